@@ -1,0 +1,111 @@
+// The style rules of the project, and the rule of the house (docs/architecture.md, "The floors"): an import may only
+// go down a floor, and may only enter another room by its index.ts.
+import eslint from '@eslint/js';
+import prettier from 'eslint-config-prettier';
+import tseslint from 'typescript-eslint';
+import { forbiddenPackages, roomsBelow, rooms } from './scripts/house.mjs';
+
+/** One config block per room: which other rooms, and which packages, its files may not import. */
+const roomBlocks = rooms.map((room) => {
+  const allowed = roomsBelow(room);
+  const forbidden = rooms.filter((other) => other !== room && !allowed.includes(other));
+  const patterns = [
+    {
+      regex: `^(?:\\.\\./)+(?:${rooms.filter((other) => other !== room).join('|')})/(?!index\\.js$)`,
+      message: 'Enter another room by its index.js only (docs/architecture.md, "The floors").',
+    },
+  ];
+  if (forbidden.length > 0) {
+    patterns.push({
+      regex: `^(?:\\.\\./)+(?:${forbidden.join('|')})(?:/|$)`,
+      message: `src/${room} may not import this room: imports run downward only (docs/architecture.md, "The floors").`,
+    });
+  }
+  patterns.push({
+    regex: '^(?:\\.\\./)+main\\.js$',
+    message: 'Nothing imports main.ts.',
+  });
+  return {
+    files: [`src/${room}/**/*.ts`],
+    rules: {
+      'no-restricted-imports': ['error', { patterns, paths: forbiddenPackages(room) }],
+    },
+  };
+});
+
+export default tseslint.config(
+  { ignores: ['dist/', 'coverage/', 'node_modules/', 'data/'] },
+  eslint.configs.recommended,
+  {
+    files: ['**/*.ts'],
+    extends: [tseslint.configs.strictTypeChecked],
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    rules: {
+      '@typescript-eslint/restrict-template-expressions': [
+        'error',
+        { allowNumber: true, allowBoolean: true },
+      ],
+      '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
+      '@typescript-eslint/switch-exhaustiveness-check': [
+        'error',
+        { considerDefaultExhaustiveForUnions: true },
+      ],
+      '@typescript-eslint/consistent-type-imports': 'error',
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      eqeqeq: 'error',
+      'no-console': 'error',
+    },
+  },
+  {
+    files: ['src/**/*.ts'],
+    rules: {
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: 'ImportExpression',
+          message: 'Import statically: the floors are checked on static imports.',
+        },
+      ],
+    },
+  },
+  ...roomBlocks,
+  {
+    files: ['src/main.ts'],
+    rules: {
+      'no-restricted-imports': [
+        'error',
+        {
+          patterns: [{ regex: '^\\./[^/]+/(?!index\\.js$)', message: 'Enter a room by its index.js only.' }],
+        },
+      ],
+    },
+  },
+  {
+    files: ['test/**/*.ts'],
+    rules: {
+      // Tests speak to a room through its door as well: behaviour, not internals.
+      'no-restricted-imports': [
+        'error',
+        { patterns: [{ regex: '/src/[^/]+/(?!index\\.js$)', message: 'Test a room through its index.js.' }] },
+      ],
+      '@typescript-eslint/no-non-null-assertion': 'off',
+      '@typescript-eslint/require-await': 'off',
+    },
+  },
+  {
+    files: ['scripts/**/*.mjs', '*.js'],
+    languageOptions: {
+      globals: {
+        process: 'readonly',
+        console: 'readonly',
+        setTimeout: 'readonly',
+        clearTimeout: 'readonly',
+        fetch: 'readonly',
+        URL: 'readonly',
+        AbortSignal: 'readonly',
+        Buffer: 'readonly',
+      },
+    },
+  },
+  prettier,
+);

@@ -1,0 +1,6 @@
+export const floors: readonly (readonly string[])[];
+export const rooms: readonly string[];
+export function roomsBelow(room: string): readonly string[];
+export function forbiddenPackages(
+  room: string,
+): readonly { readonly name: string; readonly message: string }[];
