@@ -1,0 +1,318 @@
+import { isAbort } from '../runtime/index.js';
+import { deferred, handledElsewhere } from './deferred.js';
+import { JobWindow } from './JobWindow.js';
+import { JobNotReadableError } from './types.js';
+import type { ConsumerProgress, Job, JobHooks, JobId, Jobs, Worker } from './types.js';
+
+export interface JobConsumerOptions {
+  /**
+   * P of a progress that was never stored; the first job is the one above it. Default 0: the first index is 1. With -1 it
+   * is 0. It is not written.
+   */
+  readonly defaultIndex?: number;
+  /** Jobs that run at once. */
+  readonly maxProcessing: number;
+  /** How far above P a job may be handed out; 0 = as far as there are jobs. */
+  readonly maxSearchAhead: number;
+}
+
+export interface JobConsumerDependencies<J extends Job> {
+  readonly jobs: Jobs<J>;
+  readonly worker: Worker<J>;
+  readonly progress: ConsumerProgress;
+  readonly hooks?: JobHooks<J>;
+}
+
+/**
+ * Hands jobs out in ascending order, any number at once within two bounds, and keeps the progress P: the end of the
+ * contiguous run of finished jobs. At least once: after a restart everything above P runs again. Guide: docs/jobqueue.md.
+ *
+ * - `check` and every `done` only leave a mark; reading, handing out, progress and hooks happen in a pass that starts in
+ *   a later microtask. So both may be called from anywhere, also from inside the worker's own call. One pass runs at a
+ *   time; a mark left during a pass causes exactly one more turn of it.
+ * - A pass does not walk over what was handed out before: it goes on where it ended.
+ * - An unknown error (of the worker, the jobs, the progress, a hook) ends the consumer: nothing more is handed out, no
+ *   hook is called, progress stands, `done` rejects with the error, and `stop` still resolves.
+ */
+export class JobConsumer<J extends Job> {
+  readonly #jobs: Jobs<J>;
+  readonly #worker: Worker<J>;
+  readonly #progress: ConsumerProgress;
+  readonly #hooks: JobHooks<J>;
+  readonly #defaultIndex: number;
+  readonly #window: JobWindow<J>;
+  /** Done since the last turn, in the order of completion; at most `maxProcessing` per turn. */
+  #completed: J[] = [];
+  /** Jobs that `stop` waits for: those whose worker returned a promise, by the promise … */
+  readonly #unreturned = new Set<Promise<void>>();
+  /** … and those whose worker returned nothing and will call `done` later, by index. */
+  readonly #handedOver = new Set<number>();
+  readonly #ready = deferred();
+  readonly #done = deferred();
+  readonly #stopped = deferred();
+
+  #startCalled = false;
+  /** True from the moment P is known: before it there are no passes. */
+  #started = false;
+  #passing = false;
+  #again = false;
+  #stopping = false;
+  #failure: { readonly error: unknown } | undefined;
+  #closed = false;
+
+  constructor(options: JobConsumerOptions, dependencies: JobConsumerDependencies<J>) {
+    const { maxProcessing, maxSearchAhead, defaultIndex = 0 } = options;
+    requireInteger('maxProcessing', maxProcessing, 1);
+    requireInteger('maxSearchAhead', maxSearchAhead, 0);
+    requireInteger('defaultIndex', defaultIndex, -1);
+    this.#jobs = dependencies.jobs;
+    this.#worker = dependencies.worker;
+    this.#progress = dependencies.progress;
+    this.#hooks = dependencies.hooks ?? {};
+    this.#defaultIndex = defaultIndex;
+    this.#window = new JobWindow({ maxProcessing, maxSearchAhead });
+    handledElsewhere(this.#ready.promise);
+  }
+
+  /** Resolves when `start` has finished; rejects when it failed. */
+  get ready(): Promise<void> {
+    return this.#ready.promise;
+  }
+
+  /** Resolves when the consumer has stopped; rejects with the first unknown error, at once. Somebody must look at it. */
+  get done(): Promise<void> {
+    return this.#done.promise;
+  }
+
+  /** P as far as the consumer knows. */
+  get processedIndex(): number {
+    return this.#window.processed;
+  }
+
+  /** Jobs that were handed out and are not done. */
+  get running(): number {
+    return this.#window.runningCount;
+  }
+
+  /** Jobs the consumer remembers: those that run, and those that are done above a gap. */
+  size(): number {
+    return this.#window.size;
+  }
+
+  /**
+   * Reads P and checks for the first time; resolves when that first pass has ended. Once per instance.
+   * No expected errors: whatever it rejects with is the end of this consumer.
+   */
+  async start(): Promise<void> {
+    if (this.#startCalled) throw new Error('the consumer was started before');
+    if (this.#stopping) throw new Error('the consumer was stopped before it was started');
+    this.#startCalled = true;
+    this.#passing = true;
+    await this.#pass(async () => {
+      const stored = (await this.#progress.processedIndex()) ?? this.#defaultIndex;
+      requireInteger('the stored progress', stored, -1);
+      this.#window.moveTo(stored);
+      this.#started = true;
+    });
+    if (this.#failure === undefined) {
+      this.#ready.resolve();
+      return;
+    }
+    handledElsewhere(this.#done.promise);
+    this.#ready.reject(this.#failure.error);
+    throw this.#failure.error;
+  }
+
+  /** There may be new jobs. Before `start` it does nothing: starting checks anyway. */
+  check(): void {
+    if (this.#started && !this.#stopping && this.#failure === undefined) this.#mark();
+  }
+
+  /**
+   * The job is done; with several running jobs of this id, the lowest. Returns false, and does nothing, when no job of
+   * this id is running (done twice, or never handed out).
+   */
+  notifyJobIsDone(id: JobId): boolean {
+    const index = this.#window.runningIndex(id);
+    return index !== undefined && this.#complete(index);
+  }
+
+  /**
+   * Hands out nothing more and resolves once the pass under way has ended and every job has returned (see `Worker`).
+   * Jobs that finish meanwhile still move progress and fire their hooks. When `giveUp` aborts, the jobs that have not
+   * returned are no longer waited for; what they report later is ignored. May be called several times.
+   */
+  stop(giveUp?: AbortSignal): Promise<void> {
+    this.#stopping = true;
+    const abandon = (): void => {
+      this.#unreturned.clear();
+      this.#handedOver.clear();
+      this.#closeIfIdle();
+    };
+    if (giveUp?.aborted === true) abandon();
+    else giveUp?.addEventListener('abort', abandon, { once: true });
+    this.#closeIfIdle();
+    return this.#stopped.promise.finally(() => giveUp?.removeEventListener('abort', abandon));
+  }
+
+  #complete(index: number): boolean {
+    if (this.#closed) return false;
+    const job = this.#window.complete(index);
+    if (job === undefined) return false;
+    this.#handedOver.delete(index);
+    if (this.#failure !== undefined) {
+      this.#closeIfIdle();
+      return true;
+    }
+    this.#completed.push(job);
+    this.#mark();
+    return true;
+  }
+
+  #mark(): void {
+    this.#again = true;
+    if (this.#passing) return;
+    this.#passing = true;
+    queueMicrotask(() => void this.#pass());
+  }
+
+  /** Turns until no mark was left during the last one. Entered with `#passing` set; never rejects. */
+  async #pass(prepare?: () => Promise<void>): Promise<void> {
+    try {
+      await prepare?.();
+      do {
+        this.#again = false;
+        await this.#settle();
+        await this.#handOut();
+      } while (this.#mayTurnAgain());
+    } catch (error) {
+      this.#fail(error);
+    }
+    // In the same breath as the last look at `#again`: a mark left after it starts a pass of its own.
+    this.#passing = false;
+    this.#closeIfIdle();
+  }
+
+  #mayTurnAgain(): boolean {
+    return this.#again && this.#failure === undefined;
+  }
+
+  #fail(error: unknown): void {
+    // Work that `stop` cancelled may say so.
+    if (this.#failure !== undefined || (this.#stopping && isAbort(error))) return;
+    this.#failure = { error };
+    this.#done.reject(error);
+  }
+
+  #closeIfIdle(): void {
+    if (!this.#stopping || this.#passing || this.#closed) return;
+    if (this.#unreturned.size > 0 || this.#handedOver.size > 0) return;
+    this.#closed = true;
+    this.#stopped.resolve();
+    this.#done.resolve();
+  }
+
+  /** Accounts for what was done since the last time: hooks around one write of progress, and that only if it moved. */
+  async #settle(): Promise<void> {
+    if (this.#failure !== undefined) return;
+    const completed = this.#completed;
+    this.#completed = [];
+    const processed = await this.#newProgress();
+    await this.#callHook('pre', completed, processed);
+    if (processed !== this.#window.processed) {
+      await this.#progress.setProcessedIndex?.(processed);
+      this.#window.moveTo(processed);
+    }
+    await this.#callHook('post', completed, processed);
+  }
+
+  /** Waits for promises alone: hundreds of jobs whose hooks return nothing cost no promise each. */
+  async #callHook(name: 'pre' | 'post', jobs: readonly J[], progress: number): Promise<void> {
+    if (this.#hooks[name] === undefined) return;
+    for (const job of jobs) {
+      const returned = this.#hooks[name](job, progress);
+      if (isThenable(returned)) await returned;
+    }
+  }
+
+  #newProgress(): number | Promise<number> {
+    if (this.#progress.setProcessedIndex !== undefined) return this.#window.contiguous();
+    return this.#ownersProgress();
+  }
+
+  async #ownersProgress(): Promise<number> {
+    return (await this.#progress.processedIndex()) ?? this.#window.processed;
+  }
+
+  async #handOut(): Promise<void> {
+    if (!this.#mayTake()) return;
+    const head = await this.#jobs.head();
+    while (this.#mayTake() && this.#window.next <= head) {
+      const read = this.#read(this.#window.next);
+      // Jobs that are at hand are handed out in one go.
+      const job = isThenable(read) ? await read : read;
+      if (job === undefined || !this.#mayTake()) return;
+      this.#run(job);
+      // A worker that finishes inside its own call would otherwise pile up completions as far as the head.
+      if (this.#completed.length > 0) await this.#settle();
+    }
+  }
+
+  #mayTake(): boolean {
+    return !this.#stopping && this.#failure === undefined && this.#window.mayTake();
+  }
+
+  #read(index: number): J | undefined | Promise<J | undefined> {
+    try {
+      const job = this.#jobs.atIndex(index);
+      return isThenable(job) ? this.#readLater(index, job) : job;
+    } catch (error) {
+      this.#judgeUnread(index, error);
+      return undefined;
+    }
+  }
+
+  async #readLater(index: number, job: Promise<J | undefined>): Promise<J | undefined> {
+    try {
+      return await job;
+    } catch (error) {
+      this.#judgeUnread(index, error);
+      return undefined;
+    }
+  }
+
+  #judgeUnread(index: number, error: unknown): void {
+    if (!(error instanceof JobNotReadableError)) throw error;
+    this.#hooks.notReadable?.(index, error);
+  }
+
+  #run(job: J): void {
+    const index = this.#window.take(job);
+    const returned = this.#worker.run(job, () => {
+      this.#complete(index);
+    });
+    if (!isThenable(returned)) {
+      if (this.#window.isRunning(index)) this.#handedOver.add(index);
+      return;
+    }
+    this.#unreturned.add(returned);
+    const hasReturned = (): void => {
+      this.#unreturned.delete(returned);
+      this.#closeIfIdle();
+    };
+    returned.then(hasReturned, (error: unknown) => {
+      this.#fail(error);
+      hasReturned();
+    });
+  }
+}
+
+/** Callers in plain JavaScript may return anything. */
+function isThenable<T>(returned: T | Promise<T>): returned is Promise<T> {
+  return typeof (returned as Partial<Promise<T>> | undefined)?.then === 'function';
+}
+
+function requireInteger(name: string, value: number, lowest: number): void {
+  if (!Number.isSafeInteger(value) || value < lowest)
+    throw new RangeError(`${name} must be an integer of at least ${lowest}, not ${value}`);
+}

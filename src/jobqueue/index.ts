@@ -1,0 +1,14 @@
+export { blockToJob, jobToBlock } from './blockJob.js';
+export type { BlockJob } from './blockJob.js';
+export { ComponentConsumer } from './ComponentConsumer.js';
+export type { ComponentConsumerDependencies } from './ComponentConsumer.js';
+export { JobConsumer } from './JobConsumer.js';
+export type { JobConsumerDependencies, JobConsumerOptions } from './JobConsumer.js';
+export { MemoryEntries, MemoryProgress } from './memory.js';
+export { PersistedJobs } from './PersistedJobs.js';
+export type { EntryCodec, EntryStore, PersistedJobsOptions } from './PersistedJobs.js';
+export { runPipeline } from './pipeline.js';
+export type { PipelineStage } from './pipeline.js';
+export { JobNotReadableError } from './types.js';
+export type { ConsumerProgress, Job, JobHooks, JobId, Jobs, Notifiable, WakeUp, Worker } from './types.js';
+export { WorkSignal } from './WorkSignal.js';

@@ -1,0 +1,73 @@
+/** Identifies a job towards `notifyJobIsDone`. Two indexes may carry the same id without blocking each other. */
+export type JobId = string;
+
+/** One piece of work. What else it carries is between `Jobs` and `Worker`. */
+export interface Job {
+  readonly id: JobId;
+}
+
+/**
+ * Where jobs come from: consecutive indexes. `atIndex` answers `undefined` while there is no job at that index yet;
+ * `head` is the latest index that is safe to ask for: nothing above it is ever asked. Both may answer at once or
+ * asynchronously.
+ *
+ * Expected errors of `atIndex`: `JobNotReadableError`. Whatever else either of them throws stops the consumer.
+ */
+export interface Jobs<J extends Job> {
+  atIndex(index: number): J | undefined | Promise<J | undefined>;
+  head(): number | Promise<number>;
+}
+
+/**
+ * Does the work. It must call `done` exactly once, from inside `run` or any time later. It never fails: it retries.
+ * Whatever it throws stops the consumer.
+ *
+ * What it returns tells the consumer's `stop` how long the job lasts: a promise, until the promise settles (so keep it
+ * pending while the job is worked on); nothing, until `done` is called.
+ */
+export interface Worker<J extends Job> {
+  run(job: J, done: () => void): void | Promise<void>;
+}
+
+/**
+ * The highest index P such that every index up to P is done. A progress that moves by itself (its owner writes it
+ * together with the data) leaves `setProcessedIndex` out, and the consumer then only ever reads it; it must have moved
+ * before the job's `done` is called, or its owner calls `check` after it moved. It never goes down.
+ */
+export interface ConsumerProgress {
+  /** `undefined` while nothing was ever stored: the consumer then starts from its default index. */
+  processedIndex(): number | undefined | Promise<number | undefined>;
+  setProcessedIndex?(index: number): void | Promise<void>;
+}
+
+/**
+ * Called once per job that is done. A promise is awaited; whatever a hook throws stops the consumer. `progress` is P as
+ * it stands once this job is accounted for.
+ */
+export interface JobHooks<J extends Job> {
+  /** Before progress moves: at least once per job, whatever crashes. */
+  pre?(job: J, progress: number): void | Promise<void>;
+  /** After progress moved: may be lost in a crash. The place from which one queue wakes the next. */
+  post?(job: J, progress: number): void | Promise<void>;
+  /** The job at `index` could not be read this time; the next check tries again. */
+  notReadable?(index: number, error: JobNotReadableError): void;
+}
+
+/**
+ * The expected error of `Jobs.atIndex`: there is a job, but it cannot be read just now (a disk that is busy, a node that
+ * is away). The pass ends there as if the job were not there yet: what stands below it is handed out, progress moves,
+ * the `notReadable` hook is told. The consumer keeps no timer, so whoever throws this also sees to a later `check`.
+ */
+export class JobNotReadableError extends Error {
+  override readonly name = 'JobNotReadableError';
+}
+
+/** What wakes a consumer: resolves once per wake-up, however many arrived. Expected errors: the signal's reason. */
+export interface WakeUp {
+  wait(signal: AbortSignal): Promise<void>;
+}
+
+/** The other end of a `WakeUp`. Never blocks, never queues more than one wake-up. */
+export interface Notifiable {
+  notify(): void;
+}

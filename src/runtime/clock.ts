@@ -1,0 +1,76 @@
+/** A pending timer. `cancel()` after it fired does nothing. */
+export interface Timer {
+  cancel(): void;
+}
+
+/**
+ * Time as a dependency, so that the simulation can run hours in milliseconds. Nothing outside this file and its
+ * simulated twin reads the machine's clock or sets a timer.
+ */
+export interface Clock {
+  /** Wall-clock milliseconds since the Unix epoch; may jump. For log and display only. */
+  now(): number;
+  /** Milliseconds that never go back; for durations, deadlines and freshness. */
+  monotonic(): number;
+  /**
+   * Runs `callback` once after `delayMs`; after 0, once everything that is due by now has had its turn. A pending timer
+   * keeps the process alive.
+   */
+  setTimer(delayMs: number, callback: () => void): Timer;
+}
+
+/** The machine's own clock. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  setTimer: (delayMs, callback) => {
+    if (delayMs === 0) {
+      // A timer of 0 would wait for a millisecond.
+      const immediate = setImmediate(callback);
+      return { cancel: () => clearImmediate(immediate) };
+    }
+    const handle = setTimeout(callback, delayMs);
+    return { cancel: () => clearTimeout(handle) };
+  },
+};
+
+/**
+ * Waits `delayMs`. With a signal, rejects with the signal's reason as soon as it aborts, leaving no timer behind.
+ * Expected errors: the signal's abort reason.
+ */
+export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted === true) {
+      reject(abortReason(signal));
+      return;
+    }
+    const onAbort = (): void => {
+      timer.cancel();
+      if (signal !== undefined) reject(abortReason(signal));
+    };
+    const timer = clock.setTimer(delayMs, () => {
+      signal?.removeEventListener('abort', onAbort);
+      resolve();
+    });
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+/** The signal's reason as an Error, whatever it was aborted with. */
+export function abortReason(signal: AbortSignal): Error {
+  const reason: unknown = signal.reason;
+  return reason instanceof Error ? reason : new AbortError();
+}
+
+/** Work was cancelled on purpose: never logged as an error, never retried. */
+export class AbortError extends Error {
+  override readonly name = 'AbortError';
+  constructor(message = 'cancelled') {
+    super(message);
+  }
+}
+
+/** True for a cancellation, our own or the platform's. */
+export function isAbort(error: unknown): boolean {
+  return error instanceof Error && error.name === 'AbortError';
+}
