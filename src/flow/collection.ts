@@ -1,0 +1,304 @@
+import { asBuffer } from './bytes.js';
+import { InvalidCollectionError, WireError } from './errors.js';
+import { IDENTIFIER_BYTES, sha3Identifier } from './identifiers.js';
+import { RlpWriter } from './RlpWriter.js';
+import { checkTransactionSize, decodeTransaction, encodeTransaction } from './transaction.js';
+import { ID_ITEM_HEADER, TransactionHasher } from './TransactionHasher.js';
+import { canonicalTransaction, withSortedSignatures } from './transactionId.js';
+import type { BlockExecutionData, FinalizedBlock, Identifier, VerifiedCollection } from './types.js';
+import { LENGTH_DELIMITED, WireReader } from './WireReader.js';
+import { varintLength, writeVarint } from './WireWriter.js';
+
+/** Tag of field 1, length-delimited: `transactions` of a full collection and of execution data alike. */
+const TRANSACTION_TAG = 0x0a;
+const RLP_HEADER_BYTES_MAX = 5;
+/** What a hasher gets to begin with, besides the collection itself: the RLP form of an ordinary transaction. */
+const WORKING_BYTES = 4096;
+/** What is kept for the next one: enough for all but unusually large collections. */
+const KEPT_BYTES = 64 * 1024;
+
+/**
+ * The most transactions taken from one message (a collection, or all chunks of a block). Flow's own limit is 100 in a
+ * collection; without a bound, a message of empty transactions would cost fifty times its size in memory.
+ */
+export const MAX_TRANSACTIONS = 100_000;
+
+/**
+ * The id of a collection from the ids of its transactions, concatenated in order: SHA3-256 of RLP of a list that holds
+ * one list of 32-byte strings. Expected errors: `WireError` when the length is no multiple of 32.
+ */
+export function collectionIdOf(transactionIds: Uint8Array): Identifier {
+  if (transactionIds.length % IDENTIFIER_BYTES !== 0) throw new WireError('a transaction id is cut short');
+  const ids = asBuffer(transactionIds);
+  let items = '';
+  for (let from = 0; from < ids.length; from += IDENTIFIER_BYTES) {
+    items += ID_ITEM_HEADER + ids.toString('latin1', from, from + IDENTIFIER_BYTES);
+  }
+  return collectionIdOfItems(items, new RlpWriter(items.length + 2 * RLP_HEADER_BYTES_MAX));
+}
+
+/** As `collectionIdOf`, from the RLP items of the ids, one character per byte. What the writer held is overwritten. */
+function collectionIdOfItems(items: string, rlp: RlpWriter): Identifier {
+  rlp.clear();
+  rlp.reserve(items.length + 2 * RLP_HEADER_BYTES_MAX);
+  const end = rlp.position;
+  rlp.characters(items);
+  rlp.list(end);
+  rlp.list(end);
+  return sha3Identifier(rlp.written(0, rlp.writtenBytes));
+}
+
+/**
+ * Checks that these transactions, in this order, are the collection with this id, and brings them into canonical
+ * encoding. Canonical bytes are kept as they are; others lose unknown fields, repeated singular fields, explicit
+ * defaults and non-minimal numbers, and keep every field value.
+ *
+ * Nodes sort a transaction's signatures by signer and key before they hash it. Wire order is believed first; when the
+ * collection does not match, the sorted order is tried, and stored if it matches.
+ *
+ * What the id does not cover, and so is not proven: whether an empty proposal key is present; the address of a
+ * signature whose signer is none of proposer, payer and authorizers; extension data of a single zero byte; leading
+ * zeros of an address and all but the last eight bytes of a longer one; trailing zeros of a reference block id and all
+ * but its first 32 bytes.
+ *
+ * Expected errors: `InvalidCollectionError` (`malformed`, `id_mismatch`).
+ */
+export function verifyCollection(
+  expectedId: Identifier,
+  transactions: readonly Uint8Array[],
+  memory: VerificationMemory = new VerificationMemory(),
+): VerifiedCollection {
+  const verifier = new CollectionVerifier(memory, new Room([transactions], 1));
+  const collection = verifier.verify(expectedId, transactions);
+  if (collection === undefined) throw mismatch(expectedId, verifier);
+  return collection;
+}
+
+/**
+ * The collections of a block from its execution data. The last chunk is the system chunk, whose transactions no
+ * guarantee covers; it is dropped. A spork's root block has neither guarantees nor chunks.
+ *
+ * Expected errors: `InvalidCollectionError`: `wrong_block` for another block's data, `wrong_count` unless there is one
+ * chunk per guarantee and the system chunk, `wrong_order` for a collection of this block in another's place, and all of
+ * `verifyCollection`.
+ */
+export function verifyBlockCollections(
+  block: FinalizedBlock,
+  data: BlockExecutionData,
+  memory: VerificationMemory = new VerificationMemory(),
+): VerifiedCollection[] {
+  if (data.height !== block.height || data.blockId !== block.id) {
+    throw new InvalidCollectionError(
+      'wrong_block',
+      `execution data of block ${data.blockId} at height ${data.height} was given for block ${block.id} at height ${block.height}`,
+    );
+  }
+  const expected = block.collectionIds;
+  if (expected.length === 0 && data.chunks.length === 0) return [];
+  if (data.chunks.length !== expected.length + 1) {
+    throw new InvalidCollectionError(
+      'wrong_count',
+      `block ${block.id} guarantees ${expected.length} collections, its execution data holds ${data.chunks.length} chunks, the system chunk included`,
+    );
+  }
+  const verifier = new CollectionVerifier(memory, new Room(data.chunks, expected.length));
+  return expected.map((expectedId, index) => {
+    const collection = verifier.verify(expectedId, data.chunks[index] ?? []);
+    if (collection !== undefined) return collection;
+    if (verifier.lastId !== undefined && expected.includes(verifier.lastId)) {
+      throw new InvalidCollectionError(
+        'wrong_order',
+        `chunk ${index} of block ${block.id} holds collection ${verifier.lastId}, which stands at another place`,
+      );
+    }
+    throw mismatch(expectedId, verifier);
+  });
+}
+
+function mismatch(expectedId: Identifier, verifier: CollectionVerifier): InvalidCollectionError {
+  return new InvalidCollectionError(
+    'id_mismatch',
+    `the transactions hash to collection ${String(verifier.lastId)}, not to ${expectedId}`,
+  );
+}
+
+/**
+ * What verifying works in. Kept by whoever verifies one collection after another, it is still in the processor's caches
+ * for the next one; nothing of a collection can be read from it afterwards.
+ */
+export class VerificationMemory {
+  private readonly hasher = new TransactionHasher(KEPT_BYTES);
+
+  /** With room for a collection of this size; an unusually large one gets a hasher of its own, which is not kept. */
+  hasherFor(sizeBytes: number): TransactionHasher {
+    const neededBytes = 2 * sizeBytes + WORKING_BYTES;
+    return neededBytes <= KEPT_BYTES ? this.hasher : new TransactionHasher(neededBytes);
+  }
+}
+
+/**
+ * One buffer for what the verified collections of a call are made of: an allocation for each of them costs more than
+ * all the rest of the work besides hashing.
+ */
+class Room {
+  private readonly bytes: Buffer;
+  private readonly ranges: Uint32Array;
+  private usedBytes = 0;
+  private usedRanges = 0;
+
+  /** For the first `count` chunks, provided that they are canonical. */
+  constructor(chunks: readonly (readonly Uint8Array[])[], count: number) {
+    let bytes = 0;
+    let transactions = 0;
+    for (let index = 0; index < count; index++) {
+      const chunk = chunks[index] ?? [];
+      bytes += fullCollectionSize(chunk);
+      transactions += chunk.length;
+    }
+    this.bytes = Buffer.allocUnsafeSlow(bytes + transactions * IDENTIFIER_BYTES);
+    this.ranges = new Uint32Array(2 * transactions);
+  }
+
+  /** The next bytes; or, for a collection that is re-encoded or tried twice, a buffer of their own. */
+  take(bytes: number): Buffer {
+    const from = this.usedBytes;
+    if (bytes > this.bytes.length - from) return Buffer.allocUnsafeSlow(bytes);
+    this.usedBytes = from + bytes;
+    return this.bytes.subarray(from, this.usedBytes);
+  }
+
+  /** Likewise, for the ranges of so many transactions. */
+  takeRanges(transactions: number): Uint32Array {
+    const from = this.usedRanges;
+    if (2 * transactions > this.ranges.length - from) return new Uint32Array(2 * transactions);
+    this.usedRanges = from + 2 * transactions;
+    return this.ranges.subarray(from, this.usedRanges);
+  }
+}
+
+class CollectionVerifier {
+  /** What the transactions verified last hash to in wire order. */
+  lastId: Identifier | undefined;
+  private readonly memory: VerificationMemory;
+  private readonly room: Room;
+
+  constructor(memory: VerificationMemory, room: Room) {
+    this.memory = memory;
+    this.room = room;
+  }
+
+  /** Expected errors: `InvalidCollectionError` (`malformed`). */
+  verify(expectedId: Identifier, transactions: readonly Uint8Array[]): VerifiedCollection | undefined {
+    try {
+      const received = this.hash(transactions);
+      this.lastId = received.id;
+      if (received.id === expectedId) return received;
+      if (transactions.length === 0) return undefined;
+      const sorted = sortedWires(splitCollection(received.encoded));
+      // What no sorting changes is not hashed again: a liar would make us work twice for nothing.
+      if (sorted === undefined) return undefined;
+      const reordered = this.hash(sorted);
+      return reordered.id === expectedId ? reordered : undefined;
+    } catch (error) {
+      if (error instanceof WireError) {
+        throw new InvalidCollectionError('malformed', error.message, { cause: error });
+      }
+      throw error;
+    }
+  }
+
+  private hash(transactions: readonly Uint8Array[]): VerifiedCollection {
+    for (const wire of transactions) checkTransactionSize(wire);
+    const collection =
+      this.hashCanonical(transactions) ?? this.hashCanonical(transactions.map(canonicalTransaction));
+    if (collection === undefined) throw new Error('a re-encoded transaction is not canonical');
+    return collection;
+  }
+
+  /** `undefined` when one of the transactions is not canonical. */
+  private hashCanonical(transactions: readonly Uint8Array[]): VerifiedCollection | undefined {
+    const size = fullCollectionSize(transactions);
+    const hasher = this.memory.hasherFor(size);
+    const { rlp } = hasher;
+    rlp.prepareSource(size);
+    const ranges = this.room.takeRanges(transactions.length);
+    writeFullCollection(rlp.buffer, transactions, ranges);
+    const transactionIds = this.room.take(transactions.length * IDENTIFIER_BYTES);
+    if (!hasher.run(ranges, transactionIds)) return undefined;
+    const encoded = this.room.take(size);
+    rlp.buffer.copy(encoded, 0, 0, size);
+    return { id: collectionIdOfItems(hasher.idItems, rlp), encoded, transactionIds, ranges };
+  }
+}
+
+/** The transactions with their signatures sorted; `undefined` when that changes none of them. */
+function sortedWires(wires: readonly Uint8Array[]): Uint8Array[] | undefined {
+  const sorted = wires.map(sortedWire);
+  return sorted.every((wire, index) => wire === wires[index]) ? undefined : sorted;
+}
+
+/** The very same bytes when they are in order already. */
+function sortedWire(wire: Uint8Array): Uint8Array {
+  const transaction = decodeTransaction(wire);
+  if (transaction.payloadSignatures.length < 2 && transaction.envelopeSignatures.length < 2) return wire;
+  const encoded = encodeTransaction(withSortedSignatures(transaction));
+  return encoded.equals(wire) ? wire : encoded;
+}
+
+function fullCollectionSize(transactions: readonly Uint8Array[]): number {
+  let size = 0;
+  for (const wire of transactions) size += 1 + varintLength(wire.length) + wire.length;
+  return size;
+}
+
+/** Writes `0x0a, length, transaction` for each, and notes where each transaction begins and how long it is. */
+function writeFullCollection(target: Buffer, transactions: readonly Uint8Array[], ranges: Uint32Array): void {
+  let position = 0;
+  let noted = 0;
+  for (const wire of transactions) {
+    target[position] = TRANSACTION_TAG;
+    position = writeVarint(target, position + 1, wire.length);
+    ranges[noted++] = position;
+    ranges[noted++] = wire.length;
+    target.set(wire, position);
+    position += wire.length;
+  }
+}
+
+/** The wire form of a full collection (`repeated Transaction transactions = 1`), as `VerifiedCollection.encoded` has it. */
+export function encodeFullCollection(transactions: readonly Uint8Array[]): Uint8Array {
+  const encoded = Buffer.allocUnsafe(fullCollectionSize(transactions));
+  writeFullCollection(encoded, transactions, new Uint32Array(2 * transactions.length));
+  return encoded;
+}
+
+/**
+ * The transactions of a full collection, as views of `encoded`: the inverse of `encodeFullCollection`. Other fields are
+ * skipped. Expected errors: `WireError`.
+ */
+export function splitCollection(encoded: Uint8Array): Uint8Array[] {
+  const transactions: Uint8Array[] = [];
+  new TransactionLimit(MAX_TRANSACTIONS).collect(new WireReader(encoded), transactions);
+  return transactions;
+}
+
+/** Counts the transactions taken from one message. */
+export class TransactionLimit {
+  private room: number;
+
+  constructor(limit: number) {
+    this.room = limit;
+  }
+
+  /** Appends field 1 of the message the reader stands in. Expected errors: `WireError`. */
+  collect(reader: WireReader, into: Uint8Array[]): void {
+    while (reader.next()) {
+      if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
+        if (this.room-- <= 0) throw new WireError(`a message has more than ${MAX_TRANSACTIONS} transactions`);
+        into.push(reader.view());
+      } else {
+        reader.skip();
+      }
+    }
+  }
+}

@@ -1,0 +1,32 @@
+/**
+ * Bytes that are not the message they should be: truncated, an impossible tag or length, a missing part, an id that is
+ * not 32 bytes, a height that is not a safe integer, a count or size above its bound. The expected error of every
+ * decoder of this room.
+ */
+export class WireError extends Error {
+  override readonly name = 'WireError';
+}
+
+/** Why a collection, or a block's worth of them, was refused; also the label of `invalid_collections_total`. */
+export type InvalidCollectionReason =
+  /** A transaction is not a protobuf message, or larger than any transaction can be. */
+  | 'malformed'
+  /** The transactions do not hash to the id that was asked for. */
+  | 'id_mismatch'
+  /** Execution data: not one chunk per guarantee plus the system chunk. */
+  | 'wrong_count'
+  /** Execution data: a chunk holds a collection of this block, but of another place in it. */
+  | 'wrong_order'
+  /** Execution data: it is of another block (id or height). */
+  | 'wrong_block';
+
+/** A source delivered something that is not what the block guarantees. Refused, counted, never stored (invariant 12). */
+export class InvalidCollectionError extends Error {
+  override readonly name = 'InvalidCollectionError';
+  readonly reason: InvalidCollectionReason;
+
+  constructor(reason: InvalidCollectionReason, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.reason = reason;
+  }
+}

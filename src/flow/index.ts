@@ -1,0 +1,40 @@
+export { decodeBlock, encodeBlock } from './block.js';
+export {
+  collectionIdOf,
+  encodeFullCollection,
+  splitCollection,
+  verifyBlockCollections,
+  verifyCollection,
+  VerificationMemory,
+} from './collection.js';
+export { InvalidCollectionError, WireError } from './errors.js';
+export type { InvalidCollectionReason } from './errors.js';
+export { identifierBytes, parseIdentifier, sha3, toIdentifier, ZERO_ID } from './identifiers.js';
+export { chainIds, networkNames, networkOfChainId } from './networks.js';
+export type { NetworkName } from './networks.js';
+export { loadProtocol } from './protocol.js';
+export type { ProtocolDefinition } from './protocol.js';
+export {
+  decodeBlockMessage,
+  decodeBlockResponse,
+  decodeCollectionResponse,
+  decodeExecutionDataResponse,
+  decodeFullCollectionResponse,
+  decodeSubscribeBlocksResponse,
+  decodeTransactionResponse,
+} from './responses.js';
+export { decodeTransaction, encodeTransaction } from './transaction.js';
+export { transactionId } from './transactionId.js';
+export { WireWriter } from './WireWriter.js';
+export type {
+  Block,
+  BlockExecutionData,
+  BlockStatus,
+  CollectionGuarantee,
+  FinalizedBlock,
+  Identifier,
+  Timestamp,
+  Transaction,
+  TransactionSignature,
+  VerifiedCollection,
+} from './types.js';
