@@ -1,0 +1,261 @@
+import type { Logger } from '../observability/index.js';
+import type { Clock, Random } from '../runtime/index.js';
+import { abortReason, backoffMs, OperatorError } from '../runtime/index.js';
+import { askIdentity, confirmsWatermark, foreignness } from './identity.js';
+import type { Expectation, Foreignness } from './identity.js';
+import { isUsable } from './member.js';
+import type { Member } from './member.js';
+import type { AccessMetrics } from './caller.js';
+import type { NodePool } from './pool.js';
+import { UpstreamError } from './types.js';
+
+/** A node that answers is asked again who it is after this long: it may have crossed a spork unnoticed. */
+const IDENTIFY_EVERY_MS = 300_000;
+/**
+ * A node that answered is not asked again sooner, however many of its other calls fail meanwhile: each of those would
+ * otherwise bring up to four calls more.
+ */
+const IDENTIFY_AT_MOST_EVERY_MS = 1_000;
+/** Pauses between attempts to reach a node that does not answer. */
+const RETRY = { minMs: 250, maxMs: 10_000 };
+/** A historic node that nobody wanted for this long is let go. */
+const HISTORIC_IDLE_MS = 600_000;
+
+export interface IdentificationDependencies {
+  readonly pool: NodePool;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly metrics: Pick<AccessMetrics, 'foreignNodes'>;
+  readonly expectation: () => Expectation;
+}
+
+/**
+ * Asks every node of the pool who it is: at first contact, after every outage, and every five minutes. It alone makes
+ * a node usable or foreign.
+ */
+export class Identification {
+  private readonly pool: NodePool;
+  private readonly clock: Clock;
+  private readonly random: Random;
+  private readonly logger: Logger;
+  private readonly metrics: Pick<AccessMetrics, 'foreignNodes'>;
+  private readonly expectation: () => Expectation;
+  private readonly watchers = new Set<() => void>();
+  /** Present while `run` runs. */
+  private begin: ((member: Member) => void) | undefined;
+
+  constructor(dependencies: IdentificationDependencies) {
+    this.pool = dependencies.pool;
+    this.clock = dependencies.clock;
+    this.random = dependencies.random;
+    this.logger = dependencies.logger;
+    this.metrics = dependencies.metrics;
+    this.expectation = dependencies.expectation;
+  }
+
+  /** Follows a member that came in while `run` runs. */
+  follow(member: Member): void {
+    this.begin?.(member);
+  }
+
+  /** Until the signal aborts; then it resolves. Rejects for bugs only. Called once. */
+  async run(signal: AbortSignal): Promise<void> {
+    if (this.begin !== undefined) throw new Error('identification runs already');
+    const failed = new AbortController();
+    const stop = AbortSignal.any([signal, failed.signal]);
+    const following = new Set<Promise<void>>();
+    this.begin = (member) => {
+      const task = this.identifyForever(member, stop)
+        .catch((error: unknown) => failed.abort(error))
+        .finally(() => following.delete(task));
+      following.add(task);
+    };
+    for (const member of this.pool.members) this.begin(member);
+    await new Promise<void>((resolve) => {
+      if (stop.aborted) resolve();
+      else stop.addEventListener('abort', () => resolve(), { once: true });
+    });
+    await Promise.all(following);
+    if (failed.signal.aborted) throw abortReason(failed.signal);
+  }
+
+  /**
+   * Resolves once an access node that the operator named is usable; waits while none answers.
+   * Expected errors: OperatorError `foreign` when all that answer are foreign; the signal's abort reason.
+   */
+  async whenIdentified(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      if (signal.aborted) throw abortReason(signal);
+      const named = this.pool.named();
+      if (named.some(isUsable)) return;
+      if (named.every(({ tried }) => tried)) this.refuseForeign(named);
+      await this.changed(signal);
+    }
+  }
+
+  /**
+   * Resolves once every access node that the operator named was asked who it is, whatever came of it: from then on it is
+   * known which heights the nodes have. Expected errors: the signal's abort reason.
+   */
+  async whenAllAsked(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      if (signal.aborted) throw abortReason(signal);
+      if (this.pool.named().every(({ tried }) => tried)) return;
+      await this.changed(signal);
+    }
+  }
+
+  private async identifyForever(member: Member, signal: AbortSignal): Promise<void> {
+    let failures = 0;
+    for (;;) {
+      const askedAtMs = this.clock.monotonic();
+      try {
+        member.identity = await askIdentity(member.node, this.expectation(), signal);
+        member.refusedBelow = 0;
+        failures = 0;
+        this.reached(member);
+      } catch (error) {
+        if (signal.aborted) return;
+        if (!(error instanceof UpstreamError)) throw error;
+        this.missed(member, error);
+        failures += 1;
+      }
+      member.tried = true;
+      this.judge();
+      if (failures === 0) {
+        await this.pause(IDENTIFY_EVERY_MS, signal, member);
+        await this.pause(askedAtMs + IDENTIFY_AT_MOST_EVERY_MS - this.clock.monotonic(), signal);
+      } else {
+        await this.pause(backoffMs(RETRY, failures - 1, this.random), signal, member);
+      }
+      if (signal.aborted) return;
+      const unwantedMs = this.clock.monotonic() - member.wantedAtMs;
+      if (member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
+        this.pool.remove(member);
+        return;
+      }
+    }
+  }
+
+  /**
+   * That a node says who it is does not mend the other calls that it fails: its record is cleaned, and the log told, only
+   * when it was this question that it did not answer before.
+   */
+  private reached(member: Member): void {
+    member.outage = false;
+    if (member.trouble === undefined) return;
+    member.trouble = undefined;
+    member.node.ledger.succeeded();
+    this.logger.info({ endpoint: member.node.name }, 'access node answers again');
+  }
+
+  private missed(member: Member, error: UpstreamError): void {
+    member.outage = true;
+    member.node.ledger.blame('failing');
+    const announced = member.trouble !== undefined;
+    member.trouble = error.message;
+    if (announced) return;
+    this.logger.warn(
+      { endpoint: member.node.name, kind: error.kind, reason: error.message },
+      'access node does not answer',
+    );
+  }
+
+  /** Judges all nodes anew: what one says of our last block may bear on the others. */
+  private judge(): void {
+    const expectation = this.expectation();
+    const { members } = this.pool;
+    for (const member of members) {
+      const { identity, node } = member;
+      if (identity === undefined) continue;
+      const confirmed = members.some(
+        (other) =>
+          other !== member &&
+          isUsable(other) &&
+          other.identity !== undefined &&
+          confirmsWatermark(other.identity),
+      );
+      const before = node.ledger.identity;
+      member.foreign = foreignness(identity, expectation, confirmed);
+      node.ledger.identity = member.foreign === undefined ? 'usable' : 'foreign';
+      if (node.ledger.identity !== before) this.announce(member);
+    }
+    this.pool.refreshRanges();
+    for (const notify of [...this.watchers]) notify();
+  }
+
+  private announce({ node, identity, foreign }: Member): void {
+    if (foreign !== undefined) {
+      const { reason, expected, found, height } = foreign;
+      this.metrics.foreignNodes.inc({ reason });
+      // Chain ids are names; ids of sporks and blocks are for the debug log.
+      const chains = reason === 'chain' ? { expected, found } : {};
+      this.logger.warn(
+        { endpoint: node.name, reason, height, ...chains },
+        'access node is foreign and left out',
+      );
+      this.logger.debug({ endpoint: node.name, ...foreign }, 'what the foreign access node has');
+      return;
+    }
+    this.logger.info(
+      { endpoint: node.name, semver: identity?.semver, lowestHeight: identity?.lowestHeight },
+      'access node identified',
+    );
+  }
+
+  private refuseForeign(named: readonly Member[]): void {
+    const found = named
+      .filter(({ foreign }) => foreign !== undefined)
+      .map(({ node, foreign }) => (foreign === undefined ? '' : `${node.name} ${describe(foreign)}`));
+    if (found.length === 0) return;
+    throw new OperatorError(
+      'foreign',
+      `No access node that answers is of chain ${this.expectation().chainId} as this data directory knows it: ` +
+        `${found.join('; ')}. Set network and accessNodes to match each other, or use another dataDir.`,
+    );
+  }
+
+  private changed(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const settle = (): void => {
+        this.watchers.delete(settle);
+        signal.removeEventListener('abort', settle);
+        if (signal.aborted) reject(abortReason(signal));
+        else resolve();
+      };
+      this.watchers.add(settle);
+      signal.addEventListener('abort', settle, { once: true });
+    });
+  }
+
+  /** Waits; less when the signal aborts or the member, if one is given, is woken. */
+  private pause(pauseMs: number, signal: AbortSignal, member?: Member): Promise<void> {
+    return new Promise((resolve) => {
+      if (signal.aborted || pauseMs <= 0) {
+        resolve();
+        return;
+      }
+      const done = (): void => {
+        timer.cancel();
+        signal.removeEventListener('abort', done);
+        if (member !== undefined) member.wake = undefined;
+        resolve();
+      };
+      const timer = this.clock.setTimer(pauseMs, done);
+      signal.addEventListener('abort', done, { once: true });
+      if (member !== undefined) member.wake = done;
+    });
+  }
+}
+
+function describe({ reason, expected, found, height }: Foreignness): string {
+  switch (reason) {
+    case 'chain':
+      return `is of chain ${found}`;
+    case 'spork':
+      return `gives spork ${found} for root height ${height ?? ''}, where ours is ${expected}`;
+    case 'block':
+      return `has block ${found} at height ${height ?? ''}, where ours is ${expected}`;
+  }
+}

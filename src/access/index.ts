@@ -1,0 +1,34 @@
+export { CallFailure } from './channel.js';
+export type { Channel, ChannelOptions, OpenChannel, StreamCall, StreamSink } from './channel.js';
+export type { NodeEvents } from './caller.js';
+export { parseEndpoint } from './endpoint.js';
+export type { CallStatus } from './errors.js';
+export { kindOfStatus, upstreamError } from './errors.js';
+export type { Expectation, SporkRoot } from './identity.js';
+export { inOrderOfAsking, NodeLedger } from './ledger.js';
+export { MethodLimiter } from './limiter.js';
+export type { Permit } from './limiter.js';
+export { AccessNetwork } from './network.js';
+export type { AccessNetworkDependencies, AccessNetworkOptions, NodeState } from './network.js';
+export { GrpcAccessNode } from './node.js';
+export type { GrpcAccessNodeOptions, PooledNode } from './node.js';
+export type { OpenNode } from './pool.js';
+export { parseSporkTable, readSporkTable, sporkOf } from './sporks.js';
+export type { SporkTable } from './sporks.js';
+export { loadMethodStubs } from './stubs.js';
+export type {
+  AccessMethod,
+  AccessNode,
+  AccessNodes,
+  BlockDigest,
+  BlockHeader,
+  CallOptions,
+  NodeFault,
+  NodeHealth,
+  NodeVersionInfo,
+  ReceivedBlock,
+  StreamMethod,
+  UnaryMethod,
+  UpstreamErrorKind,
+} from './types.js';
+export { UpstreamError } from './types.js';

@@ -1,0 +1,200 @@
+import type { Clock } from '../runtime/index.js';
+import { parseEndpoint } from './endpoint.js';
+import type { Endpoint } from './endpoint.js';
+import type { SporkRoot } from './identity.js';
+import { NodeLedger } from './ledger.js';
+import { covers, isUsable, newMember, rangeOf } from './member.js';
+import type { Member } from './member.js';
+import type { NodeEvents } from './caller.js';
+import type { PooledNode } from './node.js';
+import { sporkOf } from './sporks.js';
+import type { SporkTable } from './sporks.js';
+
+/** Historic nodes are public ones, which allow about 100 calls per second, method and address. */
+const HISTORIC_RATE_PER_SECOND = 80;
+
+/** How a node is reached. */
+export type OpenNode = (
+  endpoint: Endpoint,
+  options: { readonly ratePerSecond: number },
+  dependencies: { readonly ledger: NodeLedger; readonly events: NodeEvents },
+) => PooledNode;
+
+export interface NodePoolOptions {
+  readonly sporks: SporkTable;
+  readonly ratePerSecond: number;
+}
+
+export interface NodePoolHooks {
+  /** A member came in: it must be asked who it is. */
+  onMember(member: Member): void;
+  onReconnect(member: Member): void;
+}
+
+/**
+ * The nodes and which of them serve which heights. Historic nodes of the spork table come in when a height that no
+ * named node serves is first wanted; at most as many as the table has.
+ */
+export class NodePool {
+  private readonly options: NodePoolOptions;
+  private readonly clock: Clock;
+  private readonly openNode: OpenNode;
+  private readonly hooks: NodePoolHooks;
+  private readonly byName = new Map<string, Member>();
+  /** Where known sporks begin, ascending: those of the table and of the nodes that said so. */
+  private sporkRoots: readonly number[] = [];
+
+  constructor(
+    options: NodePoolOptions,
+    dependencies: { readonly clock: Clock; readonly openNode: OpenNode; readonly hooks: NodePoolHooks },
+  ) {
+    this.options = options;
+    this.clock = dependencies.clock;
+    this.openNode = dependencies.openNode;
+    this.hooks = dependencies.hooks;
+  }
+
+  get members(): readonly Member[] {
+    return [...this.byName.values()];
+  }
+
+  member(name: string): Member | undefined {
+    return this.byName.get(name);
+  }
+
+  add(endpoint: Endpoint, origin: Member['origin'], roles: Member['roles']): Member {
+    const events: NodeEvents = {
+      onLowestHeight: (height) => {
+        if (height <= member.refusedBelow) return;
+        member.refusedBelow = height;
+        this.refreshRanges();
+      },
+      onOutage: () => {
+        if (member.outage) return;
+        member.outage = true;
+        member.wake?.();
+      },
+      onReconnect: () => this.hooks.onReconnect(member),
+    };
+    const ledger = new NodeLedger({ clock: this.clock });
+    const ratePerSecond = this.rateOf(origin);
+    const member = newMember(
+      this.openNode(endpoint, { ratePerSecond }, { ledger, events }),
+      origin,
+      roles,
+      this.clock,
+    );
+    this.byName.set(endpoint.name, member);
+    this.refreshRanges();
+    this.hooks.onMember(member);
+    return member;
+  }
+
+  /** Lets a historic node go. It comes in again when it is wanted again. */
+  remove(member: Member): void {
+    this.byName.delete(member.node.name);
+    member.node.close();
+    this.refreshRanges();
+  }
+
+  /** Nodes that follow the head; when the operator named historic ones only, those of the latest spork. */
+  live(): readonly Member[] {
+    const named = this.named().filter(isUsable);
+    const following = named.filter(({ range }) => range.endExclusive === undefined);
+    if (following.length > 0) return following;
+    const latest = Math.max(...named.map(({ range }) => range.endExclusive ?? 0));
+    return named.filter(({ range }) => range.endExclusive === latest);
+  }
+
+  /** The access nodes that the operator named. */
+  named(): readonly Member[] {
+    return this.members.filter(({ origin, roles }) => origin === 'configured' && roles.access);
+  }
+
+  /** Usable nodes of a role that serve a height; those the operator named if there are any, else historic ones. */
+  serving(height: number, role: keyof Member['roles']): readonly Member[] {
+    const serving = this.members.filter(
+      (member) => member.roles[role] && isUsable(member) && covers(member.range, height),
+    );
+    const named = serving.filter(({ origin }) => origin === 'configured');
+    if (named.length > 0) return named;
+    const nodes = sporkOf(this.options.sporks, height)?.accessNodes ?? [];
+    for (const endpoint of nodes.map(parseEndpoint)) {
+      const member =
+        this.byName.get(endpoint.name) ??
+        this.add(endpoint, 'historic', { access: true, executionData: true });
+      member.wantedAtMs = this.clock.monotonic();
+    }
+    return serving;
+  }
+
+  /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when none tells. */
+  lowestHeight(): number | undefined {
+    const told = this.members.filter((member) => member.roles.access && isUsable(member));
+    return minimum([
+      ...told.map(({ range }) => range.lowest),
+      ...this.options.sporks.map(({ rootHeight }) => rootHeight),
+    ]);
+  }
+
+  /** The lowest height, from this one up, that a usable node or a historic one of the table serves. */
+  lowestServedFrom(height: number): number | undefined {
+    const told = this.members.filter((member) => member.roles.access && isUsable(member));
+    const ranges = [
+      ...told.map(({ range }) => range),
+      ...this.options.sporks.map(({ rootHeight, endHeightExclusive }) => ({
+        lowest: rootHeight,
+        endExclusive: endHeightExclusive ?? undefined,
+      })),
+    ];
+    const reaching = ranges.filter(({ endExclusive }) => endExclusive === undefined || endExclusive > height);
+    return minimum(reaching.map(({ lowest }) => Math.max(lowest ?? height, height)));
+  }
+
+  /** The lowest height that the nodes of the live spork serve; `undefined` when none tells. */
+  liveRoot(): number | undefined {
+    return minimum(this.live().map(({ range }) => range.lowest));
+  }
+
+  /** The spork that a height belongs to, as far as usable nodes and the table tell. */
+  sporkAt(height: number): SporkRoot | undefined {
+    const known: SporkRoot[] = [];
+    for (const member of this.members) {
+      const rootHeight = member.identity?.sporkRootHeight;
+      if (rootHeight === undefined || !isUsable(member)) continue;
+      known.push({ rootHeight, sporkId: member.identity?.sporkId ?? '' });
+    }
+    const listed = sporkOf(this.options.sporks, height);
+    if (listed !== undefined) known.push({ rootHeight: listed.rootHeight, sporkId: '' });
+    // The latest that began at or below the height; of two that name the same root, the one that knows the id.
+    return known
+      .filter(({ rootHeight }) => rootHeight <= height)
+      .sort((a, b) => b.rootHeight - a.rootHeight || b.sporkId.length - a.sporkId.length)[0];
+  }
+
+  /** To be called whenever a node said who it is: its spork may end the heights of another. */
+  refreshRanges(): void {
+    const roots = new Set<number>();
+    for (const { rootHeight, endHeightExclusive } of this.options.sporks) {
+      roots.add(rootHeight);
+      if (endHeightExclusive !== null) roots.add(endHeightExclusive);
+    }
+    for (const member of this.members) {
+      const root = member.identity?.sporkRootHeight;
+      if (root !== undefined && isUsable(member)) roots.add(root);
+    }
+    this.sporkRoots = [...roots].sort((a, b) => a - b);
+    for (const member of this.members) member.range = rangeOf(member, this.sporkRoots);
+  }
+
+  private rateOf(origin: Member['origin']): number {
+    const { ratePerSecond } = this.options;
+    if (origin === 'configured') return ratePerSecond;
+    return ratePerSecond === 0 ? HISTORIC_RATE_PER_SECOND : Math.min(ratePerSecond, HISTORIC_RATE_PER_SECOND);
+  }
+}
+
+function minimum(heights: readonly (number | undefined)[]): number | undefined {
+  const known = heights.filter((height) => height !== undefined);
+  return known.length === 0 ? undefined : known.reduce((a, b) => Math.min(a, b));
+}

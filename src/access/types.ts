@@ -1,0 +1,189 @@
+import type { BlockExecutionData, BlockStatus, FinalizedBlock, Identifier } from '../flow/index.js';
+
+/** The unary methods we call; also the label of metrics, limiters and errors. */
+export type UnaryMethod =
+  | 'GetNetworkParameters'
+  | 'GetNodeVersionInfo'
+  | 'GetLatestBlockHeader'
+  | 'GetBlockByHeight'
+  | 'GetBlockByID'
+  | 'GetCollectionByID'
+  | 'GetFullCollectionByID'
+  | 'GetTransaction';
+
+/** The streams we open; also the label of metrics and errors. */
+export type StreamMethod =
+  | 'SubscribeBlocksFromStartHeight'
+  | 'SubscribeBlockDigestsFromLatest'
+  | 'SubscribeExecutionDataFromStartBlockHeight'
+  | 'SubscribeExecutionData';
+
+/** Every method that we call. */
+export type AccessMethod = UnaryMethod | StreamMethod;
+
+/** Every way a call can fail, as the callers tell them apart. All of them are expected in normal operation. */
+export type UpstreamErrorKind =
+  /** NotFound with the text of a collection that the node still has to fetch: ask again. */
+  | 'not_yet'
+  | 'not_found'
+  /** The height is below the node's root; `lowestHeight` says where the node begins. */
+  | 'below_root'
+  /** ResourceExhausted that is a rate or stream limit. */
+  | 'rate_limited'
+  /** The node does not know the method (old node, service off). */
+  | 'unimplemented'
+  /** ResourceExhausted that is our own receive limit. */
+  | 'too_large'
+  | 'invalid_argument'
+  | 'failed_precondition'
+  | 'deadline'
+  | 'unavailable'
+  /** The answer could not be decoded, or is not an answer to the question (another height, another id). */
+  | 'malformed'
+  | 'internal';
+
+/** What a call to an access node can throw besides the abort reason of its own signal. */
+export class UpstreamError extends Error {
+  override readonly name = 'UpstreamError';
+  readonly kind: UpstreamErrorKind;
+  readonly node: string;
+  readonly method: AccessMethod;
+  /** For `below_root`: the lowest height that the node serves, when its text says so. */
+  readonly lowestHeight: number | undefined;
+
+  constructor(
+    kind: UpstreamErrorKind,
+    where: {
+      readonly node: string;
+      readonly method: AccessMethod;
+      readonly lowestHeight?: number | undefined;
+    },
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+    this.kind = kind;
+    this.node = where.node;
+    this.method = where.method;
+    this.lowestHeight = where.lowestHeight;
+  }
+}
+
+/** What a caller may say of one unary call. */
+export interface CallOptions {
+  readonly signal?: AbortSignal;
+  /** Default: the pool's `timeoutMs`. Every call has a deadline. */
+  readonly timeoutMs?: number;
+}
+
+/** A block, and what the node says of its place in the chain. */
+export interface ReceivedBlock {
+  readonly block: FinalizedBlock;
+  readonly status: BlockStatus;
+}
+
+/** As much of a header as tells where a node stands. */
+export interface BlockHeader {
+  readonly id: Identifier;
+  readonly parentId: Identifier;
+  readonly height: number;
+  /** Empty when the node does not tell. */
+  readonly chainId: string;
+}
+
+/** One message of a digest stream. */
+export interface BlockDigest {
+  readonly id: Identifier;
+  readonly height: number;
+}
+
+/** What a node says of itself. */
+export interface NodeVersionInfo {
+  readonly semver: string;
+  /** Hex; empty when the node does not tell. */
+  readonly sporkId: string;
+  readonly sporkRootHeight: number;
+  /** The lowest height this very node serves. */
+  readonly nodeRootHeight: number;
+}
+
+/** `set_aside` is asked last; `unknown` (it has not said who it is) and `foreign` are not asked at all. */
+export type NodeHealth = 'unknown' | 'healthy' | 'failing' | 'set_aside' | 'foreign';
+
+/** One access node: typed calls over one channel. It retries nothing; whoever calls decides. */
+export interface AccessNode {
+  /** `host:port`: stable, the label of metrics and logs. */
+  readonly name: string;
+  readonly health: NodeHealth;
+  /** False for five minutes after the node answered UNIMPLEMENTED to the method. */
+  supports(method: AccessMethod): boolean;
+  /**
+   * Milliseconds until a call of this method may leave: 0 = now. Positive while a configured rate or an answered rate
+   * limit holds it back. A call made earlier waits by itself.
+   */
+  delayMs(method: UnaryMethod): number;
+
+  getNetworkParameters(options?: CallOptions): Promise<{ readonly chainId: string }>;
+  getNodeVersionInfo(options?: CallOptions): Promise<NodeVersionInfo>;
+  getLatestBlockHeader(sealed: boolean, options?: CallOptions): Promise<BlockHeader>;
+  /** Light form. An answer for another height is `malformed`. */
+  getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock>;
+  getBlockById(id: Identifier, options?: CallOptions): Promise<ReceivedBlock>;
+  /** Transaction ids of a light collection, in order, for nodes without `GetFullCollectionByID`. */
+  getCollectionTransactionIds(id: Identifier, options?: CallOptions): Promise<readonly Identifier[]>;
+  /** Wire bytes of the transactions, in order. Nothing is verified here. */
+  getFullCollection(id: Identifier, options?: CallOptions): Promise<readonly Uint8Array[]>;
+  getTransaction(id: Identifier, options?: CallOptions): Promise<Uint8Array>;
+
+  /**
+   * Streams: one item per height, ascending, gap-free as far as the node keeps its word (the consumer checks). Nothing
+   * more is taken from the channel than the iterator asks for. Leaving the loop, or the signal, cancels the call. The
+   * iterator throws `UpstreamError` when the stream fails and returns when the node ends it.
+   */
+  subscribeBlocks(
+    startHeight: number,
+    options: { readonly signal: AbortSignal },
+  ): AsyncIterable<ReceivedBlock>;
+  subscribeBlockDigests(options: {
+    readonly signal: AbortSignal;
+    readonly sealed: boolean;
+  }): AsyncIterable<BlockDigest>;
+  /** Falls back to the deprecated `SubscribeExecutionData` on nodes that know only that one. */
+  subscribeExecutionData(
+    startHeight: number,
+    options: { readonly signal: AbortSignal },
+  ): AsyncIterable<BlockExecutionData>;
+}
+
+/** What every source of data may say of a node; the pool turns it into an order of asking. */
+export type NodeFault =
+  /** It gave bytes that do not hash to what was asked, a block off the chain, and the like. */
+  | 'lied'
+  /** It does not answer, or answers with errors. */
+  | 'failing'
+  /** Its stream stood still while the head moved. */
+  | 'stale';
+
+/** All configured nodes of the network and, behind them, the historic nodes of earlier sporks. */
+export interface AccessNodes {
+  /** Nodes that serve the live head, best first; set-aside ones last; foreign ones never. */
+  live(): readonly AccessNode[];
+  /**
+   * Nodes that may serve this height, best first; set-aside ones last, never "not at all" while no better one remains.
+   * A height below the live nodes' root gets the historic nodes of its spork. Empty while none of them has said yet who
+   * it is (historic nodes are first reached when first wanted): ask again after a pause.
+   */
+  forHeight(height: number): readonly AccessNode[];
+  /** As `forHeight`, but the nodes named for execution data. */
+  forExecutionData(height: number): readonly AccessNode[];
+  /**
+   * The node gave what was asked: its record is clean again. But a node set aside for a lie serves its time first:
+   * answering one kind of question does not take back a lie about another.
+   */
+  succeeded(node: AccessNode): void;
+  /**
+   * Counts against the node: it is asked after the others for 10 s. From the third failure in a row, and at once for
+   * the other faults, it is set aside, for 10 s doubling to 5 min.
+   */
+  blame(node: AccessNode, fault: NodeFault, detail: string): void;
+}
