@@ -1,0 +1,375 @@
+import { UpstreamError } from '../access/index.js';
+import type { AccessNode, AccessNodes, ReceivedBlock } from '../access/index.js';
+import type { FinalizedBlock } from '../flow/index.js';
+import { WorkSignal } from '../jobqueue/index.js';
+import type { BlockJob, Jobs, Notifiable } from '../jobqueue/index.js';
+import type { Logger } from '../observability/index.js';
+import { Backoff, sleep } from '../runtime/index.js';
+import type { Clock, Random } from '../runtime/index.js';
+import { BLOCK_STREAM, pollBlocks } from './blockSource.js';
+import { childOf, Puller, wasAborted } from './cancellation.js';
+import { ForkResolver } from './ForkResolver.js';
+import type { ParentMismatch } from './ForkResolver.js';
+import type { StoredBlockReader } from './ForkInspector.js';
+import { LinkedBlocks } from './LinkedBlocks.js';
+import type { SporkRoot, Watermark } from './LinkedBlocks.js';
+import { chooseNode, faultOf } from './nodeChoice.js';
+import type { FinalityMetrics } from './ports.js';
+
+/** How often NotFound at the tip is asked again quickly: some nodes learn of a block a moment after the others. */
+const MAX_QUICK_RETRIES = 25;
+
+/** Looks for a node in vain before that is told: at the edge of a spork the next nodes have yet to say who they are. */
+const UNSERVED_LOOKS_BEFORE_TOLD = 6;
+
+/** A stream that failed after it was left alone for so long was closed by a node that rightly gave up on us. */
+const FORGIVEN_PAUSE_MS = 10_000;
+
+export interface FinalizedBlocksOptions {
+  /** K: no height above the watermark plus K is asked for. */
+  readonly window: number;
+  /** Nothing above it is asked for. */
+  readonly stopHeight?: number | undefined;
+  /** The lowest height of the store, for the `rewind` advice. Default: the one above the watermark at construction. */
+  readonly firstHeight?: number | undefined;
+  readonly sporkRoots?: readonly SporkRoot[];
+  /** A stream that owes a block for so long is opened again. Default 8,000. */
+  readonly silentAfterMs?: number;
+  /** Delay before NotFound at the tip is asked again. Default 200. */
+  readonly notFoundRetryMs?: number;
+  /** Blocks asked for at once of a node without streams. Default 8. */
+  readonly parallelReads?: number;
+  /** Delay before a failed source is replaced. Defaults 250 and 10,000. */
+  readonly backoffMinMs?: number;
+  readonly backoffMaxMs?: number;
+  /** How often the nodes are asked again while none confirms the latest stored block. Default 10,000. */
+  readonly mismatchRetryMs?: number;
+}
+
+export interface FinalizedBlocksDependencies {
+  readonly nodes: AccessNodes;
+  readonly watermark: Watermark;
+  /** The finalized head. */
+  readonly head: () => number;
+  /** Notified whenever a height became available: the consumer's wake-up. */
+  readonly signal: Notifiable;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly metrics: FinalityMetrics;
+  /** For the `rewind` advice; without it the advice is one height below the watermark. */
+  readonly storedBlock?: StoredBlockReader;
+  /** A block that was handed out and is not durable was given by a node that lied; this is the right one. */
+  readonly onReplaced?: (job: BlockJob<FinalizedBlock>) => void;
+}
+
+/** So close below the head a block is handed out before its child is known. */
+const TIP_HEIGHTS = 2;
+
+/** A node that has no stream to spare for us is polled for so long before it is asked for one again. */
+const POLLED_INSTEAD_MS = 60_000;
+
+/** Why reading from a node ended. */
+type Ending =
+  | { readonly kind: 'moved' }
+  | { readonly kind: 'ended'; readonly delivered: boolean }
+  | { readonly kind: 'silent' }
+  | { readonly kind: 'failed'; readonly error: UpstreamError; readonly pausedMs: number }
+  | { readonly kind: 'orphaned' | 'wrong_height'; readonly block: FinalizedBlock }
+  | { readonly kind: 'mismatch'; readonly block: FinalizedBlock };
+
+/**
+ * The finalized blocks as jobs: read ahead of the watermark, checked, linked parent by parent, and handed out only then.
+ * It reads from one node at a time, by stream or (where the node has none) by parallel calls, and pauses by not pulling
+ * when the window is full. `notify` tells it that the watermark or the head moved: wire both.
+ *
+ * Bounds: it asks for heights in [watermark + 1 .. min(watermark + K, head, stopHeight)] only and holds no others.
+ */
+export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiable {
+  readonly #window: number;
+  readonly #stopHeight: number;
+  readonly #silentAfterMs: number;
+  readonly #notFoundRetryMs: number;
+  readonly #parallelReads: number;
+  readonly #deps: FinalizedBlocksDependencies;
+  readonly #linked: LinkedBlocks;
+  readonly #resolver: ForkResolver;
+  readonly #backoff: Backoff;
+  readonly #moved = new WorkSignal();
+  /** Nodes that have just failed: the next source is another one, if there is one. */
+  readonly #avoid = new Set<string>();
+  /** Nodes that refused a stream by their limit of streams, and until when they are polled instead. */
+  readonly #polledUntilMs = new Map<string, number>();
+  #quickRetries = 0;
+  /** Looks in a row at which no node served the next height. */
+  #unservedLooks = 0;
+  #handedOutTo: number;
+  #deliveredAtMs: number;
+
+  constructor(options: FinalizedBlocksOptions, dependencies: FinalizedBlocksDependencies) {
+    if (!Number.isSafeInteger(options.window) || options.window < 1)
+      throw new RangeError(`window must be a positive integer, not ${options.window}`);
+    this.#window = options.window;
+    this.#stopHeight = options.stopHeight ?? Number.MAX_SAFE_INTEGER;
+    this.#silentAfterMs = options.silentAfterMs ?? 8_000;
+    this.#notFoundRetryMs = options.notFoundRetryMs ?? 200;
+    this.#parallelReads = options.parallelReads ?? 8;
+    this.#deps = dependencies;
+    const { watermark, nodes, clock, random, logger, storedBlock } = dependencies;
+    this.#linked = new LinkedBlocks({ sporkRoots: options.sporkRoots ?? [] }, { watermark });
+    this.#backoff = new Backoff(
+      { minMs: options.backoffMinMs ?? 250, maxMs: options.backoffMaxMs ?? 10_000 },
+      { random },
+    );
+    this.#resolver = new ForkResolver(
+      {
+        firstHeight: options.firstHeight ?? watermark.latestIndexedHeight() + 1,
+        retryMs: options.mismatchRetryMs ?? 10_000,
+      },
+      { nodes, linked: this.#linked, watermark, clock, logger, backoff: this.#backoff, storedBlock },
+    );
+    this.#handedOutTo = watermark.latestIndexedHeight();
+    this.#deliveredAtMs = clock.monotonic();
+  }
+
+  /** Resolves when `signal` aborts. No expected errors. */
+  async run(signal: AbortSignal): Promise<void> {
+    try {
+      for (;;) {
+        await this.#room(signal);
+        await this.#readOn(signal);
+      }
+    } catch (error) {
+      if (!wasAborted(error, signal)) throw error;
+    }
+  }
+
+  /** The watermark or the head moved. */
+  notify(): void {
+    this.#linked.prune();
+    this.#moved.notify();
+  }
+
+  /** The job of a height above the watermark once it is linked and borne out by its child (see `head`). O(1). */
+  atIndex(height: number): BlockJob<FinalizedBlock> | undefined {
+    const job = height > this.head() ? undefined : this.#linked.jobAt(height);
+    if (job !== undefined && height > this.#handedOutTo) this.#handedOutTo = height;
+    return job;
+  }
+
+  /**
+   * The highest height that `atIndex` has. A block that links may still be a lie, one off the finalized chain, and shows
+   * it only when its child names another parent: were it complete and durable by then, nothing but a `rewind` would mend
+   * it. So the last linked block waits for its child, except near the tip, where no child may be known for long, and at
+   * the stop height and with a window of one, where none may be asked for.
+   */
+  head(): number {
+    const linked = this.#linked.next - 1;
+    const isTip = linked >= this.#deps.head() - TIP_HEIGHTS || linked >= this.#stopHeight;
+    if (isTip || this.#window === 1) return linked;
+    return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
+  }
+
+  /** The linked block of a height above the watermark. */
+  blockAt(height: number): FinalizedBlock | undefined {
+    return this.#linked.jobAt(height)?.block;
+  }
+
+  /** The highest height that may be worked on now. */
+  upperBound(): number {
+    const watermark = this.#deps.watermark.latestIndexedHeight();
+    return Math.min(watermark + this.#window, this.#deps.head(), this.#stopHeight);
+  }
+
+  /** Blocks held: at most K. */
+  size(): number {
+    return this.#linked.size;
+  }
+
+  /** Milliseconds since a block was last delivered. */
+  streamAgeMs(): number {
+    return this.#deps.clock.monotonic() - this.#deliveredAtMs;
+  }
+
+  /** Set while every node that answers gives a block that does not link to the latest stored one. */
+  parentMismatch(): ParentMismatch | undefined {
+    return this.#resolver.parentMismatch();
+  }
+
+  async #room(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    while (!this.#hasRoom()) await this.#moved.wait(signal);
+  }
+
+  #hasRoom(): boolean {
+    this.#linked.prune();
+    return this.#linked.next <= this.upperBound();
+  }
+
+  /** Reads from the best node until there is a reason to choose again, and draws the consequences. */
+  async #readOn(signal: AbortSignal): Promise<void> {
+    const node = chooseNode(this.#deps.nodes.forHeight(this.#linked.next), BLOCK_STREAM, this.#avoid);
+    if (node === undefined) {
+      this.#unservedLooks += 1;
+      if (this.#unservedLooks === UNSERVED_LOOKS_BEFORE_TOLD)
+        this.#deps.logger.warn({ height: this.#linked.next }, 'no access node serves the next height');
+      await this.#pause(this.#backoff.nextMs(), signal);
+      return;
+    }
+    this.#unservedLooks = 0;
+    const streams = this.#mayStream(node);
+    const ending = await this.#readFrom(node, streams, signal);
+    const reopened = (reason: string): void => {
+      if (streams) this.#deps.metrics.streamReopens.inc({ stream: 'blocks', reason });
+    };
+    switch (ending.kind) {
+      case 'moved':
+        return;
+      case 'ended':
+        reopened('ended');
+        if (!streams || ending.delivered) return;
+        this.#avoid.add(node.name);
+        return this.#pause(this.#backoff.nextMs(), signal);
+      case 'silent':
+        reopened('stale');
+        this.#avoid.add(node.name);
+        this.#deps.nodes.blame(node, 'stale', `block ${this.#linked.next} did not come`);
+        this.#deps.logger.warn({ node: node.name, height: this.#linked.next }, 'block stream is silent');
+        return;
+      case 'failed':
+        reopened(ending.error.kind);
+        // Its few streams may all be taken, and by us: blocks can be had without one.
+        if (streams && ending.error.kind === 'rate_limited')
+          this.#polledUntilMs.set(node.name, this.#deps.clock.monotonic() + POLLED_INSTEAD_MS);
+        return this.#onFailure(node, ending.error, ending.pausedMs, signal);
+      case 'orphaned':
+      case 'wrong_height':
+        return this.#refuse(node, ending.block, ending.kind, signal);
+      case 'mismatch':
+        this.#deps.metrics.invalidBlocks.inc({ reason: 'parent_mismatch' });
+        return this.#resolve(node, ending.block, signal);
+    }
+  }
+
+  async #readFrom(node: AccessNode, streams: boolean, signal: AbortSignal): Promise<Ending> {
+    const cancel = childOf(signal);
+    const blocks = new Puller(this.#open(node, streams, cancel.signal)[Symbol.asyncIterator](), signal, {
+      clock: this.#deps.clock,
+      limitMs: this.#silentAfterMs,
+    });
+    let delivered = false;
+    let pausedMs = 0;
+    try {
+      for (;;) {
+        const height = this.#linked.next;
+        const pulled = await blocks.pull();
+        if (this.#linked.next !== height) return { kind: 'moved' };
+        if (pulled === 'silent') return { kind: 'silent' };
+        if (pulled.done === true) return { kind: 'ended', delivered };
+        const { block, status } = pulled.value;
+        if (block.height !== height) return { kind: 'wrong_height', block };
+        if (status === 'unknown') return { kind: 'orphaned', block };
+        if (!this.#linked.links(block)) return { kind: 'mismatch', block };
+        this.#append(node, block, !delivered);
+        delivered = true;
+
+        pausedMs = 0;
+        if (!this.#hasRoom()) {
+          const pausedAtMs = this.#deps.clock.monotonic();
+          await this.#room(signal);
+          pausedMs = this.#deps.clock.monotonic() - pausedAtMs;
+        }
+        // The next height may belong to the next spork's nodes, or the watermark may have passed what was read.
+        if (this.#linked.next !== height + 1 || !this.#serves(node, height + 1)) return { kind: 'moved' };
+      }
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error;
+      return { kind: 'failed', error, pausedMs };
+    } finally {
+      cancel.abort();
+      blocks.leave();
+    }
+  }
+
+  #open(node: AccessNode, streams: boolean, signal: AbortSignal): AsyncIterable<ReceivedBlock> {
+    const start = this.#linked.next;
+    if (streams) return node.subscribeBlocks(start, { signal });
+    return pollBlocks(node, start, {
+      parallelReads: this.#parallelReads,
+      upperBound: () => this.upperBound(),
+      mayStream: () => this.#mayStream(node),
+      signal,
+    });
+  }
+
+  #mayStream(node: AccessNode): boolean {
+    return (
+      node.supports(BLOCK_STREAM) &&
+      this.#deps.clock.monotonic() >= (this.#polledUntilMs.get(node.name) ?? -Infinity)
+    );
+  }
+
+  #serves(node: AccessNode, height: number): boolean {
+    return this.#deps.nodes.forHeight(height).some((other) => other.name === node.name);
+  }
+
+  #append(node: AccessNode, block: FinalizedBlock, first: boolean): void {
+    if (first) this.#deps.nodes.succeeded(node);
+    this.#avoid.clear();
+    this.#backoff.reset();
+    this.#quickRetries = 0;
+    this.#deliveredAtMs = this.#deps.clock.monotonic();
+    const replaced = this.#linked.append(block, node.name);
+    const job = this.#linked.jobAt(block.height);
+    if (replaced !== undefined && job !== undefined && block.height <= this.#handedOutTo) {
+      this.#deps.logger.warn({ height: block.height, node: node.name }, 'a block was replaced');
+      this.#deps.onReplaced?.(job);
+    }
+    this.#resolver.linkedAgain();
+    this.#deps.signal.notify();
+  }
+
+  async #onFailure(
+    node: AccessNode,
+    error: UpstreamError,
+    pausedMs: number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const fault = faultOf(error.kind);
+    if (fault === 'failing' && pausedMs >= FORGIVEN_PAUSE_MS) return;
+    this.#avoid.add(node.name);
+    if (error.kind === 'not_found' && this.#quickRetries < MAX_QUICK_RETRIES) {
+      this.#quickRetries += 1;
+      return this.#pause(this.#notFoundRetryMs, signal);
+    }
+    if (error.kind === 'malformed') this.#deps.metrics.invalidBlocks.inc({ reason: 'malformed' });
+    if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message);
+    this.#deps.logger.debug(
+      { node: node.name, height: this.#linked.next, kind: error.kind, error: error.message },
+      'blocks could not be read',
+    );
+    await this.#pause(this.#backoff.nextMs(), signal);
+  }
+
+  async #refuse(node: AccessNode, block: FinalizedBlock, reason: string, signal: AbortSignal): Promise<void> {
+    this.#deps.metrics.invalidBlocks.inc({ reason });
+    this.#avoid.add(node.name);
+    this.#deps.nodes.blame(node, 'lied', `block ${block.id} at height ${block.height} refused: ${reason}`);
+    this.#deps.logger.warn({ node: node.name, height: block.height, reason }, 'a block was refused');
+    await this.#pause(this.#backoff.nextMs(), signal);
+  }
+
+  async #resolve(node: AccessNode, block: FinalizedBlock, signal: AbortSignal): Promise<void> {
+    const resolution = await this.#resolver.resolve({ node, block }, signal);
+    if (resolution.kind === 'accept') {
+      this.#append(resolution.answer.node, resolution.answer.block, true);
+      return;
+    }
+    for (const name of resolution.avoid) this.#avoid.add(name);
+    await this.#pause(resolution.pauseMs, signal);
+  }
+
+  async #pause(delayMs: number, signal: AbortSignal): Promise<void> {
+    if (delayMs > 0) await sleep(this.#deps.clock, delayMs, signal);
+  }
+}

@@ -1,0 +1,6 @@
+export { WorkSignal } from '../jobqueue/index.js';
+export { FinalizationListener } from './FinalizationListener.js';
+export type { FinalizationListenerOptions } from './FinalizationListener.js';
+export { FinalizedBlocks } from './FinalizedBlocks.js';
+export type { FinalizedBlocksDependencies, FinalizedBlocksOptions } from './FinalizedBlocks.js';
+export type { BlockLink, SporkRoot } from './LinkedBlocks.js';
