@@ -1,0 +1,50 @@
+export interface ByteBudgetOptions {
+  /** Bytes of received collections that may wait for their durable commit (`maxInFlightBytes`). */
+  readonly limitBytes: number;
+}
+
+export interface ByteBudgetDependencies {
+  /** The lowest height that lacks a collection; `undefined` when none does. */
+  lowestMissing(): number | undefined;
+}
+
+/**
+ * Counts the bytes of collections between their receipt and their durable commit, and says whether more may be taken.
+ * The lowest missing height is always admitted: it alone moves the watermark, so holding it back would hold back the
+ * very commit that frees the budget. What was received is always counted, also beyond the limit.
+ */
+export class ByteBudget {
+  readonly limitBytes: number;
+  readonly #lowestMissing: () => number | undefined;
+  readonly #byHeight = new Map<number, number>();
+  #inFlightBytes = 0;
+
+  constructor(options: ByteBudgetOptions, dependencies: ByteBudgetDependencies) {
+    this.limitBytes = options.limitBytes;
+    this.#lowestMissing = () => dependencies.lowestMissing();
+  }
+
+  get inFlightBytes(): number {
+    return this.#inFlightBytes;
+  }
+
+  admits(height: number, bytes: number): boolean {
+    if (this.#inFlightBytes + bytes <= this.limitBytes) return true;
+    const lowest = this.#lowestMissing();
+    return lowest !== undefined && height <= lowest;
+  }
+
+  /** Adds to what the height holds. */
+  reserve(height: number, bytes: number): void {
+    this.#byHeight.set(height, (this.#byHeight.get(height) ?? 0) + bytes);
+    this.#inFlightBytes += bytes;
+  }
+
+  /** Gives back all that the height holds, which may be nothing. */
+  release(height: number): void {
+    const bytes = this.#byHeight.get(height);
+    if (bytes === undefined) return;
+    this.#byHeight.delete(height);
+    this.#inFlightBytes -= bytes;
+  }
+}

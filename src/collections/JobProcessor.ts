@@ -1,0 +1,349 @@
+import type { FinalizedBlock, Identifier } from '../flow/index.js';
+import type { Worker } from '../jobqueue/index.js';
+import type { Logger, Metrics } from '../observability/index.js';
+import { isAbort, type Clock } from '../runtime/index.js';
+import type { ByteBudget } from './ByteBudget.js';
+import type { IndexingWindow } from './IndexingWindow.js';
+import type { MissingCollectionQueue, QueuedHeight } from './MissingCollectionQueue.js';
+import type {
+  BlockIndexer,
+  BlockJob,
+  CollectionRequests,
+  CollectionSink,
+  ReceivedCollection,
+  RequestTrail,
+} from './ports.js';
+
+export interface JobProcessorOptions {
+  /** Never ask for a collection: execution data alone completes heights. */
+  readonly ediOnly: boolean;
+}
+
+export interface JobProcessorDependencies {
+  readonly mcq: MissingCollectionQueue;
+  readonly indexer: BlockIndexer;
+  readonly budget: ByteBudget;
+  readonly window: IndexingWindow;
+  /** Left out with `ediOnly`. */
+  readonly requests?: CollectionRequests;
+  /** Why execution data does not come, in one sentence; `undefined` while nothing is wrong with it. */
+  readonly executionDataReason?: () => string | undefined;
+  readonly clock: Clock;
+  readonly metrics: Pick<
+    Metrics,
+    | 'collectionsReceived'
+    | 'duplicateCollections'
+    | 'invalidCollections'
+    | 'heightsCompleted'
+    | 'heightQueueToComplete'
+    | 'receiveToIndexed'
+  >;
+  readonly logger: Logger;
+  /** A block could not be made durable, or a bug showed: the owner stops the process. Called at most once. */
+  onFatal(error: unknown): void;
+}
+
+/** A height that no source could complete for long. */
+export interface UnresolvableHeight {
+  readonly height: number;
+  /** The ids that are missing. */
+  readonly ids: readonly Identifier[];
+  readonly ageMs: number;
+  readonly reason: string;
+}
+
+/** The lowest height that lacks a collection, and what it lacks. */
+export interface OldestMissing {
+  readonly height: number;
+  readonly ageSeconds: number;
+  readonly missingIds: readonly Identifier[];
+}
+
+/** Where a height stands, and what was tried for what it lacks. */
+export interface HeightExplanation {
+  readonly height: number;
+  /**
+   * `indexed`: durable. `committing`: complete, its batch is not on disk yet. `collecting`: lacks collections.
+   * `queued`: within the window, its block is not known yet. `outside`: above the window, nothing asks for it yet.
+   */
+  readonly stage: 'indexed' | 'committing' | 'collecting' | 'queued' | 'outside';
+  readonly blockId?: Identifier;
+  /** Since the height was handed out. */
+  readonly ageMs?: number;
+  readonly guarantees?: number;
+  readonly missing: readonly MissingExplanation[];
+  /** Why execution data does not bring it. */
+  readonly executionData?: string;
+}
+
+/** One missing id and what was tried for it. */
+export interface MissingExplanation {
+  readonly id: Identifier;
+  /** `undefined` when it was never asked for. */
+  readonly trail: RequestTrail | undefined;
+}
+
+/**
+ * Where a block and its collections meet: the worker of the job consumer, and the sink of both sources. Whichever
+ * source completes a height first wins; the other's outstanding work for it is cancelled at once, and what arrives of
+ * it nevertheless is counted as a duplicate.
+ *
+ * Every method does its work on plain state and returns; `done` runs from the continuation of the durable commit, when
+ * nothing is left open. No promise per collection, one per height.
+ */
+export class JobProcessor implements Worker<BlockJob>, CollectionSink {
+  readonly #requests: CollectionRequests | undefined;
+  readonly #mcq: MissingCollectionQueue;
+  readonly #indexer: BlockIndexer;
+  readonly #budget: ByteBudget;
+  readonly #window: IndexingWindow;
+  readonly #executionDataReason: () => string | undefined;
+  readonly #clock: Clock;
+  readonly #metrics: JobProcessorDependencies['metrics'];
+  readonly #logger: Logger;
+  readonly #onFatal: (error: unknown) => void;
+  #failed = false;
+
+  constructor(options: JobProcessorOptions, dependencies: JobProcessorDependencies) {
+    if (!options.ediOnly && dependencies.requests === undefined) {
+      throw new Error('without ediOnly a JobProcessor needs somebody to ask for collections');
+    }
+    this.#requests = options.ediOnly ? undefined : dependencies.requests;
+    this.#mcq = dependencies.mcq;
+    this.#indexer = dependencies.indexer;
+    this.#budget = dependencies.budget;
+    this.#window = dependencies.window;
+    this.#executionDataReason = dependencies.executionDataReason ?? (() => undefined);
+    this.#clock = dependencies.clock;
+    this.#metrics = dependencies.metrics;
+    this.#logger = dependencies.logger;
+    this.#onFatal = (error) => dependencies.onFatal(error);
+    showZeros(this.#metrics);
+  }
+
+  run(job: BlockJob, done: () => void): void {
+    this.processJob(job, done);
+  }
+
+  /**
+   * Takes a height in. `done` runs at once for a height that is durable already, else after its durable commit. Throws
+   * for a height above the window or one that is being worked on: bugs of the caller.
+   */
+  processJob(job: BlockJob, done: () => void): void {
+    const { height, block } = job;
+    if (block.height !== height) throw new Error(`job ${job.id} carries the block of height ${block.height}`);
+    if (this.#indexer.isIndexed(height)) {
+      done();
+      return;
+    }
+    const bound = this.#window.latestIndexedHeight() + this.#window.windowHeights;
+    if (height > bound) throw new Error(`height ${height} is above the window, which ends at ${bound}`);
+    // Registered before it is asked for: an answer can never come for something that nobody knows to be missing.
+    const queued = this.#mcq.enqueueMissingCollections(block, this.#clock.monotonic(), done);
+    this.#collect(queued);
+  }
+
+  /**
+   * Another block takes the place of one that was handed out and is not complete: a node had lied about the first. The
+   * job stays the same, so does its `done`. False when there is nothing to replace: the height is not being worked on,
+   * or complete.
+   */
+  replace(job: Pick<BlockJob, 'height' | 'block'>): boolean {
+    const { height, block } = job;
+    if (block.height !== height)
+      throw new Error(`height ${height} was given the block of height ${block.height}`);
+    if (this.#window.blockAt(height)?.id === block.id) return false;
+    const queued = this.#mcq.replaceBlock(block);
+    if (queued === undefined) return false;
+    this.#requests?.cancel(height);
+    this.#budget.release(height);
+    for (const received of queued.received) {
+      if (received !== undefined) this.#reserve(height, received);
+    }
+    this.#logger.info({ height }, 'block of a height was replaced');
+    this.#collect(queued);
+    return true;
+  }
+
+  onCollection(received: ReceivedCollection): void {
+    const { decision, takers, completed } = this.#mcq.onReceivedCollection(received);
+    if (decision === 'unsolicited') {
+      this.#refuse(received, 1);
+      return;
+    }
+    this.#metrics.collectionsReceived.inc({ source: received.source });
+    if (decision === 'duplicate') {
+      this.#countDuplicates(received, 1);
+      return;
+    }
+    for (const queued of takers) this.#reserve(queued.height, received);
+    for (const queued of completed) this.#complete(queued);
+    this.#window.notify();
+  }
+
+  onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void {
+    const [first] = collections;
+    if (first === undefined) return;
+    const queued = this.#mcq.get(height);
+    if (queued === undefined ? !this.#indexer.isIndexed(height) : !matches(queued.block, collections)) {
+      this.#refuse(first, collections.length);
+      return;
+    }
+    const taken = this.#mcq.onReceivedCollectionsForBlock(height, collections);
+    this.#metrics.collectionsReceived.inc({ source: first.source }, collections.length);
+    if (taken.length < collections.length) this.#countDuplicates(first, collections.length - taken.length);
+    if (queued === undefined || taken.length === 0) return;
+    for (const received of taken) this.#reserve(height, received);
+    this.#complete(queued);
+    this.#window.notify();
+  }
+
+  /** Heights handed out and not yet durable. */
+  inFlight(): number {
+    return this.#mcq.size;
+  }
+
+  /** The lowest height that lacks a collection. */
+  oldestMissing(): OldestMissing | undefined {
+    const height = this.#mcq.lowest();
+    const queued = height === undefined ? undefined : this.#mcq.get(height);
+    if (height === undefined || queued === undefined) return undefined;
+    return {
+      height,
+      ageSeconds: (this.#clock.monotonic() - queued.queuedAtMs) / 1000,
+      missingIds: this.#mcq.missingIds(height),
+    };
+  }
+
+  /** Heights that lack a collection for longer than this, lowest first. They are still being tried. */
+  unresolvable(olderThanMs: number): UnresolvableHeight[] {
+    const nowMs = this.#clock.monotonic();
+    const heights: UnresolvableHeight[] = [];
+    for (const { height, queuedAtMs } of this.#mcq.incomplete()) {
+      const ageMs = nowMs - queuedAtMs;
+      if (ageMs <= olderThanMs) continue;
+      const ids = this.#mcq.missingIds(height);
+      heights.push({ height, ids, ageMs, reason: this.#reasonFor(ids) });
+    }
+    return heights.sort((a, b) => a.height - b.height);
+  }
+
+  /** For "why is it (not) here". */
+  explain(height: number): HeightExplanation {
+    const queued = this.#mcq.get(height);
+    if (queued === undefined) {
+      const waiting = height <= this.#window.upperBound() ? 'queued' : 'outside';
+      return { height, stage: this.#indexer.isIndexed(height) ? 'indexed' : waiting, missing: [] };
+    }
+    const executionData = this.#executionDataReason();
+    return {
+      height,
+      stage: queued.missingCount === 0 ? 'committing' : 'collecting',
+      blockId: queued.block.id,
+      ageMs: this.#clock.monotonic() - queued.queuedAtMs,
+      guarantees: queued.block.collectionIds.length,
+      missing: this.#mcq.missingIds(height).map((id) => ({ id, trail: this.#requests?.trail(id) })),
+      ...(executionData === undefined ? {} : { executionData }),
+    };
+  }
+
+  /** The heights of the window that lack this id, in ascending order. */
+  heightsLacking(id: Identifier): number[] {
+    return this.#mcq.heightsFor(id);
+  }
+
+  #collect(queued: QueuedHeight): void {
+    if (queued.missingCount === 0) this.#complete(queued);
+    else this.#requests?.request(queued.height, this.#mcq.missingIds(queued.height));
+    this.#window.notify();
+  }
+
+  #complete(queued: QueuedHeight): void {
+    if (queued.source !== 'none') this.#requests?.cancel(queued.height);
+    void this.#index(queued);
+  }
+
+  async #index(queued: QueuedHeight): Promise<void> {
+    try {
+      const written = await this.#indexer.onReceivedCollectionsForBlock(queued.block, queued.collections());
+      if (written) this.#measure(queued);
+      this.#mcq.onIndexedForBlock(queued.height);
+      this.#budget.release(queued.height);
+      this.#window.notify();
+      queued.done();
+    } catch (error) {
+      // Stopping is no failure: the height stays undone and is worked on again after the restart.
+      if (isAbort(error) || this.#failed) return;
+      this.#failed = true;
+      this.#onFatal(error);
+    }
+  }
+
+  #measure(queued: QueuedHeight): void {
+    const nowMs = this.#clock.monotonic();
+    for (const received of queued.received) {
+      if (received === undefined) continue;
+      const seconds = (nowMs - received.receivedAtMs) / 1000;
+      this.#metrics.receiveToIndexed.observe({ source: received.source }, seconds);
+    }
+    this.#metrics.heightQueueToComplete.observe((nowMs - queued.queuedAtMs) / 1000);
+    this.#metrics.heightsCompleted.inc({ source: queued.source });
+    this.#logger.debug(
+      { height: queued.height, source: queued.source, decision: 'indexed' },
+      'height is indexed',
+    );
+  }
+
+  #reserve(height: number, received: ReceivedCollection): void {
+    this.#budget.reserve(height, received.collection.encoded.byteLength);
+  }
+
+  #countDuplicates({ collection, source }: ReceivedCollection, count: number): void {
+    this.#metrics.duplicateCollections.inc({ source }, count);
+    this.#logger.debug(
+      { collectionId: collection.id, source, count, decision: 'duplicate' },
+      'collections came again',
+    );
+  }
+
+  #refuse({ collection, source }: ReceivedCollection, count: number): void {
+    this.#metrics.invalidCollections.inc({ source, reason: 'unsolicited' }, count);
+    this.#logger.debug(
+      { collectionId: collection.id, source, count, decision: 'invalid', reason: 'unsolicited' },
+      'collections that nobody asked for were refused',
+    );
+  }
+
+  #reasonFor(ids: readonly Identifier[]): string {
+    const reasons: string[] = [];
+    for (const id of ids) {
+      const trail = this.#requests?.trail(id);
+      if (trail === undefined || trail.attempts === 0) continue;
+      const node = trail.lastNode ?? 'no node';
+      reasons.push(`${trail.attempts} requests, the last to ${node}: ${trail.lastError ?? 'no answer yet'}`);
+      break;
+    }
+    if (reasons.length === 0 && this.#requests !== undefined) reasons.push('not asked for yet');
+    const executionData = this.#executionDataReason();
+    if (executionData !== undefined) reasons.push(executionData);
+    else if (this.#requests === undefined) reasons.push('the execution-data stream has not delivered it');
+    return reasons.join('; ');
+  }
+}
+
+/** True when these are the block's collections, all of them, in its order. */
+function matches(block: FinalizedBlock, collections: readonly ReceivedCollection[]): boolean {
+  return (
+    collections.length === block.collectionIds.length &&
+    collections.every((received, slot) => received.collection.id === block.collectionIds[slot])
+  );
+}
+
+/** Counters are there from the first scrape, so that a rate over them sees the first event. */
+function showZeros(metrics: JobProcessorDependencies['metrics']): void {
+  for (const source of ['requester', 'edi'] as const) {
+    metrics.collectionsReceived.inc({ source }, 0);
+    metrics.duplicateCollections.inc({ source }, 0);
+  }
+  for (const source of ['requester', 'edi', 'none'] as const) metrics.heightsCompleted.inc({ source }, 0);
+}

@@ -1,0 +1,45 @@
+export { BlockCollectionIndexer, ParentLinkError } from './BlockCollectionIndexer.js';
+export type {
+  BlockCollectionIndexerDependencies,
+  BlockCollectionIndexerOptions,
+} from './BlockCollectionIndexer.js';
+export { ByteBudget } from './ByteBudget.js';
+export type { ByteBudgetDependencies, ByteBudgetOptions } from './ByteBudget.js';
+export { CollectionRequester, DEFAULT_HOLD_BACK_MS } from './CollectionRequester.js';
+export type { CollectionRequesterDependencies, CollectionRequesterOptions } from './CollectionRequester.js';
+export { ExecutionDataIndexer } from './ExecutionDataIndexer.js';
+export type {
+  ExecutionDataIndexerDependencies,
+  ExecutionDataIndexerOptions,
+  ExecutionDataState,
+  ExecutionDataStatus,
+} from './ExecutionDataIndexer.js';
+export { IndexingWindow } from './IndexingWindow.js';
+export type { IndexingWindowDependencies, IndexingWindowOptions } from './IndexingWindow.js';
+export { JobProcessor } from './JobProcessor.js';
+export type {
+  HeightExplanation,
+  JobProcessorDependencies,
+  JobProcessorOptions,
+  MissingExplanation,
+  OldestMissing,
+  UnresolvableHeight,
+} from './JobProcessor.js';
+export { MissingCollectionQueue } from './MissingCollectionQueue.js';
+export type {
+  CompletionSource,
+  MissingCollectionQueueOptions,
+  QueuedHeight,
+  Receipt,
+} from './MissingCollectionQueue.js';
+export type {
+  BlockWindow,
+  ExecutionDataOutlook,
+  RequestTrail,
+  BlockIndexer,
+  BlockJob,
+  CollectionRequests,
+  CollectionSink,
+  ReceivedCollection,
+  Source,
+} from './ports.js';

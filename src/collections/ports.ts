@@ -1,0 +1,84 @@
+import type { FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
+
+/** Where a collection came from; the label of metrics. */
+export type Source = 'requester' | 'edi';
+
+/** One collection as a source hands it in: already verified against its id. */
+export interface ReceivedCollection {
+  readonly collection: VerifiedCollection;
+  readonly source: Source;
+  /** Monotonic milliseconds at which its bytes were in hand. */
+  readonly receivedAtMs: number;
+}
+
+/** A block of the window whose collections are wanted. */
+export interface BlockJob {
+  /** The job id: the block's height in decimal. */
+  readonly id: string;
+  readonly height: number;
+  readonly block: FinalizedBlock;
+}
+
+/** What the requester needs of the world: ids wanted at a height, cancelled when no longer wanted. */
+export interface CollectionRequests {
+  /** Wants these ids for this height. Ids wanted already are not asked for twice. */
+  request(height: number, ids: readonly Identifier[]): void;
+  /** No longer wanted at this height: outstanding calls for ids that no other height wants are cancelled. */
+  cancel(height: number): void;
+  /** What was tried for an id that is still wanted; `undefined` when nothing is known of it. */
+  trail(id: Identifier): RequestTrail | undefined;
+}
+
+/** The history of one wanted id, for "why is it not here". */
+export interface RequestTrail {
+  readonly attempts: number;
+  readonly lastNode: string | undefined;
+  readonly lastError: string | undefined;
+  /** Wall-clock milliseconds of the last call. */
+  readonly lastAskedAt?: number | undefined;
+}
+
+/** What the sources need to know of the window they work in. */
+export interface BlockWindow {
+  latestIndexedHeight(): number;
+  /** The highest height that may be worked on now: min(watermark + K, head). */
+  upperBound(): number;
+  /** The linked block of a height that was handed out and is not durable yet. */
+  blockAt(height: number): FinalizedBlock | undefined;
+  isIndexed(height: number): boolean;
+  /** True when a height's bytes may be taken now: within the byte budget, or the lowest missing height. */
+  admits(height: number, bytes: number): boolean;
+  /** Resolves at the next change of any of the above. Expected errors: the signal's abort reason. */
+  changed(signal: AbortSignal): Promise<void>;
+}
+
+/** What the requester needs to know of the execution-data stream in order to hold a request back for it. */
+export interface ExecutionDataOutlook {
+  /** True while the stream is fresh and, at its present pace, delivers this height within so many milliseconds. */
+  expects(height: number, withinMs: number): boolean;
+}
+
+/** Where sources deliver. */
+export interface CollectionSink {
+  /** One verified collection, asked for by id. */
+  onCollection(received: ReceivedCollection): void;
+  /**
+   * All collections of a block in guarantee order (execution data). Resolves at once; the block is durable later.
+   */
+  onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void;
+}
+
+/** The durable end of the line. */
+export interface BlockIndexer {
+  latestIndexedHeight(): number;
+  /** True when the height is durable: at or below the watermark, or stored above a gap. */
+  isIndexed(height: number): boolean;
+  /**
+   * Idempotent, and checked before and again after the height's turn. Resolves once the batch that holds the block is
+   * on disk; `false` when the height was indexed already. Rejects only for storage failure, which stops the process.
+   */
+  onReceivedCollectionsForBlock(
+    block: FinalizedBlock,
+    collections: readonly VerifiedCollection[],
+  ): Promise<boolean>;
+}

@@ -1,0 +1,50 @@
+import { UpstreamError } from '../access/index.js';
+import type { NodeFault, UpstreamErrorKind } from '../access/index.js';
+import { InvalidCollectionError } from '../flow/index.js';
+import type { Fault } from './FaultReporter.js';
+
+/** What a failed attempt means. */
+export interface RequestFailure extends Fault {
+  /** A rate limit: the node's own delay slows it down, the collection itself does not back off further. */
+  readonly isNodeBusy: boolean;
+}
+
+/** Reads an error of one attempt. `undefined` for anything that is not expected of an access node. */
+export function judgeFailure(error: unknown): RequestFailure | undefined {
+  if (error instanceof InvalidCollectionError) {
+    const text = `${error.reason}: ${error.message}`;
+    return { text, refused: error.reason, fault: 'lied', isNodeBusy: false };
+  }
+  if (error instanceof UpstreamError) {
+    return {
+      text: `${error.kind}: ${error.message}`,
+      refused: error.kind === 'malformed' || error.kind === 'too_large' ? error.kind : undefined,
+      fault: faultOf(error.kind),
+      isNodeBusy: error.kind === 'rate_limited',
+    };
+  }
+  return undefined;
+}
+
+/** What each kind of upstream error says of the node that gave it. */
+function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
+  switch (kind) {
+    // Normal near the tip, at the edge of a spork, on old nodes and under load.
+    case 'not_yet':
+    case 'not_found':
+    case 'below_root':
+    case 'rate_limited':
+    case 'unimplemented':
+      return undefined;
+    case 'malformed':
+      return 'lied';
+    // May just as well be our own limit that is too low.
+    case 'too_large':
+    case 'invalid_argument':
+    case 'failed_precondition':
+    case 'deadline':
+    case 'unavailable':
+    case 'internal':
+      return 'failing';
+  }
+}
