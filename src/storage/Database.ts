@@ -1,0 +1,33 @@
+import type { KeyRange } from './schema.js';
+
+export type Entry = [key: Buffer, value: Buffer];
+
+/** Puts and deletions that take effect together, or not at all. Keys and values are copied at once. */
+export interface WriteBatch {
+  put(key: Uint8Array, value: Uint8Array): void;
+  del(key: Uint8Array): void;
+  readonly length: number;
+  /** Resolves when everything is on disk. */
+  write(): Promise<void>;
+}
+
+/**
+ * The few things the store asks of an ordered key-value database. Expected errors of all that answer later:
+ * `StorageError`.
+ */
+export interface Database {
+  get(key: Buffer): Promise<Buffer | undefined>;
+  getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]>;
+  hasMany(keys: Buffer[]): Promise<boolean[]>;
+  /** The lowest entries of a range, at most `limit`. For a handful of them: they are read in one go. */
+  first(range: Partial<KeyRange>, limit: number): Promise<Entry[]>;
+  /** The highest key of a range. */
+  lastKey(range: KeyRange): Promise<Buffer | undefined>;
+  /** All entries of a range, ascending, in pages of bounded size; one moment's view of the database. */
+  pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined>;
+  /** As `pages`, without the values. */
+  keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined>;
+  /** One at a time: the batch before must be written, or given up. */
+  batch(): WriteBatch;
+  close(): Promise<void>;
+}

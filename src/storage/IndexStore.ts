@@ -1,0 +1,128 @@
+import type { FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
+
+/** One spork whose heights the store holds: recorded with its root so that nodes of another spork are recognised. */
+export interface SporkRecord {
+  readonly rootHeight: number;
+  /** Spork id as the node gives it, hex; empty when the node does not tell (old nodes). */
+  readonly sporkId: string;
+  /**
+   * The parent that the root block names, where the network's own spork table vouches for it. Only then may the root's
+   * parent be another block than the one stored below it.
+   */
+  readonly rootParentId?: Identifier;
+}
+
+/** Checked at every open; a store of another chain or a newer schema is refused (docs/architecture.md, "Storage"). */
+export interface StoreMeta {
+  readonly schemaVersion: number;
+  readonly chainId: string;
+  /** The first height indexed; its block has no parent to check. */
+  readonly firstHeight: number;
+  /** Version of the program that made the store. */
+  readonly createdBy: string;
+  /** In ascending order of root height. */
+  readonly sporks: readonly SporkRecord[];
+}
+
+/** A complete block, ready to be written: one collection per guarantee, in guarantee order. */
+export interface BlockEntry {
+  readonly block: FinalizedBlock;
+  readonly collections: readonly VerifiedCollection[];
+}
+
+/** What one atomic, durable write carries. `latestIndexedHeight` may stay where it is (blocks above a gap). */
+export interface CommitBatch {
+  readonly blocks: readonly BlockEntry[];
+  readonly latestIndexedHeight: number;
+  /** A spork first seen with one of these blocks. */
+  readonly spork?: SporkRecord;
+}
+
+/** What is known of a stored block without reading its bodies. */
+export interface BlockHead {
+  readonly height: number;
+  readonly id: Identifier;
+  readonly parentId: Identifier;
+}
+
+/** Where a collection or transaction stands; with several positions, the lowest. */
+export interface CollectionPlace {
+  readonly height: number;
+  /** Index of the collection within its block. */
+  readonly collectionIndex: number;
+}
+/** Where one transaction stands. */
+export interface TransactionPlace extends CollectionPlace {
+  /** Index of the transaction within its collection. */
+  readonly transactionIndex: number;
+}
+
+/** A block as it is stored. */
+export interface StoredBlock {
+  readonly block: FinalizedBlock;
+  /** Transactions per collection, in guarantee order. */
+  readonly transactionCounts: readonly number[];
+}
+/** A collection as it is stored, at its lowest place. */
+export interface StoredCollection {
+  readonly id: Identifier;
+  readonly place: CollectionPlace;
+  readonly blockId: Identifier;
+  /** Wire form of a full collection: `repeated Transaction transactions = 1`. */
+  readonly encoded: Uint8Array;
+}
+/** A transaction as it is stored, at its lowest place. */
+export interface StoredTransaction {
+  readonly id: Identifier;
+  readonly place: TransactionPlace;
+  readonly blockId: Identifier;
+  readonly collectionId: Identifier;
+  /** Wire bytes of `flow.entities.Transaction`. */
+  readonly encoded: Uint8Array;
+}
+
+/**
+ * The read side of the port. Answers cover heights `firstHeight … latestIndexedHeight` only; `undefined` means "not
+ * within them". Expected errors: `StorageError` (`corrupt` when a checksum does not match; never wrong data).
+ */
+export interface IndexReader {
+  latestIndexedHeight(): number;
+  blockByHeight(height: number): Promise<StoredBlock | undefined>;
+  blockById(id: Identifier): Promise<StoredBlock | undefined>;
+  /** All collections of a block in guarantee order; `undefined` when the height is outside the range. */
+  collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined>;
+  collection(id: Identifier): Promise<StoredCollection | undefined>;
+  /** Every position of a collection id, lowest first, at most `limit`. */
+  collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]>;
+  transaction(id: Identifier): Promise<StoredTransaction | undefined>;
+  transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]>;
+}
+
+/**
+ * The store, as the rest of the daemon sees it. One atomic batch carries data, pointers, height records and the
+ * watermark, so progress is never ahead of data and data is never half a block (docs/architecture.md, "Storage").
+ */
+export interface IndexStore extends IndexReader {
+  /** `undefined` for a store that was never initialised. */
+  meta(): StoreMeta | undefined;
+  /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
+  initialise(meta: StoreMeta): Promise<void>;
+  /** The block at the watermark, or `undefined` when the store holds no block. */
+  latestBlock(): BlockHead | undefined;
+  /** Blocks that were made durable above a gap, in ascending order; at most one window of them. */
+  blocksAboveWatermark(): readonly BlockHead[];
+  /** True when the block of this height is durable, at or above the watermark. */
+  hasHeight(height: number): boolean;
+  /**
+   * One atomic write, synced to disk before it resolves. At most one may be under way.
+   * Expected errors: `StorageError` (the daemon stops with exit code 74). After one, the batch is durable as a whole or
+   * not at all, nobody sees it before the next open, and every further write is refused.
+   */
+  commit(batch: CommitBatch): Promise<void>;
+  /**
+   * Forgets every block above `height`. Idempotent; a crash in the middle is finished at the next open. Expected errors:
+   * `StorageError`; `OperatorError` (`usage`) for a height below the first height - 1.
+   */
+  rewind(height: number): Promise<void>;
+  close(): Promise<void>;
+}

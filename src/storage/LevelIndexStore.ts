@@ -1,0 +1,329 @@
+import { ok as assert } from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import type { Identifier } from '../flow/index.js';
+import type { Logger } from '../observability/index.js';
+import { OperatorError } from '../runtime/index.js';
+import type { Clock } from '../runtime/index.js';
+import { BlockEntryWriter } from './blockEntries.js';
+import type { Put } from './blockEntries.js';
+import type { Database } from './Database.js';
+import { droppedAtOpen, prepareDirectory } from './directory.js';
+import type {
+  BlockHead,
+  CollectionPlace,
+  CommitBatch,
+  IndexStore,
+  StoredBlock,
+  StoredCollection,
+  StoredTransaction,
+  StoreMeta,
+  TransactionPlace,
+} from './IndexStore.js';
+import { LevelIndexReader } from './LevelIndexReader.js';
+import { defaultTuning, LevelDatabase } from './LevelDatabase.js';
+import type { LevelTuning } from './LevelDatabase.js';
+import { encodeMeta, encodeProgress } from './records.js';
+import { beginRewind, finishRewind, metaAfterRewind } from './rewind.js';
+import { META_KEY, PROGRESS_KEY, SCHEMA_VERSION, seal } from './schema.js';
+import { checkEmpty, checkMeta, readMeta, readProgress, readRewind, readState } from './state.js';
+import type { StoreState } from './state.js';
+import { corruptRecord } from './StorageError.js';
+import { stateAfter } from './transition.js';
+
+export interface LevelIndexStoreOptions {
+  /** A directory of the store's own: made, readable by its owner alone, when it does not exist. */
+  readonly path: string;
+  /** A store of another chain is refused. */
+  readonly chainId: string;
+  /** Default true. False: a path without a store is refused (`missing`), for commands that only read. */
+  readonly create?: boolean;
+  /**
+   * Default false. True: a damaged block at or above the watermark does not stop the store from opening, so that it can
+   * be rewound away. Nothing but `rewind` may be called then.
+   */
+  readonly forRewind?: boolean;
+  /** Overrides of the measured defaults. */
+  readonly tuning?: Partial<LevelTuning>;
+}
+
+export interface LevelIndexStoreDependencies {
+  readonly logger: Logger;
+  readonly clock: Clock;
+}
+
+/**
+ * The IndexStore port on LevelDB (docs/architecture.md, "Storage"): one writer, whose watermark moves only after
+ * its batch is on disk, and readers beside it.
+ */
+export class LevelIndexStore implements IndexStore {
+  readonly #database: Database;
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #reader: LevelIndexReader;
+  readonly #entryWriter = new BlockEntryWriter();
+  #state: StoreState | undefined;
+  /** The write under way. */
+  #writing: Promise<void> | undefined;
+  /** The write that failed: what is on disk is unknown until the next open, so nothing is written on top of it. */
+  #failure: { readonly error: unknown } | undefined;
+  #closing: Promise<void> | undefined;
+
+  private constructor(
+    database: Database,
+    state: StoreState | undefined,
+    { logger, clock }: LevelIndexStoreDependencies,
+  ) {
+    this.#database = database;
+    this.#state = state;
+    this.#logger = logger;
+    this.#clock = clock;
+    this.#reader = new LevelIndexReader({ database, covers: (height) => this.#covers(height) });
+  }
+
+  /**
+   * Opens the store of a chain and finishes a rewind that was interrupted.
+   *
+   * Expected errors: `StorageError` (locked by another process, no permission, damaged, …); `OperatorError`: `foreign`
+   * for a store of another chain, `configuration` for a newer schema.
+   */
+  static async open(
+    options: LevelIndexStoreOptions,
+    dependencies: LevelIndexStoreDependencies,
+  ): Promise<LevelIndexStore> {
+    const { path, create = true } = options;
+    await prepareDirectory(path, create);
+    const database = await LevelDatabase.open(path, { ...defaultTuning, ...options.tuning }, { create });
+    try {
+      const dropped = await droppedAtOpen(path);
+      if (dropped.length > 0) {
+        dependencies.logger.warn(
+          { path, details: dropped },
+          'the database dropped damaged bytes of its write-ahead log; run verify',
+        );
+      }
+      return await LevelIndexStore.over(database, options, dependencies);
+    } catch (error) {
+      await database.close();
+      throw error;
+    }
+  }
+
+  /**
+   * As `open`, over a database that is open already, which is closed with the store. For the simulation, whose database
+   * loses power.
+   */
+  static async over(
+    database: Database,
+    options: Pick<LevelIndexStoreOptions, 'path' | 'chainId' | 'forRewind'>,
+    dependencies: LevelIndexStoreDependencies,
+  ): Promise<LevelIndexStore> {
+    const { path, forRewind = false } = options;
+    const startedAtMs = dependencies.clock.monotonic();
+    const state = await load(database, options, forRewind, dependencies.logger);
+    dependencies.logger.info(
+      {
+        path,
+        latestIndexedHeight: state?.latestIndexedHeight,
+        blocksAboveWatermark: state?.above.size,
+        durationMs: dependencies.clock.monotonic() - startedAtMs,
+      },
+      'store opened',
+    );
+    return new LevelIndexStore(database, state, dependencies);
+  }
+
+  meta(): StoreMeta | undefined {
+    return this.#state?.meta;
+  }
+
+  /** 0 for a store that was never initialised. */
+  latestIndexedHeight(): number {
+    return this.#state?.latestIndexedHeight ?? 0;
+  }
+
+  latestBlock(): BlockHead | undefined {
+    return this.#state?.latestBlock;
+  }
+
+  blocksAboveWatermark(): readonly BlockHead[] {
+    return [...(this.#state?.above.values() ?? [])].sort((left, right) => left.height - right.height);
+  }
+
+  hasHeight(height: number): boolean {
+    return this.#covers(height) || this.#state?.above.has(height) === true;
+  }
+
+  async initialise(meta: StoreMeta): Promise<void> {
+    assert(this.#state === undefined, 'the store is initialised already');
+    assert(meta.schemaVersion === SCHEMA_VERSION, `this program writes schema ${SCHEMA_VERSION}`);
+    const latestIndexedHeight = meta.firstHeight - 1;
+    await this.#write(() => {
+      const batch = this.#database.batch();
+      batch.put(META_KEY, seal(META_KEY, encodeMeta(meta)));
+      batch.put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(latestIndexedHeight)));
+      return batch.write();
+    });
+    this.#state = { meta, latestIndexedHeight, latestBlock: undefined, above: new Map(), damaged: false };
+  }
+
+  async commit(batch: CommitBatch): Promise<void> {
+    this.#assertIdle();
+    const state = this.#initialised();
+    const next = stateAfter(state, batch);
+    await this.#write(() => {
+      const write = this.#database.batch();
+      const put: Put = (key, value) => write.put(key, value);
+      for (const entry of batch.blocks) this.#entryWriter.put(entry, put);
+      write.put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(next.latestIndexedHeight)));
+      if (next.meta !== state.meta) write.put(META_KEY, seal(META_KEY, encodeMeta(next.meta)));
+      return write.write();
+    });
+    this.#state = next;
+  }
+
+  /**
+   * As the port says; moreover expected: `OperatorError` (`usage`) for a height below the first height - 1. Progress is
+   * logged. Records above the target that are damaged go as well.
+   */
+  async rewind(height: number): Promise<void> {
+    this.#assertIdle();
+    const state = this.#initialised();
+    const { meta, latestIndexedHeight: watermarkBefore } = state;
+    if (!Number.isSafeInteger(height) || height < meta.firstHeight - 1) {
+      throw new OperatorError(
+        'usage',
+        `Cannot rewind to height ${height}: this store begins at height ${meta.firstHeight}. ` +
+          `The lowest height to rewind to is ${meta.firstHeight - 1}, which forgets every block.`,
+      );
+    }
+    const remaining = Math.max(watermarkBefore, ...state.above.keys());
+    if (remaining <= height && !state.damaged) return;
+    const startedAtMs = this.#clock.monotonic();
+    await this.#write(async () => {
+      const intent = { target: height, remaining, watermarkBefore, sweep: state.damaged };
+      await beginRewind(this.#database, meta, intent);
+      this.#logger.info({ height, from: remaining }, 'rewind begins');
+      await finishRewind(this.#database, intent, { logger: this.#logger });
+    });
+    this.#state = await loadState(this.#database, metaAfterRewind(meta, height), false);
+    this.#logger.info({ height, durationMs: this.#clock.monotonic() - startedAtMs }, 'rewind done');
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  blockByHeight(height: number): Promise<StoredBlock | undefined> {
+    return this.#reader.blockByHeight(height);
+  }
+
+  blockById(id: Identifier): Promise<StoredBlock | undefined> {
+    return this.#reader.blockById(id);
+  }
+
+  collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined> {
+    return this.#reader.collectionsByHeight(height);
+  }
+
+  collection(id: Identifier): Promise<StoredCollection | undefined> {
+    return this.#reader.collection(id);
+  }
+
+  collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
+    return this.#reader.collectionPlaces(id, limit);
+  }
+
+  transaction(id: Identifier): Promise<StoredTransaction | undefined> {
+    return this.#reader.transaction(id);
+  }
+
+  transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
+    return this.#reader.transactionPlaces(id, limit);
+  }
+
+  /** Every key and value in key order: what two stores must have in common to be the same. */
+  async *entries(): AsyncGenerator<[key: Uint8Array, value: Uint8Array], void, undefined> {
+    for await (const page of this.#database.pages({})) yield* page;
+  }
+
+  /** SHA-256 over all keys and values in order, each behind its length: equal for equal stores. Hex. */
+  async digest(): Promise<string> {
+    const hash = createHash('sha256');
+    const lengths = Buffer.alloc(8);
+    for await (const [key, value] of this.entries()) {
+      lengths.writeUInt32BE(key.length, 0);
+      lengths.writeUInt32BE(value.length, 4);
+      hash.update(lengths).update(key).update(value);
+    }
+    return hash.digest('hex');
+  }
+
+  #initialised(): StoreState {
+    assert(this.#state !== undefined, 'the store is not initialised');
+    return this.#state;
+  }
+
+  #assertIdle(): void {
+    assert(this.#writing === undefined, 'a write is under way already');
+    assert(this.#closing === undefined, 'the store is closed');
+  }
+
+  /** One write at a time, and none after one that failed. */
+  async #write(action: () => Promise<void>): Promise<void> {
+    this.#assertIdle();
+    if (this.#failure !== undefined) throw this.#failure.error;
+    try {
+      this.#writing = action();
+      await this.#writing;
+    } catch (error) {
+      this.#failure = { error };
+      throw error;
+    } finally {
+      this.#writing = undefined;
+    }
+  }
+
+  async #close(): Promise<void> {
+    // Whoever wrote hears of its failure; here it only must not be cut off.
+    await this.#writing?.catch(() => undefined);
+    await this.#database.close();
+  }
+
+  #covers(height: number): boolean {
+    const state = this.#state;
+    return (
+      state !== undefined &&
+      Number.isSafeInteger(height) &&
+      height >= state.meta.firstHeight &&
+      height <= state.latestIndexedHeight
+    );
+  }
+}
+
+/** What the records say, once they are known to be of a store that this program may touch. */
+async function load(
+  database: Database,
+  { path, chainId }: Pick<LevelIndexStoreOptions, 'path' | 'chainId'>,
+  forRewind: boolean,
+  logger: Logger,
+): Promise<StoreState | undefined> {
+  const meta = await readMeta(database);
+  if (meta === undefined) {
+    await checkEmpty(database, path);
+    return undefined;
+  }
+  checkMeta(meta, { path, chainId });
+  const rewind = await readRewind(database);
+  if (rewind !== undefined) {
+    logger.info({ height: rewind.target, from: rewind.remaining }, 'finishing an interrupted rewind');
+    await finishRewind(database, rewind, { logger });
+  }
+  return loadState(database, meta, forRewind);
+}
+
+async function loadState(database: Database, meta: StoreMeta, forRewind: boolean): Promise<StoreState> {
+  const latestIndexedHeight = await readProgress(database);
+  if (latestIndexedHeight === undefined) throw corruptRecord('progress record', undefined, 'it is missing');
+  return readState(database, meta, latestIndexedHeight, forRewind);
+}

@@ -1,0 +1,152 @@
+import { OperatorError } from '../runtime/index.js';
+
+/** Every way the store can fail, as an operator tells them apart. */
+export type StorageErrorKind =
+  /** Another process uses the directory. */
+  | 'locked'
+  /** No room on the device, or a quota is used up. */
+  | 'disk_full'
+  | 'permission'
+  /** The file system is mounted read-only. */
+  | 'read_only'
+  /** Stored bytes are not what was written. */
+  | 'corrupt'
+  /** The process may not open more files. */
+  | 'too_many_files'
+  /** There is no store at the path, and none was to be made. */
+  | 'missing'
+  /** The directory holds something else than a store. */
+  | 'not_a_store'
+  /** Any other failure of the device or the file system. */
+  | 'io';
+
+/**
+ * The store cannot go on. Nothing is retried: the process ends with the exit code for storage, and the message tells
+ * the operator which fault it is and what to do (full, locked and damaged disks want different hands).
+ */
+export class StorageError extends OperatorError {
+  override readonly name = 'StorageError';
+  readonly kind: StorageErrorKind;
+  /** The height whose record is damaged, where one is known. */
+  readonly height: number | undefined;
+  /** For `corrupt`: which record and what is wrong with it, without the advice that `message` adds. */
+  readonly damage: string | undefined;
+
+  constructor(
+    kind: StorageErrorKind,
+    message: string,
+    options?: ErrorOptions & { readonly height?: number | undefined; readonly damage?: string },
+  ) {
+    super('storage', message, options);
+    this.kind = kind;
+    this.height = options?.height;
+    this.damage = options?.damage;
+  }
+}
+
+/** A record whose bytes are not what was written. `what` names the record: "block record", "body", … */
+export function corruptRecord(
+  what: string,
+  height: number | undefined,
+  detail: string,
+  options?: ErrorOptions,
+): StorageError {
+  const damage = `${what}${height === undefined ? '' : ` of height ${height}`}: ${detail}`;
+  return new StorageError(
+    'corrupt',
+    `The store is damaged: ${damage}. Nothing of it is served. Run "verify" to see all damage, then ` +
+      (height === undefined
+        ? 'restore the data directory from a copy or index it anew.'
+        : `"rewind" to below height ${height} and start again to index it anew.`),
+    { ...options, height, damage },
+  );
+}
+
+interface Fault {
+  readonly kind: StorageErrorKind;
+  /** Matched against error codes and LevelDB's texts, which carry the C library's words. */
+  readonly pattern: RegExp;
+  readonly advice: string;
+}
+
+/** In order: the first pattern that matches names the fault. */
+const faults: readonly Fault[] = [
+  {
+    kind: 'permission',
+    pattern: /\b(?:EACCES|EPERM)\b|Permission denied|Operation not permitted|Access is denied/i,
+    advice:
+      'This user may not write there. Give the directory to the user that runs the daemon (chown), or choose another --data-dir.',
+  },
+  {
+    kind: 'disk_full',
+    pattern: /\b(?:ENOSPC|EDQUOT)\b|No space left on device|Disk quota exceeded|not enough space/i,
+    advice:
+      'The disk is full. Free some space or move the data directory to a larger disk, then start again; what was indexed is safe.',
+  },
+  {
+    kind: 'read_only',
+    pattern: /\bEROFS\b|Read-only file system/i,
+    advice:
+      'The file system is mounted read-only. Remount it writable (a disk fault often turns it read-only), or choose another --data-dir.',
+  },
+  {
+    kind: 'too_many_files',
+    pattern: /\b(?:EMFILE|ENFILE)\b|Too many open files/i,
+    advice:
+      'The limit of open files is too low. Raise it ("ulimit -n", or LimitNOFILE in systemd) to 4096 or more.',
+  },
+  {
+    kind: 'locked',
+    pattern: /\bLEVEL_LOCKED\b|already held by process|Resource temporarily unavailable/i,
+    advice:
+      'Another process uses this directory: a daemon that runs, or a command that reads the store. ' +
+      'Find it with "fuser LOCK" or "lsof LOCK" inside the directory, stop it, or choose another --data-dir.',
+  },
+  {
+    kind: 'corrupt',
+    pattern: /\bLEVEL_CORRUPTION\b|Corruption:/i,
+    advice:
+      'The database files are damaged. Restore the data directory from a copy, or remove it and index anew; and check the disk.',
+  },
+  {
+    kind: 'io',
+    pattern:
+      /\b(?:LEVEL_IO_ERROR|EIO|ENOTDIR|EISDIR|ENAMETOOLONG|ELOOP|EFBIG|EBUSY|ENODEV|ENXIO)\b|IO error/i,
+    advice: 'The device or the file system failed. Look at the system log, and check the disk and the path.',
+  },
+];
+
+/**
+ * What went wrong beneath us, as an error the operator can act on. `doing` completes "Cannot …" ("open the store").
+ * An error that is no fault of the storage is a bug and comes back as it is.
+ */
+export function storageErrorFrom(error: unknown, doing: string, path: string): unknown {
+  if (error instanceof OperatorError) return error;
+  const texts = causes(error);
+  const detail = texts.at(-1)?.message ?? '';
+  const haystack = texts.map(({ code, message }) => `${code} ${message}`).join('\n');
+  const fault = faults.find(({ pattern }) => pattern.test(haystack));
+  if (fault === undefined) return error;
+  return new StorageError(fault.kind, `Cannot ${doing} at ${path} (${detail}). ${fault.advice}`, {
+    cause: error,
+  });
+}
+
+const MAX_CAUSES = 8;
+
+/** Code and message of an error and of what caused it, outermost first. */
+function causes(error: unknown): { readonly code: string; readonly message: string }[] {
+  const found: { code: string; message: string }[] = [];
+  let current = error;
+  while (current instanceof Error && found.length < MAX_CAUSES) {
+    const code: unknown = 'code' in current ? current.code : '';
+    found.push({ code: typeof code === 'string' ? code : '', message: current.message });
+    current = current.cause;
+  }
+  return found;
+}
+
+/** True for damage of the stored bytes, which `verify` reports and `rewind` clears away. */
+export function isCorruption(error: unknown): error is StorageError {
+  return error instanceof StorageError && error.kind === 'corrupt';
+}

@@ -1,0 +1,25 @@
+export type { Database, Entry, WriteBatch } from './Database.js';
+export type {
+  BlockEntry,
+  BlockHead,
+  CollectionPlace,
+  CommitBatch,
+  IndexReader,
+  IndexStore,
+  SporkRecord,
+  StoredBlock,
+  StoredCollection,
+  StoredTransaction,
+  StoreMeta,
+  TransactionPlace,
+} from './IndexStore.js';
+export { defaultTuning } from './LevelDatabase.js';
+export type { LevelTuning } from './LevelDatabase.js';
+export { LevelIndexStore } from './LevelIndexStore.js';
+export type { LevelIndexStoreOptions } from './LevelIndexStore.js';
+export { SCHEMA_VERSION } from './schema.js';
+export type { KeyRange } from './schema.js';
+export { StorageError, storageErrorFrom } from './StorageError.js';
+export type { VerifyReport } from './verify/report.js';
+export { verifyStore } from './verify/verifyStore.js';
+export type { VerifyOptions, VerifyProgress } from './verify/verifyStore.js';

@@ -1,0 +1,87 @@
+/** Buckets of heights; with them the balance takes some 800 KB however long the chain is. */
+const MAX_BUCKETS = 65_536;
+
+/** A run of consecutive heights; none when `to` is below `from`. */
+export interface HeightRun {
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Compares two multisets of pointers in bounded memory: those that the blocks call for and those that are stored come in
+ * different orders, so each is added to, or taken from, a sum per bucket of heights. A bucket that does not come out at
+ * zero holds a difference; one that does would need three independent coincidences to hide one.
+ */
+export class PointerBalance {
+  readonly #from: number;
+  readonly #to: number;
+  readonly #width: number;
+  readonly #counts: Int32Array;
+  readonly #sums: Uint32Array;
+  readonly #mixes: Uint32Array;
+
+  constructor({ from, to }: HeightRun) {
+    this.#from = from;
+    this.#to = to;
+    const heights = Math.max(0, to - from + 1);
+    this.#width = Math.max(1, Math.ceil(heights / MAX_BUCKETS));
+    const buckets = Math.ceil(heights / this.#width);
+    this.#counts = new Int32Array(buckets);
+    this.#sums = new Uint32Array(buckets);
+    this.#mixes = new Uint32Array(buckets);
+  }
+
+  covers(height: number): boolean {
+    return height >= this.#from && height <= this.#to;
+  }
+
+  /** A pointer that should be stored. `value` ends with its (right) checksum. */
+  expect(height: number, key: Buffer, value: Buffer): void {
+    this.#add(height, key, value, 1);
+  }
+
+  /** A pointer that is stored, its checksum checked. */
+  found(height: number, key: Buffer, value: Buffer): void {
+    this.#add(height, key, value, -1);
+  }
+
+  #add(height: number, key: Buffer, value: Buffer, sign: 1 | -1): void {
+    const bucket = Math.floor((height - this.#from) / this.#width);
+    // The checksum stands for all of key and value; the id's own bytes are hash output and as good as random.
+    const checksum = value.readUInt32BE(value.length - 4);
+    const mix = scramble(checksum ^ Math.imul(key.readUInt32BE(1), 0x9e3779b1) ^ key.readUInt32BE(5));
+    this.#counts[bucket] = (this.#counts[bucket] ?? 0) + sign;
+    this.#sums[bucket] = (this.#sums[bucket] ?? 0) + sign * scramble(checksum);
+    this.#mixes[bucket] = (this.#mixes[bucket] ?? 0) + sign * mix;
+  }
+
+  /** The buckets that hold a difference, ascending. */
+  differences(): HeightRun[] {
+    return this.#runs(
+      (bucket) => this.#counts[bucket] !== 0 || this.#sums[bucket] !== 0 || this.#mixes[bucket] !== 0,
+    );
+  }
+
+  /** Every bucket. */
+  all(): HeightRun[] {
+    return this.#runs(() => true);
+  }
+
+  #runs(wanted: (bucket: number) => boolean): HeightRun[] {
+    const runs: HeightRun[] = [];
+    for (let bucket = 0; bucket < this.#counts.length; bucket += 1) {
+      if (!wanted(bucket)) continue;
+      const from = this.#from + bucket * this.#width;
+      runs.push({ from, to: Math.min(from + this.#width - 1, this.#to) });
+    }
+    return runs;
+  }
+}
+
+/** Spreads 32 bits over 32 bits without losing any (the finalizer of MurmurHash3). */
+function scramble(bits: number): number {
+  let mixed = bits | 0;
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
+  return (mixed ^ (mixed >>> 16)) >>> 0;
+}
