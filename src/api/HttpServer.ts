@@ -1,0 +1,250 @@
+import fastify from 'fastify';
+import type { FastifyInstance } from 'fastify';
+import type { Logger } from '../observability/index.js';
+import type { Clock } from '../runtime/index.js';
+import { StorageError } from '../storage/index.js';
+import { AddressLimiter } from './AddressLimiter.js';
+import { ApiError } from './errors.js';
+import { HeldAnswers, RETRY_AFTER_SECONDS } from './HeldAnswers.js';
+import { isLoopback, listenError, refusalOf, refusedByRouter, refuseClient } from './httpLimits.js';
+import type { Query } from './query.js';
+import { SlowReaders } from './SlowReaders.js';
+
+/** Request line and headers together, in bytes. */
+const MAX_HEADER_BYTES = 16_384;
+const MAX_CONNECTIONS = 512;
+/** For a request to arrive whole. */
+const REQUEST_TIMEOUT_MS = 15_000;
+/** Between two looks for requests that are late. */
+const LATE_REQUESTS_EVERY_MS = 1_000;
+/** For a connection on which nothing moves. */
+const CONNECTION_TIMEOUT_MS = 60_000;
+/** For a connection between two requests. */
+const KEEP_ALIVE_TIMEOUT_MS = 30_000;
+/** For requests under way when the server closes; then their connections are cut. */
+const CLOSE_GRACE_MS = 2000;
+
+const JSON_TYPE = 'application/json; charset=UTF-8';
+
+export interface HttpServerOptions {
+  readonly host: string;
+  /** 0 = any free port. */
+  readonly port: number;
+  /** Names the settings in messages: `api` for `--api-host` and `--api-port`. */
+  readonly settings: 'api' | 'metrics';
+  /** Requests per second that one address may send; 0, the default, = any number. */
+  readonly ratePerSecondPerAddress?: number;
+  /** For a request to arrive whole. Default: REQUEST_TIMEOUT_MS. */
+  readonly requestTimeoutMs?: number;
+  /** Large answers that callers have not taken yet, together. Default: 256 MiB. */
+  readonly maxHeldBytes?: number;
+}
+
+export interface HttpServerDependencies {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Is told of every error that is a bug, after the caller got a 500: the owner stops the process. */
+  readonly fail: (error: unknown) => void;
+}
+
+export interface HttpRequest {
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Query;
+}
+
+export interface HttpAnswer {
+  /** Default 200. */
+  readonly status?: number;
+  /** Sent as JSON, or as it is where `contentType` is given. */
+  readonly body: unknown;
+  readonly contentType?: string;
+}
+
+/** Throws ApiError or StorageError for what is expected; anything else it throws is a bug. */
+export type HttpHandler = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
+
+export interface HttpRoutes {
+  /** Handler by path; `:name` stands for a segment. */
+  readonly routes: Readonly<Record<string, HttpHandler>>;
+  /** What to say of a path that has no route. */
+  readonly unknownPath: (path: string) => ApiError;
+}
+
+/**
+ * What our two HTTP servers have in common: GET and HEAD only, bounds on everything a caller sends, error bodies in
+ * Flow's form, a clear refusal when the address cannot be used, and an end within CLOSE_GRACE_MS.
+ */
+export class HttpServer {
+  readonly #options: HttpServerOptions;
+  readonly #dependencies: HttpServerDependencies;
+  readonly #app: FastifyInstance;
+  readonly #slowReaders: SlowReaders;
+  readonly #held: HeldAnswers;
+  /** The last damage that was logged, so that a caller who repeats a request does not fill the log. */
+  #damageLogged = '';
+  /** Handlers that have not answered yet, whether or not their callers still wait. */
+  #handling = 0;
+  #onLastHandled: (() => void) | undefined;
+  #closing: Promise<void> | undefined;
+  /** What a handler that was left behind runs into is no bug: its ground was taken away. */
+  #closed = false;
+
+  constructor(options: HttpServerOptions, dependencies: HttpServerDependencies & HttpRoutes) {
+    this.#options = options;
+    this.#dependencies = dependencies;
+    const { ratePerSecondPerAddress = 0, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
+    this.#held = new HeldAnswers(options);
+    this.#app = fastify({
+      logger: false,
+      http: {
+        maxHeaderSize: MAX_HEADER_BYTES,
+        headersTimeout: requestTimeoutMs,
+        connectionsCheckingInterval: LATE_REQUESTS_EVERY_MS,
+      },
+      requestTimeout: requestTimeoutMs,
+      connectionTimeout: CONNECTION_TIMEOUT_MS,
+      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+      forceCloseConnections: 'idle',
+      return503OnClosing: false,
+      routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_HEADER_BYTES },
+      frameworkErrors: (error, _request, reply) => {
+        const { code, body } = this.#explain(error);
+        reply.hijack();
+        reply.raw.writeHead(code, { 'content-type': JSON_TYPE }).end(JSON.stringify(body));
+      },
+      clientErrorHandler: refuseClient,
+    });
+    this.#app.server.maxConnections = MAX_CONNECTIONS;
+    this.#slowReaders = new SlowReaders({ server: this.#app.server }, { clock: dependencies.clock });
+    this.#app.addHook('onRequest', async (request, reply) => {
+      const refusal =
+        refusalOf(request.method, request.url, request.headers) ??
+        this.#held.refusalOf(request.raw.socket, reply.raw);
+      if (refusal === undefined) return;
+      // What the caller may still be sending is not read: the connection ends with the answer.
+      reply.header('connection', 'close');
+      if (refusal.code === 405) reply.header('allow', 'GET, HEAD');
+      throw refusal;
+    });
+    if (ratePerSecondPerAddress > 0) this.#limitRate(ratePerSecondPerAddress);
+    this.#app.setErrorHandler((error, _request, reply) => {
+      const { code, body } = this.#explain(error);
+      if (code === 503) reply.header('retry-after', RETRY_AFTER_SECONDS);
+      return reply.code(code).header('content-type', JSON_TYPE).send(JSON.stringify(body));
+    });
+    this.#app.setNotFoundHandler((request) => {
+      throw dependencies.unknownPath(request.url.split('?', 1)[0] ?? '');
+    });
+    for (const [path, handler] of Object.entries(dependencies.routes)) this.#route(path, handler);
+  }
+
+  #limitRate(ratePerSecond: number): void {
+    const limiter = new AddressLimiter({ ratePerSecond }, { clock: this.#dependencies.clock });
+    this.#app.addHook('onRequest', async (request, reply) => {
+      const waitSeconds = limiter.waitSeconds(request.socket.remoteAddress ?? '');
+      if (waitSeconds === 0) return;
+      reply.header('retry-after', waitSeconds);
+      const message = `at most ${ratePerSecond} requests per second are answered to one address; ask again in ${waitSeconds} s`;
+      throw new ApiError(429, 'rate_limited', message);
+    });
+  }
+
+  #route(path: string, handler: HttpHandler): void {
+    this.#app.get(path, async (request, reply) => {
+      const answer = await this.#handle(handler, {
+        params: request.params as Readonly<Record<string, string>>,
+        query: request.query as Query,
+      });
+      reply.code(answer.status ?? 200).header('content-type', answer.contentType ?? JSON_TYPE);
+      const body = answer.contentType === undefined ? JSON.stringify(answer.body) : answer.body;
+      if (typeof body === 'string') this.#held.hold(body.length, request.raw.socket, reply.raw);
+      return body;
+    });
+  }
+
+  async #handle(handler: HttpHandler, request: HttpRequest): Promise<HttpAnswer> {
+    this.#handling += 1;
+    try {
+      return await handler(request);
+    } finally {
+      this.#handling -= 1;
+      if (this.#handling === 0) this.#onLastHandled?.();
+    }
+  }
+
+  /** Listens. Expected errors: OperatorError (`configuration`) when the address cannot be used. */
+  async start(): Promise<void> {
+    const { host, port, settings } = this.#options;
+    try {
+      await this.#app.listen({ host, port });
+    } catch (error) {
+      throw listenError(error, this.#options);
+    }
+    this.#slowReaders.start();
+    if (!isLoopback(host)) {
+      this.#dependencies.logger.warn(
+        { server: settings, ...this.address() },
+        'listening beyond this machine: whoever reaches the port can read',
+      );
+    }
+  }
+
+  /** Where it listens, the port resolved. Only between `start()` and `close()`. */
+  address(): { readonly host: string; readonly port: number } {
+    const address = this.#app.server.address();
+    if (address === null || typeof address === 'string') throw new Error('the server does not listen');
+    return { host: this.#options.host, port: address.port };
+  }
+
+  /**
+   * Stops listening; idle connections get nothing, requests under way CLOSE_GRACE_MS. Their handlers are waited for as
+   * long, also where the caller has hung up: what they read from may be closed next. Idempotent.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#slowReaders.close();
+    let endGrace = (): void => undefined;
+    const graceOver = new Promise<void>((resolve) => (endGrace = resolve));
+    const grace = this.#dependencies.clock.setTimer(CLOSE_GRACE_MS, () => {
+      this.#app.server.closeAllConnections();
+      endGrace();
+    });
+    try {
+      await this.#app.close();
+      if (this.#handling > 0) {
+        await Promise.race([graceOver, new Promise<void>((resolve) => (this.#onLastHandled = resolve))]);
+      }
+    } finally {
+      grace.cancel();
+      this.#closed = true;
+    }
+  }
+
+  /** The answer to an error, whoever threw it. */
+  #explain(error: unknown): { readonly code: number; readonly body: unknown } {
+    const known = this.#known(error);
+    return { code: known.code, body: known.body() };
+  }
+
+  #known(error: unknown): ApiError {
+    if (error instanceof ApiError) return error;
+    if (error instanceof StorageError) {
+      if (this.#damageLogged !== error.message) {
+        this.#damageLogged = error.message;
+        this.#dependencies.logger.error({ kind: error.kind, error }, 'a read failed');
+      }
+      const what = error.kind === 'corrupt' ? 'the stored record is damaged' : 'the store cannot be read';
+      return new ApiError(500, 'storage', `${what}; the log of the daemon says more`);
+    }
+    const status = error instanceof Error && 'statusCode' in error ? error.statusCode : undefined;
+    if (error instanceof Error && typeof status === 'number' && status >= 400 && status < 500) {
+      return refusedByRouter(error, status);
+    }
+    if (!this.#closed) this.#dependencies.fail(error);
+    return new ApiError(500, 'internal', 'internal server error');
+  }
+}

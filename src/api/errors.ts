@@ -1,0 +1,87 @@
+import type { IndexedRange } from './status.js';
+
+/** Why a request was refused, for machines. */
+export type ApiErrorReason =
+  /** The height is above the watermark. */
+  | 'not_yet_indexed'
+  /** The height is below the first height of the store. */
+  | 'below_first_indexed'
+  /** No block, collection or transaction of this id within the indexed heights. */
+  | 'unknown_id'
+  | 'malformed_id'
+  | 'invalid_argument'
+  /** More heights or ids than one request may name. */
+  | 'too_many'
+  /** A route, or an expansion, that only access nodes serve. */
+  | 'not_served'
+  | 'method_not_allowed'
+  | 'too_large'
+  /** More requests per second than one address may send. */
+  | 'rate_limited'
+  /** Too much waits to be taken by callers. */
+  | 'busy'
+  | 'bad_request'
+  | 'storage'
+  | 'internal';
+
+/** Flow's error body (`code`, `message`) and what we add to it. */
+export interface ApiErrorBody {
+  /** The HTTP status. */
+  readonly code: number;
+  readonly message: string;
+  readonly reason: ApiErrorReason;
+  /** The indexed range, where the answer depends on it. */
+  readonly firstIndexed?: number | null;
+  readonly latestIndexed?: number | null;
+  readonly head?: number | null;
+}
+
+/** A request that gets an error body instead of an answer. The message is one sentence for the caller. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  /** The HTTP status. */
+  readonly code: number;
+  readonly reason: ApiErrorReason;
+  readonly range: IndexedRange | undefined;
+
+  constructor(code: number, reason: ApiErrorReason, message: string, range?: IndexedRange) {
+    super(message);
+    this.code = code;
+    this.reason = reason;
+    this.range = range;
+  }
+
+  body(): ApiErrorBody {
+    const { code, message, reason, range } = this;
+    if (range === undefined) return { code, message, reason };
+    const { firstIndexed, latestIndexed, head } = range;
+    return { code, message, reason, firstIndexed, latestIndexed, head };
+  }
+}
+
+/** A height outside the range, told apart by the side on which it lies. */
+export function heightOutside(height: number, range: IndexedRange): ApiError {
+  if (range.firstIndexed !== null && height < range.firstIndexed) {
+    const message = `height ${height} is below the first indexed height ${range.firstIndexed}`;
+    return new ApiError(404, 'below_first_indexed', message, range);
+  }
+  return new ApiError(404, 'not_yet_indexed', `height ${height} is not yet indexed (${edges(range)})`, range);
+}
+
+/** `final` or `sealed` while no such block can be served. */
+export function noSuchHead(which: 'final' | 'sealed', range: IndexedRange): ApiError {
+  return new ApiError(404, 'not_yet_indexed', `no ${which} block is indexed yet (${edges(range)})`, range);
+}
+
+export function unknownId(what: 'block' | 'collection' | 'transaction', range: IndexedRange): ApiError {
+  const { firstIndexed, latestIndexed } = range;
+  if (firstIndexed === null || latestIndexed === null || latestIndexed < firstIndexed) {
+    return new ApiError(404, 'not_yet_indexed', `nothing is indexed yet (${edges(range)})`, range);
+  }
+  const message = `no such ${what} in heights ${firstIndexed}..${latestIndexed}`;
+  return new ApiError(404, 'unknown_id', message, range);
+}
+
+function edges(range: IndexedRange): string {
+  return `latest ${range.latestIndexed ?? 'unknown'}, head ${range.head ?? 'unknown'}`;
+}

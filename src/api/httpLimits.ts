@@ -1,0 +1,125 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Socket } from 'node:net';
+import { messageOf, OperatorError, shortened } from '../runtime/index.js';
+import { ApiError } from './errors.js';
+
+/** Fifty ids are 3,250 characters. */
+const MAX_URL_LENGTH = 8192;
+/** No request needs a body; one that is larger, or of unknown length, is refused unread. */
+const MAX_BODY_BYTES = 1024;
+
+/** What is wrong with a request before anyone looks at its path; `undefined` for nothing. */
+export function refusalOf(method: string, url: string, headers: IncomingHttpHeaders): ApiError | undefined {
+  if (method !== 'GET' && method !== 'HEAD') {
+    const message = `${method} is not served: this is an index to read from (GET, HEAD); send transactions and scripts to an access node`;
+    return new ApiError(405, 'method_not_allowed', message);
+  }
+  if (url.length > MAX_URL_LENGTH) {
+    return new ApiError(414, 'too_large', `the URL is longer than ${MAX_URL_LENGTH} characters`);
+  }
+  const length = Number(headers['content-length'] ?? 0);
+  if (headers['transfer-encoding'] !== undefined || length > MAX_BODY_BYTES) {
+    return new ApiError(413, 'too_large', 'a request needs no body');
+  }
+  return undefined;
+}
+
+/** What the router itself refuses, in words of ours: its own repeat the whole URL. */
+export function refusedByRouter(error: Error, status: number): ApiError {
+  const message =
+    'code' in error && error.code === 'FST_ERR_BAD_URL'
+      ? 'the path is not well-formed: each % has to begin the two hexadecimal digits of a byte, and the bytes have to be UTF-8'
+      : shortened(error.message);
+  return new ApiError(status, 'bad_request', message);
+}
+
+/** Answers bytes that are no HTTP request, and requests that were cut off by a limit, then hangs up. */
+export function refuseClient(error: Error & { readonly code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const refusal = clientRefusals.get(error.code ?? '') ?? malformed;
+  const body = JSON.stringify(new ApiError(refusal.code, refusal.reason, refusal.message).body());
+  socket.end(
+    [
+      `HTTP/1.1 ${refusal.code} ${refusal.title}`,
+      'Content-Type: application/json; charset=UTF-8',
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      'Connection: close',
+      '',
+      body,
+    ].join('\r\n'),
+    () => socket.destroy(),
+  );
+}
+
+const malformed = {
+  code: 400,
+  reason: 'bad_request',
+  title: 'Bad Request',
+  message: 'this is not an HTTP request',
+} as const;
+
+const clientRefusals: ReadonlyMap<
+  string,
+  {
+    readonly code: number;
+    readonly reason: 'too_large' | 'bad_request';
+    readonly title: string;
+    readonly message: string;
+  }
+> = new Map([
+  [
+    'HPE_HEADER_OVERFLOW',
+    {
+      code: 431,
+      reason: 'too_large',
+      title: 'Request Header Fields Too Large',
+      message: 'URL and headers are too large',
+    },
+  ],
+  [
+    'ERR_HTTP_REQUEST_TIMEOUT',
+    {
+      code: 408,
+      reason: 'bad_request',
+      title: 'Request Timeout',
+      message: 'the request did not arrive in time',
+    },
+  ],
+]);
+
+/** True for an address that only this machine reaches. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host);
+}
+
+/** Why a server cannot listen, with the flag that mends it. An error that nobody foresaw comes back as it is. */
+export function listenError(
+  error: unknown,
+  where: { readonly host: string; readonly port: number; readonly settings: 'api' | 'metrics' },
+): unknown {
+  const { host, port, settings } = where;
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const refuse = (message: string): OperatorError =>
+    new OperatorError('configuration', message, { cause: error });
+  switch (code) {
+    case 'EADDRINUSE':
+      return refuse(
+        `Port ${port} on ${host} is in use, perhaps by another daemon. Choose another one with --${settings}-port, or stop the program that uses it.`,
+      );
+    case 'EACCES':
+      return refuse(
+        `This user may not listen on port ${port} of ${host}. Choose a port from 1024 on with --${settings}-port.`,
+      );
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return refuse(
+        `This machine has no address ${host} to listen on (${messageOf(error)}). Choose another one with --${settings}-host.`,
+      );
+    default:
+      return error;
+  }
+}

@@ -1,0 +1,12 @@
+export { ApiServer } from './ApiServer.js';
+export type { ApiServerOptions } from './ApiServer.js';
+export { MetricsServer } from './MetricsServer.js';
+export { AddressLimiter } from './AddressLimiter.js';
+export { ApiError } from './errors.js';
+export type { IndexedRange, StatusDocument, StatusSource } from './status.js';
+export { isLookupKind, lookupDocument, lookupKinds, MAX_PLACES } from './lookup.js';
+export type { LookupKind } from './lookup.js';
+export { restBlock, restBlockPayload } from './rest/block.js';
+export { collectionBody, restCollection } from './rest/collection.js';
+export { restTransaction, transactionBody } from './rest/transaction.js';
+export { selectFields } from './rest/select.js';

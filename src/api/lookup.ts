@@ -1,0 +1,174 @@
+import type { CollectionPlace, IndexReader, TransactionPlace } from '../storage/index.js';
+import { quoted } from '../runtime/index.js';
+import { ApiError, heightOutside, unknownId } from './errors.js';
+import { parseHeight, parseId } from './query.js';
+import { blockBody } from './rest/block.js';
+import type { BlockBody } from './rest/block.js';
+import { collectionBody } from './rest/collection.js';
+import type { CollectionBody } from './rest/collection.js';
+import { transactionBody } from './rest/transaction.js';
+import type { RestTransactionBody } from './rest/transaction.js';
+import type { IndexedRange } from './status.js';
+
+/** What can be looked up. */
+export const lookupKinds = ['block', 'collection', 'transaction'] as const;
+export type LookupKind = (typeof lookupKinds)[number];
+
+/** Positions that one document lists. */
+export const MAX_PLACES = 100;
+
+/** A block, in the shape of Flow's REST, and how much each of its collections holds. */
+export interface BlockDocument extends BlockBody {
+  readonly kind: 'block';
+  readonly id: string;
+  readonly height: number;
+  readonly collections: readonly { readonly collection_id: string; readonly transaction_count: number }[];
+}
+
+/** A collection and where it stands. */
+export interface CollectionDocument {
+  readonly kind: 'collection';
+  readonly id: string;
+  /** Of the lowest position. */
+  readonly height: number;
+  readonly block_id: string;
+  readonly collection_index: number;
+  /** Every position, lowest first, at most MAX_PLACES. */
+  readonly places: readonly { readonly height: number; readonly collection_index: number }[];
+  /** True when there are more positions than listed. */
+  readonly more_places: boolean;
+  readonly collection: CollectionBody;
+}
+
+/** A transaction and where it stands. */
+export interface TransactionDocument {
+  readonly kind: 'transaction';
+  readonly id: string;
+  /** Of the lowest position. */
+  readonly height: number;
+  readonly block_id: string;
+  readonly collection_id: string;
+  readonly collection_index: number;
+  readonly transaction_index: number;
+  /** Every position, lowest first, at most MAX_PLACES. */
+  readonly places: readonly {
+    readonly height: number;
+    readonly collection_index: number;
+    readonly transaction_index: number;
+  }[];
+  /** True when there are more positions than listed. */
+  readonly more_places: boolean;
+  readonly transaction: RestTransactionBody;
+}
+
+export type LookupDocument = BlockDocument | CollectionDocument | TransactionDocument;
+
+/** True for a word that names something to look up. */
+export function isLookupKind(word: string): word is LookupKind {
+  return (lookupKinds as readonly string[]).includes(word);
+}
+
+/**
+ * All that the index knows of one block (by id or height), collection or transaction (by id): where it stands and what
+ * it holds, field names as in Flow's REST, positions as numbers. Serves a running daemon and a closed store alike.
+ * Expected errors: ApiError (400 malformed key, 404 not within `range`), StorageError.
+ */
+export async function lookupDocument(
+  reader: IndexReader,
+  kind: LookupKind,
+  key: string,
+  range: IndexedRange,
+): Promise<LookupDocument> {
+  switch (kind) {
+    case 'block':
+      return blockDocument(reader, key, range);
+    case 'collection':
+      return collectionDocument(reader, key, range);
+    case 'transaction':
+      return transactionDocument(reader, key, range);
+  }
+}
+
+async function blockDocument(reader: IndexReader, key: string, range: IndexedRange): Promise<BlockDocument> {
+  const height = parseHeight(key);
+  const stored =
+    height === undefined ? await reader.blockById(blockKey(key)) : await reader.blockByHeight(height);
+  if (stored === undefined)
+    throw height === undefined ? unknownId('block', range) : heightOutside(height, range);
+  const { block, transactionCounts } = stored;
+  return {
+    kind: 'block',
+    id: block.id,
+    height: block.height,
+    ...blockBody(block.encoded),
+    collections: block.collectionIds.map((id, index) => ({
+      collection_id: id,
+      transaction_count: transactionCounts[index] ?? 0,
+    })),
+  };
+}
+
+async function collectionDocument(
+  reader: IndexReader,
+  key: string,
+  range: IndexedRange,
+): Promise<CollectionDocument> {
+  const id = parseId(key);
+  const stored = await reader.collection(id);
+  if (stored === undefined) throw unknownId('collection', range);
+  const places = await reader.collectionPlaces(id, MAX_PLACES + 1);
+  return {
+    kind: 'collection',
+    id,
+    height: stored.place.height,
+    block_id: stored.blockId,
+    collection_index: stored.place.collectionIndex,
+    places: places.slice(0, MAX_PLACES).map(collectionPlace),
+    more_places: places.length > MAX_PLACES,
+    collection: collectionBody(id, stored.encoded),
+  };
+}
+
+async function transactionDocument(
+  reader: IndexReader,
+  key: string,
+  range: IndexedRange,
+): Promise<TransactionDocument> {
+  const id = parseId(key);
+  const stored = await reader.transaction(id);
+  if (stored === undefined) throw unknownId('transaction', range);
+  const places = await reader.transactionPlaces(id, MAX_PLACES + 1);
+  return {
+    kind: 'transaction',
+    id,
+    block_id: stored.blockId,
+    collection_id: stored.collectionId,
+    ...transactionPlace(stored.place),
+    places: places.slice(0, MAX_PLACES).map(transactionPlace),
+    more_places: places.length > MAX_PLACES,
+    transaction: transactionBody(id, stored.encoded),
+  };
+}
+
+/** Digits alone are a height; ids have 64 of them. */
+function blockKey(key: string): ReturnType<typeof parseId> {
+  try {
+    return parseId(key);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    const message = `expected a height or a block ID of 64 hexadecimal digits without 0x, got ${quoted(key)}`;
+    throw new ApiError(error.code, error.reason, message);
+  }
+}
+
+function collectionPlace(place: CollectionPlace): { height: number; collection_index: number } {
+  return { height: place.height, collection_index: place.collectionIndex };
+}
+
+function transactionPlace(place: TransactionPlace): {
+  height: number;
+  collection_index: number;
+  transaction_index: number;
+} {
+  return { ...collectionPlace(place), transaction_index: place.transactionIndex };
+}

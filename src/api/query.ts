@@ -1,0 +1,119 @@
+import { parseIdentifier } from '../flow/index.js';
+import type { Identifier } from '../flow/index.js';
+import { quoted } from '../runtime/index.js';
+import { ApiError } from './errors.js';
+
+/** Heights or ids that one request may name, as access nodes limit it. */
+export const MAX_ITEMS = 50;
+/** Paths that `select` may name. */
+const MAX_SELECT_PATHS = 50;
+
+/** A query parameter as it arrived: absent, once, or several times. */
+export type QueryValue = string | readonly string[] | undefined;
+export type Query = Readonly<Record<string, QueryValue>>;
+
+/** A height as asked for: a number, or one of the two heads. */
+export type HeightTerm = number | 'final' | 'sealed';
+
+/** The values of a parameter that takes a comma-separated list; repeating the parameter adds to it. */
+export function list(value: QueryValue): string[] {
+  const text = typeof value === 'string' || value === undefined ? (value ?? '') : value.join(',');
+  return text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
+}
+
+/** Expected errors: ApiError (400). */
+export function parseId(text: string): Identifier {
+  const id = parseIdentifier(text);
+  if (id !== undefined) return id;
+  const message = `invalid ID format: expected 64 hexadecimal digits without 0x, got ${quoted(text)}`;
+  throw new ApiError(400, 'malformed_id', message);
+}
+
+/** Ids of a comma-separated list, each once. Expected errors: ApiError (400). */
+export function parseIds(text: string): Identifier[] {
+  const items = list(text);
+  refuseTooMany(items.length, 'IDs');
+  if (items.length === 0) return [parseId(text)];
+  return [...new Set(items.map(parseId))];
+}
+
+/** Decimal height as Flow writes it. `undefined` for anything else. */
+export function parseHeight(text: string): number | undefined {
+  if (!/^\d{1,16}$/.test(text)) return undefined;
+  const height = Number(text);
+  return Number.isSafeInteger(height) ? height : undefined;
+}
+
+/** What the query of `/v1/blocks` asks for. Expected errors: ApiError (400). */
+export function parseHeights(query: Query): readonly HeightTerm[] | { start: HeightTerm; end: HeightTerm } {
+  const heights = list(query['height']);
+  const start = list(query['start_height']);
+  const end = list(query['end_height']);
+  const [startText, endText] = [start[0], end[0]];
+  if (heights.length > 0) {
+    if (start.length > 0 || end.length > 0) {
+      throw invalid('give either height, or start_height and end_height, not both');
+    }
+    refuseTooMany(heights.length, 'heights');
+    const terms = [...new Set(heights.map((text) => heightTerm('height', text)))];
+    if (terms.length > 1 && terms.some((term) => typeof term === 'string')) {
+      throw invalid('height takes final or sealed only alone, not in a list');
+    }
+    return terms;
+  }
+  if (start.length !== 1 || end.length !== 1 || startText === undefined || endText === undefined) {
+    throw invalid('give either height (a list, final or sealed), or start_height and end_height');
+  }
+  return { start: heightTerm('start_height', startText), end: heightTerm('end_height', endText) };
+}
+
+/** The heights from start to end, both included. Expected errors: ApiError (400). */
+export function heightRange(start: number, end: number): number[] {
+  if (start > end) throw invalid(`start_height ${start} is above end_height ${end}`);
+  refuseTooMany(end - start + 1, 'heights');
+  return Array.from({ length: end - start + 1 }, (_, index) => start + index);
+}
+
+/**
+ * The names in `expand`. What only access nodes can expand is refused, so that nobody waits for a field that will not
+ * come. Expected errors: ApiError (400).
+ */
+export function parseExpand(query: Query, served: readonly string[]): ReadonlySet<string> {
+  const names = list(query['expand']);
+  const other = names.find((name) => !served.includes(name));
+  if (other !== undefined) {
+    const offer = served.length === 0 ? 'nothing can be expanded here' : `served: ${served.join(', ')}`;
+    throw new ApiError(400, 'not_served', `this index does not serve expand=${quoted(other)} (${offer})`);
+  }
+  return new Set(names);
+}
+
+/** The paths in `select`; none selects everything. Expected errors: ApiError (400). */
+export function parseSelect(query: Query): readonly string[] {
+  const paths = list(query['select']);
+  if (paths.length > MAX_SELECT_PATHS) throw invalid(`at most ${MAX_SELECT_PATHS} fields can be selected`);
+  return paths;
+}
+
+function heightTerm(name: string, text: string): HeightTerm {
+  if (text === 'final' || text === 'sealed') return text;
+  const height = parseHeight(text);
+  if (height !== undefined) return height;
+  throw invalid(`invalid ${name}: expected a decimal number, final or sealed, got ${quoted(text)}`);
+}
+
+function refuseTooMany(count: number, what: string): void {
+  if (count <= MAX_ITEMS) return;
+  throw new ApiError(
+    400,
+    'too_many',
+    `at most ${MAX_ITEMS} ${what} can be requested at a time, got ${count}`,
+  );
+}
+
+function invalid(message: string): ApiError {
+  return new ApiError(400, 'invalid_argument', message);
+}

@@ -1,0 +1,79 @@
+import type { NodeHealth } from '../access/index.js';
+import type { ReadinessReason } from '../observability/index.js';
+
+/** The heights that can be read, and the heads beyond them. `null`: not known yet. */
+export interface IndexedRange {
+  readonly firstIndexed: number | null;
+  /** The watermark; `firstIndexed - 1` while nothing is indexed. */
+  readonly latestIndexed: number | null;
+  readonly head: number | null;
+  readonly sealed: number | null;
+}
+
+/** The body of `/status`. Rates are per second, ages and times are seconds; `null` means: not known (yet). */
+export interface StatusDocument extends IndexedRange {
+  readonly network: string;
+  readonly chainId: string;
+  readonly version: string;
+  /** Distinguishes this process from any other that may listen at its address. */
+  readonly instance: string;
+  /** Heights behind the head. */
+  readonly lag: number | null;
+  /** Heights that became durable per second, over the last half minute. */
+  readonly rate: number;
+  /** Seconds until the head is reached; `null` while the gap does not close. */
+  readonly eta: number | null;
+  readonly window: {
+    /** K. */
+    readonly heights: number;
+    /** The highest height that may be worked on now. */
+    readonly upperBound: number | null;
+    /** Heights handed out and not yet durable. */
+    readonly inFlight: number;
+    readonly bytesInFlight: number;
+    readonly bytesLimit: number;
+  };
+  readonly sources: {
+    readonly requester: {
+      /** `off` with `ediOnly`. */
+      readonly state: 'off' | 'idle' | 'asking';
+      /** Collection calls under way. */
+      readonly inFlight: number;
+      /** Collection ids that are wanted and not received. */
+      readonly missing: number;
+    };
+    readonly edi: {
+      /** `paused`: ahead of the window. `unavailable`: no node serves the stream now. */
+      readonly state: 'off' | 'connecting' | 'following' | 'paused' | 'unavailable';
+      readonly endpoint: string | null;
+      /** The last height that the stream delivered. */
+      readonly height: number | null;
+      /** Since the stream delivered. */
+      readonly ageSeconds: number | null;
+    };
+  };
+  readonly endpoints: readonly EndpointStatus[];
+  /** The lowest height that waits for its collections; `null` when none does. */
+  readonly oldestMissing: {
+    readonly height: number;
+    /** Ids of this height that are not received. */
+    readonly missing: number;
+    readonly ageSeconds: number;
+  } | null;
+  readonly ready: boolean;
+  readonly reasons: readonly ReadinessReason[];
+  readonly uptimeSeconds: number;
+}
+
+export interface EndpointStatus {
+  /** `host:port`. */
+  readonly name: string;
+  readonly state: NodeHealth;
+}
+
+/** What the servers ask the daemon. Every answer is at hand: no waiting, no store, no network. */
+export interface StatusSource {
+  status(): StatusDocument;
+  /** The part of the status that each lookup needs. */
+  range(): IndexedRange;
+}

@@ -1,0 +1,169 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { readSporkTable } from '../access/index.js';
+import { ApiServer, MetricsServer } from '../api/index.js';
+import type { DaemonConfig } from '../config/index.js';
+import {
+  createLogger,
+  createMetrics,
+  HealthMonitor,
+  LiveTerminal,
+  ProgressMeter,
+  ProgressReporter,
+} from '../observability/index.js';
+import type { Logger, Metrics, TerminalStream } from '../observability/index.js';
+import { systemClock, systemRandom } from '../runtime/index.js';
+import type { ExitReason } from '../runtime/index.js';
+import { LevelIndexStore } from '../storage/index.js';
+import { removeDaemonRecord, storePathOf, writeDaemonRecord } from './daemonRecord.js';
+import { warnOfOpenDirectory } from './dataDirectory.js';
+import { openUpstream, runIndexing } from './indexing.js';
+import { Lifecycle } from './lifecycle.js';
+import { Reporter } from './Reporter.js';
+import { checkStartOfFilledStore } from './startHeight.js';
+import { packageRoot, programVersion } from './version.js';
+
+/** What the daemon needs of the process it runs in. */
+export interface Host {
+  readonly stdout: TerminalStream;
+  readonly isTerminal: boolean;
+  /** Aborted by the operator: stop gracefully. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Runs the daemon until it is stopped, reaches its stop height or fails. Expected errors: OperatorError; whatever else it
+ * throws is a bug.
+ */
+export async function runDaemon(config: DaemonConfig, host: Host): Promise<ExitReason> {
+  const clock = systemClock;
+  const terminal = host.isTerminal ? new LiveTerminal({ stream: host.stdout }) : undefined;
+  const logger = createLogger({
+    ...config.log,
+    colorize: host.isTerminal && process.env['NO_COLOR'] === undefined,
+    ...(terminal === undefined ? {} : { destination: terminal }),
+  });
+  const lifecycle = new Lifecycle({ clock, logger });
+  const onStop = (): void => {
+    logger.info({ stopWithinSeconds: 10 }, 'stopping; a second signal forces');
+    lifecycle.stop();
+  };
+  host.signal.addEventListener('abort', onStop, { once: true });
+  await lifecycle.waitFor('work in hand', run(config, { lifecycle, logger, terminal }));
+  host.signal.removeEventListener('abort', onStop);
+  await lifecycle.close();
+  logger.info({}, 'stopped');
+  return 'done';
+}
+
+/** Builds the daemon from the ground up and waits until it is to stop. Closing is the life cycle's. */
+async function run(
+  config: DaemonConfig,
+  {
+    lifecycle,
+    logger,
+    terminal,
+  }: { lifecycle: Lifecycle; logger: Logger; terminal: LiveTerminal | undefined },
+): Promise<void> {
+  const clock = systemClock;
+  const random = systemRandom;
+  const { signal } = lifecycle;
+  const version = programVersion();
+  const metrics = createMetrics({ version, node: process.version });
+  logger.info({ version, network: config.network, dataDir: config.dataDir }, 'starting');
+
+  const store = await LevelIndexStore.open(
+    { path: storePathOf(config.dataDir), chainId: config.chainId },
+    { clock, logger },
+  );
+  lifecycle.onClose('store', () => store.close());
+  await warnOfOpenDirectory(config.dataDir, { logger });
+  checkStartOfFilledStore(config, store);
+  if (isFinished(config, store)) {
+    logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
+    return;
+  }
+
+  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
+  const parts = openUpstream(config, {
+    ...{ store, lifecycle, sporks, clock, random, metrics, logger },
+  });
+  const { network, listener } = parts;
+  const reporter = new Reporter({ config, instance: randomUUID() }, { store, network, listener, clock });
+  signal.addEventListener('abort', () => reporter.stopping(), { once: true });
+  await serve(config, { lifecycle, logger, metrics, reporter, store, terminal });
+  if (signal.aborted) return;
+
+  await runIndexing(config, parts, (line) => reporter.running(line));
+}
+
+function isFinished(config: DaemonConfig, store: LevelIndexStore): boolean {
+  return (
+    config.stopHeight !== undefined &&
+    store.meta() !== undefined &&
+    store.latestIndexedHeight() >= config.stopHeight
+  );
+}
+
+/** Both servers, from the first second on, and the record by which other commands find them. */
+async function serve(
+  config: DaemonConfig,
+  parts: {
+    lifecycle: Lifecycle;
+    logger: Logger;
+    metrics: Metrics;
+    reporter: Reporter;
+    store: LevelIndexStore;
+    terminal: LiveTerminal | undefined;
+  },
+): Promise<void> {
+  const { lifecycle, logger, metrics, reporter, store } = parts;
+  const clock = systemClock;
+  const monitor = new HealthMonitor(
+    { readyMaxLag: config.ready.maxLag, ediOnly: config.ediOnly },
+    { clock, probes: reporter.probes(), logger },
+  );
+  const meter = new ProgressMeter({}, { clock, source: reporter.progressSource() });
+  reporter.attach(monitor, meter);
+  showProgress(parts, meter);
+  metrics.bind(reporter);
+  const fail = (error: unknown): void => lifecycle.fail(error);
+  const metricsServer = new MetricsServer(config.metrics, {
+    ...{ clock, logger, fail },
+    registry: metrics.registry,
+    health: monitor,
+  });
+  await metricsServer.start();
+  lifecycle.onClose('metrics server', () => metricsServer.close());
+  const api = new ApiServer(config.api, { ...{ clock, logger, fail }, reader: store, status: reporter });
+  await api.start();
+  lifecycle.onClose('api server', () => api.close());
+  monitor.start();
+  lifecycle.onClose('health monitor', () => monitor.close());
+  const record = {
+    pid: process.pid,
+    instance: reporter.instance,
+    api: api.address(),
+    metrics: metricsServer.address(),
+  };
+  writeDaemonRecord(config.dataDir, record);
+  lifecycle.onClose('daemon record', () => removeDaemonRecord(config.dataDir));
+  logger.info({ api: record.api, metrics: record.metrics }, 'listening');
+}
+
+/** A live line on a terminal, log lines elsewhere. */
+function showProgress(
+  {
+    lifecycle,
+    logger,
+    terminal,
+  }: { lifecycle: Lifecycle; logger: Logger; terminal: LiveTerminal | undefined },
+  meter: ProgressMeter,
+): void {
+  const progress = new ProgressReporter(
+    { mode: terminal === undefined ? 'log' : 'tty' },
+    { clock: systemClock, meter, logger, ...(terminal === undefined ? {} : { output: terminal }) },
+  );
+  progress.start();
+  lifecycle.onClose('progress', () => progress.close());
+}

@@ -1,0 +1,52 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** How other commands find a running daemon: a small file in its data directory. */
+export interface DaemonRecord {
+  readonly pid: number;
+  /** Also in the daemon's status: tells a stale record from a live one. */
+  readonly instance: string;
+  /** Where the read API listens. */
+  readonly api: { readonly host: string; readonly port: number };
+  readonly metrics: { readonly host: string; readonly port: number };
+}
+
+const RECORD_FILE = 'daemon.json';
+const STORE_FOLDER = 'index';
+
+/** The LevelDB folder within a data directory. */
+export function storePathOf(dataDir: string): string {
+  return join(dataDir, STORE_FOLDER);
+}
+
+/** Written once the servers listen; readable by the owner only. */
+export function writeDaemonRecord(dataDir: string, record: DaemonRecord): void {
+  writeFileSync(join(dataDir, RECORD_FILE), JSON.stringify(record) + '\n', { mode: 0o600 });
+}
+
+/** `undefined` when there is none or it cannot be read: then no daemon is known here. */
+export function readDaemonRecord(dataDir: string): DaemonRecord | undefined {
+  try {
+    const parsed: unknown = JSON.parse(readFileSync(join(dataDir, RECORD_FILE), 'utf8'));
+    return isRecord(parsed) ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Removed on a graceful stop. A record left by a crash is harmless: nobody answers at its address. */
+export function removeDaemonRecord(dataDir: string): void {
+  rmSync(join(dataDir, RECORD_FILE), { force: true });
+}
+
+function isRecord(value: unknown): value is DaemonRecord {
+  if (typeof value !== 'object' || value === null) return false;
+  const { pid, instance, api, metrics } = value as Partial<Record<keyof DaemonRecord, unknown>>;
+  return typeof pid === 'number' && typeof instance === 'string' && isAddress(api) && isAddress(metrics);
+}
+
+function isAddress(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { host, port } = value as { host?: unknown; port?: unknown };
+  return typeof host === 'string' && typeof port === 'number';
+}

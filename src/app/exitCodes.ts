@@ -1,0 +1,33 @@
+import type { ExitReason } from '../runtime/index.js';
+
+/** What the process ends with, and what it tells whoever started it. Scripts and service managers depend on these. */
+export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; readonly meaning: string }>> = {
+  done: {
+    code: 0,
+    meaning:
+      'Done as asked: stopped by a signal, stop height reached, command finished. Told to stop while the disk hangs, or told twice, it ends by the signal itself instead (143 or 130 in a shell); what was not durable is fetched again.',
+  },
+  bug: {
+    code: 1,
+    meaning: 'A fault of the program itself. Please report it with the log line that names it.',
+  },
+  usage: { code: 64, meaning: 'Wrong or unknown flag, value or command on the command line.' },
+  damage: { code: 65, meaning: '`verify` found damage; it names every height.' },
+  not_found: { code: 66, meaning: 'No such id or height is indexed.' },
+  no_daemon: { code: 69, meaning: 'No daemon answers.' },
+  storage: {
+    code: 74,
+    meaning: 'Storage: disk full, permission denied, directory in use by another process, damaged files.',
+  },
+  foreign: { code: 76, meaning: 'The nodes or the store belong to another chain or spork.' },
+  configuration: {
+    code: 78,
+    meaning:
+      'Configuration: wrong value in a file or the environment, keys that cannot work together, a store of a newer version.',
+  },
+};
+
+/** The number that the process ends with. */
+export function exitCodeOf(reason: ExitReason): number {
+  return exitCodes[reason].code;
+}

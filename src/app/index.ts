@@ -1,0 +1,11 @@
+export { runDaemon } from './daemon.js';
+export type { Host } from './daemon.js';
+export { readDaemonRecord } from './daemonRecord.js';
+export type { DaemonRecord } from './daemonRecord.js';
+export { exitCodeOf, exitCodes } from './exitCodes.js';
+export { openUpstream, runIndexing } from './indexing.js';
+export type { IndexingDependencies } from './indexing.js';
+export type { IndexingLine, IndexingLineParts } from './indexingLine.js';
+export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle.js';
+export { openStoreReadOnly, rewindStore, verifyTarget } from './store.js';
+export { programVersion } from './version.js';

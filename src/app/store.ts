@@ -1,0 +1,53 @@
+import type { DaemonConfig } from '../config/index.js';
+import { silentLogger } from '../observability/index.js';
+import { OperatorError, systemClock } from '../runtime/index.js';
+import { LevelIndexStore } from '../storage/index.js';
+
+import { storePathOf } from './daemonRecord.js';
+
+/**
+ * Opens the store of a configuration for a command that only reads. Expected errors: OperatorError (no store there,
+ * locked by a running daemon, another chain, a newer schema).
+ */
+export function openStoreReadOnly(config: DaemonConfig): Promise<LevelIndexStore> {
+  return LevelIndexStore.open(
+    { path: storePathOf(config.dataDir), chainId: config.chainId, create: false },
+    { logger: silentLogger, clock: systemClock },
+  );
+}
+
+/**
+ * Forgets everything above `height`. Returns the watermark before and after. Expected errors: as `openStoreReadOnly`;
+ * OperatorError `usage` when there is nothing to keep at that height.
+ */
+export async function rewindStore(
+  config: DaemonConfig,
+  height: number,
+): Promise<{ readonly from: number; readonly to: number }> {
+  const store = await LevelIndexStore.open(
+    { path: storePathOf(config.dataDir), chainId: config.chainId, create: false, forRewind: true },
+    { logger: silentLogger, clock: systemClock },
+  );
+  try {
+    const meta = store.meta();
+    if (meta === undefined)
+      throw new OperatorError('usage', 'The store is empty: there is nothing to rewind.');
+    const from = store.latestIndexedHeight();
+    if (height < meta.firstHeight - 1 || height > from) {
+      throw new OperatorError(
+        'usage',
+        `--to ${height} is outside what can be kept: the store holds heights ${meta.firstHeight} to ${from}. ` +
+          `Give a height from ${meta.firstHeight - 1} (forget everything) to ${from}.`,
+      );
+    }
+    await store.rewind(height);
+    return { from, to: height };
+  } finally {
+    await store.close();
+  }
+}
+
+/** Where a verification finds its store. */
+export function verifyTarget(config: DaemonConfig): { readonly path: string; readonly chainId: string } {
+  return { path: storePathOf(config.dataDir), chainId: config.chainId };
+}

@@ -1,0 +1,41 @@
+import type { Settings } from '../config/index.js';
+import type { ExitReason } from '../runtime/index.js';
+
+/** The process around a command: everything it may print to or read from. */
+export interface Terminal {
+  out(text: string): void;
+  err(text: string): void;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** True when standard output is a terminal. */
+  readonly isTerminal: boolean;
+  readonly columns: () => number;
+  /** Aborted by SIGINT or SIGTERM. */
+  readonly signal: AbortSignal;
+}
+
+/** What was written on the command line, split by where it belongs. */
+export interface Invocation {
+  readonly positionals: readonly string[];
+  /** Path given with `--config`. */
+  readonly configFile: string | undefined;
+  /** Flags of the configuration keys that the command takes, by key. */
+  readonly settingFlags: ReadonlyMap<string, readonly string[]>;
+  /** Flags of the command itself, by key. */
+  readonly ownFlags: ReadonlyMap<string, readonly string[]>;
+}
+
+/** One command: its help is made from this description, so the two cannot differ. */
+export interface Command {
+  readonly name: string;
+  readonly summary: string;
+  /** Positional arguments as shown in the usage line; empty for none. */
+  readonly positionals: string;
+  readonly maxPositionals: number;
+  /** Longer help, after the summary. */
+  readonly details?: string;
+  /** Configuration keys that this command takes as flags. */
+  readonly settings: Settings;
+  /** Flags that only this command knows; they have no key and no environment variable. */
+  readonly ownFlags: Settings;
+  run(invocation: Invocation, terminal: Terminal): Promise<ExitReason>;
+}

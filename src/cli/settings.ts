@@ -1,0 +1,63 @@
+import { parseEndpoint } from '../access/index.js';
+import { daemonSettings, flagOf, loadConfig } from '../config/index.js';
+import type { LoadedConfig, Settings } from '../config/index.js';
+import { OperatorError } from '../runtime/index.js';
+import type { Invocation, Terminal } from './command.js';
+
+/** The keys of commands that read a store. */
+export const storeSettings = {
+  network: daemonSettings.network,
+  dataDir: daemonSettings.dataDir,
+} satisfies Settings;
+
+/** The keys of commands that ask a running daemon. */
+export const daemonAddressSettings = {
+  ...storeSettings,
+  'api.host': daemonSettings['api.host'],
+  'api.port': daemonSettings['api.port'],
+} satisfies Settings;
+
+/** The configuration behind a command. Expected errors: OperatorError `usage`, `configuration`. */
+export function configOf(invocation: Invocation, terminal: Terminal): LoadedConfig {
+  return loadConfig(
+    { file: invocation.configFile, environment: terminal.environment, flags: invocation.settingFlags },
+    terminal,
+  );
+}
+
+/**
+ * Refuses endpoints that cannot be meant, before anything is opened. Expected errors: OperatorError `usage` where a flag
+ * named them, else `configuration`.
+ */
+export function checkEndpoints({ config, origins }: LoadedConfig): void {
+  const lists = [
+    ['accessNodes', config.accessNodes],
+    ['edi.nodes', config.edi.nodes],
+  ] as const;
+  for (const [key, endpoints] of lists) {
+    try {
+      endpoints.forEach(parseEndpoint);
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      const isFlag = origins[key] === 'flag';
+      const name = isFlag ? `--${flagOf(key, daemonSettings[key])}` : key;
+      throw new OperatorError(
+        isFlag ? 'usage' : 'configuration',
+        `Wrong value for ${name}: ${error.message}`,
+        {
+          cause: error,
+        },
+      );
+    }
+  }
+}
+
+/** True when the command line itself says where the daemon listens: then the record in the data directory is not asked. */
+export function namesDaemonAddress(loaded: LoadedConfig): boolean {
+  return loaded.origins['api.host'] === 'flag' || loaded.origins['api.port'] === 'flag';
+}
+
+/** True when the address stands anywhere at all: a file or the environment may be shared with the daemon itself. */
+export function knowsDaemonAddress(loaded: LoadedConfig): boolean {
+  return loaded.origins['api.host'] !== 'default' || loaded.origins['api.port'] !== 'default';
+}

@@ -1,0 +1,140 @@
+import { join } from 'node:path';
+import { OperatorError } from '../runtime/index.js';
+import { loadSettings } from './load.js';
+import type { Origin, Sources } from './load.js';
+import { networks, PUBLIC_NODE_RATE_PER_SECOND } from './networks.js';
+import type { NetworkName } from './networks.js';
+import { daemonSettings } from './settings.js';
+import type { DaemonValues } from './settings.js';
+
+/** The effective configuration of the daemon: every default resolved, frozen. */
+export interface DaemonConfig {
+  readonly network: NetworkName;
+  readonly chainId: string;
+  readonly accessNodes: readonly string[];
+  readonly dataDir: string;
+  readonly startHeight: number | 'root' | 'latest';
+  readonly stopHeight: number | undefined;
+  readonly window: number;
+  readonly maxProcessing: number;
+  readonly workersPerHeight: number;
+  readonly maxInFlightBytes: number;
+  readonly edi: { readonly enabled: boolean; readonly nodes: readonly string[] };
+  readonly ediOnly: boolean;
+  readonly access: { readonly ratePerSecond: number; readonly maxMessageBytes: number };
+  readonly requester: {
+    readonly concurrency: number;
+    readonly timeoutMs: number;
+    readonly backoffMinMs: number;
+    readonly backoffMaxMs: number;
+    readonly unresolvableAfterMs: number;
+  };
+  readonly api: { readonly host: string; readonly port: number; readonly ratePerSecondPerAddress: number };
+  readonly metrics: { readonly host: string; readonly port: number };
+  readonly ready: { readonly maxLag: number };
+  readonly log: { readonly level: 'debug' | 'info' | 'warn' | 'error'; readonly format: 'json' | 'pretty' };
+}
+
+/** The configuration and where it came from, frozen. */
+export interface LoadedConfig {
+  readonly config: DaemonConfig;
+  /** Keys as documented, effective values. */
+  readonly effective: Readonly<Record<string, unknown>>;
+  readonly origins: Readonly<Record<string, Origin>>;
+}
+
+/**
+ * Loads and resolves the daemon's configuration. Expected errors: OperatorError (`usage` for flags, `configuration` for
+ * file, environment and combinations that cannot work).
+ */
+export function loadConfig(sources: Sources, terminal: { readonly isTerminal: boolean }): LoadedConfig {
+  const { values, origins } = loadSettings(daemonSettings, sources);
+  const config = resolve(values, terminal);
+  refuseContradictions(config);
+  return Object.freeze({ config, effective: effectiveValues(config), origins });
+}
+
+function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean }): DaemonConfig {
+  const network = networks[values.network];
+  const usesPublicNode = values.accessNodes.length === 0 && network.isPublic;
+  const accessNodes = Object.freeze(
+    values.accessNodes.length > 0 ? [...values.accessNodes] : [...network.accessNodes],
+  );
+  return Object.freeze({
+    network: values.network,
+    chainId: network.chainId,
+    accessNodes,
+    dataDir: values.dataDir ?? join('data', values.network),
+    startHeight: values.startHeight,
+    stopHeight: values.stopHeight ?? undefined,
+    window: values.window,
+    maxProcessing: values.maxProcessing ?? values.window,
+    workersPerHeight: values.workersPerHeight,
+    maxInFlightBytes: values.maxInFlightBytes,
+    edi: Object.freeze({
+      enabled: values['edi.enabled'],
+      nodes: values['edi.nodes'].length > 0 ? values['edi.nodes'] : accessNodes,
+    }),
+    ediOnly: values.ediOnly,
+    access: Object.freeze({
+      ratePerSecond: values['access.ratePerSecond'] ?? (usesPublicNode ? PUBLIC_NODE_RATE_PER_SECOND : 0),
+      maxMessageBytes: values['access.maxMessageBytes'],
+    }),
+    requester: Object.freeze({
+      concurrency: values['requester.concurrency'],
+      timeoutMs: values['requester.timeoutMs'],
+      backoffMinMs: values['requester.backoffMinMs'],
+      backoffMaxMs: values['requester.backoffMaxMs'],
+      unresolvableAfterMs: values['requester.unresolvableAfterMs'],
+    }),
+    api: Object.freeze({
+      host: values['api.host'],
+      port: values['api.port'],
+      ratePerSecondPerAddress: values['api.ratePerSecondPerAddress'],
+    }),
+    metrics: Object.freeze({ host: values['metrics.host'], port: values['metrics.port'] }),
+    ready: Object.freeze({ maxLag: values['ready.maxLag'] }),
+    log: Object.freeze({
+      level: values['log.level'],
+      format: values['log.format'] ?? (terminal.isTerminal ? 'pretty' : 'json'),
+    }),
+  });
+}
+
+function refuseContradictions(config: DaemonConfig): void {
+  if (config.ediOnly && !config.edi.enabled) {
+    throw new OperatorError(
+      'configuration',
+      'ediOnly takes collections from the execution-data stream alone, but edi.enabled is false, so nothing could ever ' +
+        'be indexed. Remove --no-edi (or set edi.enabled to true), or drop --edi-only.',
+    );
+  }
+  if (config.requester.backoffMinMs > config.requester.backoffMaxMs) {
+    throw new OperatorError(
+      'configuration',
+      `requester.backoffMinMs (${config.requester.backoffMinMs}) is above requester.backoffMaxMs ` +
+        `(${config.requester.backoffMaxMs}). Lower the first or raise the second.`,
+    );
+  }
+  if (
+    typeof config.startHeight === 'number' &&
+    config.stopHeight !== undefined &&
+    config.stopHeight < config.startHeight
+  ) {
+    throw new OperatorError(
+      'configuration',
+      `stopHeight (${config.stopHeight}) is below startHeight (${config.startHeight}). Raise the first or lower the second.`,
+    );
+  }
+}
+
+function effectiveValues(config: DaemonConfig): Readonly<Record<string, unknown>> {
+  const flat: Record<string, unknown> = {};
+  for (const key of Object.keys(daemonSettings)) {
+    const value = key
+      .split('.')
+      .reduce<unknown>((node, name) => (node as Readonly<Record<string, unknown>>)[name], config);
+    flat[key] = value ?? null;
+  }
+  return Object.freeze(flat);
+}

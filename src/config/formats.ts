@@ -1,0 +1,176 @@
+import { quoted, shortened, withoutCredentials } from '../runtime/index.js';
+
+/** A value that does not fit its setting. The message says what is allowed; the caller adds where it came from. */
+export class FormatError extends Error {
+  override readonly name = 'FormatError';
+}
+
+/** How a setting's value is written, checked and described. */
+export interface Format<T> {
+  /** For documentation and error messages: what is allowed, in a few words. */
+  readonly allowed: string;
+  /** True when a flag of this format takes no value. */
+  readonly isSwitch?: boolean;
+  /** True when the flag may be repeated and an environment variable separates values by commas. */
+  readonly isList?: boolean;
+  /** From a flag or an environment variable. Expected errors: FormatError. */
+  parse(text: string): T;
+  /** From a configuration file. Expected errors: FormatError. */
+  check(value: unknown): T;
+}
+
+function refuse(value: unknown, allowed: string): never {
+  const shown =
+    typeof value === 'string'
+      ? quoted(withoutCredentials(value))
+      : shortened(withoutCredentials(JSON.stringify(value)));
+  throw new FormatError(`${shown} is not ${allowed}`);
+}
+
+const BYTE_UNITS: Readonly<Record<string, number>> = { KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 };
+
+/** A whole number within bounds. */
+export function integer(min: number, max: number): Format<number> {
+  const allowed = `a whole number from ${min} to ${max}`;
+  const check = (value: unknown): number =>
+    typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max
+      ? value
+      : refuse(value, allowed);
+  return {
+    allowed,
+    check,
+    parse: (text) => check(/^-?\d+$/.test(text) ? Number(text) : text),
+  };
+}
+
+/** A size in bytes: a whole number, or one with a unit (KiB, MiB, GiB). */
+export function byteSize(min: number, max: number): Format<number> {
+  const allowed = `a size from ${formatBytes(min)} to ${formatBytes(max)} (bytes, or with a unit: 128MiB)`;
+  const check = (value: unknown): number => {
+    const match = typeof value === 'string' ? /^(\d+)\s*(KiB|MiB|GiB)?$/.exec(value) : null;
+    const bytes = match === null ? value : Number(match[1]) * (BYTE_UNITS[match[2] ?? ''] ?? 1);
+    return typeof bytes === 'number' && Number.isSafeInteger(bytes) && bytes >= min && bytes <= max
+      ? bytes
+      : refuse(value, allowed);
+  };
+  return { allowed, check, parse: check };
+}
+
+/** A size with the largest unit that leaves a whole number. */
+export function formatBytes(bytes: number): string {
+  for (const unit of ['GiB', 'MiB', 'KiB']) {
+    const factor = BYTE_UNITS[unit] ?? 1;
+    if (bytes >= factor && bytes % factor === 0) return `${bytes / factor}${unit}`;
+  }
+  return String(bytes);
+}
+
+/** One of a few words. */
+export function choice<const T extends string>(words: readonly T[]): Format<T> {
+  const allowed = `one of ${words.join(', ')}`;
+  const check = (value: unknown): T => words.find((word) => word === value) ?? refuse(value, allowed);
+  return { allowed, check, parse: check };
+}
+
+/** A switch. In the environment: true, false, 1, 0, yes, no, on, off. */
+export const boolean: Format<boolean> = {
+  allowed: 'true or false',
+  isSwitch: true,
+  check: (value) => (typeof value === 'boolean' ? value : refuse(value, 'true or false')),
+  parse: (text) => {
+    if (/^(?:true|1|yes|on)$/i.test(text)) return true;
+    if (/^(?:false|0|no|off)$/i.test(text)) return false;
+    return refuse(text, 'true or false');
+  },
+};
+
+// eslint-disable-next-line no-control-regex -- they are what is refused
+const CONTROL = /[\u0000-\u001f\u007f]/;
+
+/** Any text that is not empty and holds no control characters: no path or address has any. */
+export function text(allowed: string): Format<string> {
+  const check = (value: unknown): string =>
+    typeof value === 'string' && value.trim() !== '' && !CONTROL.test(value) ? value : refuse(value, allowed);
+  return { allowed, check, parse: check };
+}
+
+/** A number, or one of a few words that stand for one. */
+export function integerOr<const T extends string>(
+  min: number,
+  max: number,
+  words: readonly T[],
+): Format<number | T> {
+  const number = integer(min, max);
+  const allowed = `${words.join(', ')} or a whole number from ${min}`;
+  const check = (value: unknown): number | T => {
+    const word = words.find((candidate) => candidate === value);
+    if (word !== undefined) return word;
+    try {
+      return number.check(value);
+    } catch {
+      return refuse(value, allowed);
+    }
+  };
+  return { allowed, check, parse: (value) => check(/^\d+$/.test(value) ? Number(value) : value) };
+}
+
+/** A list; flags repeat, environment variables separate by commas, files use an array. */
+export function list(item: Format<string>, maxLength: number): Format<readonly string[]> {
+  const allowed = `a list of at most ${maxLength}, each ${item.allowed}`;
+  const check = (value: unknown): readonly string[] => {
+    if (!Array.isArray(value) || value.length > maxLength) return refuse(value, allowed);
+    return value.map((entry: unknown) => item.check(entry));
+  };
+  return {
+    allowed,
+    isList: true,
+    check,
+    parse: (value) =>
+      check(
+        value
+          .split(',')
+          .map((entry) => entry.trim())
+          .filter((entry) => entry !== ''),
+      ),
+  };
+}
+
+/** A value that may also be absent (`null` in a file, empty in the environment). */
+export function optional<T>(format: Format<T>): Format<T | null> {
+  return {
+    ...format,
+    parse: (value) => (value === '' ? null : format.parse(value)),
+    check: (value) => (value === null ? null : format.check(value)),
+  };
+}
+
+/** What is longer is no misspelt word; comparing it letter by letter would take seconds. */
+const LONGEST_WORD = 64;
+
+/** `value` among `known` with the smallest edit distance, when it is close enough to be a slip of the pen. */
+export function nearest(value: string, known: readonly string[]): string | undefined {
+  if (value.length > LONGEST_WORD) return undefined;
+  let best: string | undefined;
+  let bestDistance = Math.max(2, Math.floor(value.length / 3)) + 1;
+  for (const candidate of known) {
+    const distance = editDistance(value, candidate);
+    if (distance < bestDistance) {
+      bestDistance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+function editDistance(left: string, right: string): number {
+  let previous = Array.from({ length: right.length + 1 }, (_, index) => index);
+  for (let row = 1; row <= left.length; row += 1) {
+    const current = [row];
+    for (let column = 1; column <= right.length; column += 1) {
+      const substitution = (previous[column - 1] ?? 0) + (left[row - 1] === right[column - 1] ? 0 : 1);
+      current.push(Math.min(substitution, (previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1));
+    }
+    previous = current;
+  }
+  return previous[right.length] ?? 0;
+}

@@ -1,0 +1,44 @@
+/** A terminal, as Node's `process.stdout` is one. */
+export interface TerminalStream {
+  write(text: string): unknown;
+  /** Width; `undefined` where it is not known. */
+  readonly columns?: number | undefined;
+}
+
+const DEFAULT_COLUMNS = 80;
+const CLEAR_LINE = '\r\u001b[2K';
+
+/**
+ * A terminal whose last line is rewritten in place while ordinary lines scroll above it. Everything that goes to the
+ * terminal goes through here, each change in one write, so that the two never mix. It is a `LogDestination`.
+ */
+export class LiveTerminal {
+  readonly #stream: TerminalStream;
+  #line: string | undefined;
+
+  constructor(dependencies: { readonly stream: TerminalStream }) {
+    this.#stream = dependencies.stream;
+  }
+
+  /** Room for the live line. The last column stays free: some terminals wrap as soon as it is written. */
+  columns(): number {
+    return Math.max(1, (this.#stream.columns ?? DEFAULT_COLUMNS) - 1);
+  }
+
+  /** Prints whole lines above the live line. */
+  write(text: string): void {
+    if (this.#line === undefined) {
+      this.#stream.write(text);
+      return;
+    }
+    const whole = text.endsWith('\n') ? text : `${text}\n`;
+    this.#stream.write(`${CLEAR_LINE}${whole}${this.#line}`);
+  }
+
+  /** Replaces the live line; `undefined` removes it. */
+  setLine(line: string | undefined): void {
+    if (line === this.#line) return;
+    this.#line = line;
+    this.#stream.write(`${CLEAR_LINE}${line ?? ''}`);
+  }
+}

@@ -1,0 +1,14 @@
+export { createMetrics } from './metrics.js';
+export type { Metrics, ScrapedValues } from './metrics.js';
+export { createLogger, silentLogger } from './logger.js';
+export type { LogFormat, Logger, LogLevel } from './logger.js';
+export { HealthMonitor } from './health.js';
+export type { Finding, HealthOptions, HealthProbes, Readiness, ReadinessReason } from './health.js';
+export { ProgressMeter } from './ProgressMeter.js';
+export type { ProgressSource, ProgressState } from './ProgressMeter.js';
+export { progressFields, renderProgressLine } from './progressLine.js';
+export { ProgressReporter } from './ProgressReporter.js';
+export type { ProgressReporterOptions } from './ProgressReporter.js';
+export { LiveTerminal } from './LiveTerminal.js';
+export type { TerminalStream } from './LiveTerminal.js';
+export { formatCount, formatDuration, formatRate } from './format.js';

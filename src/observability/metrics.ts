@@ -1,0 +1,226 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+
+const PREFIX = 'flow_collection_indexer_';
+
+/** Where a collection came from. */
+const collectionSources = ['requester', 'edi'] as const;
+/** Where the last missing collection of a height came from; `none` for heights without collections. */
+const heightSources = [...collectionSources, 'none'] as const;
+
+/** Values that are read when a scrape asks for them, so that they are true also when nothing moves. */
+export interface ScrapedValues {
+  latestIndexedHeight(): number;
+  firstIndexedHeight(): number;
+  headHeight(): number;
+  sealedHeight(): number;
+  /** Heights handed out and not yet durable. */
+  inFlightHeights(): number;
+  /** Ids registered in the MCQ and not yet received. */
+  collectionsMissing(): number;
+  /** Seconds since the lowest incomplete height was queued; 0 when none waits. */
+  oldestMissingAgeSeconds(): number;
+  /** K. */
+  windowHeights(): number;
+  bytesInFlight(): number;
+  bytesInFlightLimit(): number;
+  /** Collection calls that are under way. */
+  requestsInFlight(): number;
+  /** Heights that no source could complete for longer than `requester.unresolvableAfterMs`. */
+  unresolvableHeights(): number;
+  /** Seconds since each stream delivered, by stream name. */
+  streamAgeSeconds(): ReadonlyMap<string, number>;
+  /** Endpoints by state: 1 for the state the endpoint is in. */
+  endpointStates(): readonly { readonly endpoint: string; readonly state: string }[];
+}
+
+/**
+ * Every metric of the daemon, made once per process (docs/metrics.md is generated from here). Label names are checked
+ * by the compiler; heights and ids are never labels. Series whose labels are known beforehand exist from the start.
+ */
+export function createMetrics(build: { readonly version: string; readonly node: string }) {
+  const registry = new Registry();
+  const registers = [registry];
+  let values: ScrapedValues | undefined;
+
+  /** A gauge whose value is read at scrape time; absent until the daemon has bound its values. */
+  const scraped = (name: string, help: string, read: (from: ScrapedValues) => number): Gauge =>
+    new Gauge({
+      name: PREFIX + name,
+      help,
+      registers,
+      collect() {
+        if (values !== undefined) this.set(read(values));
+      },
+    });
+  const counter = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
+    new Counter<L>({ name: PREFIX + name, help, labelNames: [...labelNames], registers });
+  const histogram = <L extends string>(
+    name: string,
+    help: string,
+    buckets: number[],
+    labelNames: readonly L[] = [],
+  ) => new Histogram<L>({ name: PREFIX + name, help, buckets, labelNames: [...labelNames], registers });
+
+  const latencyBuckets = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
+  ];
+
+  scraped(
+    'latest_indexed_height',
+    'The watermark: every height up to it is complete and durable; start height - 1 on an empty store.',
+    (v) => v.latestIndexedHeight(),
+  );
+  scraped('first_indexed_height', 'The first height of the store.', (v) => v.firstIndexedHeight());
+  scraped('head_height', "The node's finalized head.", (v) => v.headHeight());
+  scraped('sealed_height', "The node's sealed head.", (v) => v.sealedHeight());
+  scraped('lag_heights', 'Finalized head minus watermark.', (v) =>
+    Math.max(0, v.headHeight() - v.latestIndexedHeight()),
+  );
+  scraped('in_flight_heights', 'Heights handed out and not yet durable.', (v) => v.inFlightHeights());
+  scraped('collections_missing', 'Collection ids registered as missing and not yet received.', (v) =>
+    v.collectionsMissing(),
+  );
+  scraped(
+    'oldest_missing_age_seconds',
+    'Seconds since the lowest incomplete height was queued; 0 when none waits.',
+    (v) => v.oldestMissingAgeSeconds(),
+  );
+  scraped('window_heights', 'K: how far above the watermark heights are worked on.', (v) =>
+    v.windowHeights(),
+  );
+  scraped('in_flight_bytes', 'Bytes of received collections that are not yet durable.', (v) =>
+    v.bytesInFlight(),
+  );
+  scraped('in_flight_bytes_limit', 'The bound of in_flight_bytes (maxInFlightBytes).', (v) =>
+    v.bytesInFlightLimit(),
+  );
+  scraped('collection_requests_in_flight', 'Collection calls under way.', (v) => v.requestsInFlight());
+  scraped(
+    'unresolvable_heights',
+    'Heights that no source could complete for longer than requester.unresolvableAfterMs.',
+    (v) => v.unresolvableHeights(),
+  );
+  new Gauge({
+    name: PREFIX + 'stream_age_seconds',
+    help: 'Seconds since each stream last delivered.',
+    labelNames: ['stream'],
+    registers,
+    collect() {
+      this.reset();
+      for (const [stream, age] of values?.streamAgeSeconds() ?? []) this.set({ stream }, age);
+    },
+  });
+  new Gauge({
+    name: PREFIX + 'endpoint_state',
+    help: '1 for the state each access node is in: unknown, healthy, failing, set_aside, foreign.',
+    labelNames: ['endpoint', 'state'],
+    registers,
+    collect() {
+      this.reset();
+      for (const { endpoint, state } of values?.endpointStates() ?? []) this.set({ endpoint, state }, 1);
+    },
+  });
+  new Gauge({
+    name: PREFIX + 'build_info',
+    help: 'Always 1; the version of the program and of Node.js are its labels.',
+    labelNames: ['version', 'node'],
+    registers,
+  }).set(build, 1);
+  collectDefaultMetrics({ register: registry });
+
+  const metrics = {
+    registry,
+    /** Connects the scraped gauges to the running daemon. Called once, by the composition root. */
+    bind(source: ScrapedValues): void {
+      values = source;
+    },
+    collectionsRequested: counter('collections_requested_total', 'Collection calls sent, retries included.'),
+    collectionsReceived: counter(
+      'collections_received_total',
+      'Valid collections received, duplicates included.',
+      ['source'],
+    ),
+    duplicateCollections: counter(
+      'duplicate_collections_total',
+      'Valid collections that were already received or indexed.',
+      ['source'],
+    ),
+    heightsCompleted: counter(
+      'heights_completed_total',
+      'Heights made durable, by the source of their last missing collection; none for heights without collections.',
+      ['source'],
+    ),
+    invalidCollections: counter('invalid_collections_total', 'Collections refused.', ['source', 'reason']),
+    invalidBlocks: counter('invalid_blocks_total', 'Blocks refused.', ['reason']),
+    requestsCancelled: counter(
+      'collection_requests_cancelled_total',
+      'Collection calls cancelled because the other source delivered first.',
+    ),
+    requestsHeldBack: counter(
+      'collection_requests_held_back_total',
+      'Heights whose requests were held back for a fresh execution-data stream.',
+    ),
+    executionDataSkipped: counter(
+      'execution_data_skipped_total',
+      'Blocks of the execution-data stream that were passed over because their height was durable already.',
+    ),
+    heightQueueToComplete: histogram(
+      'height_queue_to_complete_seconds',
+      'From handing a height out to its durable commit.',
+      latencyBuckets,
+    ),
+    requestToReceive: histogram(
+      'collection_request_to_receive_seconds',
+      'From the first request for a collection to its valid answer.',
+      latencyBuckets,
+    ),
+    receiveToIndexed: histogram(
+      'collection_receive_to_indexed_seconds',
+      'From the receipt of a collection to its durable commit.',
+      latencyBuckets,
+      ['source'],
+    ),
+    commitDuration: histogram('commit_duration_seconds', 'Duration of one durable batch.', latencyBuckets),
+    commitHeights: histogram(
+      'commit_heights',
+      'Heights in one durable batch.',
+      [1, 2, 4, 8, 16, 32, 64, 128, 256],
+    ),
+    commitBytes: histogram(
+      'commit_bytes',
+      'Collection bytes in one durable batch.',
+      [1e3, 1e4, 1e5, 1e6, 4e6, 16e6, 64e6],
+    ),
+    upstreamRequests: counter('upstream_requests_total', 'Calls sent to access nodes.', [
+      'endpoint',
+      'method',
+    ]),
+    upstreamErrors: counter('upstream_errors_total', 'Calls to access nodes that failed.', [
+      'endpoint',
+      'method',
+      'kind',
+    ]),
+    upstreamLatency: histogram(
+      'upstream_latency_seconds',
+      'Duration of unary calls to access nodes.',
+      latencyBuckets,
+      ['endpoint', 'method'],
+    ),
+    streamReopens: counter('stream_reopens_total', 'Streams opened again, by reason.', ['stream', 'reason']),
+    foreignNodes: counter(
+      'foreign_nodes_total',
+      'Times an access node was recognised as one of another chain or spork.',
+      ['reason'],
+    ),
+  };
+  for (const source of collectionSources) {
+    metrics.collectionsReceived.inc({ source }, 0);
+    metrics.duplicateCollections.inc({ source }, 0);
+    metrics.receiveToIndexed.zero({ source });
+  }
+  for (const source of heightSources) metrics.heightsCompleted.inc({ source }, 0);
+  return metrics;
+}
+
+/** All metrics; a part takes the few that it moves by `Pick<Metrics, …>`. */
+export type Metrics = ReturnType<typeof createMetrics>;

@@ -1,0 +1,61 @@
+import { prettyFactory } from 'pino-pretty';
+
+/** Fields that the line shows elsewhere: in front, or as the message. */
+const shownElsewhere = new Set(['level', 'time', 'msg']);
+/** Fields that hold a serialised error. */
+const errorFields = new Set(['err', 'error']);
+
+const DECIMALS_SHOWN = 2;
+
+/** `value` as a person reads it: bare where it is one word, an address as `host:port`, JSON where it is neither. */
+function show(value: unknown): string {
+  if (typeof value === 'number') return String(Number(value.toFixed(DECIMALS_SHOWN)));
+  if (isAddress(value)) return `${value.host}:${value.port}`;
+  return typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value);
+}
+
+function isAddress(value: unknown): value is { readonly host: string; readonly port: number } {
+  if (typeof value !== 'object' || value === null || Object.keys(value).length !== 2) return false;
+  const { host, port } = value as { readonly host?: unknown; readonly port?: unknown };
+  return typeof host === 'string' && typeof port === 'number';
+}
+
+interface SerialisedError {
+  readonly message: string;
+  readonly stack?: string;
+}
+
+function isSerialisedError(value: unknown): value is SerialisedError {
+  return (
+    typeof value === 'object' && value !== null && 'message' in value && typeof value.message === 'string'
+  );
+}
+
+/** Message, then `key=value` pairs; an error is a pair with its message, and its stack follows at level error. */
+function formatMessage(log: Readonly<Record<string, unknown>>): string {
+  const parts = [typeof log['msg'] === 'string' ? log['msg'] : ''];
+  let stack = '';
+  for (const [key, value] of Object.entries(log)) {
+    if (shownElsewhere.has(key)) continue;
+    if (errorFields.has(key) && isSerialisedError(value)) {
+      parts.push(`${key}=${show(value.message)}`);
+      if (log['level'] === 'error' && value.stack !== undefined) stack = `\n${value.stack}`;
+    } else {
+      parts.push(`${key}=${show(value)}`);
+    }
+  }
+  return parts.join('  ').trim() + stack;
+}
+
+/**
+ * A function from one JSON log line to one line for a terminal, in the terminal's time zone. It is pino-pretty's
+ * formatter without its stream: what is logged is written before the call returns.
+ */
+export function prettyLine(options: { readonly colorize: boolean }): (line: string) => string {
+  return prettyFactory({
+    colorize: options.colorize,
+    translateTime: 'SYS:HH:MM:ss',
+    hideObject: true,
+    messageFormat: formatMessage,
+  });
+}

@@ -1,0 +1,82 @@
+import { formatCount, formatDuration, formatRate } from './format.js';
+import type { ProgressState } from './ProgressMeter.js';
+
+const MIN_BAR_COLUMNS = 10;
+const MAX_BAR_COLUMNS = 40;
+const GAP = '  ';
+
+/**
+ * One line of at most `columns` characters of plain ASCII (wider characters would break the count on some terminals).
+ * What matters least is left out first: watermark and head, then the bar, the rate, the lag.
+ */
+export function renderProgressLine(state: ProgressState, columns: number): string {
+  return fit(state, columns).slice(0, Math.max(0, columns));
+}
+
+function fit(state: ProgressState, columns: number): string {
+  if (state.lag === undefined || state.head === undefined || state.latestIndexed === undefined) {
+    return firstThatFits(['waiting for the head of the chain', 'waiting for a head', 'waiting'], columns);
+  }
+  const head = formatCount(state.head);
+  const rate = formatRate(state.ratePerSecond);
+  if (state.mode === 'following') {
+    const short = `following, head ${head}`;
+    return firstThatFits(
+      [`${short}, lag ${formatCount(state.lag)}, ${rate}`, short, `head ${head}`],
+      columns,
+    );
+  }
+  // 100 % is said only when nothing is left.
+  const percent = `${(Math.floor(state.fraction * 1000) / 10).toFixed(1)}%`;
+  const lag = `lag ${formatCount(state.lag)}`;
+  const eta = `ETA ${state.etaSeconds === undefined ? 'unknown' : formatDuration(state.etaSeconds)}`;
+  // Below height 0 stands an empty store; that is nobody's idea of a height.
+  const heights = `${formatCount(Math.max(0, state.latestIndexed))} / ${head}`;
+  const withBar = (parts: readonly string[]): string | undefined => {
+    const rest = parts.join(GAP);
+    const room = Math.min(MAX_BAR_COLUMNS, columns - rest.length - GAP.length - '[]'.length);
+    return room < MIN_BAR_COLUMNS ? undefined : `${bar(state.fraction, room)}${GAP}${rest}`;
+  };
+  return (
+    withBar([percent, heights, rate, lag, eta]) ??
+    withBar([percent, rate, lag, eta]) ??
+    firstThatFits(
+      [[percent, rate, lag, eta].join(GAP), [percent, lag, eta].join(GAP), [percent, eta].join(GAP), percent],
+      columns,
+    )
+  );
+}
+
+function bar(fraction: number, columns: number): string {
+  const done = Math.floor(fraction * columns);
+  const tip = done < columns ? '>' : '';
+  return `[${'='.repeat(done)}${tip}${' '.repeat(columns - done - tip.length)}]`;
+}
+
+/** The candidates go from long to short; the last one is taken when none fits. */
+function firstThatFits(candidates: readonly string[], columns: number): string {
+  return candidates.find((candidate) => candidate.length <= columns) ?? candidates.at(-1) ?? '';
+}
+
+/** The fields of the progress line in the log. */
+export interface ProgressFields {
+  readonly latestIndexed: number | undefined;
+  readonly head: number | undefined;
+  readonly lag: number | undefined;
+  /** Heights per second, two decimals. */
+  readonly rate: number;
+  /** As a person reads it; `unknown` while the gap does not close. */
+  readonly eta: string;
+  readonly etaSeconds: number | undefined;
+}
+
+export function progressFields(state: ProgressState): ProgressFields {
+  return {
+    latestIndexed: state.latestIndexed,
+    head: state.head,
+    lag: state.lag,
+    rate: Math.round(state.ratePerSecond * 100) / 100,
+    eta: state.etaSeconds === undefined ? 'unknown' : formatDuration(state.etaSeconds),
+    etaSeconds: state.etaSeconds === undefined ? undefined : Math.round(state.etaSeconds),
+  };
+}
