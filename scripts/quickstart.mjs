@@ -1,0 +1,195 @@
+// `npm run quickstart`: installs, builds, starts the simulated access node and the daemon, catches up and follows the
+// tip. Ctrl-C stops both and leaves nothing running. `-- --blocks N` sets how much history there is to catch up with,
+// `-- --once` ends after catching up.
+import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const program = join(root, 'dist', 'main.js');
+const dataDir = join(root, 'data', 'quickstart');
+
+const { values: options } = parseArgs({
+  options: { blocks: { type: 'string', default: '5000' }, once: { type: 'boolean', default: false } },
+});
+if (!/^\d{1,9}$/.test(options.blocks)) {
+  console.error('--blocks needs a number of blocks, such as 5000.');
+  process.exit(64);
+}
+
+const say = (line = '') => process.stdout.write(`\r\x1b[K${line}\n`);
+
+await import('./ensure-installed.mjs');
+say('Building …');
+const build = spawnSync(
+  process.execPath,
+  [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.build.json'],
+  {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+  },
+);
+if (build.status !== 0) process.exit(build.status ?? 1);
+
+/** Children in the order of their start; stopped in reverse. */
+const children = [];
+let stopping;
+
+async function launch(name, args, stdio) {
+  // Whoever is stopped meanwhile must not leave a child behind.
+  if (stopping !== undefined) await stopping;
+  const child = spawn(process.execPath, [program, ...args], { cwd: root, stdio });
+  child.exited = new Promise((resolve) => child.once('exit', (code, signal) => resolve(code ?? signal)));
+  child.exited.then((outcome) => {
+    if (stopping === undefined) {
+      say(`The ${name} ended by itself (${outcome}): see its output above.`);
+      void stop(1);
+    }
+  });
+  children.push(child);
+  return child;
+}
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const isRunning = (child) => child.exitCode === null && child.signalCode === null;
+
+/** On a terminal Ctrl-C reaches the children as well; a second signal would cut their stopping short. */
+const TERMINAL_GRACE_MS = 3000;
+/** Longer than either of them takes to stop. */
+const STOP_TIMEOUT_MS = 15_000;
+
+/** Stops the daemon, then the node it reads from, and ends this process. */
+function stop(code, fromTerminal = false) {
+  stopping ??= (async () => {
+    if (fromTerminal) {
+      await Promise.race([Promise.all(children.map(({ exited }) => exited)), pause(TERMINAL_GRACE_MS)]);
+    }
+    for (const child of [...children].reverse()) {
+      if (!isRunning(child)) continue;
+      child.kill('SIGTERM');
+      await Promise.race([child.exited, pause(STOP_TIMEOUT_MS)]);
+      if (isRunning(child)) child.kill('SIGKILL');
+      await child.exited;
+    }
+    say(code === 0 ? 'Everything is stopped.' : 'Stopped.');
+    process.exit(code);
+  })();
+  return stopping;
+}
+process.on('SIGINT', () => void stop(0, process.stdin.isTTY === true));
+process.on('SIGTERM', () => void stop(0));
+process.on('SIGHUP', () => void stop(0));
+
+/** The preferred port, or 0 (any) when something else listens there. */
+function freePort(preferred) {
+  return new Promise((resolve) => {
+    const probe = createServer();
+    probe.once('error', () => resolve(0));
+    probe.listen(preferred, '127.0.0.1', () => probe.close(() => resolve(preferred)));
+  });
+}
+
+/** Asks until there is an answer; the children's end breaks the wait by ending this process. */
+async function eventually(ask) {
+  for (;;) {
+    const answer = await ask();
+    if (answer !== undefined) return answer;
+    await pause(100);
+  }
+}
+
+/** What the daemon wrote down of itself; `undefined` while it has not, or not all of it. */
+function readRecord() {
+  try {
+    return JSON.parse(readFileSync(join(dataDir, 'daemon.json'), 'utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+async function readStatus({ host, port }) {
+  try {
+    const answer = await fetch(`http://${host}:${port}/status`, { signal: AbortSignal.timeout(5000) });
+    return await answer.json();
+  } catch {
+    return undefined;
+  }
+}
+
+const former = readRecord();
+if (former !== undefined && (await readStatus(former.api))?.instance === former.instance) {
+  say(`A quickstart runs already (its daemon is process ${former.pid}). Stop it with Ctrl-C first.`);
+  process.exit(1);
+}
+rmSync(dataDir, { recursive: true, force: true });
+
+const devnet = await launch(
+  'simulated access node',
+  [
+    'devnet',
+    '--port',
+    String(await freePort(3570)),
+    '--history',
+    options.blocks,
+    '--block-interval-ms',
+    '500',
+  ],
+  ['ignore', 'pipe', 'inherit'],
+);
+const address = await new Promise((resolve) => {
+  let text = '';
+  devnet.stdout.on('data', (chunk) => {
+    text += chunk;
+    const match = /grpc:\/\/(\S+:\d+)/.exec(text);
+    if (match !== null) resolve(match[1]);
+  });
+});
+say(
+  `Simulated access node: grpc://${address}, ${options.blocks} blocks of history, a new block every 0.5 s.`,
+);
+say('The daemon indexes them from the first on:');
+say();
+
+await launch(
+  'daemon',
+  [
+    'start',
+    ...['--network', 'devnet', '--access-node', address, '--start-height', 'root', '--data-dir', dataDir],
+    ...['--api-port', String(await freePort(7180)), '--metrics-port', String(await freePort(7182))],
+  ],
+  'inherit',
+);
+
+const record = await eventually(readRecord);
+const api = `http://${record.api.host}:${record.api.port}`;
+const metrics = `http://${record.metrics.host}:${record.metrics.port}`;
+
+const status = await eventually(async () => {
+  const answer = await readStatus(record.api);
+  const isCaughtUp = typeof answer?.head === 'number' && answer.head - answer.latestIndexed <= 5;
+  return isCaughtUp ? answer : undefined;
+});
+
+const folder = relative(process.cwd(), dataDir);
+say();
+say(
+  `Caught up: heights ${status.firstIndexed} to ${status.latestIndexed} are complete, verified and on disk.`,
+);
+say();
+say(`  status    ${api}/status`);
+say(`  blocks    ${api}/v1/blocks?height=sealed&expand=payload`);
+say(`  metrics   ${metrics}/metrics`);
+say(`  health    ${metrics}/readyz`);
+say(`  terminal  npx flow-collection-indexer status --data-dir ${folder}`);
+say(`            npx flow-collection-indexer get block ${status.latestIndexed} --data-dir ${folder}`);
+say();
+
+if (options.once) {
+  await stop(0);
+} else {
+  say('Following the tip. Ctrl-C stops everything.');
+  say();
+}

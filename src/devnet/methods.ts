@@ -1,0 +1,80 @@
+const accessService = 'flow.access.AccessAPI';
+const executionDataService = 'flow.executiondata.ExecutionDataAPI';
+
+/** What a method's answer is about; decides which faults make sense for it. */
+export type Subject =
+  | 'none'
+  | 'network'
+  | 'version'
+  | 'header'
+  | 'block'
+  | 'digest'
+  | 'collection'
+  | 'transaction'
+  | 'executionData';
+
+export interface MethodInfo {
+  readonly service: string;
+  readonly subject: Subject;
+  readonly isStream: boolean;
+}
+
+const unary = (subject: Subject, service = accessService): MethodInfo => ({
+  service,
+  subject,
+  isStream: false,
+});
+const stream = (subject: Subject, service = accessService): MethodInfo => ({
+  service,
+  subject,
+  isStream: true,
+});
+
+/** Every method the node knows. Names are unique over both services. */
+export const methods = {
+  Ping: unary('none'),
+  GetNetworkParameters: unary('network'),
+  GetNodeVersionInfo: unary('version'),
+  GetLatestBlockHeader: unary('header'),
+  GetBlockHeaderByID: unary('header'),
+  GetBlockHeaderByHeight: unary('header'),
+  GetLatestBlock: unary('block'),
+  GetBlockByID: unary('block'),
+  GetBlockByHeight: unary('block'),
+  GetCollectionByID: unary('collection'),
+  GetFullCollectionByID: unary('collection'),
+  GetTransaction: unary('transaction'),
+  GetTransactionsByBlockID: unary('transaction'),
+  SubscribeBlocksFromStartBlockID: stream('block'),
+  SubscribeBlocksFromStartHeight: stream('block'),
+  SubscribeBlocksFromLatest: stream('block'),
+  SubscribeBlockHeadersFromStartBlockID: stream('header'),
+  SubscribeBlockHeadersFromStartHeight: stream('header'),
+  SubscribeBlockHeadersFromLatest: stream('header'),
+  SubscribeBlockDigestsFromStartBlockID: stream('digest'),
+  SubscribeBlockDigestsFromStartHeight: stream('digest'),
+  SubscribeBlockDigestsFromLatest: stream('digest'),
+  GetExecutionDataByBlockID: unary('executionData', executionDataService),
+  SubscribeExecutionData: stream('executionData', executionDataService),
+  SubscribeExecutionDataFromStartBlockID: stream('executionData', executionDataService),
+  SubscribeExecutionDataFromStartBlockHeight: stream('executionData', executionDataService),
+  SubscribeExecutionDataFromLatest: stream('executionData', executionDataService),
+} as const satisfies Record<string, MethodInfo>;
+
+export type DevnetMethod = keyof typeof methods;
+
+export const methodNames = Object.keys(methods) as readonly DevnetMethod[];
+
+/** The fields of all requests; which of them a request has is the method's business (proto/flow). */
+export interface RequestFields {
+  readonly id: Buffer;
+  readonly block_id: Buffer;
+  readonly height: string;
+  readonly is_sealed: boolean;
+  readonly full_block_response: boolean;
+  readonly start_block_id: Buffer;
+  readonly start_block_height: string;
+  readonly block_status: string;
+}
+
+export type DevnetRequest = Partial<RequestFields>;

@@ -1,0 +1,57 @@
+/** Two whole numbers, both included. */
+export interface Range {
+  readonly min: number;
+  readonly max: number;
+}
+
+const WARM_UP_ROUNDS = 12;
+
+/**
+ * A sequence of 32-bit words from a 128-bit start (sfc32): the same start gives the same words on every machine. Fast
+ * enough to fill signatures with; nothing here is secret.
+ */
+export class Words {
+  #a: number;
+  #b: number;
+  #c: number;
+  #d: number;
+
+  constructor(a: number, b: number, c: number, d: number) {
+    this.#a = a | 0;
+    this.#b = b | 0;
+    this.#c = c | 0;
+    this.#d = d | 0;
+    for (let round = 0; round < WARM_UP_ROUNDS; round++) this.next();
+  }
+
+  next(): number {
+    const sum = (((this.#a + this.#b) | 0) + this.#d) | 0;
+    this.#d = (this.#d + 1) | 0;
+    this.#a = this.#b ^ (this.#b >>> 9);
+    this.#b = (this.#c + (this.#c << 3)) | 0;
+    this.#c = ((this.#c << 21) | (this.#c >>> 11)) + sum;
+    this.#c |= 0;
+    return sum >>> 0;
+  }
+
+  /** A whole number in [0, bound). */
+  below(bound: number): number {
+    return Math.floor((this.next() / 4_294_967_296) * bound);
+  }
+
+  between(range: Range): number {
+    return range.min === range.max ? range.min : range.min + this.below(range.max - range.min + 1);
+  }
+
+  /** True with this probability. Takes a word in any case, so that the rest of the sequence does not move. */
+  chance(probability: number): boolean {
+    return this.next() / 4_294_967_296 < probability;
+  }
+
+  fill(target: Buffer, offset = 0, byteLength = target.length): void {
+    const end = offset + byteLength;
+    let at = offset;
+    for (; at + 4 <= end; at += 4) target.writeUInt32LE(this.next(), at);
+    for (; at < end; at++) target[at] = this.next() & 0xff;
+  }
+}
