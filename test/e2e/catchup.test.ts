@@ -1,0 +1,160 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import type { DevnetHandle } from '../../src/devnet/index.js';
+import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import type { Program } from '../support/program.js';
+import { stopAndProve } from '../support/provenStore.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+
+const MIB = 1024 * 1024;
+const WINDOW = 64;
+const MAX_RESIDENT_BYTES = 300 * MIB;
+
+/** The most memory that a process ever held, as the kernel counted it; where it does not, what Node.js says it holds now. */
+async function peakResidentBytes(program: Program, metricsUrl: string): Promise<number> {
+  try {
+    const text = readFileSync(`/proc/${program.child.pid ?? 0}/status`, 'utf8');
+    return Number(/^VmHWM:\s+(\d+) kB$/m.exec(text)?.[1]) * 1024;
+  } catch {
+    const text = await (await fetch(`${metricsUrl}/metrics`)).text();
+    return Number(/^process_resident_memory_bytes (\S+)$/m.exec(text)?.[1]);
+  }
+}
+
+/** Some 20 s on two idle cores, and several times that on busy ones. */
+const LONG_TEST_MS = 600_000;
+
+describe('catching up', () => {
+  it('with 100,000 blocks in hybrid mode stays under 300 MB', { timeout: LONG_TEST_MS }, async () => {
+    const HEIGHTS = 100_000;
+    // A process of its own, lest its memory and its work be counted as the daemon's.
+    const devnet = startProgram([
+      ...['devnet', '--port', '0', '--profile', 'mainnet', '--history', String(HEIGHTS)],
+      ...['--sealed-lag', '0', '--block-interval-ms', '3600000'],
+    ]);
+    const [, address = ''] = await devnet.sees(/grpc:\/\/(\S+:\d+)/);
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(
+      startArguments({ address }, dataDir, '--start-height', '0', '--window', String(WINDOW)),
+    );
+    const metrics = await daemon.reaches(HEIGHTS);
+    expect(metrics.value('heights_completed_total', { source: 'edi' })).toBeGreaterThan(0);
+    expect(metrics.value('heights_completed_total', { source: 'requester' })).toBeGreaterThan(0);
+    expect(metrics.sum('heights_completed_total')).toBe(HEIGHTS + 1);
+    expect(await peakResidentBytes(daemon.program, daemon.metricsUrl)).toBeLessThan(MAX_RESIDENT_BYTES);
+    expect(await daemon.program.stop()).toBe(0);
+    const verified = await runProgram(['verify', '--network', 'devnet', '--data-dir', dataDir]);
+    expect(verified, verified.stderr).toMatchObject({ code: 0 });
+    expect(verified.stdout).toMatch(/100,001 (?:blocks|heights)/);
+  });
+
+  it('asks for nothing above the indexed height and the window', async () => {
+    const HEIGHTS = 3_000;
+    const devnet = await devnetForTest({
+      profile: 'mainnet',
+      startHead: HEIGHTS,
+      paused: true,
+      // Execution data to the head; slow enough that the window is the bound.
+      executionDataLag: -4,
+      faults: [{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 5 }],
+    });
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(
+      startArguments(devnet, dataDir, '--start-height', '0', '--window', String(WINDOW), '--no-edi'),
+    );
+    let looks = 0;
+    await eventually(async () => {
+      // In this order: what is indexed can only have grown since the highest height was looked up.
+      const asked = highestCollectionHeightAsked(devnet);
+      const { body } = await daemon.api('/status');
+      const { latestIndexed, window } = body as {
+        readonly latestIndexed: number | null;
+        readonly window: { readonly inFlight: number; readonly upperBound: number | null };
+      };
+      const indexed = latestIndexed ?? -1;
+      expect(asked).toBeLessThanOrEqual(indexed + WINDOW);
+      expect(window.inFlight).toBeLessThanOrEqual(WINDOW);
+      expect(window.upperBound ?? 0).toBeLessThanOrEqual(indexed + WINDOW);
+      looks += 1;
+      return indexed === HEIGHTS ? true : undefined;
+    });
+    expect(looks).toBeGreaterThan(10);
+    // Streams name their first height only: nothing else asks for blocks by number here.
+    const { requests } = devnet.node;
+    expect(requests.highestHeightAsked('GetBlockByHeight')).toBeLessThanOrEqual(WINDOW);
+    await stopAndProve(daemon, dataDir, {
+      firstHeight: 0,
+      latestHeight: HEIGHTS,
+      chainAt: () => devnet.chain,
+    });
+  });
+
+  it('asks for no block above the indexed height and the window where blocks are polled', async () => {
+    const devnet = await devnetForTest({
+      profile: 'mainnet',
+      startHead: 3_000,
+      paused: true,
+      streams: false,
+      executionData: false,
+    });
+    // One height is withheld: the window stops above it, and so must all that is asked for.
+    let withheld = 500;
+    while (devnet.chain.block(withheld).collections.length === 0) withheld += 1;
+    devnet.node.setFaults([
+      {
+        method: 'GetFullCollectionByID',
+        fromHeight: withheld,
+        toHeight: withheld,
+        fault: 'error',
+        code: 'NOT_FOUND',
+      },
+    ]);
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(
+      startArguments(devnet, dataDir, '--start-height', '0', '--window', String(WINDOW)),
+    );
+    const bound = withheld - 1 + WINDOW;
+    await daemon.scrapeUntil(
+      (metrics) =>
+        metrics.value('latest_indexed_height') === withheld - 1 &&
+        metrics.value('in_flight_heights') === 1 &&
+        metrics.value('collection_requests_in_flight') === 0,
+    );
+    expect(devnet.node.requests.highestHeightAsked('GetBlockByHeight')).toBe(bound);
+    expect(highestCollectionHeightAsked(devnet)).toBeLessThanOrEqual(bound);
+
+    devnet.node.setFaults([]);
+    await stopAndProve(daemon, dataDir, {
+      firstHeight: 0,
+      latestHeight: 3_000,
+      chainAt: () => devnet.chain,
+    });
+  });
+
+  it('costs no memory and no time to begin a hundred million heights behind the head', async () => {
+    const devnet = startProgram([
+      ...['devnet', '--port', '0', '--profile', 'mainnet', '--history', '100000000'],
+      ...['--block-interval-ms', '3600000'],
+    ]);
+    const [, address = ''] = await devnet.sees(/grpc:\/\/(\S+:\d+)/);
+    const daemon = await startDaemon(
+      startArguments({ address }, scratchDirectory(), '--start-height', '0', '--window', String(WINDOW)),
+    );
+    const metrics = await daemon.reaches(2_000);
+    expect(metrics.value('head_height')).toBe(100_000_000);
+    expect(metrics.value('in_flight_heights')).toBeLessThanOrEqual(WINDOW);
+    expect(await peakResidentBytes(daemon.program, daemon.metricsUrl)).toBeLessThan(MAX_RESIDENT_BYTES);
+    const { body } = await daemon.health('/readyz');
+    expect(body).toMatchObject({ ready: false, reasons: [{ code: 'behind' }] });
+    expect(await daemon.program.stop()).toBe(0);
+  });
+});
+
+/** Of the collections asked for by id lately, the height of the highest; -1 while none was. */
+function highestCollectionHeightAsked({ node }: DevnetHandle): number {
+  return node.requests
+    .idsAsked('GetFullCollectionByID')
+    .slice(-4 * WINDOW)
+    .map((id) => node.chain.findCollection(Buffer.from(id, 'hex'))?.block.height ?? Infinity)
+    .reduce((highest, height) => Math.max(highest, height), -1);
+}

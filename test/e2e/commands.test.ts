@@ -1,0 +1,544 @@
+import { once } from 'node:events';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { programVersion } from '../../src/app/index.js';
+import { ChainGenerator } from '../../src/devnet/index.js';
+import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import { SCHEMA_VERSION } from '../../src/storage/index.js';
+import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
+import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { dumpStore, firstDifference, storePath } from '../support/storeDump.js';
+import { sealed, withRawDatabase } from '../support/storeDirectory.js';
+
+const ROOT = 100;
+const HEAD = 200;
+/** The heights of a store that is made without a daemon. */
+const FIRST = 120;
+const LAST = 170;
+
+const chainOptions: ChainOptions = { seed: 3, rootHeight: ROOT, profile: 'mixed' };
+const chain = new ChainGenerator(chainOptions);
+/** A block with collections of several transactions, away from the ends of the store. */
+const rich = chain.block(
+  blocksOf(chain, FIRST + 5, LAST - 5).find(({ collections }) =>
+    collections.every(({ transactions }) => transactions.length > 1),
+  )?.height ?? FIRST,
+);
+
+function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
+  return devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: 0, ...options });
+}
+
+/** A data directory with the heights FIRST to `last`, as a daemon leaves it. */
+async function filledDirectory(last = LAST): Promise<string> {
+  const dataDir = scratchDirectory();
+  await writeReferenceStore(dataDir, blocksOf(chain, FIRST, last), {
+    schemaVersion: SCHEMA_VERSION,
+    chainId: chain.chainId,
+    createdBy: `flow-collection-indexer ${programVersion()}`,
+    sporks: [{ rootHeight: ROOT, sporkId: chain.sporkId }],
+  });
+  return dataDir;
+}
+
+/** Flags by which a command finds a store. */
+function storeFlags(dataDir: string): string[] {
+  return ['--network', 'devnet', '--data-dir', dataDir];
+}
+
+type Outcome = Awaited<ReturnType<typeof runProgram>>;
+
+/** A refusal is one readable line on standard error, without a stack trace anywhere. */
+function expectRefusal({ code, stdout, stderr }: Outcome, expected: number, message: RegExp): void {
+  expect(stderr).toMatch(message);
+  expect(code).toBe(expected);
+  expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+  expect(stdout + stderr).not.toMatch(/\n {4}at |\.[jt]s:\d+:\d+/);
+}
+
+/** The heights of a store that no process uses. */
+async function storedHeights(dataDir: string): Promise<{ first: number; last: number; count: number }> {
+  const records = (await dumpStore(dataDir)).filter(([key]) => key[0] === 0x10);
+  const heights = records.map(([key]) => Number(key.readBigUInt64BE(1)));
+  return { first: heights[0] ?? NaN, last: heights.at(-1) ?? NaN, count: heights.length };
+}
+
+async function expectSound(dataDir: string): Promise<void> {
+  expect(await runProgram(['verify', ...storeFlags(dataDir)])).toMatchObject({ code: 0, stderr: '' });
+}
+
+/** Runs `start` to its end. */
+function runStart(node: { readonly address: string }, dataDir: string, ...flags: string[]): Promise<Outcome> {
+  return runProgram(startArguments(node, dataDir, ...flags));
+}
+
+/** A node that nobody may have to ask: no port is open there. */
+const nowhere = { address: '127.0.0.1:1' };
+
+describe('start', () => {
+  it('indexes exactly the heights asked for and exits 0; again, it is done at once; then it goes on', async () => {
+    const devnet = await nodeWith();
+    const dataDir = join(scratchDirectory(), 'made', 'by', 'the', 'daemon');
+    const bounds = ['--start-height', '130', '--stop-height', '150'];
+    expect(await runStart(devnet, dataDir, ...bounds)).toMatchObject({ code: 0, stderr: '' });
+    expect(await storedHeights(dataDir)).toEqual({ first: 130, last: 150, count: 21 });
+    const { requests } = devnet.node;
+    expect(requests.highestHeightAsked()).toBeLessThanOrEqual(150);
+    const ids = new Set<string>(
+      blocksOf(chain, 130, 150).flatMap(({ collections }) => collections.map(({ id }) => id)),
+    );
+    expect(requests.idsAsked('GetFullCollectionByID').filter((id) => !ids.has(id))).toEqual([]);
+
+    requests.reset();
+    expect(await runStart(devnet, dataDir, ...bounds)).toMatchObject({ code: 0, stderr: '' });
+    expect(await runStart(nowhere, dataDir, '--stop-height', '140')).toMatchObject({ code: 0, stderr: '' });
+    expect(requests.count()).toBe(0);
+
+    expect(await runStart(devnet, dataDir, '--start-height', '151', '--stop-height', '160')).toMatchObject({
+      code: 0,
+    });
+    expect(await storedHeights(dataDir)).toEqual({ first: 130, last: 160, count: 31 });
+    await expectSound(dataDir);
+  });
+
+  it('starts at the root of the spork, or at the head', async () => {
+    const devnet = await nodeWith();
+    const [fromRoot, fromHead] = [scratchDirectory(), scratchDirectory()];
+    expect(await runStart(devnet, fromRoot, '--start-height', 'root', '--stop-height', '105')).toMatchObject({
+      code: 0,
+    });
+    expect(await storedHeights(fromRoot)).toEqual({ first: ROOT, last: 105, count: 6 });
+    expect(await runStart(devnet, fromHead, '--stop-height', String(HEAD))).toMatchObject({ code: 0 });
+    expect(await storedHeights(fromHead)).toEqual({ first: HEAD, last: HEAD, count: 1 });
+  });
+
+  it('starts at the lowest height of a node that joined late, and refuses a lower one by naming it', async () => {
+    const devnet = await nodeWith({ nodeRootHeight: 140 });
+    const dataDir = scratchDirectory();
+    expectRefusal(
+      await runStart(devnet, dataDir, '--start-height', '139'),
+      78,
+      /139 is below 140.*--start-height 140/,
+    );
+    expect(await runStart(devnet, dataDir, '--start-height', 'root', '--stop-height', '141')).toMatchObject({
+      code: 0,
+    });
+    expect(await storedHeights(dataDir)).toEqual({ first: 140, last: 141, count: 2 });
+  });
+
+  it.each([FIRST - 1, LAST + 2])('refuses start height %i on a filled store', async (height) => {
+    const dataDir = await filledDirectory();
+    const refused = await runStart(nowhere, dataDir, '--start-height', String(height));
+    expectRefusal(
+      refused,
+      78,
+      new RegExp(`${height} does not fit.*${FIRST} to ${LAST}.*goes on at ${LAST + 1}`),
+    );
+  });
+
+  it('refuses a stop height below the head that it starts from', async () => {
+    const devnet = await nodeWith();
+    const refused = await runStart(devnet, scratchDirectory(), '--stop-height', '150');
+    expectRefusal(refused, 78, /stopHeight 150 is below the first height, 200/);
+  });
+
+  it.each([
+    [['--edi-only', '--no-edi'], 78, /ediOnly.*Remove --no-edi/],
+    [['--start-height', '9', '--stop-height', '8'], 78, /stopHeight \(8\) is below startHeight \(9\)/],
+    [['--access-node', 'ftp://x:1'], 64, /"ftp:\/\/x:1" is not an access node.*Write grpc/],
+    [['--windoww', '3'], 64, /Unknown flag --windoww.*window/],
+    [['--window', '0'], 64, /--window/],
+  ] as const)('refuses %j', async (flags, code, message) => {
+    expectRefusal(await runStart(nowhere, scratchDirectory(), ...flags), code, message);
+  });
+
+  it('refuses a store of another chain, and one that a newer version wrote', async () => {
+    const dataDir = await filledDirectory();
+    const other = await runProgram(['start', '--network', 'emulator', '--data-dir', dataDir]);
+    expectRefusal(other, 76, /belongs to chain flow-localnet, not to flow-emulator/);
+
+    await withRawDatabase(storePath(dataDir), async (database) => {
+      const key = Buffer.of(0x01);
+      const meta = { schemaVersion: SCHEMA_VERSION + 1, chainId: 'flow-localnet', new: 'things' };
+      await database.put(key, sealed(key, Buffer.from(JSON.stringify(meta))));
+    });
+    for (const command of ['start', 'verify'])
+      expectRefusal(await runProgram([command, ...storeFlags(dataDir)]), 78, /newer version.*Upgrade/);
+  });
+
+  it('refuses nodes of another chain, and nodes that have another block than the store', async () => {
+    const stranger = await nodeWith({ chainId: 'flow-testnet' });
+    const refused = await runStart(stranger, scratchDirectory(), '--start-height', 'root');
+    expectRefusal(refused, 76, /flow-localnet.*is of chain flow-testnet/);
+
+    const otherDevnet = await nodeWith({ seed: 4 });
+    const dataDir = await filledDirectory();
+    expectRefusal(await runStart(otherDevnet, dataDir), 76, /gives spork .* where ours is/);
+    await expectSound(dataDir);
+  });
+
+  it('refuses a data directory in use; so do the commands that read or change the store', async () => {
+    const devnet = await nodeWith();
+    const dataDir = await filledDirectory();
+    const daemon = await startDaemon(startArguments(devnet, dataDir));
+    expectRefusal(await runStart(devnet, dataDir), 74, /Another process uses this directory/);
+    expectRefusal(await runProgram(['verify', ...storeFlags(dataDir)]), 74, /Another process uses/);
+    const rewind = await runProgram(['rewind', ...storeFlags(dataDir), '--to', '130', '--yes']);
+    expectRefusal(rewind, 74, /Another process uses/);
+    // The daemon did not notice, and it is still the one that is found.
+    expect(await runProgram(['status', ...storeFlags(dataDir)])).toMatchObject({ code: 0 });
+    expect(await daemon.program.stop()).toBe(0);
+  });
+
+  it('refuses a data directory that cannot be one, or holds something else', async () => {
+    const scratch = scratchDirectory();
+    writeFileSync(join(scratch, 'file'), 'not a directory');
+    expectRefusal(await runStart(nowhere, join(scratch, 'file')), 74, /Cannot .*file.*Look at|Cannot .*file/);
+
+    const dataDir = join(scratch, 'other');
+    mkdirSync(storePath(dataDir), { recursive: true });
+    writeFileSync(join(storePath(dataDir), 'thesis.txt'), 'precious');
+    expectRefusal(
+      await runStart(nowhere, dataDir),
+      74,
+      /is not a store: it holds other files \(thesis\.txt\)/,
+    );
+    expect(readdirSync(storePath(dataDir))).toEqual(['thesis.txt']);
+  });
+
+  it.each(['api', 'metrics'])('refuses an %s port in use', async (server) => {
+    const occupied = createServer();
+    onTestFinished(() => void occupied.close());
+    await once(occupied.listen(0, '127.0.0.1'), 'listening');
+    const port = String((occupied.address() as AddressInfo).port);
+    const refused = await runStart(nowhere, scratchDirectory(), `--${server}-port`, port);
+    expectRefusal(refused, 78, new RegExp(`${port}.*in use.*--${server}-port`));
+  });
+});
+
+describe('signals', () => {
+  it('end a catch-up within 10 s, with calls under way, and leave a sound store to go on with', async () => {
+    const devnet = await nodeWith({
+      faults: [{ method: 'GetFullCollectionByID', fault: 'stall', fromHeight: 150 }],
+    });
+    const dataDir = scratchDirectory();
+    const args = startArguments(devnet, dataDir, '--start-height', 'root', '--no-edi');
+    const daemon = await startDaemon(args);
+    await daemon.scrapeUntil(
+      (metrics) =>
+        metrics.value('collection_requests_in_flight') > 0 && metrics.value('latest_indexed_height') > 120,
+    );
+    const askedAtMs = performance.now();
+    expect(await daemon.program.stop('SIGTERM')).toBe(0);
+    expect(performance.now() - askedAtMs).toBeLessThan(10_000);
+    expect(daemon.program.stderr).toBe('');
+    await expectSound(dataDir);
+
+    devnet.node.setFaults([]);
+    expect(await runStart(devnet, dataDir, '--stop-height', String(HEAD))).toMatchObject({ code: 0 });
+    expect(await storedHeights(dataDir)).toEqual({ first: ROOT, last: HEAD, count: HEAD - ROOT + 1 });
+    await expectSound(dataDir);
+  });
+
+  it('force the end the second time', async () => {
+    const devnet = await nodeWith();
+    const daemon = await startDaemon(startArguments(devnet, scratchDirectory()));
+    // A request that never ends holds the graceful stop up.
+    const { port } = new URL(daemon.apiUrl);
+    const socket = connect(Number(port), '127.0.0.1');
+    socket.on('error', () => undefined);
+    onTestFinished(() => void socket.destroy());
+    await once(socket, 'connect');
+    socket.write('GET /status HTTP/1.1\r\n');
+    expect((await daemon.api('/status')).status).toBe(200);
+
+    daemon.program.child.kill('SIGINT');
+    await daemon.program.sees(/a second signal forces/);
+    expect(await daemon.program.stop('SIGINT')).toBe('SIGINT');
+  });
+
+  it('end the simulated node', async () => {
+    const devnet = startProgram(['devnet', '--port', '0', '--history', '10']);
+    await devnet.sees(/simulated access node at grpc:/);
+    expect(await devnet.stop('SIGINT')).toBe(0);
+    expect(devnet.stderr).toBe('');
+  });
+});
+
+describe('verify', () => {
+  it('prints what it checked', async () => {
+    const dataDir = await filledDirectory();
+    const blocks = blocksOf(chain, FIRST, LAST);
+    const collections = blocks.flatMap((block) => block.collections);
+    const transactions = collections.flatMap((collection) => collection.transactions);
+    const whole = await runProgram(['verify', ...storeFlags(dataDir)]);
+    expect(whole).toMatchObject({ code: 0, stderr: '' });
+    expect(whole.stdout).toContain(
+      `checked: heights ${FIRST} to ${LAST}: ${blocks.length} blocks, ${collections.length} collections, ${transactions.length} transactions`,
+    );
+    expect(whole.stdout).toContain(`${blocks.length + collections.length + transactions.length} pointers`);
+    expect(whole.stdout).toContain('no damage');
+
+    const part = await runProgram(['verify', ...storeFlags(dataDir), '--from', '130', '--to', '140']);
+    expect(part).toMatchObject({ code: 0 });
+    expect(part.stdout).toContain('checked: heights 130 to 140: 11 blocks');
+    const outside = await runProgram(['verify', ...storeFlags(dataDir), '--from', '10']);
+    expectRefusal(outside, 64, /holds heights 120 to 170/);
+    expectRefusal(
+      await runProgram(['verify', ...storeFlags(scratchDirectory())]),
+      74,
+      /There is no store at/,
+    );
+  });
+
+  const kinds = [
+    { kind: 'meta', prefix: 0x01, named: /store_record|database/ },
+    { kind: 'progress', prefix: 0x02, named: /store_record/ },
+    { kind: 'block', prefix: 0x10, named: `height ${rich.height}` },
+    { kind: 'body', prefix: 0x11, named: `height ${rich.height}` },
+    { kind: 'block id', prefix: 0x20, named: `height ${rich.height}` },
+    { kind: 'collection', prefix: 0x21, named: `height ${rich.height}` },
+    { kind: 'transaction', prefix: 0x22, named: `height ${rich.height}` },
+  ];
+  it.each(
+    kinds.flatMap(
+      (row) =>
+        [
+          { ...row, part: 'key' },
+          { ...row, part: 'value' },
+        ] as const,
+    ),
+  )('names the height of a changed byte in the $part of a $kind record', async ({ prefix, part, named }) => {
+    const dataDir = await filledDirectory();
+    const changed = await withRawDatabase(storePath(dataDir), async (database) => {
+      const entries = await database.iterator({ gte: Buffer.of(prefix), lt: Buffer.of(prefix + 1) }).all();
+      const [key, value] = entries.find(([candidate]) => isOf(candidate, prefix, rich.height))!;
+      const target = Buffer.from(part === 'key' ? key : value);
+      const place = Math.floor(Math.random() * target.length);
+      target[place] = (target[place] ?? 0) ^ (1 << Math.floor(Math.random() * 8));
+      if (part === 'key') await database.batch().del(key).put(target, value).write();
+      else await database.put(key, target);
+      return `${key.toString('hex')}: byte ${place} of the ${part}`;
+    });
+    const { code, stdout, stderr } = await runProgram(['verify', ...storeFlags(dataDir)]);
+    expect({ changed, code, stderr }).toEqual({ changed, code: 65, stderr: '' });
+    expect(stdout, changed).toMatch(new RegExp(named));
+  });
+
+  it('names the heights that a changed byte in a file of the database takes with it', async () => {
+    const dataDir = await filledDirectory();
+    // What was written last is in the log; closing and opening it twice makes it a table.
+    await dumpStore(dataDir);
+    const table = readdirSync(storePath(dataDir)).find((name) => name.endsWith('.ldb'))!;
+    const path = join(storePath(dataDir), table);
+    const bytes = readFileSync(path);
+    const place = Math.floor(bytes.length / 3);
+    bytes[place] = (bytes[place] ?? 0) ^ 0x40;
+    writeFileSync(path, bytes);
+    const { code, stdout } = await runProgram(['verify', ...storeFlags(dataDir)]);
+    expect(code).toBe(65);
+    expect(stdout).toContain(table);
+    expect(stdout).toMatch(/damage at height 1[2-7]\d/);
+  });
+});
+
+/** True for a record of the height, or of the whole store. */
+function isOf(key: Buffer, prefix: number, height: number): boolean {
+  if (prefix < 0x10) return true;
+  return Number(key.readBigUInt64BE(prefix < 0x20 ? 1 : 33)) === height;
+}
+
+describe('get', () => {
+  it('gives the same documents from the store and from a running daemon', async () => {
+    const devnet = await nodeWith();
+    const dataDir = await filledDirectory();
+    const [collection] = rich.collections;
+    const position = (collection?.transactions.length ?? 0) - 1;
+    const transactionId =
+      collection?.transactionIds.subarray(32 * position, 32 * (position + 1)).toString('hex') ?? '';
+    const questions = [
+      ['block', String(rich.height)],
+      ['block', rich.id],
+      ['collection', collection?.id ?? ''],
+      ['transaction', transactionId],
+    ] as const;
+    const get = (kind: string, key: string): Promise<Outcome> =>
+      runProgram(['get', kind, key, ...storeFlags(dataDir)]);
+    const fromStore: unknown[] = [];
+    for (const [kind, key] of questions) {
+      const { code, stdout, stderr } = await get(kind, key);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      fromStore.push(JSON.parse(stdout));
+    }
+    const place = { height: rich.height, block_id: rich.id, collection_index: 0 };
+    expect(fromStore).toMatchObject([
+      { kind: 'block', id: rich.id, height: rich.height },
+      { kind: 'block', id: rich.id, height: rich.height },
+      { kind: 'collection', id: collection?.id, ...place },
+      { kind: 'transaction', id: transactionId, ...place, transaction_index: position },
+    ]);
+    const unknown = 'ab'.repeat(32);
+    for (const kind of ['block', 'collection', 'transaction'])
+      expectRefusal(
+        await get(kind, unknown),
+        66,
+        new RegExp(`no such ${kind} in heights ${FIRST}\\.\\.${LAST}`),
+      );
+    expectRefusal(await get('block', String(LAST + 1)), 66, /171 is not yet indexed/);
+    expectRefusal(await get('block', String(FIRST - 1)), 66, /119 is below the first indexed height 120/);
+    expectRefusal(await get('transaction', `0x${transactionId}`), 64, /64 hexadecimal digits/);
+
+    const daemon = await startDaemon(startArguments(devnet, dataDir, '--stop-height', '1000'));
+    await daemon.reaches(HEAD);
+    for (const [index, [kind, key]] of questions.entries()) {
+      const answer = await get(kind, key);
+      expect(JSON.parse(answer.stdout)).toEqual(fromStore[index]);
+      expect((await daemon.api(`/lookup/${kind}/${key}`)).body).toEqual(fromStore[index]);
+    }
+    expectRefusal(await get('collection', unknown), 66, /no such collection in heights 120\.\.200/);
+    expectRefusal(
+      await get('block', String(HEAD + 1)),
+      66,
+      /201 is not yet indexed \(latest 200, head 200\)/,
+    );
+    expectRefusal(await get('block', '12x'), 64, /expected a height or a block ID/);
+    const { port } = new URL(daemon.apiUrl);
+    const byAddress = await runProgram(['get', 'block', rich.id, '--api-port', port]);
+    expect(JSON.parse(byAddress.stdout)).toEqual(fromStore[0]);
+    expect(await daemon.program.stop()).toBe(0);
+  });
+
+  it('says what it takes', async () => {
+    expectRefusal(await runProgram(['get', 'account', '1']), 64, /get block\|collection\|transaction/);
+    expectRefusal(
+      await runProgram(['get', 'block', '1', ...storeFlags(scratchDirectory())]),
+      74,
+      /There is no store/,
+    );
+    const named = await runProgram(['get', 'block', '1', '--api-port', '1']);
+    expectRefusal(named, 69, /nothing answers at http:\/\/127\.0\.0\.1:1/);
+  });
+});
+
+describe('status', () => {
+  it('tells people and programs what the daemon does, and that none runs', async () => {
+    const devnet = await nodeWith();
+    const dataDir = scratchDirectory();
+    expectRefusal(await runProgram(['status', ...storeFlags(dataDir)]), 69, /no daemon is recorded/);
+
+    const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', 'root'));
+    await daemon.reaches(HEAD);
+    const document = (await daemon.api('/status')).body as Record<string, unknown>;
+    const json = await runProgram(['status', '--json', ...storeFlags(dataDir)]);
+    expect(json).toMatchObject({ code: 0, stderr: '' });
+    expect(json.stdout.trimEnd().split('\n')).toHaveLength(1);
+    const stable = [
+      'network',
+      'chainId',
+      'version',
+      'instance',
+      'firstIndexed',
+      'latestIndexed',
+      'head',
+      'sealed',
+      'lag',
+    ];
+    const printed = JSON.parse(json.stdout) as Record<string, unknown>;
+    expect(Object.keys(printed)).toEqual(Object.keys(document));
+    for (const key of stable) expect(printed[key], key).toEqual(document[key]);
+
+    const page = await runProgram(['status', ...storeFlags(dataDir)]);
+    expect(page).toMatchObject({ code: 0, stderr: '' });
+    expect(page.stdout).toMatch(/^indexed +100 to 200: 101 heights, complete$/m);
+    expect(page.stdout).toContain(devnet.address);
+
+    const watch = startProgram(['status', '--watch', '--json', ...storeFlags(dataDir)]);
+    await watch.sees(/\n\{.*\n/);
+    expect(await watch.stop('SIGINT')).toBe(0);
+    expect(await daemon.program.stop()).toBe(0);
+    expectRefusal(await runProgram(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
+  });
+
+  it('is not fooled by the record of a daemon that crashed, nor by another one at its address', async () => {
+    const devnet = await nodeWith();
+    const dataDir = await filledDirectory();
+    const crashed = await startDaemon(startArguments(devnet, dataDir, '--stop-height', '180'));
+    await crashed.reaches(LAST);
+    await crashed.program.stop('SIGKILL');
+    expect(readdirSync(dataDir)).toContain('daemon.json');
+    expectRefusal(await runProgram(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
+
+    const { port } = new URL(crashed.apiUrl);
+    const otherDir = scratchDirectory();
+    const other = await startDaemon(startArguments(devnet, otherDir, '--api-port', port));
+    await other.reaches(HEAD);
+    expect(await runProgram(['status', ...storeFlags(otherDir)])).toMatchObject({ code: 0 });
+    expectRefusal(await runProgram(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
+    const found = await runProgram(['get', 'block', rich.id, ...storeFlags(dataDir)]);
+    expect(JSON.parse(found.stdout)).toMatchObject({ height: rich.height });
+  });
+});
+
+describe('rewind', () => {
+  it('forgets what is above a height; the daemon fills it in again to the same bytes', async () => {
+    const devnet = await nodeWith();
+    const dataDir = await filledDirectory();
+    const rewind = (...flags: string[]): Promise<Outcome> =>
+      runProgram(['rewind', ...storeFlags(dataDir), ...flags]);
+    expectRefusal(await rewind('--yes'), 64, /rewind --to H --yes/);
+    expectRefusal(await rewind('--to', '140'), 64, /Add --yes/);
+    expectRefusal(await rewind('--to', String(LAST + 1), '--yes'), 64, /holds heights 120 to 170/);
+    expectRefusal(await rewind('--to', String(FIRST - 2), '--yes'), 64, /Give a height from 119/);
+    expect(await storedHeights(dataDir)).toMatchObject({ last: LAST });
+
+    const rewound = await rewind('--to', '140', '--yes');
+    expect(rewound).toMatchObject({ code: 0, stderr: '' });
+    expect(rewound.stdout).toContain('from height 170 to 140');
+    expect(
+      firstDifference(await dumpStore(dataDir), await dumpStore(await filledDirectory(140))),
+    ).toBeUndefined();
+    expect(await runStart(devnet, dataDir, '--stop-height', String(LAST))).toMatchObject({ code: 0 });
+    expect(
+      firstDifference(await dumpStore(dataDir), await dumpStore(await filledDirectory())),
+    ).toBeUndefined();
+  });
+});
+
+describe('config', () => {
+  it('shows what is in force from file, environment and flags, and refuses what does not fit', async () => {
+    const file = join(scratchDirectory(), 'config.json');
+    const write = (content: unknown): void => writeFileSync(file, JSON.stringify(content));
+    write({ network: 'testnet', window: 12, edi: { enabled: false }, workersPerHeight: 3 });
+    const environment = { FCI_WINDOW: '13', FCI_WORKERS_PER_HEIGHT: '4' };
+    const args = ['config', 'print', '--config', file, '--workers-per-height', '5'];
+    const { code, stdout } = await runProgram(args, environment);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^network +"testnet" +\(file\)$/m);
+    expect(stdout).toMatch(/^edi\.enabled +false +\(file\)$/m);
+    expect(stdout).toMatch(/^window +13 +\(environment\)$/m);
+    expect(stdout).toMatch(/^workersPerHeight +5 +\(flag\)$/m);
+
+    const check = ['config', 'check', '--config', file];
+    expectRefusal(await runProgram(check, { FCI_WINDOWS: '1' }), 78, /FCI_WINDOWS.*Did you mean FCI_WINDOW/);
+    expectRefusal(await runProgram(check, { FCI_WINDOW: 'x' }), 78, /FCI_WINDOW.*whole number/);
+    write({ windows: 1 });
+    expectRefusal(await runProgram(check), 78, /Unknown key windows.*Did you mean window/);
+  });
+
+  it.each(['mainnet', 'testnet', 'emulator', 'devnet'])(
+    'accepts the ready-made file for %s',
+    async (network) => {
+      expect(await runProgram(['config', 'check', '--config', `config/${network}.json`])).toMatchObject({
+        code: 0,
+      });
+    },
+  );
+});
+
+it('refuses an unknown command', async () => {
+  expectRefusal(await runProgram(['verfy']), 64, /Unknown command "verfy"\. Did you mean verify\?/);
+});

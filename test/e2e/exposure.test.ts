@@ -1,0 +1,103 @@
+import { chmodSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+
+const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
+
+const OPEN = 'the data directory is open to other users of this machine';
+const BEYOND = 'listening beyond this machine: whoever reaches the port can read';
+
+describe('the data directory', () => {
+  it('is made for its owner alone, with every directory above that was missing', async () => {
+    const node = await devnetForTest({ startHead: 3, paused: true });
+    const parent = join(scratchDirectory(), 'made');
+    const dataDir = join(parent, 'here');
+    const daemon = await startDaemon(startArguments(node, dataDir, '--start-height', 'root'));
+    await daemon.reaches(3);
+    expect([parent, dataDir, join(dataDir, 'index')].map(modeOf)).toEqual(['700', '700', '700']);
+    expect(modeOf(join(dataDir, 'daemon.json'))).toBe('600');
+    expect(daemon.program.logs().map(({ msg }) => msg)).not.toContain(OPEN);
+  });
+
+  it('that others may enter is warned about, and left as it is', async () => {
+    const node = await devnetForTest({ startHead: 3, paused: true });
+    const dataDir = join(scratchDirectory(), 'wide');
+    mkdirSync(dataDir);
+    chmodSync(dataDir, 0o755);
+    const daemon = await startDaemon(startArguments(node, dataDir));
+    expect(daemon.program.logs().filter(({ msg }) => msg === OPEN)).toEqual([
+      expect.objectContaining({ level: 'warn', path: dataDir, mode: '755', advice: `chmod 700 ${dataDir}` }),
+    ]);
+    expect(modeOf(dataDir)).toBe('755');
+  });
+});
+
+describe('the servers', () => {
+  it('listen on this machine alone unless told otherwise, and then they warn', async () => {
+    const node = await devnetForTest({ startHead: 3, paused: true });
+    const local = await startDaemon(startArguments(node, scratchDirectory()));
+    const [listening] = local.program.logs().filter(({ msg }) => msg === 'listening');
+    expect(listening).toMatchObject({ api: { host: '127.0.0.1' }, metrics: { host: '127.0.0.1' } });
+    expect(local.program.logs().map(({ msg }) => msg)).not.toContain(BEYOND);
+
+    const wide = ['--api-host', '0.0.0.0', '--metrics-host', '0.0.0.0'];
+    const beyond = await startDaemon(startArguments(node, scratchDirectory(), ...wide));
+    const warnings = beyond.program.logs().filter(({ msg }) => msg === BEYOND);
+    expect(warnings.map(({ level, server }) => [level, server])).toEqual([
+      ['warn', 'metrics'],
+      ['warn', 'api'],
+    ]);
+  });
+
+  it('answer an address no more often than they are told to; the metrics are not held back', async () => {
+    const node = await devnetForTest({ startHead: 3, paused: true });
+    const daemon = await startDaemon(
+      startArguments(node, scratchDirectory(), '--api-rate-per-second-per-address', '2'),
+    );
+    const answers = await Promise.all(Array.from({ length: 20 }, () => daemon.api('/status')));
+    const refused = answers.find(({ status }) => status === 429);
+    expect(refused?.headers.get('retry-after')).toBe('1');
+    const probes = await Promise.all(Array.from({ length: 20 }, () => daemon.health('/livez')));
+    expect(probes.map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
+  });
+});
+
+describe('credentials in an endpoint', () => {
+  const SECRET = 'sesame';
+  const endpoints = [
+    `grpc://me:${SECRET}@node:9000`,
+    `grpc://me:/${SECRET}@node:9000`,
+    `me:${SECRET}@node:9000`,
+    `http://${SECRET}@node`,
+  ];
+
+  it.each(endpoints)('%s: refused and never shown, wherever it was written', async (endpoint) => {
+    const file = join(scratchDirectory(), 'config.json');
+    writeFileSync(file, JSON.stringify({ accessNodes: [endpoint] }));
+    const dataDir = scratchDirectory();
+    const refusals = [
+      await runProgram(['start', '--data-dir', dataDir, '--access-node', endpoint]),
+      await runProgram(['start', '--data-dir', dataDir], { FCI_EDI_NODES: endpoint }),
+      await runProgram(['start', '--data-dir', dataDir, '--config', file]),
+    ];
+    expect(refusals.map(({ code }) => code)).toEqual([64, 78, 78]);
+    for (const { stdout, stderr } of refusals) {
+      expect(stderr).toMatch(/"(?:grpc:\/\/|http:\/\/)?\*\*\*@node(?::9000)?" is not an access node/);
+      expect(stdout + stderr).not.toContain(SECRET);
+    }
+    const printed = await runProgram(['config', 'print', '--config', file]);
+    expect(printed.stdout).toContain('***@node');
+    expect(printed.stdout).not.toContain(SECRET);
+  });
+
+  it('are not shown either where no endpoint belongs', async () => {
+    const [endpoint = ''] = endpoints;
+    for (const args of [[endpoint], ['start', endpoint], ['start', '--network', endpoint]]) {
+      const { code, stdout, stderr } = await runProgram(args);
+      expect(code).toBe(64);
+      expect(stdout + stderr).not.toContain(SECRET);
+    }
+  });
+});

@@ -1,0 +1,634 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
+import { programVersion } from '../../src/app/index.js';
+import { ChainGenerator, methodNames, profiles } from '../../src/devnet/index.js';
+import type { ChainOptions, DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
+import { decodeTransaction, toIdentifier } from '../../src/flow/index.js';
+import type { Readiness } from '../../src/observability/index.js';
+import { blocksOf } from '../support/chainReference.js';
+import { scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
+
+const ROOT = 100;
+const HEAD = 190;
+const SEALED_LAG = 4;
+
+/** Repeated ids of every kind are frequent, and no collection is large. */
+const chainOptions: ChainOptions = {
+  seed: 8,
+  rootHeight: ROOT,
+  profile: { base: 'mixed', odd: { ...profiles.mixed.odd, twinCollection: 23, bigCollection: 0 } },
+};
+const chain = new ChainGenerator(chainOptions);
+const blocks = blocksOf(chain, ROOT, HEAD);
+const full = blocks.filter(({ collections }) => collections.length > 0);
+const empty = blocks.filter(({ collections }) => collections.length === 0);
+const collections = blocks.flatMap((block) => block.collections);
+/** Distinct ids of each block, counted block by block. */
+const idsPerBlock = sum(blocks.map((block) => new Set(block.collections.map(({ id }) => id)).size));
+const distinctIds = new Set(collections.map(({ id }) => id)).size;
+
+/** How long a condition that must come true may take: the machine may be busy. */
+const patience = { timeout: 30_000 };
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}
+
+function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
+  return devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: SEALED_LAG, ...options });
+}
+
+/** A daemon that starts at the root, retries soon, and lets calls take as long as they like. */
+function daemonOn(devnet: DevnetHandle, ...flags: string[]): Promise<RunningDaemon> {
+  const patient = ['--requester-timeout-ms', '600000', '--requester-backoff-min-ms', '20'];
+  const soon = ['--requester-backoff-max-ms', '100', '--start-height', 'root'];
+  return startDaemon(startArguments(devnet, scratchDirectory(), ...patient, ...soon, ...flags));
+}
+
+async function status(daemon: RunningDaemon): Promise<StatusDocument> {
+  return (await daemon.api('/status')).body as StatusDocument;
+}
+
+async function readiness(daemon: RunningDaemon): Promise<{ status: number; body: Readiness }> {
+  const { status: code, body } = await daemon.health('/readyz');
+  return { status: code, body: body as Readiness };
+}
+
+/** Waits until nothing is in flight and the height is reached. */
+function settled(daemon: RunningDaemon, height = HEAD): Promise<ScrapedMetrics> {
+  return daemon.scrapeUntil(
+    (metrics) =>
+      metrics.value('latest_indexed_height') === height && metrics.value('in_flight_heights') === 0,
+  );
+}
+
+/** Compares a list of metrics without labels at one look. */
+function expectValues(metrics: ScrapedMetrics, expected: Readonly<Record<string, number>>): void {
+  const found = Object.fromEntries(Object.keys(expected).map((name) => [name, metrics.value(name)]));
+  expect(found).toEqual(expected);
+}
+
+/** The series of a metric as `label=value,… → number`; those at 0 are left out. */
+function seriesOf(metrics: ScrapedMetrics, name: string): Record<string, number> {
+  const shown = metrics
+    .series(name)
+    .filter(({ value }) => value !== 0)
+    .map(({ labels, value }) => [Object.values(labels).join(' '), value] as const);
+  return Object.fromEntries(shown);
+}
+
+/**
+ * Every call that the node has seen is counted, method by method, and each unary call that was answered has its latency.
+ * Calls go on while one looks, so one looks until both sides agree.
+ */
+async function expectCallsCounted(
+  daemon: RunningDaemon,
+  devnet: DevnetHandle,
+  failures: Readonly<Record<string, number | 'some'>> = {},
+): Promise<void> {
+  const endpoint = devnet.address;
+  const miscounted = async (): Promise<object[]> => {
+    const metrics = await daemon.scrape();
+    return methodNames.flatMap((method) => {
+      const seen = devnet.node.requests.count(method);
+      const sent = metrics.sum('upstream_requests_total', { endpoint, method });
+      const answered = metrics.sum('upstream_latency_seconds_count', { endpoint, method });
+      const failed = failures[method] ?? 0;
+      const expected = method.startsWith('Subscribe') ? 0 : failed === 'some' ? answered : seen - failed;
+      return seen === sent && answered === expected ? [] : [{ method, seen, sent, answered, expected }];
+    });
+  };
+  await expect.poll(miscounted, patience).toEqual([]);
+}
+
+it('shows every metric of the reference, and no other', async () => {
+  const page = readFileSync(new URL('../../docs/metrics.md', import.meta.url), 'utf8');
+  const documented = [...page.matchAll(/^\| `flow_collection_indexer_(\w+)`/gm)].map(([, name = '']) => name);
+  expect(documented.length).toBeGreaterThan(30);
+  const devnet = await nodeWith({
+    faults: [{ method: 'GetFullCollectionByID', fault: 'wrong_body', times: 1 }],
+  });
+  const daemon = await daemonOn(devnet, '--no-edi');
+  await settled(daemon);
+  const text = await (await fetch(`${daemon.metricsUrl}/metrics`)).text();
+  const declared = [...text.matchAll(/^# TYPE flow_collection_indexer_(\w+) /gm)].map(
+    ([, name = '']) => name,
+  );
+  expect(declared.sort()).toEqual(documented.sort());
+  const helped = [...text.matchAll(/^# HELP flow_collection_indexer_\w+ \S+/gm)];
+  expect(helped).toHaveLength(declared.length);
+  expect(text).not.toMatch(/[0-9a-f]{64}/);
+});
+
+describe('the requester alone, at the head', () => {
+  it('counts what was asked, received and made durable, and is ready', async () => {
+    const devnet = await nodeWith();
+    const daemon = await daemonOn(devnet, '--no-edi', '--window', '40', '--max-in-flight-bytes', '7MiB');
+    const metrics = await settled(daemon);
+    const asked = devnet.node.requests.count('GetFullCollectionByID');
+
+    expectValues(metrics, {
+      latest_indexed_height: HEAD,
+      first_indexed_height: ROOT,
+      head_height: HEAD,
+      sealed_height: HEAD - SEALED_LAG,
+      lag_heights: 0,
+      in_flight_heights: 0,
+      collections_missing: 0,
+      oldest_missing_age_seconds: 0,
+      window_heights: 40,
+      in_flight_bytes: 0,
+      in_flight_bytes_limit: 7 * 1024 * 1024,
+      collection_requests_in_flight: 0,
+      unresolvable_heights: 0,
+      collections_requested_total: asked,
+      collection_requests_cancelled_total: 0,
+      collection_requests_held_back_total: 0,
+      execution_data_skipped_total: 0,
+      height_queue_to_complete_seconds_count: blocks.length,
+      collection_request_to_receive_seconds_count: asked,
+      commit_heights_sum: blocks.length,
+      commit_bytes_sum: sum(collections.map(({ encoded }) => encoded.byteLength)),
+    });
+    expect(metrics.value('build_info', { version: programVersion(), node: process.version })).toBe(1);
+    expect(seriesOf(metrics, 'collections_received_total')).toEqual({ requester: asked });
+    expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({});
+    expect(seriesOf(metrics, 'heights_completed_total')).toEqual({
+      requester: full.length,
+      none: empty.length,
+    });
+    expect(seriesOf(metrics, 'collection_receive_to_indexed_seconds_count')).toEqual({
+      requester: idsPerBlock,
+    });
+    for (const name of [
+      'invalid_collections_total',
+      'invalid_blocks_total',
+      'foreign_nodes_total',
+      'upstream_errors_total',
+    ])
+      expect(seriesOf(metrics, name)).toEqual({});
+    expect(seriesOf(metrics, 'endpoint_state')).toEqual({ [`${devnet.address} healthy`]: 1 });
+    expectOneBatchCount(metrics);
+    expect(asked).toBeGreaterThanOrEqual(distinctIds);
+    expect(metrics.value('process_resident_memory_bytes')).toBeGreaterThan(10_000_000);
+    expect(metrics.value('nodejs_eventloop_lag_seconds')).toBeGreaterThanOrEqual(0);
+    await expectCallsCounted(daemon, devnet);
+
+    expect(await daemon.health('/livez')).toMatchObject({ status: 200, body: { live: true } });
+    expect(await readiness(daemon)).toMatchObject({ status: 200, body: { ready: true, reasons: [] } });
+    expect(await status(daemon)).toMatchObject({
+      network: 'devnet',
+      chainId: 'flow-localnet',
+      version: programVersion(),
+      firstIndexed: ROOT,
+      latestIndexed: HEAD,
+      head: HEAD,
+      sealed: HEAD - SEALED_LAG,
+      lag: 0,
+      eta: 0,
+      window: { heights: 40, upperBound: HEAD, inFlight: 0, bytesInFlight: 0, bytesLimit: 7 * 1024 * 1024 },
+      sources: {
+        requester: { state: 'idle', inFlight: 0, missing: 0 },
+        edi: { state: 'off', endpoint: null },
+      },
+      endpoints: [{ name: devnet.address, state: 'healthy' }],
+      oldestMissing: null,
+      ready: true,
+      reasons: [],
+    });
+
+    // Streams: their age grows while nothing comes, and begins anew with the next block.
+    const ages = (from: ScrapedMetrics): number[] =>
+      ['finalized', 'sealed'].map((stream) => from.value('stream_age_seconds', { stream }));
+    const later = await daemon.scrape();
+    ages(later).forEach((age, index) => expect(age).toBeGreaterThan(ages(metrics)[index] ?? Infinity));
+    expect(later.series('stream_age_seconds')).toHaveLength(2);
+    const advancedAtMs = performance.now();
+    devnet.node.head.advance(3);
+    const moved = await daemon.reaches(HEAD + 3);
+    const sinceSeconds = (performance.now() - advancedAtMs) / 1_000;
+    for (const age of ages(moved)) expect(age).toBeLessThanOrEqual(sinceSeconds);
+    expectValues(moved, { head_height: HEAD + 3, sealed_height: HEAD + 3 - SEALED_LAG, lag_heights: 0 });
+    expect(await daemon.program.stop()).toBe(0);
+  });
+
+  it('serves what the chain holds', async () => {
+    const devnet = await nodeWith();
+    const daemon = await daemonOn(devnet);
+    await settled(daemon);
+    const height = (at: number) => daemon.api(`/v1/blocks?height=${at}&expand=payload`);
+
+    for (const block of [...full.slice(-3), ...empty.slice(0, 2)]) {
+      const { header, payload, block_status } = ((await height(block.height)).body as RestBlock[])[0]!;
+      expect(header).toMatchObject({ id: block.id, parent_id: block.parentId, height: String(block.height) });
+      expect(Date.parse(header.timestamp)).toBe(
+        Number(block.timestamp.seconds) * 1_000 + block.timestamp.nanos / 1_000_000,
+      );
+      expect(payload.collection_guarantees.map(({ collection_id }) => collection_id)).toEqual(
+        block.collections.map(({ id }) => id),
+      );
+      expect(block_status).toBe(block.height <= HEAD - SEALED_LAG ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED');
+      const byId = await daemon.api(`/v1/blocks/${block.id}?expand=payload`);
+      expect(byId.body).toEqual([
+        { header, payload, block_status, _expandable: {}, _links: expect.anything() as unknown },
+      ]);
+    }
+    const last = async (word: string): Promise<string | undefined> =>
+      ((await daemon.api(`/v1/blocks?height=${word}`)).body as RestBlock[])[0]?.header.height;
+    expect([await last('final'), await last('sealed')]).toEqual([String(HEAD), String(HEAD - SEALED_LAG)]);
+    const range = (await daemon.api('/v1/blocks?start_height=120&end_height=169')).body as RestBlock[];
+    expect(range.map(({ header }) => header.id)).toEqual(blocksOf(chain, 120, 169).map(({ id }) => id));
+
+    const odd = full.flatMap((block) => block.collections).filter((_, index) => index % 9 === 0);
+    for (const { id, transactions, transactionIds } of odd) {
+      const { body } = await daemon.api(`/v1/collections/${id}?expand=transactions`);
+      const ids = transactions.map((_, at) => toIdentifier(transactionIds.subarray(32 * at, 32 * (at + 1))));
+      const shown = (body as { transactions: RestTransaction[] }).transactions;
+      expect(shown.map((transaction) => transaction.id)).toEqual(ids);
+      for (const [at, wire] of transactions.slice(0, 3).entries()) {
+        const { script, arguments: values, gasLimit } = decodeTransaction(wire);
+        const alone = (await daemon.api(`/v1/transactions/${ids[at]!}`)).body as RestTransaction;
+        expect(alone).toEqual(shown[at]);
+        expect(alone.script).toBe(Buffer.from(script).toString('base64'));
+        expect(alone.arguments).toEqual(values.map((value) => Buffer.from(value).toString('base64')));
+        expect(alone.gas_limit).toBe(String(gasLimit));
+      }
+    }
+
+    const refused = async (path: string) => {
+      const { status: code, body } = await daemon.api(path);
+      return [code, (body as { reason: string }).reason];
+    };
+    expect(await refused(`/v1/blocks?height=${HEAD + 1}`)).toEqual([404, 'not_yet_indexed']);
+    expect(await refused(`/v1/blocks?height=${ROOT - 1}`)).toEqual([404, 'below_first_indexed']);
+    expect(await refused(`/v1/collections/${'ab'.repeat(32)}`)).toEqual([404, 'unknown_id']);
+    expect(await refused('/v1/transactions/abc')).toEqual([400, 'malformed_id']);
+    expect(await refused('/v1/blocks?start_height=110&end_height=160')).toEqual([400, 'too_many']);
+    expect(await refused('/v1/accounts/01')).toEqual([404, 'not_served']);
+  });
+});
+
+interface RestBlock {
+  readonly header: { readonly id: string; readonly height: string; readonly timestamp: string };
+  readonly payload: { readonly collection_guarantees: readonly { readonly collection_id: string }[] };
+  readonly block_status: string;
+}
+
+interface RestTransaction {
+  readonly id: string;
+  readonly script: string;
+  readonly arguments: readonly string[];
+  readonly gas_limit: string;
+}
+
+/** Three histograms of the same batches: one entry per batch, at least one and at most one per height. */
+function expectOneBatchCount(metrics: ScrapedMetrics): void {
+  const batches = metrics.value('commit_heights_count');
+  expect(batches).toBeGreaterThan(0);
+  expect(batches).toBeLessThanOrEqual(blocks.length);
+  expect(metrics.value('commit_duration_seconds_count')).toBe(batches);
+  expect(metrics.value('commit_bytes_count')).toBe(batches);
+}
+
+describe('execution data alone', () => {
+  it('counts what came by the stream, and every refusal of it', async () => {
+    const devnet = await nodeWith({ sealedLag: 0, startHead: ROOT });
+    const daemon = await daemonOn(devnet, '--edi-only');
+    const method = 'SubscribeExecutionDataFromStartBlockHeight';
+    const several = full.filter((block) => new Set(block.collections.map(({ id }) => id)).size > 1);
+    const faults: readonly FaultRule['fault'][] = [
+      'wrong_body',
+      'missing_chunk',
+      'swapped_chunks',
+      'truncated',
+    ];
+    for (const [index, fault] of faults.entries()) {
+      // The head stops at the height of the fault: nothing behind it can be on its way.
+      const { height } = several[index * 3]!;
+      devnet.node.setFaults([{ method, fault, fromHeight: height, toHeight: height, times: 1 } as FaultRule]);
+      devnet.node.head.set(height);
+      await settled(daemon, height);
+      expect(devnet.node.faults.fired()).toEqual([1]);
+    }
+    devnet.node.setFaults([]);
+    devnet.node.head.set(HEAD);
+    const metrics = await settled(daemon);
+
+    expectValues(metrics, {
+      collections_requested_total: 0,
+      collection_request_to_receive_seconds_count: 0,
+      collection_requests_cancelled_total: 0,
+      collection_requests_held_back_total: 0,
+      collections_missing: 0,
+      height_queue_to_complete_seconds_count: blocks.length,
+      commit_heights_sum: blocks.length,
+      sealed_height: HEAD,
+    });
+    expectOneBatchCount(metrics);
+    expect(seriesOf(metrics, 'heights_completed_total')).toEqual({ edi: full.length, none: empty.length });
+    expect(seriesOf(metrics, 'collections_received_total')).toEqual({ edi: collections.length });
+    // A block that lists an id twice gets it twice.
+    expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({
+      edi: collections.length - idsPerBlock,
+    });
+    expect(collections.length).toBeGreaterThan(idsPerBlock);
+    expect(seriesOf(metrics, 'collection_receive_to_indexed_seconds_count')).toEqual({ edi: idsPerBlock });
+    expect(seriesOf(metrics, 'invalid_collections_total')).toEqual({
+      'edi id_mismatch': 1,
+      'edi wrong_count': 1,
+      'edi wrong_order': 1,
+      'edi malformed': 1,
+    });
+    expect(seriesOf(metrics, 'stream_reopens_total')).toEqual({
+      'execution_data invalid': 3,
+      'execution_data malformed': 1,
+    });
+    expect(seriesOf(metrics, 'upstream_errors_total')).toEqual({
+      [`${devnet.address} ${method} malformed`]: 1,
+    });
+    await expectCallsCounted(daemon, devnet);
+
+    const advancedAtMs = performance.now();
+    devnet.node.head.advance();
+    await daemon.reaches(HEAD + 1);
+    const delivered = await daemon.scrapeUntil(
+      (scraped) =>
+        scraped.value('stream_age_seconds', { stream: 'execution_data' }) <=
+        (performance.now() - advancedAtMs) / 1_000,
+    );
+    expect(delivered.series('stream_age_seconds')).toHaveLength(3);
+    expect((await status(daemon)).sources).toMatchObject({
+      requester: { state: 'off', inFlight: 0 },
+      edi: { state: 'following', endpoint: devnet.address, height: HEAD + 1 },
+    });
+    expect(await readiness(daemon)).toMatchObject({ status: 200, body: { ready: true } });
+  });
+});
+
+describe('both sources', () => {
+  it('counts the calls that the other source made needless, and the blocks that it passed over', async () => {
+    const stranger = await nodeWith({ chainId: 'flow-testnet' });
+    const devnet = await nodeWith({
+      sealedLag: 0,
+      executionDataLag: 1_000,
+      faults: [{ method: 'GetFullCollectionByID', fault: 'stall' }],
+    });
+    const flags = ['--access-node', stranger.address, '--ready-max-lag', '10'];
+    const daemon = await daemonOn(devnet, '--requester-concurrency', '12', ...flags);
+    const stuck = await daemon.scrapeUntil(
+      (metrics) =>
+        metrics.value('in_flight_heights') === full.length &&
+        metrics.value('heights_completed_total', { source: 'none' }) === empty.length &&
+        metrics.value('collection_requests_in_flight') >= 12,
+    );
+    const { requests } = devnet.node;
+    const watermark = (full[0]?.height ?? 0) - 1;
+    expectValues(stuck, {
+      latest_indexed_height: watermark,
+      head_height: HEAD,
+      lag_heights: HEAD - watermark,
+      collections_missing: distinctIds,
+      collections_requested_total: 12,
+      collection_requests_in_flight: 12,
+      in_flight_bytes: 0,
+      collection_requests_cancelled_total: 0,
+    });
+    await expect.poll(() => requests.inFlight('GetFullCollectionByID'), patience).toBe(12);
+    expect(requests.count('GetFullCollectionByID')).toBe(12);
+    expect(seriesOf(stuck, 'foreign_nodes_total')).toEqual({ chain: 1 });
+    expect(seriesOf(stuck, 'endpoint_state')).toEqual({
+      [`${devnet.address} healthy`]: 1,
+      [`${stranger.address} foreign`]: 1,
+    });
+    const waiting = await readiness(daemon);
+    expect(waiting).toMatchObject({ status: 503, body: { ready: false, reasons: [{ code: 'behind' }] } });
+    expect(waiting.body.reasons[0]).toMatchObject({ height: watermark });
+    expect(waiting.body.reasons[0]?.message).toContain(`${HEAD - watermark} heights behind the head ${HEAD}`);
+
+    devnet.node.head.executionDataLag = 0;
+    const metrics = await settled(daemon);
+    const asked = requests.count('GetFullCollectionByID');
+    // No call was ever answered: each was cancelled, and the node was told.
+    expectValues(metrics, {
+      collections_requested_total: asked,
+      collection_requests_cancelled_total: asked,
+      collection_requests_in_flight: 0,
+      collection_request_to_receive_seconds_count: 0,
+    });
+    await expect.poll(() => requests.inFlight('GetFullCollectionByID'), patience).toBe(0);
+    expect(seriesOf(metrics, 'heights_completed_total')).toEqual({ edi: full.length, none: empty.length });
+    expect(seriesOf(metrics, 'collections_received_total')).toEqual({ edi: collections.length });
+    const streamStart = requests.highestHeightAsked('SubscribeExecutionDataFromStartBlockHeight');
+    expect(metrics.value('execution_data_skipped_total')).toBe(
+      empty.filter(({ height }) => height >= streamStart).length,
+    );
+    expect(metrics.value('collection_requests_held_back_total')).toBeLessThanOrEqual(full.length);
+    expect(await readiness(daemon)).toMatchObject({ status: 200 });
+  });
+});
+
+describe('wrong answers', () => {
+  it('are refused and counted by reason, failures by kind, and the node is set aside', async () => {
+    const method = 'GetFullCollectionByID';
+    const inTurn: readonly (readonly [times: number, effect: object])[] = [
+      [3, { fault: 'wrong_body' }],
+      [2, { fault: 'other_body' }],
+      [2, { fault: 'truncated' }],
+      [2, { fault: 'error', code: 'UNAVAILABLE' }],
+      [2, { fault: 'error', code: 'NOT_FOUND', message: 'please retry for collection in finalized block' }],
+    ];
+    let skip = 0;
+    const faults = inTurn.map(([times, effect]) => {
+      const rule = { method, times, skip, ...effect } as FaultRule;
+      skip += times;
+      return rule;
+    });
+    // The limiter slows down from the pace that it had, so it had better have one.
+    const limit: FaultRule = {
+      method,
+      times: 1,
+      skip: distinctIds - 5,
+      fault: 'error',
+      code: 'RESOURCE_EXHAUSTED',
+      message: 'rate limit reached',
+    };
+    // A node without streams is asked block by block, and tells the status of each.
+    const orphan: FaultRule = { method: 'GetBlockByHeight', fault: 'orphaned', times: 1 };
+    const devnet = await nodeWith({ streams: false, faults: [...faults, limit, orphan] });
+    const daemon = await daemonOn(devnet, '--no-edi');
+    const metrics = await settled(daemon);
+
+    expect(devnet.node.faults.fired()).toEqual([3, 2, 2, 2, 2, 1, 1]);
+    const asked = devnet.node.requests.count(method);
+    expect(seriesOf(metrics, 'invalid_collections_total')).toEqual({
+      'requester id_mismatch': 5,
+      'requester malformed': 2,
+    });
+    expect(seriesOf(metrics, 'invalid_blocks_total')).toEqual({ orphaned: 1 });
+    const failures = { malformed: 2, unavailable: 2, not_yet: 2, rate_limited: 1 };
+    for (const [kind, count] of Object.entries(failures)) {
+      expect(metrics.value('upstream_errors_total', { endpoint: devnet.address, method, kind }), kind).toBe(
+        count,
+      );
+    }
+    expect(metrics.sum('upstream_errors_total', { method })).toBe(7);
+    expectValues(metrics, { collections_requested_total: asked });
+    expect(seriesOf(metrics, 'collections_received_total')).toEqual({ requester: asked - 12 });
+    expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({});
+    expect(seriesOf(metrics, 'heights_completed_total')).toEqual({
+      requester: full.length,
+      none: empty.length,
+    });
+    expect(metrics.value('collection_request_to_receive_seconds_count')).toBe(asked - 12);
+    // A body that is refused came in good order as far as the call goes; blocks read ahead of the orphan were cancelled.
+    await expectCallsCounted(daemon, devnet, { [method]: 5, GetBlockByHeight: 'some' });
+    expect(daemon.program.logs().filter(({ msg }) => msg === 'access node set aside')).not.toEqual([]);
+    // The state passes with time: metric and status are compared at one moment.
+    const seen = async (): Promise<unknown[]> => [
+      (await status(daemon)).endpoints,
+      (await daemon.scrape())
+        .series('endpoint_state')
+        .map(({ labels }) => ({ name: labels['endpoint'], state: labels['state'] })),
+    ];
+    await expect
+      .poll(async () => {
+        const [a, b] = await seen();
+        return JSON.stringify(a) === JSON.stringify(b);
+      }, patience)
+      .toBe(true);
+  });
+});
+
+describe('a height that does not come', () => {
+  const WINDOW = 20;
+  /** Three ids or more, none of which stands anywhere near. */
+  const held = full.find(({ height, collections: own }) => {
+    const near = blocksOf(chain, height - WINDOW, height + WINDOW).filter((block) => block.height !== height);
+    const others = new Set(near.flatMap((block) => block.collections.map(({ id }) => id)));
+    const ids = new Set(own.map(({ id }) => id));
+    return (
+      height > ROOT + WINDOW &&
+      ids.size === own.length &&
+      own.length > 2 &&
+      own.every(({ id }) => !others.has(id))
+    );
+  })!;
+
+  it('shows in every gauge, while all stands still and while the head moves on', async () => {
+    const { height } = held;
+    // Without streams every block is asked for by its height.
+    const devnet = await nodeWith({
+      streams: false,
+      faults: [
+        { method: 'GetFullCollectionByID', fault: 'stall', fromHeight: height, toHeight: height, times: 1 },
+      ],
+    });
+    const startedAtMs = performance.now();
+    const flags = ['--no-edi', '--window', String(WINDOW), '--ready-max-lag', '5'];
+    const daemon = await daemonOn(devnet, '--requester-unresolvable-after-ms', '1000', ...flags);
+    const asked = (): readonly string[] => devnet.node.requests.idsAsked('GetFullCollectionByID');
+    const own = held.collections.map(({ id }) => id as string);
+    await expect.poll(() => own.every((id) => asked().includes(id)), patience).toBe(true);
+    const askedAtMs = performance.now();
+
+    const stuck = await daemon.scrapeUntil(
+      (metrics) => metrics.value('in_flight_heights') === 1 && metrics.value('unresolvable_heights') === 1,
+    );
+    const stalled = own.find((id) => id === asked().find((candidate) => own.includes(candidate)));
+    const missing = held.collections.filter(({ id }) => id === stalled);
+    const received = held.collections.filter(({ id }) => id !== stalled);
+    const expected = {
+      latest_indexed_height: height - 1,
+      first_indexed_height: ROOT,
+      head_height: HEAD,
+      lag_heights: HEAD - height + 1,
+      in_flight_heights: 1,
+      collections_missing: missing.length,
+      collection_requests_in_flight: 1,
+      unresolvable_heights: 1,
+      in_flight_bytes: sum(received.map(({ encoded }) => encoded.byteLength)),
+      window_heights: WINDOW,
+      collections_requested_total: asked().length,
+    };
+    expectValues(stuck, expected);
+    // Everything within the window was made durable above the gap, but for the last height, which waits for its child;
+    // nothing above the window was asked for.
+    const last = height + WINDOW - 2;
+    const durable = blocks.filter((block) => block.height <= last && block.height !== height);
+    expect(stuck.sum('heights_completed_total')).toBe(durable.length);
+    const within = new Set<string>(
+      blocksOf(chain, ROOT, last).flatMap((block) => block.collections.map(({ id }) => id)),
+    );
+    expect(asked().filter((id) => !within.has(id))).toEqual([]);
+    expect(new Set(asked()).size).toBe(within.size);
+    expect(devnet.node.requests.highestHeightAsked()).toBe(height - 1 + WINDOW);
+
+    const scrapedAtMs = performance.now();
+    const again = await daemon.scrape();
+    const age = again.value('oldest_missing_age_seconds');
+    expect(age).toBeGreaterThan(stuck.value('oldest_missing_age_seconds'));
+    expect(age).toBeGreaterThanOrEqual((scrapedAtMs - askedAtMs) / 1_000);
+    expect(age).toBeLessThanOrEqual((performance.now() - startedAtMs) / 1_000);
+    expect(age).toBeGreaterThan(1);
+
+    const { status: code, body } = await readiness(daemon);
+    expect(code).toBe(503);
+    expect(body.reasons.map((reason) => reason.code).sort()).toEqual(['behind', 'unresolvable']);
+    expect(body.reasons.find((reason) => reason.code === 'unresolvable')).toMatchObject({ height });
+    expect(await daemon.health('/livez')).toMatchObject({ status: 200 });
+    expect(await status(daemon)).toMatchObject({
+      latestIndexed: height - 1,
+      oldestMissing: { height, missing: 1 },
+      window: { upperBound: height - 1 + WINDOW, inFlight: 1, bytesInFlight: expected.in_flight_bytes },
+      sources: { requester: { state: 'asking', inFlight: 1, missing: 1 } },
+      ready: false,
+    });
+    expect((await daemon.api(`/v1/blocks?height=${height}`)).status).toBe(404);
+    expect((await daemon.api(`/v1/blocks?height=${height + 1}`)).status).toBe(404);
+
+    devnet.node.head.advance(7);
+    const moved = await daemon.scrapeUntil((metrics) => metrics.value('head_height') === HEAD + 7);
+    expectValues(moved, { ...expected, head_height: HEAD + 7, lag_heights: HEAD + 7 - height + 1 });
+    expect(devnet.node.requests.highestHeightAsked()).toBe(height - 1 + WINDOW);
+    expect(await daemon.program.stop()).toBe(0);
+  });
+});
+
+describe('readiness', () => {
+  it('says that no node answers yet, while the process lives', async () => {
+    const nowhere = { address: '127.0.0.1:1' };
+    const daemon = await startDaemon(startArguments(nowhere, scratchDirectory()));
+    expect(await daemon.health('/livez')).toMatchObject({ status: 200 });
+    expect(await readiness(daemon)).toMatchObject({ status: 503, body: { reasons: [{ code: 'starting' }] } });
+    expect(await status(daemon)).toMatchObject({
+      firstIndexed: null,
+      latestIndexed: null,
+      head: null,
+      lag: null,
+    });
+    expectValues(await daemon.scrape(), { latest_indexed_height: 0, head_height: 0, in_flight_heights: 0 });
+    await expect
+      .poll(
+        async () => (await daemon.scrape()).sum('upstream_errors_total', { kind: 'unavailable' }),
+        patience,
+      )
+      .toBeGreaterThan(0);
+    expect(await daemon.program.stop()).toBe(0);
+  });
+
+  it('says that execution data is wanted and not there', async () => {
+    const devnet = await nodeWith({ executionData: false });
+    const daemon = await daemonOn(devnet, '--edi-only');
+    const codes = async (): Promise<string[]> =>
+      (await readiness(daemon)).body.reasons.map(({ code }) => code);
+    await expect.poll(codes, patience).toContain('edi_unavailable');
+    expect((await readiness(daemon)).status).toBe(503);
+    expect((await status(daemon)).sources.edi).toMatchObject({ state: 'unavailable', endpoint: null });
+    expect(devnet.node.requests.count('GetFullCollectionByID')).toBe(0);
+    expect(await daemon.program.stop()).toBe(0);
+  });
+});

@@ -1,0 +1,305 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import type { ServerHttp2Stream } from 'node:http2';
+import { constants } from 'node:http2';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
+import type { DevnetHandle } from '../../src/devnet/index.js';
+import type { Readiness } from '../../src/observability/index.js';
+import { seededRandom } from '../../src/runtime/index.js';
+import { FaultProxy } from '../support/faultProxy.js';
+import type { Identity, Weather } from '../support/faultProxy.js';
+import { eventually, scratchDirectory } from '../support/program.js';
+import { stopAndProve } from '../support/provenStore.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+
+/** Recovery unaided: within a minute of the fault's end. */
+const RECOVERY_MS = 60_000;
+const MIB = 1024 ** 2;
+
+const tls = join(import.meta.dirname, '../data/tls');
+const key = readFileSync(join(tls, 'localhost-key.pem'), 'utf8');
+const identity = (name: string): Identity => ({
+  key,
+  cert: readFileSync(join(tls, `${name}-cert.pem`), 'utf8'),
+});
+
+/** A daemon at the head of a node that it reaches through the proxy. */
+interface Line {
+  readonly node: DevnetHandle;
+  readonly proxy: FaultProxy;
+  readonly daemon: RunningDaemon;
+  readonly dataDir: string;
+}
+
+interface LineOptions {
+  readonly identity?: Identity;
+  readonly weather?: Weather;
+  /** How the daemon is to call the proxy. */
+  readonly address?: (port: number) => string;
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+/** Calls are given up soon, so that no fault takes longer to be noticed than it must. */
+const quick = ['--requester-timeout-ms', '1000', '--requester-backoff-max-ms', '1000'];
+const HEAD = 40;
+
+async function lineOf(options: LineOptions = {}): Promise<Line> {
+  const node = await devnetForTest({ seed: 31, startHead: HEAD, paused: true, executionDataLag: -4 });
+  const proxy = await new FaultProxy(node, options.identity).start();
+  onTestFinished(() => proxy.close());
+  if (options.weather !== undefined) await proxy.become(options.weather);
+  const address = options.address?.(proxy.port) ?? `127.0.0.1:${proxy.port}`;
+  const dataDir = scratchDirectory();
+  const args = startArguments({ address }, dataDir, '--start-height', '0', ...quick);
+  return { node, proxy, dataDir, daemon: await startDaemon(args, options.environment) };
+}
+
+/** Waits no longer than recovery may take. */
+async function recovers(line: Line): Promise<void> {
+  const head = line.node.node.head.finalized;
+  const tooLate = new Promise<never>((_, reject) =>
+    setTimeout(() => reject(new Error(`not back at ${head} within ${RECOVERY_MS} ms`)), RECOVERY_MS).unref(),
+  );
+  await Promise.race([line.daemon.reaches(head), tooLate]);
+  await Promise.race([
+    eventually(async () => ((await line.daemon.health('/readyz')).status === 200 ? true : undefined)),
+    tooLate,
+  ]);
+}
+
+async function proves({ daemon, dataDir, node }: Line): Promise<void> {
+  await stopAndProve(daemon, dataDir, {
+    firstHeight: 0,
+    latestHeight: node.node.head.finalized,
+    chainAt: () => node.chain,
+  });
+}
+
+async function reasons(daemon: RunningDaemon): Promise<Readiness['reasons']> {
+  return ((await daemon.health('/readyz')).body as Readiness).reasons;
+}
+
+/** `/readyz` names a reason whose message says this. */
+function tells(daemon: RunningDaemon, what: RegExp): Promise<true> {
+  return eventually(async () =>
+    (await reasons(daemon)).some(({ message }) => what.test(message)) ? true : undefined,
+  );
+}
+
+function nodeIs(daemon: RunningDaemon, ...states: string[]): Promise<true> {
+  return eventually(async () => {
+    const { endpoints } = (await daemon.api('/status')).body as StatusDocument;
+    return endpoints.every(({ state }) => states.includes(state)) ? true : undefined;
+  });
+}
+
+/** The node is known not to answer. */
+function isMissed({ daemon }: Line): Promise<true> {
+  return nodeIs(daemon, 'failing', 'set_aside', 'unknown');
+}
+
+function errorsAtLeast(daemon: RunningDaemon, kind: string, count: number): Promise<unknown> {
+  return daemon.scrapeUntil((metrics) => metrics.sum('upstream_errors_total', { kind }) >= count);
+}
+
+describe('a network that fails and comes back', () => {
+  const refused = /UNAVAILABLE: .*(?:ECONNREFUSED|ECONNRESET|Connection dropped|No connection established)/;
+  const late = /DEADLINE_EXCEEDED/;
+  const faults: readonly (readonly [string, Weather, RegExp])[] = [
+    ['refuses connections', { kind: 'refused' }, refused],
+    ['resets connections', { kind: 'reset' }, refused],
+    ['lets nothing through', { kind: 'half-open' }, late],
+    ['never sends SETTINGS', { kind: 'mute' }, late],
+    ['brings a byte a second', { kind: 'drip', everyMs: 1_000 }, late],
+  ];
+
+  it.each(faults)(
+    '%s: /readyz says so, the daemon is back by itself, and nothing wrong is stored',
+    async (_, weather, told) => {
+      const line = await lineOf({ weather });
+      await tells(line.daemon, told);
+      expect((await line.daemon.health('/readyz')).status).toBe(503);
+      await line.proxy.become({ kind: 'fair' });
+      await recovers(line);
+
+      // Once more, at the tip and with streams and connections that stood.
+      await line.proxy.become(weather);
+      line.node.node.head.advance(10);
+      await isMissed(line);
+      expect((await line.daemon.health('/livez')).status).toBe(200);
+      await line.proxy.become({ kind: 'fair' });
+      await recovers(line);
+      await proves(line);
+    },
+  );
+
+  it('stands still and then moves on, as a wire that was pulled: nothing is cut', async () => {
+    const line = await lineOf();
+    await recovers(line);
+    await line.proxy.become({ kind: 'half-open' });
+    line.node.node.head.advance(10);
+    await errorsAtLeast(line.daemon, 'deadline', 2);
+    line.proxy.thaw();
+    await recovers(line);
+    await proves(line);
+  });
+});
+
+describe('one bad weather after the other', () => {
+  /** `NETWORK_ROUNDS=500 NETWORK_SEED=7` makes it a long one. */
+  const rounds = Number(process.env['NETWORK_ROUNDS'] ?? 3);
+  const seed = Number(process.env['NETWORK_SEED'] ?? 1);
+  const weathers: readonly Weather[] = [
+    { kind: 'refused' },
+    { kind: 'reset' },
+    { kind: 'half-open' },
+    { kind: 'mute' },
+    { kind: 'drip', everyMs: 100 },
+    { kind: 'go-away', afterMs: 50, code: constants.NGHTTP2_NO_ERROR, reason: '' },
+    { kind: 'go-away', afterMs: 50, code: constants.NGHTTP2_ENHANCE_YOUR_CALM, reason: 'too_many_pings' },
+  ];
+
+  it(
+    'is lived through, whatever follows on what, without a trace in memory',
+    async () => {
+      const random = seededRandom(seed);
+      const line = await lineOf();
+      await recovers(line);
+      const before = await peakMemoryBytes(line.daemon);
+      for (let round = 1; round <= rounds; round += 1) {
+        const spell: string[] = [];
+        for (let left = 1 + Math.floor(random.next() * 3); left > 0; left -= 1) {
+          const weather = weathers[Math.floor(random.next() * weathers.length)] ?? { kind: 'refused' };
+          spell.push(weather.kind);
+          await line.proxy.become(weather);
+          line.node.node.head.advance(3);
+          // How long it lasts.
+          await new Promise((resolve) => setTimeout(resolve, random.next() * 1_500));
+        }
+        await line.proxy.become({ kind: 'fair' });
+        await recovers(line).catch((error: unknown) => {
+          throw new Error(`round ${round} of seed ${seed}: ${spell.join(', ')}`, { cause: error });
+        });
+      }
+      expect((await peakMemoryBytes(line.daemon)) - before).toBeLessThan(96 * MIB);
+      await proves(line);
+    },
+    (rounds + 2) * RECOVERY_MS,
+  );
+});
+
+describe('a node that sends its callers away', () => {
+  it.each([
+    ['as it does before it restarts', constants.NGHTTP2_NO_ERROR, 'bye'],
+    ['for too many pings', constants.NGHTTP2_ENHANCE_YOUR_CALM, 'too_many_pings'],
+  ])(
+    '%s: is asked over new connections, at a bearable pace, and indexed from all the while',
+    async (_, code, reason) => {
+      const line = await lineOf();
+      await recovers(line);
+      const before = line.proxy.connections;
+      await line.proxy.become({ kind: 'go-away', afterMs: 200, code, reason });
+      line.node.node.head.advance(10);
+      await eventually(() => (line.proxy.connections >= before + 3 ? true : undefined));
+      await line.daemon.reaches(HEAD + 10);
+      await line.proxy.become({ kind: 'fair' });
+      line.node.node.head.advance(10);
+      await recovers(line);
+      await proves(line);
+    },
+  );
+});
+
+describe('from the start', () => {
+  it.each([
+    ['has expired', 'expired', /certificate has expired/],
+    ['is of another name', 'elsewhere', /does not match certificate|altnames/i],
+  ])(
+    'a certificate that %s is not trusted; /readyz says so until there is a good one',
+    async (_, wrong, told) => {
+      // The daemon knows all three authorities: what is wrong is the date, or the name.
+      const authorities = join(scratchDirectory(), 'authorities.pem');
+      writeFileSync(
+        authorities,
+        ['localhost', 'expired', 'elsewhere'].map((name) => identity(name).cert).join('\n'),
+      );
+      const line = await lineOf({
+        identity: identity(wrong),
+        address: (port) => `grpcs://localhost:${port}`,
+        environment: { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: authorities },
+      });
+      await tells(line.daemon, told);
+      expect((await line.daemon.health('/readyz')).status).toBe(503);
+      expect(line.node.node.requests.count('GetNetworkParameters')).toBe(0);
+      await line.proxy.become({ kind: 'fair' }, identity('localhost'));
+      await recovers(line);
+      await proves(line);
+    },
+  );
+
+  it('a name that does not resolve is said, and is found once it does', async () => {
+    const hosts = join(scratchDirectory(), 'hosts.json');
+    writeFileSync(hosts, JSON.stringify({}));
+    const line = await lineOf({
+      address: (port) => `node.test:${port}`,
+      environment: {
+        NODE_OPTIONS: `--import=${join(import.meta.dirname, '../support/stubbedNames.mjs')}`,
+        STUBBED_NAMES: hosts,
+      },
+    });
+    await tells(line.daemon, /Name resolution failed|ENOTFOUND/);
+    writeFileSync(hosts, JSON.stringify({ 'node.test': '127.0.0.1' }));
+    await recovers(line);
+
+    // It goes again while the connection breaks: nobody can be called, until it is back.
+    writeFileSync(hosts, JSON.stringify({}));
+    await line.proxy.become({ kind: 'refused' });
+    line.node.node.head.advance(10);
+    await isMissed(line);
+    await line.proxy.become({ kind: 'fair' });
+    writeFileSync(hosts, JSON.stringify({ 'node.test': '127.0.0.1' }));
+    await recovers(line);
+    await proves(line);
+  });
+});
+
+describe('messages without end', () => {
+  /** Announces a message of a gigabyte and then sends it, as fast as it is taken. */
+  const gigabyte = (stream: ServerHttp2Stream): void => {
+    stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
+    stream.write(Buffer.from([0, 0x40, 0, 0, 0]));
+    const chunk = Buffer.alloc(256 * 1024);
+    const pump = (): void => {
+      while (!stream.destroyed) if (!stream.write(chunk)) return;
+    };
+    stream.on('drain', pump);
+    pump();
+  };
+
+  it('are refused as soon as they are announced: memory stays where it was', async () => {
+    const line = await lineOf();
+    await recovers(line);
+    const before = await peakMemoryBytes(line.daemon);
+    await line.proxy.become({ kind: 'impostor', answer: gigabyte });
+    line.node.node.head.advance(10);
+    await errorsAtLeast(line.daemon, 'too_large', 5);
+    expect((await peakMemoryBytes(line.daemon)) - before).toBeLessThan(96 * MIB);
+    await line.proxy.become({ kind: 'fair' });
+    await recovers(line);
+    await proves(line);
+  });
+});
+
+/** The most memory that the process ever had resident. */
+async function peakMemoryBytes(daemon: RunningDaemon): Promise<number> {
+  try {
+    const text = readFileSync(`/proc/${daemon.program.child.pid ?? 0}/status`, 'utf8');
+    return Number(/^VmHWM:\s+(\d+) kB$/m.exec(text)?.[1]) * 1024;
+  } catch {
+    // Other systems than Linux: what it has now.
+    const page = await (await fetch(`${daemon.metricsUrl}/metrics`)).text();
+    return Number(/^process_resident_memory_bytes (\S+)$/m.exec(page)?.[1] ?? 0);
+  }
+}

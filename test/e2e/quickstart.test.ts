@@ -1,0 +1,99 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { eventually, runProgram } from '../support/program.js';
+
+const root = join(import.meta.dirname, '../..');
+/** The quickstart's own, made anew by each run. */
+const dataDir = join(root, 'data', 'quickstart');
+
+interface Quickstart {
+  readonly child: ChildProcess;
+  readonly output: () => string;
+  readonly exited: Promise<number | string>;
+  /** True while it, or anything that it started, still runs. */
+  readonly hasProcesses: () => boolean;
+}
+
+/** Runs the quickstart as the leader of a process group of its own, so that whatever it leaves behind is found. */
+function startQuickstart(...flags: string[]): Quickstart {
+  const child = spawn(process.execPath, ['scripts/quickstart.mjs', ...flags], {
+    cwd: root,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const group = child.pid;
+  if (group === undefined) throw new Error('the quickstart did not start');
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (chunk: string) => (output += chunk));
+  const signalGroup = (signal: NodeJS.Signals | 0): boolean => {
+    try {
+      return process.kill(-group, signal);
+    } catch {
+      return false;
+    }
+  };
+  onTestFinished(() => void signalGroup('SIGKILL'));
+  const exited = new Promise<number | string>((resolve) => {
+    child.once('close', (code, signal) => resolve(code ?? signal ?? 'unknown'));
+  });
+  return { child, output: () => output, exited, hasProcesses: () => signalGroup(0) };
+}
+
+async function sees(quickstart: Quickstart, text: string): Promise<void> {
+  let ended = false;
+  void quickstart.exited.then(() => (ended = true));
+  const seen = await eventually(() => quickstart.output().includes(text) || (ended ? false : undefined));
+  if (!seen) throw new Error(`ended without "${text}":\n${quickstart.output()}`);
+}
+
+describe('the quickstart', () => {
+  it('catches up, prints where to look and, with --once, ends with nothing left behind', async () => {
+    const quickstart = startQuickstart('--once', '--blocks', '300');
+    expect(await quickstart.exited, quickstart.output()).toBe(0);
+    expect(quickstart.hasProcesses()).toBe(false);
+
+    const output = quickstart.output();
+    const caughtUp = /Caught up: heights 0 to (\d+) are complete, verified and on disk\./.exec(output);
+    expect(Number(caughtUp?.[1])).toBeGreaterThanOrEqual(295);
+    for (const place of ['/status', '/v1/blocks?height=sealed&expand=payload', '/metrics', '/readyz'])
+      expect(output).toMatch(new RegExp(`http://127\\.0\\.0\\.1:\\d+${place.replace('?', '\\?')}\n`));
+    expect(output).toContain('npx flow-collection-indexer status --data-dir data/quickstart');
+    expect(output).toMatch(/Everything is stopped\.\n$/);
+    const verified = await runProgram(['verify', '--network', 'devnet', '--data-dir', dataDir]);
+    expect(verified).toMatchObject({ code: 0 });
+  });
+
+  it('follows the tip until it is interrupted, and then leaves nothing running', async () => {
+    const quickstart = startQuickstart('--blocks', '100');
+    await sees(quickstart, 'Following the tip');
+    const [, url = ''] = /status\s+(http:\S+)/.exec(quickstart.output()) ?? [];
+    const heightOf = async (): Promise<number> => {
+      const body = (await (await fetch(url)).json()) as { readonly latestIndexed: number };
+      return body.latestIndexed;
+    };
+    const before = await heightOf();
+    await eventually(async () => ((await heightOf()) > before ? true : undefined));
+
+    // A second one must not touch what the first one has.
+    const second = startQuickstart('--blocks', '100');
+    expect(await second.exited).toBe(1);
+    expect(second.output()).toContain('A quickstart runs already');
+
+    quickstart.child.kill('SIGINT');
+    expect(await quickstart.exited, quickstart.output()).toBe(0);
+    expect(quickstart.hasProcesses()).toBe(false);
+    // Gracefully, that is: the daemon said so itself.
+    expect(quickstart.output()).toMatch(/"msg":"stopped"/);
+    const verified = await runProgram(['verify', '--network', 'devnet', '--data-dir', dataDir]);
+    expect(verified).toMatchObject({ code: 0 });
+  });
+
+  it('refuses a number of blocks that is none', async () => {
+    const quickstart = startQuickstart('--blocks', 'many');
+    expect(await quickstart.exited).toBe(64);
+    expect(quickstart.output()).toBe('--blocks needs a number of blocks, such as 5000.\n');
+  });
+});

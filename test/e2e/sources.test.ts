@@ -1,0 +1,283 @@
+import { daemonSettings } from '../../src/config/index.js';
+import { describe, expect, it } from 'vitest';
+import { programVersion } from '../../src/app/index.js';
+import { ChainGenerator, oddKinds, profiles } from '../../src/devnet/index.js';
+import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import type { Identifier } from '../../src/flow/index.js';
+import { SCHEMA_VERSION } from '../../src/storage/index.js';
+import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
+import { runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
+import { dumpStore, firstDifference } from '../support/storeDump.js';
+
+const ROOT = 1_000;
+const TOP = ROOT + 420;
+
+/** Every odd thing that the simulated chain knows, big collections included. */
+const chainOptions: ChainOptions = {
+  seed: 11,
+  rootHeight: ROOT,
+  profile: { base: 'mixed', odd: { ...profiles.mixed.odd, bigCollection: 301 } },
+};
+const chain = new ChainGenerator(chainOptions);
+const blocks = blocksOf(chain, ROOT, TOP);
+const withCollections = blocks.filter(({ collections }) => collections.length > 0);
+const idsByHeight = new Map(
+  blocks.map(({ height, collections }) => [height, collections.map(({ id }) => id)]),
+);
+const distinctIds = new Set([...idsByHeight.values()].flat());
+
+/** A node whose head stands at TOP, all of it sealed and executed. */
+function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
+  return devnetForTest({ ...chainOptions, startHead: TOP, paused: true, sealedLag: 0, ...options });
+}
+
+/** Indexes the whole chain with one daemon and stops it in good order; answers with its last metrics. */
+async function indexAll(
+  devnet: DevnetHandle,
+  dataDir: string,
+  flags: readonly string[],
+): Promise<ScrapedMetrics> {
+  const args = startArguments(devnet, dataDir, '--start-height', 'root', ...flags);
+  const daemon = await startDaemon(args);
+  await daemon.reaches(TOP);
+  const metrics = await daemon.scrapeUntil((scraped) => scraped.value('in_flight_heights') === 0);
+  expect(await daemon.program.stop()).toBe(0);
+  expect(daemon.program.stderr).toBe('');
+  return metrics;
+}
+
+/** The store is what the chain says, key by key and byte for byte, and `verify` agrees. */
+async function expectTheStore(dataDir: string, sporkId: string = chain.sporkId): Promise<void> {
+  const reference = scratchDirectory();
+  await writeReferenceStore(reference, blocks, {
+    schemaVersion: SCHEMA_VERSION,
+    chainId: chain.chainId,
+    createdBy: `flow-collection-indexer ${programVersion()}`,
+    sporks: [{ rootHeight: ROOT, sporkId }],
+  });
+  const stored = await dumpStore(dataDir);
+  expect(stored.length).toBeGreaterThan(blocks.length * 3);
+  expect(firstDifference(stored, await dumpStore(reference))).toBeUndefined();
+  const verify = await runProgram(['verify', '--network', 'devnet', '--data-dir', dataDir]);
+  expect(verify).toMatchObject({ code: 0 });
+  expect(verify.stdout).toContain(`heights ${ROOT} to ${TOP}`);
+}
+
+/** Heights by the source of their last missing collection; all of them together are the chain. */
+function completed(metrics: ScrapedMetrics): { readonly requester: number; readonly edi: number } {
+  const by = (source: string): number => metrics.value('heights_completed_total', { source });
+  expect(by('none')).toBe(blocks.length - withCollections.length);
+  expect(by('requester') + by('edi')).toBe(withCollections.length);
+  return { requester: by('requester'), edi: by('edi') };
+}
+
+/** Calls by which a collection can be had. */
+function collectionCalls({ node }: DevnetHandle): number {
+  return ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction', 'GetTransactionsByBlockID'].reduce(
+    (sum, method) => sum + node.requests.count(method),
+    0,
+  );
+}
+
+/** The ids asked for by `GetFullCollectionByID`, in the order of asking. */
+function fullCollectionsAsked(node: DevnetHandle['node']): readonly Identifier[] {
+  return node.requests.idsAsked('GetFullCollectionByID') as readonly Identifier[];
+}
+
+function ediStreams({ node }: DevnetHandle): number {
+  return [...node.requests.counts()]
+    .filter(([method]) => method.startsWith('SubscribeExecutionData'))
+    .reduce((sum, [, count]) => sum + count, 0);
+}
+
+/**
+ * With the requester alone, an id of height h may be asked for only when every height up to h - K is durable, so each of
+ * their ids was asked for before. An id of several heights counts for the lowest.
+ */
+function expectWindowKept({ node }: DevnetHandle, window: number): void {
+  const lowest = new Map<Identifier, number>();
+  for (const [height, ids] of idsByHeight) {
+    for (const id of ids) if (!lowest.has(id)) lowest.set(id, height);
+  }
+  const asked = new Set<Identifier>();
+  /** Every id of the heights below it was asked for. */
+  let askedBelow = ROOT;
+  for (const id of fullCollectionsAsked(node)) {
+    asked.add(id);
+    while (idsByHeight.get(askedBelow)?.every((of) => asked.has(of)) === true) askedBelow += 1;
+    expect(lowest.get(id)).toBeLessThan(askedBelow + window);
+  }
+  expect(askedBelow).toBe(TOP + 1);
+  expect(node.requests.highestHeightAsked()).toBeLessThanOrEqual(TOP);
+}
+
+it('is tried with every odd block that the simulated chain knows', () => {
+  const found = new Set(blocks.flatMap(({ odd }) => odd));
+  expect([...oddKinds].filter((kind) => !found.has(kind))).toEqual([]);
+});
+
+describe('the requester alone', () => {
+  it.each([
+    { name: 'with the usual settings', flags: [], window: 256, callsAtOnce: 32 },
+    {
+      name: 'with K = 1 and one worker per height',
+      flags: ['--window', '1', '--workers-per-height', '1'],
+      window: 1,
+      callsAtOnce: 1,
+    },
+    {
+      name: 'with K = 7 and two jobs of one worker each',
+      flags: ['--window', '7', '--max-processing', '2', '--workers-per-height', '1'],
+      window: 7,
+      callsAtOnce: 2,
+    },
+    {
+      name: 'with a byte budget below one big collection',
+      flags: ['--window', '64', '--max-in-flight-bytes', '1MiB'],
+      window: 64,
+      callsAtOnce: 32,
+    },
+  ])('$name', async ({ flags, window, callsAtOnce }) => {
+    const devnet = await nodeWith();
+    const dataDir = scratchDirectory();
+    const metrics = await indexAll(devnet, dataDir, ['--no-edi', ...flags]);
+
+    expect(completed(metrics)).toEqual({ requester: withCollections.length, edi: 0 });
+    expect(ediStreams(devnet)).toBe(0);
+    expect(metrics.value('collections_requested_total')).toBe(collectionCalls(devnet));
+    expectWindowKept(devnet, window);
+    expect(devnet.node.requests.inFlightMax('GetFullCollectionByID')).toBeLessThanOrEqual(callsAtOnce);
+    await expectTheStore(dataDir);
+  });
+
+  it('with a node of the first days: no streams, no full collections, no version', async () => {
+    const devnet = await nodeWith({
+      streams: false,
+      fullCollections: false,
+      nodeVersionInfo: false,
+      executionData: false,
+    });
+    const dataDir = scratchDirectory();
+    const metrics = await indexAll(devnet, dataDir, []);
+
+    expect(completed(metrics)).toEqual({ requester: withCollections.length, edi: 0 });
+    // Those that were under way together when the first of them was answered UNIMPLEMENTED.
+    expect(devnet.node.requests.count('GetFullCollectionByID')).toBeLessThanOrEqual(
+      daemonSettings['requester.concurrency'].default,
+    );
+    expect(devnet.node.requests.count('GetCollectionByID')).toBeGreaterThanOrEqual(distinctIds.size);
+    expect(devnet.node.requests.count('SubscribeBlocksFromStartHeight')).toBeLessThan(3);
+    expect(devnet.node.requests.highestHeightAsked()).toBeLessThanOrEqual(TOP);
+    // Such a node does not tell its spork id; all else is the same.
+    await expectTheStore(dataDir, '');
+  });
+});
+
+describe('execution data alone', () => {
+  it.each([
+    { name: 'with the usual settings', node: {}, flags: [] },
+    { name: 'with K = 1', node: {}, flags: ['--window', '1'] },
+    {
+      name: 'with K = 7 and a byte budget below one big collection',
+      node: {},
+      flags: ['--window', '7', '--max-in-flight-bytes', '1MiB'],
+    },
+    {
+      name: 'from a node that knows the deprecated stream only, and leaves the root block out',
+      node: { executionDataSubscriptions: 'deprecated', executionDataAtRoot: false },
+      flags: [],
+    },
+  ] as const)('$name', async ({ node, flags }) => {
+    const devnet = await nodeWith(node);
+    const dataDir = scratchDirectory();
+    const metrics = await indexAll(devnet, dataDir, ['--edi-only', ...flags]);
+
+    expect(completed(metrics)).toEqual({ requester: 0, edi: withCollections.length });
+    expect(collectionCalls(devnet)).toBe(0);
+    expect(metrics.value('collections_requested_total')).toBe(0);
+    await expectTheStore(dataDir);
+  });
+});
+
+describe('both together', () => {
+  it('with execution data leading: few collections are asked for', async () => {
+    const devnet = await nodeWith();
+    const dataDir = scratchDirectory();
+    const metrics = await indexAll(devnet, dataDir, ['--window', '64']);
+
+    // A few leave before the stream has shown its pace.
+    expect(completed(metrics).edi).toBeGreaterThan(withCollections.length * 0.75);
+    expect(collectionCalls(devnet)).toBeLessThan(distinctIds.size / 4);
+    expect(metrics.value('collection_requests_held_back_total')).toBeGreaterThan(0);
+    await expectTheStore(dataDir);
+  });
+
+  it('with execution data lagging: the requester does not wait for it', async () => {
+    const devnet = await nodeWith({ executionDataLag: 140 });
+    const dataDir = scratchDirectory();
+    const metrics = await indexAll(devnet, dataDir, ['--window', '32']);
+
+    const { requester, edi } = completed(metrics);
+    const unexecuted = withCollections.filter(({ height }) => height > TOP - 140).length;
+    expect(requester).toBeGreaterThanOrEqual(unexecuted);
+    expect(edi).toBeGreaterThan(0);
+    await expectTheStore(dataDir);
+  });
+
+  it('neck and neck: the winner of each height cancels what the other has under way', async () => {
+    const devnet = await nodeWith({
+      faults: [
+        { method: 'SubscribeExecutionData*', fault: 'latency', delayMs: 8 },
+        { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 150, probability: 0.5 },
+      ],
+    });
+    const dataDir = scratchDirectory();
+    const metrics = await indexAll(devnet, dataDir, ['--window', '200']);
+
+    const { requester, edi } = completed(metrics);
+    expect(requester).toBeGreaterThan(0);
+    expect(edi).toBeGreaterThan(0);
+    expect(metrics.value('collection_requests_cancelled_total')).toBeGreaterThan(0);
+    await expectTheStore(dataDir);
+  });
+
+  it('killed at random moments, and started again each time', async () => {
+    const devnet = await nodeWith({
+      faults: [
+        { method: 'SubscribeExecutionData*', fault: 'latency', delayMs: 6 },
+        { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 20, probability: 0.5 },
+      ],
+    });
+    const dataDir = scratchDirectory();
+    const args = startArguments(devnet, dataDir, '--start-height', 'root', '--window', '48');
+    let durable = new Set<number>();
+    for (const share of [0, 1 / 3, 2 / 3]) {
+      const daemon = await startDaemon(args);
+      await daemon.reaches(ROOT + Math.floor((share + Math.random() / 3) * (TOP - ROOT)));
+      await daemon.program.stop('SIGKILL');
+      expectNothingAskedAgain(fullCollectionsAsked(devnet.node), durable);
+      durable = await durableHeights(dataDir);
+      devnet.node.requests.reset();
+    }
+    await indexAll(devnet, dataDir, ['--window', '48']);
+    expectNothingAskedAgain(fullCollectionsAsked(devnet.node), durable);
+    await expectTheStore(dataDir);
+  });
+});
+
+/** Heights whose block record is on disk, at the watermark or above a gap. */
+async function durableHeights(dataDir: string): Promise<Set<number>> {
+  const blockRecord = 0x10;
+  const records = (await dumpStore(dataDir)).filter(([key]) => key[0] === blockRecord);
+  return new Set(records.map(([key]) => Number(key.readBigUInt64BE(1))));
+}
+
+/** No id is asked for that stands at durable heights only. */
+function expectNothingAskedAgain(asked: readonly Identifier[], durable: ReadonlySet<number>): void {
+  const wanted = new Set(
+    [...idsByHeight].filter(([height]) => !durable.has(height)).flatMap(([, ids]) => ids),
+  );
+  expect(asked.filter((id) => !wanted.has(id))).toEqual([]);
+}

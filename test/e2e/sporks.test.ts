@@ -1,0 +1,221 @@
+import { describe, expect, it } from 'vitest';
+import { ChainGenerator, consecutiveSporks, startDevnet } from '../../src/devnet/index.js';
+import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { proveStore, stopAndProve } from '../support/provenStore.js';
+import type { ExpectedStore } from '../support/provenStore.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+
+const LAST = 99;
+const ROOT = LAST + 1;
+const HEAD = 160;
+const common = { paused: true, executionDataLag: -4 } satisfies DevnetOptions;
+
+/** The options of two sporks: the first ends at `LAST`, with blocks above it that the second one discarded. */
+function sporks(discarded = 0): readonly [DevnetOptions, DevnetOptions] {
+  const [before, after] = consecutiveSporks({ seed: 31, ends: [{ lastHeight: LAST, discarded }], common });
+  if (before === undefined || after === undefined) throw new Error('one end makes two sporks');
+  return [before, { ...after, startHead: HEAD }];
+}
+
+function chainsOf(before: DevnetOptions, after: DevnetOptions): ExpectedStore {
+  const [lower, upper] = [new ChainGenerator(before), new ChainGenerator(after)];
+  return { firstHeight: 0, latestHeight: HEAD, chainAt: (height) => (height < ROOT ? lower : upper) };
+}
+
+function sporkRecords(before: DevnetOptions, after: DevnetOptions): object[] {
+  return [
+    { rootHeight: 0, sporkId: new ChainGenerator(before).sporkId },
+    { rootHeight: ROOT, sporkId: new ChainGenerator(after).sporkId },
+  ];
+}
+
+/** The command line of a daemon on several nodes. */
+function argumentsFor(
+  nodes: readonly { readonly address: string }[],
+  dataDir: string,
+  ...flags: string[]
+): string[] {
+  const [first, ...others] = nodes;
+  if (first === undefined) throw new Error('a daemon needs a node');
+  const named = others.flatMap(({ address }) => ['--access-node', address]);
+  return startArguments(first, dataDir, ...named, '--requester-backoff-max-ms', '1000', ...flags);
+}
+
+/** An address at which nothing listens yet. */
+async function freePort(): Promise<number> {
+  const devnet = await startDevnet({ ...common, startHead: 0 });
+  await devnet.close();
+  return devnet.port;
+}
+
+/** What a node is asked last when it is asked who it is, unless it has a block at our watermark. */
+const LAST_QUESTION = { method: 'GetNodeVersionInfo' };
+
+describe('a store that grows through a spork', () => {
+  it('takes each height from the node of its spork, and records both sporks', async () => {
+    const [before, after] = sporks();
+    const nodes = [await devnetForTest(after), await devnetForTest(before)];
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '0'));
+    const metrics = await daemon.reaches(HEAD);
+    expect(metrics.sum('invalid_blocks_total')).toBe(0);
+    expect(metrics.sum('foreign_nodes_total')).toBe(0);
+    const recorded = await stopAndProve(daemon, dataDir, chainsOf(before, after));
+    expect(recorded).toEqual(sporkRecords(before, after));
+  });
+
+  it('goes on when the next spork appears later, without a restart', async () => {
+    const [before, after] = sporks();
+    const old = await devnetForTest(before);
+    const port = await freePort();
+    const dataDir = scratchDirectory();
+    const nodes = [old, { address: `127.0.0.1:${port}` }];
+    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '0'));
+    await daemon.reaches(LAST);
+    await eventually(async () => ((await daemon.health('/readyz')).status === 200 ? true : undefined));
+
+    await devnetForTest({ ...after, port });
+    const recorded = await stopAndProve(daemon, dataDir, chainsOf(before, after));
+    expect(recorded).toEqual(sporkRecords(before, after));
+  });
+
+  it('goes on at one address that moves to the next spork', async () => {
+    const [before, after] = sporks();
+    const old = await startDevnet(before);
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(argumentsFor([old], dataDir, '--start-height', '0'));
+    await daemon.reaches(LAST);
+    await old.close();
+
+    const identified = (await daemon.reaches(LAST)).sum('upstream_latency_seconds_count', LAST_QUESTION);
+    await devnetForTest({ ...after, port: old.port });
+    // It may deliver before it has said who it is; the record is complete once it has.
+    await daemon.scrapeUntil(
+      (metrics) => metrics.sum('upstream_latency_seconds_count', LAST_QUESTION) > identified,
+    );
+    const recorded = await stopAndProve(daemon, dataDir, chainsOf(before, after));
+    expect(recorded).toEqual(sporkRecords(before, after));
+  });
+});
+
+describe('a start below the root of the live spork', () => {
+  it('is served by the node of the earlier spork when one is named', async () => {
+    const [before, after] = sporks();
+    const nodes = [await devnetForTest(after), await devnetForTest(before)];
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '80'));
+    await stopAndProve(daemon, dataDir, { ...chainsOf(before, after), firstHeight: 80 });
+  });
+
+  it('is a configuration error that names the lowest height when none is', async () => {
+    const [, after] = sporks();
+    const node = await devnetForTest(after);
+    const { code, stderr } = await runProgram(
+      argumentsFor([node], scratchDirectory(), '--start-height', '80'),
+    );
+    expect(code).toBe(78);
+    expect(stderr).toContain(`--start-height ${ROOT}`);
+  });
+
+  it('begins at the live root with `root`', async () => {
+    const [before, after] = sporks();
+    const nodes = [await devnetForTest(after), await devnetForTest(before)];
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', 'root'));
+    await stopAndProve(daemon, dataDir, { ...chainsOf(before, after), firstHeight: ROOT });
+  });
+});
+
+describe('finalized blocks that a spork discarded', () => {
+  const DISCARDED = 5;
+
+  /** Waits for the mismatch and gives back the arguments of the command that it names. */
+  async function namedCommand(daemon: RunningDaemon): Promise<string[]> {
+    await daemon.program.sees(/no access node confirms the latest stored block/);
+    const { status, body } = await daemon.health('/readyz');
+    expect(status).toBe(503);
+    const { reasons } = body as { readonly reasons: readonly { code: string; message: string }[] };
+    const reason = reasons.find(({ code }) => code === 'parent_mismatch');
+    const command = /"flow-collection-indexer ([^"]*)"/.exec(reason?.message ?? '')?.[1];
+    expect(command, reason?.message).toBeDefined();
+    expect(daemon.program.logs()).toContainEqual(
+      expect.objectContaining({
+        level: 'error',
+        msg: 'no access node confirms the latest stored block',
+        mend: reason?.message,
+      }),
+    );
+    return command?.split(' ') ?? [];
+  }
+
+  async function mends(command: readonly string[], dataDir: string): Promise<void> {
+    const rewound = await runProgram([...command, '--network', 'devnet', '--data-dir', dataDir]);
+    expect(rewound, rewound.stderr).toMatchObject({ code: 0 });
+  }
+
+  it('are named with the command that mends it, and it does, with both nodes at hand', async () => {
+    const [before, after] = sporks(DISCARDED);
+    const port = await freePort();
+    const nodes: readonly { readonly address: string }[] = [
+      await devnetForTest(before),
+      { address: `127.0.0.1:${port}` },
+    ];
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '0'));
+    await daemon.reaches(LAST + DISCARDED);
+    await devnetForTest({ ...after, port });
+
+    const command = await namedCommand(daemon);
+    expect(command).toEqual(['rewind', '--to', String(LAST), '--yes']);
+    expect(await daemon.program.stop()).toBe(0);
+    await mends(command, dataDir);
+    const again = await startDaemon(argumentsFor(nodes, dataDir));
+    const recorded = await stopAndProve(again, dataDir, chainsOf(before, after));
+    expect(recorded).toEqual(sporkRecords(before, after));
+  });
+
+  it('are named with the command that mends it when the old spork is gone', async () => {
+    const [before, after] = sporks(DISCARDED);
+    const old: DevnetHandle = await startDevnet(before);
+    const dataDir = scratchDirectory();
+    const first = await startDaemon(argumentsFor([old], dataDir, '--start-height', '0'));
+    await first.reaches(LAST + DISCARDED);
+    expect(await first.program.stop()).toBe(0);
+    await old.close();
+
+    const node = await devnetForTest({ ...after, port: old.port });
+    const daemon = await startDaemon(argumentsFor([node], dataDir));
+    const command = await namedCommand(daemon);
+    expect(command).toEqual(['rewind', '--to', String(LAST), '--yes']);
+    expect(await daemon.program.stop()).toBe(0);
+    await mends(command, dataDir);
+    const again = await startDaemon(argumentsFor([node], dataDir));
+    await stopAndProve(again, dataDir, chainsOf(before, after));
+  });
+});
+
+describe('a node of a foreign spork', () => {
+  it('is left out beside a good one, and alone ends the start with exit code 76', async () => {
+    const [before] = sporks();
+    const good = await devnetForTest(before);
+    const foreign = await devnetForTest({ ...before, seed: 99 });
+    const dataDir = scratchDirectory();
+    const first = await startDaemon(
+      argumentsFor([good], dataDir, '--start-height', '0', '--stop-height', '40'),
+    );
+    expect(await first.program.exited).toBe(0);
+
+    const refused = await runProgram(argumentsFor([foreign], dataDir));
+    expect(refused.code).toBe(76);
+    expect(refused.stderr).toMatch(/gives spork [0-9a-f]{64} for root height 0, where ours is [0-9a-f]{64}/);
+
+    const daemon = await startDaemon(argumentsFor([foreign, good], dataDir));
+    const metrics = await daemon.reaches(LAST);
+    expect(metrics.value('foreign_nodes_total', { reason: 'spork' })).toBe(1);
+    expect(metrics.value('endpoint_state', { endpoint: foreign.address, state: 'foreign' })).toBe(1);
+    expect(await daemon.program.stop()).toBe(0);
+    await proveStore(dataDir, { ...chainsOf(before, before), latestHeight: LAST });
+  });
+});

@@ -1,0 +1,135 @@
+import { shown, Choices } from './target.js';
+import type { FuzzSession, FuzzTarget } from './target.js';
+
+/** One input may take so long; beyond it counts as a hang. */
+export const HANG_MS = 1_000;
+
+/** So many inputs that were late in company are tried alone. */
+const MOST_AGAIN = 20;
+
+/** An input that did what none may do. */
+export interface Finding {
+  readonly target: string;
+  readonly index: number;
+  readonly problem: string;
+}
+
+/** What became of all inputs of one target. */
+export interface Tally {
+  readonly inputs: number;
+  /** Inputs by outcome. */
+  readonly outcomes: ReadonlyMap<string, number>;
+  readonly slowest: { readonly index: number; readonly ms: number };
+  readonly elapsedMs: number;
+}
+
+export interface CampaignOptions {
+  readonly seed: number;
+  readonly firstIndex: number;
+  readonly inputs: number;
+  /** Longest time for one input. A process needs more: it starts first. */
+  readonly hangMs?: number;
+  /** Told before each input, so that somebody outside can name the one that never ends. */
+  readonly onInput?: (index: number) => void;
+}
+
+/**
+ * Feeds so many inputs into a target; ends at the first finding. Rejections and exceptions that nobody caught count as
+ * findings of the input under way.
+ */
+export async function campaign(
+  target: FuzzTarget,
+  options: CampaignOptions,
+): Promise<{ readonly tally: Tally; readonly finding: Finding | undefined }> {
+  const { seed, firstIndex, inputs, hangMs = HANG_MS, onInput } = options;
+  const outcomes = new Map<string, number>();
+  let slowest = { index: firstIndex, ms: 0 };
+  let next = firstIndex;
+  let finding: Finding | undefined;
+  const late: number[] = [];
+  const found = (index: number, problem: unknown): void => {
+    const text = problem instanceof Error ? (problem.stack ?? problem.message) : shown(problem);
+    finding ??= { target: target.name, index, problem: text };
+  };
+  const uncaught = (problem: unknown): void => found(next - 1, problem);
+  process.on('uncaughtException', uncaught);
+  process.on('unhandledRejection', uncaught);
+  const session = await target.open();
+  const startedMs = performance.now();
+  const feed = async (index: number): Promise<void> => {
+    onInput?.(index);
+    const beganMs = performance.now();
+    const cpuBegan = process.cpuUsage();
+    let waited = false;
+    try {
+      const running = session.run(new Choices(seed, target.name, index));
+      waited = typeof running !== 'string';
+      const outcome = typeof running === 'string' ? running : await inTime(running, hangMs);
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+    } catch (error) {
+      found(index, error);
+    }
+    const ms = performance.now() - beganMs;
+    if (ms > slowest.ms) slowest = { index, ms };
+    if (ms <= hangMs) return;
+    if (waited) late.push(index);
+    else if (cpuMs(cpuBegan) > hangMs) found(index, tooLong(ms, hangMs));
+  };
+  const worker = async (): Promise<void> => {
+    while (next < firstIndex + inputs && finding === undefined) {
+      next += 1;
+      await feed(next - 1);
+    }
+  };
+  /** Others, or other programs, may have kept it waiting: what was late is fed in once more, alone. */
+  const feedAgain = async (): Promise<void> => {
+    for (const index of late.splice(0, MOST_AGAIN)) {
+      if (finding !== undefined) return;
+      const beganMs = performance.now();
+      await session.run(new Choices(seed, target.name, index));
+      const ms = performance.now() - beganMs;
+      if (ms > hangMs) found(index, tooLong(ms, hangMs));
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: target.concurrency }, worker));
+    await feedAgain();
+    // What was left behind by the last input comes to light within a turn or two.
+    await new Promise((resolve) => setImmediate(resolve));
+    await close(session);
+  } finally {
+    process.off('uncaughtException', uncaught);
+    process.off('unhandledRejection', uncaught);
+  }
+  const tally = { inputs: next - firstIndex, outcomes, slowest, elapsedMs: performance.now() - startedMs };
+  return { tally, finding };
+}
+
+function tooLong(ms: number, hangMs: number): Error {
+  return new Error(`it took ${ms.toFixed(0)} ms, more than ${hangMs}`);
+}
+
+/** Of an input that waits for nothing the work counts, not how long other programs kept the processor from it. */
+function cpuMs(before: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1_000;
+}
+
+/** Well beyond what counts as a hang: a late answer is told as a late one. */
+const GIVE_UP_FACTOR = 5;
+
+async function inTime<T>(running: Promise<T>, hangMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('it never ended')), hangMs * GIVE_UP_FACTOR);
+  });
+  try {
+    return await Promise.race([running, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function close(session: FuzzSession): Promise<void> {
+  return session.close();
+}

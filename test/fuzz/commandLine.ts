@@ -1,0 +1,207 @@
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { runCommandLine } from '../../src/cli/index.js';
+import { daemonSettings, devnetSettings, flagOf } from '../../src/config/index.js';
+import type { Settings } from '../../src/config/index.js';
+import { OperatorError } from '../../src/runtime/index.js';
+import { misspelt, oddText } from './mutation.js';
+import { insist, insistReadable } from './target.js';
+import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
+
+const root = join(import.meta.dirname, '../..');
+const program = join(root, 'dist/main.js');
+
+const flagsOf = (settings: Settings): string[] =>
+  Object.entries(settings).map(([key, definition]) => `--${flagOf(key, definition)}`);
+
+/**
+ * The commands, their flags, and an ending that keeps each from doing its work whatever stands before it, even where a flag
+ * without a value swallows the first word of the ending.
+ */
+const commands: Readonly<
+  Record<string, { readonly flags: readonly string[]; readonly ending: readonly string[] }>
+> = {
+  start: { flags: flagsOf(daemonSettings), ending: ['--window', '0'] },
+  devnet: { flags: flagsOf(devnetSettings), ending: ['--port', 'none'] },
+  config: { flags: flagsOf(daemonSettings), ending: [] },
+  status: { flags: ['--network', '--data-dir', '--watch', '--json'], ending: ['--api-port', 'none'] },
+  get: { flags: ['--network', '--data-dir'], ending: ['--api-port', 'none'] },
+  verify: { flags: ['--network', '--from', '--to'], ending: ['--to', 'none'] },
+  rewind: { flags: ['--network', '--to', '--yes'], ending: ['--to', 'none'] },
+};
+const names = Object.keys(commands);
+const words = ['print', 'check', 'docs', 'block', 'collection', 'transaction', '158000000', 'f'.repeat(64)];
+const values = [
+  'mainnet',
+  'devnet',
+  '0',
+  '1',
+  '64',
+  '4097',
+  '128MiB',
+  'latest',
+  'root',
+  'node:9000',
+  'json',
+  'true',
+];
+
+function commandLine(choices: Choices): string[] {
+  if (choices.once(30))
+    return choices.once(3) ? [] : [choices.of(['--help', '-h', '--version', '-v', 'help', oddText(choices)])];
+  const name = choices.of(names);
+  const { flags, ending } = commands[name] ?? { flags: [], ending: [] };
+  const args = [choices.once(20) ? misspelt(choices, name) : name];
+  if (name === 'config' && !choices.once(6)) args.push(choices.of(['print', 'check', 'docs']));
+  for (let left = choices.below(6); left > 0; left -= 1) args.push(...word(choices, flags));
+  return [...args, ...ending];
+}
+
+function word(choices: Choices, flags: readonly string[]): string[] {
+  const flag = choices.once(8)
+    ? misspelt(choices, choices.of(flags))
+    : choices.of([...flags, '--config', '--help']);
+  const value = choices.once(3) ? oddText(choices) : choices.of(values);
+  switch (choices.below(12)) {
+    case 0:
+      return [oddText(choices)];
+    case 1:
+      return [choices.of(words)];
+    case 2:
+      return ['--'];
+    case 3:
+      return [flag.replace('--', '--no-')];
+    case 4:
+      return [flag.replace('--', '-')];
+    case 5:
+      return [flag];
+    case 6:
+    case 7:
+      return [`${flag}=${value}`];
+    default:
+      return [flag, value];
+  }
+}
+
+/** What every refusal of a command line says: what it is about, and what is allowed or where that is written. */
+const refusals: readonly [string, RegExp][] = [
+  ['unknown command', /^Unknown command ".*"\..* See flow-collection-indexer --help\.$/s],
+  ['unknown flag', /^Unknown flag \S.* for [a-z]+\..* See flow-collection-indexer [a-z]+ --help\.$/s],
+  ['no value', /^\S+ needs a value\. See flow-collection-indexer [a-z]+ --help\.$/],
+  ['a value too many', /^\S.* takes no value: write --\S+ or --no-\S+\.$/],
+  [
+    'an argument too many',
+    /^[a-z]+ does not take the argument ".*"\. See flow-collection-indexer [a-z]+ --help\.$/s,
+  ],
+  ['an argument too long', /^The argument ".*" is too long: at most 4096 characters are read\.$/s],
+  ['an argument too few', /^Say (?:what|which) .*flow-collection-indexer /],
+  ['no consent', /Add --yes to do it\.$/],
+  ['wrong value', /^Wrong value for \S+: .* is not (?:one of|a |an |true or|root, )/s],
+  ['no file', /^Cannot read the (?:configuration file|fault script) .*: .+\.$/s],
+  ['contradiction', /(?:Remove|Lower|Raise|drop) .*\.$/s],
+  ['no store', /^There is no store at /],
+];
+
+function kindOf(message: string, input: () => unknown): string {
+  const form = refusals.find(([, pattern]) => pattern.test(message));
+  insist(form !== undefined, `a refusal of no known form: ${message}`, input);
+  return form[0];
+}
+
+/** The command line, in this process. */
+export const commandLineTarget: FuzzTarget = {
+  name: 'command-line',
+  share: 60,
+  concurrency: 1,
+  open: () => Promise.resolve(new CommandLineSession()),
+};
+
+class CommandLineSession implements FuzzSession {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'fci-fuzz-'));
+  readonly #nowhere = join(this.#folder, 'nowhere');
+
+  async run(choices: Choices): Promise<Outcome> {
+    const args = commandLine(choices);
+    const input = () => args;
+    let out = '';
+    const terminal = {
+      out: (text: string) => void (out += text),
+      err: (text: string) => void (out += text),
+      environment: { FCI_DATA_DIR: this.#nowhere },
+      isTerminal: false,
+      columns: () => 80,
+      signal: new AbortController().signal,
+    };
+    try {
+      const exit = await runCommandLine(args, terminal);
+      insist(exit === 'done' || exit === 'usage', `ended with ${exit}`, input);
+      insist(out.length > 0, 'nothing was printed', input);
+      insist(!out.includes('sesame'), 'a password is shown', input);
+      return 'accepted';
+    } catch (error) {
+      if (!(error instanceof OperatorError))
+        throw new Error(`${String(error)} from ${JSON.stringify(args)}`, { cause: error });
+      insistReadable(error.message, input);
+      insist(
+        ['usage', 'configuration', 'storage', 'foreign'].includes(error.exit),
+        `exit ${error.exit}`,
+        input,
+      );
+      return kindOf(error.message, input);
+    } finally {
+      insist(!existsSync(this.#nowhere), 'something was written', input);
+    }
+  }
+
+  close(): Promise<void> {
+    rmSync(this.#folder, { recursive: true });
+    return Promise.resolve();
+  }
+}
+
+/** The same command lines, each given to a process of the built program. */
+export const processTarget: FuzzTarget = {
+  name: 'process',
+  share: 0.1,
+  concurrency: 2,
+  open: () => Promise.resolve(new ProcessSession()),
+};
+
+class ProcessSession implements FuzzSession {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'fci-fuzz-'));
+
+  async run(choices: Choices): Promise<Outcome> {
+    // No operating system passes on a zero byte, nor an argument of any length.
+    const args = commandLine(choices).map((arg) => arg.replaceAll('\u0000', '').slice(0, 10_000));
+    const input = () => args;
+    const { code, out, err } = await this.#ended(args);
+    insist(!err.includes('fault of the program'), `a bug: ${err}`, input);
+    insist([0, 64, 74, 78].includes(Number(code)), `exit code ${String(code)}: ${err}`, input);
+    insist(!(out + err).includes('sesame'), 'a password is shown', input);
+    if (code === 0 || args.length === 0) return 'accepted';
+    insistReadable(err.trimEnd(), input);
+    return kindOf(err.trimEnd(), input);
+  }
+
+  close(): Promise<void> {
+    rmSync(this.#folder, { recursive: true });
+    return Promise.resolve();
+  }
+
+  #ended(args: readonly string[]): Promise<{ code: number | string; out: string; err: string }> {
+    return new Promise((resolve, reject) => {
+      const child = spawn(process.execPath, [program, ...args], {
+        cwd: this.#folder,
+        env: { PATH: process.env['PATH'], FCI_DATA_DIR: join(this.#folder, 'nowhere') },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      });
+      let [out, err] = ['', ''];
+      child.stdout.setEncoding('utf8').on('data', (chunk: string) => (out += chunk));
+      child.stderr.setEncoding('utf8').on('data', (chunk: string) => (err += chunk));
+      child.once('error', reject);
+      child.once('close', (code, signal) => resolve({ code: code ?? signal ?? 'none', out, err }));
+    });
+  }
+}

@@ -1,0 +1,170 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { daemonSettings, environmentOf, loadConfig } from '../../src/config/index.js';
+import { OperatorError } from '../../src/runtime/index.js';
+import { misspelt, mutated, noise, oddText } from './mutation.js';
+import { insist, insistReadable } from './target.js';
+import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
+
+const keys = Object.keys(daemonSettings);
+const groups = [...new Set(keys.filter((key) => key.includes('.')).map((key) => key.split('.')[0] ?? ''))];
+/** Values of every kind that some key takes. */
+const plausible: readonly unknown[] = [
+  ...[
+    'mainnet',
+    'devnet',
+    'root',
+    'latest',
+    'info',
+    'json',
+    '127.0.0.1',
+    '0.0.0.0',
+    '64MiB',
+    'data/x',
+    'node:9000',
+  ],
+  ...[0, 1, 2, 100, 4096, 65_535, 1_000_000, true, false, null, ['node:9000'], ['a:1', 'b:2'], []],
+];
+const NESTED = 50_000;
+
+/** Configuration from a file, the environment and flags. */
+export const configurationTarget: FuzzTarget = {
+  name: 'configuration',
+  share: 40,
+  concurrency: 1,
+  open: () => Promise.resolve(new ConfigurationSession()),
+};
+
+class ConfigurationSession implements FuzzSession {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'fci-fuzz-'));
+  readonly #file = join(this.#folder, 'config.json');
+
+  run(choices: Choices): Outcome {
+    const file = choices.once(2) ? fileText(choices) : undefined;
+    const environment = choices.once(2) ? environmentOfChoices(choices) : {};
+    const flags = choices.once(2) ? flagsOf(choices) : {};
+    const input = () => ({ file: file?.toString('latin1'), environment, flags });
+    if (file !== undefined) writeFileSync(this.#file, file);
+    const sources = {
+      file: file === undefined ? undefined : this.#file,
+      environment,
+      flags: new Map(Object.entries(flags)),
+    };
+    try {
+      const { config, effective } = loadConfig(sources, { isTerminal: false });
+      insist(
+        Object.isFrozen(config) && Object.keys(effective).length === keys.length,
+        'half a configuration',
+        input,
+      );
+      for (const key of keys) insist(effective[key] !== undefined, `${key} has no value`, input);
+      return 'accepted';
+    } catch (error) {
+      if (!(error instanceof OperatorError))
+        throw new Error(`${String(error)} from ${JSON.stringify(input())}`, { cause: error });
+      insistReadable(error.message, input);
+      insist(error.exit === 'configuration' || error.exit === 'usage', `exit ${error.exit}`, input);
+      insist(!error.message.includes('sesame'), 'a password is shown', input);
+      return this.#kind(error.message, input);
+    } finally {
+      insist(Object.keys(Object.prototype).length === 0, 'a prototype was changed', input);
+    }
+  }
+
+  close(): Promise<void> {
+    rmSync(this.#folder, { recursive: true });
+    return Promise.resolve();
+  }
+
+  /** Every refusal names what it is about, and what is allowed or where that is written. */
+  #kind(message: string, input: () => unknown): string {
+    const forms: readonly [string, RegExp][] = [
+      [
+        'wrong value',
+        /^Wrong value for (?:--[a-z-]+|environment variable FCI_\w+|\S+ in .*): .* is not (?:one of|a |an |true or|root, )/,
+      ],
+      ['unknown key', /^Unknown key \S.* in .* docs\/configuration\.md lists every key\.$/],
+      ['unknown variable', /^Unknown environment variable "?FCI_.* Unset it, or see docs\/configuration\.md/],
+      ['not an object', /^(?:The file|The key \S+) in .* must be an object of keys/],
+      ['no JSON', /^Cannot read the configuration file .*: .+\./],
+      ['contradiction', /(?:Remove|Lower|Raise|drop) .*\.$/],
+    ];
+    const form = forms.find(([, pattern]) => pattern.test(message));
+    insist(form !== undefined, `a refusal of no known form: ${message}`, input);
+    return form[0];
+  }
+}
+
+function value(choices: Choices): unknown {
+  switch (choices.below(5)) {
+    case 0:
+      return oddText(choices);
+    case 1:
+      return [value(choices)];
+    case 2:
+      return choices.of([
+        Number.NaN,
+        -1,
+        1.5,
+        1e308,
+        2 ** 53,
+        {},
+        { a: 1 },
+        [[]],
+        [null],
+        Array(65).fill('a:1'),
+      ]);
+    default:
+      return choices.of(plausible);
+  }
+}
+
+function key(choices: Choices): string {
+  if (choices.once(6)) return misspelt(choices, choices.of(keys));
+  return choices.once(12) ? oddText(choices) : choices.of(keys);
+}
+
+function fileText(choices: Choices): Buffer {
+  if (choices.once(40)) return noise(choices, choices.below(200));
+  if (choices.once(200)) return Buffer.from(choices.of(['[', '{"edi":', '{"a":']).repeat(NESTED));
+  const root: Record<string, unknown> = {};
+  for (let left = choices.below(6); left > 0; left -= 1) {
+    const name = key(choices);
+    const [group, inner] = name.split('.');
+    if (group !== undefined && inner !== undefined && groups.includes(group) && !choices.once(6)) {
+      const nested = Object.hasOwn(root, group) ? root[group] : {};
+      put(root, group, { ...(nested as object), [inner]: value(choices) });
+    } else {
+      put(root, name, choices.once(12) ? { [key(choices)]: value(choices) } : value(choices));
+    }
+  }
+  const text = Buffer.from(JSON.stringify(choices.once(30) ? value(choices) : root));
+  return choices.once(8) ? mutated(choices, text, text) : text;
+}
+
+/** As a file would have it: `__proto__` is a key like any other. */
+function put(object: Record<string, unknown>, name: string, content: unknown): void {
+  Object.defineProperty(object, name, { value: content, enumerable: true, configurable: true });
+}
+
+function environmentOfChoices(choices: Choices): Record<string, string> {
+  const environment: Record<string, string> = {};
+  for (let left = choices.few(4); left > 0; left -= 1) {
+    const name = environmentOf(choices.of(keys));
+    put(environment, choices.once(12) ? `FCI_${misspelt(choices, name.slice(4))}` : name, text(choices));
+  }
+  return environment;
+}
+
+function flagsOf(choices: Choices): Record<string, readonly string[]> {
+  const flags: Record<string, readonly string[]> = {};
+  for (let left = choices.few(4); left > 0; left -= 1)
+    flags[choices.of(keys)] = Array.from({ length: choices.few(3) }, () => text(choices));
+  return flags;
+}
+
+function text(choices: Choices): string {
+  const made = value(choices);
+  return typeof made === 'string' ? made : JSON.stringify(made);
+}

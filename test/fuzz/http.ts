@@ -1,0 +1,320 @@
+import { connect } from 'node:net';
+import { ApiServer, MetricsServer } from '../../src/api/index.js';
+import type { StatusDocument } from '../../src/api/index.js';
+import { createMetrics } from '../../src/observability/index.js';
+import { systemClock } from '../../src/runtime/index.js';
+import { MemoryIndexStore } from '../support/memoryIndexStore.js';
+import { RecordingLogger } from '../support/recordingLogger.js';
+import { smallChain, transactionIds, transactionWith } from '../support/smallChain.js';
+import { misspelt, mutated, noise, oddText } from './mutation.js';
+import { insist, insistReadable } from './target.js';
+import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
+
+const FIRST = 100;
+const BLOCKS = 8;
+const chain = smallChain(
+  FIRST,
+  Array.from({ length: BLOCKS }, (_, index) => [[transactionWith({ gasLimit: BigInt(index) })], []]),
+);
+const range = { firstIndexed: FIRST, latestIndexed: FIRST + BLOCKS - 1, head: 120, sealed: 103 };
+const ids = chain.flatMap((entry) => [
+  entry.block.id,
+  ...entry.block.collectionIds,
+  ...transactionIds(entry, 0),
+]);
+
+/** Every status that a request can deserve; 500 is none of them. */
+const allowed = new Set([100, 200, 400, 404, 405, 408, 413, 414, 417, 429, 431, 503]);
+
+/** Our two HTTP servers, over sockets, with whatever bytes. */
+export const httpTarget: FuzzTarget = {
+  name: 'http',
+  share: 60,
+  concurrency: 16,
+  open: () => HttpSession.open(),
+};
+
+class HttpSession implements FuzzSession {
+  readonly #servers: readonly (ApiServer | MetricsServer)[];
+  readonly #failures: unknown[];
+
+  private constructor(servers: readonly (ApiServer | MetricsServer)[], failures: unknown[]) {
+    this.#servers = servers;
+    this.#failures = failures;
+  }
+
+  static async open(): Promise<HttpSession> {
+    const store = await MemoryIndexStore.startingAt(FIRST);
+    await store.commit({ blocks: chain, latestIndexedHeight: range.latestIndexed });
+    const failures: unknown[] = [];
+    const shared = {
+      clock: systemClock,
+      logger: new RecordingLogger(),
+      fail: (error: unknown) => void failures.push(error),
+    };
+    const status = { range: () => range, status: () => range as unknown as StatusDocument };
+    const here = { host: '127.0.0.1', port: 0 };
+    const { registry } = createMetrics({ version: 'fuzz', node: 'fuzz' });
+    const readiness = () => ({
+      ready: false,
+      reasons: [{ code: 'behind', message: 'behind by 12 heights', sinceSeconds: 1 } as const],
+    });
+    const servers = [
+      new ApiServer(here, { ...shared, reader: store, status }),
+      new MetricsServer(here, { ...shared, registry, health: { readiness } }),
+    ];
+    for (const server of servers) await server.start();
+    return new HttpSession(servers, failures);
+  }
+
+  async run(choices: Choices): Promise<Outcome> {
+    const server = choices.once(6) ? this.#servers[1] : this.#servers[0];
+    const { bytes, whole } = conversation(choices);
+    const input = () => bytes.toString('latin1');
+    const answer = await talk(server?.address().port ?? 0, bytes);
+    insist(this.#failures.length === 0, `a bug: ${String(this.#failures[0])}`, input);
+    if (answer.length === 0) {
+      insist(!whole, 'a whole request got no answer', input);
+      return 'hung up on';
+    }
+    return judge(answer, whole, input);
+  }
+
+  async close(): Promise<void> {
+    for (const server of this.#servers) await server.close();
+  }
+}
+
+/** The first answer; of a whole request also its body. */
+function judge(answer: Buffer, whole: boolean, input: () => unknown): Outcome {
+  const text = answer.toString('latin1');
+  const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1]);
+  insist(allowed.has(status), `status ${status}`, input);
+  for (const [, further] of text.matchAll(/\r\nHTTP\/1\.1 (\d{3}) /g)) {
+    insist(allowed.has(Number(further)), `status ${further ?? ''}`, input);
+  }
+  if (!whole || status === 100 || status === 200) return String(status);
+  const end = text.indexOf('\r\n\r\n');
+  const body = bodyOf(
+    answer.subarray(end + 4),
+    /\r\ntransfer-encoding: chunked\r\n/i.test(text.slice(0, end + 2)),
+  );
+  if (body.length === 0 || !/\r\ncontent-type: application\/json/i.test(text))
+    return `${status} without a body`;
+  if (status === 503) return '503';
+  const refusal = JSON.parse(body.toString('utf8')) as Record<string, unknown>;
+  insist(refusal['code'] === status, 'the body has another code', input);
+  const { message, reason } = refusal;
+  insist(typeof message === 'string' && typeof reason === 'string', 'a refusal without words', input);
+  insistReadable(message, input);
+  insist(status !== 405 || /\r\nallow: GET, HEAD\r\n/i.test(text), '405 without Allow', input);
+  return `${status} ${reason}`;
+}
+
+function bodyOf(bytes: Buffer, chunked: boolean): Buffer {
+  if (!chunked) return bytes;
+  const from = bytes.indexOf('\r\n') + 2;
+  const chunkBytes = Number.parseInt(bytes.subarray(0, from).toString('latin1'), 16);
+  return bytes.subarray(from, from + chunkBytes);
+}
+
+/** Sends everything, says that no more will come, and gives back all that is answered until the server hangs up. */
+function talk(port: number, bytes: Buffer): Promise<Buffer> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }, () => socket.end(bytes));
+    socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+    // A server that hangs up on what it does not want may do so before everything is sent.
+    socket.on('error', () => undefined);
+    socket.on('end', () => socket.destroy());
+    socket.on('close', () => resolve(Buffer.concat(chunks)));
+  });
+}
+
+/** What one connection says. `whole`: it is one well-formed request, so that its answer can be read strictly. */
+function conversation(choices: Choices): { readonly bytes: Buffer; readonly whole: boolean } {
+  if (choices.once(25)) return { bytes: noise(choices, choices.below(400)), whole: false };
+  if (choices.once(3)) return { bytes: Buffer.from(wellFormed(choices), 'latin1'), whole: true };
+  const requests = Array.from({ length: choices.few(6) }, () => request(choices)).join('');
+  const bytes = Buffer.from(requests, choices.once(4) ? 'utf8' : 'latin1');
+  return { bytes: choices.once(3) ? mutated(choices, bytes, bytes) : bytes, whole: false };
+}
+
+function wellFormed(choices: Choices): string {
+  const path = target(choices).replace(/[^\x21-\x7e]/g, (character) =>
+    encodeURIComponent(wellFormedUnicode(character)),
+  );
+  return `${choices.of(['GET', 'GET', 'GET', 'GET', 'HEAD', 'POST', 'OPTIONS'])} /${path.replace(/^\/+/, '').slice(0, 9_000)} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
+}
+
+function wellFormedUnicode(character: string): string {
+  return /[\ud800-\udfff]/.test(character) ? '?' : character;
+}
+
+const methods = [
+  'GET',
+  'HEAD',
+  'POST',
+  'PUT',
+  'DELETE',
+  'OPTIONS',
+  'TRACE',
+  'CONNECT',
+  'PATCH',
+  'PRI',
+  'get',
+  'G E T',
+  '',
+];
+const versions = [
+  'HTTP/1.1',
+  'HTTP/1.0',
+  'HTTP/0.9',
+  'HTTP/2.0',
+  'HTTP/1.1 ',
+  'http/1.1',
+  'HTTP/9.9',
+  'FTP/1.1',
+  '',
+];
+const headers: readonly ((choices: Choices) => string)[] = [
+  () => 'Host: x',
+  () => 'Connection: close',
+  () => 'Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13',
+  () => 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__',
+  () => 'Expect: 100-continue',
+  () => 'Expect: everything',
+  () => 'Transfer-Encoding: chunked',
+  () => 'Transfer-Encoding: chunked, identity\r\nContent-Length: 4',
+  () => 'Content-Type: application/json',
+  () => 'Accept-Encoding: gzip, br',
+  () => 'Range: bytes=0-0',
+  (choices) =>
+    `Content-Length: ${choices.of(['0', '1', '-1', '1e3', '99999999999999999999', '4, 4', '0x10', ''])}`,
+  (choices) => `If-None-Match: ${oddText(choices)}`,
+  (choices) => `X-Large: ${'a'.repeat(choices.of([100, 8_000, 17_000, 70_000]))}`,
+  (choices) =>
+    Array.from({ length: choices.of([10, 100, 3_000]) }, (_, index) => `A${index}: b`).join('\r\n'),
+  (choices) => `${oddText(choices)}: ${oddText(choices)}`,
+  (choices) => oddText(choices),
+];
+
+function request(choices: Choices): string {
+  const method = choices.once(3) ? choices.of(methods) : 'GET';
+  const version = choices.once(5) ? choices.of(versions) : 'HTTP/1.1';
+  const lines = ['Host: x'];
+  for (let left = choices.below(4); left > 0; left -= 1) lines.push(choices.of(headers)(choices));
+  const body = choices.once(5)
+    ? choices.of(['0\r\n\r\n', '{"a":1}', '4\r\nabcd\r\n0\r\n\r\n', 'zz\r\n', 'x'.repeat(5_000)])
+    : '';
+  const end = choices.once(20) ? choices.of(['\n', '\r', '\r\r\n', ' \r\n']) : '\r\n';
+  return [`${method} ${target(choices)} ${version}`, ...lines, '', body].join(end);
+}
+
+const paths = [
+  '/status',
+  '/v1/blocks',
+  '/v1/collections',
+  '/v1/transactions',
+  '/lookup',
+  '/metrics',
+  '/livez',
+  '/readyz',
+];
+const kinds = ['block', 'collection', 'transaction', 'account'];
+const parameters = [
+  'height',
+  'start_height',
+  'end_height',
+  'expand',
+  'select',
+  '__proto__',
+  'constructor',
+  'height[]',
+  '',
+];
+const parameterValues = [
+  ...[
+    'final',
+    'sealed',
+    '100',
+    '101,102',
+    '107',
+    '108',
+    '99',
+    '0',
+    '-1',
+    '9007199254740993',
+    'payload',
+    'execution_result',
+  ],
+  ...[
+    'transactions',
+    'header.id',
+    'header,payload.',
+    '.',
+    '..',
+    'id,id',
+    '__proto__',
+    'constructor.name',
+    'length',
+  ],
+];
+const escapes = [
+  '%',
+  '%2',
+  '%zz',
+  '%00',
+  '%2f',
+  '%2e%2e',
+  '%c0%af',
+  '%ff',
+  '%ed%a0%80',
+  '%25',
+  '+',
+  '%F0%9F%98%80',
+];
+
+function target(choices: Choices): string {
+  if (choices.once(30))
+    return choices.of([
+      '*',
+      '//',
+      '///',
+      '/..',
+      'http://x/status',
+      'x:80',
+      '?',
+      '#',
+      '/#',
+      '/?',
+      'x'.repeat(20_000),
+    ]);
+  let path = choices.of(paths);
+  if (path.startsWith('/v1/') && !choices.once(4)) path += `/${identifiers(choices)}`;
+  if (path === '/lookup')
+    path += `/${choices.of(kinds)}/${choices.once(3) ? String(FIRST + choices.below(12)) : identifiers(choices)}`;
+  if (path.startsWith('/v1/blocks/') && choices.once(3)) path += '/payload';
+  if (choices.once(8)) path = misspelt(choices, path);
+  if (choices.once(8)) path += choices.of(escapes);
+  return choices.once(3) ? path : `${path}?${query(choices)}`;
+}
+
+function identifiers(choices: Choices): string {
+  const one = (): string => {
+    if (choices.once(8)) return oddText(choices);
+    return choices.once(8) ? misspelt(choices, choices.of(ids)) : choices.of(ids);
+  };
+  return Array.from({ length: choices.once(10) ? choices.of([2, 50, 51, 120]) : 1 }, one).join(',');
+}
+
+function query(choices: Choices): string {
+  const pair = (): string => {
+    const name = choices.once(8) ? oddText(choices) : choices.of(parameters);
+    const value = choices.once(5) ? oddText(choices) : choices.of(parameterValues);
+    const escape = choices.once(8) ? choices.of(escapes) : '';
+    return choices.once(12) ? name : `${name}=${value}${escape}`;
+  };
+  const count = choices.once(60) ? choices.of([100, 1_500]) : choices.few(4);
+  return Array.from({ length: count }, pair).join(choices.once(12) ? ';' : '&');
+}

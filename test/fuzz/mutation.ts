@@ -1,0 +1,159 @@
+import type { Choices } from './target.js';
+
+/** Bytes and runs of bytes at which parsers stumble. */
+const ODD_BYTES = [0x00, 0x01, 0x7f, 0x80, 0xff, 0x0a, 0x0d, 0x20, 0x22, 0x25, 0x2f, 0x0b, 0x0c, 0x3a];
+const ODD_RUNS = [
+  // Varints: the longest, one longer still, 2^31, 2^32, 2^53, 2^64 - 1, and zero written in two bytes.
+  'ffffffffffffffffff01',
+  'ffffffffffffffffffff01',
+  '8080808008',
+  '8080808010',
+  '8080808080808010',
+  'ffffffffffffffffff7f',
+  '8000',
+  // The beginnings and ends of groups, field 0, and the wire types that mean nothing.
+  '0b',
+  '0c',
+  '00',
+  '06',
+  '07',
+].map((hex) => Buffer.from(hex, 'hex'));
+
+const MAX_BYTES = 64 * 1024;
+
+/** Changes a few bytes of a message, or many: flips, cuts, repeats, splices with another, odd values. */
+export function mutated(choices: Choices, message: Uint8Array, other: Uint8Array): Buffer {
+  let bytes: Buffer = Buffer.from(message);
+  for (let left = choices.few(12); left > 0; left -= 1) bytes = changed(choices, bytes, other);
+  return bytes.length > MAX_BYTES ? bytes.subarray(0, MAX_BYTES) : bytes;
+}
+
+function changed(choices: Choices, bytes: Buffer, other: Uint8Array): Buffer {
+  const at = choices.below(bytes.length + 1);
+  const to = Math.min(bytes.length, at + choices.below(choices.once(8) ? bytes.length + 1 : 8));
+  const [head, middle, tail] = [bytes.subarray(0, at), bytes.subarray(at, to), bytes.subarray(to)];
+  switch (choices.below(9)) {
+    case 0:
+      return withByte(bytes, at, (byte) => byte ^ (1 << choices.below(8)));
+    case 1:
+      return withByte(bytes, at, () => choices.below(256));
+    case 2:
+      return withByte(bytes, at, () => choices.of(ODD_BYTES));
+    case 3:
+      return Buffer.concat([head, tail]);
+    case 4:
+      return head;
+    case 5:
+      return Buffer.concat([head, middle, middle, tail]);
+    case 6:
+      return Buffer.concat([head, choices.of(ODD_RUNS), choices.once(2) ? tail : bytes.subarray(at)]);
+    case 7: {
+      const from = choices.below(other.length + 1);
+      return Buffer.concat([head, other.subarray(from, from + choices.below(64)), tail]);
+    }
+    default:
+      return Buffer.concat([head, noise(choices, choices.below(16)), tail]);
+  }
+}
+
+function withByte(bytes: Buffer, at: number, change: (byte: number) => number): Buffer {
+  const byte = bytes[at];
+  if (byte !== undefined) bytes[at] = change(byte);
+  return bytes;
+}
+
+/** Bytes without any order. */
+export function noise(choices: Choices, length: number): Buffer {
+  return Buffer.from(Array.from({ length }, () => choices.below(256)));
+}
+
+const ODD_TEXTS = [
+  '',
+  ' ',
+  '\u0000',
+  '\n',
+  '\r\n\r\n',
+  '\u001b[2J',
+  '"',
+  "'",
+  '\\',
+  '%',
+  '%00',
+  '%zz',
+  '../../../../etc/passwd',
+  '__proto__',
+  'constructor',
+  'toString',
+  'hasOwnProperty',
+  'null',
+  'true',
+  'false',
+  'NaN',
+  'Infinity',
+  '-0',
+  '1e999',
+  '0x10',
+  '007',
+  '-1',
+  '1.5',
+  '9007199254740991',
+  '9007199254740992',
+  '18446744073709551616',
+  '99999999999999999999999999999999',
+  '128MiB',
+  '1 GiB',
+  '٣',
+  '\u202e',
+  '\ud800',
+  '😀',
+  'é',
+  'grpc://user:sesame@node:9000',
+  'grpc://[::1]:9000',
+  'grpc://[:::9000',
+  'node:99999',
+  'a'.repeat(300),
+  'a'.repeat(70_000),
+  '[{()}]',
+  '*',
+  ',,,',
+  '--',
+  '-',
+  '=',
+];
+
+/** A short word that nobody expects, or one that looks right. */
+export function oddText(choices: Choices): string {
+  switch (choices.below(6)) {
+    case 0:
+      return String(choices.below(5_000));
+    case 1:
+      return noise(choices, choices.below(12)).toString('latin1');
+    case 2:
+      return noise(choices, choices.below(12)).toString('utf8');
+    default:
+      return choices.of(ODD_TEXTS);
+  }
+}
+
+/** A text with a few characters changed, left out or doubled. */
+export function misspelt(choices: Choices, text: string): string {
+  let result = text;
+  for (let left = choices.few(3); left > 0; left -= 1) {
+    const at = choices.below(result.length + 1);
+    const [head, tail] = [result.slice(0, at), result.slice(at)];
+    switch (choices.below(4)) {
+      case 0:
+        result = head + tail.slice(1);
+        break;
+      case 1:
+        result = head + tail.slice(0, 1) + tail;
+        break;
+      case 2:
+        result = head + choices.of(['-', '_', '.', 'x', 'E', ' ', '=', ':', '\u0000', 'ß']) + tail;
+        break;
+      default:
+        result = head + tail.slice(0, 1).toUpperCase() + tail.slice(1);
+    }
+  }
+  return result;
+}

@@ -1,0 +1,149 @@
+// Feeds random inputs into everything that reads bytes of somebody else's (`npm run test:fuzz`). Prints per target how many
+// there were, what became of them and which took longest. Exits 1 at the first one that crashes, hangs or is refused in a
+// way that no input may be, and prints the command that repeats it.
+//
+//   npm run test:fuzz -- --inputs 1000000 --seed 1      (the defaults)
+//   npm run test:fuzz -- --target http                  (one target alone)
+//   npm run test:fuzz -- --target http --seed 7 --case 815
+
+import { parseArgs } from 'node:util';
+import { Worker } from 'node:worker_threads';
+import type { Finding, Tally } from './campaign.js';
+import { HANG_MS } from './campaign.js';
+import { hangMsOf, targets } from './targets.js';
+import type { FuzzTarget } from './target.js';
+
+const { values } = parseArgs({
+  options: {
+    inputs: { type: 'string', default: '1000000' },
+    seed: { type: 'string', default: '1' },
+    target: { type: 'string' },
+    case: { type: 'string' },
+  },
+});
+
+/** What `worker.ts` gets. */
+export interface Assignment {
+  readonly target: string;
+  readonly seed: number;
+  readonly firstIndex: number;
+  readonly inputs: number;
+  readonly hangMs: number;
+  /** Holds the case under way: it can be read even when the worker hangs. */
+  readonly current: Int32Array;
+}
+
+/** What it gives back. */
+export interface Report {
+  readonly tally: Tally;
+  readonly finding: Finding | undefined;
+}
+
+/** How often it is looked whether a worker still gets on. */
+const LOOK_EVERY_MS = 500;
+/** A worker that is at the same input for so long will never come back. */
+const STUCK_FACTOR = 10;
+/** A message that makes the program take more memory than this is a finding. */
+const MAX_HEAP_MB = 1_024;
+
+/** A worker does not inherit the loader of TypeScript: it begins by loading it. */
+const BOOT = `
+  const { module } = require('node:worker_threads').workerData;
+  import('tsx/esm/api').then(({ register }) => { register(); return import(module); });
+`;
+
+function number(name: string, text: string): number {
+  const value = Number(text);
+  if (Number.isSafeInteger(value) && value >= 0) return value;
+  throw new Error(`--${name} takes a whole number, got ${JSON.stringify(text)}`);
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+function replay(target: string, seed: number, index: number): string {
+  return `npm run test:fuzz -- --target ${target} --seed ${seed} --case ${index}`;
+}
+
+/** Runs a target in a worker, so that an input that never ends, or eats all memory, is known by its number. */
+async function runTarget(
+  target: FuzzTarget,
+  seed: number,
+  firstIndex: number,
+  inputs: number,
+): Promise<Report> {
+  const hangMs = hangMsOf(target) ?? HANG_MS;
+  const current = new Int32Array(new SharedArrayBuffer(4));
+  Atomics.store(current, 0, firstIndex);
+  const assignment: Assignment = { target: target.name, seed, firstIndex, inputs, hangMs, current };
+  const worker = new Worker(BOOT, {
+    eval: true,
+    workerData: { assignment, module: new URL('worker.ts', import.meta.url).href },
+    resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
+  });
+  let [seen, seenAtMs] = [-1, performance.now()];
+  let watch: NodeJS.Timeout | undefined;
+  const stopped = (problem: string): Report => ({
+    tally: { inputs: 0, outcomes: new Map(), slowest: { index: 0, ms: 0 }, elapsedMs: 0 },
+    finding: { target: target.name, index: Atomics.load(current, 0), problem },
+  });
+  try {
+    return await new Promise<Report>((resolve) => {
+      worker.once('message', (report: Report) => resolve(report));
+      worker.once('error', (error) => resolve(stopped(`the worker ended: ${error.message}`)));
+      worker.once('exit', (code) => resolve(stopped(`the worker ended with ${code}`)));
+      watch = setInterval(() => {
+        const now = Atomics.load(current, 0);
+        if (now !== seen) [seen, seenAtMs] = [now, performance.now()];
+        else if (performance.now() - seenAtMs > hangMs * STUCK_FACTOR) resolve(stopped('it never ends'));
+      }, LOOK_EVERY_MS);
+    });
+  } finally {
+    clearInterval(watch);
+    await worker.terminate();
+  }
+}
+
+function describe(target: FuzzTarget, { inputs, outcomes, slowest, elapsedMs }: Tally, seed: number): void {
+  const rate = Math.round((inputs / Math.max(elapsedMs, 1)) * 1_000).toLocaleString('en');
+  print(
+    `\n${target.name}: ${inputs.toLocaleString('en')} inputs in ${(elapsedMs / 1_000).toFixed(1)} s (${rate} per second)`,
+  );
+  print(`  slowest: ${slowest.ms.toFixed(1)} ms (${replay(target.name, seed, slowest.index)})`);
+  const byCount = [...grouped(outcomes)].sort(([, a], [, b]) => b - a);
+  for (const [outcome, count] of byCount) print(`  ${count.toLocaleString('en').padStart(9)}  ${outcome}`);
+}
+
+/** Outcomes that differ in a number are of one kind. */
+function grouped(outcomes: ReadonlyMap<string, number>): Map<string, number> {
+  const kinds = new Map<string, number>();
+  for (const [outcome, count] of outcomes) {
+    const kind = outcome.replace(/, not \d+$|(?<=wire type) \d$/, '');
+    kinds.set(kind, (kinds.get(kind) ?? 0) + count);
+  }
+  return kinds;
+}
+
+const seed = number('seed', values.seed);
+const chosen = targets.filter(({ name }) => values.target === undefined || name === values.target);
+if (chosen.length === 0) {
+  throw new Error(
+    `there is no target ${String(values.target)}; there are ${targets.map(({ name }) => name).join(', ')}`,
+  );
+}
+const shares = chosen.reduce((sum, { share }) => sum + share, 0);
+let total = 0;
+for (const target of chosen) {
+  const single = values.case === undefined ? undefined : number('case', values.case);
+  const inputs =
+    single === undefined ? Math.ceil((number('inputs', values.inputs) * target.share) / shares) : 1;
+  const { tally, finding } = await runTarget(target, seed, single ?? 0, inputs);
+  describe(target, tally, seed);
+  total += tally.inputs;
+  if (finding === undefined) continue;
+  print(`\nFOUND in ${finding.target}, case ${finding.index}:\n${finding.problem}`);
+  print(`\nAgain: ${replay(finding.target, seed, finding.index)}`);
+  process.exit(1);
+}
+print(`\n${total.toLocaleString('en')} inputs, no crash, no hang, no unexpected error.`);

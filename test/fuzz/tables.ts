@@ -1,0 +1,86 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseSporkTable } from '../../src/access/index.js';
+import { methodNames, parseFaults } from '../../src/devnet/index.js';
+import { OperatorError } from '../../src/runtime/index.js';
+import { misspelt, mutated, oddText } from './mutation.js';
+import { insist, insistReadable } from './target.js';
+import type { Choices, FuzzTarget, Outcome } from './target.js';
+
+const root = join(import.meta.dirname, '../..');
+const sporks: unknown = JSON.parse(readFileSync(join(root, 'config/sporks.json'), 'utf8'));
+
+/** The other files that an operator may write: the table of sporks, and scripts of faults for the simulated node. */
+export const tableTarget: FuzzTarget = {
+  name: 'table',
+  share: 20,
+  concurrency: 1,
+  open: () => Promise.resolve({ run: read, close: () => Promise.resolve() }),
+};
+
+const rules: readonly Readonly<Record<string, unknown>>[] = [
+  { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 100 },
+  { method: 'Get*', fault: 'error', code: 'UNAVAILABLE', probability: 0.5, every: 2, skip: 1, times: 3 },
+  { method: 'SubscribeBlocks*', fault: 'cut', how: 'reset', on: 'message', fromHeight: 5, toHeight: 9 },
+  { method: '*', fault: 'oversized', bytes: 100, afterMs: 1, untilMs: 5 },
+  { method: 'SubscribeExecutionData*', fault: 'execution_data_lag', blocks: -4 },
+];
+
+function read(choices: Choices): Outcome {
+  const isScript = choices.once(2);
+  const text = isScript ? script(choices) : JSON.stringify(disturbed(choices, sporks, 0));
+  const bytes = Buffer.from(text);
+  const json = (choices.once(6) ? mutated(choices, bytes, bytes) : bytes).toString('utf8');
+  const input = () => json;
+  try {
+    if (isScript) parseFaults(json, 'faults.json');
+    else parseSporkTable(JSON.parse(json), choices.of(['mainnet', 'testnet', '__proto__']), 'sporks.json');
+    return 'accepted';
+  } catch (error) {
+    if (!isScript && error instanceof SyntaxError) return 'no JSON';
+    if (!(error instanceof OperatorError)) throw error;
+    insistReadable(error.message, input);
+    insist(error.exit === 'configuration', `exit ${error.exit}`, input);
+    insist(/faults\.json|sporks\.json/.test(error.message), 'the file is not named', input);
+    insist(!error.message.includes('sesame'), 'a password is shown', input);
+    return isScript ? 'a script refused' : 'a table refused';
+  } finally {
+    insist(Object.keys(Object.prototype).length === 0, 'a prototype was changed', input);
+  }
+}
+
+function script(choices: Choices): string {
+  if (choices.once(20)) return JSON.stringify(value(choices));
+  const made = Array.from({ length: choices.few(4) }, () => {
+    const rule: Record<string, unknown> = { ...choices.of(rules) };
+    if (choices.once(3))
+      rule['method'] = choices.once(3) ? misspelt(choices, choices.of(methodNames)) : choices.of(methodNames);
+    return disturbed(choices, rule, 0);
+  });
+  return JSON.stringify(made);
+}
+
+const DEEPEST = 6;
+
+/** The same with a value exchanged here, a key misspelt or lost there. */
+function disturbed(choices: Choices, original: unknown, depth: number): unknown {
+  if (depth > DEEPEST || choices.once(60)) return value(choices);
+  if (Array.isArray(original)) {
+    const items = choices.once(20) ? original.slice(1).reverse() : original;
+    return items.map((item: unknown) => disturbed(choices, item, depth + 1));
+  }
+  if (typeof original !== 'object' || original === null) return original;
+  const entries = Object.entries(original).flatMap(([key, inner]): [string, unknown][] => {
+    if (choices.once(60)) return [];
+    const name = choices.once(60) ? misspelt(choices, key) : choices.once(90) ? oddText(choices) : key;
+    return [[name, disturbed(choices, inner, depth + 1)]];
+  });
+  return Object.fromEntries(entries);
+}
+
+function value(choices: Choices): unknown {
+  return choices.of<unknown>([
+    ...[null, true, -1, 0, 1.5, 2 ** 53, 1e300, {}, [], [[]], { a: 1 }, 'latency', '*'],
+    oddText(choices),
+  ]);
+}

@@ -1,0 +1,95 @@
+import { seededRandom } from '../../src/runtime/index.js';
+
+/** Choices of one input; the same seed, target and case give the same ones. */
+export class Choices {
+  readonly #next: () => number;
+
+  constructor(seed: number, target: string, index: number) {
+    let state = seed >>> 0;
+    for (const part of [...Buffer.from(target), index >>> 0, Math.floor(index / 2 ** 32)]) {
+      state = Math.imul(state ^ part, 0x9e37_79b1) >>> 0;
+      state = (state ^ (state >>> 15)) >>> 0;
+    }
+    const random = seededRandom(state);
+    this.#next = () => random.next();
+  }
+
+  /** A whole number below the bound. */
+  below(bound: number): number {
+    return Math.floor(this.#next() * bound);
+  }
+
+  /** True once in `times`. */
+  once(times: number): boolean {
+    return this.below(times) === 0;
+  }
+
+  /** One of these. */
+  of<T>(items: readonly T[]): T {
+    const item = items[this.below(items.length)];
+    if (item === undefined && items.length === 0) throw new Error('nothing to choose from');
+    return item as T;
+  }
+
+  /** Between one and `most`, small numbers far more often. */
+  few(most: number): number {
+    let count = 1;
+    while (count < most && this.below(3) > 0) count += 1;
+    return count;
+  }
+}
+
+/** What became of an input: `accepted`, or why it was refused. Anything else that happens is a finding. */
+export type Outcome = string;
+
+/** A way in, with inputs made for it. */
+export interface FuzzTarget {
+  readonly name: string;
+  /** Its part of all inputs, relative to the others: the quick ones get more. */
+  readonly share: number;
+  /** Inputs that are under way at once; 1 unless they wait for something. */
+  readonly concurrency: number;
+  open(): Promise<FuzzSession>;
+}
+
+export interface FuzzSession {
+  /**
+   * Makes one input of the choices and feeds it in. Returns what became of it; throws where that is not what it must be,
+   * with a message that shows the input.
+   */
+  run(choices: Choices): Outcome | Promise<Outcome>;
+  close(): Promise<void>;
+}
+
+/** Throws with the input in the message when a property does not hold. */
+export function insist(holds: boolean, property: string, input: () => unknown): asserts holds {
+  if (holds) return;
+  throw new Error(`${property}; the input: ${shown(input())}`);
+}
+
+const SHOWN = 2_000;
+
+/** An input for a message. */
+export function shown(input: unknown): string {
+  const text = input instanceof Uint8Array ? Buffer.from(input).toString('hex') : JSON.stringify(input);
+  return text.length > SHOWN ? `${text.slice(0, SHOWN)}… (${text.length} characters)` : text;
+}
+
+/**
+ * What every message to a caller or an operator has to be: one or a few sentences that can be shown in a terminal or a log,
+ * however wild the input was.
+ */
+export function insistReadable(message: string, input: () => unknown): void {
+  insist(message.length >= 10, `a refusal says nothing: ${JSON.stringify(message)}`, input);
+  insist(message.length <= 1_500, `a refusal repeats the input at length (${message.length})`, input);
+  insist(
+    !Array.from(message).some(isControl),
+    `a refusal holds control characters: ${JSON.stringify(message)}`,
+    input,
+  );
+}
+
+function isControl(character: string): boolean {
+  const code = character.charCodeAt(0);
+  return code < 0x20 || (code >= 0x7f && code < 0xa0);
+}

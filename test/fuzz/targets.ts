@@ -1,0 +1,27 @@
+import { commandLineTarget, processTarget } from './commandLine.js';
+import { configurationTarget } from './configuration.js';
+import { endpointTarget } from './endpoints.js';
+import { httpTarget } from './http.js';
+import type { FuzzTarget } from './target.js';
+import { statusTarget } from './statuses.js';
+import { tableTarget } from './tables.js';
+import { wireTarget } from './wire.js';
+
+/** Every way in. */
+export const targets: readonly FuzzTarget[] = [
+  wireTarget,
+  statusTarget,
+  endpointTarget,
+  configurationTarget,
+  tableTarget,
+  commandLineTarget,
+  httpTarget,
+  processTarget,
+];
+
+/** A process starts before it reads its arguments: that takes a while on a busy machine. */
+const PROCESS_MS = 20_000;
+
+export function hangMsOf(target: FuzzTarget): number | undefined {
+  return target === processTarget ? PROCESS_MS : undefined;
+}

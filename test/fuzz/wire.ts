@@ -1,0 +1,270 @@
+import fc from 'fast-check';
+import {
+  collectionIdOf,
+  decodeBlock,
+  decodeBlockMessage,
+  decodeBlockResponse,
+  decodeCollectionResponse,
+  decodeExecutionDataResponse,
+  decodeFullCollectionResponse,
+  decodeSubscribeBlocksResponse,
+  decodeTransaction,
+  decodeTransactionResponse,
+  encodeBlock,
+  encodeFullCollection,
+  encodeTransaction,
+  identifierBytes,
+  InvalidCollectionError,
+  splitCollection,
+  transactionId,
+  verifyBlockCollections,
+  verifyCollection,
+  WireError,
+  WireWriter,
+  ZERO_ID,
+} from '../../src/flow/index.js';
+import type { Identifier } from '../../src/flow/index.js';
+import { block, blockFields, scrambled, transaction, transactionFields } from '../support/flowWire.js';
+import { mutated, noise } from './mutation.js';
+import { insist, insistReadable } from './target.js';
+import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
+
+/** Valid messages that mutations begin with, of each kind. */
+const POOL = 64;
+const POOL_SEED = 4;
+/** Depths and counts of what only an attacker sends. */
+const DEEP = [90, 99, 100, 101, 1_000, 60_000];
+
+interface Sample {
+  readonly bytes: Uint8Array;
+  /** What a full collection hashes to. */
+  readonly id?: Identifier;
+}
+
+/** One decoder with messages that it accepts, and what must hold of whatever it accepts. */
+interface Decoder {
+  readonly samples: readonly Sample[];
+  decode(bytes: Uint8Array, sample: Sample): void;
+}
+
+/** Protobuf messages as access nodes send them, and as no access node would. */
+export const wireTarget: FuzzTarget = {
+  name: 'wire',
+  share: 780,
+  concurrency: 1,
+  open: () => Promise.resolve(new WireSession()),
+};
+
+class WireSession implements FuzzSession {
+  readonly #decoders = Object.entries(makeDecoders());
+  readonly #all = this.#decoders.flatMap(([, { samples }]) => samples);
+
+  run(choices: Choices): Outcome {
+    const [name, decoder] = choices.of(this.#decoders);
+    const sample = choices.of(decoder.samples);
+    const untouched = choices.once(20);
+    const bytes = untouched ? sample.bytes : this.#message(choices, sample.bytes);
+    const input = () => ({ decoder: name, bytes: Buffer.from(bytes).toString('hex') });
+    try {
+      decoder.decode(bytes, sample);
+      return 'accepted';
+    } catch (error) {
+      const expected = error instanceof WireError || error instanceof InvalidCollectionError;
+      if (!expected) throw new Error(`${String(error)} from ${JSON.stringify(input())}`, { cause: error });
+      insist(!untouched, `a valid message was refused: ${error.message}`, input);
+      insistReadable(error.message, input);
+      return error instanceof InvalidCollectionError ? `${error.name} ${error.reason}` : error.message;
+    }
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  #message(choices: Choices, valid: Uint8Array): Uint8Array {
+    if (choices.once(12)) return noise(choices, choices.below(300));
+    if (choices.once(400)) return monster(choices, valid);
+    return mutated(choices, valid, choices.of(this.#all).bytes);
+  }
+}
+
+/** Messages that are large or deep rather than wrong. */
+function monster(choices: Choices, valid: Uint8Array): Buffer {
+  const depth = choices.of(DEEP);
+  switch (choices.below(6)) {
+    case 0:
+      // Groups within groups.
+      return Buffer.concat([
+        Buffer.alloc(depth, 0x0b),
+        Buffer.alloc(choices.once(2) ? depth : 0, 0x0c),
+        valid,
+      ]);
+    case 1: {
+      // Messages within messages, each as long as what is in it.
+      let inner: Buffer = Buffer.from(valid);
+      for (let left = Math.min(depth, 2_000); left > 0; left -= 1)
+        inner = new WireWriter().element(choices.below(9) + 1, inner).finish();
+      return inner;
+    }
+    case 2:
+      // Very many fields of no content.
+      return Buffer.alloc(depth * 2, Buffer.from([((choices.below(9) + 1) << 3) | 2, 0]));
+    case 3:
+      // Very many numbers.
+      return Buffer.alloc(depth * 2, Buffer.from([(choices.below(9) + 1) << 3, 1]));
+    case 4:
+      // The same message over and over, which protobuf merges.
+      return Buffer.concat(Array.from({ length: Math.min(depth, 300) }, () => valid));
+    default:
+      // A length of gigabytes.
+      return Buffer.concat([
+        Buffer.from([((choices.below(9) + 1) << 3) | 2, 0xff, 0xff, 0xff, 0xff, 0x0f]),
+        valid,
+      ]);
+  }
+}
+
+function makeDecoders(): Readonly<Record<string, Decoder>> {
+  const of = <T>(arbitrary: fc.Arbitrary<T>): T[] => fc.sample(arbitrary, { numRuns: POOL, seed: POOL_SEED });
+  let turn = 0;
+  const worst = (bound: number): number => (turn = (turn * 31 + 7) % 997) % bound;
+
+  const blocks = of(block);
+  const blockBytes = blocks.flatMap((each) => [encodeBlock(each), scrambled(blockFields(each), worst)]);
+  const transactions = of(transaction);
+  const transactionBytes = transactions.flatMap((each) => [
+    encodeTransaction(each),
+    scrambled(transactionFields(each), worst),
+  ]);
+  const collections = transactionBytes.map((_, index) => {
+    const wires = transactionBytes.slice(index, index + (index % 5));
+    return {
+      wires,
+      bytes: encodeFullCollection(wires),
+      id: collectionIdOf(Buffer.concat(wires.map(transactionId))),
+    };
+  });
+  const executionData = collections.map(({ bytes }, index) => {
+    const chunk = new WireWriter().element(1, bytes).finish();
+    const chunks = Array.from({ length: index % 4 }, () => chunk);
+    const inner = new WireWriter().element(1, Buffer.alloc(32, index)).elements(2, chunks).finish();
+    return new WireWriter().number(1, index).element(2, inner).finish();
+  });
+  const wrapped = (field: number, all: readonly Uint8Array[]): Sample[] =>
+    all.map((bytes) => ({ bytes: new WireWriter().element(field, bytes).number(2, 1).finish() }));
+  const plain = (all: readonly Uint8Array[]): Sample[] => all.map((bytes) => ({ bytes }));
+
+  return {
+    block: { samples: plain(blockBytes), decode: (bytes) => checkBlock(bytes) },
+    blockResponse: { samples: wrapped(1, blockBytes), decode: (bytes) => void decodeBlockResponse(bytes) },
+    blockStream: {
+      samples: wrapped(1, blockBytes),
+      decode: (bytes) => void decodeSubscribeBlocksResponse(bytes),
+    },
+    transaction: { samples: plain(transactionBytes), decode: (bytes) => checkTransaction(bytes) },
+    transactionResponse: {
+      samples: wrapped(1, transactionBytes),
+      decode: (bytes) => checkTransaction(decodeTransactionResponse(bytes)),
+    },
+    lightCollection: {
+      samples: blocks.map(({ guarantees }) => {
+        const ids = guarantees.map(({ collectionId }) => identifierBytes(collectionId));
+        const light = new WireWriter().elements(2, ids).finish();
+        return { bytes: new WireWriter().element(1, light).finish() };
+      }),
+      decode: (bytes) => void decodeCollectionResponse(bytes),
+    },
+    collection: {
+      samples: collections,
+      decode: (bytes, { id }) => {
+        if (id === undefined) throw new Error('a sample without an id');
+        checkCollection(bytes, id);
+      },
+    },
+    executionData: { samples: plain(executionData), decode: checkExecutionData },
+  };
+}
+
+/** Both readers of a block agree, and what is stored of it reads back as the same. */
+function checkBlock(bytes: Uint8Array): void {
+  const stored = attempt(() => decodeBlockMessage(bytes));
+  const whole = attempt(() => decodeBlock(bytes));
+  insist(
+    (stored.error === undefined) === (whole.error === undefined),
+    'the readers of a block disagree',
+    () => bytes,
+  );
+  if (stored.error !== undefined) throw stored.error;
+  const again = decodeBlock(stored.value.encoded);
+  insist(
+    again.id === stored.value.id && again.height === stored.value.height,
+    'a stored block differs',
+    () => bytes,
+  );
+  insist(
+    Buffer.from(encodeBlock(again)).equals(Buffer.from(stored.value.encoded)),
+    'the stored form of a block is not canonical',
+    () => bytes,
+  );
+}
+
+/** Decoding and hashing accept the same bytes, and the canonical form has the same id. */
+function checkTransaction(bytes: Uint8Array): void {
+  const decoded = attempt(() => decodeTransaction(bytes));
+  const hashed = attempt(() => transactionId(bytes));
+  insist(
+    (decoded.error === undefined) === (hashed.error === undefined),
+    'decoding and hashing disagree',
+    () => bytes,
+  );
+  if (decoded.error !== undefined) throw decoded.error;
+  if (hashed.error !== undefined) throw hashed.error;
+  const canonical = encodeTransaction(decoded.value);
+  insist(transactionId(canonical).equals(hashed.value), 'the canonical form has another id', () => bytes);
+  insist(
+    encodeTransaction(decodeTransaction(canonical)).equals(canonical),
+    'the canonical form is not stable',
+    () => bytes,
+  );
+}
+
+/** Nothing but the collection itself passes for the collection. */
+function checkCollection(bytes: Uint8Array, id: Identifier): void {
+  const collection = verifyCollection(id, decodeFullCollectionResponse(bytes));
+  const ids = splitCollection(collection.encoded).map((wire) => transactionId(wire));
+  insist(collectionIdOf(Buffer.concat(ids)) === id, 'what passed for the collection is not it', () => bytes);
+}
+
+function checkExecutionData(bytes: Uint8Array): void {
+  const data = decodeExecutionDataResponse(bytes);
+  const collectionIds = data.chunks
+    .slice(0, -1)
+    .map((wires) => collectionIdOf(Buffer.concat(wires.map(transactionId))));
+  const { height, blockId: id } = data;
+  const collections = verifyBlockCollections({ ...emptyBlock, id, height, collectionIds }, data);
+  insist(collections.length === collectionIds.length, 'a collection of a block is missing', () => bytes);
+}
+
+const emptyBlock = decodeBlockMessage(
+  encodeBlock({
+    id: ZERO_ID,
+    parentId: ZERO_ID,
+    height: 0,
+    timestamp: undefined,
+    guarantees: [],
+    signatures: [],
+  }),
+);
+
+type Attempt<T> =
+  | { readonly value: T; readonly error?: undefined }
+  | { readonly error: WireError; readonly value?: undefined };
+
+function attempt<T>(run: () => T): Attempt<T> {
+  try {
+    return { value: run() };
+  } catch (error) {
+    if (error instanceof WireError) return { error };
+    throw error;
+  }
+}

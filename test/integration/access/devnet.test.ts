@@ -1,0 +1,112 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { AccessNetwork } from '../../../src/access/index.js';
+import { startDevnet } from '../../../src/devnet/index.js';
+import type { DevnetHandle, DevnetOptions } from '../../../src/devnet/index.js';
+import { verifyBlockCollections, verifyCollection } from '../../../src/flow/index.js';
+import { createMetrics } from '../../../src/observability/index.js';
+import { seededRandom, systemClock } from '../../../src/runtime/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+
+let devnets: DevnetHandle[];
+let network: AccessNetwork;
+let stop: AbortController;
+let running: Promise<void>;
+
+beforeEach(() => {
+  devnets = [];
+  stop = new AbortController();
+});
+
+afterEach(async () => {
+  stop.abort();
+  await running;
+  network.close();
+  for (const devnet of devnets) await devnet.close();
+});
+
+async function devnet(options: DevnetOptions): Promise<DevnetHandle> {
+  const started = await startDevnet({ paused: true, ...options });
+  devnets.push(started);
+  return started;
+}
+
+async function follow(...nodes: readonly DevnetHandle[]): Promise<AccessNetwork> {
+  network = new AccessNetwork(
+    {
+      accessNodes: nodes.map(({ url }) => url),
+      sporks: [],
+      ratePerSecond: 0,
+      maxMessageBytes: 64 * 1024 * 1024,
+      timeoutMs: 10_000,
+      userAgent: 'test',
+    },
+    {
+      clock: systemClock,
+      random: seededRandom(1),
+      logger: new RecordingLogger(),
+      metrics: createMetrics({ version: 'test', node: 'test' }),
+      expectation: () => ({ chainId: 'flow-localnet', sporks: [] }),
+    },
+  );
+  running = network.run(stop.signal);
+  await network.whenIdentified(stop.signal);
+  return network;
+}
+
+async function take<T>(count: number, items: AsyncIterable<T>): Promise<T[]> {
+  const taken: T[] = [];
+  for await (const item of items) {
+    taken.push(item);
+    if (taken.length === count) break;
+  }
+  return taken;
+}
+
+describe('a simulated access node', () => {
+  it('gives the same verified collections by stream and by call', async () => {
+    const net = await follow(await devnet({ seed: 7, rootHeight: 100, startHead: 400 }));
+    const node = net.live()[0]!;
+    const { signal } = stop;
+    const blocks = await take(50, node.subscribeBlocks(101, { signal }));
+    const executionData = await take(50, node.subscribeExecutionData(101, { signal }));
+    let collections = 0;
+    for (const [index, { block }] of blocks.entries()) {
+      expect(block.height).toBe(101 + index);
+      expect((await node.getBlockByHeight(block.height)).block).toEqual(block);
+      expect((await node.getBlockById(block.id)).block).toEqual(block);
+      const streamed = verifyBlockCollections(block, executionData[index]!);
+      const called = await Promise.all(
+        block.collectionIds.map(async (id) => verifyCollection(id, await node.getFullCollection(id))),
+      );
+      expect(called.map(({ encoded }) => Buffer.from(encoded))).toEqual(
+        streamed.map(({ encoded }) => Buffer.from(encoded)),
+      );
+      for (const { id, transactionIds } of called) {
+        const ids = await node.getCollectionTransactionIds(id);
+        expect(ids.join('')).toBe(Buffer.from(transactionIds).toString('hex'));
+        collections += 1;
+      }
+    }
+    expect(collections).toBeGreaterThan(0);
+  });
+
+  it('is known as the end of a spork beside the next one, old nodes included', async () => {
+    const old = await devnet({ seed: 1, rootHeight: 100, startHead: 399, nodeVersionInfo: false });
+    const next = await devnet({ seed: 2, previousSeed: 1, rootHeight: 400, startHead: 500 });
+    const net = await follow(old, next);
+    while (net.states().some(({ state }) => state === 'unknown')) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(net.live().map(({ name }) => name)).toEqual([next.address]);
+    expect(net.forHeight(399).map(({ name }) => name)).toEqual([old.address]);
+    expect(net.liveRoot()).toBe(400);
+    expect(net.lowestHeight()).toBe(100);
+    const root = await net.forHeight(400)[0]!.getBlockByHeight(400);
+    const last = await net.forHeight(399)[0]!.getBlockByHeight(399);
+    expect(root.block.parentId).toBe(last.block.id);
+    await expect(net.forHeight(400)[0]!.getBlockByHeight(399)).rejects.toMatchObject({
+      kind: 'below_root',
+      lowestHeight: 400,
+    });
+  });
+});

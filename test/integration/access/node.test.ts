@@ -1,0 +1,616 @@
+import { createServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import { status } from '@grpc/grpc-js';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  GrpcAccessNode,
+  loadMethodStubs,
+  NodeLedger,
+  parseEndpoint,
+  UpstreamError,
+} from '../../../src/access/index.js';
+import type { GrpcAccessNodeOptions, NodeEvents, UpstreamErrorKind } from '../../../src/access/index.js';
+import { toIdentifier } from '../../../src/flow/index.js';
+import { createMetrics } from '../../../src/observability/index.js';
+import { sleep, systemClock } from '../../../src/runtime/index.js';
+import type { Clock } from '../../../src/runtime/index.js';
+import { AccessServer, StatusError, testBlock, testId } from '../../support/accessServer.js';
+import type { AccessHandlers, StreamHandler } from '../../support/accessServer.js';
+
+const stubs = loadMethodStubs();
+const never = new AbortController().signal;
+
+/** The machine's clock whose monotonic time a test can move on. */
+class SkippingClock implements Clock {
+  skippedMs = 0;
+  now = () => systemClock.now();
+  monotonic = () => systemClock.monotonic() + this.skippedMs;
+  setTimer = (delayMs: number, callback: () => void) => systemClock.setTimer(delayMs, callback);
+}
+
+/** A promise and the way to fulfil it. */
+function deferred(): { readonly promise: Promise<void>; readonly resolve: () => void } {
+  let resolve = (): void => undefined;
+  const promise = new Promise<void>((fulfil) => (resolve = fulfil));
+  return { promise, resolve };
+}
+
+async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const collected: T[] = [];
+  for await (const item of items) collected.push(item);
+  return collected;
+}
+
+let server: AccessServer;
+let nodes: GrpcAccessNode[];
+let clock: SkippingClock;
+let metrics: ReturnType<typeof createMetrics>;
+
+beforeEach(() => {
+  nodes = [];
+  clock = new SkippingClock();
+  metrics = createMetrics({ version: 'test', node: 'test' });
+});
+
+afterEach(() => {
+  for (const node of nodes) node.close();
+  server.stop();
+});
+
+async function connect(
+  handlers: AccessHandlers,
+  options: Partial<GrpcAccessNodeOptions> = {},
+  events: NodeEvents = {},
+): Promise<GrpcAccessNode> {
+  server = await new AccessServer(handlers).start();
+  const node = new GrpcAccessNode(
+    {
+      endpoint: parseEndpoint(server.endpoint),
+      ratePerSecond: 0,
+      maxMessageBytes: 1024 * 1024,
+      timeoutMs: 10_000,
+      userAgent: 'test',
+      ...options,
+    },
+    { clock, stubs, ledger: new NodeLedger({ clock }), metrics, events },
+  );
+  nodes.push(node);
+  return node;
+}
+
+async function failure(promise: Promise<unknown>): Promise<UpstreamError> {
+  const error: unknown = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error).toBeInstanceOf(UpstreamError);
+  return error as UpstreamError;
+}
+
+async function kindOf(promise: Promise<unknown>): Promise<UpstreamErrorKind> {
+  return (await failure(promise)).kind;
+}
+
+/** Writes blocks as fast as the stream takes them, counting each that it accepted. */
+function flood(
+  message: (height: number) => object,
+  written: { count: number },
+  limit: number,
+): StreamHandler {
+  return (request, call) => {
+    let height = Number(request['start_block_height']);
+    const pump = (): void => {
+      while (!call.cancelled && written.count < limit) {
+        written.count += 1;
+        if (!call.write(message(height++))) {
+          call.once('drain', pump);
+          return;
+        }
+      }
+      if (!call.cancelled) call.end();
+    };
+    pump();
+  };
+}
+
+describe('unary calls', () => {
+  it('refuse names without end, which would be logged', async () => {
+    const node = await connect({
+      unary: {
+        GetNetworkParameters: () => ({ chain_id: 'x'.repeat(300_000) }),
+        GetNodeVersionInfo: () => ({ info: { semver: 'x'.repeat(300_000) } }),
+      },
+    });
+    expect(await kindOf(node.getNetworkParameters())).toBe('malformed');
+    expect(await kindOf(node.getNodeVersionInfo())).toBe('malformed');
+  });
+
+  it('decode what the node says', async () => {
+    const node = await connect({
+      unary: {
+        GetNetworkParameters: () => ({ chain_id: 'flow-testnet' }),
+        GetNodeVersionInfo: () => ({
+          info: {
+            semver: 'v0.45.1',
+            spork_id: testId(9),
+            spork_root_block_height: '1000',
+            node_root_block_height: '1200',
+          },
+        }),
+        GetLatestBlockHeader: (request) => ({
+          block: {
+            id: testId(request['is_sealed'] === true ? 40 : 50),
+            parent_id: testId(49),
+            height: request['is_sealed'] === true ? '40' : '50',
+            chain_id: 'flow-testnet',
+          },
+        }),
+        GetBlockByHeight: (request) => ({
+          block: testBlock(Number(request['height'])),
+          block_status: 'BLOCK_SEALED',
+        }),
+        GetBlockByID: () => ({ block: testBlock(7), block_status: 'BLOCK_UNKNOWN' }),
+        GetCollectionByID: () => ({ collection: { id: testId(1), transaction_ids: [testId(2), testId(3)] } }),
+        GetFullCollectionByID: () => ({
+          transactions: [{ script: Buffer.from('a') }, { script: Buffer.from('b') }],
+        }),
+        GetTransaction: () => ({ transaction: { script: Buffer.from('a') } }),
+      },
+    });
+    expect(await node.getNetworkParameters()).toEqual({ chainId: 'flow-testnet' });
+    expect(await node.getNodeVersionInfo()).toEqual({
+      semver: 'v0.45.1',
+      sporkId: testId(9).toString('hex'),
+      sporkRootHeight: 1000,
+      nodeRootHeight: 1200,
+    });
+    expect(await node.getLatestBlockHeader(true)).toMatchObject({ height: 40, chainId: 'flow-testnet' });
+    expect(await node.getLatestBlockHeader(false)).toMatchObject({
+      height: 50,
+      id: testId(50).toString('hex'),
+    });
+    const byHeight = await node.getBlockByHeight(12);
+    expect(byHeight).toMatchObject({
+      status: 'sealed',
+      block: { height: 12, id: testId(12).toString('hex') },
+    });
+    expect((await node.getBlockById(toIdentifier(testId(7)))).status).toBe('unknown');
+    const id = toIdentifier(testId(1));
+    expect(await node.getCollectionTransactionIds(id)).toEqual(
+      [testId(2), testId(3)].map((i) => i.toString('hex')),
+    );
+    expect((await node.getFullCollection(id)).map((tx) => Buffer.from(tx).toString('hex'))).toEqual([
+      '0a0161',
+      '0a0162',
+    ]);
+    expect(Buffer.from(await node.getTransaction(id)).toString('hex')).toBe('0a0161');
+    expect(
+      await metrics.registry.getSingleMetricAsString('flow_collection_indexer_upstream_requests_total'),
+    ).toContain(`{endpoint="${server.endpoint}",method="GetLatestBlockHeader"} 2`);
+  });
+
+  it('refuse an answer to another question', async () => {
+    const node = await connect({
+      unary: {
+        GetBlockByHeight: () => ({ block: testBlock(13), block_status: 'BLOCK_SEALED' }),
+        GetBlockByID: () => ({ block: testBlock(13), block_status: 'BLOCK_SEALED' }),
+      },
+    });
+    expect(await kindOf(node.getBlockByHeight(12))).toBe('malformed');
+    expect(await kindOf(node.getBlockById(toIdentifier(testId(12))))).toBe('malformed');
+  });
+
+  it('refuse truncated bytes', async () => {
+    const block = { block: testBlock(12), block_status: 'BLOCK_SEALED' };
+    const cut = (bytes: Buffer): Buffer => bytes.subarray(0, bytes.length - 3);
+    let whole: Buffer = Buffer.alloc(0);
+    const node = await connect({
+      unary: {
+        GetBlockByHeight: () => cut(whole),
+        GetFullCollectionByID: () => Buffer.from('0a10ff', 'hex'),
+        GetLatestBlockHeader: () => Buffer.from('0a20ffff', 'hex'),
+        GetNetworkParameters: () => Buffer.from('0a', 'hex'),
+      },
+    });
+    const { loadSync } = await import('@grpc/proto-loader');
+    const definition = loadSync('flow/access/access.proto', {
+      includeDirs: [new URL('../../../proto', import.meta.url).pathname],
+      keepCase: true,
+    })['flow.access.AccessAPI'];
+    if (definition === undefined || 'format' in definition) throw new Error('no such service');
+    whole = definition['GetBlockByHeight']!.responseSerialize(block);
+
+    expect(await kindOf(node.getBlockByHeight(12))).toBe('malformed');
+    expect(await kindOf(node.getFullCollection(toIdentifier(testId(1))))).toBe('malformed');
+    expect(await kindOf(node.getLatestBlockHeader(true))).toBe('malformed');
+    expect(await kindOf(node.getNetworkParameters())).toBe('malformed');
+  });
+
+  it('carry the status and text of the node into the error', async () => {
+    const node = await connect({
+      unary: {
+        GetBlockByHeight: () => {
+          throw new StatusError(
+            status.NOT_FOUND,
+            'block height 5 is less than the spork root block height 900. Try to use a historic node',
+          );
+        },
+      },
+    });
+    const error = await failure(node.getBlockByHeight(5));
+    expect(error).toMatchObject({
+      kind: 'below_root',
+      lowestHeight: 900,
+      method: 'GetBlockByHeight',
+      node: server.endpoint,
+    });
+    expect(
+      await metrics.registry.getSingleMetricAsString('flow_collection_indexer_upstream_errors_total'),
+    ).toContain('kind="below_root"');
+  });
+
+  it('end at their deadline when the node hangs', async () => {
+    const cancelled = deferred();
+    const node = await connect({
+      unary: {
+        GetNetworkParameters: () => ({ chain_id: 'flow-testnet' }),
+        GetBlockByHeight: (_request, call) => {
+          call.cancelled.addEventListener('abort', () => cancelled.resolve());
+          return new Promise(() => undefined);
+        },
+      },
+    });
+    // The connection stands, so that the call reaches the node before its time is up.
+    await node.getNetworkParameters();
+    expect(await kindOf(node.getBlockByHeight(5, { timeoutMs: 500 }))).toBe('deadline');
+    await cancelled.promise;
+  });
+
+  it('are cancelled at the node by their signal, and reject with its reason', async () => {
+    const arrived = deferred();
+    const cancelled = deferred();
+    const node = await connect({
+      unary: {
+        GetBlockByHeight: (_request, call) => {
+          call.cancelled.addEventListener('abort', () => cancelled.resolve());
+          arrived.resolve();
+          return new Promise(() => undefined);
+        },
+      },
+    });
+    const abort = new AbortController();
+    const call = node.getBlockByHeight(5, { signal: abort.signal });
+    await arrived.promise;
+    const reason = new Error('no longer needed');
+    abort.abort(reason);
+    await expect(call).rejects.toBe(reason);
+    await cancelled.promise;
+    expect(node.inFlight).toBe(0);
+    await expect(node.getBlockByHeight(5, { signal: abort.signal })).rejects.toBe(reason);
+  });
+
+  it('survive an answer above the size limit', async () => {
+    const node = await connect({
+      unary: {
+        GetFullCollectionByID: () => ({ transactions: [{ script: Buffer.alloc(2 * 1024 * 1024) }] }),
+        GetBlockByHeight: (request) => ({
+          block: testBlock(Number(request['height'])),
+          block_status: 'BLOCK_SEALED',
+        }),
+      },
+    });
+    expect(await kindOf(node.getFullCollection(toIdentifier(testId(1))))).toBe('too_large');
+    expect((await node.getBlockByHeight(3)).block.height).toBe(3);
+  });
+
+  it('fail while the node is down and work again when it is back', async () => {
+    const handlers: AccessHandlers = { unary: { GetNetworkParameters: () => ({ chain_id: 'c' }) } };
+    let outages = 0;
+    const node = await connect(handlers, {}, { onOutage: () => (outages += 1) });
+    await node.getNetworkParameters();
+    server.stop();
+    expect(await kindOf(node.getNetworkParameters())).toBe('unavailable');
+    expect(outages).toBe(1);
+    await server.start();
+    // The channel pauses between attempts to connect; calls fail fast meanwhile.
+    let chainId: string | undefined;
+    while (chainId === undefined) {
+      try {
+        ({ chainId } = await node.getNetworkParameters());
+      } catch (error) {
+        if (!(error instanceof UpstreamError) || error.kind !== 'unavailable') throw error;
+        await sleep(systemClock, 20);
+      }
+    }
+    expect(chainId).toBe('c');
+  });
+
+  it('go out on a new connection after three deadlines in a row', async () => {
+    let hang = true;
+    let reconnects = 0;
+    const peers = new Set<string>();
+    const node = await connect(
+      {
+        unary: {
+          GetNetworkParameters: () => (hang ? new Promise(() => undefined) : { chain_id: 'c' }),
+        },
+        streams: {
+          SubscribeBlocksFromStartHeight: (_request, call) => {
+            peers.add(call.getPeer());
+            call.write({ block: testBlock(1) });
+          },
+        },
+      },
+      { timeoutMs: 50 },
+      { onReconnect: () => (reconnects += 1) },
+    );
+    const before = node.subscribeBlocks(1, { signal: never })[Symbol.asyncIterator]();
+    await before.next();
+    // Six deadlines: two new connections, told once.
+    for (let i = 0; i < 6; i++) expect(await kindOf(node.getNetworkParameters())).toBe('deadline');
+    expect(reconnects).toBe(1);
+    hang = false;
+    expect(await node.getNetworkParameters({ timeoutMs: 10_000 })).toEqual({ chainId: 'c' });
+    const after = node.subscribeBlocks(1, { signal: never })[Symbol.asyncIterator]();
+    await after.next();
+    expect(peers.size).toBe(2);
+    await before.return?.();
+    await after.return?.();
+  });
+
+  it('end at their deadline when the peer takes the connection and says nothing', async () => {
+    const sockets = new Set<Socket>();
+    const second = deferred();
+    const mute = createServer((socket) => {
+      sockets.add(socket.on('error', () => undefined));
+      if (sockets.size === 2) second.resolve();
+    });
+    await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
+    const { port } = mute.address() as AddressInfo;
+    let reconnects = 0;
+    const node = await connect(
+      {},
+      { endpoint: parseEndpoint(`127.0.0.1:${port}`), timeoutMs: 50 },
+      { onReconnect: () => (reconnects += 1) },
+    );
+    for (let i = 0; i < 4; i++) expect(await kindOf(node.getNetworkParameters())).toBe('deadline');
+    expect(reconnects).toBe(1);
+    await second.promise;
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => mute.close(resolve));
+  });
+
+  it('remember for five minutes that the node does not know a method', async () => {
+    const node = await connect({});
+    expect(node.supports('GetFullCollectionByID')).toBe(true);
+    expect(await kindOf(node.getFullCollection(toIdentifier(testId(1))))).toBe('unimplemented');
+    expect(node.supports('GetFullCollectionByID')).toBe(false);
+    expect(node.supports('GetCollectionByID')).toBe(true);
+    clock.skippedMs += 299_000;
+    expect(node.supports('GetFullCollectionByID')).toBe(false);
+    clock.skippedMs += 1_001;
+    expect(node.supports('GetFullCollectionByID')).toBe(true);
+  });
+
+  it('hold the method back, and no other, after an answered rate limit', async () => {
+    const node = await connect({
+      unary: {
+        GetBlockByHeight: () => {
+          throw new StatusError(
+            status.RESOURCE_EXHAUSTED,
+            'GetBlockByHeight rate limit reached, please retry later.',
+          );
+        },
+      },
+    });
+    expect(await kindOf(node.getBlockByHeight(1))).toBe('rate_limited');
+    expect(node.delayMs('GetBlockByHeight')).toBeGreaterThan(0);
+    expect(node.delayMs('GetFullCollectionByID')).toBe(0);
+    expect(node.heldBack).toBe(true);
+  });
+});
+
+describe('streams', () => {
+  it('yield each block in order and return when the node ends them', async () => {
+    const node = await connect({
+      streams: {
+        SubscribeBlocksFromStartHeight: flood((height) => ({ block: testBlock(height) }), { count: 0 }, 500),
+      },
+    });
+    const heights: number[] = [];
+    for await (const { block, status: blockStatus } of node.subscribeBlocks(100, { signal: never })) {
+      expect(blockStatus).toBe('finalized');
+      heights.push(block.height);
+    }
+    expect(heights).toEqual(Array.from({ length: 500 }, (_, index) => 100 + index));
+  });
+
+  it('yield digests of the kind asked for', async () => {
+    const node = await connect({
+      streams: {
+        SubscribeBlockDigestsFromLatest: (request, call) => {
+          expect(request['block_status']).toBe('BLOCK_SEALED');
+          call.write({ block_id: testId(4), block_height: '4' });
+          call.end();
+        },
+      },
+    });
+    const digests = await collect(node.subscribeBlockDigests({ signal: never, sealed: true }));
+    expect(digests).toEqual([{ id: testId(4).toString('hex'), height: 4 }]);
+  });
+
+  it('take no more than is asked for, and starve no other call meanwhile', async () => {
+    const kilobytes = 32;
+    const limit = 2_000;
+    const written = { count: 0 };
+    const cancelled = deferred();
+    const block = { ...testBlock(1), signatures: [Buffer.alloc(kilobytes * 1024)] };
+    const pump = flood(() => ({ block }), written, limit);
+    const node = await connect({
+      unary: { GetNetworkParameters: () => ({ chain_id: 'c' }) },
+      streams: {
+        SubscribeBlocksFromStartHeight: (request, call) => {
+          call.on('cancelled', () => cancelled.resolve());
+          pump(request, call);
+        },
+      },
+    });
+    const iterator = node.subscribeBlocks(1, { signal: never })[Symbol.asyncIterator]();
+    for (let taken = 0; taken < 3; taken++) expect((await iterator.next()).done).toBe(false);
+    // The node goes on until the windows are full. Round trips on the same connection show when it has come to rest.
+    let still = 0;
+    while (still < 50) {
+      const before = written.count;
+      await node.getNetworkParameters();
+      still = written.count === before ? still + 1 : 0;
+    }
+    expect(written.count).toBeLessThan(limit / 2);
+    await iterator.return?.();
+    await cancelled.promise;
+    expect(await iterator.next()).toEqual({ done: true, value: undefined });
+  });
+
+  it('are cancelled at the node when the loop is left', async () => {
+    const cancelled = deferred();
+    const node = await connect({
+      streams: {
+        SubscribeBlocksFromStartHeight: (_request, call) => {
+          call.on('cancelled', () => cancelled.resolve());
+          call.write({ block: testBlock(1) });
+        },
+      },
+    });
+    for await (const { block } of node.subscribeBlocks(1, { signal: never })) {
+      expect(block.height).toBe(1);
+      break;
+    }
+    await cancelled.promise;
+  });
+
+  it('throw the reason of their signal, and cancel', async () => {
+    const cancelled = deferred();
+    const node = await connect({
+      streams: {
+        SubscribeBlocksFromStartHeight: (_request, call) => {
+          call.on('cancelled', () => cancelled.resolve());
+          call.write({ block: testBlock(1) });
+        },
+      },
+    });
+    const abort = new AbortController();
+    const iterator = node.subscribeBlocks(1, { signal: abort.signal })[Symbol.asyncIterator]();
+    await iterator.next();
+    const waiting = iterator.next();
+    const reason = new Error('stop');
+    abort.abort(reason);
+    await expect(waiting).rejects.toBe(reason);
+    await cancelled.promise;
+    const late = node.subscribeBlocks(1, { signal: abort.signal })[Symbol.asyncIterator]();
+    await expect(late.next()).rejects.toBe(reason);
+    expect(server.calls.get('SubscribeBlocksFromStartHeight')).toBe(1);
+  });
+
+  it('throw what the node says when they fail', async () => {
+    const node = await connect({
+      streams: {
+        SubscribeBlocksFromStartHeight: (_request, call) => {
+          call.write({ block: testBlock(1) });
+          call.emit('error', new StatusError(status.RESOURCE_EXHAUSTED, 'maximum number of streams reached'));
+        },
+        SubscribeBlockDigestsFromLatest: (_request, call) => {
+          call.emit(
+            'error',
+            new StatusError(
+              status.INVALID_ARGUMENT,
+              'start height must be greater than or equal to the root height 77',
+            ),
+          );
+        },
+      },
+    });
+    expect(await kindOf(collect(node.subscribeBlocks(1, { signal: never })))).toBe('rate_limited');
+    const digests = node.subscribeBlockDigests({ signal: never, sealed: false })[Symbol.asyncIterator]();
+    expect(await failure(digests.next())).toMatchObject({ kind: 'below_root', lowestHeight: 77 });
+    expect((await digests.next()).done).toBe(true);
+  });
+
+  it('end at a malformed or an oversized message and leave the channel in order', async () => {
+    const node = await connect({
+      unary: { GetNetworkParameters: () => ({ chain_id: 'c' }) },
+      streams: {
+        SubscribeBlocksFromStartHeight: (request, call) => {
+          call.write({ block: testBlock(1) });
+          call.write(
+            request['start_block_height'] === '1'
+              ? Buffer.from('0a7fff', 'hex')
+              : { block: { ...testBlock(2), signatures: [Buffer.alloc(2 * 1024 * 1024)] } },
+          );
+        },
+      },
+    });
+    for (const [start, kind] of [
+      [1, 'malformed'],
+      [2, 'too_large'],
+    ] as const) {
+      const iterator = node.subscribeBlocks(start, { signal: never })[Symbol.asyncIterator]();
+      expect((await iterator.next()).done).toBe(false);
+      expect(await kindOf(iterator.next())).toBe(kind);
+      expect(await node.getNetworkParameters()).toEqual({ chainId: 'c' });
+    }
+  });
+
+  it('end as unavailable when the connection is cut', async () => {
+    const node = await connect({
+      streams: {
+        SubscribeBlocksFromStartHeight: (_request, call) => {
+          call.write({ block: testBlock(1) });
+        },
+      },
+    });
+    const iterator = node.subscribeBlocks(1, { signal: never })[Symbol.asyncIterator]();
+    await iterator.next();
+    const waiting = iterator.next();
+    server.stop();
+    expect(await kindOf(waiting)).toBe('unavailable');
+  });
+});
+
+describe('execution data', () => {
+  const executionData = (height: number): object => ({
+    block_height: String(height),
+    block_execution_data: { block_id: testId(height), chunk_execution_data: [] },
+    block_timestamp: { seconds: '-62135596800', nanos: 0 },
+  });
+  const follow: StreamHandler = (request, call) => {
+    expect(request['event_encoding_version']).toBe('CCF_V0');
+    const start = Number(request['start_block_height']);
+    for (let height = start; height < start + 3; height++) call.write(executionData(height));
+    call.end();
+  };
+
+  it('comes by the current method where the node knows it', async () => {
+    const node = await connect({ streams: { SubscribeExecutionDataFromStartBlockHeight: follow } });
+    const received = await collect(node.subscribeExecutionData(7, { signal: never }));
+    expect(received.map(({ height }) => height)).toEqual([7, 8, 9]);
+    expect(received[0]).toMatchObject({ blockId: testId(7).toString('hex'), chunks: [] });
+  });
+
+  it('comes by the deprecated method where the node knows only that one', async () => {
+    const node = await connect({ streams: { SubscribeExecutionData: follow } });
+    for (let round = 0; round < 2; round++) {
+      const received = await collect(node.subscribeExecutionData(7, { signal: never }));
+      expect(received.map(({ height }) => height)).toEqual([7, 8, 9]);
+    }
+    expect(node.supports('SubscribeExecutionDataFromStartBlockHeight')).toBe(false);
+    expect(server.calls.get('SubscribeExecutionDataFromStartBlockHeight')).toBe(1);
+    expect(server.calls.get('SubscribeExecutionData')).toBe(2);
+  });
+
+  it('is unimplemented where the node knows neither', async () => {
+    const node = await connect({});
+    const iterator = node.subscribeExecutionData(7, { signal: never })[Symbol.asyncIterator]();
+    expect(await kindOf(iterator.next())).toBe('unimplemented');
+    expect(node.supports('SubscribeExecutionDataFromStartBlockHeight')).toBe(false);
+    expect(node.supports('SubscribeExecutionData')).toBe(false);
+  });
+});

@@ -1,0 +1,456 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ApiServer } from '../../../src/api/index.js';
+import type { IndexedRange, StatusDocument } from '../../../src/api/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { StorageError } from '../../../src/storage/index.js';
+import { getJson, sendRaw } from '../../support/httpProbe.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+
+const FIRST = 100;
+const LATEST = 159;
+const HEAD = 170;
+const SEALED = 155;
+const repeated = transactionWith({ gasLimit: 7n });
+const chain = smallChain(
+  FIRST,
+  Array.from({ length: LATEST - FIRST + 1 }, (_, index) =>
+    index % 2 === 0 ? [[transactionWith({ gasLimit: BigInt(index) }), repeated], []] : [],
+  ),
+);
+const [firstBlock] = chain;
+const edges = { firstIndexed: FIRST, latestIndexed: LATEST, head: HEAD };
+
+const status: StatusDocument = {
+  network: 'devnet',
+  chainId: 'flow-localnet',
+  version: '0.1.0',
+  instance: 'one',
+  ...edges,
+  sealed: SEALED,
+  lag: 11,
+  rate: 197.9,
+  eta: 0.06,
+  window: { heights: 64, upperBound: 170, inFlight: 11, bytesInFlight: 0, bytesLimit: 1 },
+  sources: {
+    requester: { state: 'asking', inFlight: 3, missing: 4 },
+    edi: { state: 'following', endpoint: 'node:9000', height: 160, ageSeconds: 0.2 },
+  },
+  endpoints: [{ name: 'node:9000', state: 'healthy' }],
+  oldestMissing: { height: 160, missing: 2, ageSeconds: 0.3 },
+  ready: true,
+  reasons: [],
+  uptimeSeconds: 12,
+};
+
+describe('ApiServer', () => {
+  let store: MemoryIndexStore;
+  let server: ApiServer;
+  let range: IndexedRange;
+  let base: string;
+  let failures: unknown[];
+  let logger: RecordingLogger;
+
+  beforeEach(async () => {
+    store = await MemoryIndexStore.startingAt(FIRST);
+    await store.commit({ blocks: chain, latestIndexedHeight: LATEST });
+    range = { ...edges, sealed: SEALED };
+    failures = [];
+    logger = new RecordingLogger();
+    server = new ApiServer(
+      { host: '127.0.0.1', port: 0 },
+      {
+        reader: store,
+        status: { status: () => status, range: () => range },
+        clock: systemClock,
+        logger,
+        fail: (error) => failures.push(error),
+      },
+    );
+    await server.start();
+    base = `http://127.0.0.1:${server.address().port}`;
+  });
+
+  afterEach(async () => {
+    await server.close();
+  });
+
+  const get = (path: string, init?: RequestInit) => getJson(base + path, init);
+  const heightsOf = (body: unknown) =>
+    (body as { header: { height: string } }[]).map(({ header }) => Number(header.height));
+
+  describe('/status', () => {
+    it('gives the document as JSON', async () => {
+      const answer = await get('/status');
+      expect(answer.status).toBe(200);
+      expect(answer.headers.get('content-type')).toBe('application/json; charset=UTF-8');
+      expect(answer.body).toEqual(status);
+    });
+  });
+
+  describe('/v1/blocks by height', () => {
+    it('answers one height with an array in the shape of Flow', async () => {
+      const answer = await get('/v1/blocks?height=100&expand=payload');
+      expect(answer.status).toBe(200);
+      expect(answer.headers.get('content-type')).toBe('application/json; charset=UTF-8');
+      expect(answer.body).toEqual([
+        {
+          header: {
+            id: firstBlock!.block.id,
+            parent_id: idOf('block 99'),
+            height: '100',
+            timestamp: '2026-01-01T00:00:00.12Z',
+            parent_voter_signature: Buffer.from('parent voters').toString('base64'),
+          },
+          payload: {
+            collection_guarantees: firstBlock!.collections.map(({ id }) => ({
+              collection_id: id,
+              signer_indices: 'e00f',
+              signature: Buffer.from('guarantee signature').toString('base64'),
+              reference_block_id: idOf('reference'),
+              cluster_chain_id: 'cluster-7-abc',
+            })),
+            block_seals: [],
+          },
+          _expandable: {},
+          _links: { _self: `/v1/blocks/${firstBlock!.block.id}` },
+          block_status: 'BLOCK_SEALED',
+        },
+      ]);
+    });
+
+    it('answers lists in the order asked for, each height once', async () => {
+      expect(heightsOf((await get('/v1/blocks?height=103,101,103')).body)).toEqual([103, 101]);
+      expect(heightsOf((await get('/v1/blocks?height=103&height=101')).body)).toEqual([103, 101]);
+    });
+
+    it('answers ranges, both ends included, and words as ends', async () => {
+      expect(heightsOf((await get('/v1/blocks?start_height=100&end_height=102')).body)).toEqual([
+        100, 101, 102,
+      ]);
+      expect(heightsOf((await get('/v1/blocks?start_height=sealed&end_height=final')).body)).toEqual([
+        155, 156, 157, 158, 159,
+      ]);
+      const most = await get('/v1/blocks?start_height=100&end_height=149');
+      expect(heightsOf(most.body)).toHaveLength(50);
+    });
+
+    it('takes final for the newest that it has, sealed for the newest of those that is sealed', async () => {
+      const final = await get('/v1/blocks?height=final');
+      expect(heightsOf(final.body)).toEqual([LATEST]);
+      expect(final.body).toMatchObject([{ block_status: 'BLOCK_FINALIZED' }]);
+      const sealed = await get('/v1/blocks?height=sealed');
+      expect(heightsOf(sealed.body)).toEqual([SEALED]);
+      expect(sealed.body).toMatchObject([{ block_status: 'BLOCK_SEALED' }]);
+      range = { ...range, sealed: HEAD };
+      expect(heightsOf((await get('/v1/blocks?height=sealed')).body)).toEqual([LATEST]);
+    });
+
+    it.each([
+      ['height=99', 'below_first_indexed', 'height 99 is below the first indexed height 100'],
+      ['height=160', 'not_yet_indexed', 'height 160 is not yet indexed (latest 159, head 170)'],
+      ['height=100,160', 'not_yet_indexed', 'height 160 is not yet indexed (latest 159, head 170)'],
+      [
+        'start_height=158&end_height=161',
+        'not_yet_indexed',
+        'height 160 is not yet indexed (latest 159, head 170)',
+      ],
+    ])('answers %s with 404 %s', async (query, reason, message) => {
+      const answer = await get(`/v1/blocks?${query}`);
+      expect(answer.status).toBe(404);
+      expect(answer.body).toEqual({ code: 404, reason, message, ...edges });
+    });
+
+    const fiftyOne = Array.from({ length: 51 }, (_, index) => 100 + index).join(',');
+    it.each([
+      ['', 'invalid_argument', /give either height .*or start_height and end_height/],
+      ['start_height=100', 'invalid_argument', /start_height and end_height/],
+      ['height=100&start_height=100&end_height=101', 'invalid_argument', /not both/],
+      [
+        'height=abc',
+        'invalid_argument',
+        /invalid height: expected a decimal number, final or sealed, got "abc"/,
+      ],
+      ['height=-1', 'invalid_argument', /got "-1"/],
+      ['height=99999999999999999999', 'invalid_argument', /invalid height/],
+      ['height=final,100', 'invalid_argument', /only alone/],
+      ['start_height=102&end_height=101', 'invalid_argument', /start_height 102 is above end_height 101/],
+      ['start_height=100&end_height=150', 'too_many', /at most 50 heights .* got 51/],
+      [`height=${fiftyOne}`, 'too_many', /at most 50 heights .* got 51/],
+      [
+        'height=100&expand=execution_result',
+        'not_served',
+        /does not serve expand="execution_result" .*payload/,
+      ],
+    ])('answers %s with 400 %s', async (query, reason, message) => {
+      const answer = await get(`/v1/blocks?${query}`);
+      expect(answer.status).toBe(400);
+      expect(answer.body).toEqual({ code: 400, reason, message: expect.stringMatching(message) as string });
+    });
+
+    it('selects fields', async () => {
+      expect((await get('/v1/blocks?height=101,102&select=header.height,block_status')).body).toEqual([
+        { header: { height: '101' }, block_status: 'BLOCK_SEALED' },
+        { header: { height: '102' }, block_status: 'BLOCK_SEALED' },
+      ]);
+    });
+  });
+
+  describe('/v1/blocks/{ids}', () => {
+    it('answers one id and several, upper case too', async () => {
+      const ids = [chain[3]!.block.id, chain[1]!.block.id];
+      expect(heightsOf((await get(`/v1/blocks/${ids[0]!}`)).body)).toEqual([103]);
+      expect(heightsOf((await get(`/v1/blocks/${ids.join(',')}`)).body)).toEqual([103, 101]);
+      expect(heightsOf((await get(`/v1/blocks/${ids[0]!.toUpperCase()}?expand=payload`)).body)).toEqual([
+        103,
+      ]);
+    });
+
+    it('takes 50 ids and no more', async () => {
+      const ids = chain.map(({ block }) => block.id);
+      expect(heightsOf((await get(`/v1/blocks/${ids.slice(0, 50).join(',')}`)).body)).toHaveLength(50);
+      const more = await get(`/v1/blocks/${ids.slice(0, 51).join(',')}`);
+      expect(more).toMatchObject({ status: 400, body: { code: 400, reason: 'too_many' } });
+    });
+
+    it('serves the link that an unexpanded payload carries', async () => {
+      const [block] = (await get('/v1/blocks?height=100')).body as { _expandable: { payload: string } }[];
+      const payload = await get(block!._expandable.payload);
+      expect(payload.body).toMatchObject({
+        collection_guarantees: [{ collection_id: firstBlock!.collections[0]!.id }, {}],
+        block_seals: [],
+      });
+    });
+  });
+
+  describe('/v1/collections/{id} and /v1/transactions/{id}', () => {
+    it('answers a collection, expanded and not', async () => {
+      const { id } = firstBlock!.collections[0]!;
+      const ids = transactionIds(firstBlock!, 0);
+      expect((await get(`/v1/collections/${id}`)).body).toEqual({
+        id,
+        _expandable: { transactions: ids.map((transaction) => `/v1/transactions/${transaction}`) },
+        _links: { _self: `/v1/collections/${id}` },
+      });
+      expect((await get(`/v1/collections/${id}?expand=transactions`)).body).toMatchObject({
+        id,
+        transactions: ids.map((transaction) => ({ id: transaction })),
+        _expandable: {},
+      });
+    });
+
+    it('has an array of transactions also for an empty collection', async () => {
+      const { id } = firstBlock!.collections[1]!;
+      expect((await get(`/v1/collections/${id}?expand=transactions`)).body).toMatchObject({
+        transactions: [],
+      });
+    });
+
+    it('answers a transaction, and selects from it', async () => {
+      const [id] = transactionIds(firstBlock!, 0);
+      expect((await get(`/v1/transactions/${id!}`)).body).toMatchObject({
+        id,
+        gas_limit: '0',
+        _expandable: { result: `/v1/transaction_results/${id!}` },
+        _links: { _self: `/v1/transactions/${id!}` },
+      });
+      const selected = await get(`/v1/transactions/${id!}?select=id,proposal_key.address`);
+      expect(selected.body).toEqual({ id, proposal_key: { address: 'f8d6e0586b0a20c7' } });
+      expect((await get(`/v1/transactions/${id!}?expand=result`)).status).toBe(400);
+      expect((await get(`/v1/transactions/${id!}?select=${'a,'.repeat(51)}`)).status).toBe(400);
+    });
+  });
+
+  describe('ids', () => {
+    it.each(['blocks', 'collections', 'transactions'])(
+      'unknown to /v1/%s get 404 with the range',
+      async (what) => {
+        const answer = await get(`/v1/${what}/${idOf('nothing')}`);
+        expect(answer.status).toBe(404);
+        expect(answer.body).toEqual({
+          code: 404,
+          reason: 'unknown_id',
+          message: `no such ${what.slice(0, -1)} in heights 100..159`,
+          ...edges,
+        });
+      },
+    );
+
+    it.each(['blocks', 'collections', 'transactions'])(
+      'malformed for /v1/%s get 400 with the form',
+      async (what) => {
+        for (const id of ['abc', `0x${'a'.repeat(64)}`, 'g'.repeat(64), '%20', ',']) {
+          const answer = await get(`/v1/${what}/${id}`);
+          expect(answer).toMatchObject({ status: 400, body: { code: 400, reason: 'malformed_id' } });
+          expect((answer.body as { message: string }).message).toMatch(/^invalid ID format: expected 64 hex/);
+        }
+      },
+    );
+  });
+
+  describe('/lookup', () => {
+    it('answers with the document of the command line', async () => {
+      expect((await get('/lookup/block/100')).body).toMatchObject({ kind: 'block', height: 100 });
+      const [id] = transactionIds(firstBlock!, 0);
+      expect((await get(`/lookup/transaction/${id!}`)).body).toMatchObject({ kind: 'transaction', id });
+      expect((await get('/lookup/block/160')).body).toMatchObject({
+        code: 404,
+        reason: 'not_yet_indexed',
+        ...edges,
+      });
+    });
+
+    it('names what it can look up', async () => {
+      const answer = await get('/lookup/account/f8d6e0586b0a20c7');
+      expect(answer.status).toBe(400);
+      expect(answer.body).toMatchObject({
+        message: 'cannot look up "account"; known: block, collection, transaction',
+      });
+    });
+  });
+
+  describe('while nothing is indexed', () => {
+    it.each([
+      [{ firstIndexed: FIRST, latestIndexed: FIRST - 1, head: HEAD, sealed: null }, 'latest 99, head 170'],
+      [{ firstIndexed: null, latestIndexed: null, head: null, sealed: null }, 'latest unknown, head unknown'],
+    ])('says so at every lookup (%#)', async (nothing, text) => {
+      await store.rewind(FIRST - 1);
+      range = nothing;
+      const answers = await Promise.all(
+        [
+          '/v1/blocks?height=final',
+          '/v1/blocks?height=sealed',
+          '/v1/blocks?height=100',
+          `/v1/blocks/${idOf('nothing')}`,
+          `/v1/collections/${idOf('nothing')}`,
+          `/v1/transactions/${idOf('nothing')}`,
+          `/lookup/transaction/${idOf('nothing')}`,
+        ].map((path) => get(path)),
+      );
+      for (const { status: code, body } of answers) {
+        expect(code).toBe(404);
+        expect(body).toMatchObject({ code: 404, reason: 'not_yet_indexed' });
+        expect((body as { message: string }).message).toContain(`(${text})`);
+      }
+    });
+  });
+
+  describe('what is not served', () => {
+    it.each([
+      '/v1/transaction_results/abc',
+      '/v1/execution_results/abc',
+      '/v1/accounts/f8d6e0586b0a20c7',
+      '/v1/events?type=A.b.c',
+      '/v1/network/parameters',
+      '/v1/node_version_info',
+      '/v1/transactions?block_id=abc',
+      '/v1/collections',
+    ])('%s is a 404 that sends the caller to an access node', async (path) => {
+      const answer = await get(path);
+      expect(answer).toMatchObject({ status: 404, body: { code: 404, reason: 'not_served' } });
+      expect((answer.body as { message: string }).message).toContain('ask an access node');
+    });
+
+    it.each(['/', '/nothing', '/v2/blocks', '/lookup', '/v1'])(
+      '%s is a 404 that lists the routes',
+      async (path) => {
+        const answer = await get(path);
+        expect(answer).toMatchObject({ status: 404, body: { code: 404, reason: 'not_served' } });
+        expect((answer.body as { message: string }).message).toContain('/v1/collections/{id}');
+      },
+    );
+  });
+
+  describe('methods and limits', () => {
+    it('answers HEAD like GET without a body', async () => {
+      for (const path of ['/status', '/v1/blocks?height=100', '/v1/blocks?height=160', '/nothing']) {
+        const [full, head] = [await get(path), await get(path, { method: 'HEAD' })];
+        expect(head.status).toBe(full.status);
+        expect(head.body).toBeUndefined();
+        expect(head.headers.get('content-type')).toBe('application/json; charset=UTF-8');
+        expect(head.headers.get('content-length')).toBe(full.headers.get('content-length'));
+      }
+    });
+
+    it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])(
+      'refuses %s and names what it takes',
+      async (method) => {
+        const hasBody = method !== 'OPTIONS' && method !== 'DELETE';
+        const answer = await get('/v1/transactions', hasBody ? { method, body: '{}' } : { method });
+        expect(answer.status).toBe(405);
+        expect(answer.headers.get('allow')).toBe('GET, HEAD');
+        expect(answer.body).toMatchObject({ code: 405, reason: 'method_not_allowed' });
+      },
+    );
+
+    it('bounds the URL, the headers and the body, and survives what is no HTTP', async () => {
+      const { port } = server.address();
+      const long = await get(`/v1/transactions/${'a'.repeat(9000)}`);
+      expect(long).toMatchObject({ status: 414, body: { code: 414, reason: 'too_large' } });
+      const send = (text: string) => sendRaw(port, text);
+      expect(await send(`GET /status HTTP/1.1\r\nHost: x\r\nX: ${'a'.repeat(20_000)}\r\n\r\n`)).toMatch(
+        /^HTTP\/1\.1 431 [^]*"reason":"too_large"/,
+      );
+      expect(await send('GET /status HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n')).toMatch(
+        /^HTTP\/1\.1 413 [^]*"reason":"too_large"/,
+      );
+      expect(await send('GET /status HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n')).toMatch(
+        /^HTTP\/1\.1 413 /,
+      );
+      expect(await send('hello\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 [^]*"reason":"bad_request"/);
+      expect(await send('GET /v1/blocks/%zz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')).toMatch(
+        /^HTTP\/1\.1 400 [^]*"code":400/,
+      );
+      expect((await get('/status')).status).toBe(200);
+      expect(failures).toEqual([]);
+    });
+  });
+
+  describe('errors behind it', () => {
+    it.each(['%', '%zz', '%ff', '%c0%af', `${'a'.repeat(4_000)}%`])(
+      'says what a path has to be when it is %s',
+      async (tail) => {
+        const answer = await get(`/v1/blocks/${tail}`);
+        expect(answer).toMatchObject({ status: 400, body: { code: 400, reason: 'bad_request' } });
+        const { message } = answer.body as { message: string };
+        expect(message).toMatch(
+          /^the path is not well-formed: each % has to begin the two hexadecimal digits/,
+        );
+        expect(message.length).toBeLessThan(200);
+      },
+    );
+
+    it('quotes odd characters of the caller written out', async () => {
+      const { body } = await get('/v1/collections/%1b%5B2J%7f%e2%80%ae');
+      expect((body as { message: string }).message).toMatch(/got "\\u001b\[2J\\u007f\\u202e"$/);
+    });
+
+    it('tells the caller that a record is damaged, the log what and where, once', async () => {
+      store.transaction = () =>
+        Promise.reject(new StorageError('corrupt', 'body of height 7: wrong checksum'));
+      for (const path of [`/v1/transactions/${idOf('a')}`, `/lookup/transaction/${idOf('a')}`]) {
+        expect(await get(path)).toMatchObject({
+          status: 500,
+          body: { code: 500, reason: 'storage', message: expect.stringContaining('damaged') as string },
+        });
+      }
+      expect(logger.records).toEqual([
+        {
+          level: 'error',
+          message: 'a read failed',
+          fields: expect.objectContaining({ kind: 'corrupt' }) as object,
+        },
+      ]);
+      expect(failures).toEqual([]);
+    });
+
+    it('hands an error that nobody foresaw to its owner', async () => {
+      const bug = new TypeError('cannot read properties of undefined');
+      store.collection = () => Promise.reject(bug);
+      const answer = await get(`/v1/collections/${idOf('a')}`);
+      expect(answer).toMatchObject({ status: 500, body: { code: 500, message: 'internal server error' } });
+      expect(failures).toEqual([bug]);
+    });
+  });
+});

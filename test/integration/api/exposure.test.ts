@@ -1,0 +1,216 @@
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { ApiServer, MetricsServer } from '../../../src/api/index.js';
+import type { ApiServerOptions } from '../../../src/api/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import type { Clock } from '../../../src/runtime/index.js';
+import { sendRaw } from '../../support/httpProbe.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const open: { close(): Promise<void> }[] = [];
+const failures: unknown[] = [];
+const fail = (error: unknown): void => void failures.push(error);
+
+afterEach(async () => {
+  for (const server of open.splice(0)) await server.close();
+  expect(failures.splice(0)).toEqual([]);
+});
+
+async function apiServer(options: Partial<ApiServerOptions> = {}, clock: Clock = systemClock) {
+  const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
+  const server = new ApiServer(
+    { host: '127.0.0.1', port: 0, ...options },
+    {
+      ...{ clock, fail, reader: new MemoryIndexStore(), logger: new RecordingLogger() },
+      status: { range: () => range, status: () => ({ ...range }) as never },
+    },
+  );
+  await server.start();
+  open.push(server);
+  return server.address().port;
+}
+
+/** A metrics server whose page is as large as wanted. */
+async function pageServer(page: string, clock: Clock, options: Partial<ApiServerOptions> = {}) {
+  const server = new MetricsServer(
+    { host: '127.0.0.1', port: 0, ...options },
+    {
+      ...{ clock, fail, logger: new RecordingLogger() },
+      registry: { contentType: 'text/plain', metrics: () => Promise.resolve(page) },
+      health: { readiness: () => ({ ready: true, reasons: [] }) },
+    },
+  );
+  await server.start();
+  open.push(server);
+  return server.address().port;
+}
+
+async function opened(port: number): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => undefined);
+  await new Promise((resolve) => socket.once('connect', resolve));
+  return socket;
+}
+
+const closed = (socket: Socket): Promise<unknown> => new Promise((resolve) => socket.once('close', resolve));
+
+const request = (line: string, ...headers: string[]): string =>
+  [`${line} HTTP/1.1`, 'Host: x', 'Connection: close', ...headers, '', ''].join('\r\n');
+
+describe('methods', () => {
+  it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'PURGE'])(
+    '%s is refused with the methods that are allowed, wherever it is sent',
+    async (method) => {
+      const port = await apiServer();
+      for (const path of ['/status', '/v1/transactions', '/nowhere', '*']) {
+        const answer = await sendRaw(port, request(`${method} ${path}`));
+        expect(answer).toMatch(/^HTTP\/1\.1 405 /);
+        expect(answer).toMatch(/\r\nallow: GET, HEAD\r\n/i);
+        expect(answer).toContain('"reason":"method_not_allowed"');
+      }
+    },
+  );
+});
+
+describe('callers that send slowly', () => {
+  it.each([
+    ['a request line without an end', 'GET /sta'],
+    ['headers without an end', 'GET /status HTTP/1.1\r\nHost: x\r\nX-A: '],
+    ['a body that does not come', 'GET /status HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{'],
+  ])('%s: the connection is cut although a byte comes now and then', async (_, beginning) => {
+    const port = await apiServer({ requestTimeoutMs: 300 });
+    const socket = await opened(port);
+    socket.resume();
+    socket.write(beginning);
+    const drip = setInterval(() => socket.write('a'), 50);
+    await closed(socket);
+    clearInterval(drip);
+    // Others are served all the time.
+    expect(await sendRaw(port, request('GET /status'))).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
+  it('cannot hold more connections than the server has for all', async () => {
+    const port = await apiServer();
+    const sockets = await Promise.all(Array.from({ length: 512 }, () => opened(port)));
+    const [first] = sockets;
+    const oneMore = await opened(port);
+    await closed(oneMore);
+    const freed = closed(first!);
+    first!.destroy();
+    await freed;
+    // The place is free once the server has noticed.
+    for (;;) {
+      const answer = await sendRaw(port, request('GET /status')).catch(() => '');
+      if (answer.startsWith('HTTP/1.1 200 ')) break;
+    }
+    for (const socket of sockets) socket.destroy();
+  });
+});
+
+describe('callers that read slowly', () => {
+  const page = 'x'.repeat(32 * 1024 * 1024);
+
+  it('are cut off after a minute; those that read are not', async () => {
+    const clock = new VirtualClock();
+    const port = await pageServer(page, clock);
+    const idle = await opened(port);
+    const slow = await opened(port);
+    slow.pause();
+    slow.write(request('GET /metrics'));
+    // All that the kernel takes is on its way: the rest waits in the server.
+    await new Promise((resolve) => slow.once('readable', resolve));
+    const cut = closed(slow);
+    await clock.advance(65_000);
+    expect((await sendRaw(port, request('GET /metrics'))).length).toBeGreaterThan(page.length);
+    await clock.advance(15_000);
+    slow.resume();
+    await cut;
+    expect(slow.bytesRead).toBeLessThan(page.length);
+    expect(idle.destroyed).toBe(false);
+    idle.destroy();
+  });
+});
+
+describe('callers that ask for more than they take', () => {
+  const get = 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n';
+
+  it('may have a few requests wait on one connection; further ones are refused and not handled', async () => {
+    let handled = 0;
+    const clock = new VirtualClock();
+    const port = await pageServer('x'.repeat(1024), clock);
+    const answers = await sendRaw(port, get.repeat(1_000));
+    for (const [, status] of answers.matchAll(/HTTP\/1\.1 (\d+) /g)) if (status === '200') handled += 1;
+    // A few more where the first was answered before the last arrived.
+    expect(handled).toBeGreaterThanOrEqual(17);
+    expect(handled).toBeLessThan(200);
+    expect(answers).toContain('at most 16 requests may wait on one connection');
+    // One after the other there is no limit.
+    const one = await opened(port);
+    for (let index = 0; index < 100; index += 1) {
+      const answered = new Promise<Buffer>((resolve) => one.once('data', resolve));
+      one.write(get);
+      expect(String(await answered)).toMatch(/^HTTP\/1\.1 200 /);
+    }
+    one.destroy();
+  });
+
+  it('cannot make the server hold large answers without end', async () => {
+    const page = 'x'.repeat(16 * 1024 * 1024);
+    const port = await pageServer(page, new VirtualClock(), { maxHeldBytes: 40 * 1024 * 1024 });
+    const status = async (socket: Socket): Promise<string> => {
+      socket.pause();
+      socket.write(get);
+      await new Promise((resolve) => socket.once('readable', resolve));
+      return String(socket.read(12));
+    };
+    const [first, second, third] = [await opened(port), await opened(port), await opened(port)];
+    expect([await status(first), await status(second)]).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200']);
+    expect(await status(third)).toBe('HTTP/1.1 503');
+    expect(String(third.read())).toMatch(/\r\nretry-after: 1\r\n[^]*"reason":"busy"/i);
+    // What is small is answered all the same, and what is large as soon as there is room.
+    expect(await sendRaw(port, request('GET /livez'))).toMatch(/^HTTP\/1\.1 200 /);
+    first.destroy();
+    for (;;) {
+      const answer = await sendRaw(port, request('GET /metrics'));
+      if (answer.startsWith('HTTP/1.1 200 ')) break;
+    }
+    for (const socket of [second, third]) socket.destroy();
+  });
+});
+
+describe('a rate per address', () => {
+  it('is off by default', async () => {
+    const port = await apiServer();
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, () => sendRaw(port, request('GET /status'))),
+    );
+    for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
+  it('answers 429 and the time to wait to whoever asks faster, and to nobody else', async () => {
+    const clock = new VirtualClock();
+    const port = await apiServer({ ratePerSecondPerAddress: 3 }, clock);
+    const ask = (localAddress = '127.0.0.1') =>
+      new Promise<string>((resolve, reject) => {
+        let text = '';
+        const socket = connect({ port, host: '127.0.0.1', localAddress }, () =>
+          socket.write(request('GET /status')),
+        );
+        socket.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+        socket.on('error', reject);
+        socket.on('close', () => resolve(text));
+      });
+    const answers = await Promise.all(Array.from({ length: 5 }, () => ask()));
+    expect(answers.filter((answer) => answer.startsWith('HTTP/1.1 200 '))).toHaveLength(3);
+    const [refusal] = answers.filter((answer) => answer.startsWith('HTTP/1.1 429 '));
+    expect(refusal).toMatch(/\r\nretry-after: 1\r\n/i);
+    expect(refusal).toContain('"reason":"rate_limited"');
+    expect(refusal).toContain('at most 3 requests per second are answered to one address; ask again in 1 s');
+    expect(await ask('127.0.0.2')).toMatch(/^HTTP\/1\.1 200 /);
+    await clock.advance(1000);
+    expect(await ask()).toMatch(/^HTTP\/1\.1 200 /);
+  });
+});

@@ -1,0 +1,335 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  type DevnetHandle,
+  type GeneratedBlock,
+  methodNames,
+  startDevnet,
+} from '../../../src/devnet/index.js';
+import { identifierBytes } from '../../../src/flow/index.js';
+import { PlainClient } from '../../support/plainClient.js';
+
+const ROOT = 1000;
+const HEAD = 1400;
+
+let devnet: DevnetHandle;
+let client: PlainClient;
+/** A block with several collections, and transactions of every kind among its neighbours. */
+let block: GeneratedBlock;
+
+beforeAll(async () => {
+  devnet = await startDevnet({
+    seed: 3,
+    chainId: 'flow-testnet',
+    rootHeight: ROOT,
+    nodeRootHeight: ROOT + 10,
+    startHead: HEAD,
+    paused: true,
+    sealedLag: 5,
+  });
+  client = new PlainClient(devnet.address);
+  const heights = Array.from({ length: 300 }, (_, index) => ROOT + 20 + index);
+  const found = heights
+    .map((height) => devnet.chain.block(height))
+    .find(({ collections }) => collections.length > 2);
+  if (found === undefined) throw new Error('no block has three collections');
+  block = found;
+});
+
+afterAll(async () => {
+  client.close();
+  await devnet.close();
+  await devnet.finished;
+});
+
+const idOf = (generated: GeneratedBlock): Buffer => identifierBytes(generated.id);
+const bytes = (id: string | undefined): Buffer => Buffer.from(id ?? '', 'hex');
+
+describe('the network', () => {
+  it('answers a ping, its chain and itself', async () => {
+    expect(await client.call('Ping')).toEqual({});
+    expect(await client.call('GetNetworkParameters')).toEqual({ chain_id: 'flow-testnet' });
+    expect(await client.call('GetNodeVersionInfo')).toMatchObject({
+      info: {
+        spork_id: bytes(devnet.chain.sporkId),
+        spork_root_block_height: String(ROOT),
+        node_root_block_height: String(ROOT + 10),
+      },
+    });
+  });
+});
+
+describe('blocks', () => {
+  const metadata = { latest_finalized_height: String(HEAD) };
+
+  it('come by height, by id and as the latest, light', async () => {
+    const light = {
+      id: idOf(block),
+      parent_id: bytes(block.parentId),
+      height: String(block.height),
+      collection_guarantees: block.collections.map(({ id }) => ({ collection_id: bytes(id) })),
+      block_seals: [],
+      block_header: null,
+    };
+    const expected = { block: light, block_status: 'BLOCK_SEALED', metadata };
+    expect(await client.call('GetBlockByHeight', { height: block.height })).toMatchObject(expected);
+    expect(await client.call('GetBlockByID', { id: idOf(block) })).toMatchObject(expected);
+    expect(await client.call('GetLatestBlock')).toMatchObject({
+      block: { height: String(HEAD) },
+      block_status: 'BLOCK_FINALIZED',
+    });
+    expect(await client.call('GetLatestBlock', { is_sealed: true })).toMatchObject({
+      block: { height: String(HEAD - 5) },
+      block_status: 'BLOCK_SEALED',
+    });
+  });
+
+  it('come in full when asked for', async () => {
+    const full = { height: block.height, full_block_response: true };
+    expect(await client.call('GetBlockByHeight', full)).toMatchObject({
+      block: {
+        id: idOf(block),
+        block_seals: [{ block_id: bytes(devnet.chain.blockId(block.height - 4)) }],
+        block_header: {
+          id: idOf(block),
+          parent_id: bytes(block.parentId),
+          height: String(block.height),
+          chain_id: 'flow-testnet',
+        },
+      },
+    });
+  });
+
+  it('have headers', async () => {
+    const header = {
+      id: idOf(block),
+      parent_id: bytes(block.parentId),
+      height: String(block.height),
+      chain_id: 'flow-testnet',
+    };
+    expect(await client.call('GetBlockHeaderByHeight', { height: block.height })).toMatchObject({
+      block: header,
+      metadata,
+    });
+    expect(await client.call('GetBlockHeaderByID', { id: idOf(block) })).toMatchObject({ block: header });
+    expect(await client.call('GetLatestBlockHeader')).toMatchObject({
+      block: { height: String(HEAD) },
+      block_status: 'BLOCK_FINALIZED',
+    });
+    expect(await client.call('GetLatestBlockHeader', { is_sealed: true })).toMatchObject({
+      block: { height: String(HEAD - 5) },
+    });
+  });
+
+  it('that were orphaned are unknown', async () => {
+    const orphan = devnet.chain.block(block.height, 'orphan');
+    expect(await client.call('GetBlockByID', { id: idOf(orphan) })).toMatchObject({
+      block: { id: idOf(orphan), parent_id: bytes(block.parentId), height: String(block.height) },
+      block_status: 'BLOCK_UNKNOWN',
+    });
+  });
+
+  it('that are not there are refused as a node refuses them', async () => {
+    const at = (height: number | string): Promise<unknown> => client.refusal('GetBlockByHeight', { height });
+    const cause = (height: number): string =>
+      `failed to retrieve block ID for height ${height}: could not retrieve resource: key not found`;
+    expect(await at(HEAD + 1)).toEqual({ code: 'NOT_FOUND', details: `not found: ${cause(HEAD + 1)}` });
+    expect(await at('18446744073709551615')).toMatchObject({ code: 'NOT_FOUND' });
+    expect(await at(ROOT - 1)).toEqual({
+      code: 'NOT_FOUND',
+      details: `not found: block height 999 is less than the spork root block height 1000. Try to use a historic node: ${cause(999)}`,
+    });
+    expect(await at(ROOT + 9)).toEqual({
+      code: 'NOT_FOUND',
+      details: `not found: block height 1009 is less than the node's root block height 1010. Try to use a different Access node: ${cause(1009)}`,
+    });
+    expect(await client.refusal('GetBlockHeaderByHeight', { height: HEAD + 1 })).toMatchObject({
+      code: 'NOT_FOUND',
+    });
+    expect(
+      await client.refusal('GetBlockByID', { id: identifierBytes(devnet.chain.blockId(HEAD + 1)) }),
+    ).toMatchObject({ code: 'NOT_FOUND' });
+    expect(await client.refusal('GetBlockByID', { id: Buffer.alloc(32, 9) })).toMatchObject({
+      code: 'NOT_FOUND',
+    });
+    expect(await client.refusal('GetBlockByID', { id: Buffer.alloc(31) })).toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+    expect(await client.refusal('GetBlockHeaderByID', {})).toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+});
+
+describe('collections and transactions', () => {
+  it('come by id, light and full', async () => {
+    for (const { id, transactions, transactionIds } of block.collections) {
+      const light = (await client.call('GetCollectionByID', { id: bytes(id) })) as {
+        collection: { id: Buffer; transaction_ids: Buffer[] };
+      };
+      expect(light.collection.id).toEqual(bytes(id));
+      expect(Buffer.concat(light.collection.transaction_ids)).toEqual(transactionIds);
+      const full = (await client.call('GetFullCollectionByID', { id: bytes(id) })) as {
+        transactions: object[];
+      };
+      expect(full.transactions).toHaveLength(transactions.length);
+      const first = await client.call('GetTransaction', { id: transactionIds.subarray(0, 32) });
+      expect(first['transaction']).toEqual(full.transactions[0]);
+    }
+  });
+
+  it('come for a whole block, the system transactions behind', async () => {
+    const answer = (await client.call('GetTransactionsByBlockID', { block_id: idOf(block) })) as {
+      transactions: { proposal_key: object | null }[];
+    };
+    const guaranteed = block.collections.reduce((sum, { transactions }) => sum + transactions.length, 0);
+    const system = devnet.chain.systemTransactions(block.height).length;
+    expect(answer.transactions).toHaveLength(guaranteed + system);
+    expect(answer.transactions.at(-1)?.proposal_key).toBeNull();
+  });
+
+  it('of the system chunk have ids that every node knows', async () => {
+    for (const id of devnet.chain.repeatedSystemTransactions.keys()) {
+      expect(await client.call('GetTransaction', { id: bytes(id) })).toMatchObject({
+        transaction: { proposal_key: null },
+      });
+    }
+  });
+
+  it('that are not there are refused as a node refuses them', async () => {
+    const retry = {
+      code: 'NOT_FOUND',
+      details:
+        'not found: please retry for collection in finalized block: could not retrieve resource: key not found',
+    };
+    expect(await client.refusal('GetCollectionByID', { id: Buffer.alloc(32, 5) })).toEqual(retry);
+    expect(await client.refusal('GetFullCollectionByID', { id: Buffer.alloc(32, 5) })).toEqual(retry);
+    // Short ids are no error of their own.
+    expect(await client.refusal('GetFullCollectionByID', { id: Buffer.alloc(3, 5) })).toEqual(retry);
+    expect(await client.refusal('GetTransaction', { id: Buffer.alloc(32, 5) })).toMatchObject({
+      code: 'NOT_FOUND',
+    });
+    for (const method of ['GetCollectionByID', 'GetFullCollectionByID', 'GetTransaction']) {
+      expect(await client.refusal(method, {})).toMatchObject({ code: 'INVALID_ARGUMENT' });
+    }
+    expect(await client.refusal('GetTransactionsByBlockID', { block_id: Buffer.alloc(4) })).toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+  });
+});
+
+describe('execution data', () => {
+  it('comes by block id, for sealed blocks only', async () => {
+    const answer = (await client.call('GetExecutionDataByBlockID', { block_id: idOf(block) })) as {
+      block_execution_data: { block_id: Buffer; chunk_execution_data: object[] };
+    };
+    expect(answer.block_execution_data.block_id).toEqual(idOf(block));
+    expect(answer.block_execution_data.chunk_execution_data).toHaveLength(block.collections.length + 1);
+    const at = (height: number): object => ({ block_id: identifierBytes(devnet.chain.blockId(height)) });
+    expect(await client.call('GetExecutionDataByBlockID', at(HEAD - 5))).toBeDefined();
+    expect(await client.refusal('GetExecutionDataByBlockID', at(HEAD - 4))).toEqual({
+      code: 'NOT_FOUND',
+      details: 'could not find execution data: could not retrieve resource: key not found',
+    });
+    expect(await client.refusal('GetExecutionDataByBlockID', at(HEAD + 1))).toMatchObject({
+      code: 'INTERNAL',
+    });
+    expect(await client.refusal('GetExecutionDataByBlockID', { block_id: Buffer.alloc(5) })).toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+  });
+});
+
+describe('the request log', () => {
+  it('counts calls, and keeps the heights and ids that were asked for', async () => {
+    devnet.node.requests.reset();
+    const [collection] = block.collections;
+    await client.call('GetBlockByHeight', { height: 1200 });
+    await client.call('GetBlockByHeight', { height: 1100 });
+    await client.refusal('GetBlockHeaderByHeight', { height: HEAD + 50 });
+    await client.call('GetFullCollectionByID', { id: bytes(collection?.id) });
+    const { requests } = devnet.node;
+    expect(requests.count('GetBlockByHeight')).toBe(2);
+    expect(requests.count()).toBe(4);
+    expect(requests.counts().get('GetFullCollectionByID')).toBe(1);
+    expect(requests.highestHeightAsked('GetBlockByHeight')).toBe(1200);
+    expect(requests.highestHeightAsked()).toBe(HEAD + 50);
+    expect(requests.highestHeightSent).toBe(1200);
+    expect(requests.idsAsked('GetFullCollectionByID')).toEqual([collection?.id]);
+    expect(requests.inFlight('GetBlockByHeight')).toBe(0);
+    expect(requests.inFlightMax('GetBlockByHeight')).toBe(1);
+  });
+});
+
+describe('nodes of earlier times', () => {
+  const head = { start_block_height: HEAD, block_status: 'BLOCK_FINALIZED' };
+
+  async function refusals(options: object, calls: readonly (readonly [string, object])[]): Promise<string[]> {
+    const old = await startDevnet({ startHead: HEAD, paused: true, ...options });
+    const plain = new PlainClient(old.address);
+    const codes: string[] = [];
+    for (const [method, request] of calls) {
+      const { code } = method.startsWith('Subscribe')
+        ? (await plain.drain(method, request)).end
+        : await plain.refusal(method, request);
+      codes.push(code);
+      expect(old.node.requests.count(method)).toBe(1);
+    }
+    plain.close();
+    await old.close();
+    return codes;
+  }
+
+  it('lack streams, full collections, version info or execution data: UNIMPLEMENTED, and counted', async () => {
+    const options = { streams: false, fullCollections: false, nodeVersionInfo: false, executionData: false };
+    const calls = [
+      ['SubscribeBlocksFromStartHeight', head],
+      ['SubscribeBlockDigestsFromLatest', { block_status: 'BLOCK_FINALIZED' }],
+      ['GetFullCollectionByID', { id: Buffer.alloc(32) }],
+      ['GetNodeVersionInfo', {}],
+      ['GetExecutionDataByBlockID', { block_id: Buffer.alloc(32) }],
+      ['SubscribeExecutionData', {}],
+      ['SubscribeExecutionDataFromLatest', {}],
+    ] as const;
+    expect(new Set(await refusals(options, calls))).toEqual(new Set(['UNIMPLEMENTED']));
+  });
+
+  it('know only the deprecated subscription to execution data', async () => {
+    const calls = [['SubscribeExecutionDataFromStartBlockHeight', head]] as const;
+    expect(await refusals({ executionDataSubscriptions: 'deprecated' }, calls)).toEqual(['UNIMPLEMENTED']);
+    const old = await startDevnet({
+      startHead: HEAD,
+      paused: true,
+      executionDataSubscriptions: 'deprecated',
+    });
+    const plain = new PlainClient(old.address);
+    expect(await plain.take('SubscribeExecutionData', { start_block_height: 5 }, 2)).toMatchObject([
+      { block_height: '5' },
+      { block_height: '6' },
+    ]);
+    plain.close();
+    await old.close();
+  });
+});
+
+describe('the port', () => {
+  it('that is in use is refused with a sentence', async () => {
+    await expect(startDevnet({ port: devnet.port })).rejects.toMatchObject({
+      name: 'OperatorError',
+      exit: 'configuration',
+      message: `The devnet cannot listen on 127.0.0.1:${devnet.port}: the port is in use. Stop what listens there, or choose another port.`,
+    });
+  });
+
+  it('is free again when the devnet is closed', async () => {
+    const first = await startDevnet({ paused: true });
+    const plain = new PlainClient(first.address);
+    await plain.call('Ping');
+    await first.close();
+    const second = await startDevnet({ port: first.port, paused: true });
+    expect(second.port).toBe(first.port);
+    await second.close();
+    plain.close();
+  });
+});
+
+it('every method of the table has been called here or is a stream', () => {
+  expect(methodNames.filter((name) => !name.startsWith('Subscribe'))).toHaveLength(14);
+});

@@ -1,0 +1,330 @@
+import { once } from 'node:events';
+import type { ClientReadableStream } from '@grpc/grpc-js';
+import { afterEach, describe, expect, it } from 'vitest';
+import {
+  consecutiveSporks,
+  type DevnetHandle,
+  type DevnetOptions,
+  startDevnet,
+} from '../../../src/devnet/index.js';
+import { identifierBytes } from '../../../src/flow/index.js';
+import { PlainClient } from '../../support/plainClient.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const HEAD = 300;
+const closers: (() => Promise<void> | void)[] = [];
+
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function start(
+  options: DevnetOptions = {},
+  dependencies?: Parameters<typeof startDevnet>[1],
+): Promise<{ devnet: DevnetHandle; client: PlainClient }> {
+  const devnet = await startDevnet({ startHead: HEAD, paused: true, sealedLag: 5, ...options }, dependencies);
+  const client = new PlainClient(devnet.address);
+  closers.push(
+    () => devnet.close(),
+    () => client.close(),
+  );
+  return { devnet, client };
+}
+
+interface StreamKind {
+  readonly prefix: string;
+  readonly status: object;
+  readonly heightOf: (message: Record<string, unknown>) => unknown;
+}
+
+const finalized = { block_status: 'BLOCK_FINALIZED' };
+const kinds: readonly StreamKind[] = [
+  {
+    prefix: 'SubscribeBlocks',
+    status: finalized,
+    heightOf: (message) => (message['block'] as { height: string }).height,
+  },
+  {
+    prefix: 'SubscribeBlockHeaders',
+    status: finalized,
+    heightOf: (message) => (message['header'] as { height: string }).height,
+  },
+  { prefix: 'SubscribeBlockDigests', status: finalized, heightOf: (message) => message['block_height'] },
+  { prefix: 'SubscribeExecutionData', status: {}, heightOf: (message) => message['block_height'] },
+];
+const heights = (from: number, count: number): string[] =>
+  Array.from({ length: count }, (_, index) => String(from + index));
+const byHeight = (kind: StreamKind): string =>
+  kind.prefix === 'SubscribeExecutionData'
+    ? `${kind.prefix}FromStartBlockHeight`
+    : `${kind.prefix}FromStartHeight`;
+
+describe.each(kinds)('$prefix', (kind) => {
+  it('gives one message per height, from a height, from a block id, from the latest sealed one', async () => {
+    const { devnet, client } = await start();
+    const seen = async (method: string, request: object, count: number): Promise<unknown[]> =>
+      (await client.take(method, { ...kind.status, ...request }, count)).map(kind.heightOf);
+    expect(await seen(byHeight(kind), { start_block_height: 100 }, 120)).toEqual(heights(100, 120));
+    const id = identifierBytes(devnet.chain.blockId(150));
+    expect(await seen(`${kind.prefix}FromStartBlockID`, { start_block_id: id }, 10)).toEqual(
+      heights(150, 10),
+    );
+    expect(await seen(`${kind.prefix}FromLatest`, {}, 1)).toEqual(heights(HEAD - 5, 1));
+  });
+
+  it('goes on when the head moves, and can be resumed where it was left', async () => {
+    const { devnet, client } = await start();
+    const last = kind.prefix === 'SubscribeExecutionData' ? HEAD - 5 : HEAD;
+    const call = client.stream(byHeight(kind), { ...kind.status, start_block_height: last });
+    call.on('error', () => undefined);
+    const iterator = call[Symbol.asyncIterator]() as AsyncIterator<Record<string, unknown>>;
+    const next = async (): Promise<unknown> =>
+      kind.heightOf(((await iterator.next()) as IteratorYieldResult<Record<string, unknown>>).value);
+    expect(await next()).toBe(String(last));
+    devnet.node.head.advance(2);
+    expect([await next(), await next()]).toEqual(heights(last + 1, 2));
+    call.cancel();
+    devnet.node.head.advance(1);
+    const resumed = await client.take(byHeight(kind), { ...kind.status, start_block_height: last + 3 }, 1);
+    expect(resumed.map(kind.heightOf)).toEqual(heights(last + 3, 1));
+  });
+
+  it('refuses starts that are not there', async () => {
+    const { client } = await start({ rootHeight: 50 });
+    const end = async (method: string, request: object): Promise<unknown> =>
+      (await client.drain(method, { ...kind.status, ...request })).end;
+    expect(await end(byHeight(kind), { start_block_height: 49 })).toEqual({
+      code: 'INVALID_ARGUMENT',
+      details: 'could not get start height: start height must be greater than or equal to the root height 50',
+    });
+    expect(await end(byHeight(kind), { start_block_height: HEAD + 1 })).toMatchObject({ code: 'NOT_FOUND' });
+    expect(
+      await end(`${kind.prefix}FromStartBlockID`, { start_block_id: Buffer.alloc(32, 4) }),
+    ).toMatchObject({ code: 'NOT_FOUND' });
+    expect(await end(`${kind.prefix}FromStartBlockID`, { start_block_id: Buffer.alloc(4) })).toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+    if (kind.status === finalized) {
+      expect(
+        await end(byHeight(kind), { start_block_height: 60, block_status: 'BLOCK_UNKNOWN' }),
+      ).toMatchObject({ code: 'INVALID_ARGUMENT' });
+    }
+  });
+});
+
+describe('sealed blocks', () => {
+  it('a stream of sealed blocks waits for the seal of a finalized one', async () => {
+    const { devnet, client } = await start();
+    const method = 'SubscribeBlockDigestsFromStartHeight';
+    const call = client.stream(method, { start_block_height: HEAD - 4, block_status: 'BLOCK_SEALED' });
+    call.on('error', () => undefined);
+    const first = once(call, 'data');
+    await expect.poll(() => devnet.node.requests.inFlight(method)).toBe(1);
+    devnet.node.head.advance();
+    expect(await first).toMatchObject([{ block_height: String(HEAD - 4) }]);
+    call.cancel();
+  });
+
+  it('execution data is accepted for finalized blocks, waits for the seal, and can lead or lag', async () => {
+    const { devnet, client } = await start({ executionDataLag: -2 });
+    const method = 'SubscribeExecutionDataFromStartBlockHeight';
+    const received: string[] = [];
+    const call = client.stream(method, { start_block_height: HEAD - 4 });
+    call.on('error', () => undefined);
+    call.on('data', (message: { block_height: string }) => received.push(message.block_height));
+    await expect.poll(() => received).toEqual(heights(HEAD - 4, 2));
+    devnet.node.setFaults([{ method, fault: 'execution_data_lag', blocks: 10 }]);
+    devnet.node.head.advance(10);
+    expect((await client.call('GetLatestBlockHeader'))['block']).toMatchObject({ height: String(HEAD + 10) });
+    expect(received).toEqual(heights(HEAD - 4, 2));
+    devnet.node.setFaults([]);
+    await expect.poll(() => received).toEqual(heights(HEAD - 4, 12));
+    call.cancel();
+  });
+
+  it('a stream of execution data that starts at the root begins with its empty list, or one above it', async () => {
+    const { client } = await start();
+    const method = 'SubscribeExecutionDataFromStartBlockHeight';
+    expect(await client.take(method, { start_block_height: 0 }, 2)).toMatchObject([
+      { block_height: '0', block_execution_data: { chunk_execution_data: [] } },
+      { block_height: '1' },
+    ]);
+    const { client: other } = await start({ executionDataAtRoot: false });
+    expect(await other.take(method, { start_block_height: 0 }, 1)).toMatchObject([{ block_height: '1' }]);
+  });
+});
+
+describe('the deprecated subscription to execution data', () => {
+  it('takes a height, an id or nothing, but not both', async () => {
+    const { devnet, client } = await start();
+    const method = 'SubscribeExecutionData';
+    const id = identifierBytes(devnet.chain.blockId(20));
+    expect(await client.take(method, { start_block_height: 10 }, 1)).toMatchObject([{ block_height: '10' }]);
+    expect(await client.take(method, { start_block_id: id }, 1)).toMatchObject([{ block_height: '20' }]);
+    expect(await client.take(method, {}, 1)).toMatchObject([{ block_height: String(HEAD - 5) }]);
+    expect((await client.drain(method, { start_block_height: 10, start_block_id: id })).end).toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+  });
+});
+
+interface Clogged {
+  readonly call: ClientReadableStream<unknown>;
+  readonly next: () => Promise<string | undefined>;
+}
+
+describe('flow control', () => {
+  /**
+   * A stream whose reader takes one message and then no more, once the pipes between the two are full and nothing moves.
+   * (A grpc-js client honours back-pressure from its first read on, not before.)
+   */
+  async function clogged(devnet: DevnetHandle, client: PlainClient): Promise<Clogged> {
+    const call = client.stream('SubscribeExecutionDataFromStartBlockHeight', { start_block_height: 1 });
+    call.on('error', () => undefined);
+    closers.push(() => call.cancel());
+    const iterator = call[Symbol.asyncIterator]() as AsyncIterator<{ block_height: string }, undefined>;
+    await iterator.next();
+    let sent = -1;
+    let unmovedPolls = 0;
+    const isStill = (): boolean => {
+      unmovedPolls = sent === devnet.node.requests.highestHeightSent ? unmovedPolls + 1 : 0;
+      sent = devnet.node.requests.highestHeightSent;
+      return unmovedPolls >= 5;
+    };
+    await expect.poll(isStill, { interval: 100, timeout: 20_000 }).toBe(true);
+    return { call, next: async () => (await iterator.next()).value?.block_height };
+  }
+
+  it('prepares nothing ahead of a reader that takes nothing', async () => {
+    const { devnet, client } = await start({ profile: 'dense', startHead: 100_000 });
+    const { next } = await clogged(devnet, client);
+    const sent = devnet.node.requests.highestHeightSent;
+    expect(sent).toBeLessThan(500);
+    for (let height = 2; height < sent + 50; height++) expect(await next()).toBe(String(height));
+  });
+
+  it('cuts a reader off that takes nothing for too long', async () => {
+    const clock = new VirtualClock();
+    const options: DevnetOptions = { profile: 'dense', startHead: 100_000, sendTimeoutMs: 30_000 };
+    const { devnet, client } = await start(options, { clock });
+    const { call, next } = await clogged(devnet, client);
+    const ended = new Promise<number>((resolve) => call.on('status', ({ code }) => resolve(code)));
+    await clock.advance(29_999);
+    expect(devnet.openStreams()).toBe(1);
+    await clock.advance(1);
+    expect(devnet.openStreams()).toBe(0);
+    // What was under way arrives, and then the verdict.
+    const readAll = async (): Promise<void> => {
+      while ((await next()) !== undefined);
+    };
+    await expect(readAll()).rejects.toThrow(/timeout sending response/);
+    expect(await ended).toBe(4);
+  });
+
+  it('with interval 0 makes blocks as fast as they are read', async () => {
+    const { devnet, client } = await start({
+      profile: 'empty',
+      blockIntervalMs: 0,
+      paused: false,
+      startHead: 1,
+    });
+    const messages = await client.take(
+      'SubscribeBlocksFromStartHeight',
+      { start_block_height: 1, ...finalized },
+      3000,
+    );
+    expect(messages).toHaveLength(3000);
+    await expect.poll(() => devnet.openStreams()).toBe(0);
+    const { finalized: head } = devnet.node.head;
+    expect(head).toBeGreaterThanOrEqual(3000);
+    // Nobody reads blocks, nothing moves.
+    await client.call('GetLatestBlockHeader');
+    expect(devnet.node.head.finalized).toBe(head);
+  });
+});
+
+describe('the number of streams', () => {
+  it('is limited over both services together', async () => {
+    const { devnet, client } = await start({ maxStreams: 2 });
+    const calls = [
+      client.stream('SubscribeBlocksFromLatest', finalized),
+      client.stream('SubscribeExecutionDataFromLatest', {}),
+    ];
+    for (const call of calls) call.on('error', () => undefined).resume();
+    await expect.poll(() => devnet.openStreams()).toBe(2);
+    expect((await client.drain('SubscribeBlocksFromLatest', finalized)).end).toEqual({
+      code: 'RESOURCE_EXHAUSTED',
+      details: 'maximum number of streams reached',
+    });
+    for (const call of calls) call.cancel();
+    await expect.poll(() => devnet.openStreams()).toBe(0);
+    expect(await client.take('SubscribeBlocksFromLatest', finalized, 1)).toHaveLength(1);
+  });
+});
+
+describe('shutting down', () => {
+  it('ends streams with UNAVAILABLE', async () => {
+    const { devnet, client } = await start();
+    const drained = client.drain('SubscribeBlocksFromLatest', finalized);
+    await expect.poll(() => devnet.node.requests.highestHeightSent).toBe(HEAD);
+    await devnet.close();
+    expect((await drained).end.code).toBe('UNAVAILABLE');
+    await devnet.finished;
+  });
+
+  it('or breaks them, as a crash does', async () => {
+    const { devnet, client } = await start();
+    const drained = client.drain('SubscribeBlocksFromLatest', finalized);
+    await expect.poll(() => devnet.node.requests.highestHeightSent).toBe(HEAD);
+    await devnet.kill();
+    expect(['UNAVAILABLE', 'INTERNAL', 'CANCELLED', 'UNKNOWN']).toContain((await drained).end.code);
+  });
+});
+
+describe('two sporks', () => {
+  it('are played by two devnets: the second continues the first', async () => {
+    const sporks = consecutiveSporks({
+      rootHeight: 100,
+      ends: [{ lastHeight: 199, discarded: 2 }],
+      common: { paused: true },
+    });
+    const [first, second] = await Promise.all(sporks.map((options) => startDevnet({ ...options })));
+    if (first === undefined || second === undefined) throw new Error('two devnets were wanted');
+    closers.push(
+      () => first.close(),
+      () => second.close(),
+    );
+    const [old, live] = [new PlainClient(first.address), new PlainClient(second.address)];
+    closers.push(
+      () => old.close(),
+      () => live.close(),
+    );
+
+    const last = (await old.call('GetLatestBlock', { is_sealed: true })) as {
+      block: { id: Buffer; height: string };
+    };
+    expect(last.block.height).toBe('199');
+    const root = (await live.call('GetBlockByHeight', { height: 200 })) as {
+      block: { id: Buffer; parent_id: Buffer };
+    };
+    expect(root.block.parent_id).toEqual(last.block.id);
+    const discarded = (await old.call('GetBlockByHeight', { height: 200 })) as { block: { id: Buffer } };
+    expect(discarded.block.id).not.toEqual(root.block.id);
+    expect(await live.refusal('GetBlockByHeight', { height: 199 })).toMatchObject({
+      code: 'NOT_FOUND',
+      details: expect.stringContaining(
+        'less than the spork root block height 200. Try to use a historic node',
+      ) as unknown,
+    });
+    expect(await old.refusal('GetBlockByHeight', { height: 202 })).toMatchObject({ code: 'NOT_FOUND' });
+    const sporkOf = async (client: PlainClient): Promise<unknown> =>
+      ((await client.call('GetNodeVersionInfo'))['info'] as { spork_id: Buffer }).spork_id;
+    expect(await sporkOf(old)).not.toEqual(await sporkOf(live));
+  });
+
+  it('the seed of the previous spork is enough', async () => {
+    const previous = await start({ seed: 5, endHeight: 300 });
+    const { devnet } = await start({ seed: 6, previousSeed: 5, rootHeight: 301, startHead: 400 });
+    expect(devnet.chain.block(301).parentId).toBe(previous.devnet.chain.blockId(300));
+  });
+});

@@ -1,0 +1,398 @@
+import type { IndexingLine } from '../../src/app/index.js';
+import type { DaemonConfig } from '../../src/config/index.js';
+import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
+import type { Identifier } from '../../src/flow/index.js';
+import { silentLogger } from '../../src/observability/index.js';
+import type { Metrics } from '../../src/observability/index.js';
+import { LevelIndexStore } from '../../src/storage/index.js';
+import type { Stretch } from './catalogue.js';
+import type { CallObserver } from './SimulatedChannel.js';
+import type { SimulatedClock } from './SimulatedClock.js';
+import { DISK_PATH, SimulatedDatabase } from './SimulatedDisk.js';
+import type { SimulatedDisk } from './SimulatedDisk.js';
+import type { Trace } from './Trace.js';
+
+/** A promise of docs/architecture.md that was broken. */
+export class Violation extends Error {
+  override readonly name = 'Violation';
+}
+
+/** What the oracle sees of one process. */
+export interface Watched {
+  readonly store: LevelIndexStore;
+  /** The head as the process knows it. */
+  head: () => number | undefined;
+  line: IndexingLine | undefined;
+}
+
+const COLLECTION_METHODS: ReadonlySet<string> = new Set(['GetFullCollectionByID', 'GetCollectionByID']);
+
+/**
+ * Holds every promise of docs/architecture.md ("Invariants") against what happens, as it happens: against the calls that
+ * leave, the batches that become durable, the parts after each step, and the store at the end.
+ */
+export class Oracle implements CallObserver {
+  readonly #config: DaemonConfig;
+  readonly #stretch: Stretch;
+  readonly #disk: SimulatedDisk;
+  readonly #clock: SimulatedClock;
+  readonly #trace: Trace;
+  readonly #mayMeetForgeries: boolean;
+  #watched: Watched | undefined;
+  /** Collections asked for and not answered yet, and of whom. */
+  readonly #asked = new Map<string, string>();
+  /** What is durable: the watermark, and the heights above it. */
+  #watermark: number | undefined;
+  #above: ReadonlySet<number> = new Set();
+  #checkedTo: number;
+  #isDurableNew = false;
+  #restartedAt: number | undefined;
+  #done = new Set<number>();
+  #violation: Violation | undefined;
+  /** Our own count of calls, by endpoint and method. */
+  readonly calls = new Map<string, number>();
+  readonly outcomes = new Map<string, number>();
+  #callNumber = 0;
+  #inFlight = 0;
+  #head = -1;
+  #processes = 0;
+  /** Lines that began, over all processes. */
+  lines = 0;
+
+  constructor(
+    options: {
+      readonly config: DaemonConfig;
+      readonly stretch: Stretch;
+      /** Nodes may name collections that nobody gave. */
+      readonly mayMeetForgeries: boolean;
+    },
+    dependencies: { readonly disk: SimulatedDisk; readonly clock: SimulatedClock; readonly trace: Trace },
+  ) {
+    this.#config = options.config;
+    this.#stretch = options.stretch;
+    this.#mayMeetForgeries = options.mayMeetForgeries;
+    this.#disk = dependencies.disk;
+    this.#clock = dependencies.clock;
+    this.#trace = dependencies.trace;
+    this.#checkedTo = options.stretch.firstHeight - 1;
+  }
+
+  /** The highest height that is complete and durable; undefined before the store begins. */
+  get watermark(): number | undefined {
+    return this.#watermark;
+  }
+
+  get callsInFlight(): number {
+    return this.#inFlight;
+  }
+
+  fail(what: string): void {
+    if (this.#violation !== undefined) return;
+    this.#violation = new Violation(what);
+    this.#trace.add(`VIOLATION ${what}`);
+  }
+
+  /** Throws the first violation, if there was one. */
+  throwIfViolated(): void {
+    if (this.#violation !== undefined) throw this.#violation;
+  }
+
+  // The process.
+
+  processStarts(watched: Watched): void {
+    this.#watched = watched;
+    this.#processes += 1;
+    this.#asked.clear();
+    this.#done.clear();
+    this.#inFlight = 0;
+    this.#head = -1;
+    const { store } = watched;
+    if (store.meta() === undefined) {
+      if (this.#watermark !== undefined) this.fail('a store that had begun is empty after a restart');
+      return;
+    }
+    // What the last process had written may have become durable with its end, and has not been looked at yet.
+    if (this.#isDurableNew) this.#restartedAt = store.latestIndexedHeight();
+    else this.#checkRestart(store.latestIndexedHeight());
+  }
+
+  #checkRestart(found: number): void {
+    if (found !== this.#watermark) this.fail(`restart at watermark ${found}, ${this.#watermark} was durable`);
+  }
+
+  processEnds(): void {
+    this.#watched = undefined;
+    this.#asked.clear();
+    this.#inFlight = 0;
+  }
+
+  /** A line begins: its processor is watched, so that every `done` is seen. */
+  lineStarts(line: IndexingLine): void {
+    const watched = this.#watched;
+    if (watched === undefined) throw new Error('a line without a process');
+    watched.line = line;
+    this.lines += 1;
+    this.#done.clear();
+    const { processor } = line;
+    const run = processor.run.bind(processor);
+    processor.run = (job, done) => {
+      const { height } = job;
+      const { firstHeight, stopHeight } = this.#stretch;
+      if (height < firstHeight || height > stopHeight)
+        this.fail(`height ${height} is handed out, outside ${firstHeight} to ${stopHeight}`);
+      if (height > watched.store.latestIndexedHeight() + this.#config.window)
+        this.fail(`height ${height} is handed out above the window`);
+      this.#trace.add(`job ${height}`);
+      run(job, () => {
+        this.#trace.add(`done ${height}`);
+        if (watched.line !== line) this.fail(`height ${height} is done in a line that ended`);
+        if (this.#done.has(height)) this.fail(`height ${height} is done twice`);
+        this.#done.add(height);
+        if (!this.#isDurable(height)) this.fail(`height ${height} is done before it is durable`);
+        done();
+      });
+    };
+  }
+
+  // The calls.
+
+  onCall(endpoint: string, method: DevnetMethod, request: DevnetRequest): (outcome: string) => void {
+    const number = (this.#callNumber += 1);
+    const key = `${endpoint} ${method}`;
+    this.calls.set(key, (this.calls.get(key) ?? 0) + 1);
+    const id = request.id?.toString('hex');
+    const asked = request.height ?? request.start_block_height;
+    this.#trace.add(`call ${number} ${endpoint} ${method} ${id?.slice(0, 8) ?? asked ?? ''}`);
+    this.#inFlight += 1;
+    const isCollection = id !== undefined && COLLECTION_METHODS.has(method);
+    if (isCollection) this.#collectionAsked(endpoint, id as Identifier);
+    else if (asked !== undefined) this.#heightAsked(method, Number(asked));
+    return (outcome) => {
+      this.#inFlight -= 1;
+      this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
+      if (isCollection) this.#asked.delete(id);
+      this.#trace.add(`end ${number} ${outcome}`);
+    };
+  }
+
+  onRead(endpoint: string, method: DevnetMethod, request: DevnetRequest, reads: number): void {
+    this.#trace.add(`read ${endpoint} ${method} ${reads}`);
+    if (request.start_block_height === undefined || reads === 1) return;
+    // The root block's execution data may be left out: then the stream begins one higher than asked.
+    const height = Number(request.start_block_height) + reads - 1;
+    this.#heightAsked(method, height);
+    if (method.startsWith('SubscribeExecutionData') && this.#watched?.store.hasHeight(height) === false)
+      this.#checkBudget(this.#watched.line, [height], 'execution data');
+  }
+
+  #heightAsked(method: DevnetMethod, height: number): void {
+    const watched = this.#watched;
+    if (watched?.store.meta() === undefined) return;
+    const highest = watched.store.latestIndexedHeight() + this.#config.window;
+    if (height > highest) this.fail(`${method} asks for height ${height}, above the window's end ${highest}`);
+    if (height > this.#stretch.stopHeight)
+      this.fail(`${method} asks for height ${height}, above the stop height`);
+  }
+
+  #collectionAsked(endpoint: string, id: Identifier): void {
+    const { line, store } = this.#watched!;
+    if (this.#asked.has(id)) this.fail(`collection ${id.slice(0, 8)} is asked for twice at once`);
+    this.#asked.set(id, endpoint);
+    const { concurrency } = this.#config.requester;
+    const atOnce = [...this.#asked.values()].filter((each) => each === endpoint).length;
+    if (atOnce > concurrency) this.fail(`${atOnce} collections are asked of ${endpoint} at once`);
+    const places = this.#stretch.placesOf.get(id);
+    if (places === undefined) {
+      if (!this.#mayMeetForgeries) this.fail(`collection ${id.slice(0, 8)} is none of the chain`);
+      return;
+    }
+    this.#checkBudget(line, places, `collection ${id.slice(0, 8)}`);
+    const watermark = store.latestIndexedHeight();
+    const isWanted = places.some(
+      (height) =>
+        height > watermark && height <= watermark + this.#config.window && !this.#isKnownDurable(height),
+    );
+    if (!isWanted)
+      this.fail(
+        `collection ${id.slice(0, 8)} of ${places.join(', ')} is asked for at watermark ${watermark}`,
+      );
+  }
+
+  /** With the budget used up, nothing is asked for but what the lowest missing height needs. */
+  #checkBudget(line: IndexingLine | undefined, heights: readonly number[], what: string): void {
+    if (line === undefined || line.budget.inFlightBytes <= this.#config.maxInFlightBytes) return;
+    const lowest = line.mcq.lowest();
+    if (lowest === undefined || !heights.some((height) => height <= lowest))
+      this.fail(`${what} of ${heights.join(', ')} is asked for while the byte budget is used up`);
+  }
+
+  // The disk.
+
+  onDurable(): void {
+    this.#isDurableNew = true;
+  }
+
+  /** Durable since before this step. */
+  #isKnownDurable(height: number): boolean {
+    return height <= (this.#watermark ?? -1) || this.#above.has(height);
+  }
+
+  #isDurable(height: number): boolean {
+    // What became durable in this very step has not been looked at yet; the store's own word is checked when it is.
+    if (this.#isDurableNew) return this.#watched?.store.hasHeight(height) ?? false;
+    return this.#isKnownDurable(height);
+  }
+
+  /** After every step, when all that it set in motion has settled. */
+  async afterStep(): Promise<void> {
+    if (this.#isDurableNew) {
+      this.#isDurableNew = false;
+      await this.#lookAtDisk();
+      if (this.#restartedAt !== undefined) this.#checkRestart(this.#restartedAt);
+      this.#restartedAt = undefined;
+    }
+    const watched = this.#watched;
+    if (watched !== undefined && !(watched.store.meta() === undefined)) this.#lookAtParts(watched);
+    this.throwIfViolated();
+  }
+
+  #lookAtParts({ head, store, line }: Watched): void {
+    const known = head();
+    if (known !== undefined && known < this.#head)
+      this.fail(`the head goes down from ${this.#head} to ${known}`);
+    this.#head = known ?? this.#head;
+    const watermark = store.latestIndexedHeight();
+    if (watermark > (this.#watermark ?? -1))
+      this.fail(`watermark ${watermark} is told, ${this.#watermark} is durable`);
+    if (line === undefined) return;
+    const { window: k } = this.#config;
+    if (line.mcq.size > k) this.fail(`${line.mcq.size} heights wait, the window is ${k}`);
+    if (line.blocks.size() > k) this.fail(`${line.blocks.size()} blocks are held, the window is ${k}`);
+    const { inFlightBytes } = line.budget;
+    const received = this.#receivedBytes(line, watermark);
+    if (inFlightBytes !== received)
+      this.fail(`${inFlightBytes} bytes are counted as in flight, ${received} are`);
+  }
+
+  /** Our own count: what the heights in hand hold. */
+  #receivedBytes({ mcq }: IndexingLine, watermark: number): number {
+    if (mcq.size === 0) return 0;
+    const { window: k } = this.#config;
+    let bytes = 0;
+    let seen = 0;
+    // A batch moves the watermark a moment before the heights in it are let go.
+    for (let height = watermark - k; height <= watermark + k && seen < mcq.size; height += 1) {
+      const queued = mcq.get(height);
+      if (queued === undefined) continue;
+      seen += 1;
+      for (const received of queued.received) bytes += received?.collection.encoded.byteLength ?? 0;
+    }
+    return bytes;
+  }
+
+  /** Reads what a process that started now would find. */
+  async #lookAtDisk(): Promise<void> {
+    const reader = await this.openReader();
+    if (reader.meta() === undefined) {
+      if (this.#disk.size > 0 || this.#watermark !== undefined)
+        this.fail('the store has lost its meta record');
+      return;
+    }
+    const { chain, firstHeight } = this.#stretch;
+    const watermark = reader.latestIndexedHeight();
+    if (this.#watermark !== undefined && watermark < this.#watermark)
+      this.fail(`the watermark goes down from ${this.#watermark} to ${watermark}`);
+    for (let height = this.#checkedTo + 1; height <= watermark; height += 1) {
+      const stored = await reader.blockByHeight(height);
+      const { collections, id, parentId } = chain.block(height);
+      if (stored === undefined) this.fail(`height ${height} is missing below the watermark ${watermark}`);
+      else if (stored.block.id !== id) this.fail(`block ${height} is not the one of the chain`);
+      else if (stored.block.parentId !== parentId) this.fail(`block ${height} has another parent`);
+      const ids = (await reader.collectionsByHeight(height))?.map((collection) => collection.id) ?? [];
+      if (ids.join() !== collections.map((collection) => collection.id).join())
+        this.fail(`height ${height} has other collections than the chain`);
+    }
+    this.#checkedTo = Math.max(watermark, firstHeight - 1);
+    const above = reader.blocksAboveWatermark().map(({ height }) => height);
+    const highest = Math.max(watermark, ...above);
+    if (highest > watermark + this.#config.window) this.fail(`height ${highest} is durable above the window`);
+    if (above.includes(watermark + 1))
+      this.fail(`the watermark ${watermark} does not pass over ${watermark + 1}`);
+    this.#trace.add(`durable to ${watermark} above ${above.join()}`);
+    this.#watermark = watermark;
+    this.#above = new Set(above);
+  }
+
+  /** The store as it is on the disk. */
+  openReader(): Promise<LevelIndexStore> {
+    const database = new SimulatedDatabase(this.#disk, {
+      clock: this.#clock,
+      writeFate: () => {
+        throw new Error('the oracle does not write');
+      },
+      readFate: () => ({ takesMs: 0 }),
+      onStage: () => undefined,
+    });
+    return LevelIndexStore.over(
+      database,
+      { path: DISK_PATH, chainId: this.#config.chainId },
+      { clock: this.#clock, logger: silentLogger },
+    );
+  }
+
+  // The end.
+
+  /** The stop height is reached and the process has ended in order. */
+  async finished(referenceDigest: string | undefined): Promise<string> {
+    const { firstHeight, stopHeight } = this.#stretch;
+    const reader = await this.openReader();
+    if (reader.meta()?.firstHeight !== firstHeight) this.fail('the store begins elsewhere');
+    if (reader.latestIndexedHeight() !== stopHeight)
+      this.fail(`the store ends at ${reader.latestIndexedHeight()}, not at ${stopHeight}`);
+    await this.#lookUpEverything(reader);
+    const digest = await reader.digest();
+    if (referenceDigest !== undefined && digest !== referenceDigest)
+      this.fail(`the store is not the one of the fault-free run: ${digest}, expected ${referenceDigest}`);
+    this.throwIfViolated();
+    return digest;
+  }
+
+  /** The product's own counters against what was seen to happen. */
+  async checkCounters({ upstreamRequests, collectionsRequested, heightsCompleted }: Metrics): Promise<void> {
+    for (const { labels, value } of (await upstreamRequests.get()).values) {
+      const seen = this.calls.get(`${labels.endpoint} ${labels.method}`) ?? 0;
+      if (value !== seen) this.fail(`${value} calls of ${labels.method} are counted, ${seen} left`);
+    }
+    const asked = [...this.calls].filter(([key]) => COLLECTION_METHODS.has(key.split(' ')[1] ?? ''));
+    const seen = asked.reduce((sum, [, calls]) => sum + calls, 0);
+    const counted = (await collectionsRequested.get()).values[0]?.value ?? 0;
+    // A call that is cancelled while it waits for its turn at the limiter is counted, and never leaves.
+    if (counted < seen) this.fail(`${counted} collection calls are counted, ${seen} left`);
+    if (this.#processes > 1 || this.lines > 1) return;
+    const { firstHeight, stopHeight } = this.#stretch;
+    const heights = (await heightsCompleted.get()).values.reduce((sum, { value }) => sum + value, 0);
+    if (heights !== stopHeight - firstHeight + 1) this.fail(`${heights} heights are counted as completed`);
+  }
+
+  /** Every collection and transaction is found by its id, at its lowest place; and those of the system chunk are not. */
+  async #lookUpEverything(reader: LevelIndexStore): Promise<void> {
+    const { chain, firstHeight, placesOf, stopHeight } = this.#stretch;
+    for (const [id, places] of placesOf) {
+      const expected = places.filter((height) => height <= stopHeight);
+      const found = await reader.collection(id);
+      if (found?.place.height !== expected[0]) this.fail(`collection ${id.slice(0, 8)} is found elsewhere`);
+    }
+    const seen = new Set<string>();
+    for (let height = firstHeight; height <= stopHeight; height += 1) {
+      for (const { transactionIds } of chain.block(height).collections) {
+        for (let at = 0; at < transactionIds.length; at += 32) {
+          const id = transactionIds.toString('hex', at, at + 32) as Identifier;
+          if (seen.has(id)) continue;
+          seen.add(id);
+          const found = await reader.transaction(id);
+          if (found?.place.height !== height) this.fail(`transaction ${id.slice(0, 8)} is found elsewhere`);
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,285 @@
+import { status } from '@grpc/grpc-js';
+import { CallFailure } from '../../src/access/index.js';
+import type { CallStatus, Channel, ChannelOptions, StreamCall, StreamSink } from '../../src/access/index.js';
+import { methods, StatusError } from '../../src/devnet/index.js';
+import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
+import { loadProtocol } from '../../src/flow/index.js';
+import { abortReason } from '../../src/runtime/index.js';
+import type { Clock } from '../../src/runtime/index.js';
+import type { ProcessClock } from './SimulatedClock.js';
+import type { SimulatedEndpoint } from './SimulatedEndpoint.js';
+
+/** Messages that a stream holds for a reader who does not read: the flow-control window. */
+const STREAM_WINDOW_MESSAGES = 4;
+
+/** What the process at the client's end has, and whether it still lives. */
+export interface ClientProcess {
+  readonly clock: ProcessClock;
+  readonly isDead: boolean;
+}
+
+/** Sees every call as the client sees it. */
+export interface CallObserver {
+  /** Run the answer once, with `OK`, `ABORTED_BY_US` or the name of the status. */
+  onCall(endpoint: string, method: DevnetMethod, request: DevnetRequest): (outcome: string) => void;
+  /** One more message of a stream is asked for. */
+  onRead(endpoint: string, method: DevnetMethod, request: DevnetRequest, reads: number): void;
+}
+
+interface MethodOfPath {
+  readonly method: DevnetMethod;
+  decode(request: Buffer): DevnetRequest;
+}
+
+/** Reads a request's path and bytes as the server does. */
+export class RequestReader {
+  readonly #methods = new Map<string, MethodOfPath>();
+
+  constructor() {
+    const protocol = loadProtocol();
+    for (const [method, { service }] of Object.entries(methods)) {
+      const definition = protocol[service];
+      if (definition === undefined || 'format' in definition) throw new Error(`${service} is no service`);
+      const known = definition[method];
+      if (known === undefined) continue;
+      this.#methods.set(known.path, {
+        method: method as DevnetMethod,
+        decode: (request) => known.requestDeserialize(request),
+      });
+    }
+  }
+
+  read(path: string, request: Buffer): { readonly method: DevnetMethod; readonly request: DevnetRequest } {
+    const known = this.#methods.get(path);
+    if (known === undefined) throw new Error(`nobody knows ${path}`);
+    return { method: known.method, request: known.decode(request) };
+  }
+}
+
+export interface ChannelDependencies {
+  readonly process: ClientProcess;
+  readonly endpoint: SimulatedEndpoint;
+  readonly reader: RequestReader;
+  readonly observer: CallObserver;
+  /** The world's clock: answers travel whether or not anybody waits for them. */
+  readonly worldClock: Clock;
+}
+
+const OK: CallStatus = { code: status.OK, details: '' };
+const CLOSED: CallStatus = { code: status.UNAVAILABLE, details: 'the channel is closed' };
+const REFUSED: CallStatus = {
+  code: status.UNAVAILABLE,
+  details: 'No connection established. Last error: connect ECONNREFUSED',
+};
+const RESET: CallStatus = { code: status.UNAVAILABLE, details: 'Connection dropped' };
+const DEADLINE: CallStatus = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
+
+/** The port to a node, over a network that loses, delays, repeats and breaks. */
+export class SimulatedChannel implements Channel {
+  readonly #options: ChannelOptions;
+  readonly #deps: ChannelDependencies;
+  generation: object = {};
+  #isClosed = false;
+
+  constructor(options: ChannelOptions, dependencies: ChannelDependencies) {
+    this.#options = options;
+    this.#deps = dependencies;
+  }
+
+  unary(
+    path: string,
+    bytes: Buffer,
+    { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
+  ): Promise<Buffer> {
+    const { endpoint, observer, process, reader, worldClock } = this.#deps;
+    const { method, request } = reader.read(path, bytes);
+    const ended = observer.onCall(endpoint.name, method, request);
+    if (signal?.aborted === true) {
+      ended('ABORTED_BY_US');
+      return Promise.reject(abortReason(signal));
+    }
+    return new Promise((resolve, reject) => {
+      const server = new AbortController();
+      let isOver = false;
+      const finish = (outcome: string, act: () => void): void => {
+        if (isOver) return;
+        isOver = true;
+        deadline.cancel();
+        signal?.removeEventListener('abort', onAbort);
+        leave();
+        server.abort();
+        if (process.isDead) return;
+        ended(outcome);
+        act();
+      };
+      const fail = (callStatus: CallStatus): void =>
+        finish(status[callStatus.code], () => reject(new CallFailure(callStatus)));
+      const onAbort = (): void => finish('ABORTED_BY_US', () => reject(abortReason(signal!)));
+      const deadline = process.clock.setTimer(timeoutMs, () => fail(DEADLINE));
+      const leave = endpoint.enter({ broken: fail, severed: () => undefined });
+      signal?.addEventListener('abort', onAbort, { once: true });
+      if (this.#isClosed) {
+        queueMicrotask(() => fail(CLOSED));
+        return;
+      }
+      const { thereMs, backMs, isLost, isTwice, isCorrupt } = endpoint.fate(method);
+      const arrive = (callStatus: CallStatus, answer: Buffer | undefined): void => {
+        worldClock.setTimer(backMs, () => {
+          if (answer === undefined) fail(callStatus);
+          else if (answer.length > this.#options.maxMessageBytes) fail(this.#tooLarge(answer));
+          else finish('OK', () => resolve(answer));
+        });
+      };
+      worldClock.setTimer(thereMs, () => {
+        if (isOver || isLost || endpoint.state === 'silent') return;
+        if (endpoint.state === 'refusing') {
+          fail(REFUSED);
+          return;
+        }
+        const { calls } = endpoint.backend();
+        const connection = { reset: () => endpoint.reset() };
+        const ask = (): Promise<Buffer> =>
+          calls.answer(method, request, { signal: server.signal, connection });
+        if (isTwice) ask().catch(() => undefined);
+        ask().then(
+          (answer) => arrive(OK, isCorrupt ? endpoint.corrupted(answer) : answer),
+          (error: unknown) => {
+            if (server.signal.aborted) return;
+            if (!(error instanceof StatusError)) endpoint.onBug(error);
+            else arrive(statusOf(error), undefined);
+          },
+        );
+      });
+    });
+  }
+
+  stream(path: string, bytes: Buffer, sink: StreamSink): StreamCall {
+    const { endpoint, observer, process, reader, worldClock } = this.#deps;
+    const { method, request } = reader.read(path, bytes);
+    const ended = observer.onCall(endpoint.name, method, request);
+    const server = new AbortController();
+    const arrived: Buffer[] = [];
+    const travelling: (() => void)[] = [];
+    let end: CallStatus | undefined;
+    let reads = 0;
+    let wanted = 0;
+    let unread = 0;
+    let isOver = false;
+    let isSevered = false;
+    let arrivesAtMs = 0;
+    let drained = (): void => undefined;
+
+    const finish = (callStatus: CallStatus, isOurs = false): void => {
+      if (isOver) return;
+      isOver = true;
+      leave();
+      server.abort();
+      if (process.isDead) return;
+      ended(isOurs ? 'ABORTED_BY_US' : status[callStatus.code]);
+      if (!isOurs) sink.onEnd(callStatus);
+    };
+    const pump = (): void => {
+      while (!isOver && !process.isDead && wanted > 0 && arrived.length > 0) {
+        const message = arrived.shift()!;
+        wanted -= 1;
+        unread -= 1;
+        drained();
+        if (message.length > this.#options.maxMessageBytes) finish(this.#tooLarge(message));
+        else sink.onMessage(message);
+      }
+      if (end !== undefined && arrived.length === 0) finish(end);
+    };
+    /** In order behind what was sent before. */
+    const later = (arrive: () => void): void => {
+      const { backMs, isLost } = endpoint.fate(method);
+      if (isLost) isSevered = true;
+      travelling.push(arrive);
+      arrivesAtMs = Math.max(arrivesAtMs, worldClock.monotonic() + backMs);
+      worldClock.setTimer(arrivesAtMs - worldClock.monotonic(), () => {
+        const first = travelling.shift();
+        if (isOver || isSevered) return;
+        first?.();
+        pump();
+      });
+    };
+    const leave = endpoint.enter({
+      broken: (callStatus) => finish(callStatus),
+      severed: () => {
+        isSevered = true;
+        server.abort();
+      },
+    });
+    if (this.#isClosed) {
+      queueMicrotask(() => finish(CLOSED));
+      return { read: () => undefined, cancel: () => finish(OK, true) };
+    }
+    worldClock.setTimer(endpoint.fate(method).thereMs, () => {
+      if (isOver || endpoint.state === 'silent') return;
+      if (endpoint.state === 'refusing') {
+        finish(REFUSED);
+        return;
+      }
+      const { subscriptions } = endpoint.backend();
+      const messages = {
+        reset: () => endpoint.reset(),
+        write: (message: Buffer) => {
+          const { isCorrupt } = endpoint.fate(method);
+          const sent = isCorrupt ? endpoint.corrupted(message) : message;
+          unread += 1;
+          later(() => arrived.push(sent));
+          return unread < STREAM_WINDOW_MESSAGES;
+        },
+        drained: (signal: AbortSignal) =>
+          new Promise<void>((resolve, reject) => {
+            if (unread < STREAM_WINDOW_MESSAGES) {
+              resolve();
+              return;
+            }
+            const onAbort = (): void => reject(abortReason(signal));
+            drained = () => {
+              signal.removeEventListener('abort', onAbort);
+              resolve();
+            };
+            signal.addEventListener('abort', onAbort, { once: true });
+          }),
+      };
+      subscriptions.run(method, request, { sink: messages, signal: server.signal }).then(
+        () => later(() => (end = OK)),
+        (error: unknown) => {
+          if (server.signal.aborted) return;
+          if (!(error instanceof StatusError)) endpoint.onBug(error);
+          else later(() => (end = statusOf(error)));
+        },
+      );
+    });
+    return {
+      read: () => {
+        reads += 1;
+        wanted += 1;
+        if (!isOver) observer.onRead(endpoint.name, method, request, reads);
+        // The answer never comes within the question.
+        queueMicrotask(pump);
+      },
+      cancel: () => finish(OK, true),
+    };
+  }
+
+  reconnect(): void {
+    this.generation = {};
+  }
+
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  #tooLarge(message: Buffer): CallStatus {
+    const details = `Received message larger than max (${message.length} vs. ${this.#options.maxMessageBytes})`;
+    return { code: status.RESOURCE_EXHAUSTED, details };
+  }
+}
+
+export const statuses = { REFUSED, RESET };
+
+function statusOf(error: StatusError): CallStatus {
+  return { code: status[error.status], details: error.details };
+}

@@ -1,0 +1,233 @@
+import type { Database, Entry, KeyRange, WriteBatch } from '../../src/storage/index.js';
+import { storageErrorFrom } from '../../src/storage/index.js';
+import type { Clock } from '../../src/runtime/index.js';
+import { sleep } from '../../src/runtime/index.js';
+
+/** What befalls one write. */
+export interface WriteFate {
+  /** Until the operating system has it: it then survives the end of the process, but no loss of power. */
+  readonly writtenMs: number;
+  /** From there until the disk has it. */
+  readonly syncedMs: number;
+  /** From there until the process hears of it. */
+  readonly toldMs: number;
+  /** The process hears of a failure; whether the disk has the write is another matter. */
+  readonly failure?: { readonly text: string; readonly isWritten: boolean } | undefined;
+}
+
+export interface DiskDependencies {
+  readonly clock: Clock;
+  readonly writeFate: () => WriteFate;
+  /** The text of the fault that befalls a read, if one does, and how long the read takes. */
+  readonly readFate: () => { readonly failure?: string | undefined; readonly takesMs: number };
+  /** A write has come so far; whoever is told may end the process there. */
+  readonly onStage: (stage: WriteStage) => void;
+}
+
+/** How far a write has come: asked for, with the operating system, on the disk, and about to be told. */
+export type WriteStage = 'begun' | 'written' | 'durable' | 'told';
+
+type Operation = readonly [key: string, value: Buffer | undefined];
+
+/** The disk below all incarnations of one store: what was synced, and what was written and not yet synced. */
+export class SimulatedDisk {
+  readonly #values = new Map<string, Buffer>();
+  /** Ascending. Keys are Latin-1 texts, which compare as their bytes do. */
+  readonly #keys: string[] = [];
+  #unsynced: readonly Operation[] | undefined;
+  /** Written batches that reached the disk, in all. */
+  durableWrites = 0;
+
+  get size(): number {
+    return this.#keys.length;
+  }
+
+  get(key: Uint8Array): Buffer | undefined {
+    return this.#values.get(text(key));
+  }
+
+  /** Keys of a range, ascending. */
+  keys(range: Partial<KeyRange>): string[] {
+    const { gte, lt } = range as { gte?: Buffer; lt?: Buffer };
+    const from = gte === undefined ? 0 : this.#indexOf(text(gte));
+    const to = lt === undefined ? this.#keys.length : this.#indexOf(text(lt));
+    return this.#keys.slice(from, to);
+  }
+
+  value(key: string): Buffer {
+    return this.#values.get(key)!;
+  }
+
+  write(operations: readonly Operation[]): void {
+    this.#unsynced = operations;
+  }
+
+  sync(): void {
+    const operations = this.#unsynced ?? [];
+    this.#unsynced = undefined;
+    for (const [key, value] of operations) {
+      const isKnown = this.#values.has(key);
+      if (value === undefined) {
+        this.#values.delete(key);
+        if (isKnown) this.#keys.splice(this.#indexOf(key), 1);
+      } else {
+        this.#values.set(key, value);
+        if (!isKnown) this.#keys.splice(this.#indexOf(key), 0, key);
+      }
+    }
+    this.durableWrites += 1;
+  }
+
+  /** The process is gone. What was written stays, unless power went as well and takes it away. */
+  afterCrash({ loses }: { readonly loses: boolean }): void {
+    if (this.#unsynced === undefined) return;
+    if (loses) this.#unsynced = undefined;
+    else this.sync();
+  }
+
+  #indexOf(key: string): number {
+    let low = 0;
+    let high = this.#keys.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#keys[middle]! < key) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+/** The database as one process has it open. */
+export class SimulatedDatabase implements Database {
+  readonly #disk: SimulatedDisk;
+  readonly #deps: DiskDependencies;
+  /** Looked at again after each wait. */
+  readonly #life = { isOver: false };
+  isClosed = false;
+
+  constructor(disk: SimulatedDisk, dependencies: DiskDependencies) {
+    this.#disk = disk;
+    this.#deps = dependencies;
+  }
+
+  /** The process died: nothing is told any more, and what was not written yet never will be. */
+  kill(): void {
+    this.#life.isOver = true;
+  }
+
+  get(key: Buffer): Promise<Buffer | undefined> {
+    return this.#read(() => copy(this.#disk.get(key)));
+  }
+
+  getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]> {
+    return this.#read(() => keys.map((key) => copy(this.#disk.get(key))));
+  }
+
+  hasMany(keys: Buffer[]): Promise<boolean[]> {
+    return this.#read(() => keys.map((key) => this.#disk.get(key) !== undefined));
+  }
+
+  first(range: Partial<KeyRange>, limit: number): Promise<Entry[]> {
+    return this.#read(() =>
+      this.#disk
+        .keys(range)
+        .slice(0, limit)
+        .map((key) => this.#entry(key)),
+    );
+  }
+
+  lastKey(range: KeyRange): Promise<Buffer | undefined> {
+    return this.#read(() => {
+      const last = this.#disk.keys(range).at(-1);
+      return last === undefined ? undefined : bytes(last);
+    });
+  }
+
+  async *pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined> {
+    const entries = await this.#read(() => this.#disk.keys(range).map((key) => this.#entry(key)));
+    if (entries.length > 0) yield entries;
+  }
+
+  async *keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined> {
+    const keys = await this.#read(() => this.#disk.keys(range).map(bytes));
+    if (keys.length > 0) yield keys;
+  }
+
+  batch(): WriteBatch {
+    const operations: Operation[] = [];
+    return {
+      put: (key, value) => operations.push([text(key), Buffer.from(value)]),
+      del: (key) => operations.push([text(key), undefined]),
+      get length() {
+        return operations.length;
+      },
+      write: () => this.#write(operations),
+    };
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true;
+  }
+
+  #entry(key: string): Entry {
+    return [bytes(key), Buffer.from(this.#disk.value(key))];
+  }
+
+  async #read<T>(answer: () => T): Promise<T> {
+    this.#assertOpen();
+    const { failure, takesMs } = this.#deps.readFate();
+    if (takesMs > 0) await sleep(this.#deps.clock, takesMs);
+    if (this.#hasDied()) return never();
+    if (failure !== undefined) throw storageErrorFrom(new Error(failure), 'read the store', DISK_PATH);
+    return answer();
+  }
+
+  async #write(operations: readonly Operation[]): Promise<void> {
+    this.#assertOpen();
+    const { clock, onStage, writeFate } = this.#deps;
+    const { writtenMs, syncedMs, toldMs, failure } = writeFate();
+    onStage('begun');
+    if (this.#hasDied()) return never();
+    await sleep(clock, writtenMs);
+    if (failure?.isWritten !== false) {
+      this.#disk.write(operations);
+      onStage('written');
+      if (this.#hasDied()) return never();
+      await sleep(clock, syncedMs);
+      this.#disk.sync();
+      onStage('durable');
+      if (this.#hasDied()) return never();
+    }
+    await sleep(clock, toldMs);
+    onStage('told');
+    if (this.#hasDied()) return never();
+    if (failure !== undefined)
+      throw storageErrorFrom(new Error(failure.text), 'write to the store', DISK_PATH);
+  }
+
+  #hasDied(): boolean {
+    return this.#life.isOver;
+  }
+
+  #assertOpen(): void {
+    if (this.isClosed) throw new Error('the database is closed');
+  }
+}
+
+export const DISK_PATH = '/simulated';
+
+function never(): Promise<never> {
+  return new Promise(() => undefined);
+}
+
+function text(key: Uint8Array): string {
+  return Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1');
+}
+
+function bytes(key: string): Buffer {
+  return Buffer.from(key, 'latin1');
+}
+
+function copy(value: Buffer | undefined): Buffer | undefined {
+  return value && Buffer.from(value);
+}

@@ -1,0 +1,125 @@
+import type { CallStatus } from '../../src/access/index.js';
+import { methods, Subscriptions, UnaryCalls } from '../../src/devnet/index.js';
+import type { DevnetMethod, DevnetNode } from '../../src/devnet/index.js';
+import type { Dice } from './Dice.js';
+import { statuses } from './SimulatedChannel.js';
+
+/** One node behind an endpoint. */
+export interface Backend {
+  readonly node: DevnetNode;
+  readonly calls: UnaryCalls;
+  readonly subscriptions: Subscriptions;
+}
+
+export function backendOf(node: DevnetNode): Backend {
+  return { node, calls: new UnaryCalls({ node }), subscriptions: new Subscriptions({ node }) };
+}
+
+/** How badly the network between client and node behaves. */
+export interface LinkQuality {
+  readonly usualMs: number;
+  /** Share of messages that take up to `slowMs`. */
+  readonly slowShare: number;
+  readonly slowMs: number;
+  readonly lossShare: number;
+  /** Share of questions that arrive twice. */
+  readonly twiceShare: number;
+  /** Share of collections and execution data in which a byte is another. */
+  readonly corruptShare: number;
+}
+
+export const SOUND_LINK: LinkQuality = {
+  usualMs: 3,
+  slowShare: 0,
+  slowMs: 0,
+  lossShare: 0,
+  twiceShare: 0,
+  corruptShare: 0,
+};
+
+/** What becomes of one message, drawn when it leaves. */
+export interface MessageFate {
+  readonly thereMs: number;
+  readonly backMs: number;
+  readonly isLost: boolean;
+  readonly isTwice: boolean;
+  readonly isCorrupt: boolean;
+}
+
+/** A call under way, as the network may end it. */
+interface CallUnderWay {
+  broken(callStatus: CallStatus): void;
+  /** Nothing comes any more, and nobody says so. */
+  severed(): void;
+}
+
+/**
+ * One address of an access node and the network to it. Several nodes may stand behind it, as behind a load balancer:
+ * each call then meets any of them.
+ */
+export class SimulatedEndpoint {
+  readonly name: string;
+  readonly onBug: (error: unknown) => void;
+  readonly #dice: Dice;
+  readonly #underWay = new Set<CallUnderWay>();
+  state: 'up' | 'refusing' | 'silent' = 'up';
+  link: LinkQuality = SOUND_LINK;
+  backends: readonly Backend[] = [];
+
+  constructor(
+    options: { readonly name: string },
+    dependencies: { readonly dice: Dice; readonly onBug: (error: unknown) => void },
+  ) {
+    this.name = options.name;
+    this.#dice = dependencies.dice;
+    this.onBug = dependencies.onBug;
+  }
+
+  backend(): Backend {
+    return this.#dice.pick(this.backends);
+  }
+
+  enter(call: CallUnderWay): () => void {
+    this.#underWay.add(call);
+    return () => void this.#underWay.delete(call);
+  }
+
+  fate(method: DevnetMethod): MessageFate {
+    const { corruptShare, lossShare, twiceShare } = this.link;
+    const { subject } = methods[method];
+    const mayBeCorrupt = subject === 'collection' || subject === 'transaction' || subject === 'executionData';
+    return {
+      thereMs: this.#travelMs(),
+      backMs: this.#travelMs(),
+      isLost: this.#dice.chance(lossShare),
+      isTwice: this.#dice.chance(twiceShare),
+      isCorrupt: mayBeCorrupt && this.#dice.chance(corruptShare),
+    };
+  }
+
+  corrupted(message: Buffer): Buffer {
+    const changed = Buffer.from(message);
+    if (changed.length === 0) return changed;
+    const at = this.#dice.whole(0, changed.length - 1);
+    changed.writeUInt8(changed.readUInt8(at) ^ (1 << this.#dice.whole(0, 7)), at);
+    return changed;
+  }
+
+  /** Every connection breaks. */
+  reset(): void {
+    for (const call of [...this.#underWay]) call.broken(statuses.RESET);
+  }
+
+  goDown(how: 'refusing' | 'silent'): void {
+    this.state = how;
+    if (how === 'refusing') this.reset();
+    else for (const call of [...this.#underWay]) call.severed();
+  }
+
+  #travelMs(): number {
+    const { slowMs, slowShare, usualMs } = this.link;
+    const dice = this.#dice;
+    if (slowShare > 0 && dice.chance(slowShare)) return dice.magnitude(1, slowMs);
+    return usualMs * (0.5 + dice.random.next());
+  }
+}

@@ -1,0 +1,570 @@
+import { GrpcAccessNode, loadMethodStubs } from '../../src/access/index.js';
+import type { OpenNode } from '../../src/access/index.js';
+import { Lifecycle, openUpstream, runIndexing } from '../../src/app/index.js';
+import { DevnetNode, resolveNodeOptions } from '../../src/devnet/index.js';
+import type { FaultRule } from '../../src/devnet/index.js';
+import { createMetrics } from '../../src/observability/index.js';
+import type { Logger, Metrics } from '../../src/observability/index.js';
+import { messageOf, OperatorError } from '../../src/runtime/index.js';
+import type { Clock } from '../../src/runtime/index.js';
+import { LevelIndexStore, StorageError } from '../../src/storage/index.js';
+import type { Stretch } from './catalogue.js';
+import { Dice } from './Dice.js';
+import { Oracle, Violation } from './Oracle.js';
+import type { Watched } from './Oracle.js';
+import { FORGED_GUARANTEES_FROM_SEED, livenessMs } from './scenario.js';
+import type { BackendPlan, Scenario, WorldEvent } from './scenario.js';
+import { RequestReader, SimulatedChannel } from './SimulatedChannel.js';
+import { ProcessClock, SimulatedClock } from './SimulatedClock.js';
+import { DISK_PATH, SimulatedDatabase, SimulatedDisk } from './SimulatedDisk.js';
+import type { WriteFate, WriteStage } from './SimulatedDisk.js';
+import { backendOf, SimulatedEndpoint, SOUND_LINK } from './SimulatedEndpoint.js';
+import { Trace } from './Trace.js';
+
+/** What is made once for all runs of a process: dear to make, and the same for everyone. */
+export class Workshop {
+  readonly stubs = loadMethodStubs();
+  readonly reader = new RequestReader();
+  readonly metrics: Metrics = createMetrics({ version: 'simulation', node: process.version });
+}
+
+export interface RunResult {
+  readonly traceHash: string;
+  readonly events: number;
+  readonly steps: number;
+  readonly virtualMs: number;
+  /** From the last fault to the end; 0 when the end came before it. */
+  readonly afterQuietMs: number;
+  readonly processes: number;
+  /** The store at the end. */
+  readonly digest: string;
+}
+
+/** A run that broke a promise, with what happened last. */
+export class RunFailure extends Error {
+  override readonly name = 'RunFailure';
+  readonly tail: readonly string[];
+  readonly steps: number;
+
+  constructor(cause: unknown, tail: readonly string[], steps: number) {
+    super(cause instanceof Violation ? cause.message : textOf(cause));
+    this.tail = tail;
+    this.steps = steps;
+  }
+}
+
+/** No run takes more steps: more is a loop that goes nowhere. */
+const MAX_STEPS = 400_000;
+/** Longest pause before a process that ended is started again. */
+const RESTART_MAX_MS = 20_000;
+/** A process that was told to stop ends within this. */
+const STOP_WITHIN_MS = 10_000;
+
+/** Faults in which nothing wrong is said. */
+const HARMLESS_FAULTS: ReadonlySet<string> = new Set([
+  ...['latency', 'error', 'stall', 'cut', 'head_backwards', 'execution_data_lag', 'oversized'],
+]);
+
+/** One process of the daemon: its end of the line from the head to the store. */
+interface SimulatedProcess {
+  readonly clock: ProcessClock;
+  readonly lifecycle: Lifecycle;
+  readonly database: SimulatedDatabase;
+  isDead: boolean;
+  /** It said that some part did not close in time, and ended all the same. */
+  isAbandoned: boolean;
+  /** A write or a read of it was made to fail. */
+  hasDiskFailed: boolean;
+  outcome: { readonly error: unknown } | undefined;
+  /** By when it must have ended, once it is told to. */
+  endsByMs: number;
+}
+
+/** A whole run: nodes, network, disk, and one process of the daemon after another, from a seed. */
+export class World {
+  readonly #scenario: Scenario;
+  readonly #stretch: Stretch;
+  readonly #workshop: Workshop;
+  readonly #clock = new SimulatedClock();
+  readonly #trace: Trace;
+  readonly #disk = new SimulatedDisk();
+  readonly #oracle: Oracle;
+  readonly #endpoints: readonly SimulatedEndpoint[];
+  readonly #diskDice: Dice;
+  readonly #worldDice: Dice;
+  readonly #crashSteps: number[];
+  readonly #livenessMs: number;
+  #head: number;
+  #process: SimulatedProcess | undefined;
+  #processes = 0;
+  #steps = 0;
+  #isQuiet = false;
+  #isFinished = false;
+  readonly #lags: number[];
+  /** Nodes served another chain once: a process may have met nobody else. */
+  #hasForeigners = false;
+  /** Endpoints that give, or were given, something wrong to say. */
+  readonly #mayLie = new Set<string>();
+
+  constructor(
+    options: { readonly scenario: Scenario; readonly print?: ((line: string) => void) | undefined },
+    dependencies: { readonly stretch: Stretch; readonly workshop: Workshop },
+  ) {
+    const { scenario } = options;
+    const { seed } = scenario;
+    this.#scenario = scenario;
+    this.#stretch = dependencies.stretch;
+    this.#workshop = dependencies.workshop;
+    this.#trace = new Trace({ print: options.print }, { clock: this.#clock });
+    this.#oracle = new Oracle(
+      {
+        config: scenario.config,
+        stretch: this.#stretch,
+        mayMeetForgeries: seed >= FORGED_GUARANTEES_FROM_SEED,
+      },
+      { disk: this.#disk, clock: this.#clock, trace: this.#trace },
+    );
+    this.#diskDice = new Dice(seed, 'disk');
+    this.#worldDice = new Dice(seed, 'world');
+    this.#crashSteps = [...scenario.crashSteps];
+    this.#livenessMs = livenessMs(scenario, this.#stretch);
+    this.#head = scenario.startHead;
+    this.#lags = scenario.endpoints.map(() => 0);
+    this.#endpoints = scenario.endpoints.map(({ link, name }, index) => {
+      const endpoint = new SimulatedEndpoint(
+        { name },
+        {
+          dice: new Dice(seed, `link ${index}`),
+          onBug: (error) => this.#oracle.fail(`a bug of the devnet: ${String(error)}`),
+        },
+      );
+      endpoint.link = link;
+      return endpoint;
+    });
+    for (const { faults, link, name } of scenario.endpoints) {
+      if (link.corruptShare > 0 || faults.some(({ fault }) => !HARMLESS_FAULTS.has(fault)))
+        this.#mayLie.add(name);
+    }
+    for (const [index] of this.#endpoints.entries()) this.#furnish(index, {});
+  }
+
+  /** Expected errors: `RunFailure`. */
+  async run(referenceDigest: string | undefined): Promise<RunResult> {
+    const { metrics } = this.#workshop;
+    metrics.registry.resetMetrics();
+    try {
+      return await this.#run(referenceDigest);
+    } catch (error) {
+      throw new RunFailure(error, this.#trace.tail(), this.#steps);
+    } finally {
+      this.#kill();
+    }
+  }
+
+  async #run(referenceDigest: string | undefined): Promise<RunResult> {
+    const { config, disk, endpoints, quietAtMs } = this.#scenario;
+    if (this.#trace.isVerbose) {
+      const { window, maxProcessing, maxInFlightBytes, ediOnly, edi, requester, access } = config;
+      this.#trace.add(
+        `scenario ${JSON.stringify({
+          ...{ stretch: this.#stretch.name, quietAtMs, window, maxProcessing, maxInFlightBytes, ediOnly },
+          ...{ edi, requester, access, disk, endpoints, startHead: this.#scenario.startHead },
+        })}`,
+      );
+    }
+    for (const { atMs, event } of this.#scenario.events)
+      this.#clock.setTimer(atMs, () => this.#happen(event));
+    this.#clock.setTimer(quietAtMs, () => this.#quieten());
+    this.#start();
+    await this.#clock.settle();
+    await this.#oracle.afterStep();
+    while (!this.#isFinished) {
+      if (!this.#clock.step()) this.#oracle.fail('nothing will ever happen again');
+      this.#steps += 1;
+      await this.#clock.settle();
+      await this.#oracle.afterStep();
+      await this.#afterStep();
+      if (this.#steps > MAX_STEPS) throw new Violation(`no end after ${this.#steps} steps`);
+    }
+    await this.#oracle.checkCounters(this.#workshop.metrics);
+    const digest = await this.#oracle.finished(referenceDigest);
+    return {
+      ...{ traceHash: this.#trace.hash(), events: this.#trace.events, steps: this.#steps },
+      afterQuietMs: Math.max(0, this.#clock.monotonic() - quietAtMs),
+      ...{ virtualMs: this.#clock.monotonic(), processes: this.#processes, digest },
+    };
+  }
+
+  // The process.
+
+  #start(): void {
+    const { config } = this.#scenario;
+    const { metrics, stubs, reader } = this.#workshop;
+    this.#processes += 1;
+    this.#trace.add(`process ${this.#processes} starts`);
+    const clock = new ProcessClock(this.#clock);
+    const logger = this.#listeningLogger(() => (process.isAbandoned = true));
+    const lifecycle = new Lifecycle({ clock, logger });
+    const noted = <T extends { readonly failure?: unknown }>(fate: T): T => {
+      if (fate.failure !== undefined) process.hasDiskFailed = true;
+      return fate;
+    };
+    const database = new SimulatedDatabase(this.#disk, {
+      clock,
+      writeFate: () => noted(this.#writeFate()),
+      readFate: () => noted(this.#readFate()),
+      onStage: (stage) => this.#onWriteStage(process, stage),
+    });
+    const process: SimulatedProcess = {
+      ...{
+        clock,
+        lifecycle,
+        database,
+        isDead: false,
+        isAbandoned: false,
+        hasDiskFailed: false,
+        outcome: undefined,
+        endsByMs: Infinity,
+      },
+    };
+    this.#process = process;
+    const random = new Dice(this.#scenario.seed, `process ${this.#processes}`).random;
+    const openNode: OpenNode = ({ name, ...rest }, { ratePerSecond }, { ledger, events }) => {
+      const endpoint = this.#endpoints.find((each) => each.name === name);
+      if (endpoint === undefined) throw new Error(`there is no endpoint ${name}`);
+      return new GrpcAccessNode(
+        {
+          ...{ endpoint: { name, ...rest }, ratePerSecond, userAgent: 'simulation' },
+          ...{ maxMessageBytes: config.access.maxMessageBytes, timeoutMs: config.requester.timeoutMs },
+        },
+        {
+          ...{ clock, metrics, stubs, ledger, events },
+          openChannel: (options) =>
+            new SimulatedChannel(options, {
+              ...{ process, endpoint, reader, observer: this.#oracle, worldClock: this.#clock },
+            }),
+        },
+      );
+    };
+    const hasDied = (): boolean => process.isDead;
+    const work = async (): Promise<void> => {
+      const store = await openStore(database, config.chainId, { clock, logger });
+      if (hasDied()) return;
+      lifecycle.onClose('store', () => store.close());
+      const watched: Watched = { store, head: () => undefined, line: undefined };
+      this.#oracle.processStarts(watched);
+      if (store.meta() !== undefined && store.latestIndexedHeight() >= this.#stretch.stopHeight) return;
+      const parts = openUpstream(config, {
+        ...{ store, lifecycle, sporks: [], clock, random, metrics, logger, openNode },
+      });
+      watched.head = () => parts.listener.finalizedHeight();
+      await runIndexing(config, parts, (line) => this.#oracle.lineStarts(line));
+    };
+    const life = async (): Promise<void> => {
+      await lifecycle.waitFor('work in hand', work());
+      await lifecycle.close();
+    };
+    life().then(
+      () => (process.outcome = { error: undefined }),
+      (error: unknown) => (process.outcome = { error }),
+    );
+  }
+
+  /** What the product says of nodes in its log is held against what they are. */
+  #listeningLogger(onAbandoned: () => void): Logger {
+    const logger = this.#trace.logger();
+    const isForgery = this.#scenario.seed >= FORGED_GUARANTEES_FROM_SEED;
+    return {
+      ...logger,
+      warn: (fields, message) => {
+        logger.warn(fields, message);
+        if (message === 'part did not close in time') onAbandoned();
+      },
+      debug: (fields, message) => {
+        logger.debug(fields, message);
+        if (message !== 'access node blamed') return;
+        const { endpoint, fault, detail } = fields as Record<'endpoint' | 'fault' | 'detail', string>;
+        if (fault === 'lied' && !this.#mayLie.has(endpoint) && !isForgery)
+          this.#oracle.fail(`${endpoint} never lied: ${detail}`);
+      },
+    };
+  }
+
+  async #afterStep(): Promise<void> {
+    const process = this.#process;
+    const nowMs = this.#clock.monotonic();
+    if (process !== undefined) {
+      if (process.outcome !== undefined) {
+        this.#ended(process, process.outcome.error);
+      } else {
+        const due = this.#crashSteps.indexOf(this.#steps);
+        if (due >= 0) {
+          this.#crashSteps.splice(due, 1);
+          if (!this.#isQuiet) this.#crash(this.#worldDice.chance(0.5));
+        }
+        if (process.lifecycle.signal.aborted && process.endsByMs === Infinity)
+          process.endsByMs = nowMs + STOP_WITHIN_MS;
+        if (nowMs > process.endsByMs) throw new Violation('a process that was told to stop did not end');
+      }
+    }
+    const limitMs = this.#livenessMs;
+    if (nowMs > this.#scenario.quietAtMs + limitMs) {
+      throw new Violation(
+        `stuck at watermark ${this.#oracle.watermark}, short of ${this.#stretch.stopHeight}, ${limitMs.toFixed(0)} ms after the last fault`,
+      );
+    }
+  }
+
+  /** The process ended by itself. */
+  #ended(process: SimulatedProcess, error: unknown): void {
+    this.#trace.add(`process ${this.#processes} ends ${error === undefined ? 'in order' : messageOf(error)}`);
+    if (process.isAbandoned) {
+      // It did not wait for its last write: that ends as it does when a process is killed.
+      this.#disk.afterCrash({ loses: false });
+      this.#oracle.onDurable();
+    } else this.#checkClosed(process, error);
+    this.#oracle.processEnds();
+    process.isDead = true;
+    process.clock.kill();
+    process.database.kill();
+    this.#process = undefined;
+    if (error !== undefined && !this.#isExpected(process, error))
+      throw new Violation(`the process failed: ${textOf(error)}`);
+    if (error === undefined && this.#oracle.watermark === this.#stretch.stopHeight) {
+      this.#isFinished = true;
+      return;
+    }
+    this.#startLater();
+  }
+
+  #isExpected(process: SimulatedProcess, error: unknown): boolean {
+    if (error instanceof StorageError) return process.hasDiskFailed;
+    // While the honest nodes are away, the others are all there is.
+    return error instanceof OperatorError && error.exit === 'foreign' && this.#hasForeigners;
+  }
+
+  /** Nothing may be left behind by a process that ended in order. */
+  #checkClosed({ clock, database }: SimulatedProcess, error: unknown): void {
+    if (!database.isClosed) throw new Violation('the store is not closed at the end');
+    if (error !== undefined) return;
+    if (clock.pendingTimers > 0) throw new Violation(`${clock.pendingTimers} timers are left at the end`);
+    if (this.#oracle.callsInFlight > 0)
+      throw new Violation(`${this.#oracle.callsInFlight} calls are under way at the end`);
+  }
+
+  #crash(losesPower: boolean): void {
+    if (this.#process === undefined) return;
+    this.#trace.add(`process ${this.#processes} crashes${losesPower ? ', power lost' : ''}`);
+    this.#kill();
+    this.#disk.afterCrash({ loses: losesPower && this.#worldDice.chance(0.7) });
+    this.#oracle.onDurable();
+    this.#startLater();
+  }
+
+  #kill(): void {
+    const process = this.#process;
+    if (process === undefined) return;
+    this.#process = undefined;
+    process.isDead = true;
+    process.clock.kill();
+    process.database.kill();
+    this.#oracle.processEnds();
+    for (const endpoint of this.#endpoints) endpoint.reset();
+  }
+
+  #startLater(): void {
+    this.#clock.setTimer(this.#worldDice.magnitude(10, RESTART_MAX_MS), () => this.#start());
+  }
+
+  // The disk.
+
+  #writeFate(): WriteFate {
+    const { slowMs, slowShare, writeFailureShare, writeMs } = this.#scenario.disk;
+    const dice = this.#diskDice;
+    const isSlow = !this.#isQuiet && dice.chance(slowShare);
+    const ms = (): number => (isSlow ? dice.random.next() * slowMs : writeMs * dice.random.next());
+    const fails = !this.#isQuiet && dice.chance(writeFailureShare);
+    return {
+      ...{ writtenMs: ms(), syncedMs: ms(), toldMs: ms() / 10 },
+      ...(fails ? { failure: { text: NO_SPACE, isWritten: dice.chance(0.5) } } : {}),
+    };
+  }
+
+  #readFate(): { readonly failure?: string | undefined; readonly takesMs: number } {
+    const { readFailureShare, slowMs, slowShare } = this.#scenario.disk;
+    const dice = this.#diskDice;
+    if (this.#isQuiet) return { takesMs: 0 };
+    return {
+      takesMs: dice.chance(slowShare) ? (dice.random.next() * slowMs) / 10 : 0,
+      ...(dice.chance(readFailureShare) ? { failure: IO_ERROR } : {}),
+    };
+  }
+
+  #onWriteStage(process: SimulatedProcess, stage: WriteStage): void {
+    if (process.isDead) return;
+    this.#trace.add(`write ${stage}`);
+    if (stage === 'durable') this.#oracle.onDurable();
+    if (this.#isQuiet || !this.#diskDice.chance(this.#scenario.disk.crashShare)) return;
+    this.#crash(this.#diskDice.chance(0.5));
+  }
+
+  // The nodes.
+
+  /** Puts nodes behind an endpoint, as after a restart. */
+  #furnish(index: number, changes: { readonly prunedTo?: number; readonly isOtherChain?: boolean }): void {
+    const plan = this.#scenario.endpoints[index]!;
+    const { chain, otherChain } = this.#stretch;
+    this.#endpoints[index]!.backends = plan.backends.map((backend) => {
+      const { generator } = chain;
+      const options = resolveNodeOptions({
+        ...this.#nodeOptions(backend),
+        rootHeight: generator.rootHeight,
+        endHeight: generator.endHeight,
+        nodeRootHeight: Math.max(
+          generator.rootHeight,
+          Math.min(changes.prunedTo ?? 0, this.#headOf(index, backend)),
+        ),
+        startHead: this.#headOf(index, backend),
+        faults: this.#isQuiet ? [] : this.#faultsFromNow(plan.faults),
+      });
+      return backendOf(
+        new DevnetNode(options, {
+          chain: changes.isOtherChain === true ? otherChain : chain,
+          clock: this.#clock,
+        }),
+      );
+    });
+  }
+
+  #nodeOptions(plan: BackendPlan) {
+    const { executionDataLag, sealedLag, collectionLagMs, maxStreams, ratePerSecond } = plan;
+    return {
+      ...{ blockIntervalMs: 1, sealedLag, collectionLagMs, maxStreams, ratePerSecond },
+      executionDataLag: this.#isQuiet ? Math.max(0, executionDataLag) : executionDataLag,
+      ...{ streams: plan.streams, fullCollections: plan.fullCollections },
+      executionData: plan.executionData && !(this.#isQuiet && this.#scenario.endsWithoutExecutionData),
+      executionDataSubscriptions: plan.onlyDeprecatedExecutionData ? 'deprecated' : 'all',
+    } as const;
+  }
+
+  #headOf(index: number, { lagHeights }: BackendPlan): number {
+    const { rootHeight } = this.#stretch.chain.generator;
+    const lag = this.#isQuiet ? 0 : lagHeights + this.#lags[index]!;
+    return Math.max(rootHeight, this.#head - lag);
+  }
+
+  /** Rules count time from the start of their node. */
+  #faultsFromNow(rules: readonly FaultRule[]): FaultRule[] {
+    const nowMs = Math.round(this.#clock.monotonic());
+    return rules
+      .filter(({ untilMs }) => (untilMs ?? 0) > nowMs)
+      .map((rule) => ({
+        ...rule,
+        afterMs: Math.max(0, (rule.afterMs ?? 0) - nowMs),
+        untilMs: (rule.untilMs ?? 0) - nowMs,
+      }));
+  }
+
+  #moveHeads(): void {
+    for (const [index, endpoint] of this.#endpoints.entries()) {
+      for (const [at, { node }] of endpoint.backends.entries())
+        node.head.set(this.#headOf(index, this.#scenario.endpoints[index]!.backends[at]!));
+    }
+  }
+
+  // The world.
+
+  #happen(event: WorldEvent): void {
+    if (this.#isQuiet) return;
+    this.#trace.add(`world ${JSON.stringify(event)}`);
+    const begun = (this.#oracle.watermark ?? -1) >= this.#stretch.firstHeight;
+    switch (event.kind) {
+      case 'down':
+        this.#endpoints[event.endpoint]!.goDown(event.how);
+        break;
+      case 'up': {
+        this.#endpoints[event.endpoint]!.state = 'up';
+        const prunedTo = Math.max(0, (this.#oracle.watermark ?? 0) + event.prunedHeights - 10);
+        this.#furnish(event.endpoint, event.prunedHeights > 0 && begun ? { prunedTo } : {});
+        break;
+      }
+      case 'other_chain':
+        // The first block is the anchor of all others, and is taken on trust.
+        if (!begun) break;
+        this.#hasForeigners = true;
+        this.#mayLie.add(this.#endpoints[event.endpoint]!.name);
+        this.#endpoints[event.endpoint]!.reset();
+        this.#furnish(event.endpoint, { isOtherChain: true });
+        break;
+      case 'identity_lie': {
+        // A store that has not begun has nothing to hold against it.
+        if (!begun) break;
+        const endpoint = this.#endpoints[event.endpoint]!;
+        this.#hasForeigners = true;
+        this.#mayLie.add(endpoint.name);
+        for (const { node } of endpoint.backends) node.setFaults([IDENTITY_LIES[event.about]]);
+        endpoint.reset();
+        break;
+      }
+      case 'reset':
+        this.#endpoints[event.endpoint]!.reset();
+        break;
+      case 'head':
+        this.#head = Math.max(this.#head, event.height);
+        this.#moveHeads();
+        break;
+      case 'lag':
+        this.#lags[event.endpoint] = event.heights;
+        this.#moveHeads();
+        break;
+      case 'wall_jump':
+        this.#clock.wallJumpMs += event.ms;
+        break;
+      case 'crash':
+        this.#crash(event.losesPower);
+        break;
+      case 'terminate':
+        this.#process?.lifecycle.stop();
+        break;
+    }
+  }
+
+  /** All faults cease: nodes answer, links carry, the disk works, and the head is where it stays. */
+  #quieten(): void {
+    this.#trace.add('world quiet');
+    this.#isQuiet = true;
+    this.#head = this.#stretch.endHeight;
+    for (const [index, endpoint] of this.#endpoints.entries()) {
+      endpoint.state = 'up';
+      endpoint.link = { ...SOUND_LINK, usualMs: Math.min(50, endpoint.link.usualMs) };
+      endpoint.reset();
+      this.#furnish(index, {});
+    }
+  }
+}
+
+/** As `LevelIndexStore.open` does it. */
+async function openStore(
+  database: SimulatedDatabase,
+  chainId: string,
+  dependencies: { readonly clock: Clock; readonly logger: Logger },
+): Promise<LevelIndexStore> {
+  try {
+    return await LevelIndexStore.over(database, { path: DISK_PATH, chainId }, dependencies);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+const IDENTITY_LIES: Readonly<Record<'chain' | 'spork', FaultRule>> = {
+  chain: { method: 'GetNetworkParameters', fault: 'other_chain' },
+  spork: { method: 'GetNodeVersionInfo', fault: 'other_spork' },
+};
+
+const NO_SPACE = 'IO error: /simulated/000003.log: No space left on device';
+const IO_ERROR = 'IO error: /simulated/000005.ldb: Input/output error';

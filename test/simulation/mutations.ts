@@ -1,0 +1,104 @@
+/* eslint-disable no-console -- a script for the terminal */
+// Plants bugs, one at a time, in a copy of the sources and counts the seeds that the simulation needs to find each:
+// `npm run test:simulation:mutations`. It prints the table of docs/reliability.md.
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { plantedBugs } from './plantedBugs.js';
+import type { PlantedBug } from './plantedBugs.js';
+
+const { values } = parseArgs({
+  options: { seeds: { type: 'string', default: '1000' }, only: { type: 'string' } },
+});
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+/** One bug may take so long. */
+const LIMIT_MS = 240_000;
+
+interface Finding {
+  readonly bug: PlantedBug;
+  /** The seeds that were run up to the one that failed; `undefined` when none did. */
+  readonly seeds: number | undefined;
+  readonly words: string;
+}
+
+const workplace = mkdtempSync(join(tmpdir(), 'planted-'));
+try {
+  for (const name of ['proto', 'config', 'package.json', 'tsconfig.json'])
+    cpSync(join(root, name), join(workplace, name), { recursive: true });
+  cpSync(join(root, 'src'), join(workplace, 'sound'), { recursive: true });
+  cpSync(join(root, 'test/simulation'), join(workplace, 'test/simulation'), { recursive: true });
+  symlinkSync(join(root, 'node_modules'), join(workplace, 'node_modules'));
+  restore();
+  const references = join(workplace, 'references.json');
+  simulate(['--write-references', references]);
+  const findings: Finding[] = [];
+  for (const bug of plantedBugs.filter(
+    ({ name }) => values.only === undefined || name.includes(values.only),
+  )) {
+    const finding = find(bug, references);
+    console.error(`${finding.seeds ?? 'NOT FOUND'}\t${bug.name}\t${finding.words}`);
+    findings.push(finding);
+  }
+  console.log(table(findings));
+  if (findings.some(({ seeds }) => seeds === undefined)) process.exitCode = 1;
+} finally {
+  rmSync(workplace, { recursive: true });
+}
+
+/** Puts the sound sources in place. The copy was made at the beginning: somebody may be at work. */
+function restore(): void {
+  cpSync(join(workplace, 'sound'), join(workplace, 'src'), { recursive: true, force: true });
+}
+
+function find(bug: PlantedBug, references: string): Finding {
+  plant(bug);
+  try {
+    const output = simulate([
+      '--seeds',
+      values.seeds,
+      '--workers',
+      '1',
+      '--until-failure',
+      '--references',
+      references,
+    ]);
+    const match = /^seed (\d+): (.*)$/m.exec(output);
+    return { bug, seeds: match === null ? undefined : Number(match[1]), words: match?.[2] ?? '' };
+  } finally {
+    restore();
+  }
+}
+
+function plant({ file, instead, name, of }: PlantedBug): void {
+  const path = join(workplace, 'src', file);
+  const source = readFileSync(path, 'utf8');
+  const at = source.indexOf(of);
+  if (at < 0 || source.includes(of, at + 1))
+    throw new Error(`${name}: ${file} does not hold the text once: ${of}`);
+  writeFileSync(
+    path,
+    source.replace(of, () => instead),
+  );
+}
+
+function simulate(flags: readonly string[]): string {
+  const { stdout } = spawnSync('npx', ['tsx', 'test/simulation/run.ts', ...flags], {
+    ...{ cwd: workplace, encoding: 'utf8', timeout: LIMIT_MS, stdio: ['ignore', 'pipe', 'ignore'] },
+  });
+  return stdout;
+}
+
+function table(findings: readonly Finding[]): string {
+  const rows = findings.map(
+    ({ bug, seeds, words }) => `| ${bug.name} | \`${bug.file}\` | ${seeds ?? 'not found'} | ${words} |`,
+  );
+  return [
+    '| planted bug | file | seeds | what the simulation said |',
+    '| --- | --- | ---: | --- |',
+    ...rows,
+  ].join('\n');
+}

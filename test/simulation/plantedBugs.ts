@@ -1,0 +1,204 @@
+/** One text of one file, and what stands in its place: a bug that somebody might have written. */
+export interface PlantedBug {
+  readonly name: string;
+  /** Below `src/`. */
+  readonly file: string;
+  /** Stands once in the file. */
+  readonly of: string;
+  readonly instead: string;
+}
+
+export const plantedBugs: readonly PlantedBug[] = [
+  {
+    name: 'progress is written before the data, in a batch of its own',
+    file: 'storage/LevelIndexStore.ts',
+    of: `    await this.#write(() => {
+      const write = this.#database.batch();
+      const put`,
+    instead: `    await this.#write(async () => {
+      const first = this.#database.batch();
+      first.put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(next.latestIndexedHeight)));
+      await first.write();
+      const write = this.#database.batch();
+      const put`,
+  },
+  {
+    name: 'the watermark is told before the batch is durable',
+    file: 'storage/LevelIndexStore.ts',
+    of: `    await this.#write(() => {
+      const write = this.#database.batch();
+      const put`,
+    instead: `    this.#state = next;
+    await this.#write(() => {
+      const write = this.#database.batch();
+      const put`,
+  },
+  {
+    name: 'blocks above the watermark are forgotten by a restart',
+    file: 'storage/state.ts',
+    of: '        above.set(head.height, head);',
+    instead: '        if (above.size > MAX_BLOCKS_ABOVE_WATERMARK) above.set(head.height, head);',
+  },
+  {
+    name: 'of several places of a collection only the first in a block is kept',
+    file: 'storage/blockEntries.ts',
+    of: '    collection.seal(put);',
+    instead: '    if (collectionIndex === 0) collection.seal(put);',
+  },
+  {
+    name: 'done before the commit',
+    file: 'collections/JobProcessor.ts',
+    of: '      const written = await this.#indexer',
+    instead: '      queued.done();\n      const written = await this.#indexer',
+  },
+  {
+    name: 'done twice',
+    file: 'collections/JobProcessor.ts',
+    of: '      queued.done();',
+    instead: '      queued.done();\n      queued.done();',
+  },
+  {
+    name: 'a failure of the store is passed over',
+    file: 'collections/JobProcessor.ts',
+    of: '      this.#onFatal(error);\n    }\n  }',
+    instead: '    }\n  }',
+  },
+  {
+    name: 'the bytes of a durable height are not given back',
+    file: 'collections/JobProcessor.ts',
+    of: '      this.#budget.release(queued.height);\n',
+    instead: '',
+  },
+  {
+    name: 'wake-up lost: the consumer is not told of a block',
+    file: 'finality/FinalizedBlocks.ts',
+    of: '    this.#resolver.linkedAgain();\n    this.#deps.signal.notify();',
+    instead: '    this.#resolver.linkedAgain();',
+  },
+  {
+    name: 'wake-up lost: the reader of blocks is not told of a new head',
+    file: 'app/indexingLine.ts',
+    of: '  const stopListening = listener.onHead(() => {\n    blocks.notify();',
+    instead: '  const stopListening = listener.onHead(() => {',
+  },
+  {
+    name: 'wake-up lost: the reader of blocks is not told that the window moved',
+    file: 'app/indexingLine.ts',
+    of: '        post: () => {\n          blocks.notify();',
+    instead: '        post: () => {',
+  },
+  {
+    name: 'reverse index not cleaned: an id that came stays wanted',
+    file: 'collections/MissingCollectionQueue.ts',
+    of: '    this.#wants.delete(id);\n    const takers',
+    instead: '    const takers',
+  },
+  {
+    name: 'an id that two heights want is given to one of them',
+    file: 'collections/MissingCollectionQueue.ts',
+    of: '      takers.push(want.entry);',
+    instead: '      takers.push(want.entry);\n      break;',
+  },
+  {
+    name: 'system chunk kept: it counts as one of the guaranteed',
+    file: 'flow/collection.ts',
+    of: 'data.chunks.length !== expected.length + 1',
+    instead: 'data.chunks.length !== expected.length',
+  },
+  {
+    name: 'hash check skipped',
+    file: 'flow/collection.ts',
+    of: '      if (received.id === expectedId) return received;',
+    instead: '      if (this.lastId !== expectedId || true) return { ...received, id: expectedId };',
+  },
+  {
+    name: 'parent link not checked',
+    file: 'finality/LinkedBlocks.ts',
+    of: 'tip === undefined || block.parentId === tip.id ||',
+    instead: 'tip === undefined || block.parentId !== undefined ||',
+  },
+  {
+    name: 'blocks with status unknown are accepted',
+    file: 'finality/FinalizedBlocks.ts',
+    of: "        if (status === 'unknown') return { kind: 'orphaned', block };\n",
+    instead: '',
+  },
+  {
+    name: 'restart from the watermark + 2',
+    file: 'finality/LinkedBlocks.ts',
+    of: '    this.#next = this.#base + 1;',
+    instead: '    this.#next = this.#base + (this.#watermark.latestBlock() === undefined ? 1 : 2);',
+  },
+  {
+    name: 'one block above the window is asked for',
+    file: 'finality/FinalizedBlocks.ts',
+    of: 'return Math.min(watermark + this.#window, this.#deps.head(), this.#stopHeight);',
+    instead: 'return Math.min(watermark + this.#window + 1, this.#deps.head(), this.#stopHeight);',
+  },
+  {
+    name: 'byte budget ignored',
+    file: 'collections/ByteBudget.ts',
+    of: '    if (this.#inFlightBytes + bytes <= this.limitBytes) return true;',
+    instead: '    if (this.limitBytes > 0) return true;',
+  },
+  {
+    name: 'lowest missing height not admitted',
+    file: 'collections/ByteBudget.ts',
+    of: '    return lowest !== undefined && height <= lowest;',
+    instead: '    return lowest !== undefined && height < lowest;',
+  },
+  {
+    name: 'watermark jumps over a gap',
+    file: 'collections/BlockCollectionIndexer.ts',
+    of: '    while (turns.has(height + 1) || this.#store.hasHeight(height + 1)) height += 1;',
+    instead: '    height = Math.max(height, ...turns.keys());',
+  },
+  {
+    name: 'watermark does not pass over what is durable above a gap',
+    file: 'collections/BlockCollectionIndexer.ts',
+    of: 'while (turns.has(height + 1) || this.#store.hasHeight(height + 1)) height += 1;',
+    instead: 'while (turns.has(height + 1)) height += 1;',
+  },
+  {
+    name: 'cancelled request not released',
+    file: 'collections/CollectionRequester.ts',
+    of: '    this.#slots.release(node.name, use);\n    this.#wanted.returned(id);',
+    instead: '    if (!signal.aborted) this.#slots.release(node.name, use);\n    this.#wanted.returned(id);',
+  },
+  {
+    name: 'a collection is given up after five failures',
+    file: 'collections/CollectionRequester.ts',
+    of: '    this.#due.set(wanted.id, pauseMs);',
+    instead: '    if (attempt < 5) this.#due.set(wanted.id, pauseMs);',
+  },
+  {
+    name: 'execution data of another height is taken for the next',
+    file: 'collections/ExecutionDataReader.ts',
+    of: '    if (height !== this.#next) {',
+    instead: '    if (height < 0) {',
+  },
+  {
+    name: 'execution data is read on above the window',
+    file: 'collections/ExecutionDataReader.ts',
+    of: 'if (height > window.upperBound() || window.blockAt(height) === undefined) return false;',
+    instead: 'if (height > window.upperBound() + 4) return false;',
+  },
+  {
+    name: 'a stream that is left is not cancelled',
+    file: 'access/stream.ts',
+    of: '    call?.cancel();\n',
+    instead: '',
+  },
+  {
+    name: 'a caller that went away keeps its turn at the limiter',
+    file: 'access/limiter.ts',
+    of: '        this.waiting.delete(waiter);\n        if (this.waiting.size === 0) this.cancelTimer();\n        if',
+    instead: '        if',
+  },
+  {
+    name: 'the head goes down with the node that says so',
+    file: 'finality/FinalizationListener.ts',
+    of: 'height <= this.#finalizedHeight) return;',
+    instead: 'height === this.#finalizedHeight) return;',
+  },
+];

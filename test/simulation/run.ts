@@ -1,0 +1,199 @@
+/* eslint-disable no-console -- a script for the terminal */
+// Runs the simulation: `npm run test:simulation -- --seeds 10000`, or one seed again:
+// `npm run test:simulation -- --seed 4711 --verbose`.
+import { fork } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { STRETCHES } from './catalogue.js';
+import { knownBadSeeds } from './knownBadSeeds.js';
+import { Simulation } from './Simulation.js';
+import { RunFailure } from './World.js';
+import type { RunResult } from './World.js';
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '1000' },
+    from: { type: 'string', default: '1' },
+    seed: { type: 'string' },
+    'fault-free': { type: 'string' },
+    verbose: { type: 'boolean', default: false },
+    workers: { type: 'string', default: String(Math.min(2, availableParallelism())) },
+    /** Stops at the first seed that fails. */
+    'until-failure': { type: 'boolean', default: false },
+    /** A file of digests of the fault-free stores; it is made, with `--write-references`, by another run. */
+    references: { type: 'string' },
+    'write-references': { type: 'string' },
+    /** Every how many-th seed this process runs; set by the script itself. */
+    step: { type: 'string' },
+  },
+});
+
+interface Tally {
+  runs: number;
+  steps: number;
+  processes: number;
+  virtualMs: number;
+  longestAfterQuietMs: number;
+  readonly failures: { readonly seed: number; readonly message: string }[];
+}
+
+/** What a worker tells of its seeds. */
+type Message =
+  | { readonly begins: number }
+  | { readonly ends: number; readonly result: RunResult }
+  | { readonly fails: number; readonly message: string }
+  | { readonly finished: true };
+
+/** A seed that takes longer goes in circles without time passing. */
+const SEED_LIMIT_MS = 30_000;
+
+const from = Number(values.from);
+const seeds = Number(values.seeds);
+const print = values.verbose ? (line: string): void => console.log(line) : undefined;
+
+if (values['write-references'] !== undefined) {
+  writeFileSync(values['write-references'], JSON.stringify(await referencesOf(new Simulation())));
+} else if (values['fault-free'] !== undefined) {
+  console.log(await new Simulation().faultFree(Number(values['fault-free']), print));
+} else if (values.seed !== undefined) {
+  process.exitCode = await replay(Number(values.seed));
+} else if (values.step !== undefined) {
+  await runSome(Number(values.step));
+} else {
+  await runAll(Number(values.workers));
+}
+
+function simulationOf(): Simulation {
+  if (values.references === undefined) return new Simulation();
+  const digests = JSON.parse(readFileSync(values.references, 'utf8')) as string[];
+  return new Simulation({ references: new Map(digests.entries()) });
+}
+
+async function referencesOf(simulation: Simulation): Promise<string[]> {
+  const digests: string[] = [];
+  for (let index = 0; index < STRETCHES; index += 1) digests.push(await simulation.reference(index));
+  return digests;
+}
+
+async function replay(seed: number): Promise<number> {
+  try {
+    console.log(await simulationOf().run(seed, print));
+    return 0;
+  } catch (error) {
+    if (!(error instanceof RunFailure)) throw error;
+    console.log(`seed ${seed}: ${error.message}`);
+    for (const line of error.tail) console.log(`  ${line}`);
+    return 1;
+  }
+}
+
+/** The worker: runs its seeds and tells of each. */
+async function runSome(step: number): Promise<void> {
+  const simulation = simulationOf();
+  const tell = (message: Message): void => void process.send?.(message);
+  for (let seed = from; seed < from + seeds; seed += step) {
+    tell({ begins: seed });
+    try {
+      tell({ ends: seed, result: await simulation.run(seed) });
+    } catch (error) {
+      if (!(error instanceof RunFailure)) throw error;
+      tell({ fails: seed, message: error.message });
+    }
+  }
+  tell({ finished: true });
+}
+
+async function runAll(workers: number): Promise<void> {
+  const startedAtMs = performance.now();
+  const tally: Tally = {
+    ...{ runs: 0, steps: 0, processes: 0, virtualMs: 0, longestAfterQuietMs: 0, failures: [] },
+  };
+  const shares = Array.from({ length: workers }, (_, worker) => runShare(from + worker, workers, tally));
+  await Promise.all(shares);
+  const seconds = (performance.now() - startedAtMs) / 1_000;
+  console.log(
+    `${tally.runs} seeds, ${tally.failures.length} failed; ${tally.processes} processes, ${tally.steps} steps, ` +
+      `${(tally.virtualMs / 3_600_000).toFixed(1)} simulated hours in ${seconds.toFixed(0)} s; ` +
+      `at most ${(tally.longestAfterQuietMs / 1_000).toFixed(0)} s from the last fault to the end`,
+  );
+  if (
+    tally.failures.some(({ seed }) => !knownBadSeeds.some((known) => known.seed === seed && !known.isFixed))
+  )
+    process.exitCode = 1;
+}
+
+/** Another process runs every `step`-th seed; where it dies or hangs, the next one goes on behind that seed. */
+async function runShare(first: number, step: number, tally: Tally): Promise<void> {
+  let next = first;
+  while (next < from + seeds) {
+    if (values['until-failure'] && tally.failures.length > 0) return;
+    const lost = await runWorker(next, step, tally);
+    if (lost === undefined) return;
+    failed(lost.seed, lost.message, tally);
+    next = lost.seed + step;
+  }
+}
+
+function runWorker(
+  first: number,
+  step: number,
+  tally: Tally,
+): Promise<{ readonly seed: number; readonly message: string } | undefined> {
+  return new Promise((resolve) => {
+    const child = fork(
+      fileURLToPath(import.meta.url),
+      [
+        ...['--from', String(first), '--seeds', String(from + seeds - first), '--step', String(step)],
+        ...(values.references === undefined ? [] : ['--references', values.references]),
+      ],
+      { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] },
+    );
+    let seed = first;
+    let lastWords = '';
+    let isOver = false;
+    const end = (lost: { readonly seed: number; readonly message: string } | undefined): void => {
+      if (isOver) return;
+      isOver = true;
+      clearTimeout(watchdog);
+      child.kill('SIGKILL');
+      resolve(lost);
+    };
+    const hangs = (): void => end({ seed, message: 'time stands still: work goes in circles' });
+    let watchdog = setTimeout(hangs, SEED_LIMIT_MS);
+    child.stderr?.on('data', (data: Buffer) => (lastWords = (lastWords + data.toString()).slice(-4_000)));
+    child.on('message', (message: Message) => {
+      clearTimeout(watchdog);
+      watchdog = setTimeout(hangs, SEED_LIMIT_MS);
+      if ('begins' in message) seed = message.begins;
+      else if ('ends' in message) passed(message.result, tally);
+      else if ('fails' in message) {
+        failed(message.fails, message.message, tally);
+        if (values['until-failure']) end(undefined);
+      } else end(undefined);
+    });
+    child.once('exit', () => end({ seed, message: `an error that nobody caught: ${errorIn(lastWords)}` }));
+  });
+}
+
+function passed({ afterQuietMs, processes, steps, virtualMs }: RunResult, tally: Tally): void {
+  tally.runs += 1;
+  tally.steps += steps;
+  tally.processes += processes;
+  tally.virtualMs += virtualMs;
+  tally.longestAfterQuietMs = Math.max(tally.longestAfterQuietMs, afterQuietMs);
+}
+
+function failed(seed: number, message: string, tally: Tally): void {
+  tally.runs += 1;
+  tally.failures.push({ seed, message });
+  const known = knownBadSeeds.find((each) => each.seed === seed);
+  const [first] = message.split('\n');
+  console.log(`seed ${seed}: ${first}${known === undefined ? '' : ` (known: ${known.cause})`}`);
+  console.log(`  npm run test:simulation -- --seed ${seed} --verbose`);
+}
+
+function errorIn(output: string): string {
+  return output.split('\n').find((line) => /Error/.test(line)) ?? 'it says nothing';
+}

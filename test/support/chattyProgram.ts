@@ -1,0 +1,8 @@
+// Logs the given number of lines and exits without waiting for anything.
+import { createLogger } from '../../src/observability/index.js';
+
+const [format, lines] = process.argv.slice(2);
+const logger = createLogger({ level: 'info', format: format === 'pretty' ? 'pretty' : 'json' });
+for (let line = 0; line < Number(lines); line += 1)
+  logger.info({ line, padding: 'x'.repeat(100) }, 'chatter');
+process.exit(0);

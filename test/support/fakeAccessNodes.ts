@@ -1,0 +1,289 @@
+import { createHash } from 'node:crypto';
+import { UpstreamError } from '../../src/access/index.js';
+import type {
+  AccessMethod,
+  AccessNode,
+  AccessNodes,
+  BlockDigest,
+  BlockHeader,
+  CallOptions,
+  NodeFault,
+  NodeHealth,
+  ReceivedBlock,
+  UpstreamErrorKind,
+} from '../../src/access/index.js';
+import { toIdentifier } from '../../src/flow/index.js';
+import type { FinalizedBlock, Identifier } from '../../src/flow/index.js';
+import { abortReason } from '../../src/runtime/index.js';
+
+/** A chain of empty blocks by arithmetic: any height, no memory. A fork shares every block below its first own one. */
+export class FakeChain {
+  readonly #name: string;
+  readonly #trunk: FakeChain | undefined;
+  readonly #firstOwn: number;
+
+  constructor(name = 'main', trunk?: FakeChain, firstOwn = 0) {
+    this.#name = name;
+    this.#trunk = trunk;
+    this.#firstOwn = firstOwn;
+  }
+
+  fork(name: string, firstOwn: number): FakeChain {
+    return new FakeChain(name, this, firstOwn);
+  }
+
+  idAt(height: number): Identifier {
+    if (this.#trunk !== undefined && height < this.#firstOwn) return this.#trunk.idAt(height);
+    return toIdentifier(createHash('sha256').update(`${this.#name}:${height}`).digest());
+  }
+
+  block(height: number): FinalizedBlock {
+    return {
+      id: this.idAt(height),
+      parentId: this.idAt(height - 1),
+      height,
+      collectionIds: [],
+      encoded: new Uint8Array(),
+    };
+  }
+}
+
+/** What a node does at one height instead of telling the truth. */
+export type Answer = ReceivedBlock | UpstreamErrorKind | 'hang';
+
+/** An access node in memory. Its public fields are the script; a test changes them at any time. */
+export class FakeAccessNode implements AccessNode {
+  readonly name: string;
+  health: NodeHealth = 'healthy';
+  chain: FakeChain;
+  finalized = 0;
+  sealed = 0;
+  /** It answers below_root, and its streams refuse to start, below it. */
+  root = 0;
+  /** Its streams end after it. */
+  end = Number.MAX_SAFE_INTEGER;
+  down = false;
+  /** Streams stay open and deliver nothing more. */
+  silent = false;
+  /** Streams are refused with this. */
+  refusesStreams: UpstreamErrorKind | undefined;
+  /** A method it does not know. */
+  readonly unknown = new Set<AccessMethod>();
+  /** Unlike the others: what it says of single heights, as long as the entry stands. */
+  readonly odd = new Map<number, Answer>();
+  /** Heights for which it fails the next time it is asked, and only then. */
+  readonly failsOnce = new Map<number, UpstreamErrorKind>();
+  /** When set, it is asked for each GetLatestBlockHeader instead of the finalized head. */
+  polledHead: (() => number) | undefined;
+
+  readonly calls: { readonly method: AccessMethod; readonly height: number | undefined }[] = [];
+  /** Heights of blocks that left it, in order. */
+  readonly taken: number[] = [];
+  openStreams = 0;
+  callsUnderWay = 0;
+  mostCallsUnderWay = 0;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(name: string, chain: FakeChain) {
+    this.name = name;
+    this.chain = chain;
+  }
+
+  /** Moves its heads and wakes its streams. The sealed head stays where it is unless named. */
+  advance(finalized: number, sealed = this.sealed): void {
+    this.finalized = finalized;
+    this.sealed = sealed;
+    this.poke();
+  }
+
+  /** Lets open streams look at the script again. */
+  poke(): void {
+    for (const wake of [...this.#waiting]) wake();
+  }
+
+  supports(method: AccessMethod): boolean {
+    return !this.unknown.has(method);
+  }
+
+  delayMs(): number {
+    return 0;
+  }
+
+  getNetworkParameters = this.#unused;
+  getNodeVersionInfo = this.#unused;
+  getBlockById = this.#unused;
+  getCollectionTransactionIds = this.#unused;
+  getFullCollection = this.#unused;
+  getTransaction = this.#unused;
+  subscribeExecutionData = this.#unused;
+
+  async getLatestBlockHeader(sealed: boolean, _options?: CallOptions): Promise<BlockHeader> {
+    this.#admit('GetLatestBlockHeader');
+    const height = sealed ? this.sealed : (this.polledHead?.() ?? this.finalized);
+    const { id, parentId } = this.chain.block(height);
+    return { id, parentId, height, chainId: 'flow-localnet' };
+  }
+
+  async getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock> {
+    this.#admit('GetBlockByHeight', height);
+    this.callsUnderWay += 1;
+    this.mostCallsUnderWay = Math.max(this.mostCallsUnderWay, this.callsUnderWay);
+    try {
+      await Promise.resolve();
+      return await this.#answer('GetBlockByHeight', height, options?.signal);
+    } finally {
+      this.callsUnderWay -= 1;
+    }
+  }
+
+  async *subscribeBlocks(
+    startHeight: number,
+    options: { readonly signal: AbortSignal },
+  ): AsyncGenerator<ReceivedBlock, void> {
+    this.#admit('SubscribeBlocksFromStartHeight', startHeight);
+    if (startHeight < this.root) throw this.error('invalid_argument', 'SubscribeBlocksFromStartHeight');
+    if (startHeight > this.finalized) throw this.error('not_found', 'SubscribeBlocksFromStartHeight');
+    this.openStreams += 1;
+    try {
+      for (let height = startHeight; height <= this.end; height += 1) {
+        await this.#until(() => height <= this.finalized, options.signal);
+        const answer = await this.#answer('SubscribeBlocksFromStartHeight', height, options.signal);
+        this.taken.push(height);
+        yield answer;
+      }
+    } finally {
+      this.openStreams -= 1;
+    }
+  }
+
+  async *subscribeBlockDigests(options: {
+    readonly signal: AbortSignal;
+    readonly sealed: boolean;
+  }): AsyncGenerator<BlockDigest, void> {
+    this.#admit('SubscribeBlockDigestsFromLatest');
+    this.openStreams += 1;
+    try {
+      // As real nodes do: "from latest" is from the latest sealed block, whatever status was asked for.
+      for (let height = this.sealed; ; height += 1) {
+        await this.#until(() => height <= (options.sealed ? this.sealed : this.finalized), options.signal);
+        yield { id: this.chain.idAt(height), height };
+      }
+    } finally {
+      this.openStreams -= 1;
+    }
+  }
+
+  error(kind: UpstreamErrorKind, method: AccessMethod): UpstreamError {
+    return new UpstreamError(kind, { node: this.name, method }, `${method}: ${kind}`);
+  }
+
+  /** How often a method was called, for all heights or one. */
+  count(method: AccessMethod, height?: number): number {
+    return this.calls.filter(
+      (call) => call.method === method && (height === undefined || call.height === height),
+    ).length;
+  }
+
+  #admit(method: AccessMethod, height?: number): void {
+    this.calls.push({ method, height });
+    if (this.down) throw this.error('unavailable', method);
+    if (this.refusesStreams !== undefined && method.startsWith('Subscribe'))
+      throw this.error(this.refusesStreams, method);
+    if (this.unknown.has(method)) throw this.error('unimplemented', method);
+  }
+
+  async #answer(
+    method: AccessMethod,
+    height: number,
+    signal: AbortSignal | undefined,
+  ): Promise<ReceivedBlock> {
+    const failure = this.failsOnce.get(height);
+    this.failsOnce.delete(height);
+    if (failure !== undefined) throw this.error(failure, method);
+    const odd = this.odd.get(height);
+    if (odd === 'hang') await this.#until(() => this.odd.get(height) !== 'hang', signal);
+    else if (typeof odd === 'string') throw this.error(odd, method);
+    else if (odd !== undefined) return odd;
+    if (height < this.root) throw this.error('below_root', method);
+    if (height > this.finalized || height > this.end) throw this.error('not_found', method);
+    return { block: this.chain.block(height), status: height <= this.sealed ? 'sealed' : 'finalized' };
+  }
+
+  /** Waits until the script allows it, the node is up and not silent. */
+  #until(condition: () => boolean, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        this.#waiting.delete(look);
+        signal?.removeEventListener('abort', onAbort);
+      };
+      const onAbort = (): void => {
+        leave();
+        if (signal !== undefined) reject(abortReason(signal));
+      };
+      const look = (): void => {
+        if (this.down) {
+          leave();
+          reject(this.error('unavailable', 'SubscribeBlocksFromStartHeight'));
+        } else if (!this.silent && condition()) {
+          leave();
+          resolve();
+        }
+      };
+      this.#waiting.add(look);
+      signal?.addEventListener('abort', onAbort, { once: true });
+      if (signal?.aborted === true) onAbort();
+      else look();
+    });
+  }
+
+  #unused(): never {
+    throw new Error('this fake node is only asked about blocks and heads');
+  }
+}
+
+/** Nodes in the order given; a blamed one goes last until it is praised again. */
+export class FakeAccessNodes implements AccessNodes {
+  readonly all: readonly FakeAccessNode[];
+  /** Which nodes serve a height; by default all of them. */
+  serving: (node: FakeAccessNode, height: number) => boolean = () => true;
+  readonly blamed: { readonly node: string; readonly fault: NodeFault; readonly detail: string }[] = [];
+
+  constructor(all: readonly FakeAccessNode[]) {
+    this.all = all;
+  }
+
+  live(): readonly FakeAccessNode[] {
+    const usable = this.all.filter((node) => node.health !== 'foreign');
+    return [
+      ...usable.filter((node) => node.health !== 'set_aside'),
+      ...usable.filter((node) => node.health === 'set_aside'),
+    ];
+  }
+
+  forHeight(height: number): readonly FakeAccessNode[] {
+    return this.live().filter((node) => this.serving(node, height));
+  }
+
+  forExecutionData(height: number): readonly FakeAccessNode[] {
+    return this.forHeight(height);
+  }
+
+  succeeded(node: AccessNode): void {
+    this.#set(node, 'healthy');
+  }
+
+  blame(node: AccessNode, fault: NodeFault, detail: string): void {
+    this.blamed.push({ node: node.name, fault, detail });
+    this.#set(node, 'set_aside');
+  }
+
+  /** Who was blamed, and for what, in order. */
+  faults(): string[] {
+    return this.blamed.map(({ node, fault }) => `${node} ${fault}`);
+  }
+
+  #set(node: AccessNode, health: NodeHealth): void {
+    const own = this.all.find((other) => other.name === node.name);
+    if (own !== undefined) own.health = health;
+  }
+}

@@ -1,0 +1,26 @@
+import { connect } from 'node:net';
+
+export interface JsonAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: unknown;
+}
+
+/** GETs a URL (or another method) and parses the JSON that comes back; `undefined` where there is no body. */
+export async function getJson(url: string, init: RequestInit = {}): Promise<JsonAnswer> {
+  const response = await fetch(url, init);
+  const text = await response.text();
+  const body: unknown = text === '' ? undefined : JSON.parse(text);
+  return { status: response.status, headers: response.headers, body };
+}
+
+/** Sends bytes as they are to a local port and gives back all that comes until the other side hangs up. */
+export function sendRaw(port: number, bytes: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
+    socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+    socket.on('error', reject);
+    socket.on('close', () => resolve(Buffer.concat(chunks).toString('utf8')));
+  });
+}

@@ -1,0 +1,200 @@
+import type { Identifier } from '../../src/flow/index.js';
+import type {
+  BlockEntry,
+  BlockHead,
+  CollectionPlace,
+  CommitBatch,
+  IndexStore,
+  StoredBlock,
+  StoredCollection,
+  StoredTransaction,
+  StoreMeta,
+  TransactionPlace,
+} from '../../src/storage/index.js';
+
+export interface MemoryIndexStoreHooks {
+  /** Runs before a commit takes effect: wait to hold it back, throw to make it fail. */
+  readonly beforeCommit?: (batch: CommitBatch) => Promise<void>;
+}
+
+/** The IndexStore port in a map: keeps the port's rules by assertion, and remembers every commit. */
+export class MemoryIndexStore implements IndexStore {
+  /** Every commit that took effect, in order. */
+  readonly commits: CommitBatch[] = [];
+  closed = false;
+  readonly #hooks: MemoryIndexStoreHooks;
+  readonly #blocks = new Map<number, BlockEntry>();
+  #meta: StoreMeta | undefined;
+  #latest = 0;
+  #committing = false;
+
+  constructor(hooks: MemoryIndexStoreHooks = {}) {
+    this.#hooks = hooks;
+  }
+
+  /** A store that is initialised at `firstHeight`. */
+  static async startingAt(
+    firstHeight: number,
+    { chainId = 'flow-localnet', ...hooks }: MemoryIndexStoreHooks & { readonly chainId?: string } = {},
+  ): Promise<MemoryIndexStore> {
+    const store = new MemoryIndexStore(hooks);
+    await store.initialise({ schemaVersion: 1, chainId, firstHeight, createdBy: 'test', sporks: [] });
+    return store;
+  }
+
+  meta(): StoreMeta | undefined {
+    return this.#meta;
+  }
+
+  async initialise(meta: StoreMeta): Promise<void> {
+    if (this.#meta !== undefined) throw new Error('the store is initialised already');
+    this.#meta = meta;
+    this.#latest = meta.firstHeight - 1;
+  }
+
+  latestIndexedHeight(): number {
+    return this.#latest;
+  }
+
+  latestBlock(): BlockHead | undefined {
+    return this.#readable(this.#latest)?.block;
+  }
+
+  blocksAboveWatermark(): readonly BlockHead[] {
+    return [...this.#blocks.values()]
+      .map(({ block }) => block)
+      .filter(({ height }) => height > this.#latest)
+      .sort((left, right) => left.height - right.height);
+  }
+
+  hasHeight(height: number): boolean {
+    return this.#blocks.has(height);
+  }
+
+  async commit(batch: CommitBatch): Promise<void> {
+    if (this.#committing) throw new Error('a commit is under way already');
+    if (this.#meta === undefined) throw new Error('the store is not initialised');
+    const added = new Set<number>();
+    for (const { block, collections } of batch.blocks) {
+      if (this.#blocks.has(block.height) || added.has(block.height)) {
+        throw new Error(`height ${block.height} is durable already`);
+      }
+      if (block.collectionIds.join() !== collections.map(({ id }) => id).join()) {
+        throw new Error(`the collections of height ${block.height} are not the guaranteed ones`);
+      }
+      added.add(block.height);
+    }
+    if (batch.latestIndexedHeight < this.#latest) throw new Error('the watermark would go down');
+    for (let height = this.#latest + 1; height <= batch.latestIndexedHeight; height += 1) {
+      if (!this.#blocks.has(height) && !added.has(height)) {
+        throw new Error(`the watermark would pass height ${height}, which is missing`);
+      }
+    }
+    this.#committing = true;
+    try {
+      await this.#hooks.beforeCommit?.(batch);
+      for (const entry of batch.blocks) this.#blocks.set(entry.block.height, entry);
+      this.#latest = batch.latestIndexedHeight;
+      if (batch.spork !== undefined) {
+        this.#meta = { ...this.#meta, sporks: [...this.#meta.sporks, batch.spork] };
+      }
+      this.commits.push(batch);
+    } finally {
+      this.#committing = false;
+    }
+  }
+
+  async rewind(height: number): Promise<void> {
+    for (const stored of [...this.#blocks.keys()]) if (stored > height) this.#blocks.delete(stored);
+    this.#latest = Math.min(this.#latest, height);
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+  }
+
+  async blockByHeight(height: number): Promise<StoredBlock | undefined> {
+    const entry = this.#readable(height);
+    return entry && storedBlock(entry);
+  }
+
+  async blockById(id: Identifier): Promise<StoredBlock | undefined> {
+    const entry = this.#entries().find(({ block }) => block.id === id);
+    return entry && storedBlock(entry);
+  }
+
+  async collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined> {
+    const entry = this.#readable(height);
+    return entry?.collections.map((_, collectionIndex) =>
+      storedCollection(entry, { height, collectionIndex }),
+    );
+  }
+
+  async collection(id: Identifier): Promise<StoredCollection | undefined> {
+    const [place] = await this.collectionPlaces(id, 1);
+    return place && storedCollection(this.#blocks.get(place.height)!, place);
+  }
+
+  async collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
+    return this.#entries()
+      .flatMap(({ block, collections }) =>
+        collections.flatMap((collection, collectionIndex) =>
+          collection.id === id ? [{ height: block.height, collectionIndex }] : [],
+        ),
+      )
+      .slice(0, limit);
+  }
+
+  async transaction(id: Identifier): Promise<StoredTransaction | undefined> {
+    const [place] = await this.transactionPlaces(id, 1);
+    if (place === undefined) return undefined;
+    const { block, collections } = this.#blocks.get(place.height)!;
+    const collection = collections[place.collectionIndex]!;
+    const offset = collection.ranges[2 * place.transactionIndex]!;
+    const length = collection.ranges[2 * place.transactionIndex + 1]!;
+    return {
+      id,
+      place,
+      blockId: block.id,
+      collectionId: collection.id,
+      encoded: collection.encoded.subarray(offset, offset + length),
+    };
+  }
+
+  async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
+    return this.#entries()
+      .flatMap(({ block, collections }) =>
+        collections.flatMap(({ transactionIds }, collectionIndex) =>
+          splitIds(transactionIds).flatMap((transactionId, transactionIndex) =>
+            transactionId === id ? [{ height: block.height, collectionIndex, transactionIndex }] : [],
+          ),
+        ),
+      )
+      .slice(0, limit);
+  }
+
+  /** Readable entries, ascending. */
+  #entries(): BlockEntry[] {
+    return [...this.#blocks.values()]
+      .filter(({ block }) => block.height <= this.#latest)
+      .sort((left, right) => left.block.height - right.block.height);
+  }
+
+  #readable(height: number): BlockEntry | undefined {
+    return height <= this.#latest ? this.#blocks.get(height) : undefined;
+  }
+}
+
+function storedBlock({ block, collections }: BlockEntry): StoredBlock {
+  return { block, transactionCounts: collections.map(({ ranges }) => ranges.length / 2) };
+}
+
+function storedCollection({ block, collections }: BlockEntry, place: CollectionPlace): StoredCollection {
+  const { id, encoded } = collections[place.collectionIndex]!;
+  return { id, place, blockId: block.id, encoded };
+}
+
+function splitIds(transactionIds: Uint8Array): string[] {
+  const hex = Buffer.from(transactionIds).toString('hex');
+  return hex.match(/.{64}/g) ?? [];
+}

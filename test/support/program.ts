@@ -1,0 +1,114 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+
+const root = join(import.meta.dirname, '../..');
+
+/** The built program: `npm test` builds before it runs. */
+export const programPath = join(root, 'dist', 'main.js');
+
+/** A process of the program, with all that it printed. */
+export class Program {
+  readonly child: ChildProcess;
+  /** The exit code, or the signal that ended it. */
+  readonly exited: Promise<number | string>;
+  stdout = '';
+  stderr = '';
+  readonly #watchers = new Set<() => void>();
+  #ended = false;
+
+  constructor(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
+    const inherited = Object.fromEntries(
+      Object.entries(process.env).filter(([name]) => !name.startsWith('FCI_')),
+    );
+    this.child = spawn(process.execPath, ['--enable-source-maps', programPath, ...args], {
+      cwd: root,
+      env: { ...inherited, ...environment },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
+      this.stdout += chunk;
+      this.#wake();
+    });
+    this.child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
+      this.stderr += chunk;
+      this.#wake();
+    });
+    this.exited = new Promise((resolve) => {
+      this.child.once('close', (code, signal) => {
+        this.#ended = true;
+        resolve(code ?? signal ?? 'unknown');
+        this.#wake();
+      });
+    });
+  }
+
+  /** Resolves with the match once it stands in either output; rejects when the process ends without it. */
+  async sees(pattern: RegExp): Promise<RegExpExecArray> {
+    for (;;) {
+      const match = pattern.exec(this.stdout) ?? pattern.exec(this.stderr);
+      if (match !== null) return match;
+      if (this.#ended) throw new Error(`ended without ${String(pattern)}:\n${this.stdout}\n${this.stderr}`);
+      await new Promise<void>((resolve) => this.#watchers.add(resolve));
+    }
+  }
+
+  /** The JSON log lines so far. */
+  logs(): Record<string, unknown>[] {
+    return this.stdout
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  }
+
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | string> {
+    if (!this.#ended) this.child.kill(signal);
+    return this.exited;
+  }
+
+  #wake(): void {
+    for (const resolve of this.#watchers) resolve();
+    this.#watchers.clear();
+  }
+}
+
+/** Starts the program; it is killed at the end of the test whatever happens. */
+export function startProgram(
+  args: readonly string[],
+  environment?: Readonly<Record<string, string>>,
+): Program {
+  const program = new Program(args, environment);
+  onTestFinished(async () => {
+    await program.stop('SIGKILL');
+  });
+  return program;
+}
+
+/** Runs a command of the program to its end. */
+export async function runProgram(
+  args: readonly string[],
+  environment?: Readonly<Record<string, string>>,
+): Promise<{ readonly code: number | string; readonly stdout: string; readonly stderr: string }> {
+  const program = startProgram(args, environment);
+  const code = await program.exited;
+  return { code, stdout: program.stdout, stderr: program.stderr };
+}
+
+/** An empty directory that is removed at the end of the test. */
+export function scratchDirectory(): string {
+  const path = mkdtempSync(join(tmpdir(), 'fci-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** Asks until `read` gives a value. The test's own time limit is the bound. */
+export async function eventually<T>(read: () => Promise<T | undefined> | T | undefined): Promise<T> {
+  for (;;) {
+    const value = await read();
+    if (value !== undefined) return value;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

@@ -1,0 +1,56 @@
+import { expect } from 'vitest';
+import type { ChainGenerator } from '../../src/devnet/index.js';
+import type { SporkRecord } from '../../src/storage/index.js';
+import { LevelIndexStore } from '../../src/storage/index.js';
+import { runProgram } from './program.js';
+import { RecordingLogger } from './recordingLogger.js';
+import type { RunningDaemon } from './runningDaemon.js';
+import { storePath } from './storeDump.js';
+import { VirtualClock } from './virtualClock.js';
+
+/** What a store must hold: exactly these heights, each from the chain that it belongs to. */
+export interface ExpectedStore {
+  readonly firstHeight: number;
+  readonly latestHeight: number;
+  readonly chainAt: (height: number) => ChainGenerator;
+}
+
+/** Waits for the height, stops the daemon gracefully and proves the store. */
+export async function stopAndProve(
+  daemon: RunningDaemon,
+  dataDir: string,
+  expected: ExpectedStore,
+): Promise<readonly SporkRecord[]> {
+  await daemon.reaches(expected.latestHeight);
+  expect(await daemon.program.stop(), daemon.program.stderr).toBe(0);
+  return proveStore(dataDir, expected);
+}
+
+/**
+ * `verify` finds no damage, and every block is the one that the chain has, byte for byte, with as many collections:
+ * `verify` knows nothing of the chain and could be content with the blocks of a liar. Gives back the sporks on record.
+ */
+export async function proveStore(dataDir: string, expected: ExpectedStore): Promise<readonly SporkRecord[]> {
+  const verified = await runProgram(['verify', '--network', 'devnet', '--data-dir', dataDir]);
+  expect(verified, verified.stdout + verified.stderr).toMatchObject({ code: 0 });
+  expect(verified.stdout).toContain('no damage');
+
+  const store = await LevelIndexStore.open(
+    { path: storePath(dataDir), chainId: 'flow-localnet', create: false },
+    { logger: new RecordingLogger(), clock: new VirtualClock() },
+  );
+  try {
+    const meta = store.meta();
+    expect(meta?.firstHeight).toBe(expected.firstHeight);
+    expect(store.latestIndexedHeight()).toBe(expected.latestHeight);
+    for (let height = expected.firstHeight; height <= expected.latestHeight; height += 1) {
+      const { id, collections } = expected.chainAt(height).block(height);
+      const stored = await store.blockByHeight(height);
+      expect(stored?.block.id, `block ${height}`).toBe(id);
+      expect(stored?.block.collectionIds).toEqual(collections.map((collection) => collection.id));
+    }
+    return meta?.sporks ?? [];
+  } finally {
+    await store.close();
+  }
+}

@@ -1,0 +1,37 @@
+import type { Logger } from '../../src/observability/index.js';
+
+export interface LogRecord {
+  readonly level: 'debug' | 'info' | 'warn' | 'error';
+  readonly message: string;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** A logger that keeps what it is told. */
+export class RecordingLogger implements Logger {
+  readonly records: LogRecord[] = [];
+
+  debug(fields: object, message: string): void {
+    this.#add('debug', fields, message);
+  }
+
+  info(fields: object, message: string): void {
+    this.#add('info', fields, message);
+  }
+
+  warn(fields: object, message: string): void {
+    this.#add('warn', fields, message);
+  }
+
+  error(fields: object, message: string): void {
+    this.#add('error', fields, message);
+  }
+
+  /** Messages in order, for short assertions. */
+  messages(): string[] {
+    return this.records.map(({ message }) => message);
+  }
+
+  #add(level: LogRecord['level'], fields: object, message: string): void {
+    this.records.push({ level, message, fields: { ...fields } });
+  }
+}

@@ -1,0 +1,84 @@
+import { onTestFinished } from 'vitest';
+import { startDevnet } from '../../src/devnet/index.js';
+import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import { getJson } from './httpProbe.js';
+import type { JsonAnswer } from './httpProbe.js';
+import { eventually, startProgram } from './program.js';
+import type { Program } from './program.js';
+import { ScrapedMetrics } from './scrapedMetrics.js';
+
+/** A simulated access node in this process; it is gone at the end of the test, which fails if the node has a bug. */
+export async function devnetForTest(options: DevnetOptions): Promise<DevnetHandle> {
+  const devnet = await startDevnet(options);
+  onTestFinished(async () => {
+    await devnet.close();
+    await devnet.finished;
+  });
+  return devnet;
+}
+
+/** The command line of a daemon on the simulated network: free ports, JSON logs. */
+export function startArguments(
+  devnet: { readonly address: string },
+  dataDir: string,
+  ...flags: string[]
+): string[] {
+  return [
+    ...['start', '--network', 'devnet', '--access-node', devnet.address, '--data-dir', dataDir],
+    ...['--api-port', '0', '--metrics-port', '0', '--log-format', 'json', ...flags],
+  ];
+}
+
+/** A daemon that listens, and what it says of itself. */
+export class RunningDaemon {
+  readonly program: Program;
+  readonly apiUrl: string;
+  readonly metricsUrl: string;
+
+  constructor(program: Program, ports: { readonly api: number; readonly metrics: number }) {
+    this.program = program;
+    this.apiUrl = `http://127.0.0.1:${ports.api}`;
+    this.metricsUrl = `http://127.0.0.1:${ports.metrics}`;
+  }
+
+  /** GETs a path of the read API. */
+  api(path: string): Promise<JsonAnswer> {
+    return getJson(this.apiUrl + path);
+  }
+
+  /** GETs a path beside `/metrics`. */
+  health(path: '/livez' | '/readyz'): Promise<JsonAnswer> {
+    return getJson(this.metricsUrl + path);
+  }
+
+  async scrape(): Promise<ScrapedMetrics> {
+    const response = await fetch(`${this.metricsUrl}/metrics`);
+    return new ScrapedMetrics(await response.text());
+  }
+
+  /** Scrapes until the metrics meet a condition; the test's own time limit is the bound. */
+  scrapeUntil(condition: (metrics: ScrapedMetrics) => boolean): Promise<ScrapedMetrics> {
+    return eventually(async () => {
+      const metrics = await this.scrape();
+      return condition(metrics) ? metrics : undefined;
+    });
+  }
+
+  reaches(height: number): Promise<ScrapedMetrics> {
+    return this.scrapeUntil((metrics) => metrics.value('latest_indexed_height') >= height);
+  }
+}
+
+/** Starts a daemon and waits until it listens. It is killed at the end of the test whatever happens. */
+export async function startDaemon(
+  args: readonly string[],
+  environment?: Readonly<Record<string, string>>,
+): Promise<RunningDaemon> {
+  const program = startProgram(args, environment);
+  await program.sees(/"msg":"listening".*\n/);
+  const { api, metrics } = program.logs().find(({ msg }) => msg === 'listening') as unknown as {
+    readonly api: { readonly port: number };
+    readonly metrics: { readonly port: number };
+  };
+  return new RunningDaemon(program, { api: api.port, metrics: metrics.port });
+}

@@ -1,0 +1,62 @@
+const PREFIX = 'flow_collection_indexer_';
+
+type Labels = Readonly<Record<string, string>>;
+
+interface Sample {
+  readonly name: string;
+  readonly labels: Labels;
+  readonly value: number;
+}
+
+/** One scrape of Prometheus text, taken apart. Names are given without the daemon's prefix. */
+export class ScrapedMetrics {
+  readonly #samples: readonly Sample[];
+
+  constructor(text: string) {
+    this.#samples = text
+      .split('\n')
+      .filter((line) => line !== '' && !line.startsWith('#'))
+      .map(parseLine);
+  }
+
+  /** The value of the one series with exactly these labels; throws when there is none. */
+  value(name: string, labels: Labels = {}): number {
+    const found = this.#of(name).filter((sample) => sameLabels(sample.labels, labels));
+    const [sample] = found;
+    if (sample === undefined || found.length > 1) {
+      throw new Error(`${found.length} series ${name} ${JSON.stringify(labels)}`);
+    }
+    return sample.value;
+  }
+
+  /** The sum over all series that have at least these labels; 0 when there is none. */
+  sum(name: string, labels: Labels = {}): number {
+    return this.series(name, labels).reduce((sum, { value }) => sum + value, 0);
+  }
+
+  /** All series that have at least these labels. */
+  series(name: string, labels: Labels = {}): readonly Sample[] {
+    return this.#of(name).filter((sample) =>
+      Object.entries(labels).every(([key, value]) => sample.labels[key] === value),
+    );
+  }
+
+  #of(name: string): readonly Sample[] {
+    return this.#samples.filter((sample) => sample.name === PREFIX + name || sample.name === name);
+  }
+}
+
+function parseLine(line: string): Sample {
+  const match = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$/.exec(line);
+  if (match === null) throw new Error(`not a line of metrics: ${line}`);
+  const [, name = '', inside = '', value = ''] = match;
+  const labels = [...inside.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(
+    ([, key = '', text = '']) => [key, text] as const,
+  );
+  return { name, labels: Object.fromEntries(labels), value: Number(value.replace('Inf', 'Infinity')) };
+}
+
+function sameLabels(a: Labels, b: Labels): boolean {
+  const keys = Object.keys(a);
+  return keys.length === Object.keys(b).length && keys.every((key) => a[key] === b[key]);
+}

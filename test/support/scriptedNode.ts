@@ -1,0 +1,170 @@
+import { UpstreamError } from '../../src/access/index.js';
+import type {
+  AccessMethod,
+  NodeEvents,
+  NodeLedger,
+  NodeVersionInfo,
+  OpenNode,
+  PooledNode,
+  ReceivedBlock,
+  UpstreamErrorKind,
+} from '../../src/access/index.js';
+import { parseIdentifier } from '../../src/flow/index.js';
+import type { Identifier } from '../../src/flow/index.js';
+
+/** What a scripted node says of itself. */
+export interface NodeScript {
+  chainId?: string;
+  /** It does not know GetNetworkParameters. */
+  hidesChain?: boolean;
+  version?: NodeVersionInfo | 'unimplemented';
+  /** Text of the refusal for heights below this node's own root. */
+  belowRoot?: (height: number) => { readonly text: string; readonly lowestHeight?: number } | undefined;
+  /** The id of the block at a height; undefined = NotFound. */
+  blockIdAt?: (height: number) => Identifier | undefined;
+  /** While set, nothing answers. */
+  down?: boolean;
+}
+
+/** The id whose hex digits are all the same. */
+export function idOf(digit: string): Identifier {
+  const id = parseIdentifier(digit.repeat(64));
+  if (id === undefined) throw new Error(`${digit} is not a hex digit`);
+  return id;
+}
+
+/** An access node in memory that answers the questions of identity as its script says, at once. */
+export class ScriptedNode implements PooledNode {
+  readonly name: string;
+  readonly ledger: NodeLedger;
+  readonly ratePerSecond: number;
+  readonly script: NodeScript;
+  inFlight = 0;
+  heldBack = false;
+  closed = false;
+  asked = 0;
+  readonly #events: NodeEvents;
+
+  constructor(
+    name: string,
+    ratePerSecond: number,
+    script: NodeScript,
+    ledger: NodeLedger,
+    events: NodeEvents,
+  ) {
+    this.name = name;
+    this.ratePerSecond = ratePerSecond;
+    this.script = script;
+    this.ledger = ledger;
+    this.#events = events;
+  }
+
+  get health() {
+    return this.ledger.health;
+  }
+
+  /** As after a call that could not reach it. */
+  breakConnection(): void {
+    this.#events.onOutage?.();
+  }
+
+  /** As after a call that it refused as below this height. */
+  refuseBelow(height: number): void {
+    this.#events.onLowestHeight?.(height);
+  }
+
+  supports(): boolean {
+    return true;
+  }
+
+  delayMs(): number {
+    return 0;
+  }
+
+  async getNetworkParameters() {
+    this.asked += 1;
+    this.#answerOrThrow('GetNetworkParameters');
+    if (this.script.hidesChain === true) throw this.#error('unimplemented', 'GetNetworkParameters');
+    return { chainId: this.script.chainId ?? 'flow-localnet' };
+  }
+
+  async getNodeVersionInfo(): Promise<NodeVersionInfo> {
+    this.#answerOrThrow('GetNodeVersionInfo');
+    const { version } = this.script;
+    if (version === undefined || version === 'unimplemented') {
+      throw this.#error('unimplemented', 'GetNodeVersionInfo');
+    }
+    return version;
+  }
+
+  async getLatestBlockHeader() {
+    this.#answerOrThrow('GetLatestBlockHeader');
+    return { id: idOf('1'), parentId: idOf('0'), height: 1, chainId: '' };
+  }
+
+  async getBlockByHeight(height: number): Promise<ReceivedBlock> {
+    this.#answerOrThrow('GetBlockByHeight');
+    const refusal = this.script.belowRoot?.(height);
+    if (refusal !== undefined) {
+      throw new UpstreamError(
+        'below_root',
+        { node: this.name, method: 'GetBlockByHeight', lowestHeight: refusal.lowestHeight },
+        refusal.text,
+      );
+    }
+    const id = this.script.blockIdAt?.(height);
+    if (id === undefined) throw this.#error('not_found', 'GetBlockByHeight');
+    return {
+      block: { id, parentId: idOf('0'), height, collectionIds: [], encoded: new Uint8Array() },
+      status: 'sealed',
+    };
+  }
+
+  getBlockById = this.#never;
+  getCollectionTransactionIds = this.#never;
+  getFullCollection = this.#never;
+  getTransaction = this.#never;
+  subscribeBlocks = this.#never;
+  subscribeBlockDigests = this.#never;
+  subscribeExecutionData = this.#never;
+
+  close(): void {
+    this.closed = true;
+  }
+
+  #never(): never {
+    throw new Error('a scripted node is only asked who it is');
+  }
+
+  #answerOrThrow(method: AccessMethod): void {
+    if (this.script.down === true) throw this.#error('unavailable', method);
+  }
+
+  #error(kind: UpstreamErrorKind, method: AccessMethod): UpstreamError {
+    return new UpstreamError(kind, { node: this.name, method }, `${method}: ${kind}`);
+  }
+}
+
+/** Opens scripted nodes by endpoint name and keeps every one that was opened. */
+export class ScriptedNodes {
+  readonly opened: ScriptedNode[] = [];
+  readonly #scripts: Readonly<Record<string, NodeScript>>;
+
+  constructor(scripts: Readonly<Record<string, NodeScript>>) {
+    this.#scripts = scripts;
+  }
+
+  readonly open: OpenNode = (endpoint, { ratePerSecond }, { ledger, events }) => {
+    const script = this.#scripts[endpoint.name];
+    if (script === undefined) throw new Error(`no script for ${endpoint.name}`);
+    const node = new ScriptedNode(endpoint.name, ratePerSecond, script, ledger, events);
+    this.opened.push(node);
+    return node;
+  };
+
+  node(name: string): ScriptedNode {
+    const node = this.opened.find((candidate) => candidate.name === name && !candidate.closed);
+    if (node === undefined) throw new Error(`${name} was not opened`);
+    return node;
+  }
+}

@@ -1,0 +1,88 @@
+import { createHash } from 'node:crypto';
+import {
+  collectionIdOf,
+  decodeBlockMessage,
+  encodeBlock,
+  encodeTransaction,
+  toIdentifier,
+  transactionId,
+  verifyCollection,
+} from '../../src/flow/index.js';
+import type { Identifier, Timestamp, Transaction } from '../../src/flow/index.js';
+import type { BlockEntry } from '../../src/storage/index.js';
+
+/** An identifier made from a word. */
+export function idOf(word: string): Identifier {
+  return toIdentifier(createHash('sha3-256').update(word).digest());
+}
+
+/** A transaction with every field set, but for what the test sets itself. */
+export function transactionWith(change: Partial<Transaction> = {}): Transaction {
+  return {
+    script: Buffer.from('transaction { execute { log("hello") } }'),
+    arguments: [Buffer.from('{"type":"UInt8","value":"1"}\n')],
+    referenceBlockId: Buffer.alloc(32, 0xab),
+    gasLimit: 9999n,
+    proposalKey: { address: Buffer.from('f8d6e0586b0a20c7', 'hex'), keyId: 3, sequenceNumber: 42n },
+    payer: Buffer.from('f8d6e0586b0a20c7', 'hex'),
+    authorizers: [Buffer.from('f8d6e0586b0a20c7', 'hex'), Buffer.from('01cf0e2f2f715450', 'hex')],
+    payloadSignatures: [
+      {
+        address: Buffer.from('01cf0e2f2f715450', 'hex'),
+        keyId: 0,
+        signature: Buffer.from('first'),
+        extensionData: Buffer.alloc(0),
+      },
+    ],
+    envelopeSignatures: [
+      {
+        address: Buffer.from('f8d6e0586b0a20c7', 'hex'),
+        keyId: 3,
+        signature: Buffer.from('second'),
+        extensionData: Buffer.from([1, 2, 3]),
+      },
+    ],
+    ...change,
+  };
+}
+
+export const chainTime: Timestamp = { seconds: 1_767_225_600n, nanos: 120_000_000 };
+
+/** One block per element, from `firstHeight` on; each block is given as the transactions of its collections. */
+export function smallChain(
+  firstHeight: number,
+  blocks: readonly (readonly (readonly Transaction[])[])[],
+): BlockEntry[] {
+  return blocks.map((contents, index) => {
+    const height = firstHeight + index;
+    const collections = contents.map((transactions) => {
+      const wires = transactions.map(encodeTransaction);
+      return verifyCollection(collectionIdOf(Buffer.concat(wires.map(transactionId))), wires);
+    });
+    const encoded = encodeBlock({
+      id: idOf(`block ${height}`),
+      parentId: idOf(`block ${height - 1}`),
+      height,
+      timestamp: chainTime,
+      guarantees: collections.map(({ id }) => ({
+        collectionId: id,
+        referenceBlockId: Buffer.from(idOf('reference'), 'hex'),
+        signature: Buffer.from('guarantee signature'),
+        signatures: [],
+        signerIds: [],
+        signerIndices: Buffer.from([0xe0, 0x0f]),
+        clusterChainId: Buffer.from('cluster-7-abc'),
+      })),
+      signatures: [Buffer.from('parent voters')],
+    });
+    return { block: decodeBlockMessage(encoded), collections };
+  });
+}
+
+/** The transaction ids of a collection of a chain, in order. */
+export function transactionIds(entry: BlockEntry, collectionIndex: number): Identifier[] {
+  const ids = Buffer.from(entry.collections[collectionIndex]!.transactionIds);
+  return Array.from({ length: ids.length / 32 }, (_, index) =>
+    toIdentifier(ids.subarray(32 * index, 32 * index + 32)),
+  );
+}

@@ -1,0 +1,94 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { Level } from 'level';
+import { afterEach } from 'vitest';
+import { LevelIndexStore } from '../../src/storage/index.js';
+import type { BlockEntry, LevelIndexStoreOptions, StoreMeta } from '../../src/storage/index.js';
+import { RecordingLogger } from './recordingLogger.js';
+import { VirtualClock } from './virtualClock.js';
+
+export const TEST_CHAIN = 'flow-localnet';
+
+/** Directories and stores that are gone after each test of the file that calls this. */
+export function useStores() {
+  const directories: string[] = [];
+  const stores: LevelIndexStore[] = [];
+
+  afterEach(async () => {
+    for (const store of stores.splice(0)) await store.close();
+    for (const directory of directories.splice(0)) await rm(directory, { recursive: true, force: true });
+  });
+
+  /** A path at which nothing is yet. */
+  const freshPath = async (): Promise<string> => {
+    const directory = await mkdtemp(join(tmpdir(), 'fci-store-'));
+    directories.push(directory);
+    return join(directory, 'store');
+  };
+
+  const open = async (
+    path: string,
+    options: Partial<LevelIndexStoreOptions> = {},
+    logger = new RecordingLogger(),
+  ): Promise<LevelIndexStore> => {
+    const store = await LevelIndexStore.open(
+      { path, chainId: TEST_CHAIN, ...options },
+      { logger, clock: new VirtualClock() },
+    );
+    stores.push(store);
+    return store;
+  };
+
+  /** An initialised store with these blocks, all of them at or below the watermark. */
+  const filled = async (blocks: readonly BlockEntry[], path?: string): Promise<LevelIndexStore> => {
+    const store = await open(path ?? (await freshPath()));
+    const firstHeight = blocks[0]?.block.height ?? 1;
+    await store.initialise(metaFrom(firstHeight));
+    if (blocks.length > 0) {
+      await store.commit({ blocks, latestIndexedHeight: firstHeight + blocks.length - 1 });
+    }
+    return store;
+  };
+
+  return { freshPath, open, filled };
+}
+
+export function metaFrom(firstHeight: number, overrides: Partial<StoreMeta> = {}): StoreMeta {
+  return {
+    schemaVersion: 1,
+    chainId: TEST_CHAIN,
+    firstHeight,
+    createdBy: '0.0.0-test',
+    sporks: [{ rootHeight: firstHeight, sporkId: 'aa' }],
+    ...overrides,
+  };
+}
+
+type RawDatabase = Level<Buffer, Buffer>;
+
+/** Opens the database of a closed store behind its back. */
+export async function withRawDatabase<T>(
+  path: string,
+  action: (database: RawDatabase) => Promise<T>,
+): Promise<T> {
+  const database: RawDatabase = new Level(path, { keyEncoding: 'buffer', valueEncoding: 'buffer' });
+  await database.open();
+  try {
+    return await action(database);
+  } finally {
+    await database.close();
+  }
+}
+
+export function rawEntries(path: string): Promise<[Buffer, Buffer][]> {
+  return withRawDatabase(path, (database) => database.iterator().all());
+}
+
+/** A stored value as the store writes it: the payload and the checksum of key and payload. */
+export function sealed(key: Buffer, payload: Buffer): Buffer {
+  const checksum = Buffer.alloc(4);
+  checksum.writeUInt32BE(crc32(Buffer.concat([key, payload])));
+  return Buffer.concat([payload, checksum]);
+}

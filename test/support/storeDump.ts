@@ -1,0 +1,42 @@
+import { join } from 'node:path';
+import { LevelIndexStore } from '../../src/storage/index.js';
+import { RecordingLogger } from './recordingLogger.js';
+import { VirtualClock } from './virtualClock.js';
+
+/** Where a daemon keeps its store within its data directory. */
+export function storePath(dataDir: string): string {
+  return join(dataDir, 'index');
+}
+
+/** Every key and value of a store that no process uses, in key order. */
+export async function dumpStore(dataDir: string, chainId = 'flow-localnet'): Promise<[Buffer, Buffer][]> {
+  const store = await LevelIndexStore.open(
+    { path: storePath(dataDir), chainId, create: false },
+    { logger: new RecordingLogger(), clock: new VirtualClock() },
+  );
+  try {
+    const entries: [Buffer, Buffer][] = [];
+    for await (const [key, value] of store.entries()) entries.push([Buffer.from(key), Buffer.from(value)]);
+    return entries;
+  } finally {
+    await store.close();
+  }
+}
+
+/** The first entry in which two dumps differ, in words; `undefined` when they are identical. */
+export function firstDifference(
+  left: readonly [Buffer, Buffer][],
+  right: readonly [Buffer, Buffer][],
+): string | undefined {
+  for (let index = 0; index < Math.max(left.length, right.length); index += 1) {
+    const [a, b] = [left[index], right[index]];
+    if (a === undefined || b === undefined) {
+      return `entry ${index}: only one has ${(a ?? b)?.[0].toString('hex')}`;
+    }
+    if (!a[0].equals(b[0])) return `entry ${index}: ${a[0].toString('hex')} and ${b[0].toString('hex')}`;
+    if (!a[1].equals(b[1])) {
+      return `entry ${index}: ${a[0].toString('hex')} holds ${a[1].toString('hex')} and ${b[1].toString('hex')}`;
+    }
+  }
+  return undefined;
+}

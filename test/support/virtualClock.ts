@@ -1,0 +1,91 @@
+import type { Clock, Timer } from '../../src/runtime/index.js';
+
+interface PendingTimer {
+  readonly dueAtMs: number;
+  readonly order: number;
+  readonly callback: () => void;
+}
+
+/**
+ * A clock that stands still until a test moves it. Timers fire in the order of their due times (equal ones in the order
+ * they were set), and everything they set in motion settles before the next one fires: hours pass in milliseconds, and
+ * the same test always sees the same sequence.
+ */
+export class VirtualClock implements Clock {
+  readonly #epochMs: number;
+  readonly #timers = new Set<PendingTimer>();
+  #elapsedMs = 0;
+  #order = 0;
+
+  constructor(epochMs = Date.UTC(2026, 0, 1)) {
+    this.#epochMs = epochMs;
+  }
+
+  now(): number {
+    return this.#epochMs + this.#elapsedMs;
+  }
+
+  monotonic(): number {
+    return this.#elapsedMs;
+  }
+
+  setTimer(delayMs: number, callback: () => void): Timer {
+    const timer = { dueAtMs: this.#elapsedMs + Math.max(0, delayMs), order: this.#order++, callback };
+    this.#timers.add(timer);
+    return { cancel: () => void this.#timers.delete(timer) };
+  }
+
+  /** Timers that are set and neither fired nor cancelled: 0 after a clean stop. */
+  get pendingTimers(): number {
+    return this.#timers.size;
+  }
+
+  /** Lets everything that needs no time happen: promises, streams in memory. */
+  async settle(): Promise<void> {
+    await new Promise<void>((resolve) => setImmediate(resolve));
+  }
+
+  /** Moves time on by `ms`, firing what falls due on the way. */
+  async advance(ms: number): Promise<void> {
+    const targetMs = this.#elapsedMs + ms;
+    await this.settle();
+    for (let timer = this.#next(targetMs); timer !== undefined; timer = this.#next(targetMs)) {
+      this.#fire(timer);
+      await this.settle();
+    }
+    this.#elapsedMs = targetMs;
+  }
+
+  /** Moves from timer to timer until `condition` holds; throws when it does not within `limitMs`. Returns the time it took. */
+  async advanceUntil(condition: () => boolean, limitMs = 3_600_000): Promise<number> {
+    const startMs = this.#elapsedMs;
+    await this.settle();
+    while (!condition()) {
+      const timer = this.#next(startMs + limitMs);
+      if (timer === undefined) throw new Error(`the condition did not come to hold within ${limitMs} ms`);
+      this.#fire(timer);
+      await this.settle();
+    }
+    return this.#elapsedMs - startMs;
+  }
+
+  #next(untilMs: number): PendingTimer | undefined {
+    let next: PendingTimer | undefined;
+    for (const timer of this.#timers) {
+      if (timer.dueAtMs > untilMs) continue;
+      if (
+        next === undefined ||
+        timer.dueAtMs < next.dueAtMs ||
+        (timer.dueAtMs === next.dueAtMs && timer.order < next.order)
+      )
+        next = timer;
+    }
+    return next;
+  }
+
+  #fire(timer: PendingTimer): void {
+    this.#timers.delete(timer);
+    this.#elapsedMs = Math.max(this.#elapsedMs, timer.dueAtMs);
+    timer.callback();
+  }
+}

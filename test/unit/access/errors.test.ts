@@ -1,0 +1,87 @@
+import { status } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { kindOfStatus, upstreamError } from '../../../src/access/index.js';
+import type { UpstreamErrorKind } from '../../../src/access/index.js';
+
+const where = { node: 'node:9000', method: 'GetBlockByHeight' } as const;
+
+const cases: readonly (readonly [status, string, UpstreamErrorKind])[] = [
+  [status.NOT_FOUND, 'not found: could not find block', 'not_found'],
+  [status.NOT_FOUND, 'could not find execution data', 'not_found'],
+  [status.NOT_FOUND, 'not found: please retry for collection in finalized block: 4e', 'not_yet'],
+  [status.OUT_OF_RANGE, 'height is beyond the index', 'not_found'],
+  [status.INVALID_ARGUMENT, 'invalid block id', 'invalid_argument'],
+  [status.RESOURCE_EXHAUSTED, 'GetCollectionByID rate limit reached, please retry later.', 'rate_limited'],
+  [status.RESOURCE_EXHAUSTED, 'maximum number of streams reached', 'rate_limited'],
+  [status.RESOURCE_EXHAUSTED, 'Received message larger than max (2097160 vs 1048576)', 'too_large'],
+  [
+    status.RESOURCE_EXHAUSTED,
+    'Received message that decompresses to a size larger than 1048576',
+    'too_large',
+  ],
+  [status.RESOURCE_EXHAUSTED, 'grpc: trying to send message larger than max (9 vs. 4)', 'too_large'],
+  [status.UNIMPLEMENTED, 'unknown method SubscribeExecutionData', 'unimplemented'],
+  [status.FAILED_PRECONDITION, 'index is still initializing', 'failed_precondition'],
+  [status.DEADLINE_EXCEEDED, 'Deadline exceeded after 10s', 'deadline'],
+  [status.UNAVAILABLE, 'No connection established', 'unavailable'],
+  [status.CANCELLED, 'context canceled', 'unavailable'],
+  [status.ABORTED, '', 'unavailable'],
+  [status.PERMISSION_DENIED, '', 'unavailable'],
+  [status.UNAUTHENTICATED, '', 'unavailable'],
+  [status.INTERNAL, 'failed to find: leveldb trouble', 'internal'],
+  [status.INTERNAL, 'Failed to decompress gzip-encoded message', 'malformed'],
+  [status.UNKNOWN, '', 'internal'],
+  [status.DATA_LOSS, '', 'internal'],
+  [status.ALREADY_EXISTS, '', 'internal'],
+];
+
+describe('upstream errors', () => {
+  it.each(cases)('%i "%s" is %s', (code, details, kind) => {
+    const error = upstreamError({ code, details }, where);
+    expect(error).toMatchObject({ name: 'UpstreamError', kind, ...where, lowestHeight: undefined });
+    expect(error.message).toContain(details);
+  });
+
+  it.each([
+    [
+      status.NOT_FOUND,
+      'block height 5 is less than the spork root block height 65264619. Try to use a historic node',
+      65264619,
+    ],
+    [
+      status.NOT_FOUND,
+      "not found: block height 5 is less than the node's root block height 900. Try to use a different Access node",
+      900,
+    ],
+    [
+      status.INVALID_ARGUMENT,
+      'start height must be greater than or equal to the root height 137390146',
+      137390146,
+    ],
+  ])('%i "%s" is below_root with the height it names', (code, details, lowestHeight) => {
+    expect(upstreamError({ code, details }, where)).toMatchObject({ kind: 'below_root', lowestHeight });
+  });
+
+  it('does not take a height that no integer can hold', () => {
+    const details = 'block height 5 is less than the spork root block height 99999999999999999999';
+    expect(kindOfStatus({ code: status.NOT_FOUND, details })).toBe('not_found');
+  });
+
+  it('keeps the beginning of a text without end, whatever it is made of', () => {
+    // Texts that once cost the square of their length: seconds each.
+    for (const details of [`${' '.repeat(500_000)}x`, `no such block ${'a'.repeat(500_000)}@`]) {
+      const { message } = upstreamError({ code: status.NOT_FOUND, details }, where);
+      expect(message.length).toBeLessThan(1_100);
+      expect(message.startsWith(`GetBlockByHeight at node:9000: NOT_FOUND: ${details.slice(0, 13)}`)).toBe(
+        true,
+      );
+    }
+  });
+
+  it('has a kind for every status there is', () => {
+    for (const code of Object.values(status)) {
+      if (typeof code === 'string' || code === status.OK) continue;
+      expect(kindOfStatus({ code, details: '' })).not.toBe('malformed');
+    }
+  });
+});

@@ -1,0 +1,223 @@
+import fc from 'fast-check';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { MethodLimiter } from '../../../src/access/index.js';
+import type { Permit } from '../../../src/access/index.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+let clock: VirtualClock;
+
+beforeEach(() => {
+  clock = new VirtualClock();
+});
+
+function limiter(ratePerSecond: number, maxWaiting = 1_000): MethodLimiter {
+  return new MethodLimiter({ ratePerSecond, maxWaiting }, { clock });
+}
+
+/** A permit that must be there at once. */
+function now(of: MethodLimiter): Permit {
+  const permit = of.acquire();
+  if (permit instanceof Promise) throw new Error('the call was held back');
+  return permit;
+}
+
+describe('a configured rate', () => {
+  it('is no limit when it is 0', () => {
+    const unlimited = limiter(0);
+    for (let call = 0; call < 10_000; call++) now(unlimited);
+    expect(unlimited.delayMs()).toBe(0);
+    expect(unlimited.ratePerSecond).toBeUndefined();
+  });
+
+  it('lets a short burst through, then paces', async () => {
+    const paced = limiter(100);
+    const leftAtMs: number[] = [];
+    const calls = Array.from({ length: 60 }, async () => {
+      await paced.acquire();
+      leftAtMs.push(clock.monotonic());
+    });
+    await clock.settle();
+    expect(leftAtMs).toHaveLength(10);
+    expect(paced.delayMs()).toBeGreaterThan(0);
+    await clock.advance(500);
+    await Promise.all(calls);
+    expect(leftAtMs).toHaveLength(60);
+    expect(leftAtMs.at(-1)).toBe(500);
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('says how long a further call would wait', async () => {
+    const slow = limiter(2);
+    now(slow);
+    expect(slow.delayMs()).toBe(500);
+    const first = slow.acquire();
+    expect(slow.delayMs()).toBe(1_000);
+    await clock.advance(500);
+    await first;
+    expect(slow.delayMs()).toBe(500);
+  });
+
+  it('is never exceeded, whoever calls when', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 200 }),
+        fc.array(fc.record({ calls: fc.nat(40), thenMs: fc.nat(700) }), { maxLength: 12 }),
+        async (rate, bursts) => {
+          clock = new VirtualClock();
+          const paced = limiter(rate, Infinity);
+          const leftAtMs: number[] = [];
+          const all: Promise<unknown>[] = [];
+          for (const { calls, thenMs } of bursts) {
+            for (let call = 0; call < calls; call++) {
+              all.push(Promise.resolve(paced.acquire()).then(() => leftAtMs.push(clock.monotonic())));
+            }
+            await clock.advance(thenMs);
+          }
+          await clock.advance(3_600_000);
+          await Promise.all(all);
+          // In any second: the rate and one burst.
+          const bound = rate + Math.max(1, rate / 10) + 1e-6;
+          for (const [index, startMs] of leftAtMs.entries()) {
+            const within = leftAtMs.slice(index).filter((ms) => ms < startMs + 1_000).length;
+            expect(within).toBeLessThanOrEqual(bound);
+          }
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  it('serves in order, and forgets who gave up', async () => {
+    const slow = limiter(1);
+    now(slow);
+    const order: string[] = [];
+    const abort = new AbortController();
+    const first = Promise.resolve(slow.acquire(abort.signal)).then(
+      () => order.push('first'),
+      (error: unknown) => order.push((error as Error).message),
+    );
+    const second = Promise.resolve(slow.acquire()).then(() => order.push('second'));
+    abort.abort(new Error('gave up'));
+    await first;
+    await clock.advance(1_000);
+    await second;
+    expect(order).toEqual(['gave up', 'second']);
+    expect(clock.pendingTimers).toBe(0);
+    await expect(slow.acquire(abort.signal)).rejects.toThrow('gave up');
+  });
+
+  it('is full when as many wait as may', () => {
+    const slow = limiter(1, 2);
+    now(slow);
+    void slow.acquire();
+    expect(slow.full).toBe(false);
+    void slow.acquire();
+    expect(slow.full).toBe(true);
+  });
+});
+
+describe('an answered rate limit', () => {
+  it('pauses from 250 ms, doubling to 10 s, and from 250 ms again after a success', async () => {
+    const node = limiter(0);
+    const pauses: number[] = [];
+    for (let round = 0; round < 8; round++) {
+      node.rateLimited(now(node));
+      expect(node.heldBack).toBe(true);
+      pauses.push(node.delayMs());
+      await clock.advance(node.delayMs());
+      expect(node.heldBack).toBe(false);
+    }
+    expect(pauses).toEqual([250, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
+    node.succeeded(now(node));
+    await clock.advance(1_000);
+    node.rateLimited(now(node));
+    expect(node.delayMs()).toBe(250);
+  });
+
+  it('counts once for all calls that were under way together', () => {
+    const node = limiter(100);
+    const permits = Array.from({ length: 5 }, () => now(node));
+    for (const permit of permits) node.rateLimited(permit);
+    expect(node.delayMs()).toBe(250);
+    expect(node.ratePerSecond).toBe(2.5);
+  });
+
+  it('does not let the answer to an older call speed things up', () => {
+    const node = limiter(100);
+    const [older, newer] = [now(node), now(node)];
+    node.rateLimited(newer);
+    const rate = node.ratePerSecond;
+    node.succeeded(older);
+    expect(node.ratePerSecond).toBe(rate);
+    expect(node.delayMs()).toBe(250);
+  });
+
+  it('holds back callers that wait already', async () => {
+    const node = limiter(10);
+    const permit = now(node);
+    let left = false;
+    void Promise.resolve(node.acquire()).then(() => (left = true));
+    node.rateLimited(permit);
+    await clock.advance(249);
+    expect(left).toBe(false);
+    await clock.advance(1);
+    expect(left).toBe(true);
+  });
+
+  it('finds the rate of a node that allows less than configured, and returns to the configured one', async () => {
+    const configured = 200;
+    const node = limiter(configured);
+    let allowed = 50;
+    let secondStartMs = 0;
+    let inSecond = 0;
+    let refused = 0;
+    const call = async (): Promise<void> => {
+      const permit = await node.acquire();
+      if (clock.monotonic() >= secondStartMs + 1_000) {
+        secondStartMs = clock.monotonic();
+        inSecond = 0;
+      }
+      inSecond += 1;
+      if (inSecond > allowed) {
+        refused += 1;
+        node.rateLimited(permit);
+      } else {
+        answered += 1;
+        node.succeeded(permit);
+      }
+    };
+    let answered = 0;
+    const workers = async (untilMs: number): Promise<void> => {
+      const working = Array.from({ length: 8 }, async () => {
+        while (clock.monotonic() < untilMs) await call();
+      });
+      await clock.advance(untilMs - clock.monotonic());
+      await clock.advance(20_000);
+      await Promise.all(working);
+    };
+    await workers(120_000);
+    // At least half of what the node allows gets through, and few calls are refused.
+    expect(answered).toBeGreaterThan((120 * allowed) / 2);
+    expect(refused).toBeLessThan(answered / 20);
+
+    allowed = Infinity;
+    await workers(clock.monotonic() + 120_000);
+    expect(node.ratePerSecond).toBe(configured);
+  });
+
+  it('is forgotten in time where no rate is configured', async () => {
+    const node = limiter(0);
+    for (let call = 0; call < 20; call++) now(node);
+    node.rateLimited(now(node));
+    expect(node.ratePerSecond).toBeCloseTo(10.5);
+    let calls = 0;
+    while (node.ratePerSecond !== undefined) {
+      const permit = node.acquire();
+      await clock.advance(permit instanceof Promise ? node.delayMs() : 0);
+      node.succeeded(await permit);
+      calls += 1;
+      expect(calls).toBeLessThan(10_000);
+    }
+    expect(node.delayMs()).toBe(0);
+  });
+});

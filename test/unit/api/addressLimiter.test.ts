@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest';
+import { AddressLimiter } from '../../../src/api/index.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+function limiterAt(ratePerSecond: number) {
+  const clock = new VirtualClock();
+  return { clock, limiter: new AddressLimiter({ ratePerSecond }, { clock }) };
+}
+
+/** How many of so many requests, sent at once, pass. */
+function passed(limiter: AddressLimiter, address: string, requests: number): number {
+  let count = 0;
+  for (let index = 0; index < requests; index += 1) if (limiter.waitSeconds(address) === 0) count += 1;
+  return count;
+}
+
+describe('AddressLimiter', () => {
+  it('lets each address have its rate, and no more', async () => {
+    const { clock, limiter } = limiterAt(5);
+    expect(passed(limiter, '10.0.0.1', 20)).toBe(5);
+    expect(passed(limiter, '10.0.0.2', 20)).toBe(5);
+    await clock.advance(400);
+    expect(passed(limiter, '10.0.0.1', 20)).toBe(2);
+    await clock.advance(3_600_000);
+    expect(passed(limiter, '10.0.0.1', 20)).toBe(5);
+  });
+
+  it('says after how many seconds the next request passes', async () => {
+    const { clock, limiter } = limiterAt(1);
+    expect(limiter.waitSeconds('10.0.0.1')).toBe(0);
+    const waitSeconds = limiter.waitSeconds('10.0.0.1');
+    expect(waitSeconds).toBe(1);
+    await clock.advance(waitSeconds * 1000);
+    expect(limiter.waitSeconds('10.0.0.1')).toBe(0);
+  });
+
+  it.each([
+    ['10.0.0.1', '::ffff:10.0.0.1', true],
+    ['2001:db8:1:2::1', '2001:db8:1:2:ffff::9', true],
+    ['2001:db8:1:2::1', '2001:db8:1:2:3:4:5:6', true],
+    ['2001:db8::1', '2001:db8:0:0:1::', true],
+    ['2001:db8:1:2::1', '2001:db8:1:3::1', false],
+    ['fe80::1%eth0', 'fe80::2%eth1', true],
+    ['::1', '::2', true],
+    ['::1', '127.0.0.1', false],
+  ])('takes %s and %s for one address: %s', (one, other, same) => {
+    const { limiter } = limiterAt(1);
+    limiter.waitSeconds(one);
+    expect(limiter.waitSeconds(other) > 0).toBe(same);
+  });
+
+  it('remembers a bounded number of addresses, those that asked last', () => {
+    const { limiter } = limiterAt(1);
+    limiter.waitSeconds('192.168.0.1');
+    for (let index = 0; index < 50_000; index += 1) {
+      limiter.waitSeconds(`10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`);
+      // It asks all the time, so it is not forgotten.
+      if (index % 1000 === 0) expect(limiter.waitSeconds('192.168.0.1')).toBeGreaterThan(0);
+    }
+    expect(limiter.size).toBe(10_000);
+  });
+});

@@ -1,0 +1,148 @@
+import { describe, expect, it } from 'vitest';
+import { ApiError, isLookupKind, lookupDocument, MAX_PLACES } from '../../../src/api/index.js';
+import type { LookupKind } from '../../../src/api/index.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+
+const repeated = transactionWith({ gasLimit: 7n });
+const chain = smallChain(100, [
+  [[transactionWith(), repeated], [repeated]],
+  [],
+  [[transactionWith(), repeated]],
+]);
+const range = { firstIndexed: 100, latestIndexed: 102, head: 110, sealed: null };
+
+async function lookup(kind: LookupKind, key: string) {
+  const store = await MemoryIndexStore.startingAt(100);
+  await store.commit({ blocks: chain, latestIndexedHeight: 102 });
+  return lookupDocument(store, kind, key, range);
+}
+
+async function refusal(kind: LookupKind, key: string) {
+  const error: unknown = await lookup(kind, key).then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  return error instanceof ApiError ? error.body() : error;
+}
+
+describe('lookupDocument', () => {
+  it('finds a block by height and by id, with the size of each collection', async () => {
+    const [first] = chain;
+    const document = await lookup('block', '100');
+    expect(document).toMatchObject({
+      kind: 'block',
+      id: first!.block.id,
+      height: 100,
+      header: { id: first!.block.id, height: '100', parent_id: idOf('block 99') },
+      payload: { collection_guarantees: [{ collection_id: first!.collections[0]!.id }, {}] },
+      collections: [
+        { collection_id: first!.collections[0]!.id, transaction_count: 2 },
+        { collection_id: first!.collections[1]!.id, transaction_count: 1 },
+      ],
+    });
+    expect(await lookup('block', first!.block.id.toUpperCase())).toEqual(document);
+  });
+
+  it('finds a collection with its bodies and all its places', async () => {
+    const { id } = chain[0]!.collections[0]!;
+    expect(await lookup('collection', id)).toMatchObject({
+      kind: 'collection',
+      id,
+      height: 100,
+      block_id: chain[0]!.block.id,
+      collection_index: 0,
+      places: [
+        { height: 100, collection_index: 0 },
+        { height: 102, collection_index: 0 },
+      ],
+      more_places: false,
+      collection: {
+        id,
+        transactions: transactionIds(chain[0]!, 0).map((transaction) => ({ id: transaction })),
+      },
+    });
+  });
+
+  it('finds a transaction with all its places, the lowest in front', async () => {
+    const [id] = transactionIds(chain[0]!, 1);
+    expect(await lookup('transaction', id!)).toMatchObject({
+      kind: 'transaction',
+      id,
+      height: 100,
+      block_id: chain[0]!.block.id,
+      collection_id: chain[0]!.collections[0]!.id,
+      collection_index: 0,
+      transaction_index: 1,
+      places: [
+        { height: 100, collection_index: 0, transaction_index: 1 },
+        { height: 100, collection_index: 1, transaction_index: 0 },
+        { height: 102, collection_index: 0, transaction_index: 1 },
+      ],
+      more_places: false,
+      transaction: { id, gas_limit: '7' },
+    });
+  });
+
+  it('lists a bounded number of places and says that there are more', async () => {
+    const blocks = smallChain(
+      1,
+      Array.from({ length: MAX_PLACES + 1 }, () => [[repeated]]),
+    );
+    const store = await MemoryIndexStore.startingAt(1);
+    await store.commit({ blocks, latestIndexedHeight: blocks.length });
+    const [id] = transactionIds(blocks[0]!, 0);
+    for (const [kind, key] of [
+      ['transaction', id!],
+      ['collection', blocks[0]!.collections[0]!.id],
+    ] as const) {
+      const document = await lookupDocument(store, kind, key, range);
+      if (document.kind === 'block') throw new Error('not asked for');
+      expect(document.places).toHaveLength(MAX_PLACES);
+      expect(document.more_places).toBe(true);
+    }
+  });
+
+  it('tells heights outside the range from unknown ids', async () => {
+    const edges = { firstIndexed: 100, latestIndexed: 102, head: 110 };
+    expect(await refusal('block', '99')).toEqual({
+      code: 404,
+      reason: 'below_first_indexed',
+      message: 'height 99 is below the first indexed height 100',
+      ...edges,
+    });
+    expect(await refusal('block', '103')).toEqual({
+      code: 404,
+      reason: 'not_yet_indexed',
+      message: 'height 103 is not yet indexed (latest 102, head 110)',
+      ...edges,
+    });
+    for (const kind of ['block', 'collection', 'transaction'] as const) {
+      expect(await refusal(kind, idOf('nothing'))).toEqual({
+        code: 404,
+        reason: 'unknown_id',
+        message: `no such ${kind} in heights 100..102`,
+        ...edges,
+      });
+    }
+  });
+
+  it('shows the expected form of a malformed key', async () => {
+    expect(await refusal('block', '0xabc')).toMatchObject({
+      code: 400,
+      reason: 'malformed_id',
+      message: 'expected a height or a block ID of 64 hexadecimal digits without 0x, got "0xabc"',
+    });
+    expect(await refusal('transaction', '100')).toMatchObject({ code: 400, reason: 'malformed_id' });
+    expect(JSON.stringify(await refusal('collection', 'x'.repeat(10_000))).length).toBeLessThan(400);
+  });
+
+  it('knows what can be looked up', () => {
+    expect(['block', 'collection', 'transaction', 'account'].map(isLookupKind)).toEqual([
+      true,
+      true,
+      true,
+      false,
+    ]);
+  });
+});

@@ -1,0 +1,123 @@
+import { describe, expect, it } from 'vitest';
+import { exitCodeOf, exitCodes, Lifecycle, STOP_TIMEOUT_MS } from '../../../src/app/index.js';
+import { AbortError } from '../../../src/runtime/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+function life() {
+  const clock = new VirtualClock();
+  const logger = new RecordingLogger();
+  return { clock, logger, lifecycle: new Lifecycle({ clock, logger }) };
+}
+
+describe('closing', () => {
+  it('happens in the reverse order of making, one after the other', async () => {
+    const { lifecycle } = life();
+    const closed: string[] = [];
+    lifecycle.onClose('store', () => void closed.push('store'));
+    lifecycle.onClose('writer', async () => {
+      await Promise.resolve();
+      closed.push('writer');
+    });
+    lifecycle.onClose('source', () => void closed.push('source'));
+    await lifecycle.close();
+    expect(closed).toEqual(['source', 'writer', 'store']);
+    expect(lifecycle.signal.aborted).toBe(true);
+  });
+
+  it('goes on past a part that fails, and then reports that part', async () => {
+    const { lifecycle } = life();
+    let isStoreClosed = false;
+    lifecycle.onClose('store', () => void (isStoreClosed = true));
+    lifecycle.onClose('server', () => Promise.reject(new Error('port is stuck')));
+    await expect(lifecycle.close()).rejects.toThrow('port is stuck');
+    expect(isStoreClosed).toBe(true);
+  });
+
+  it('leaves behind a part that does not end within the limit, and closes the rest', async () => {
+    const { lifecycle, clock, logger } = life();
+    let isStoreClosed = false;
+    lifecycle.onClose('store', () => void (isStoreClosed = true));
+    lifecycle.onClose('stuck', () => new Promise(() => undefined));
+    const closing = lifecycle.close();
+    await clock.advance(STOP_TIMEOUT_MS);
+    await closing;
+    expect(isStoreClosed).toBe(true);
+    expect(logger.records.map(({ message }) => message)).toContain('part did not close in time');
+  });
+});
+
+describe('work in hand', () => {
+  it('is waited for as long as it takes while nobody stops the daemon', async () => {
+    const { lifecycle, clock } = life();
+    let end = (): void => undefined;
+    let isOver = false;
+    const work = new Promise<void>((resolve) => (end = resolve));
+    const waiting = lifecycle.waitFor('work', work).then(() => (isOver = true));
+    await clock.advance(10 * STOP_TIMEOUT_MS);
+    expect(isOver).toBe(false);
+    end();
+    await waiting;
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('that does not heed the stop leaves the parts only what is left of the limit', async () => {
+    const { lifecycle, clock, logger } = life();
+    lifecycle.onClose('stuck', () => new Promise(() => undefined));
+    const over = lifecycle.waitFor('stuck work', new Promise(() => undefined)).then(() => lifecycle.close());
+    lifecycle.stop();
+    await clock.advance(STOP_TIMEOUT_MS);
+    await over;
+    expect(logger.records.map(({ fields }) => fields['part'])).toEqual(['stuck work', 'stuck']);
+  });
+
+  it('that fails ends the daemon with its error', async () => {
+    const { lifecycle } = life();
+    await lifecycle.waitFor('work', Promise.reject(new Error('bug in the work')));
+    expect(lifecycle.signal.aborted).toBe(true);
+    await expect(lifecycle.close()).rejects.toThrow('bug in the work');
+  });
+});
+
+describe('failure', () => {
+  it('stops the daemon, and the first error is the one that is told', async () => {
+    const { lifecycle } = life();
+    lifecycle.fail(new Error('first'));
+    lifecycle.fail(new Error('second'));
+    expect(lifecycle.signal.aborted).toBe(true);
+    await expect(lifecycle.close()).rejects.toThrow('first');
+  });
+
+  it('of a supervised loop is fatal', async () => {
+    const { lifecycle } = life();
+    lifecycle.supervise(Promise.reject(new Error('bug in a loop')));
+    await lifecycle.stopped();
+    await expect(lifecycle.close()).rejects.toThrow('bug in a loop');
+  });
+
+  it('is not what a loop that was told to stop says', async () => {
+    const { lifecycle } = life();
+    lifecycle.stop();
+    lifecycle.supervise(Promise.reject(new AbortError()));
+    await lifecycle.close();
+  });
+});
+
+describe('exit codes', () => {
+  it('are those that scripts depend on', () => {
+    expect(Object.fromEntries(Object.entries(exitCodes).map(([reason, { code }]) => [reason, code]))).toEqual(
+      {
+        done: 0,
+        bug: 1,
+        usage: 64,
+        damage: 65,
+        not_found: 66,
+        no_daemon: 69,
+        storage: 74,
+        foreign: 76,
+        configuration: 78,
+      },
+    );
+    expect(exitCodeOf('foreign')).toBe(76);
+  });
+});

@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest';
+import { runCommandLine } from '../../../src/cli/index.js';
+import { OperatorError } from '../../../src/runtime/index.js';
+
+/** Runs a command line without a process; only for commands that end by themselves. */
+async function run(...args: string[]) {
+  const printed = { out: '', err: '' };
+  const terminal = {
+    out: (text: string) => void (printed.out += text),
+    err: (text: string) => void (printed.err += text),
+    environment: {},
+    isTerminal: false,
+    columns: () => 80,
+    signal: new AbortController().signal,
+  };
+  try {
+    return { exit: await runCommandLine(args, terminal), ...printed, message: '' };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { exit: error.exit, ...printed, message: error.message };
+  }
+}
+
+describe('help', () => {
+  it('lists every command', async () => {
+    const { exit, out } = await run('--help');
+    expect(exit).toBe('done');
+    for (const name of ['start', 'devnet', 'status', 'get', 'verify', 'rewind', 'config'])
+      expect(out).toContain(name);
+  });
+
+  it.each(['start', 'devnet', 'status', 'get', 'verify', 'rewind', 'config'])(
+    '%s --help shows its flags',
+    async (name) => {
+      const { exit, out } = await run(name, '--help');
+      expect(exit).toBe('done');
+      expect(out).toMatch(new RegExp(`^usage: flow-collection-indexer ${name}`));
+      for (const line of out.split('\n')) expect(line.length).toBeLessThanOrEqual(140);
+    },
+  );
+
+  it('is what a bare call prints, as a wrong use', async () => {
+    const { exit, err } = await run();
+    expect(exit).toBe('usage');
+    expect(err).toContain('commands:');
+  });
+
+  it('prints its version', async () => {
+    expect((await run('--version')).out).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+});
+
+describe('wrong command lines', () => {
+  it.each([
+    [['strat'], /Unknown command "strat"\. Did you mean start\?/],
+    [['start', '--acces-node', 'x'], /Unknown flag --acces-node for start\. Did you mean access-node\?/],
+    [['start', '--no-window'], /Unknown flag --no-window/],
+    [['start', '--window'], /--window needs a value\. See flow-collection-indexer start --help/],
+    // Words of any length, which once took seconds to be split or compared.
+    [['x'.repeat(200_000)], /Unknown command "x{80}…"\. See/],
+    [['start', `-${'x'.repeat(200_000)}`], /The argument "-x{79}…" is too long: at most 4096 characters/],
+    [['start', `--${'x'.repeat(4_000)}`], /Unknown flag "--x{78}…" for start\. See/],
+    [['start', '--\u001b[2J', '1'], /Unknown flag "--\\u001b\[2J" for start/],
+    [['start', '--network', 'grpc://me:secret@x'], /Wrong value for --network: "grpc:\/\/x" is not one of/],
+    [['start', '--window='], /--window needs a value/],
+    [['start', '--edi=true'], /--edi takes no value: write --edi or --no-edi/],
+    [['start', '--window', '0'], /Wrong value for --window: .* whole number from 1 to 4096/],
+    [
+      ['start', '--access-node', 'http://x:1'],
+      /Wrong value for --access-node: "http:\/\/x:1" is not an access node/,
+    ],
+    [['config', 'check', '--edi-node', 'x'], /Wrong value for --edi-node: .*it has no port/],
+    [['start', 'now'], /start does not take the argument "now"/],
+    [['start', '-x'], /Unknown flag -x/],
+    [['get'], /Say what to get/],
+    [['get', 'account', '1'], /Say what to get/],
+    [['get', 'block'], /Say what to get/],
+    [['rewind'], /rewind --to H --yes/],
+    [['rewind', '--to', '5'], /Add --yes/],
+    [['config'], /config print, check or docs/],
+    [['devnet', '--history', '-1'], /--history/],
+    [['verify', '--from', 'x'], /--from/],
+  ] as const)('%j is refused as wrong use', async (args, message) => {
+    const result = await run(...args);
+    expect(result.exit).toBe('usage');
+    expect(result.message).toMatch(message);
+  });
+});
+
+describe('config', () => {
+  it('prints what is in force and where it came from', async () => {
+    const { exit, out } = await run(
+      'config',
+      'print',
+      '--network',
+      'testnet',
+      '--no-edi',
+      '--access-node',
+      'grpcs://u:p@h:1',
+    );
+    expect(exit).toBe('done');
+    expect(out).toMatch(/^network +"testnet" +\(flag\)$/m);
+    expect(out).toMatch(/^edi\.enabled +false +\(flag\)$/m);
+    expect(out).toMatch(/^window +\d+ +\(default\)$/m);
+    expect(out).not.toContain('u:p');
+  });
+
+  it('refuses ediOnly with EDI disabled, and says what to change', async () => {
+    const { exit, message } = await run('config', 'check', '--edi-only', '--no-edi');
+    expect(exit).toBe('configuration');
+    expect(message).toContain('Remove --no-edi');
+  });
+
+  it('lets the later of two opposite switches win', async () => {
+    expect((await run('config', 'check', '--edi-only', '--no-edi', '--edi')).exit).toBe('done');
+  });
+
+  it('prints the reference', async () => {
+    expect((await run('config', 'docs')).out).toContain('`--access-node`');
+  });
+});

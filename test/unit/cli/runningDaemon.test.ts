@@ -1,0 +1,94 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { runCommandLine } from '../../../src/cli/index.js';
+import { OperatorError } from '../../../src/runtime/index.js';
+
+/** Something that answers like a daemon of this instance. Resolves with its port. */
+async function answerer(instance: string): Promise<number> {
+  const server = createServer((request, response) => {
+    const body = request.url === '/status' ? { instance } : { kind: 'block', from: instance };
+    response.end(JSON.stringify(body));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** A data directory with the record of a daemon, and no store. */
+function dataDirectory(instance: string, port: number): string {
+  const directory = mkdtempSync(join(tmpdir(), 'fci-record-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const address = { host: '127.0.0.1', port };
+  writeFileSync(
+    join(directory, 'daemon.json'),
+    JSON.stringify({ pid: 1, instance, api: address, metrics: address }),
+  );
+  return directory;
+}
+
+async function run(...args: string[]) {
+  return runWith({}, ...args);
+}
+
+async function runWith(environment: Readonly<Record<string, string>>, ...args: string[]) {
+  let out = '';
+  const terminal = {
+    out: (text: string) => void (out += text),
+    err: () => undefined,
+    environment,
+    isTerminal: false,
+    columns: () => 80,
+    signal: new AbortController().signal,
+  };
+  try {
+    return { exit: await runCommandLine(args, terminal), out, message: '' };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { exit: error.exit, out, message: error.message };
+  }
+}
+
+describe('a running daemon', () => {
+  it('is found through the record in its data directory', async () => {
+    const dataDir = dataDirectory('one', await answerer('one'));
+    expect(await run('status', '--json', '--data-dir', dataDir)).toMatchObject({
+      exit: 'done',
+      out: '{"instance":"one"}\n',
+    });
+    const block = await run('get', 'block', '7', '--data-dir', dataDir);
+    expect(JSON.parse(block.out)).toEqual({ kind: 'block', from: 'one' });
+  });
+
+  it('is not whoever listens at the address of one that crashed', async () => {
+    const dataDir = dataDirectory('crashed', await answerer('another'));
+    const status = await run('status', '--json', '--data-dir', dataDir);
+    expect(status).toMatchObject({ exit: 'no_daemon', out: '' });
+    expect(status.message).toContain(`the one recorded in ${dataDir} is gone`);
+    // The store itself is read instead; here there is none.
+    expect(await run('get', 'block', '7', '--data-dir', dataDir)).toMatchObject({ exit: 'storage', out: '' });
+  });
+
+  it('is looked for where the environment says when there is no record, but the store is as good', async () => {
+    const port = await answerer('any');
+    const nowhere = dataDirectory('gone', port);
+    rmSync(join(nowhere, 'daemon.json'));
+    const environment = { FCI_API_PORT: String(port), FCI_DATA_DIR: nowhere };
+    expect(await runWith(environment, 'status', '--json')).toMatchObject({ exit: 'done' });
+    const unused = { ...environment, FCI_API_PORT: '1' };
+    expect(await runWith(unused, 'status')).toMatchObject({ exit: 'no_daemon' });
+    expect(await runWith(unused, 'get', 'block', '7')).toMatchObject({ exit: 'storage' });
+    expect(await run('get', 'block', '7', '--api-port', '1')).toMatchObject({ exit: 'no_daemon' });
+  });
+
+  it('is whoever answers where the operator says', async () => {
+    const port = String(await answerer('any'));
+    expect(await run('status', '--json', '--api-port', port)).toMatchObject({ exit: 'done' });
+  });
+});

@@ -1,0 +1,361 @@
+import { describe, expect, it } from 'vitest';
+import { BlockCollectionIndexer, ParentLinkError } from '../../../src/collections/index.js';
+import type { Identifier } from '../../../src/flow/index.js';
+import { createMetrics } from '../../../src/observability/index.js';
+import type { SporkRecord } from '../../../src/storage/index.js';
+import { block, collection, HandClock, HandStore, id, settle, silent } from './meetingHarness.js';
+
+interface Options {
+  readonly windowHeights?: number;
+  readonly groupMaxHeights?: number;
+  readonly groupMaxEmptyHeights?: number;
+  readonly groupMaxBytes?: number;
+  readonly store?: HandStore;
+  readonly sporkFor?: (height: number) => SporkRecord | undefined;
+  readonly rootParentAt?: (height: number) => Identifier | undefined;
+}
+
+function indexing(options: Options = {}) {
+  const store = options.store ?? new HandStore();
+  const clock = new HandClock();
+  const metrics = createMetrics({ version: 'test', node: 'test' });
+  const indexer = new BlockCollectionIndexer(
+    {
+      windowHeights: options.windowHeights ?? 100,
+      groupMaxHeights: options.groupMaxHeights ?? 100,
+      groupMaxBytes: options.groupMaxBytes ?? 1e6,
+      ...(options.groupMaxEmptyHeights === undefined
+        ? {}
+        : { groupMaxEmptyHeights: options.groupMaxEmptyHeights }),
+    },
+    {
+      store,
+      clock,
+      metrics,
+      logger: silent,
+      sporkFor: options.sporkFor ?? (() => undefined),
+      rootParentAt: options.rootParentAt ?? (() => undefined),
+    },
+  );
+  const put = (height: number, names: readonly string[] = [], bytes = 10): Promise<boolean> =>
+    indexer.onReceivedCollectionsForBlock(
+      block(height, names),
+      names.map((name) => collection(name, bytes)),
+    );
+  return { store, clock, metrics, indexer, put };
+}
+
+function heightsOf(store: HandStore): number[][] {
+  return store.batches.map((batch) => batch.blocks.map((entry) => entry.block.height));
+}
+
+describe('BlockCollectionIndexer', () => {
+  it('writes a height once when two callers deliver it at the same time', async () => {
+    const { store, put } = indexing();
+    const answers: string[] = [];
+    const first = put(1, ['a']).then((written) => answers.push(`first ${written}`));
+    const second = put(1, ['a']).then((written) => answers.push(`second ${written}`));
+    await settle();
+    const third = put(1, ['a']).then((written) => answers.push(`third ${written}`));
+    await settle();
+    expect(answers).toEqual([]);
+    store.finish();
+    await Promise.all([first, second, third]);
+    expect(answers.sort()).toEqual(['first true', 'second false', 'third false']);
+    expect(await put(1, ['a'])).toBe(false);
+    expect(heightsOf(store)).toEqual([[1]]);
+  });
+
+  it('checks again when the turn has come', async () => {
+    const { store, put } = indexing();
+    void put(1);
+    await settle();
+    const second = put(2);
+    store.written.set(2, { block: block(2, []), collections: [] });
+    store.finish();
+    expect(await second).toBe(false);
+    expect(heightsOf(store)).toEqual([[1]]);
+  });
+
+  it('groups what becomes ready while a batch is being written', async () => {
+    const { store, put } = indexing();
+    const all = [put(1)];
+    await settle();
+    for (let height = 2; height <= 20; height += 1) all.push(put(height));
+    await settle();
+    expect(store.underWay?.blocks).toHaveLength(1);
+    store.finish();
+    await settle();
+    store.finish();
+    expect(await Promise.all(all)).toEqual(Array(20).fill(true));
+    expect(store.batches.map((batch) => batch.blocks.length)).toEqual([1, 19]);
+    expect(store.batches.map((batch) => batch.latestIndexedHeight)).toEqual([1, 20]);
+  });
+
+  it('makes groups no larger than their bounds, lowest heights first', async () => {
+    const { store, put } = indexing({ groupMaxHeights: 3, groupMaxBytes: 100 });
+    store.auto = true;
+    const all = [5, 4, 3].map((height) => put(height, [`c${height}`], 60));
+    all.push(...[9, 8, 7, 6, 2].map((height) => put(height)));
+    all.push(put(1, ['c1'], 1000));
+    await Promise.all(all);
+    expect(heightsOf(store)).toEqual([[1], [2, 3], [4], [5, 6, 7], [8, 9]]);
+  });
+
+  it('lets a group take more heights while they have no collections', async () => {
+    const { store, put } = indexing({ groupMaxHeights: 2, groupMaxEmptyHeights: 5 });
+    store.auto = true;
+    const empty = [1, 2, 3, 4, 5, 6, 8, 11].map((height) => put(height));
+    await Promise.all([...empty, ...[7, 9, 10].map((height) => put(height, [`c${height}`]))]);
+    expect(heightsOf(store)).toEqual([
+      [1, 2, 3, 4, 5],
+      [6, 7, 8, 9],
+      [10, 11],
+    ]);
+  });
+
+  it('shares one batch between blocks that become ready in the same turn', async () => {
+    const { store, put } = indexing();
+    store.auto = true;
+    await Promise.all([put(2), put(1), put(3)]);
+    expect(heightsOf(store)).toEqual([[1, 2, 3]]);
+  });
+
+  it('writes blocks above a gap at once and passes over them when it closes', async () => {
+    const { store, indexer, put } = indexing();
+    store.auto = true;
+    await Promise.all([put(2), put(4)]);
+    expect([indexer.latestIndexedHeight(), indexer.isIndexed(2), indexer.isIndexed(3)]).toEqual([
+      0,
+      true,
+      false,
+    ]);
+    await put(1);
+    expect(indexer.latestIndexedHeight()).toBe(2);
+    await put(3);
+    expect(indexer.latestIndexedHeight()).toBe(4);
+  });
+
+  it('counts blocks that an earlier run left above the gap', async () => {
+    const store = new HandStore();
+    store.auto = true;
+    const before = indexing({ store });
+    await Promise.all([before.put(2), before.put(3)]);
+    const { indexer, put } = indexing({ store });
+    expect(await put(3)).toBe(false);
+    await put(1);
+    expect(indexer.latestIndexedHeight()).toBe(3);
+  });
+
+  it('takes a narrower window than that of the earlier run', async () => {
+    const store = new HandStore();
+    store.auto = true;
+    const before = indexing({ store });
+    await Promise.all([4, 5, 6, 7, 8, 9].map((height) => before.put(height)));
+    const { indexer, put } = indexing({ store, windowHeights: 1 });
+    for (const height of [1, 2, 3, 4, 10]) await put(height);
+    expect(indexer.latestIndexedHeight()).toBe(10);
+  });
+
+  it('tells at the last moment that a block does not link to its durable neighbours', async () => {
+    const store = new HandStore();
+    store.auto = true;
+    await indexing({ store }).put(1);
+    const wrongAbove = { ...block(2, []), parentId: id('x') };
+    await expect(indexing({ store }).indexer.onReceivedCollectionsForBlock(wrongAbove, [])).rejects.toThrow(
+      ParentLinkError,
+    );
+    await indexing({ store }).put(4);
+    const wrongBelow = block(3, [], 'other');
+    await expect(
+      indexing({ store }).indexer.onReceivedCollectionsForBlock(wrongBelow, []),
+    ).rejects.toMatchObject({ height: 4 });
+    expect(heightsOf(store)).toEqual([[1], [4]]);
+  });
+
+  it('forgets what is durable above the gap when it does not link, so that a restart goes on', async () => {
+    const store = new HandStore();
+    store.auto = true;
+    const lied = indexing({ store });
+    await lied.put(1);
+    await lied.indexer.onReceivedCollectionsForBlock({ ...block(3, [], 'lie'), parentId: id('lie2') }, []);
+    await expect(lied.put(2)).rejects.toThrow(ParentLinkError);
+    expect([store.latestIndexedHeight(), store.blocksAboveWatermark()]).toEqual([1, []]);
+
+    const restarted = indexing({ store });
+    await Promise.all([restarted.put(2), restarted.put(3)]);
+    expect(store.latestBlock()?.id).toBe(id('b3'));
+  });
+
+  it('reports why mending failed, when it did', async () => {
+    const store = new HandStore();
+    store.auto = true;
+    await indexing({ store }).put(2);
+    store.rewind = async () => {
+      throw new Error('disk full');
+    };
+    const wrong = indexing({ store }).indexer.onReceivedCollectionsForBlock(block(1, [], 'other'), []);
+    await expect(wrong).rejects.toThrow('disk full');
+  });
+
+  it('lets the root of a spork name a parent that the spork table knows', async () => {
+    const root = { ...block(2, []), parentId: id('discarded') };
+    const rootParentAt = (height: number) => (height === 2 ? id('discarded') : undefined);
+    const { store, indexer, put } = indexing({ rootParentAt });
+    store.auto = true;
+    await Promise.all([put(1), indexer.onReceivedCollectionsForBlock(root, []), put(3)]);
+    expect(indexer.latestIndexedHeight()).toBe(3);
+    const wrong = { ...block(4, []), parentId: id('discarded') };
+    await expect(indexer.onReceivedCollectionsForBlock(wrong, [])).rejects.toThrow(ParentLinkError);
+  });
+
+  it('refuses collections that are not the block’s own', async () => {
+    const { store, indexer } = indexing({ windowHeights: 5 });
+    const give = (height: number, names: readonly string[]) =>
+      indexer.onReceivedCollectionsForBlock(
+        block(height, ['a', 'b']),
+        names.map((name) => collection(name)),
+      );
+    await expect(give(1, ['a'])).rejects.toThrow('2 guarantees but got 1');
+    await expect(give(1, ['b', 'a'])).rejects.toThrow('collection 0 is not');
+    await expect(give(1, ['a', 'x'])).rejects.toThrow('collection 1 is not');
+    await expect(give(6, ['a', 'b'])).rejects.toThrow('above the window');
+    const first = give(5, ['a', 'b']);
+    await expect(indexer.onReceivedCollectionsForBlock(block(5, [], 'other'), [])).rejects.toThrow(
+      'two blocks',
+    );
+    await settle();
+    await expect(indexer.onReceivedCollectionsForBlock(block(5, [], 'other'), [])).rejects.toThrow(
+      'two blocks',
+    );
+    store.finish();
+    expect(await first).toBe(true);
+  });
+
+  it('compares a block with the one below it in the same batch, and in the batch before', async () => {
+    const { store, indexer, put } = indexing();
+    store.auto = true;
+    await put(1);
+    const wrong = indexer.onReceivedCollectionsForBlock({ ...block(2, []), parentId: id('x') }, []);
+    await expect(wrong).rejects.toMatchObject({ name: 'ParentLinkError', height: 2 });
+
+    const other = indexing();
+    const pair = [other.put(1), other.indexer.onReceivedCollectionsForBlock(block(2, [], 'x'), [])];
+    pair.push(other.put(3));
+    for (const end of await Promise.allSettled(pair)) {
+      expect(end).toMatchObject({ status: 'rejected', reason: { height: 3 } });
+    }
+  });
+
+  it('takes a store that keeps another watermark than the committed one for broken', async () => {
+    const store = new HandStore();
+    store.auto = true;
+    const finish = store.finish.bind(store);
+    store.finish = () => {
+      finish();
+      store.latestIndexedHeight = () => 0;
+    };
+    await expect(indexing({ store }).put(1)).rejects.toThrow('watermark is not the 1');
+  });
+
+  it('records a spork with its root block, once, and at most one per batch', async () => {
+    const sporks = [
+      { rootHeight: 1, sporkId: 'aa' },
+      { rootHeight: 3, sporkId: 'bb' },
+      { rootHeight: 5, sporkId: 'cc' },
+    ];
+    const sporkFor = (height: number) => sporks.findLast(({ rootHeight }) => rootHeight <= height);
+    const store = new HandStore(1, sporks.slice(0, 1));
+    store.auto = true;
+    const { put } = indexing({ store, sporkFor });
+    await Promise.all([1, 2, 3, 4, 5, 6].map((height) => put(height)));
+    expect(heightsOf(store)).toEqual([
+      [1, 2, 3, 4],
+      [5, 6],
+    ]);
+    expect(store.batches.map((batch) => batch.spork)).toEqual(sporks.slice(1));
+  });
+
+  it('records a spork that nobody told of until its root was written, with the next batch or at the end', async () => {
+    const known = [{ rootHeight: 1, sporkId: 'aa' }];
+    const sporkFor = (height: number) => known.findLast(({ rootHeight }) => rootHeight <= height);
+    const store = new HandStore(1, known.slice(0, 1));
+    store.auto = true;
+    const { indexer, put } = indexing({ store, sporkFor });
+    await Promise.all([put(1), put(2), put(3)]);
+    known.push({ rootHeight: 3, sporkId: 'bb' });
+    await put(4);
+    await put(5);
+    known.push({ rootHeight: 5, sporkId: 'cc' });
+    indexer.stop();
+    await indexer.idle();
+    await indexer.recordLateSpork();
+    await indexer.recordLateSpork();
+    expect(store.meta().sporks).toEqual(known);
+    expect(heightsOf(store)).toEqual([[1, 2, 3], [4], [5], []]);
+  });
+
+  it('finishes the batch in hand when it is stopped, and refuses the rest with AbortError', async () => {
+    const { store, indexer, put } = indexing();
+    const inHand = put(1);
+    await settle();
+    const waiting = put(2);
+    indexer.stop();
+    await expect(waiting).rejects.toMatchObject({ name: 'AbortError' });
+    await expect(put(3)).rejects.toMatchObject({ name: 'AbortError' });
+    let idle = false;
+    const end = indexer.idle().then(() => (idle = true));
+    await settle();
+    expect(idle).toBe(false);
+    store.finish();
+    expect(await inHand).toBe(true);
+    await end;
+    expect(heightsOf(store)).toEqual([[1]]);
+    expect(await put(1)).toBe(false);
+  });
+
+  it('is idle at once when nothing was handed in, or when it was stopped before the first batch', async () => {
+    const { store, indexer, put } = indexing();
+    await indexer.idle();
+    const refused = put(1);
+    indexer.stop();
+    await expect(refused).rejects.toMatchObject({ name: 'AbortError' });
+    await indexer.idle();
+    expect(store.batches).toEqual([]);
+  });
+
+  it('gives a failure of the store to everybody who waits, and to everybody who comes later', async () => {
+    const { store, indexer, put } = indexing();
+    const failure = new Error('disk full');
+    const all = [put(1)];
+    await settle();
+    all.push(put(2));
+    const ends = Promise.allSettled(all);
+    store.fail(failure);
+    for (const end of await ends) expect(end).toEqual({ status: 'rejected', reason: failure });
+    await expect(put(3)).rejects.toBe(failure);
+    await indexer.idle();
+    expect(store.underWay).toBeUndefined();
+  });
+
+  it('measures each batch', async () => {
+    const { store, clock, metrics, indexer, put } = indexing();
+    clock.ms = 1000;
+    const all = [put(1, ['a', 'b'], 50), put(2)];
+    expect(indexer.commitStartedAtMs()).toBeUndefined();
+    await settle();
+    clock.ms = 1250;
+    expect(indexer.commitStartedAtMs()).toBe(1000);
+    store.finish();
+    await Promise.all(all);
+    expect(indexer.commitStartedAtMs()).toBeUndefined();
+    const sums = await Promise.all(
+      [metrics.commitHeights, metrics.commitBytes, metrics.commitDuration].map(
+        async (histogram) =>
+          (await histogram.get()).values.find(({ metricName }) => metricName?.endsWith('_sum') === true)
+            ?.value,
+      ),
+    );
+    expect(sums).toEqual([2, 100, 0.25]);
+  });
+});

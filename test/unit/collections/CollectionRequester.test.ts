@@ -1,0 +1,873 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { CollectionRequester } from '../../../src/collections/index.js';
+import type { CollectionRequesterOptions } from '../../../src/collections/index.js';
+import type { Random, Turns } from '../../../src/runtime/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+import {
+  counted,
+  FakeNode,
+  FakeNodes,
+  FakeWindow,
+  KeepingSink,
+  makeCollection,
+  makeMetrics,
+} from './sourceHarness.js';
+import type { FakeCall, MadeCollection } from './sourceHarness.js';
+
+const OPTIONS: CollectionRequesterOptions = {
+  concurrency: 4,
+  workersPerHeight: 8,
+  timeoutMs: 10_000,
+  backoffMinMs: 250,
+  backoffMaxMs: 10_000,
+  holdBackMs: 500,
+};
+
+let clock: VirtualClock;
+let sink: KeepingSink;
+let window: FakeWindow;
+let logger: RecordingLogger;
+let metrics: ReturnType<typeof makeMetrics>;
+let a: FakeNode;
+let b: FakeNode;
+let fatal: unknown[];
+
+beforeEach(() => {
+  clock = new VirtualClock();
+  sink = new KeepingSink();
+  window = new FakeWindow(0, 1_000);
+  logger = new RecordingLogger();
+  metrics = makeMetrics();
+  a = new FakeNode('a:9000', clock);
+  b = new FakeNode('b:9000', clock);
+  fatal = [];
+});
+
+function requester(
+  options: Partial<CollectionRequesterOptions> = {},
+  more: {
+    readonly nodes?: FakeNodes;
+    readonly expects?: (height: number, withinMs: number) => boolean;
+    readonly random?: Random;
+    readonly turns?: Turns;
+  } = {},
+): CollectionRequester {
+  return new CollectionRequester(
+    { ...OPTIONS, ...options },
+    {
+      nodes: more.nodes ?? new FakeNodes(a),
+      sink,
+      window,
+      outlook: more.expects === undefined ? undefined : { expects: more.expects },
+      clock,
+      random: more.random ?? { next: () => 0 },
+      logger,
+      metrics,
+      onFatal: (error) => void fatal.push(error),
+      ...(more.turns === undefined ? {} : { turns: more.turns }),
+    },
+  );
+}
+
+/** Answers every call as a good node would. */
+function honest(...collections: readonly MadeCollection[]): (call: FakeCall) => void {
+  return (call) => {
+    for (const { id, transactions, transactionIds } of collections) {
+      if (call.id === id) call.answer(call.method === 'GetCollectionByID' ? transactionIds : transactions);
+      const place = transactionIds.indexOf(call.id);
+      if (place !== -1) call.answer(transactions[place]);
+    }
+  };
+}
+
+const failing =
+  (kind: Parameters<FakeCall['fail']>[0]) =>
+  (call: FakeCall): void =>
+    call.fail(kind);
+
+const many = (count: number, name = 'c'): MadeCollection[] =>
+  Array.from({ length: count }, (_, place) => makeCollection(`${name} ${place}`));
+const idsOf = (collections: readonly MadeCollection[]) => collections.map(({ id }) => id);
+const [one, two, three] = many(3, 'named') as [MadeCollection, MadeCollection, MadeCollection];
+
+describe('asking', () => {
+  it('delivers what hashes to its id, with its source and the time it came', async () => {
+    const requests = requester();
+    requests.request(1, [one.id]);
+    await clock.advance(40);
+    a.pending[0]!.answer(one.transactions);
+    await clock.settle();
+    expect(sink.received).toMatchObject([
+      { collection: { id: one.id }, source: 'requester', receivedAtMs: 40 },
+    ]);
+    expect(requests.trail(one.id)).toBeUndefined();
+    expect(requests.inFlight()).toBe(0);
+    expect(await counted(metrics.collectionsRequested)).toBe(1);
+    const { values } = await metrics.requestToReceive.get();
+    const sum = values.find((value) => value.metricName?.endsWith('_sum'));
+    expect(sum?.value).toBeCloseTo(0.04);
+  });
+
+  it('sends at once, with a deadline, and no more than concurrency at a time', () => {
+    const requests = requester({ concurrency: 4 });
+    requests.request(1, idsOf(many(6)));
+    expect(a.pending).toHaveLength(4);
+    expect(a.calls.every((call) => call.timeoutMs === OPTIONS.timeoutMs)).toBe(true);
+    expect(requests.inFlight()).toBe(4);
+  });
+
+  it('asks for the lowest height first, whatever order heights come in', async () => {
+    const requests = requester({ concurrency: 1 });
+    const made = many(5);
+    requests.request(5, [made[0]!.id]);
+    requests.request(9, [made[1]!.id]);
+    requests.request(7, [made[2]!.id]);
+    requests.request(6, [made[3]!.id]);
+    requests.request(4, [made[4]!.id]);
+    a.onCall = honest(...made);
+    a.pending[0]!.answer(made[0]!.transactions);
+    await clock.settle();
+    expect(sink.ids).toEqual([0, 4, 3, 2, 1].map((place) => made[place]!.id));
+  });
+
+  it('keeps workersPerHeight outstanding for one height and gives the rest to higher ones', async () => {
+    const requests = requester({ concurrency: 8, workersPerHeight: 2 });
+    const low = many(4, 'low');
+    const high = many(4, 'high');
+    requests.request(1, idsOf(low));
+    requests.request(2, idsOf(high));
+    const out = (collections: MadeCollection[]) =>
+      a.pending.filter((call) => idsOf(collections).includes(call.id)).length;
+    expect([out(low), out(high)]).toEqual([2, 2]);
+    a.pending[0]!.answer(low[0]!.transactions);
+    await clock.settle();
+    expect([out(low), out(high)]).toEqual([2, 2]);
+    expect(a.calls).toHaveLength(5);
+  });
+
+  it('bounds the calls of each node by itself', () => {
+    const requests = requester({ concurrency: 3 }, { nodes: new FakeNodes(a, b) });
+    requests.request(1, idsOf(many(8)));
+    expect([a.pending.length, b.pending.length]).toEqual([3, 3]);
+  });
+
+  it('keeps a slot for the lowest height while calls of higher ones hang', async () => {
+    const requests = requester({ concurrency: 3 });
+    requests.request(1, [one.id]);
+    for (const [place, { id }] of many(5).entries()) requests.request(2 + place, [id]);
+    expect(a.pending).toHaveLength(3);
+    a.pending[0]!.fail('not_found');
+    await clock.settle();
+    expect(a.pending).toHaveLength(2);
+    await clock.advance(250);
+    expect(a.pending.at(-1)!.id).toBe(one.id);
+  });
+
+  it('never has the same id under way twice, however many heights want it', async () => {
+    const requests = requester();
+    requests.request(3, [one.id, one.id]);
+    requests.request(3, [one.id]);
+    requests.request(1, [one.id]);
+    expect(a.calls).toHaveLength(1);
+    a.pending[0]!.answer(one.transactions);
+    await clock.settle();
+    expect(sink.ids).toEqual([one.id]);
+    expect(a.calls).toHaveLength(1);
+  });
+
+  it('treats the next height as the lowest once everything of a lower one has come', async () => {
+    const requests = requester({ concurrency: 2 });
+    requests.request(1, [one.id]);
+    requests.request(2, [two.id, three.id]);
+    a.pending[0]!.answer(one.transactions);
+    await clock.settle();
+    expect(a.pending.map((call) => call.id)).toEqual([two.id, three.id]);
+  });
+
+  it('asks for an id at its lowest height', () => {
+    const requests = requester({ concurrency: 1 });
+    requests.request(9, [three.id]);
+    requests.request(5, [one.id]);
+    requests.request(6, [two.id]);
+    requests.request(4, [two.id]);
+    a.onCall = () => undefined;
+    requests.cancel(9);
+    return clock.settle().then(() => expect(a.pending.map((call) => call.id)).toEqual([two.id]));
+  });
+});
+
+describe('retrying', () => {
+  it('doubles the pause from 250 ms to 10 s and never gives up', async () => {
+    const requests = requester();
+    a.onCall = failing('not_yet');
+    requests.request(1, [one.id]);
+    await clock.advance(3_600_000);
+    const pauses = a.calls.slice(1).map((call, place) => call.atMs - a.calls[place]!.atMs);
+    expect(pauses.slice(0, 7)).toEqual([250, 500, 1_000, 2_000, 4_000, 8_000, 10_000]);
+    expect(new Set(pauses.slice(6))).toEqual(new Set([10_000]));
+    expect(requests.trail(one.id)).toMatchObject({
+      attempts: a.calls.length,
+      lastNode: 'a:9000',
+      lastError: expect.stringContaining('not_yet') as string,
+      lastAskedAt: clock.now() - (clock.monotonic() - a.calls.at(-1)!.atMs),
+    });
+    expect(requests.lastError(1)).toContain('not_yet');
+    a.onCall = honest(one);
+    await clock.advance(10_000);
+    expect(sink.ids).toEqual([one.id]);
+    expect(requests.lastError(1)).toBeUndefined();
+  });
+
+  it('lengthens pauses by jitter, never shortens them, never beyond the longest', async () => {
+    requester({}, { random: { next: () => 0.999 } }).request(1, [one.id]);
+    a.onCall = failing('not_found');
+    a.pending[0]!.fail('not_found');
+    await clock.advance(60_000);
+    const pauses = a.calls.slice(1).map((call, place) => call.atMs - a.calls[place]!.atMs);
+    for (const [place, pause] of pauses.entries()) {
+      const plain = Math.min(10_000, 250 * 2 ** place);
+      expect(pause).toBeGreaterThanOrEqual(plain);
+      expect(pause).toBeLessThanOrEqual(Math.min(10_000, Math.ceil(plain * 1.25)));
+    }
+    expect(pauses[0]).toBeGreaterThan(250);
+  });
+
+  it('begins with the shortest pause again after a success', async () => {
+    const requests = requester();
+    a.onCall = failing('unavailable');
+    requests.request(1, [one.id]);
+    await clock.advance(20_000);
+    a.onCall = honest(one);
+    await clock.advance(10_000);
+    a.onCall = failing('unavailable');
+    const before = a.calls.length;
+    requests.request(2, [one.id]);
+    await clock.advance(250);
+    expect(a.calls).toHaveLength(before + 2);
+  });
+
+  it('asks another node after a failure, and all of them in turn', async () => {
+    const c = new FakeNode('c:9000', clock);
+    const asked: string[] = [];
+    for (const node of [a, b, c]) {
+      node.onCall = (call) => {
+        asked.push(node.name);
+        call.fail('not_found');
+      };
+    }
+    requester({}, { nodes: new FakeNodes(a, b, c) }).request(1, [one.id]);
+    await clock.advance(20_000);
+    expect(asked.slice(0, 3)).toEqual(['a:9000', 'b:9000', 'c:9000']);
+    for (const [place, name] of asked.slice(1).entries()) expect(name).not.toBe(asked[place]);
+    expect(new Set(asked.slice(3, 7))).toContain('c:9000');
+  });
+
+  it('begins a new round with another node than the one that failed last', async () => {
+    const asked: string[] = [];
+    for (const node of [a, b]) {
+      node.onCall = (call) => {
+        asked.push(node.name);
+        call.fail('not_found');
+      };
+    }
+    a.blockedUntilMs = 100;
+    requester({}, { nodes: new FakeNodes(a, b) }).request(1, [one.id]);
+    await clock.advance(1_000);
+    expect(asked).toEqual(['b:9000', 'a:9000', 'b:9000']);
+  });
+
+  it('leaves out nodes that know neither call while another node does', async () => {
+    a.unsupported.add('GetFullCollectionByID').add('GetCollectionByID');
+    const requests = requester({}, { nodes: new FakeNodes(a, b) });
+    requests.request(1, [one.id]);
+    b.pending[0]!.fail('not_found');
+    await clock.advance(250);
+    expect([a.calls.length, b.calls.length]).toEqual([0, 2]);
+  });
+
+  it('measures from the first request to the valid answer', async () => {
+    requester().request(1, [one.id]);
+    a.pending[0]!.fail('not_yet');
+    await clock.advance(250);
+    await clock.advance(50);
+    a.pending[0]!.answer(one.transactions);
+    await clock.settle();
+    const { values } = await metrics.requestToReceive.get();
+    expect(values.find((value) => value.metricName?.endsWith('_sum'))?.value).toBeCloseTo(0.3);
+  });
+
+  it('holds deadline, unavailable and internal against the node, and nothing that is normal', async () => {
+    const nodes = new FakeNodes(a);
+    requester({}, { nodes }).request(1, [one.id]);
+    const kinds = ['not_yet', 'not_found', 'rate_limited', 'deadline', 'unavailable', 'internal'] as const;
+    for (const kind of kinds) {
+      a.pending[0]!.fail(kind);
+      await clock.advanceUntil(() => a.pending.length > 0);
+    }
+    expect(nodes.blamed).toEqual(Array(3).fill({ node: 'a:9000', fault: 'failing' }));
+    a.pending[0]!.answer(one.transactions);
+    await clock.settle();
+    expect(nodes.praised).toEqual(['a:9000']);
+  });
+
+  it('asks a node of lesser health now and then, in case it alone has the collection', async () => {
+    b.health = 'set_aside';
+    a.onCall = failing('not_found');
+    b.onCall = honest(one);
+    requester({}, { nodes: new FakeNodes(a, b) }).request(1, [one.id]);
+    await clock.advance(60_000);
+    expect(sink.ids).toEqual([one.id]);
+    expect(a.calls.length).toBeGreaterThan(1);
+  });
+
+  it('waits for a busy good node rather than flooding one that is set aside', () => {
+    b.health = 'set_aside';
+    requester({ concurrency: 2 }, { nodes: new FakeNodes(a, b) }).request(1, idsOf(many(6)));
+    expect([a.calls.length, b.calls.length]).toEqual([2, 0]);
+  });
+});
+
+describe('rate limits', () => {
+  it('slow down the node that answers so, and no other', async () => {
+    const made = many(6);
+    a.onCall = (call) => {
+      a.blockedUntilMs = clock.monotonic() + 5_000;
+      call.fail('rate_limited');
+    };
+    b.onCall = honest(...made);
+    requester({ concurrency: 1 }, { nodes: new FakeNodes(a, b) }).request(1, idsOf(made));
+    await clock.advance(4_999);
+    expect(new Set(sink.ids)).toEqual(new Set(idsOf(made)));
+    expect(a.calls).toHaveLength(1);
+  });
+
+  it('are waited out by one timer when there is no other node', async () => {
+    const requests = requester({ concurrency: 8 });
+    a.blockedUntilMs = 1_234;
+    requests.request(1, idsOf(many(4)));
+    requests.request(2, idsOf(many(4, 'more')));
+    expect(clock.pendingTimers).toBe(1);
+    await clock.advance(1_233);
+    expect(a.calls).toHaveLength(0);
+    await clock.advance(1);
+    expect(a.calls).not.toHaveLength(0);
+  });
+
+  it('do not make the collection itself back off further and further', async () => {
+    requester().request(1, [one.id]);
+    for (let round = 0; round < 12; round += 1) {
+      a.pending[0]!.fail('rate_limited');
+      expect(await clock.advanceUntil(() => a.pending.length > 0)).toBeLessThanOrEqual(250);
+    }
+  });
+});
+
+describe('refusing', () => {
+  it('refuses a body of another id, counts it, sets the liar aside and asks elsewhere', async () => {
+    const nodes = new FakeNodes(a, b);
+    a.onCall = (call) => call.answer(two.transactions);
+    b.onCall = honest(one);
+    requester({}, { nodes }).request(1, [one.id]);
+    await clock.advance(250);
+    expect(sink.ids).toEqual([one.id]);
+    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'lied' }]);
+    expect(await counted(metrics.invalidCollections, { source: 'requester', reason: 'id_mismatch' })).toBe(1);
+  });
+
+  it('counts answers that cannot be read or are too large', async () => {
+    requester().request(1, [one.id]);
+    a.pending[0]!.fail('malformed');
+    await clock.advance(250);
+    a.pending[0]!.fail('too_large');
+    await clock.advance(500);
+    a.pending[0]!.answer([Buffer.from('not a transaction')]);
+    await clock.settle();
+    expect(await counted(metrics.invalidCollections, { reason: 'malformed' })).toBe(2);
+    expect(await counted(metrics.invalidCollections, { reason: 'too_large' })).toBe(1);
+    expect(sink.received).toHaveLength(0);
+  });
+
+  it('warns once per liar, and names no id above debug', async () => {
+    a.onCall = (call) => call.answer(two.transactions);
+    const requests = requester();
+    requests.request(1, [one.id]);
+    await clock.advance(20_000);
+    const warnings = logger.records.filter((record) => record.level === 'warn');
+    expect(a.calls.length).toBeGreaterThan(3);
+    expect(warnings).toHaveLength(1);
+    expect(JSON.stringify(warnings)).not.toContain(one.id);
+    a.onCall = honest(one);
+    await clock.advance(10_000);
+    a.onCall = (call) => call.answer(three.transactions);
+    requests.request(2, [two.id]);
+    await clock.advance(10_000);
+    expect(logger.records.filter((record) => record.level === 'warn')).toHaveLength(2);
+  });
+
+  it('passes an error that nobody expects to the owner', async () => {
+    requester().request(1, [one.id]);
+    const bug = new TypeError('a bug');
+    a.pending[0]!.fail(bug);
+    await clock.settle();
+    expect(fatal).toEqual([bug]);
+  });
+
+  it('passes an error of the sink to the owner', async () => {
+    const bug = new TypeError('a bug in the sink');
+    sink.onReceived = () => {
+      throw bug;
+    };
+    a.onCall = honest(one);
+    requester().request(1, [one.id]);
+    await clock.settle();
+    expect(fatal).toEqual([bug]);
+  });
+});
+
+describe('cancelling', () => {
+  it('aborts the call at once, counts it, and asks no more', async () => {
+    const requests = requester();
+    requests.request(1, [one.id]);
+    requests.cancel(1);
+    expect(a.calls[0]!.isAborted).toBe(true);
+    await clock.advance(60_000);
+    expect(a.calls).toHaveLength(1);
+    expect(await counted(metrics.requestsCancelled)).toBe(1);
+    expect(requests.trail(one.id)).toBeUndefined();
+    expect(clock.pendingTimers).toBe(0);
+    expect(logger.records).toHaveLength(0);
+  });
+
+  it('ends pauses as well, without a call to count', async () => {
+    const requests = requester();
+    a.onCall = failing('not_found');
+    requests.request(1, [one.id]);
+    await clock.settle();
+    requests.cancel(1);
+    expect(clock.pendingTimers).toBe(0);
+    expect(await counted(metrics.requestsCancelled)).toBe(0);
+  });
+
+  it('leaves a call alone that another height waits for', async () => {
+    const requests = requester();
+    requests.request(1, [one.id]);
+    requests.request(2, [one.id]);
+    requests.cancel(1);
+    expect(a.calls[0]!.isAborted).toBe(false);
+    a.pending[0]!.answer(one.transactions);
+    await clock.settle();
+    expect(sink.ids).toEqual([one.id]);
+  });
+
+  it('passes a pending wish on to the other height that has it', async () => {
+    const requests = requester({ concurrency: 1 });
+    requests.request(1, [one.id]);
+    requests.request(2, [two.id]);
+    requests.request(3, [two.id]);
+    requests.cancel(2);
+    a.onCall = honest(two);
+    a.pending[0]!.answer(one.transactions);
+    await clock.settle();
+    expect(sink.ids).toEqual([one.id, two.id]);
+  });
+
+  it('lets an id that is wanted again wait until its cancelled call is out of the way', async () => {
+    const requests = requester();
+    requests.request(1, [one.id]);
+    requests.cancel(1);
+    requests.request(2, [one.id]);
+    expect(a.calls).toHaveLength(1);
+    await clock.settle();
+    expect(a.calls).toHaveLength(2);
+    a.pending[0]!.answer(one.transactions);
+    await clock.settle();
+    expect(sink.ids).toEqual([one.id]);
+  });
+
+  it('frees the slot for the next height', async () => {
+    const requests = requester({ concurrency: 1 });
+    requests.request(1, [one.id]);
+    requests.request(2, [two.id]);
+    requests.cancel(1);
+    await clock.settle();
+    expect(a.pending.map((call) => call.id)).toEqual([two.id]);
+  });
+
+  it('happens to everything on stop, which waits for the calls and leaves nothing behind', async () => {
+    const requests = requester({ concurrency: 2 });
+    requests.request(1, idsOf(many(5)));
+    a.pending[0]!.fail('not_found');
+    await clock.settle();
+    await requests.stop();
+    expect(a.pending).toHaveLength(0);
+    expect(requests.inFlight()).toBe(0);
+    expect(clock.pendingTimers).toBe(0);
+    const calls = a.calls.length;
+    requests.request(2, [one.id]);
+    await clock.advance(60_000);
+    expect(a.calls).toHaveLength(calls);
+    expect(fatal).toEqual([]);
+    expect(await counted(metrics.requestsCancelled)).toBe(0);
+  });
+});
+
+describe('nodes without GetFullCollectionByID', () => {
+  it('are asked for the light collection and each transaction', async () => {
+    const full = makeCollection('a full one', 30);
+    const serve = honest(full);
+    a.onCall = (call) => {
+      if (call.method !== 'GetFullCollectionByID') {
+        serve(call);
+        return;
+      }
+      a.unsupported.add(call.method);
+      call.fail('unimplemented');
+    };
+    const requests = requester();
+    requests.request(1, [full.id]);
+    await clock.settle();
+    expect(sink.ids).toEqual([full.id]);
+    expect(a.calls.filter((call) => call.method === 'GetTransaction')).toHaveLength(30);
+    expect(await counted(metrics.collectionsRequested)).toBe(2);
+
+    a.onCall = honest(one);
+    requests.request(2, [one.id]);
+    await clock.settle();
+    expect(sink.ids).toEqual([full.id, one.id]);
+    expect(a.calls.filter((call) => call.method === 'GetFullCollectionByID')).toHaveLength(1);
+    expect(await counted(metrics.collectionsRequested)).toBe(3);
+  });
+
+  it('never get more calls at once than concurrency allows', async () => {
+    a.unsupported.add('GetFullCollectionByID');
+    const made = [makeCollection('x', 20), makeCollection('y', 20), makeCollection('z', 20)];
+    const serve = honest(...made);
+    let most = 0;
+    a.onCall = (call) => {
+      most = Math.max(most, a.pending.length);
+      setImmediate(() => serve(call));
+    };
+    requester({ concurrency: 4 }).request(1, idsOf(made));
+    while (sink.received.length < 3) await clock.settle();
+    expect(most).toBe(4);
+  });
+
+  it('are refused when the list of transactions is not the collection, before anything is fetched', async () => {
+    const nodes = new FakeNodes(a);
+    a.unsupported.add('GetFullCollectionByID');
+    a.onCall = (call) => call.answer(two.transactionIds);
+    requester({}, { nodes }).request(1, [one.id]);
+    await clock.settle();
+    expect(a.calls).toHaveLength(1);
+    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'lied' }]);
+    expect(await counted(metrics.invalidCollections, { reason: 'id_mismatch' })).toBe(1);
+  });
+
+  it('are refused when one transaction is another one', async () => {
+    a.unsupported.add('GetFullCollectionByID');
+    const serve = honest(one);
+    a.onCall = (call) => (call.method === 'GetTransaction' ? call.answer(two.transactions[0]) : serve(call));
+    requester().request(1, [one.id]);
+    await clock.settle();
+    expect(sink.received).toHaveLength(0);
+    expect(await counted(metrics.invalidCollections, { reason: 'id_mismatch' })).toBe(1);
+  });
+
+  it('fail as a whole when one transaction fails, and the others are cancelled', async () => {
+    a.unsupported.add('GetFullCollectionByID');
+    const serve = honest(one);
+    a.onCall = (call) => {
+      if (call.method === 'GetCollectionByID') serve(call);
+    };
+    const requests = requester();
+    requests.request(1, [one.id]);
+    await clock.settle();
+    const [first, second] = a.pending;
+    first!.fail('not_found');
+    await clock.settle();
+    expect(second!.isAborted).toBe(true);
+    expect(requests.inFlight()).toBe(0);
+    a.onCall = serve;
+    await clock.advance(250);
+    expect(sink.ids).toEqual([one.id]);
+    expect(fatal).toEqual([]);
+  });
+
+  it('never have half a collection taken for a whole one', async () => {
+    a.unsupported.add('GetFullCollectionByID');
+    const long = makeCollection('a long one', 12);
+    const serve = honest(long);
+    a.onCall = (call) => {
+      if (call.method === 'GetCollectionByID') serve(call);
+    };
+    const requests = requester();
+    requests.request(1, [long.id]);
+    await clock.settle();
+    for (const call of a.pending) serve(call);
+    requests.cancel(1);
+    requests.request(2, [long.id]);
+    a.onCall = serve;
+    await clock.settle();
+    expect(sink.ids).toEqual([long.id]);
+    expect(await counted(metrics.invalidCollections)).toBe(0);
+    expect(fatal).toEqual([]);
+  });
+
+  it('have all their calls aborted by a cancel', async () => {
+    a.unsupported.add('GetFullCollectionByID');
+    const serve = honest(one);
+    a.onCall = (call) => {
+      if (call.method === 'GetCollectionByID') serve(call);
+    };
+    const requests = requester();
+    requests.request(1, [one.id]);
+    await clock.settle();
+    requests.cancel(1);
+    await clock.settle();
+    expect(a.pending).toHaveLength(0);
+    expect(requests.inFlight()).toBe(0);
+    expect(await counted(metrics.requestsCancelled)).toBe(1);
+    expect(fatal).toEqual([]);
+  });
+});
+
+describe('the window', () => {
+  it('keeps calls back that it does not admit, and lets them go when it changes', async () => {
+    window.admitting = (height) => height <= 1;
+    const requests = requester();
+    requests.request(1, [one.id]);
+    requests.request(2, [two.id]);
+    expect(a.calls.map((call) => call.id)).toEqual([one.id]);
+    await clock.advance(60_000);
+    expect(a.calls).toHaveLength(1);
+    window.change(() => (window.admitting = () => true));
+    await clock.settle();
+    expect(a.calls.map((call) => call.id)).toEqual([one.id, two.id]);
+    await requests.stop();
+    expect(window.waiters).toBe(0);
+  });
+
+  it('is asked with the bytes that the calls under way will bring', async () => {
+    const asked: number[] = [];
+    window.admitting = (_, bytes) => {
+      asked.push(bytes);
+      return true;
+    };
+    requester().request(1, idsOf(many(3)));
+    expect(asked[0]).toBeGreaterThan(0);
+    expect(asked).toEqual([1, 2, 3].map((calls) => calls * asked[0]!));
+  });
+
+  it('is asked with what collections have weighed lately', async () => {
+    const asked: number[] = [];
+    window.admitting = (_, bytes) => {
+      asked.push(bytes);
+      return true;
+    };
+    const heavy = Array.from({ length: 30 }, (_, place) => makeCollection(`heavy ${place}`, 800));
+    a.onCall = honest(...heavy);
+    const requests = requester({ concurrency: 1 });
+    for (const { id } of heavy) {
+      requests.request(1, [id]);
+      await clock.settle();
+    }
+    expect(asked.at(-1)).toBeGreaterThan(2 * asked[0]!);
+  });
+
+  it('is waited for once at a time', async () => {
+    window.admitting = () => false;
+    const requests = requester();
+    for (const [place, { id }] of many(5).entries()) requests.request(1 + place, [id]);
+    expect(window.waiters).toBe(1);
+    window.change(() => undefined);
+    await clock.settle();
+    expect(window.waiters).toBe(1);
+    await requests.stop();
+    await clock.settle();
+    expect(window.waiters).toBe(0);
+    expect(fatal).toEqual([]);
+  });
+
+  it('always admits the lowest height, which is served however full it is', async () => {
+    const made = many(4);
+    let lowest = 1;
+    window.admitting = (height) => height <= lowest;
+    a.onCall = honest(...made);
+    const requests = requester();
+    sink.onReceived = () => window.change(() => (lowest += 1));
+    for (const [place, { id }] of made.entries()) requests.request(1 + place, [id]);
+    await clock.settle();
+    expect(sink.ids).toEqual(idsOf(made));
+  });
+});
+
+describe('holding back for execution data', () => {
+  it('sends nothing when execution data delivers in time', async () => {
+    const requests = requester({}, { expects: () => true });
+    requests.request(1, [one.id, two.id]);
+    await clock.advance(499);
+    requests.cancel(1);
+    await clock.advance(60_000);
+    expect(a.calls).toHaveLength(0);
+    expect(await counted(metrics.requestsHeldBack)).toBe(1);
+    expect(await counted(metrics.collectionsRequested)).toBe(0);
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('sends after holdBackMs when it does not', async () => {
+    const requests = requester({}, { expects: () => true });
+    requests.request(1, [one.id]);
+    await clock.advance(499);
+    expect(a.calls).toHaveLength(0);
+    await clock.advance(1);
+    expect(a.calls).toHaveLength(1);
+  });
+
+  it('holds a height once, however often it is asked for', async () => {
+    const requests = requester({}, { expects: () => true });
+    requests.request(1, [one.id]);
+    await clock.advance(400);
+    requests.request(1, [two.id]);
+    await clock.advance(100);
+    expect(a.calls.map((call) => call.id)).toEqual([one.id, two.id]);
+    expect(await counted(metrics.requestsHeldBack)).toBe(1);
+  });
+
+  it('holds only the heights that are expected', async () => {
+    const requests = requester({}, { expects: (height: number) => height === 1 });
+    requests.request(1, [one.id]);
+    requests.request(2, [two.id]);
+    expect(a.calls.map((call) => call.id)).toEqual([two.id]);
+    expect(await counted(metrics.requestsHeldBack)).toBe(1);
+  });
+
+  it('asks at once when the stream is no longer counted on, at the next look', async () => {
+    let fresh = true;
+    const requests = requester({ holdBackMs: 10_000 }, { expects: () => fresh });
+    requests.request(1, [one.id]);
+    await clock.advance(2_000);
+    fresh = false;
+    await clock.advance(250);
+    expect(a.calls.map((call) => call.id)).toEqual([one.id]);
+    expect(await counted(metrics.requestsHeldBack)).toBe(1);
+  });
+
+  it('judges again when a call is about to leave', async () => {
+    let near = 0;
+    const requests = requester({ concurrency: 1 }, { expects: (height) => height <= near });
+    requests.request(1, [one.id]);
+    requests.request(2, [two.id]);
+    requests.request(3, [three.id]);
+    expect(a.calls.map((call) => call.id)).toEqual([one.id]);
+    near = 2;
+    a.pending[0]!.answer(one.transactions);
+    await clock.settle();
+    expect(a.calls.map((call) => call.id)).toEqual([one.id, three.id]);
+  });
+
+  it('counts on the stream for as long as fetching would take, once that was seen', async () => {
+    const looks: number[] = [];
+    const all = many(30);
+    const requests = requester(
+      { concurrency: 2, holdBackMs: 2_000 },
+      {
+        expects: (height, withinMs) => {
+          if (height === 7) looks.push(withinMs);
+          return false;
+        },
+      },
+    );
+    requests.request(7, [one.id]);
+    expect(looks).toEqual([500]);
+    a.onCall = (call) => void clock.setTimer(100, () => honest(one, ...all)(call));
+    for (const { id } of all) requests.request(8, [id]);
+    requests.cancel(7);
+    // Two at a time, a tenth of a second each: one in 50 ms.
+    await clock.advanceUntil(() => sink.received.length === 24);
+    looks.length = 0;
+    requests.request(7, [two.id, three.id]);
+    await clock.advance(100);
+    expect(looks.length).toBeGreaterThan(0);
+    for (const withinMs of looks) {
+      expect(withinMs).toBeGreaterThan(100);
+      expect(withinMs).toBeLessThan(500);
+    }
+  });
+
+  it('is switched off by 0', () => {
+    requester({ holdBackMs: 0 }, { expects: () => true }).request(1, [one.id]);
+    expect(a.calls).toHaveLength(1);
+  });
+});
+
+describe('without any node', () => {
+  it('looks again until there is one', async () => {
+    const nodes = new FakeNodes();
+    requester({}, { nodes }).request(1, [one.id]);
+    await clock.advance(5_000);
+    a.onCall = honest(one);
+    nodes.list = [a];
+    await clock.advance(1_000);
+    expect(sink.ids).toEqual([one.id]);
+  });
+});
+
+describe('between the turns of the event loop', () => {
+  let due: (() => void)[];
+  const turns: Turns = { next: (callback) => void due.push(callback) };
+  const takeTurn = async (): Promise<void> => {
+    const callbacks = due;
+    due = [];
+    for (const callback of callbacks) callback();
+    await clock.settle();
+  };
+
+  beforeEach(() => {
+    due = [];
+  });
+
+  it('the next call leaves before the answer is verified', async () => {
+    requester({ concurrency: 1 }, { turns }).request(1, [one.id, two.id]);
+    a.calls[0]?.answer(one.transactions);
+    await clock.settle();
+    expect(a.calls.map(({ id }) => id)).toEqual([one.id, two.id]);
+    expect(sink.ids).toEqual([]);
+    await takeTurn();
+    expect(sink.ids).toEqual([one.id]);
+  });
+
+  it('no more answers wait with their slots given away than calls may be under way', async () => {
+    const wanted = many(9);
+    a.onCall = honest(...wanted);
+    requester({ concurrency: 2, workersPerHeight: 100 }, { turns }).request(1, idsOf(wanted));
+    await clock.settle();
+    expect(a.calls).toHaveLength(4);
+    while (due.length > 0) await takeTurn();
+    expect(sink.ids.toSorted()).toEqual(idsOf(wanted).toSorted());
+  });
+
+  it('an answer that is no longer wanted is dropped, and was not cancelled', async () => {
+    const requests = requester({}, { turns });
+    requests.request(1, [one.id]);
+    a.calls[0]?.answer(one.transactions);
+    await clock.settle();
+    requests.cancel(1);
+    await takeTurn();
+    expect(sink.ids).toEqual([]);
+    expect(requests.inFlight()).toBe(0);
+    expect(await counted(metrics.requestsCancelled)).toBe(0);
+  });
+
+  it('nothing is handed in after a stop', async () => {
+    const requests = requester({}, { turns });
+    requests.request(1, [one.id]);
+    a.calls[0]?.answer(one.transactions);
+    await clock.settle();
+    await requests.stop();
+    await takeTurn();
+    expect(sink.ids).toEqual([]);
+    expect(requests.inFlight()).toBe(0);
+    expect(fatal).toEqual([]);
+  });
+});

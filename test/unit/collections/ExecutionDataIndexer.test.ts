@@ -1,0 +1,860 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ExecutionDataIndexer } from '../../../src/collections/index.js';
+import type { ExecutionDataIndexerOptions } from '../../../src/collections/index.js';
+import type { BlockExecutionData } from '../../../src/flow/index.js';
+import { AbortError } from '../../../src/runtime/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+import {
+  counted,
+  FakeNode,
+  FakeNodes,
+  FakeWindow,
+  KeepingSink,
+  makeBlock,
+  makeMetrics,
+  upstream,
+} from './sourceHarness.js';
+import type { FakeStream, MadeBlock } from './sourceHarness.js';
+
+const OPTIONS: ExecutionDataIndexerOptions = { silenceMs: 10_000, backoffMinMs: 200, backoffMaxMs: 10_000 };
+/** How far the outlook is asked to look. */
+const WITHIN_MS = 500;
+const METHOD = 'SubscribeExecutionDataFromStartBlockHeight';
+
+let clock: VirtualClock;
+let sink: KeepingSink;
+let window: FakeWindow;
+let logger: RecordingLogger;
+let metrics: ReturnType<typeof makeMetrics>;
+let a: FakeNode;
+let b: FakeNode;
+let nodes: FakeNodes;
+let sealed: number | undefined;
+let made: Map<number, MadeBlock>;
+let controller: AbortController;
+let running: Promise<void> | undefined;
+let bug: unknown;
+
+beforeEach(() => {
+  clock = new VirtualClock();
+  sink = new KeepingSink();
+  window = new FakeWindow(99, 1_000);
+  logger = new RecordingLogger();
+  metrics = makeMetrics();
+  a = new FakeNode('a:9000', clock);
+  b = new FakeNode('b:9000', clock);
+  nodes = new FakeNodes(a);
+  sealed = 1_000;
+  made = new Map();
+  controller = new AbortController();
+  running = undefined;
+  bug = undefined;
+});
+
+/** Every run ends cleanly: the stream is closed and no timer is left. */
+afterEach(async () => {
+  controller.abort(new AbortError());
+  await clock.settle();
+  await running;
+  for (const node of [a, b]) for (const stream of node.streams) expect(stream.isClosed).toBe(true);
+  expect(clock.pendingTimers).toBe(0);
+  expect(window.waiters).toBe(0);
+});
+
+function start(options: Partial<ExecutionDataIndexerOptions> = {}): ExecutionDataIndexer {
+  const indexer = new ExecutionDataIndexer(
+    { ...OPTIONS, ...options },
+    {
+      nodes,
+      window,
+      sink,
+      sealedHeight: () => sealed,
+      clock,
+      random: { next: () => 0 },
+      logger,
+      metrics,
+    },
+  );
+  running = indexer.run(controller.signal).catch((error: unknown) => {
+    bug = error;
+  });
+  return indexer;
+}
+
+/** A block of the chain; the same height always gives the same block. */
+function blockAt(height: number, collections = 2): MadeBlock {
+  const known = made.get(height) ?? makeBlock(height, collections);
+  made.set(height, known);
+  return known;
+}
+
+const dataOf = (height: number): BlockExecutionData => blockAt(height).data;
+
+/** The blocks that were handed out. */
+function handOut(from: number, to: number, collections = 2): void {
+  window.change(() => {
+    for (let height = from; height <= to; height += 1)
+      window.blocks.set(height, blockAt(height, collections).block);
+  });
+}
+
+/** Makes heights durable up to this one. */
+function index(to: number): void {
+  window.change(() => {
+    window.indexed = to;
+    for (const height of window.blocks.keys()) if (height <= to) window.blocks.delete(height);
+  });
+}
+
+/** A node that has the true data of the chain, from wherever it is asked. */
+function serves(to: number): (stream: FakeStream) => void {
+  return (stream) => {
+    for (let height = stream.startHeight; height <= to; height += 1) stream.push(dataOf(height));
+  };
+}
+
+const deliveredHeights = (): number[] => sink.blocks.map(({ height }) => height);
+const opened = (node: FakeNode): number[] => node.streams.map((stream) => stream.startHeight);
+
+describe('following the stream', () => {
+  it('lets others have their turn in the midst of a burst', async () => {
+    // Ten messages of 100 kB that have all arrived: they are not worked through in one go, and need no time either.
+    handOut(100, 109);
+    a.onStream = (stream) => {
+      for (let height = 100; height <= 109; height += 1)
+        stream.push({ ...dataOf(height), byteLength: 100_000 });
+    };
+    start();
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([100, 101, 102]);
+    expect(a.stream.pulls).toBe(3);
+    await clock.advance(0);
+    expect(deliveredHeights()).toHaveLength(10);
+  });
+
+  it('begins just above the watermark and hands in whole blocks, the system chunk dropped', async () => {
+    handOut(100, 102);
+    a.onStream = serves(102);
+    const indexer = start();
+    await clock.settle();
+    expect(opened(a)).toEqual([100]);
+    expect(sink.blocks).toEqual(
+      [100, 101, 102].map((height) => ({ height, ids: blockAt(height).block.collectionIds })),
+    );
+    expect(indexer.status()).toMatchObject({
+      state: 'waiting_window',
+      node: 'a:9000',
+      nextHeight: 103,
+      lastHeight: 102,
+      lastMessageAgeMs: 0,
+      lastError: undefined,
+    });
+    expect(indexer.trouble()).toBeUndefined();
+    expect(nodes.praised).toContain('a:9000');
+  });
+
+  it('stamps what it delivers with its source and the time it came', async () => {
+    handOut(100, 100);
+    start();
+    await clock.advance(70);
+    const stamps: unknown[] = [];
+    sink.onReceivedCollectionsForBlock = (height, collections) => {
+      for (const { source, receivedAtMs } of collections) stamps.push([height, source, receivedAtMs]);
+    };
+    a.stream.push(dataOf(100));
+    await clock.settle();
+    expect(stamps).toEqual(Array(2).fill([100, 'edi', 70]));
+  });
+
+  it('takes a root block without chunks and blocks without collections in its stride', async () => {
+    handOut(100, 101, 0);
+    handOut(102, 102);
+    start();
+    await clock.settle();
+    a.stream.push({ ...dataOf(100), chunks: [] }, dataOf(101), dataOf(102));
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([102]);
+    expect(await counted(metrics.invalidCollections)).toBe(0);
+  });
+
+  it('waits for a head before it opens anything', async () => {
+    window.head = 99;
+    start();
+    await clock.advance(60_000);
+    expect(a.streams).toHaveLength(0);
+    handOut(100, 100);
+    window.change(() => (window.head = 100));
+    await clock.settle();
+    expect(opened(a)).toEqual([100]);
+  });
+});
+
+describe('back-pressure', () => {
+  it('takes no message above the window, and holds one at most', async () => {
+    window.windowHeights = 3;
+    handOut(100, 102);
+    for (let height = 103; height <= 120; height += 1) window.blocks.set(height, blockAt(height).block);
+    a.onStream = serves(120);
+    start();
+    await clock.advance(5_000);
+    expect(deliveredHeights()).toEqual([100, 101, 102]);
+    expect(a.stream.pulls).toBe(3);
+    expect(a.stream.unread).toBe(18);
+    window.change(() => (window.indexed = 100));
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([100, 101, 102, 103]);
+  });
+
+  it('waits until the block of a height was handed out', async () => {
+    handOut(100, 100);
+    a.onStream = serves(110);
+    const indexer = start();
+    await clock.advance(30_000);
+    expect(deliveredHeights()).toEqual([100]);
+    expect(indexer.status().state).toBe('waiting_window');
+    expect(a.streams).toHaveLength(1);
+    handOut(101, 101);
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([100, 101]);
+  });
+
+  it('takes nothing that the byte budget does not admit', async () => {
+    handOut(100, 103);
+    let used = 0;
+    window.admitting = (_, bytes) => {
+      expect(bytes).toBeGreaterThan(0);
+      return used < 2;
+    };
+    sink.onBlock = () => (used += 1);
+    a.onStream = serves(103);
+    start();
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([100, 101]);
+    window.change(() => (used = 1));
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([100, 101, 102]);
+  });
+
+  it('passes over durable heights unread, even when their data is nonsense', async () => {
+    handOut(100, 103);
+    window.durable.add(100).add(101);
+    start();
+    await clock.settle();
+    a.stream.push(
+      { ...dataOf(100), chunks: [] },
+      { ...dataOf(101), blockId: dataOf(99).blockId },
+      dataOf(102),
+    );
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([102]);
+    expect(await counted(metrics.executionDataSkipped)).toBe(2);
+    expect(await counted(metrics.invalidCollections)).toBe(0);
+  });
+
+  it('does not wait for a height that becomes durable meanwhile', async () => {
+    handOut(100, 100);
+    a.onStream = serves(102);
+    start();
+    await clock.settle();
+    index(101);
+    handOut(102, 102);
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([100, 102]);
+    expect(await counted(metrics.executionDataSkipped)).toBe(1);
+  });
+});
+
+describe('lies', () => {
+  const swapped = (data: BlockExecutionData): BlockExecutionData => {
+    const [first, second, ...rest] = data.chunks;
+    return { ...data, chunks: [second!, first!, ...rest] };
+  };
+  const cases: readonly [string, (data: BlockExecutionData) => BlockExecutionData, string][] = [
+    ['another block', (data) => ({ ...data, blockId: makeBlock(7, 0).block.id }), 'wrong_block'],
+    ['a missing chunk', (data) => ({ ...data, chunks: data.chunks.slice(1) }), 'wrong_count'],
+    ['no chunks at all', (data) => ({ ...data, chunks: [] }), 'wrong_count'],
+    ['a chunk too many', (data) => ({ ...data, chunks: [...data.chunks, []] }), 'wrong_count'],
+    ['swapped chunks', swapped, 'wrong_order'],
+    [
+      'a wrong body',
+      (data) => ({ ...data, chunks: [makeBlock(8, 1).data.chunks[0]!, ...data.chunks.slice(1)] }),
+      'id_mismatch',
+    ],
+    [
+      'bytes that are no transaction',
+      (data) => ({ ...data, chunks: [[Buffer.from('nonsense')], ...data.chunks.slice(1)] }),
+      'malformed',
+    ],
+    ['a height too high', (data) => ({ ...data, height: data.height + 1 }), 'malformed'],
+    ['a height again', (data) => ({ ...data, height: data.height - 1 }), 'malformed'],
+  ];
+
+  it.each(cases)('%s: refused, counted, the node set aside, asked elsewhere', async (_, lie, reason) => {
+    nodes = new FakeNodes(a, b);
+    handOut(100, 102);
+    b.onStream = serves(102);
+    start();
+    await clock.settle();
+    a.stream.push(dataOf(100), lie(dataOf(101)), dataOf(102));
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([100]);
+    expect(a.stream.isClosed).toBe(true);
+    await clock.advance(200);
+    expect(opened(b)).toEqual([101]);
+    expect(deliveredHeights()).toEqual([100, 101, 102]);
+    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'lied' }]);
+    expect(await counted(metrics.invalidCollections)).toBe(1);
+    expect(await counted(metrics.invalidCollections, { source: 'edi', reason })).toBe(1);
+    expect(await counted(metrics.streamReopens, { stream: 'execution_data' })).toBe(1);
+  });
+
+  it('from the only node there is are asked about again, ever more slowly, with one warning', async () => {
+    handOut(100, 100);
+    a.onStream = (stream) => stream.push(swapped(dataOf(100)));
+    const indexer = start();
+    await clock.advance(120_000);
+    expect(a.streams.length).toBeGreaterThan(10);
+    expect(a.streams.length).toBeLessThan(20);
+    expect(logger.records.filter(({ level }) => level === 'warn')).toHaveLength(1);
+    expect(indexer.trouble()).toContain('wrong_order');
+    a.onStream = serves(100);
+    await clock.advance(10_000);
+    expect(deliveredHeights()).toEqual([100]);
+    expect(indexer.trouble()).toBeUndefined();
+  });
+});
+
+describe('a stream that fails', () => {
+  it('is opened again where it ended, when the node ends it', async () => {
+    handOut(100, 101);
+    start();
+    await clock.settle();
+    a.stream.push(dataOf(100), 'end');
+    await clock.advance(200);
+    expect(opened(a)).toEqual([100, 101]);
+    a.stream.push(dataOf(101));
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([100, 101]);
+    expect(await counted(metrics.streamReopens, { reason: 'ended' })).toBe(1);
+    expect(nodes.blamed).toEqual([]);
+  });
+
+  it.each(['not_found', 'invalid_argument', 'failed_precondition', 'rate_limited', 'below_root'] as const)(
+    'is opened again after a pause, without blame, when its start is refused: %s',
+    async (kind) => {
+      handOut(100, 100);
+      a.onStream = (stream) => stream.push(upstream(kind, a.name, METHOD));
+      start();
+      await clock.advance(200 + 400 + 800);
+      expect(opened(a)).toEqual([100, 100, 100, 100]);
+      a.onStream = serves(100);
+      await clock.advance(1_600);
+      expect(deliveredHeights()).toEqual([100]);
+      expect(nodes.blamed).toEqual([]);
+    },
+  );
+
+  it.each(['unavailable', 'deadline', 'internal'] as const)(
+    'is held against the node and opened on another one: %s',
+    async (kind) => {
+      nodes = new FakeNodes(a, b);
+      handOut(100, 101);
+      b.onStream = serves(101);
+      start();
+      await clock.settle();
+      a.stream.push(dataOf(100), upstream(kind, a.name, METHOD));
+      await clock.advance(200);
+      expect(opened(b)).toEqual([101]);
+      expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'failing' }]);
+      expect(await counted(metrics.streamReopens, { reason: kind })).toBe(1);
+    },
+  );
+
+  it('is not held against a node that we kept waiting', async () => {
+    handOut(100, 100);
+    start();
+    await clock.settle();
+    a.stream.push(dataOf(100), upstream('deadline', a.name, METHOD));
+    await clock.advance(40_000);
+    handOut(101, 101);
+    await clock.advance(200);
+    expect(opened(a)).toEqual([100, 101]);
+    expect(nodes.blamed).toEqual([]);
+  });
+
+  it('is held against a node that lies, also after we kept it waiting', async () => {
+    handOut(100, 100);
+    start();
+    await clock.settle();
+    a.stream.push(dataOf(100), upstream('malformed', a.name, METHOD));
+    await clock.advance(40_000);
+    handOut(101, 101);
+    await clock.settle();
+    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'lied' }]);
+  });
+
+  it('counts as refused data when a message cannot be read or is too large', async () => {
+    handOut(100, 100);
+    start();
+    await clock.settle();
+    a.stream.push(upstream('malformed', a.name, METHOD));
+    await clock.advance(200);
+    a.stream.push(upstream('too_large', a.name, METHOD));
+    await clock.advance(400);
+    expect(await counted(metrics.invalidCollections, { source: 'edi', reason: 'malformed' })).toBe(1);
+    expect(await counted(metrics.invalidCollections, { source: 'edi', reason: 'too_large' })).toBe(1);
+    expect(a.streams).toHaveLength(3);
+  });
+
+  it('waits 10 s at most between attempts, and 200 ms again once it delivered', async () => {
+    handOut(100, 102);
+    const openedAtMs: number[] = [];
+    a.onStream = (stream) => {
+      openedAtMs.push(clock.monotonic());
+      stream.push('end');
+    };
+    start();
+    await clock.advance(120_000);
+    const pauses = openedAtMs.slice(1).map((atMs, place) => atMs - openedAtMs[place]!);
+    expect(pauses.slice(0, 8)).toEqual([200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);
+    a.onStream = (stream) => {
+      openedAtMs.push(clock.monotonic());
+      stream.push(dataOf(stream.startHeight), 'end');
+    };
+    await clock.advance(10_200);
+    expect(openedAtMs.at(-1)! - openedAtMs.at(-2)!).toBe(200);
+  });
+
+  it('ends the run when it fails in a way that nobody expects', async () => {
+    handOut(100, 100);
+    start();
+    await clock.settle();
+    const error = new TypeError('a bug');
+    a.stream.push(error);
+    await running;
+    expect(bug).toBe(error);
+  });
+
+  it('ends the run when the sink throws', async () => {
+    handOut(100, 100);
+    const error = new TypeError('a bug in the sink');
+    sink.onBlock = () => {
+      throw error;
+    };
+    a.onStream = serves(100);
+    start();
+    await running;
+    expect(bug).toBe(error);
+  });
+});
+
+describe('a stream that stands still', () => {
+  it('is opened again, elsewhere, when data is due', async () => {
+    nodes = new FakeNodes(a, b);
+    handOut(100, 101);
+    b.onStream = serves(101);
+    start();
+    await clock.settle();
+    a.stream.push(dataOf(100));
+    await clock.advance(9_999);
+    expect(a.stream.isClosed).toBe(false);
+    await clock.advance(2_501 + 200);
+    expect(a.stream.isClosed).toBe(true);
+    expect(deliveredHeights()).toEqual([100, 101]);
+    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'stale' }]);
+    expect(await counted(metrics.streamReopens, { stream: 'execution_data', reason: 'silent' })).toBe(1);
+  });
+
+  it('is left in peace while nothing is due: a quiet chain is no fault', async () => {
+    handOut(100, 100);
+    sealed = 99;
+    start();
+    await clock.advance(3_600_000);
+    sealed = 100;
+    await clock.advance(5_000);
+    expect(a.streams).toHaveLength(1);
+    a.stream.push(dataOf(100));
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([100]);
+  });
+
+  it('is left in peace while the sealed head is unknown', async () => {
+    handOut(100, 100);
+    sealed = undefined;
+    start();
+    await clock.advance(3_600_000);
+    expect(a.streams).toHaveLength(1);
+  });
+
+  it('is left in peace while it is we who do not read', async () => {
+    handOut(100, 100);
+    a.onStream = (stream) => stream.push(dataOf(100));
+    const indexer = start();
+    for (let minute = 0; minute < 60; minute += 1) {
+      sealed = 1_000 + 60 * minute;
+      await clock.advance(60_000);
+    }
+    expect(a.streams).toHaveLength(1);
+    handOut(101, 101);
+    await clock.settle();
+    expect(indexer.status().state).toBe('streaming');
+    expect(indexer.expects(101, WITHIN_MS)).toBe(true);
+    a.stream.push(dataOf(101));
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([100, 101]);
+  });
+});
+
+describe('a stream that lags', () => {
+  it('is opened again above the watermark when that is far ahead', async () => {
+    handOut(100, 100);
+    start({ skipAheadHeights: 20 });
+    await clock.settle();
+    window.indexed = 120;
+    a.stream.push(dataOf(100));
+    await clock.settle();
+    expect(a.streams).toHaveLength(1);
+    window.indexed = 122;
+    a.stream.push(dataOf(101));
+    await clock.advance(200);
+    expect(opened(a)).toEqual([100, 123]);
+    expect(await counted(metrics.streamReopens, { reason: 'skip_ahead' })).toBe(1);
+    expect(nodes.blamed).toEqual([]);
+  });
+
+  it('is opened again above the watermark also when it does not deliver at all', async () => {
+    handOut(100, 100);
+    sealed = undefined;
+    start({ skipAheadHeights: 20 });
+    await clock.settle();
+    index(500);
+    await clock.advance(2_500 + 200);
+    expect(opened(a)).toEqual([100, 501]);
+  });
+
+  it('is left for another one when it is slower than the chain grows', async () => {
+    nodes = new FakeNodes(a, b);
+    window.windowHeights = 1_000;
+    sealed = 500;
+    for (let height = 100; height <= 200; height += 1) window.blocks.set(height, blockAt(height, 0).block);
+    start();
+    await clock.settle();
+    for (let second = 0; second < 60 && b.streams.length === 0; second += 1) {
+      sealed += 1;
+      if (second % 5 === 0) a.stream.push(dataOf(100 + second / 5));
+      await clock.advance(1_000);
+    }
+    expect(b.streams).toHaveLength(1);
+    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'stale' }]);
+    expect(await counted(metrics.streamReopens, { reason: 'lagging' })).toBe(1);
+  });
+
+  it('is kept when it catches up, however far behind it is', async () => {
+    window.windowHeights = 1_000;
+    sealed = 900;
+    for (let height = 100; height <= 400; height += 1) window.blocks.set(height, blockAt(height, 0).block);
+    start();
+    await clock.settle();
+    for (let second = 0; second < 100; second += 1) {
+      sealed += 1;
+      for (const height of [0, 1, 2]) a.stream.push(dataOf(100 + 3 * second + height));
+      await clock.advance(1_000);
+    }
+    expect(a.streams).toHaveLength(1);
+  });
+
+  it('is kept when for a moment nobody is said to serve what follows', async () => {
+    handOut(100, 100);
+    sealed = 99;
+    start();
+    await clock.settle();
+    nodes.list = [];
+    await clock.advance(30_000);
+    expect(a.stream.isClosed).toBe(false);
+  });
+
+  it('is left when the heights that follow are served by other nodes', async () => {
+    handOut(100, 101);
+    sealed = 100;
+    start();
+    await clock.settle();
+    a.stream.push(dataOf(100));
+    await clock.settle();
+    nodes.list = [b];
+    b.onStream = serves(101);
+    await clock.advance(2_500 + 200);
+    expect(opened(b)).toEqual([101]);
+    expect(deliveredHeights()).toEqual([100, 101]);
+    expect(nodes.blamed).toEqual([]);
+  });
+});
+
+describe('nodes without execution data', () => {
+  it('are passed over for one that has it', async () => {
+    nodes = new FakeNodes(a, b);
+    handOut(100, 100);
+    a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD));
+    b.onStream = serves(100);
+    start();
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([100]);
+    expect(await counted(metrics.streamReopens)).toBe(0);
+    expect(nodes.blamed).toEqual([]);
+  });
+
+  it('are asked again every minute, and used once they have it', async () => {
+    handOut(100, 100);
+    const unimplemented = (stream: FakeStream): void =>
+      stream.push(upstream('unimplemented', a.name, METHOD));
+    a.onStream = unimplemented;
+    const indexer = start();
+    await clock.advance(59_999);
+    expect(indexer.status().state).toBe('unavailable');
+    expect(indexer.trouble()).toContain('no access node');
+    expect(a.streams).toHaveLength(1);
+    await clock.advance(1);
+    expect(a.streams).toHaveLength(2);
+    await clock.advance(540_000);
+    expect(a.streams).toHaveLength(11);
+    expect(indexer.status()).toMatchObject({ state: 'unavailable', stateAgeMs: 600_000 });
+    expect(logger.messages()).toEqual(['no access node offers execution data']);
+    a.onStream = serves(100);
+    await clock.advance(60_000);
+    expect(deliveredHeights()).toEqual([100]);
+    expect(indexer.trouble()).toBeUndefined();
+  });
+
+  it('do not keep one that comes up later from being used at once', async () => {
+    handOut(100, 100);
+    a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD));
+    b.onStream = serves(100);
+    start();
+    await clock.settle();
+    nodes.list = [a, b];
+    await clock.advance(1_000);
+    expect(deliveredHeights()).toEqual([100]);
+    expect(a.streams).toHaveLength(1);
+  });
+
+  it('count as having it once they do not refuse it any more', async () => {
+    handOut(100, 100);
+    sealed = 99;
+    a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD));
+    const indexer = start();
+    await clock.settle();
+    expect(indexer.status().state).toBe('unavailable');
+    a.onStream = () => undefined;
+    await clock.advance(60_000);
+    expect(indexer.status().state).toBe('unavailable');
+    await clock.advance(2_500);
+    expect(indexer.status().state).toBe('connecting');
+  });
+
+  it('do not keep the indexer from starting late, above what others indexed meanwhile', async () => {
+    handOut(100, 100);
+    a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD));
+    start();
+    await clock.settle();
+    index(450);
+    handOut(451, 451);
+    a.onStream = serves(451);
+    await clock.advance(60_000);
+    expect(opened(a)).toEqual([100, 451]);
+    expect(deliveredHeights()).toEqual([451]);
+  });
+
+  it('may be all there is, or there may be none at all', async () => {
+    nodes = new FakeNodes();
+    handOut(100, 100);
+    const indexer = start();
+    await clock.advance(10_000);
+    expect(indexer.trouble()).toContain('no access node serves');
+    nodes.list = [a];
+    a.onStream = serves(100);
+    await clock.advance(1_000);
+    expect(deliveredHeights()).toEqual([100]);
+  });
+});
+
+describe('what may be expected', () => {
+  it('nothing while no stream is open', async () => {
+    const indexer = new ExecutionDataIndexer(OPTIONS, {
+      nodes,
+      window,
+      sink,
+      sealedHeight: () => sealed,
+      clock,
+      random: { next: () => 0 },
+      logger,
+      metrics,
+    });
+    expect(indexer.status().state).toBe('off');
+    expect(indexer.expects(100, WITHIN_MS)).toBe(false);
+  });
+
+  it('the next heights of a fresh stream, as far as they are sealed', async () => {
+    handOut(100, 101);
+    sealed = 105;
+    const indexer = start();
+    await clock.settle();
+    a.stream.push(dataOf(100));
+    await clock.settle();
+    expect([99, 100, 101, 105, 106].map((height) => indexer.expects(height, WITHIN_MS))).toEqual([
+      false,
+      false,
+      true,
+      true,
+      false,
+    ]);
+    sealed = undefined;
+    expect(indexer.expects(101, WITHIN_MS)).toBe(false);
+  });
+
+  it('no more than the lookahead', async () => {
+    handOut(100, 100);
+    const indexer = start({ lookaheadHeights: 3 });
+    await clock.settle();
+    expect([100, 102, 103].map((height) => indexer.expects(height, WITHIN_MS))).toEqual([true, true, false]);
+  });
+
+  it('only what the present pace brings in time', async () => {
+    window.windowHeights = 100;
+    handOut(100, 140);
+    const indexer = start();
+    for (let height = 100; height < 130; height += 1) {
+      await clock.advance(100);
+      a.stream.push(dataOf(height));
+      await clock.settle();
+    }
+    expect([130, 134, 135].map((height) => indexer.expects(height, WITHIN_MS))).toEqual([true, true, false]);
+  });
+
+  it('what comes next, however long that took to be sealed', async () => {
+    handOut(100, 109);
+    sealed = 99;
+    const indexer = start();
+    for (let height = 100; height < 110; height += 1) {
+      await clock.advance(5_000);
+      sealed = height;
+      a.stream.push(dataOf(height));
+      await clock.settle();
+    }
+    sealed = 110;
+    expect(indexer.expects(110, WITHIN_MS)).toBe(true);
+  });
+
+  it('nothing once the stream has gone stale', async () => {
+    handOut(100, 101);
+    const indexer = start({ freshMs: 2_000 });
+    await clock.settle();
+    a.stream.push(dataOf(100));
+    await clock.advance(2_000);
+    expect(indexer.expects(101, WITHIN_MS)).toBe(true);
+    await clock.advance(1);
+    expect(indexer.expects(101, WITHIN_MS)).toBe(false);
+  });
+
+  it('what comes next, while it is we who keep the stream waiting', async () => {
+    handOut(100, 100);
+    a.onStream = serves(110);
+    const indexer = start();
+    await clock.advance(60_000);
+    expect(indexer.status().state).toBe('waiting_window');
+    expect(indexer.expects(101, WITHIN_MS)).toBe(true);
+  });
+
+  it('nothing from a stream that only keeps being opened again', async () => {
+    handOut(100, 100);
+    a.onStream = (stream) => stream.push('end');
+    const indexer = start();
+    await clock.settle();
+    for (let round = 0; round < 6; round += 1) {
+      await clock.advance(150);
+      expect(indexer.expects(100, WITHIN_MS)).toBe(false);
+    }
+    a.onStream = () => undefined;
+    const before = a.streams.length;
+    await clock.advanceUntil(() => a.streams.length > before);
+    expect(a.stream.isClosed).toBe(false);
+    expect(indexer.expects(100, WITHIN_MS)).toBe(false);
+  });
+});
+
+describe('stopping', () => {
+  it.each<readonly [string, () => unknown]>([
+    ['while it reads', () => undefined],
+    ['while it waits for the window', () => (window.head = 99)],
+    ['while it pauses', () => (a.onStream = (stream) => stream.push('end'))],
+    [
+      'while no node has the feed',
+      () => (a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD))),
+    ],
+  ])('ends at once %s', async (_, arrange) => {
+    arrange();
+    handOut(100, 100);
+    const indexer = start();
+    await clock.settle();
+    controller.abort(new AbortError());
+    await running;
+    expect(bug).toBeUndefined();
+    expect(indexer.status()).toMatchObject({ state: 'off', node: undefined });
+  });
+
+  it('opens nothing when it is stopped before it began', async () => {
+    handOut(100, 100);
+    controller.abort(new AbortError());
+    start();
+    await running;
+    expect(bug).toBeUndefined();
+    expect(a.streams).toHaveLength(0);
+  });
+
+  it('ends well with whatever reason it is given', async () => {
+    handOut(100, 100);
+    start();
+    await clock.settle();
+    controller.abort(new Error('enough'));
+    await running;
+    expect(bug).toBeUndefined();
+  });
+
+  it('blames nobody for what failed in the same moment', async () => {
+    handOut(100, 100);
+    start();
+    await clock.settle();
+    a.stream.push(upstream('unavailable', a.name, METHOD));
+    controller.abort(new AbortError());
+    await running;
+    expect(bug).toBeUndefined();
+    expect(nodes.blamed).toEqual([]);
+  });
+
+  it('lets a bug through that shows in a stream that was left already', async () => {
+    handOut(100, 100);
+    const error = new TypeError('a late bug');
+    let break_: (error: Error) => void = () => undefined;
+    a.onStream = (stream) => {
+      stream.next = () => new Promise((_, reject) => (break_ = reject));
+    };
+    start();
+    await clock.advance(10_100);
+    expect(a.streams).toHaveLength(1);
+    break_(error);
+    await clock.advance(200);
+    await running;
+    expect(bug).toBe(error);
+  });
+
+  it('does not wait for a stream that does not heed its signal', async () => {
+    handOut(100, 100);
+    a.onStream = (stream) => {
+      stream.next = () => new Promise(() => undefined);
+    };
+    start();
+    await clock.settle();
+    controller.abort(new AbortError());
+    await running;
+    expect(bug).toBeUndefined();
+  });
+});

@@ -1,0 +1,412 @@
+import { describe, expect, it } from 'vitest';
+import { JobProcessor } from '../../../src/collections/index.js';
+import { block, HandStore, id, meeting, received, settle, silent } from './meetingHarness.js';
+
+describe('JobProcessor', () => {
+  it('is done at once with a height that is durable, above a gap as well', async () => {
+    const store = new HandStore();
+    store.auto = true;
+    const before = meeting({ store });
+    before.run(block(1, []));
+    before.run(block(3, []));
+    await settle();
+    const { run, done, calls } = meeting({ store });
+    run(block(1, ['a']));
+    run(block(3, ['c']));
+    expect(done).toEqual([1, 3]);
+    expect(calls).toEqual([]);
+  });
+
+  it('completes a block without collections the moment it is seen', async () => {
+    const { run, done, store, calls, count } = meeting();
+    run(block(1, []));
+    await settle();
+    expect(done).toEqual([]);
+    store.finish();
+    await settle();
+    expect(done).toEqual([1]);
+    expect(calls).toEqual([]);
+    expect(await count('heights_completed_total', { source: 'none' })).toBe(1);
+  });
+
+  it('registers what is missing before it asks, so that an answer within the call is taken', async () => {
+    const m = meeting();
+    m.store.auto = true;
+    const wired: JobProcessor = new JobProcessor(
+      { ediOnly: false },
+      {
+        ...m,
+        requests: {
+          request: (_, ids) => {
+            for (const each of ids) {
+              const collection = { ...received('', 'requester').collection, id: each };
+              wired.onCollection({ collection, source: 'requester', receivedAtMs: 0 });
+            }
+          },
+          cancel: noop,
+          trail: noop,
+        },
+        logger: silent,
+        onFatal: (error) => m.fatal.push(error),
+      },
+    );
+    let done = 0;
+    wired.run({ id: '1', height: 1, block: block(1, ['a', 'b']) }, () => (done += 1));
+    await settle();
+    expect([done, m.fatal]).toEqual([1, []]);
+    expect(m.store.written.get(1)?.collections.map((each) => each.id)).toEqual([id('a'), id('b')]);
+  });
+
+  it('is done after the durable commit only, with everything released before', async () => {
+    const { run, done, store, answer, mcq, budget } = meeting();
+    run(block(1, ['a']));
+    answer('a');
+    await settle();
+    expect([done.length, mcq.size, budget.inFlightBytes]).toEqual([0, 1, 10]);
+    store.finish();
+    await settle();
+    expect([done.length, mcq.size, budget.inFlightBytes]).toEqual([1, 0, 0]);
+  });
+
+  it('asks once per distinct id, and cancels what is outstanding when execution data comes first', () => {
+    const { run, edi, wanted, calls } = meeting();
+    run(block(1, ['a', 'b', 'a']));
+    expect(wanted.get(1)).toEqual([id('a'), id('b')]);
+    edi(1, ['a', 'b', 'a']);
+    expect(calls).toEqual(['request 1', 'cancel 1']);
+  });
+
+  it('counts what comes after the other source has won as duplicates', async () => {
+    const { run, edi, answer, store, count } = meeting();
+    store.auto = true;
+    run(block(1, ['a', 'b']));
+    answer('a');
+    edi(1, ['a', 'b']);
+    answer('b');
+    await settle();
+    answer('a');
+    edi(1, ['a', 'b']);
+    expect(await count('collections_received_total', { source: 'requester' })).toBe(3);
+    expect(await count('collections_received_total', { source: 'edi' })).toBe(4);
+    expect(await count('duplicate_collections_total', { source: 'requester' })).toBe(2);
+    expect(await count('duplicate_collections_total', { source: 'edi' })).toBe(3);
+    expect(await count('heights_completed_total', { source: 'edi' })).toBe(1);
+    expect(await count('heights_completed_total', { source: 'requester' })).toBe(0);
+    expect(await count('collection_receive_to_indexed_seconds_count')).toBe(2);
+  });
+
+  it('labels a completed height with the source of its last missing collection', async () => {
+    const { run, edi, answer, store, count } = meeting();
+    store.auto = true;
+    run(block(1, ['a', 'b']));
+    run(block(2, ['b', 'c']));
+    answer('b');
+    answer('c');
+    edi(1, ['a', 'b']);
+    await settle();
+    expect(await count('heights_completed_total', { source: 'requester' })).toBe(1);
+    expect(await count('heights_completed_total', { source: 'edi' })).toBe(1);
+  });
+
+  it('refuses and counts what nobody asked for', async () => {
+    const { run, edi, answer, count, mcq, budget } = meeting();
+    run(block(1, ['a', 'b']));
+    answer('x');
+    edi(2, ['c', 'd', 'e']);
+    edi(1, ['b', 'a']);
+    edi(1, ['a']);
+    expect(await count('invalid_collections_total', { source: 'requester', reason: 'unsolicited' })).toBe(1);
+    expect(await count('invalid_collections_total', { source: 'edi', reason: 'unsolicited' })).toBe(6);
+    expect(await count('collections_received_total')).toBe(0);
+    expect([mcq.missingIds(1).length, budget.inFlightBytes]).toEqual([2, 0]);
+  });
+
+  it('never asks in ediOnly mode', async () => {
+    const { run, edi, calls, done, store } = meeting({ ediOnly: true });
+    store.auto = true;
+    run(block(1, ['a']));
+    edi(1, ['a']);
+    await settle();
+    expect([calls, done]).toEqual([[], [1]]);
+  });
+
+  it('replaces the block of a height that is not complete, and of no other', async () => {
+    const m = meeting();
+    m.store.auto = true;
+    m.run(block(1, ['a', 'lie'], 'lying'));
+    m.answer('a');
+    expect(m.processor.replace({ height: 1, block: block(1, ['a', 'b']) })).toBe(true);
+    expect(m.calls).toEqual(['request 1', 'cancel 1', 'request 1']);
+    expect(m.wanted.get(1)).toEqual([id('b')]);
+    expect(m.budget.inFlightBytes).toBe(10);
+    expect(m.window.blockAt(1)?.id).toBe(id('b1'));
+    expect(m.processor.replace({ height: 1, block: block(1, ['a', 'b']) })).toBe(false);
+    expect(m.processor.replace({ height: 2, block: block(2, []) })).toBe(false);
+    m.answer('b');
+    expect(m.processor.replace({ height: 1, block: block(1, [], 'late') })).toBe(false);
+    await settle();
+    expect(m.done).toEqual([1]);
+    expect(m.store.written.get(1)?.block.id).toBe(id('b1'));
+    expect(m.budget.inFlightBytes).toBe(0);
+  });
+
+  it('completes a height at once whose new block has no collections', async () => {
+    const m = meeting();
+    m.store.auto = true;
+    m.run(block(1, ['lie'], 'lying'));
+    m.processor.replace({ height: 1, block: block(1, []) });
+    await settle();
+    expect([m.done, [...m.wanted.keys()]]).toEqual([[1], []]);
+    expect(await m.count('heights_completed_total', { source: 'none' })).toBe(1);
+  });
+
+  it('reports a failed commit to the owner once, and is done with nothing', async () => {
+    const m = meeting();
+    for (const height of [1, 2, 3]) m.run(block(height, []));
+    await settle();
+    m.run(block(4, []));
+    const failure = new Error('disk full');
+    m.store.fail(failure);
+    await settle();
+    m.run(block(5, []));
+    await settle();
+    expect([m.fatal, m.done]).toEqual([[failure], []]);
+    expect(m.mcq.size).toBe(5);
+  });
+
+  it('reports what a done throws to the owner', async () => {
+    const m = meeting();
+    m.store.auto = true;
+    const bug = new Error('bug in the consumer');
+    m.processor.run({ id: '1', height: 1, block: block(1, []) }, () => {
+      throw bug;
+    });
+    await settle();
+    expect(m.fatal).toEqual([bug]);
+  });
+
+  it('takes a stop for no failure', async () => {
+    const m = meeting();
+    m.run(block(1, []));
+    await settle();
+    m.run(block(2, []));
+    m.indexer.stop();
+    m.store.finish();
+    await settle();
+    m.run(block(3, []));
+    await settle();
+    expect([m.fatal, m.done]).toEqual([[], [1]]);
+  });
+
+  it('makes larger groups of a slower store', async () => {
+    const m = meeting({ windowHeights: 64 });
+    for (const height of [1, 2]) m.run(block(height, [`c${height}`]));
+    m.answer('c1');
+    await settle();
+    m.answer('c2');
+    for (let height = 3; height <= 30; height += 1) {
+      m.run(block(height, []));
+      await settle();
+    }
+    m.store.finish();
+    await settle();
+    m.store.finish();
+    await settle();
+    expect(m.store.batches.map((batch) => batch.blocks.length)).toEqual([1, 29]);
+    expect(m.done).toEqual(Array.from({ length: 30 }, (_, index) => index + 1));
+  });
+
+  it('lets done hand out the next height from within', async () => {
+    const m = meeting({ windowHeights: 1 });
+    m.store.auto = true;
+    const seen: number[] = [];
+    const hand = (height: number): void =>
+      m.processor.run({ id: String(height), height, block: block(height, []) }, () => {
+        seen.push(height);
+        if (height < 50) hand(height + 1);
+      });
+    hand(1);
+    await settle();
+    expect([seen.length, m.fatal]).toEqual([50, []]);
+  });
+
+  it('refuses a job above the window, one that is running, and one with another block', () => {
+    const { run, processor } = meeting({ windowHeights: 3 });
+    run(block(1, ['a']));
+    expect(() => run(block(1, ['a']))).toThrow('queued twice');
+    expect(() => run(block(4, ['a']))).toThrow('above the window');
+    expect(() => processor.run({ id: '2', height: 2, block: block(3, []) }, noop)).toThrow('carries');
+    expect(() => processor.replace({ height: 1, block: block(2, []) })).toThrow('was given');
+  });
+
+  it('needs somebody to ask unless it is told not to', () => {
+    const m = meeting({ ediOnly: true });
+    const logger = silent;
+    const { mcq, indexer, budget, window, clock, metrics } = m;
+    expect(
+      () =>
+        new JobProcessor(
+          { ediOnly: false },
+          { mcq, indexer, budget, window, clock, metrics, logger, onFatal: noop },
+        ),
+    ).toThrow('somebody to ask');
+  });
+
+  it('names the lowest missing height, its age and its ids', () => {
+    const m = meeting();
+    expect(m.processor.oldestMissing()).toBeUndefined();
+    m.run(block(1, ['a']));
+    m.clock.ms = 500;
+    m.run(block(2, ['b', 'c']));
+    m.answer('b');
+    m.clock.ms = 2000;
+    expect(m.processor.oldestMissing()).toEqual({ height: 1, ageSeconds: 2, missingIds: [id('a')] });
+    m.answer('a');
+    expect(m.processor.oldestMissing()).toEqual({ height: 2, ageSeconds: 1.5, missingIds: [id('c')] });
+    expect(m.processor.inFlight()).toBe(2);
+  });
+
+  it('reports unresolvable heights with the reason of each source', () => {
+    const m = meeting();
+    m.run(block(1, ['a', 'lost']));
+    m.clock.ms = 1000;
+    m.run(block(2, ['b']));
+    m.answer('a');
+    m.clock.ms = 1500;
+    expect(m.processor.unresolvable(1500)).toEqual([]);
+    expect(m.processor.unresolvable(1000)).toEqual([
+      {
+        height: 1,
+        ids: [id('lost')],
+        ageMs: 1500,
+        reason: '3 requests, the last to node:9000: not found',
+      },
+    ]);
+    m.trouble.executionData = 'the node has no execution data';
+    expect(m.processor.unresolvable(400).map(({ reason }) => reason)).toEqual([
+      '3 requests, the last to node:9000: not found; the node has no execution data',
+      'not asked for yet; the node has no execution data',
+    ]);
+    const alone = meeting({ ediOnly: true });
+    alone.run(block(1, ['a']));
+    alone.clock.ms = 10;
+    expect(alone.processor.unresolvable(5)[0]?.reason).toBe('the execution-data stream has not delivered it');
+  });
+
+  it('explains where a height stands', async () => {
+    const m = meeting();
+    m.head.height = 5;
+    m.run(block(1, []));
+    await settle();
+    m.store.finish();
+    await settle();
+    m.run(block(2, []));
+    m.run(block(3, ['a', 'lost']));
+    m.answer('a');
+    m.clock.ms = 40;
+    m.trouble.executionData = 'no feed';
+    expect([1, 2, 3, 4, 6].map((height) => m.processor.explain(height).stage)).toEqual([
+      'indexed',
+      'committing',
+      'collecting',
+      'queued',
+      'outside',
+    ]);
+    expect(m.processor.explain(3)).toEqual({
+      height: 3,
+      stage: 'collecting',
+      blockId: id('b3'),
+      ageMs: 40,
+      guarantees: 2,
+      missing: [{ id: id('lost'), trail: { attempts: 3, lastNode: 'node:9000', lastError: 'not found' } }],
+      executionData: 'no feed',
+    });
+    expect(m.processor.heightsLacking(id('lost'))).toEqual([3]);
+  });
+
+  it('measures from the hand-out and from the receipt to the durable commit', async () => {
+    const m = meeting();
+    m.run(block(1, ['a', 'b']));
+    m.clock.ms = 1000;
+    m.answer('a');
+    m.clock.ms = 3000;
+    m.edi(1, ['a', 'b']);
+    await settle();
+    m.clock.ms = 3500;
+    m.store.finish();
+    await settle();
+    expect(await m.count('height_queue_to_complete_seconds_sum')).toBe(3.5);
+    expect(await m.count('collection_receive_to_indexed_seconds_sum', { source: 'requester' })).toBe(2.5);
+    expect(await m.count('collection_receive_to_indexed_seconds_sum', { source: 'edi' })).toBe(0.5);
+  });
+});
+
+describe('IndexingWindow', () => {
+  it('ends at the watermark plus K, or at the head when that is lower', async () => {
+    const { window, head, run, store } = meeting({ windowHeights: 8 });
+    store.auto = true;
+    expect(window.upperBound()).toBe(8);
+    run(block(1, []));
+    await settle();
+    expect([window.upperBound(), window.isIndexed(1), window.blockAt(1)]).toEqual([9, true, undefined]);
+    head.height = 4;
+    expect(window.upperBound()).toBe(4);
+  });
+
+  it('admits bytes within the budget, and the lowest missing height always', () => {
+    const { window, run, edi } = meeting({ limitBytes: 10 });
+    run(block(1, ['a']));
+    run(block(2, ['b']));
+    run(block(3, ['c']));
+    edi(2, ['b']);
+    expect([window.admits(3, 1), window.admits(1, 1_000_000)]).toEqual([false, true]);
+  });
+
+  it('wakes those who wait at a new block, a delivery, a durable commit and a new head', async () => {
+    const { window, run, answer, store } = meeting();
+    let woken = 0;
+    const wait = (): void => void window.changed(new AbortController().signal).then(() => (woken += 1));
+    const steps = [
+      () => run(block(1, ['a'])),
+      () => answer('a'),
+      () => store.finish(),
+      () => window.notify(),
+    ];
+    for (const step of steps) {
+      wait();
+      wait();
+      await settle();
+      const before = woken;
+      step();
+      await settle();
+      expect(woken - before).toBe(2);
+    }
+  });
+
+  it('lets go of those whose signal aborts', async () => {
+    const { window } = meeting();
+    const controller = new AbortController();
+    const waiting = window.changed(controller.signal);
+    controller.abort(new Error('stopped'));
+    await expect(waiting).rejects.toThrow('stopped');
+    await expect(window.changed(controller.signal)).rejects.toThrow('stopped');
+    window.notify();
+    for (let waiter = 0; waiter < 100; waiter += 1) {
+      const left = new AbortController();
+      const gone = window.changed(left.signal);
+      left.abort(new Error('left'));
+      await expect(gone).rejects.toThrow('left');
+    }
+  });
+
+  it('bounds how many may wait', async () => {
+    const { window } = meeting();
+    const wait = (): Promise<void> => window.changed(new AbortController().signal);
+    for (let waiter = 0; waiter < 32; waiter += 1) void wait();
+    await expect(wait()).rejects.toThrow('too many');
+  });
+});
+
+function noop(): undefined {
+  return undefined;
+}

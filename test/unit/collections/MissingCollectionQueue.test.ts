@@ -1,0 +1,158 @@
+import { describe, expect, it } from 'vitest';
+import { MissingCollectionQueue, type QueuedHeight } from '../../../src/collections/index.js';
+import { block, id, received } from './meetingHarness.js';
+
+const nothing = (): void => undefined;
+
+function queue(maxHeights = 4): MissingCollectionQueue {
+  return new MissingCollectionQueue({ maxHeights });
+}
+
+function names(queued: QueuedHeight | undefined): string[] {
+  return queued!.collections().map((each) => Buffer.from(each.id, 'hex').toString().replaceAll('.', ''));
+}
+
+describe('MissingCollectionQueue', () => {
+  it('completes a height when the last of its ids has come, in guarantee order', () => {
+    const mcq = queue();
+    mcq.enqueueMissingCollections(block(1, ['a', 'b', 'c']), 0, nothing);
+    expect(mcq.onReceivedCollection(received('c', 'requester')).completed).toEqual([]);
+    expect(mcq.missingIds(1)).toEqual([id('a'), id('b')]);
+    mcq.onReceivedCollection(received('a', 'requester'));
+    const { completed } = mcq.onReceivedCollection(received('b', 'edi'));
+    expect(completed.map(names)).toEqual([['a', 'b', 'c']]);
+    expect(completed[0]?.source).toBe('edi');
+    expect(mcq.missingIds(1)).toEqual([]);
+  });
+
+  it('counts an id that a block lists twice once, and fills both places', () => {
+    const mcq = queue();
+    mcq.enqueueMissingCollections(block(1, ['a', 'b', 'a']), 0, nothing);
+    expect(mcq.missingIds(1)).toEqual([id('a'), id('b')]);
+    expect(mcq.missingCollections).toBe(2);
+    mcq.onReceivedCollection(received('a', 'requester'));
+    expect(mcq.missingIds(1)).toEqual([id('b')]);
+    expect(mcq.onReceivedCollection(received('b', 'requester')).completed.map(names)).toEqual([
+      ['a', 'b', 'a'],
+    ]);
+  });
+
+  it('gives one collection to every height that wants it, lowest first', () => {
+    const mcq = queue();
+    mcq.enqueueMissingCollections(block(2, ['a']), 0, nothing);
+    mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing);
+    mcq.enqueueMissingCollections(block(3, ['a', 'b']), 0, nothing);
+    expect(mcq.heightsFor(id('a'))).toEqual([1, 2, 3]);
+    expect(mcq.missingCollections).toBe(2);
+    const { takers, completed } = mcq.onReceivedCollection(received('a', 'requester'));
+    expect(takers.map(({ height }) => height)).toEqual([1, 2, 3]);
+    expect(completed.map(({ height }) => height)).toEqual([1, 2]);
+  });
+
+  it('takes a whole block for its own height only', () => {
+    const mcq = queue();
+    for (const height of [1, 2, 3]) mcq.enqueueMissingCollections(block(height, ['a']), 0, nothing);
+    expect(mcq.onReceivedCollectionsForBlock(2, [received('a', 'edi')])).toHaveLength(1);
+    expect(mcq.heightsFor(id('a'))).toEqual([1, 3]);
+    expect(mcq.onReceivedCollectionsForBlock(3, [received('a', 'edi')])).toHaveLength(1);
+    expect(mcq.heightsFor(id('a'))).toEqual([1]);
+    expect(mcq.onReceivedCollectionsForBlock(3, [received('a', 'edi')])).toEqual([]);
+  });
+
+  it('takes from a whole block just what one by one has not brought, repeated ids included', () => {
+    const mcq = queue();
+    mcq.enqueueMissingCollections(block(1, ['a', 'b', 'b']), 0, nothing);
+    mcq.onReceivedCollection(received('a', 'requester'));
+    const all = ['a', 'b', 'b'].map((name) => received(name, 'edi'));
+    expect(mcq.onReceivedCollectionsForBlock(1, all)).toEqual([all[1]]);
+    expect(names(mcq.get(1))).toEqual(['a', 'b', 'b']);
+  });
+
+  it('knows a late delivery from one that nobody asked for', () => {
+    const mcq = queue();
+    mcq.enqueueMissingCollections(block(1, ['a', 'b']), 0, nothing);
+    mcq.onReceivedCollection(received('a', 'requester'));
+    expect(mcq.onReceivedCollection(received('a', 'edi')).decision).toBe('duplicate');
+    mcq.onReceivedCollection(received('b', 'requester'));
+    mcq.onIndexedForBlock(1);
+    expect(mcq.onReceivedCollection(received('b', 'edi')).decision).toBe('duplicate');
+    expect(mcq.onReceivedCollection(received('z', 'edi')).decision).toBe('unsolicited');
+  });
+
+  it('remembers the ids of one window of durable heights and no more', () => {
+    const mcq = queue(2);
+    for (const height of [1, 2, 3]) {
+      mcq.enqueueMissingCollections(block(height, [`c${height}`]), 0, nothing);
+      mcq.onReceivedCollection(received(`c${height}`, 'requester'));
+      mcq.onIndexedForBlock(height);
+    }
+    const decisions = [1, 2, 3].map((h) => mcq.onReceivedCollection(received(`c${h}`, 'edi')).decision);
+    expect(decisions).toEqual(['unsolicited', 'duplicate', 'duplicate']);
+  });
+
+  it('finds the lowest incomplete height whatever the order of completion', () => {
+    const mcq = queue();
+    expect(mcq.lowest()).toBeUndefined();
+    for (const height of [2, 3, 4, 1]) {
+      mcq.enqueueMissingCollections(block(height, [`c${height}`]), 0, nothing);
+    }
+    expect(mcq.lowest()).toBe(1);
+    mcq.onReceivedCollection(received('c2', 'requester'));
+    expect(mcq.lowest()).toBe(1);
+    mcq.onReceivedCollection(received('c1', 'requester'));
+    expect(mcq.lowest()).toBe(3);
+    mcq.onReceivedCollection(received('c3', 'requester'));
+    mcq.onReceivedCollection(received('c4', 'requester'));
+    expect(mcq.lowest()).toBeUndefined();
+    for (const height of [1, 2, 3, 4]) mcq.onIndexedForBlock(height);
+    mcq.enqueueMissingCollections(block(900, ['x']), 0, nothing);
+    expect(mcq.lowest()).toBe(900);
+  });
+
+  it('is complete at once for a block without collections', () => {
+    const mcq = queue();
+    const queued = mcq.enqueueMissingCollections(block(1, []), 0, nothing);
+    expect([queued.missingCount, queued.source, mcq.incompleteHeights]).toEqual([0, 'none', 0]);
+  });
+
+  it('replaces the block of an incomplete height and keeps what the new one wants', () => {
+    const mcq = queue();
+    mcq.enqueueMissingCollections(block(1, ['a', 'lie', 'b']), 7, nothing);
+    mcq.enqueueMissingCollections(block(2, ['lie']), 8, nothing);
+    mcq.onReceivedCollection(received('a', 'requester'));
+    const queued = mcq.replaceBlock(block(1, ['b', 'a', 'c', 'a'], 'true'));
+    expect(queued?.queuedAtMs).toBe(7);
+    expect(mcq.missingIds(1)).toEqual([id('b'), id('c')]);
+    expect(mcq.heightsFor(id('lie'))).toEqual([2]);
+    mcq.onReceivedCollection(received('b', 'edi'));
+    mcq.onReceivedCollection(received('c', 'edi'));
+    expect(names(mcq.get(1))).toEqual(['b', 'a', 'c', 'a']);
+    expect(queued?.received.filter((each) => each !== undefined)).toHaveLength(3);
+    expect(mcq.replaceBlock(block(1, ['z']))).toBeUndefined();
+    expect(mcq.replaceBlock(block(9, ['z']))).toBeUndefined();
+  });
+
+  it('completes a height whose new block wants nothing more', () => {
+    const mcq = queue();
+    mcq.enqueueMissingCollections(block(1, ['a', 'lie']), 0, nothing);
+    mcq.onReceivedCollection(received('a', 'edi'));
+    expect(mcq.replaceBlock(block(1, ['a'], 'true'))).toMatchObject({ missingCount: 0, source: 'edi' });
+    expect([mcq.lowest(), mcq.missingCollections]).toEqual([undefined, 0]);
+  });
+
+  it('holds its bounds', () => {
+    const mcq = queue(2);
+    mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing);
+    expect(() => mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing)).toThrow('queued twice');
+    mcq.enqueueMissingCollections(block(2, ['b']), 0, nothing);
+    expect(() => mcq.enqueueMissingCollections(block(3, ['c']), 0, nothing)).toThrow('one too many');
+  });
+
+  it('lets no incomplete or unknown height go as indexed', () => {
+    const mcq = queue();
+    mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing);
+    expect(() => mcq.onIndexedForBlock(1)).toThrow('before it was complete');
+    expect(() => mcq.onIndexedForBlock(2)).toThrow('before it was complete');
+    expect(() => mcq.get(1)!.collections()).toThrow('still lacks');
+  });
+});

@@ -1,0 +1,295 @@
+import type { ReceivedCollection, Source } from '../../../src/collections/index.js';
+import {
+  BlockCollectionIndexer,
+  ByteBudget,
+  IndexingWindow,
+  JobProcessor,
+  MissingCollectionQueue,
+} from '../../../src/collections/index.js';
+import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
+import { createMetrics, type Logger } from '../../../src/observability/index.js';
+import type { Clock } from '../../../src/runtime/index.js';
+import type {
+  BlockHead,
+  CommitBatch,
+  IndexStore,
+  SporkRecord,
+  StoreMeta,
+} from '../../../src/storage/index.js';
+
+/** A readable name as an identifier. */
+export function id(name: string): Identifier {
+  return Buffer.from(name.padEnd(32, '.')).toString('hex') as Identifier;
+}
+
+/** A block of a chain on which block `height` is called `b<height>`, unless it is given another name. */
+export function block(height: number, ids: readonly string[], name = `b${height}`): FinalizedBlock {
+  return {
+    id: id(name),
+    parentId: id(`b${height - 1}`),
+    height,
+    collectionIds: ids.map(id),
+    encoded: Buffer.from(name),
+  };
+}
+
+export function collection(name: string, bytes = 10): VerifiedCollection {
+  return {
+    id: id(name),
+    encoded: new Uint8Array(bytes),
+    transactionIds: new Uint8Array(32),
+    ranges: new Uint32Array(2),
+  };
+}
+
+export function received(name: string, source: Source, receivedAtMs = 0, bytes = 10): ReceivedCollection {
+  return { collection: collection(name, bytes), source, receivedAtMs };
+}
+
+export const silent: Logger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
+
+/** A clock that moves by hand and has no timers: nothing that is tested here may need one. */
+export class HandClock implements Clock {
+  ms = 0;
+  now(): number {
+    throw new Error('wall time must not matter');
+  }
+  monotonic(): number {
+    return this.ms;
+  }
+  setTimer(): never {
+    throw new Error('no timer is needed');
+  }
+}
+
+/** A store whose commits are under way until the test says `finish` or `fail`; or, with `auto`, for one microtask. */
+export class HandStore implements IndexStore {
+  readonly written = new Map<number, CommitBatch['blocks'][number]>();
+  readonly batches: CommitBatch[] = [];
+  auto = false;
+  #latest: number;
+  #meta: StoreMeta;
+  #pending: { batch: CommitBatch; resolve: () => void; reject: (error: Error) => void } | undefined;
+
+  constructor(firstHeight = 1, sporks: readonly SporkRecord[] = []) {
+    this.#latest = firstHeight - 1;
+    this.#meta = { schemaVersion: 1, chainId: 'flow-test', firstHeight, createdBy: 'test', sporks };
+  }
+
+  get underWay(): CommitBatch | undefined {
+    return this.#pending?.batch;
+  }
+
+  commit(batch: CommitBatch): Promise<void> {
+    if (this.#pending !== undefined) throw new Error('two commits at once');
+    return new Promise((resolve, reject) => {
+      this.#pending = { batch, resolve, reject };
+      if (this.auto) queueMicrotask(() => this.finish());
+    });
+  }
+
+  finish(): void {
+    const pending = this.#pending!;
+    this.#pending = undefined;
+    for (const entry of pending.batch.blocks) {
+      if (this.hasHeight(entry.block.height)) throw new Error(`height ${entry.block.height} written twice`);
+      this.written.set(entry.block.height, entry);
+    }
+    if (pending.batch.latestIndexedHeight < this.#latest) throw new Error('watermark went down');
+    this.#latest = pending.batch.latestIndexedHeight;
+    for (let height = this.#meta.firstHeight; height <= this.#latest; height += 1) {
+      if (!this.written.has(height)) throw new Error(`watermark passed ${height}, which is not there`);
+    }
+    if (pending.batch.spork !== undefined) {
+      this.#meta = { ...this.#meta, sporks: [...this.#meta.sporks, pending.batch.spork] };
+    }
+    this.batches.push(pending.batch);
+    pending.resolve();
+  }
+
+  fail(error: Error): void {
+    const pending = this.#pending!;
+    this.#pending = undefined;
+    pending.reject(error);
+  }
+
+  meta(): StoreMeta {
+    return this.#meta;
+  }
+  latestIndexedHeight(): number {
+    return this.#latest;
+  }
+  hasHeight(height: number): boolean {
+    return this.written.has(height);
+  }
+  latestBlock(): BlockHead | undefined {
+    return this.written.get(this.#latest)?.block;
+  }
+  blocksAboveWatermark(): readonly BlockHead[] {
+    return [...this.written.values()]
+      .map((entry) => entry.block)
+      .filter(({ height }) => height > this.#latest)
+      .sort((a, b) => a.height - b.height);
+  }
+  async rewind(height: number): Promise<void> {
+    for (const stored of [...this.written.keys()]) if (stored > height) this.written.delete(stored);
+    this.#latest = Math.min(this.#latest, height);
+  }
+  initialise = unused;
+  close = unused;
+  blockByHeight = unused;
+  blockById = unused;
+  collectionsByHeight = unused;
+  collection = unused;
+  collectionPlaces = unused;
+  transaction = unused;
+  transactionPlaces = unused;
+}
+
+function unused(): never {
+  throw new Error('not part of this test');
+}
+
+/** Runs everything that is ready; no time passes. */
+export async function settle(): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve));
+}
+
+export interface MeetingOptions {
+  readonly windowHeights?: number;
+  readonly ediOnly?: boolean;
+  readonly limitBytes?: number;
+  readonly groupMaxHeights?: number;
+  readonly groupMaxBytes?: number;
+  readonly sporkFor?: (height: number) => SporkRecord | undefined;
+  readonly store?: HandStore;
+}
+
+/** Everything between the job consumer and the store, wired as the daemon wires it. */
+export function meeting(options: MeetingOptions = {}) {
+  const windowHeights = options.windowHeights ?? 8;
+  const clock = new HandClock();
+  const store = options.store ?? new HandStore();
+  const metrics = createMetrics({ version: 'test', node: 'test' });
+  const indexer = new BlockCollectionIndexer(
+    {
+      windowHeights,
+      groupMaxHeights: options.groupMaxHeights ?? 100,
+      groupMaxBytes: options.groupMaxBytes ?? 1e6,
+    },
+    {
+      store,
+      clock,
+      metrics,
+      logger: silent,
+      ...(options.sporkFor === undefined ? {} : { sporkFor: options.sporkFor }),
+    },
+  );
+  const mcq = new MissingCollectionQueue({ maxHeights: windowHeights });
+  const budget = new ByteBudget(
+    { limitBytes: options.limitBytes ?? 1000 },
+    { lowestMissing: () => mcq.lowest() },
+  );
+  const head = { height: 1_000_000 };
+  const window = new IndexingWindow({ windowHeights }, { indexer, mcq, budget, head: () => head.height });
+
+  const wanted = new Map<number, readonly Identifier[]>();
+  const calls: string[] = [];
+  const requests = {
+    request(height: number, ids: readonly Identifier[]) {
+      // The rule "registered before asked": whoever is asked may answer within the call.
+      for (const each of ids) {
+        if (!mcq.heightsFor(each).includes(height)) throw new Error('asked before it was registered');
+      }
+      if (height > store.latestIndexedHeight() + windowHeights) throw new Error('asked above the window');
+      calls.push(`request ${height}`);
+      wanted.set(height, ids);
+    },
+    cancel(height: number) {
+      calls.push(`cancel ${height}`);
+      wanted.delete(height);
+    },
+    trail: (each: Identifier) =>
+      each === id('lost') ? { attempts: 3, lastNode: 'node:9000', lastError: 'not found' } : undefined,
+  };
+  const fatal: unknown[] = [];
+  const trouble = { executionData: undefined as string | undefined };
+  const processor = new JobProcessor(
+    { ediOnly: options.ediOnly ?? false },
+    {
+      mcq,
+      indexer,
+      budget,
+      window,
+      ...(options.ediOnly === true ? {} : { requests }),
+      executionDataReason: () => trouble.executionData,
+      clock,
+      metrics,
+      logger: silent,
+      onFatal: (error) => fatal.push(error),
+    },
+  );
+
+  const done: number[] = [];
+  /** Hands a block out as the job consumer does. */
+  const run = (each: FinalizedBlock): void =>
+    processor.run({ id: String(each.height), height: each.height, block: each }, () => {
+      // Never before it is durable, never while its height is still held open.
+      if (!indexer.isIndexed(each.height)) throw new Error(`done before ${each.height} is durable`);
+      if (mcq.get(each.height) !== undefined) throw new Error(`done while ${each.height} is held`);
+      done.push(each.height);
+    });
+  const edi = (height: number, names: readonly string[]): void =>
+    processor.onReceivedCollectionsForBlock(
+      height,
+      names.map((name) => received(name, 'edi', clock.ms)),
+    );
+  const answer = (name: string): void => processor.onCollection(received(name, 'requester', clock.ms));
+
+  return {
+    ...{
+      clock,
+      store,
+      metrics,
+      indexer,
+      mcq,
+      budget,
+      head,
+      window,
+      wanted,
+      calls,
+      fatal,
+      trouble,
+      processor,
+    },
+    ...{ done, run, edi, answer },
+    count: (name: string, labels: Record<string, string> = {}) => read(metrics, name, labels),
+  };
+}
+
+/** The sum of the series with these labels, as a scrape would show them; of histograms by `…_sum` or `…_count`. */
+async function read(
+  metrics: ReturnType<typeof createMetrics>,
+  name: string,
+  labels: Record<string, string>,
+): Promise<number> {
+  const full = `flow_collection_indexer_${name}`;
+  interface Series {
+    readonly metricName?: string;
+    readonly value: number;
+    readonly labels: Record<string, unknown>;
+  }
+  let sum = 0;
+  for (const metric of await metrics.registry.getMetricsAsJSON()) {
+    for (const series of metric.values as Series[]) {
+      const wanted = Object.entries(labels).every(([key, value]) => series.labels[key] === value);
+      if ((series.metricName ?? metric.name) === full && wanted) sum += series.value;
+    }
+  }
+  return sum;
+}

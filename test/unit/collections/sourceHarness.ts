@@ -1,0 +1,400 @@
+import { UpstreamError } from '../../../src/access/index.js';
+import type {
+  AccessMethod,
+  AccessNode,
+  AccessNodes,
+  CallOptions,
+  NodeFault,
+  NodeHealth,
+  UnaryMethod,
+  UpstreamErrorKind,
+} from '../../../src/access/index.js';
+import type { BlockWindow, CollectionSink, ReceivedCollection } from '../../../src/collections/index.js';
+import {
+  collectionIdOf,
+  encodeTransaction,
+  sha3,
+  toIdentifier,
+  transactionId,
+} from '../../../src/flow/index.js';
+import type { BlockExecutionData, FinalizedBlock, Identifier } from '../../../src/flow/index.js';
+import { createMetrics } from '../../../src/observability/index.js';
+import type { Metrics } from '../../../src/observability/index.js';
+import { abortReason } from '../../../src/runtime/index.js';
+
+/** A collection that really hashes to its id. */
+export interface MadeCollection {
+  readonly id: Identifier;
+  readonly transactions: readonly Uint8Array[];
+  readonly transactionIds: readonly Identifier[];
+}
+
+export function makeCollection(name: string, transactionCount = 2): MadeCollection {
+  const transactions = Array.from({ length: transactionCount }, (_, place) =>
+    encodeTransaction({
+      script: Buffer.from(`transaction ${place} of ${name}`),
+      arguments: [],
+      referenceBlockId: sha3(Buffer.from(name)),
+      gasLimit: 100n,
+      proposalKey: undefined,
+      payer: Buffer.alloc(8, 1),
+      authorizers: [],
+      payloadSignatures: [],
+      envelopeSignatures: [],
+    }),
+  );
+  const ids = transactions.map((wire) => transactionId(wire));
+  return {
+    id: collectionIdOf(Buffer.concat(ids)),
+    transactions,
+    transactionIds: ids.map((id) => toIdentifier(id)),
+  };
+}
+
+export interface MadeBlock {
+  readonly block: FinalizedBlock;
+  readonly collections: readonly MadeCollection[];
+  /** Its true execution data, system chunk included. */
+  readonly data: BlockExecutionData;
+}
+
+const SYSTEM_CHUNK = makeCollection('system chunk', 1);
+
+export function makeBlock(height: number, collectionCount: number): MadeBlock {
+  const collections = Array.from({ length: collectionCount }, (_, place) =>
+    makeCollection(`collection ${place} of ${height}`),
+  );
+  const id = toIdentifier(sha3(Buffer.from(`block ${height}`)));
+  const block: FinalizedBlock = {
+    id,
+    parentId: toIdentifier(sha3(Buffer.from(`block ${height - 1}`))),
+    height,
+    collectionIds: collections.map((collection) => collection.id),
+    encoded: new Uint8Array(0),
+  };
+  const chunks = [...collections, SYSTEM_CHUNK].map(({ transactions }) => transactions);
+  return { block, collections, data: { height, blockId: id, chunks, byteLength: 1_000 } };
+}
+
+/** One unary call as the node sees it, pending until the test settles it or the caller aborts it. */
+export class FakeCall {
+  readonly node: string;
+  readonly method: UnaryMethod;
+  readonly id: Identifier;
+  readonly atMs: number;
+  readonly timeoutMs: number | undefined;
+  readonly promise: Promise<unknown>;
+  isSettled = false;
+  isAborted = false;
+  #resolve: (value: unknown) => void = () => undefined;
+  #reject: (error: Error) => void = () => undefined;
+  readonly #forgetSignal: () => void;
+
+  constructor(node: string, method: UnaryMethod, id: Identifier, atMs: number, options: CallOptions = {}) {
+    this.node = node;
+    this.method = method;
+    this.id = id;
+    this.atMs = atMs;
+    this.timeoutMs = options.timeoutMs;
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    const { signal } = options;
+    const onAbort = (): void => {
+      this.isAborted = true;
+      this.#settle(() => this.#reject(abortReason(signal!)));
+    };
+    signal?.addEventListener('abort', onAbort, { once: true });
+    this.#forgetSignal = () => signal?.removeEventListener('abort', onAbort);
+    if (signal?.aborted === true) onAbort();
+  }
+
+  answer(value: unknown): void {
+    this.#settle(() => this.#resolve(value));
+  }
+
+  fail(error: UpstreamErrorKind | Error): void {
+    this.#settle(() =>
+      this.#reject(error instanceof Error ? error : upstream(error, this.node, this.method)),
+    );
+  }
+
+  #settle(how: () => void): void {
+    if (this.isSettled) return;
+    this.isSettled = true;
+    this.#forgetSignal();
+    how();
+  }
+}
+
+export function upstream(kind: UpstreamErrorKind, node: string, method: AccessMethod): UpstreamError {
+  return new UpstreamError(kind, { node, method }, `${kind} from ${node}`);
+}
+
+/** One execution-data stream as the node sees it. */
+export class FakeStream implements AsyncIterableIterator<BlockExecutionData> {
+  readonly startHeight: number;
+  /** How often the reader has asked for a message. */
+  pulls = 0;
+  isClosed = false;
+  readonly #queue: (BlockExecutionData | Error | 'end')[] = [];
+  #pending:
+    { resolve(result: IteratorResult<BlockExecutionData>): void; reject(error: Error): void } | undefined;
+
+  constructor(startHeight: number, signal: AbortSignal) {
+    this.startHeight = startHeight;
+    signal.addEventListener('abort', () => {
+      this.isClosed = true;
+      this.#pending?.reject(abortReason(signal));
+      this.#pending = undefined;
+    });
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  push(...items: (BlockExecutionData | Error | 'end')[]): void {
+    this.#queue.push(...items);
+    this.#flush();
+  }
+
+  /** Messages that were not asked for yet. */
+  get unread(): number {
+    return this.#queue.length;
+  }
+
+  next(): Promise<IteratorResult<BlockExecutionData>> {
+    this.pulls += 1;
+    return new Promise((resolve, reject) => {
+      this.#pending = { resolve, reject };
+      this.#flush();
+    });
+  }
+
+  return(): Promise<IteratorResult<BlockExecutionData>> {
+    this.isClosed = true;
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  #flush(): void {
+    if (this.#pending === undefined || this.#queue.length === 0) return;
+    const pending = this.#pending;
+    this.#pending = undefined;
+    const item = this.#queue.shift()!;
+    if (item instanceof Error) pending.reject(item);
+    else if (item === 'end') pending.resolve({ done: true, value: undefined });
+    else pending.resolve({ done: false, value: item });
+  }
+}
+
+export class FakeNode implements AccessNode {
+  readonly name: string;
+  health: NodeHealth = 'healthy';
+  readonly calls: FakeCall[] = [];
+  readonly streams: FakeStream[] = [];
+  readonly unsupported = new Set<AccessMethod>();
+  /** Until when calls are held back, by the test's own clock. */
+  blockedUntilMs = 0;
+  /** Settles a call at once; what it leaves alone stays pending. */
+  onCall: (call: FakeCall) => void = () => undefined;
+  /** Plays a stream as it is opened. */
+  onStream: (stream: FakeStream) => void = () => undefined;
+  readonly #nowMs: () => number;
+
+  constructor(name: string, clock: { monotonic(): number }) {
+    this.name = name;
+    this.#nowMs = () => clock.monotonic();
+  }
+
+  /** Calls under way. */
+  get pending(): FakeCall[] {
+    return this.calls.filter((call) => !call.isSettled);
+  }
+
+  get stream(): FakeStream {
+    const stream = this.streams.at(-1);
+    if (stream === undefined) throw new Error('no stream was opened');
+    return stream;
+  }
+
+  supports(method: AccessMethod): boolean {
+    return !this.unsupported.has(method);
+  }
+
+  delayMs(): number {
+    return Math.max(0, this.blockedUntilMs - this.#nowMs());
+  }
+
+  getFullCollection(id: Identifier, options?: CallOptions): Promise<readonly Uint8Array[]> {
+    return this.#call('GetFullCollectionByID', id, options) as Promise<readonly Uint8Array[]>;
+  }
+
+  getCollectionTransactionIds(id: Identifier, options?: CallOptions): Promise<readonly Identifier[]> {
+    return this.#call('GetCollectionByID', id, options) as Promise<readonly Identifier[]>;
+  }
+
+  getTransaction(id: Identifier, options?: CallOptions): Promise<Uint8Array> {
+    return this.#call('GetTransaction', id, options) as Promise<Uint8Array>;
+  }
+
+  subscribeExecutionData(startHeight: number, options: { signal: AbortSignal }): FakeStream {
+    const stream = new FakeStream(startHeight, options.signal);
+    this.streams.push(stream);
+    this.onStream(stream);
+    return stream;
+  }
+
+  getNetworkParameters = unused;
+  getNodeVersionInfo = unused;
+  getLatestBlockHeader = unused;
+  getBlockByHeight = unused;
+  getBlockById = unused;
+  subscribeBlocks = unused;
+  subscribeBlockDigests = unused;
+
+  #call(method: UnaryMethod, id: Identifier, options?: CallOptions): Promise<unknown> {
+    const call = new FakeCall(this.name, method, id, this.#nowMs(), options);
+    this.calls.push(call);
+    if (!call.isSettled) this.onCall(call);
+    return call.promise;
+  }
+}
+
+function unused(): never {
+  throw new Error('a source of collections has no use for this');
+}
+
+export class FakeNodes implements Pick<
+  AccessNodes,
+  'forHeight' | 'forExecutionData' | 'succeeded' | 'blame'
+> {
+  list: readonly FakeNode[];
+  readonly blamed: { readonly node: string; readonly fault: NodeFault }[] = [];
+  readonly praised: string[] = [];
+
+  constructor(...list: readonly FakeNode[]) {
+    this.list = list;
+  }
+
+  forHeight(): readonly AccessNode[] {
+    return [...this.list].sort((a, b) => Number(a.health === 'set_aside') - Number(b.health === 'set_aside'));
+  }
+
+  forExecutionData(): readonly AccessNode[] {
+    return this.forHeight();
+  }
+
+  succeeded(node: AccessNode): void {
+    this.praised.push(node.name);
+  }
+
+  blame(node: AccessNode, fault: NodeFault): void {
+    this.blamed.push({ node: node.name, fault });
+    if (fault === 'lied') for (const own of this.list) if (own.name === node.name) own.health = 'set_aside';
+  }
+}
+
+export class FakeWindow implements BlockWindow {
+  indexed: number;
+  head: number;
+  windowHeights = 10;
+  readonly durable = new Set<number>();
+  readonly blocks = new Map<number, FinalizedBlock>();
+  admitting: (height: number, bytes: number) => boolean = () => true;
+  readonly #waiters = new Set<() => void>();
+
+  constructor(indexed: number, head: number) {
+    this.indexed = indexed;
+    this.head = head;
+  }
+
+  get waiters(): number {
+    return this.#waiters.size;
+  }
+
+  latestIndexedHeight(): number {
+    return this.indexed;
+  }
+
+  upperBound(): number {
+    return Math.min(this.indexed + this.windowHeights, this.head);
+  }
+
+  blockAt(height: number): FinalizedBlock | undefined {
+    return this.blocks.get(height);
+  }
+
+  isIndexed(height: number): boolean {
+    return height <= this.indexed || this.durable.has(height);
+  }
+
+  admits(height: number, bytes: number): boolean {
+    return this.admitting(height, bytes);
+  }
+
+  changed(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const onAbort = (): void => {
+        this.#waiters.delete(wake);
+        reject(abortReason(signal));
+      };
+      const wake = (): void => {
+        signal.removeEventListener('abort', onAbort);
+        resolve();
+      };
+      this.#waiters.add(wake);
+      signal.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  /** Makes a change and tells. */
+  change(how: () => void): void {
+    how();
+    const waiters = [...this.#waiters];
+    this.#waiters.clear();
+    for (const wake of waiters) wake();
+  }
+}
+
+/** Keeps what it is given. */
+export class KeepingSink implements CollectionSink {
+  readonly received: ReceivedCollection[] = [];
+  readonly blocks: { readonly height: number; readonly ids: readonly Identifier[] }[] = [];
+  onReceived: (received: ReceivedCollection) => void = () => undefined;
+  onBlock: (height: number) => void = () => undefined;
+
+  get ids(): Identifier[] {
+    return this.received.map(({ collection }) => collection.id);
+  }
+
+  onCollection(received: ReceivedCollection): void {
+    this.received.push(received);
+    this.onReceived(received);
+  }
+
+  onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void {
+    this.blocks.push({ height, ids: collections.map(({ collection }) => collection.id) });
+    this.onBlock(height);
+  }
+}
+
+export function makeMetrics(): Metrics {
+  return createMetrics({ version: 'test', node: 'test' });
+}
+
+/** The value of a counter for these labels; 0 when it never counted them. */
+export async function counted(
+  counter: {
+    get(): Promise<{
+      values: readonly { value: number; labels: Partial<Record<string, string | number>> }[];
+    }>;
+  },
+  labels: Readonly<Record<string, string>> = {},
+): Promise<number> {
+  const { values } = await counter.get();
+  return values
+    .filter((entry) => Object.entries(labels).every(([name, value]) => entry.labels[name] === value))
+    .reduce((sum, entry) => sum + entry.value, 0);
+}

@@ -1,0 +1,285 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import {
+  configurationReference,
+  daemonSettings,
+  environmentOf,
+  flagOf,
+  loadConfig,
+} from '../../../src/config/index.js';
+import type { Setting } from '../../../src/config/index.js';
+import { chainIds } from '../../../src/flow/index.js';
+import { OperatorError } from '../../../src/runtime/index.js';
+
+const scratch = mkdtempSync(join(tmpdir(), 'fci-config-'));
+afterAll(() => rmSync(scratch, { recursive: true }));
+
+let files = 0;
+function file(content: unknown): string {
+  files += 1;
+  const path = join(scratch, `${files}.json`);
+  writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
+  return path;
+}
+
+function load(
+  from: {
+    file?: unknown;
+    environment?: Record<string, string>;
+    flags?: Record<string, readonly string[]>;
+    isTerminal?: boolean;
+  } = {},
+) {
+  return loadConfig(
+    {
+      file: from.file === undefined ? undefined : file(from.file),
+      environment: from.environment ?? {},
+      flags: new Map(Object.entries(from.flags ?? {})),
+    },
+    { isTerminal: from.isTerminal ?? false },
+  );
+}
+
+function refusal(run: () => unknown): OperatorError {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof OperatorError) return error;
+    throw error;
+  }
+  throw new Error('was not refused');
+}
+
+describe('defaults', () => {
+  it('follows mainnet through the public node, below its rate limit', () => {
+    const { config } = load();
+    expect(config).toMatchObject({
+      network: 'mainnet',
+      chainId: 'flow-mainnet',
+      accessNodes: ['grpc://access.mainnet.nodes.onflow.org:9000'],
+      dataDir: join('data', 'mainnet'),
+      startHeight: 'latest',
+      stopHeight: undefined,
+      ediOnly: false,
+      access: { ratePerSecond: 80, maxMessageBytes: 128 * 1024 * 1024 },
+      requester: { timeoutMs: 10_000, backoffMinMs: 250, backoffMaxMs: 10_000, unresolvableAfterMs: 600_000 },
+      api: { host: '127.0.0.1', port: 7180 },
+      metrics: { host: '127.0.0.1', port: 7182 },
+      ready: { maxLag: 100 },
+      log: { level: 'info', format: 'json' },
+    });
+    expect(config.maxProcessing).toBe(config.window);
+    expect(config.edi).toEqual({ enabled: true, nodes: config.accessNodes });
+  });
+
+  it('drops the rate limit for a node of the operator’s own', () => {
+    expect(load({ flags: { accessNodes: ['mine:9000'] } }).config.access.ratePerSecond).toBe(0);
+    expect(
+      load({ flags: { accessNodes: ['mine:9000'], 'access.ratePerSecond': ['7'] } }).config.access
+        .ratePerSecond,
+    ).toBe(7);
+  });
+
+  it('logs for the eye on a terminal', () => {
+    expect(load({ isTerminal: true }).config.log.format).toBe('pretty');
+  });
+
+  it('keeps maxProcessing at the window unless told otherwise', () => {
+    expect(load({ flags: { window: ['64'] } }).config.maxProcessing).toBe(64);
+    expect(load({ flags: { window: ['64'], maxProcessing: ['3'] } }).config.maxProcessing).toBe(3);
+  });
+});
+
+describe('precedence', () => {
+  it('is default < file < environment < flag, key by key', () => {
+    const { config, origins } = load({
+      file: { window: 10, workersPerHeight: 10, maxProcessing: 10, api: { port: 10 } },
+      environment: { FCI_WORKERS_PER_HEIGHT: '11', FCI_MAX_PROCESSING: '11' },
+      flags: { maxProcessing: ['12'] },
+    });
+    expect([config.window, config.workersPerHeight, config.maxProcessing, config.api.port]).toEqual([
+      10, 11, 12, 10,
+    ]);
+    expect(origins).toMatchObject({
+      window: 'file',
+      workersPerHeight: 'environment',
+      maxProcessing: 'flag',
+      'metrics.port': 'default',
+    });
+  });
+
+  it('reads lists from repeated flags, commas in the environment and arrays in a file', () => {
+    expect(load({ flags: { accessNodes: ['a:1', 'b:2'] } }).config.accessNodes).toEqual(['a:1', 'b:2']);
+    expect(load({ environment: { FCI_ACCESS_NODES: 'a:1, b:2' } }).config.accessNodes).toEqual([
+      'a:1',
+      'b:2',
+    ]);
+    expect(load({ file: { accessNodes: ['a:1', 'b:2'] } }).config.accessNodes).toEqual(['a:1', 'b:2']);
+  });
+
+  it('reads sizes with units and switches', () => {
+    const { config } = load({
+      flags: { maxInFlightBytes: ['64MiB'], 'edi.enabled': ['false'] },
+      environment: { FCI_ACCESS_MAX_MESSAGE_BYTES: '1GiB' },
+    });
+    expect(config.maxInFlightBytes).toBe(64 * 1024 * 1024);
+    expect(config.access.maxMessageBytes).toBe(1024 ** 3);
+    expect(config.edi.enabled).toBe(false);
+  });
+
+  it('freezes what it gives, however deep', () => {
+    const open: string[] = [];
+    const walk = (value: unknown, path: string): void => {
+      if (typeof value !== 'object' || value === null) return;
+      if (!Object.isFrozen(value)) open.push(path);
+      for (const [key, inner] of Object.entries(value)) walk(inner, `${path}.${key}`);
+    };
+    const flags = { accessNodes: ['a:1', 'b:2'], 'edi.nodes': ['c:3'] };
+    walk(load(), 'default');
+    walk(load({ flags }), 'flags');
+    walk(load({ file: { accessNodes: ['a:1'], edi: { nodes: ['b:2'] } } }), 'file');
+    expect(open).toEqual([]);
+  });
+});
+
+describe('refusals', () => {
+  it.each([
+    [
+      'unknown key in a file',
+      { file: { windwo: 3 } },
+      'configuration',
+      /Unknown key windwo.*Did you mean window\?/,
+    ],
+    ['unknown nested key', { file: { api: { prot: 3 } } }, 'configuration', /api\.prot.*api\.port/],
+    [
+      'value of a file',
+      { file: { window: 0 } },
+      'configuration',
+      /window in .*0 is not a whole number from 1 to 4096/,
+    ],
+    ['group that is no object', { file: { api: 3 } }, 'configuration', /api .*must be an object/],
+    ['broken JSON', { file: '{' }, 'configuration', /Cannot read the configuration file/],
+    ['__proto__ in a file', { file: '{"__proto__": {"x": 1}}' }, 'configuration', /Unknown key __proto__/],
+    [
+      'constructor in a file',
+      { file: '{"constructor": {"prototype": 1}}' },
+      'configuration',
+      /Unknown key constructor/,
+    ],
+    [
+      'value of the environment',
+      { environment: { FCI_API_PORT: '70000' } },
+      'configuration',
+      /FCI_API_PORT.*65535/,
+    ],
+    ['unknown variable', { environment: { FCI_WINDOWS: '3' } }, 'configuration', /FCI_WINDOWS.*FCI_WINDOW\?/],
+    [
+      'value of a flag',
+      { flags: { network: ['testnt'] } },
+      'usage',
+      /--network.*mainnet, testnet, emulator, devnet/,
+    ],
+    ['flag that is no number', { flags: { window: ['ten'] } }, 'usage', /--window/],
+    ['size without sense', { flags: { maxInFlightBytes: ['12 parsecs'] } }, 'usage', /128MiB/],
+    [
+      'a height that is not safe',
+      { flags: { startHeight: ['9007199254740993'] } },
+      'usage',
+      /--start-height/,
+    ],
+    [
+      'backoff upside down',
+      { flags: { 'requester.backoffMinMs': ['20000'] } },
+      'configuration',
+      /backoffMaxMs/,
+    ],
+    [
+      'stop below start',
+      { flags: { startHeight: ['9'], stopHeight: ['8'] } },
+      'configuration',
+      /stopHeight \(8\)/,
+    ],
+    [
+      'ediOnly without EDI',
+      { flags: { ediOnly: ['true'], 'edi.enabled': ['false'] } },
+      'configuration',
+      /Remove --no-edi .* or drop --edi-only/,
+    ],
+  ] as const)('%s', (_name, from, exit, message) => {
+    const error = refusal(() => load(from));
+    expect(error.exit).toBe(exit);
+    expect(error.message).toMatch(message);
+  });
+
+  it('keeps control characters out of paths and addresses', () => {
+    for (const dataDir of ['a\u0000b', 'a\nb', '\u001b[2J'])
+      expect(refusal(() => load({ file: { dataDir } })).message).toMatch(
+        /dataDir in .*: ".*" is not a directory/,
+      );
+  });
+
+  it('says what is wrong in one readable line, however wild the file is', () => {
+    const wild: unknown[] = [
+      { [`x\u001b[2J${'y'.repeat(50_000)}`]: 1 },
+      { window: 'z'.repeat(50_000) },
+      { accessNodes: Array.from({ length: 5_000 }, () => 'a:1') },
+      { 'grpc://me:secret@node:1': 1 },
+      '['.repeat(50_000),
+    ];
+    for (const content of wild) {
+      const { message } = refusal(() => load({ file: content }));
+      expect(message.length).toBeLessThan(1_001);
+      expect(message).toMatch(/^[ -~…‘’]+$/);
+      expect(message).not.toContain('secret');
+    }
+  });
+
+  it('never lets a file reach the prototype of anything', () => {
+    refusal(() => load({ file: '{"__proto__": {"polluted": true}}' }));
+    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
+  });
+});
+
+describe('the ready-made configurations', () => {
+  const folder = join(import.meta.dirname, '../../../config');
+  it.each(['mainnet', 'testnet', 'emulator', 'devnet'])(
+    'config/%s.json loads and is for its network',
+    (network) => {
+      expect(readdirSync(folder)).toContain(`${network}.json`);
+      const { config } = loadConfig(
+        { file: join(folder, `${network}.json`), environment: {}, flags: new Map() },
+        { isTerminal: false },
+      );
+      expect(config.network).toBe(network);
+    },
+  );
+});
+
+describe('networks', () => {
+  it.each(Object.entries(chainIds))('%s has the chain id that Flow gives it', (network, chainId) => {
+    expect(load({ flags: { network: [network] } }).config.chainId).toBe(chainId);
+  });
+});
+
+describe('names', () => {
+  it('derives flags and variables from keys', () => {
+    expect(flagOf('api.port', daemonSettings['api.port'])).toBe('api-port');
+    expect(flagOf('accessNodes', daemonSettings.accessNodes)).toBe('access-node');
+    expect(environmentOf('access.maxMessageBytes')).toBe('FCI_ACCESS_MAX_MESSAGE_BYTES');
+    expect(environmentOf('ediOnly')).toBe('FCI_EDI_ONLY');
+  });
+
+  it('documents every key in docs/configuration.md exactly as the code has it', () => {
+    const page = readFileSync(join(import.meta.dirname, '../../../docs/configuration.md'), 'utf8');
+    const squeeze = (markdown: string): string => markdown.replace(/[ -]+/g, ' ');
+    expect(squeeze(page)).toContain(squeeze(configurationReference(daemonSettings)));
+  });
+
+  it('gives every key a default that its own format accepts', () => {
+    for (const [key, definition] of Object.entries(daemonSettings as Record<string, Setting>)) {
+      expect(() => definition.format.check(definition.default), key).not.toThrow();
+    }
+  });
+});

@@ -1,0 +1,151 @@
+import { FinalizationListener, FinalizedBlocks, WorkSignal } from '../../../src/finality/index.js';
+import type {
+  BlockLink,
+  FinalizationListenerOptions,
+  FinalizedBlocksDependencies,
+  FinalizedBlocksOptions,
+} from '../../../src/finality/index.js';
+import { seededRandom } from '../../../src/runtime/index.js';
+import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+/** Counts by label values, in the shape of a metric. */
+export class Tally {
+  readonly counts: Record<string, number> = {};
+  inc(labels: Record<string, string>): void {
+    const key = Object.values(labels).join(' ');
+    this.counts[key] = (this.counts[key] ?? 0) + 1;
+  }
+}
+
+export class World {
+  readonly clock = new VirtualClock();
+  readonly logger = new RecordingLogger();
+  readonly streamReopens = new Tally();
+  readonly invalidBlocks = new Tally();
+  readonly chain = new FakeChain();
+  readonly nodes: FakeAccessNodes;
+  readonly stop = new AbortController();
+  readonly #running: Promise<unknown>[] = [];
+
+  constructor(...names: string[]) {
+    this.nodes = new FakeAccessNodes(names.map((name) => new FakeAccessNode(name, this.chain)));
+  }
+
+  node(name: string): FakeAccessNode {
+    const node = this.nodes.all.find((candidate) => candidate.name === name);
+    if (node === undefined) throw new Error(`no node ${name}`);
+    return node;
+  }
+
+  /** All nodes stand at these heads. */
+  advance(finalized: number, sealed?: number): void {
+    for (const node of this.nodes.all) node.advance(finalized, sealed);
+  }
+
+  common() {
+    return {
+      nodes: this.nodes,
+      clock: this.clock,
+      random: seededRandom(1),
+      logger: this.logger,
+      metrics: { streamReopens: this.streamReopens, invalidBlocks: this.invalidBlocks },
+    };
+  }
+
+  run(part: { run(signal: AbortSignal): Promise<void> }): void {
+    // What it rejects with is looked at in `end`.
+    const ended = part.run(this.stop.signal);
+    ended.catch(() => undefined);
+    this.#running.push(ended);
+  }
+
+  /** Ends everything that was run; fails when something of it failed, or left a timer or a stream behind. */
+  async end(): Promise<void> {
+    this.stop.abort();
+    await Promise.all(this.#running);
+    await this.clock.settle();
+    const openStreams = this.nodes.all.reduce((sum, node) => sum + node.openStreams, 0);
+    if (this.clock.pendingTimers > 0 || openStreams > 0)
+      throw new Error(`left behind: ${this.clock.pendingTimers} timers, ${openStreams} streams`);
+  }
+
+  listener(options: FinalizationListenerOptions = {}): FinalizationListener {
+    const listener = new FinalizationListener(options, this.common());
+    this.run(listener);
+    return listener;
+  }
+}
+
+/** FinalizedBlocks above a durable chain whose watermark the test moves. */
+export class Reading {
+  readonly world: World;
+  readonly blocks: FinalizedBlocks;
+  readonly signal = new WorkSignal();
+  readonly replaced: { readonly height: number; readonly id: string }[] = [];
+  watermark: number;
+  latest: BlockLink | undefined;
+  head: number;
+
+  constructor(
+    world: World,
+    options: FinalizedBlocksOptions & {
+      readonly watermark?: number;
+      readonly empty?: boolean;
+      readonly head?: number;
+      readonly storedBlock?: FinalizedBlocksDependencies['storedBlock'];
+    },
+  ) {
+    this.world = world;
+    const { watermark = 100, empty = false, head = 0, storedBlock, ...others } = options;
+    this.watermark = watermark;
+    this.latest = empty ? undefined : world.chain.block(watermark);
+    this.head = head;
+    this.blocks = new FinalizedBlocks(others, {
+      ...world.common(),
+      watermark: { latestIndexedHeight: () => this.watermark, latestBlock: () => this.latest },
+      head: () => this.head,
+      signal: this.signal,
+      onReplaced: (job) => this.replaced.push({ height: job.height, id: job.block.id }),
+      ...(storedBlock === undefined ? {} : { storedBlock }),
+    });
+    world.run(this.blocks);
+  }
+
+  /** The network's head moves, and we are told. */
+  async moveHead(head: number): Promise<void> {
+    this.world.advance(head);
+    this.head = head;
+    this.blocks.notify();
+    await this.world.clock.settle();
+  }
+
+  /** Everything up to `height` becomes durable. */
+  async makeDurable(height: number, block: BlockLink = this.world.chain.block(height)): Promise<void> {
+    this.watermark = height;
+    this.latest = block;
+    this.blocks.notify();
+    await this.world.clock.settle();
+  }
+
+  /** Heights whose blocks are read and linked, from the watermark on; the last one may still wait for its child. */
+  linked(): number[] {
+    const heights: number[] = [];
+    for (let height = this.watermark + 1; this.blocks.blockAt(height) !== undefined; height += 1)
+      heights.push(height);
+    return heights;
+  }
+
+  /** Heights that a consumer could take now, from the watermark on. */
+  available(): number[] {
+    const heights: number[] = [];
+    for (let height = this.watermark + 1; this.blocks.atIndex(height) !== undefined; height += 1)
+      heights.push(height);
+    return heights;
+  }
+}
+
+export function range(from: number, to: number): number[] {
+  return Array.from({ length: Math.max(0, to - from + 1) }, (_, i) => from + i);
+}

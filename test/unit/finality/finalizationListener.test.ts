@@ -1,0 +1,285 @@
+import { describe, expect, it } from 'vitest';
+import { World } from './bench.js';
+
+describe('FinalizationListener', () => {
+  it('follows both heads by stream', async () => {
+    const world = new World('a');
+    world.advance(110, 100);
+    const listener = world.listener();
+    expect(listener.finalizedHeight()).toBeUndefined();
+    expect(listener.sealedHeight()).toBeUndefined();
+    expect(listener.lastAnswerAgeMs()).toBeUndefined();
+    expect(listener.lastAdvanceAgeMs()).toBeUndefined();
+    await world.clock.settle();
+    expect(listener.finalizedHeight()).toBe(110);
+    expect(listener.sealedHeight()).toBe(100);
+    world.advance(111, 101);
+    await world.clock.settle();
+    expect(listener.finalizedHeight()).toBe(111);
+    expect(listener.sealedHeight()).toBe(101);
+    expect(world.streamReopens.counts).toEqual({});
+    await world.end();
+  });
+
+  it('tells each rise of the head once, ascending', async () => {
+    const world = new World('a');
+    world.advance(100, 100);
+    const listener = world.listener();
+    const heads: number[] = [];
+    const end = listener.onHead((height) => heads.push(height));
+    await world.clock.settle();
+    world.advance(103);
+    await world.clock.settle();
+    end();
+    world.advance(104);
+    await world.clock.settle();
+    expect(heads).toEqual([100, 101, 102, 103]);
+    await world.end();
+  });
+
+  it('gives the first head as soon as there is one, and stops waiting when told', async () => {
+    const world = new World('a');
+    world.node('a').down = true;
+    world.advance(7, 7);
+    const listener = world.listener();
+    const stop = new AbortController();
+    const given = expect(listener.firstHead(stop.signal)).rejects.toThrow();
+    const first = listener.firstHead(world.stop.signal);
+    await world.clock.advance(1_000);
+    stop.abort();
+    await given;
+    world.node('a').down = false;
+    await world.clock.advance(20_000);
+    await expect(first).resolves.toBe(7);
+    await expect(listener.firstHead(world.stop.signal)).resolves.toBe(7);
+    await world.end();
+  });
+
+  it('never lets the head go down, whatever a load balancer answers', async () => {
+    const world = new World('a');
+    world.advance(100, 90);
+    const answers = [105, 80, 103, 60, 104];
+    world.node('a').polledHead = () => answers.shift() ?? 50;
+    const listener = world.listener();
+    const heads: number[] = [];
+    listener.onHead((height) => heads.push(height));
+    await world.clock.advance(30_000);
+    expect(listener.finalizedHeight()).toBe(105);
+    expect(heads).toEqual(heads.toSorted((a, b) => a - b));
+    world.node('a').down = true;
+    world.node('a').poke();
+    await world.clock.advance(5_000);
+    world.node('a').down = false;
+    world.advance(20, 10);
+    await world.clock.advance(60_000);
+    expect(listener.finalizedHeight()).toBe(105);
+    expect(listener.sealedHeight()).toBe(90);
+    await world.end();
+  });
+
+  it('opens a silent stream again within 10 s while the polled head moves', async () => {
+    const world = new World('a', 'b');
+    world.advance(100, 100);
+    const listener = world.listener();
+    await world.clock.settle();
+    world.node('a').silent = true;
+    let height = 100;
+    const tookMs = await world.clock.advanceUntil(() => {
+      height = 100 + Math.floor(world.clock.monotonic() / 1_000);
+      for (const node of world.nodes.all) [node.finalized, node.sealed] = [height, height];
+      return world.node('b').openStreams === 2;
+    });
+    expect(tookMs).toBeLessThanOrEqual(10_000);
+    world.advance(height + 5, height + 5);
+    await world.clock.settle();
+    expect(listener.finalizedHeight()).toBe(height + 5);
+    expect(world.streamReopens.counts).toEqual({ 'finalized stale': 1, 'sealed stale': 1 });
+    expect(world.nodes.faults()).toEqual(['a stale', 'a stale']);
+    await world.end();
+  });
+
+  it('opens a stream again that delivers, but slower than the chain moves', async () => {
+    const world = new World('a', 'b');
+    world.advance(100, 100);
+    const listener = world.listener();
+    await world.clock.settle();
+    // The stream of a gets one block in two seconds, its unary calls and b know five in two seconds.
+    const slow = world.node('a');
+    for (
+      let second = 1;
+      second <= 60 && world.streamReopens.counts['finalized stale'] === undefined;
+      second += 1
+    ) {
+      const real = 100 + Math.floor(2.5 * second);
+      slow.polledHead = () => real;
+      slow.advance(100 + Math.floor(second / 2), 100 + Math.floor(second / 2));
+      world.node('b').advance(real, 100 + Math.floor(second / 2));
+      await world.clock.advance(1_000);
+    }
+    expect(world.streamReopens.counts).toEqual({ 'finalized stale': 1 });
+    await world.clock.advance(1_000);
+    expect(world.node('b').openStreams).toBe(1);
+    expect(listener.finalizedHeight()).toBe(world.node('b').finalized);
+    await world.end();
+  });
+
+  it('takes a chain that stands still for what it is', async () => {
+    const world = new World('a');
+    world.advance(100, 95);
+    const listener = world.listener();
+    await world.clock.advance(3_600_000);
+    expect(world.streamReopens.counts).toEqual({});
+    expect(world.nodes.faults()).toEqual([]);
+    expect(listener.lastAnswerAgeMs()).toBeLessThanOrEqual(4_000);
+    expect(listener.lastAdvanceAgeMs()).toBeGreaterThanOrEqual(3_595_000);
+    expect(listener.streamAges().get('finalized')).toBeGreaterThanOrEqual(3_595);
+    // The first block after the pause, seen by a poll a moment before the stream delivers it, is no alarm either.
+    world.node('a').polledHead = () => 101;
+    await world.clock.advance(3_000);
+    world.advance(101, 95);
+    await world.clock.advance(20_000);
+    expect(world.streamReopens.counts).toEqual({});
+    expect(listener.finalizedHeight()).toBe(101);
+    await world.end();
+  });
+
+  it('polls where the node has no streams, and streams once it has', async () => {
+    const world = new World('old');
+    const old = world.node('old');
+    old.unknown.add('SubscribeBlockDigestsFromLatest');
+    world.advance(100, 90);
+    const listener = world.listener();
+    await world.clock.settle();
+    expect(listener.finalizedHeight()).toBe(100);
+    world.advance(101, 91);
+    await world.clock.advance(1_000);
+    expect(listener.finalizedHeight()).toBe(101);
+    expect(listener.sealedHeight()).toBe(91);
+    expect(old.openStreams).toBe(0);
+    expect(old.count('GetLatestBlockHeader')).toBeLessThan(12);
+    expect(world.nodes.faults()).toEqual([]);
+    old.unknown.clear();
+    await world.clock.advance(1_000);
+    expect(old.openStreams).toBe(2);
+    await world.end();
+  });
+
+  it('learns by its answer that a node has no streams', async () => {
+    const world = new World('old');
+    const old = world.node('old');
+    old.unknown.add('SubscribeBlockDigestsFromLatest');
+    old.supports = () => old.count('SubscribeBlockDigestsFromLatest') < 2;
+    world.advance(100, 90);
+    const listener = world.listener();
+    await world.clock.advance(2_000);
+    expect(listener.finalizedHeight()).toBe(100);
+    expect(world.streamReopens.counts).toEqual({ 'finalized unimplemented': 1, 'sealed unimplemented': 1 });
+    expect(world.nodes.faults()).toEqual([]);
+    await world.end();
+  });
+
+  it('goes on with the next best node when one fails, and waits between attempts when all do', async () => {
+    const world = new World('a', 'b');
+    world.advance(100, 100);
+    const listener = world.listener();
+    await world.clock.settle();
+    world.node('a').down = true;
+    world.node('a').poke();
+    await world.clock.advance(400);
+    expect(world.node('b').openStreams).toBe(2);
+    world.node('b').advance(101, 101);
+    await world.clock.settle();
+    expect(listener.finalizedHeight()).toBe(101);
+
+    world.node('b').down = true;
+    world.node('b').poke();
+    const before = world.node('a').calls.length + world.node('b').calls.length;
+    await world.clock.advance(120_000);
+    const attempts = world.node('a').calls.length + world.node('b').calls.length - before;
+    // Two streams, at most one attempt in 8 s each once the delays have grown, and two polls every 2 s.
+    expect(attempts).toBeLessThan(2 * 24 + 2 * 62);
+    expect(listener.lastAnswerAgeMs()).toBeGreaterThanOrEqual(120_000);
+    world.node('a').down = false;
+    world.node('a').advance(150, 150);
+    await world.clock.advance(10_000);
+    expect(listener.finalizedHeight()).toBe(150);
+
+    // What works again is trusted again: the next failure is met without the long delay.
+    world.node('b').down = false;
+    world.node('b').advance(160, 160);
+    await world.clock.advance(60_000);
+    const followed = world.nodes.all.find(({ openStreams }) => openStreams === 2)!;
+    followed.down = true;
+    followed.poke();
+    await world.clock.advance(400);
+    expect(world.nodes.all.filter((node) => node !== followed && node.openStreams === 2).length).toBe(1);
+    await world.end();
+  });
+
+  it('goes elsewhere when a node has no stream to spare, and blames nobody', async () => {
+    const world = new World('full', 'b');
+    world.node('full').refusesStreams = 'rate_limited';
+    world.advance(100, 100);
+    world.listener();
+    await world.clock.advance(400);
+    expect(world.node('b').openStreams).toBe(2);
+    expect(world.nodes.faults()).toEqual([]);
+    await world.end();
+  });
+
+  it('leaves a polled node that stands still while the others move', async () => {
+    const world = new World('stuck', 'b');
+    for (const node of world.nodes.all) node.unknown.add('SubscribeBlockDigestsFromLatest');
+    world.advance(100, 100);
+    const listener = world.listener();
+    await world.clock.advance(2_000);
+    // The node answers, but its answer is no news.
+    expect(listener.streamAges().get('finalized')).toBe(2);
+    expect(listener.lastAnswerAgeMs()).toBeLessThanOrEqual(1_000);
+    world.node('b').advance(110, 110);
+    await world.clock.advance(14_000);
+    expect(world.nodes.faults()).toEqual(['stuck stale', 'stuck stale']);
+    world.node('b').advance(120, 120);
+    await world.clock.advance(1_500);
+    expect(listener.finalizedHeight()).toBe(120);
+    await world.end();
+  });
+
+  it('does not follow a polled head for ever that no stream reaches', async () => {
+    const world = new World('a', 'liar');
+    world.advance(100, 100);
+    world.node('liar').polledHead = () => 1_000_000;
+    world.listener();
+    await world.clock.advance(10_000);
+    world.node('liar').polledHead = undefined;
+    await world.clock.advance(60_000);
+    const reopened = { ...world.streamReopens.counts };
+    await world.clock.advance(600_000);
+    expect(world.streamReopens.counts).toEqual(reopened);
+    await world.end();
+  });
+
+  it('waits for nodes when it has none', async () => {
+    const world = new World('a');
+    world.advance(100, 100);
+    world.node('a').health = 'foreign';
+    const listener = world.listener();
+    await world.clock.advance(60_000);
+    expect(listener.finalizedHeight()).toBeUndefined();
+    world.node('a').health = 'healthy';
+    await world.clock.advance(10_000);
+    expect(listener.finalizedHeight()).toBe(100);
+    await world.end();
+  });
+
+  it('lets an unknown error reach its owner', async () => {
+    const world = new World('a');
+    world.advance(100, 100);
+    const listener = world.listener();
+    listener.onHead(() => {
+      throw new TypeError('a bug');
+    });
+    await world.clock.settle();
+    await expect(world.end()).rejects.toThrow('a bug');
+  });
+});

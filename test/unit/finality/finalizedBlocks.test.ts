@@ -1,0 +1,455 @@
+import { describe, expect, it } from 'vitest';
+import { JobConsumer } from '../../../src/jobqueue/index.js';
+import { range, Reading, World } from './bench.js';
+
+describe('FinalizedBlocks', () => {
+  it('reads nothing above the window, and on as the watermark moves', async () => {
+    const world = new World('a');
+    const reading = new Reading(world, { window: 5 });
+    await reading.moveHead(100_000_000);
+    expect(reading.linked()).toEqual(range(101, 105));
+    expect(world.node('a').taken).toEqual(range(101, 105));
+    expect(reading.blocks.head()).toBe(104);
+    expect(reading.blocks.upperBound()).toBe(105);
+    await reading.makeDurable(103);
+    expect(reading.linked()).toEqual(range(104, 108));
+    expect(reading.blocks.atIndex(103)).toBeUndefined();
+    expect(reading.blocks.size()).toBe(5);
+    expect(world.node('a').count('SubscribeBlocksFromStartHeight')).toBe(1);
+    await world.end();
+  });
+
+  it('hands the last block out with its child, or near the tip', async () => {
+    const world = new World('a');
+    const reading = new Reading(world, { window: 5 });
+    await reading.moveHead(108);
+    expect(reading.linked()).toEqual(range(101, 105));
+    expect(reading.available()).toEqual(range(101, 104));
+    await reading.makeDurable(101);
+    // 106 is two below the head: nobody could say when its child will be known.
+    expect(reading.linked()).toEqual(range(102, 106));
+    expect(reading.available()).toEqual(range(102, 106));
+    // The head moves on. What was handed out stays handed out.
+    await reading.moveHead(200);
+    expect(reading.available()).toEqual(range(102, 106));
+    await world.end();
+  });
+
+  it('hands the last block out at the stop height, whose child is never asked for', async () => {
+    const world = new World('a');
+    const reading = new Reading(world, { window: 5, stopHeight: 104 });
+    await reading.moveHead(200);
+    expect(reading.available()).toEqual(range(101, 104));
+    await world.end();
+  });
+
+  it('does not take the heights below the stop height for the tip', async () => {
+    const world = new World('a');
+    world.node('a').odd.set(104, 'hang');
+    const reading = new Reading(world, { window: 5, stopHeight: 104 });
+    await reading.moveHead(200);
+    expect(reading.linked()).toEqual(range(101, 103));
+    expect(reading.available()).toEqual(range(101, 102));
+    await world.end();
+  });
+
+  it('reads nothing above the head', async () => {
+    const world = new World('a');
+    const reading = new Reading(world, { window: 5 });
+    world.advance(1_000);
+    await reading.makeDurable(100);
+    expect(world.node('a').calls).toEqual([]);
+    reading.head = 102;
+    reading.blocks.notify();
+    await world.clock.settle();
+    expect(world.node('a').taken).toEqual([101, 102]);
+    await world.end();
+  });
+
+  it('reads nothing above the stop height', async () => {
+    const world = new World('a');
+    const reading = new Reading(world, { window: 50, stopHeight: 103 });
+    await reading.moveHead(1_000);
+    expect(world.node('a').taken).toEqual([101, 102, 103]);
+    await reading.makeDurable(103);
+    await world.clock.advance(60_000);
+    expect(world.node('a').taken).toEqual([101, 102, 103]);
+    expect(reading.blocks.size()).toBe(0);
+    await world.end();
+  });
+
+  it('works with a window of one', async () => {
+    const world = new World('a');
+    const reading = new Reading(world, { window: 1 });
+    await reading.moveHead(110);
+    for (let height = 101; height <= 110; height += 1) {
+      expect(reading.available()).toEqual([height]);
+      await reading.makeDurable(height);
+    }
+    expect(world.node('a').taken).toEqual(range(101, 110));
+    expect(world.streamReopens.counts).toEqual({});
+    await world.end();
+  });
+
+  it('says once that no node serves the next height, and not in the moment before one does', async () => {
+    const world = new World('a');
+    const reading = new Reading(world, { window: 5 });
+    world.nodes.serving = () => false;
+    const told = () =>
+      world.logger.messages().filter((message) => message.startsWith('no access node serves'));
+    await reading.moveHead(110);
+    await world.clock.advance(2_000);
+    expect(told()).toEqual([]);
+    await world.clock.advance(600_000);
+    expect(told()).toHaveLength(1);
+    world.nodes.serving = () => true;
+    await world.clock.advance(20_000);
+    expect(reading.linked()).toEqual(range(101, 105));
+    await world.end();
+  });
+
+  it('refuses a window that is none', () => {
+    expect(() => new Reading(new World('a'), { window: 0 })).toThrow(RangeError);
+  });
+
+  it('has no parent to check for the first height of a store', async () => {
+    const world = new World('a');
+    const reading = new Reading(world, { window: 3, watermark: 499, empty: true });
+    await reading.moveHead(600);
+    expect(reading.linked()).toEqual([500, 501, 502]);
+    await world.end();
+  });
+
+  it('may begin at height 0', async () => {
+    const world = new World('a');
+    const reading = new Reading(world, { window: 3, watermark: -1, empty: true });
+    await reading.moveHead(600);
+    expect(reading.linked()).toEqual([0, 1, 2]);
+    await reading.makeDurable(0);
+    expect(reading.linked()).toEqual([1, 2, 3]);
+    await world.end();
+  });
+
+  it('wakes the consumer, which takes every height once', async () => {
+    const world = new World('a');
+    const reading = new Reading(world, { window: 4, watermark: 0, empty: true });
+    const taken: number[] = [];
+    const consumer = new JobConsumer(
+      { maxProcessing: 4, maxSearchAhead: 4 },
+      {
+        jobs: reading.blocks,
+        progress: { processedIndex: () => reading.watermark },
+        worker: {
+          run: async (job, done) => {
+            taken.push(job.height);
+            await Promise.resolve();
+            reading.watermark = job.height;
+            reading.latest = job.block;
+            reading.blocks.notify();
+            done();
+          },
+        },
+      },
+    );
+    await consumer.start();
+    const woken = (async () => {
+      for (;;) {
+        await reading.signal.wait(world.stop.signal);
+        consumer.check();
+      }
+    })();
+    const ended = expect(woken).rejects.toThrow();
+    await reading.moveHead(100);
+    while (reading.watermark < 100) await world.clock.settle();
+    expect(taken).toEqual(range(1, 100));
+    await consumer.stop();
+    await world.end();
+    await ended;
+  });
+
+  it('goes on above a watermark that jumped over what it had not read', async () => {
+    const world = new World('a');
+    const reading = new Reading(world, { window: 4 });
+    await reading.moveHead(200);
+    await reading.makeDurable(110);
+    expect(reading.linked()).toEqual(range(111, 114));
+    expect(reading.replaced).toEqual([]);
+    await world.end();
+  });
+
+  it('drops a block that arrives after the watermark has passed it', async () => {
+    const world = new World('a');
+    const reading = new Reading(world, { window: 4 });
+    await reading.moveHead(102);
+    world.node('a').silent = true;
+    await reading.moveHead(200);
+    await reading.makeDurable(110);
+    world.node('a').silent = false;
+    world.node('a').poke();
+    await world.clock.settle();
+    expect(reading.linked()).toEqual(range(111, 114));
+    expect(world.invalidBlocks.counts).toEqual({});
+    expect(world.nodes.faults()).toEqual([]);
+    await world.end();
+  });
+
+  describe('streams', () => {
+    it('resumes at the next height when a stream fails', async () => {
+      const world = new World('a', 'b');
+      const reading = new Reading(world, { window: 10 });
+      await reading.moveHead(103);
+      world.node('a').down = true;
+      world.node('a').poke();
+      await reading.moveHead(106);
+      await world.clock.advance(400);
+      expect(reading.available()).toEqual(range(101, 106));
+      expect(world.node('b').taken).toEqual(range(104, 106));
+      expect(world.streamReopens.counts).toEqual({ 'blocks unavailable': 1 });
+      expect(world.nodes.faults()).toEqual(['a failing']);
+      await world.end();
+    });
+
+    it('asks again after 200 ms when the tip is not there yet, and blames nobody', async () => {
+      const world = new World('a');
+      const reading = new Reading(world, { window: 10 });
+      world.advance(100);
+      reading.head = 101;
+      reading.blocks.notify();
+      await world.clock.advance(199);
+      expect(world.node('a').count('SubscribeBlocksFromStartHeight')).toBe(1);
+      await world.clock.advance(1);
+      expect(world.node('a').count('SubscribeBlocksFromStartHeight')).toBe(2);
+      world.advance(101);
+      await world.clock.advance(200);
+      expect(reading.available()).toEqual([101]);
+      expect(world.nodes.faults()).toEqual([]);
+      await world.end();
+    });
+
+    it('is as quick at every tip', async () => {
+      const world = new World('a');
+      const reading = new Reading(world, { window: 10 });
+      await reading.moveHead(101);
+      for (let height = 102; height < 150; height += 1) {
+        // A load balancer, and a node behind it that is late.
+        world.node('a').failsOnce.set(height, 'not_found');
+        await reading.moveHead(height);
+        await world.clock.advance(200);
+        expect(reading.blocks.head()).toBe(height);
+        await reading.makeDurable(height);
+      }
+      await world.end();
+    });
+
+    it('does not hammer a node for a height that never comes', async () => {
+      const world = new World('a');
+      const reading = new Reading(world, { window: 10 });
+      world.advance(100);
+      reading.head = 101;
+      reading.blocks.notify();
+      await world.clock.advance(600_000);
+      expect(world.node('a').count('SubscribeBlocksFromStartHeight')).toBeLessThan(110);
+      await world.end();
+    });
+
+    it('asks another node for what one does not have yet', async () => {
+      const world = new World('behind', 'b');
+      const reading = new Reading(world, { window: 10 });
+      world.node('behind').advance(50);
+      world.node('b').advance(103);
+      reading.head = 103;
+      reading.blocks.notify();
+      await world.clock.advance(200);
+      expect(reading.available()).toEqual([101, 102, 103]);
+      await world.end();
+    });
+
+    it('opens a stream again that owes a block for longer than 8 s', async () => {
+      const world = new World('a', 'b');
+      const reading = new Reading(world, { window: 10 });
+      await reading.moveHead(101);
+      world.node('a').silent = true;
+      await reading.moveHead(104);
+      const tookMs = await world.clock.advanceUntil(() => reading.blocks.head() === 104);
+      expect(tookMs).toBeLessThanOrEqual(10_000);
+      expect(world.nodes.faults()).toEqual(['a stale']);
+      expect(world.streamReopens.counts).toEqual({ 'blocks stale': 1 });
+      await world.end();
+    });
+
+    it('takes silence for nothing while no block is due', async () => {
+      const world = new World('a');
+      const reading = new Reading(world, { window: 3 });
+      await reading.moveHead(102);
+      await world.clock.advance(3_600_000);
+      await reading.moveHead(110);
+      await world.clock.advance(3_600_000);
+      expect(reading.linked()).toEqual(range(101, 103));
+      expect(world.streamReopens.counts).toEqual({});
+      expect(reading.blocks.streamAgeMs()).toBe(3_600_000);
+      await world.end();
+    });
+
+    it('forgives a node that gave up on a stream which was paused for long', async () => {
+      const world = new World('a');
+      const reading = new Reading(world, { window: 2 });
+      await reading.moveHead(110);
+      await world.clock.advance(60_000);
+      world.node('a').failsOnce.set(103, 'deadline');
+      await reading.makeDurable(102);
+      expect(reading.linked()).toEqual([103, 104]);
+      expect(world.nodes.faults()).toEqual([]);
+      expect(world.streamReopens.counts).toEqual({ 'blocks deadline': 1 });
+      await world.end();
+    });
+
+    it('continues with the nodes of the next spork where the historic ones end', async () => {
+      const world = new World('historic', 'live');
+      world.node('historic').end = 104;
+      world.node('live').root = 105;
+      world.nodes.serving = (node, height) => (node.name === 'historic') === height < 105;
+      const reading = new Reading(world, { window: 20 });
+      await reading.moveHead(110);
+      await world.clock.advance(100);
+      expect(reading.available()).toEqual(range(101, 110));
+      expect(world.node('historic').taken).toEqual(range(101, 104));
+      expect(world.node('live').taken).toEqual(range(105, 110));
+      expect(world.nodes.faults()).toEqual([]);
+      await world.end();
+    });
+
+    it('does not wait for a historic node to end its stream', async () => {
+      const world = new World('historic', 'live');
+      world.nodes.serving = (node, height) => (node.name === 'historic') === height < 105;
+      const reading = new Reading(world, { window: 20 });
+      world.node('live').advance(110);
+      world.node('historic').advance(104);
+      reading.head = 110;
+      reading.blocks.notify();
+      await world.clock.settle();
+      expect(reading.available()).toEqual(range(101, 110));
+      expect(world.streamReopens.counts).toEqual({});
+      await world.end();
+    });
+
+    it('opens a stream again that its node has ended', async () => {
+      const world = new World('a');
+      world.node('a').end = 104;
+      const reading = new Reading(world, { window: 20 });
+      await reading.moveHead(110);
+      world.node('a').end = 1_000;
+      await world.clock.advance(10_000);
+      expect(reading.available()).toEqual(range(101, 110));
+      expect(world.streamReopens.counts['blocks ended']).toBeGreaterThanOrEqual(1);
+      await world.end();
+    });
+
+    it('waits for nodes when none serves the height', async () => {
+      const world = new World('a');
+      world.nodes.serving = () => false;
+      const reading = new Reading(world, { window: 5 });
+      await reading.moveHead(103);
+      await world.clock.advance(60_000);
+      expect(reading.available()).toEqual([]);
+      world.nodes.serving = () => true;
+      await world.clock.advance(10_000);
+      expect(reading.available()).toEqual([101, 102, 103]);
+      await world.end();
+    });
+  });
+
+  describe('polling', () => {
+    function oldNode(...names: string[]): World {
+      const world = new World(...names);
+      for (const node of world.nodes.all) node.unknown.add('SubscribeBlocksFromStartHeight');
+      return world;
+    }
+
+    it('reads block by block, several at once, where the node has no stream', async () => {
+      const world = oldNode('old');
+      const reading = new Reading(world, { window: 20, parallelReads: 4 });
+      await reading.moveHead(1_000);
+      expect(reading.linked()).toEqual(range(101, 120));
+      expect(world.node('old').mostCallsUnderWay).toBe(4);
+      expect(world.node('old').calls.map(({ height }) => height)).toEqual(range(101, 120));
+      await reading.makeDurable(101);
+      expect(reading.linked()).toEqual(range(102, 121));
+      await world.end();
+    });
+
+    it('learns by its answer that a node has no stream', async () => {
+      const world = oldNode('old');
+      const old = world.node('old');
+      old.supports = () => old.count('SubscribeBlocksFromStartHeight') === 0;
+      const reading = new Reading(world, { window: 5 });
+      await reading.moveHead(105);
+      await world.clock.advance(1_000);
+      expect(reading.available()).toEqual(range(101, 105));
+      expect(world.nodes.faults()).toEqual([]);
+      await world.end();
+    });
+
+    it('polls a node whose streams are all taken, and asks it for one again after a minute', async () => {
+      const world = new World('full');
+      world.node('full').refusesStreams = 'rate_limited';
+      const reading = new Reading(world, { window: 5 });
+      await reading.moveHead(103);
+      await world.clock.advance(1_000);
+      expect(reading.available()).toEqual([101, 102, 103]);
+      expect(world.nodes.faults()).toEqual([]);
+      expect(world.node('full').count('SubscribeBlocksFromStartHeight')).toBe(1);
+      world.node('full').refusesStreams = undefined;
+      await world.clock.advance(60_000);
+      await reading.moveHead(105);
+      expect(reading.available()).toEqual(range(101, 105));
+      expect(world.node('full').openStreams).toBe(1);
+      await world.end();
+    });
+
+    it('streams as soon as the node does', async () => {
+      const world = oldNode('old');
+      const reading = new Reading(world, { window: 5 });
+      await reading.moveHead(102);
+      world.node('old').unknown.clear();
+      await reading.moveHead(105);
+      expect(reading.available()).toEqual(range(101, 105));
+      expect(world.node('old').openStreams).toBe(1);
+      await world.end();
+    });
+
+    it('reads what is missing again after a failure, and nothing twice that it holds', async () => {
+      const world = oldNode('old');
+      world.node('old').odd.set(103, 'internal');
+      const reading = new Reading(world, { window: 6, parallelReads: 2 });
+      await reading.moveHead(200);
+      expect(reading.linked()).toEqual([101, 102]);
+      world.node('old').odd.clear();
+      await world.clock.advance(1_000);
+      expect(reading.linked()).toEqual(range(101, 106));
+      expect(world.node('old').count('GetBlockByHeight', 101)).toBe(1);
+      expect(world.node('old').count('GetBlockByHeight', 102)).toBe(1);
+      await world.end();
+    });
+
+    it('gives up on a call that hangs', async () => {
+      const world = oldNode('a', 'b');
+      world.node('a').odd.set(102, 'hang');
+      const reading = new Reading(world, { window: 4 });
+      await reading.moveHead(104);
+      await world.clock.advance(10_000);
+      expect(reading.available()).toEqual(range(101, 104));
+      expect(world.nodes.faults()).toEqual(['a stale']);
+      await world.end();
+    });
+  });
+
+  it('lets an unknown error reach its owner', async () => {
+    const world = new World('a');
+    const reading = new Reading(world, { window: 4 });
+    world.node('a').subscribeBlocks = () => {
+      throw new TypeError('a bug');
+    };
+    await reading.moveHead(104);
+    await expect(world.end()).rejects.toThrow('a bug');
+  });
+});

@@ -1,0 +1,369 @@
+import { describe, expect, it } from 'vitest';
+import type { SporkRoot } from '../../../src/finality/index.js';
+import { range, Reading, World } from './bench.js';
+
+describe('blocks that do not fit', () => {
+  it('refuses an orphaned block, blames the node and asks another', async () => {
+    const world = new World('liar', 'honest');
+    world.node('liar').odd.set(103, { block: world.chain.block(103), status: 'unknown' });
+    const reading = new Reading(world, { window: 10 });
+    await reading.moveHead(105);
+    expect(reading.linked()).toEqual([101, 102]);
+    await world.clock.advance(400);
+    expect(reading.available()).toEqual(range(101, 105));
+    expect(world.invalidBlocks.counts).toEqual({ orphaned: 1 });
+    expect(world.nodes.faults()).toEqual(['liar lied']);
+    await world.end();
+  });
+
+  it('refuses a block of another height than the stream owes', async () => {
+    const world = new World('liar', 'honest');
+    world.node('liar').odd.set(103, { block: world.chain.block(104), status: 'finalized' });
+    const reading = new Reading(world, { window: 10 });
+    await reading.moveHead(105);
+    await world.clock.advance(400);
+    expect(reading.available()).toEqual(range(101, 105));
+    expect(world.invalidBlocks.counts).toEqual({ wrong_height: 1 });
+    expect(world.nodes.faults()).toEqual(['liar lied']);
+    await world.end();
+  });
+
+  it('counts and blames a block that could not be decoded', async () => {
+    const world = new World('liar', 'honest');
+    world.node('liar').odd.set(103, 'malformed');
+    const reading = new Reading(world, { window: 10 });
+    await reading.moveHead(105);
+    await world.clock.advance(400);
+    expect(reading.available()).toEqual(range(101, 105));
+    expect(world.invalidBlocks.counts).toEqual({ malformed: 1 });
+    expect(world.nodes.faults()).toEqual(['liar lied']);
+    await world.end();
+  });
+
+  it('refuses a block whose parent is not the one below, and takes the honest node its word', async () => {
+    const world = new World('liar', 'honest');
+    const fork = world.chain.fork('fork', 102);
+    world.node('liar').odd.set(103, { block: fork.block(103), status: 'finalized' });
+    const reading = new Reading(world, { window: 10 });
+    await reading.moveHead(105);
+    await world.clock.settle();
+    expect(reading.available()).toEqual(range(101, 105));
+    expect(reading.blocks.atIndex(103)?.block.id).toBe(world.chain.idAt(103));
+    expect(world.invalidBlocks.counts).toEqual({ parent_mismatch: 1 });
+    expect(world.nodes.faults()).toEqual(['liar lied']);
+    expect(reading.replaced).toEqual([]);
+    expect(reading.blocks.parentMismatch()).toBeUndefined();
+    await world.end();
+  });
+
+  it('never hands out a false block whose child it can wait for', async () => {
+    const world = new World('liar', 'honest');
+    const lie = { ...world.chain.fork('fork', 104).block(104), parentId: world.chain.idAt(103) };
+    world.node('liar').odd.set(104, { block: lie, status: 'finalized' });
+    const reading = new Reading(world, { window: 4 });
+    await reading.moveHead(200);
+    expect(reading.blocks.blockAt(104)?.id).toBe(lie.id);
+    expect(reading.available()).toEqual([101, 102, 103]);
+    await reading.makeDurable(101);
+    await world.clock.advance(1_000);
+    expect(reading.blocks.atIndex(104)?.block.id).toBe(world.chain.idAt(104));
+    expect(reading.replaced).toEqual([]);
+    expect(world.nodes.faults()).toContain('liar lied');
+    await world.end();
+  });
+
+  it('replaces a block that was handed out when the nodes agree on another', async () => {
+    const world = new World('liar', 'honest', 'honest2');
+    const lie = { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) };
+    world.node('liar').odd.set(102, { block: lie, status: 'finalized' });
+    const reading = new Reading(world, { window: 10 });
+    await reading.moveHead(102);
+    expect(reading.blocks.atIndex(102)?.block.id).toBe(lie.id);
+    await reading.moveHead(105);
+    await world.clock.advance(1_000);
+    expect(reading.available()).toEqual(range(101, 105));
+    expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+    expect(reading.replaced).toEqual([{ height: 102, id: world.chain.idAt(102) }]);
+    expect(world.nodes.faults()).toContain('liar lied');
+    expect(world.nodes.faults()).not.toContain('honest lied');
+    await world.end();
+  });
+
+  it('does so with a single node that corrects itself, several blocks deep', async () => {
+    const world = new World('a');
+    const fork = world.chain.fork('fork', 102);
+    const node = world.node('a');
+    for (const height of [102, 103]) {
+      const block = fork.block(height);
+      node.odd.set(height, {
+        block: height === 102 ? { ...block, parentId: world.chain.idAt(101) } : block,
+        status: 'finalized',
+      });
+    }
+    const reading = new Reading(world, { window: 10 });
+    await reading.moveHead(103);
+    expect(reading.available()).toEqual([101, 102, 103]);
+    node.odd.clear();
+    await reading.moveHead(105);
+    await world.clock.advance(1_000);
+    expect(reading.available()).toEqual(range(101, 105));
+    expect(reading.replaced).toEqual([
+      { height: 102, id: world.chain.idAt(102) },
+      { height: 103, id: world.chain.idAt(103) },
+    ]);
+    await world.end();
+  });
+
+  it('keeps what it has when a node contradicts itself', async () => {
+    const world = new World('a');
+    const fork = world.chain.fork('fork', 102);
+    world.node('a').odd.set(103, { block: fork.block(103), status: 'finalized' });
+    const reading = new Reading(world, { window: 10 });
+    await reading.moveHead(105);
+    await world.clock.advance(60_000);
+    expect(reading.linked()).toEqual([101, 102]);
+    expect(reading.replaced).toEqual([]);
+    expect(reading.blocks.parentMismatch()).toBeUndefined();
+    // At most one round per backoff delay.
+    expect(world.invalidBlocks.counts['parent_mismatch']).toBeLessThan(16);
+    world.node('a').odd.clear();
+    await world.clock.advance(11_000);
+    expect(reading.available()).toEqual(range(101, 105));
+    await world.end();
+  });
+
+  it('replaces nothing while the nodes disagree on what it should be', async () => {
+    const world = new World('giver', 'b', 'c');
+    const at = (name: string) => {
+      const fork = world.chain.fork(name, 102);
+      return [{ ...fork.block(102), parentId: world.chain.idAt(101) }, fork.block(103)] as const;
+    };
+    const tell = (name: string, fork: string) => {
+      for (const block of at(fork)) world.node(name).odd.set(block.height, { block, status: 'finalized' });
+    };
+    tell('giver', 'x');
+    tell('b', 'y');
+    tell('c', 'z');
+    const reading = new Reading(world, { window: 10 });
+    await reading.moveHead(102);
+    const first = reading.blocks.atIndex(102)?.block.id;
+    world.node('giver').odd.set(103, 'unavailable');
+    await reading.moveHead(103);
+    await world.clock.advance(60_000);
+    expect(reading.available()).toEqual([101, 102]);
+    expect(reading.blocks.atIndex(102)?.block.id).toBe(first);
+    expect(reading.replaced).toEqual([]);
+    tell('c', 'y');
+    await world.clock.advance(11_000);
+    expect(reading.available()).toEqual([101, 102, 103]);
+    expect(reading.replaced).toEqual([{ height: 102, id: at('y')[0].id }]);
+    await world.end();
+  });
+
+  it('says nothing of a replacement when the same block comes again', async () => {
+    const world = new World('giver', 'liar');
+    const reading = new Reading(world, { window: 10 });
+    await reading.moveHead(102);
+    expect(reading.available()).toEqual([101, 102]);
+    const fork = world.chain.fork('lie', 102);
+    const lie = { ...fork.block(102), parentId: world.chain.idAt(101) };
+    world.node('liar').odd.set(102, { block: lie, status: 'finalized' });
+    world.node('liar').odd.set(103, { block: fork.block(103), status: 'finalized' });
+    world.node('giver').odd.set(103, 'internal');
+    // The moment the giver is called a liar, the liar goes away: the giver is asked again for want of another.
+    const blame = world.nodes.blame.bind(world.nodes);
+    world.nodes.blame = (node, fault, detail) => {
+      blame(node, fault, detail);
+      if (node.name === 'giver' && fault === 'lied') {
+        world.node('liar').down = true;
+        world.node('giver').odd.clear();
+      }
+    };
+    await reading.moveHead(103);
+    await world.clock.advance(1_000);
+    expect(world.nodes.faults()).toContain('giver lied');
+    expect(reading.available()).toEqual([101, 102, 103]);
+    expect(reading.blocks.atIndex(103)?.block.id).toBe(world.chain.idAt(103));
+    expect(reading.replaced).toEqual([]);
+    await world.end();
+  });
+
+  it('does not say that a block was replaced which nobody has taken', async () => {
+    const world = new World('liar', 'honest');
+    const lie = { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) };
+    world.node('liar').odd.set(102, { block: lie, status: 'finalized' });
+    const reading = new Reading(world, { window: 10 });
+    await reading.moveHead(105);
+    await world.clock.advance(1_000);
+    expect(reading.available()).toEqual(range(101, 105));
+    expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+    expect(reading.replaced).toEqual([]);
+    await world.end();
+  });
+
+  describe('with the latest stored block', () => {
+    /** The store followed a fork from `firstDiscarded` on, which the network has discarded. */
+    function discarded(
+      firstDiscarded: number,
+      options: { readonly reader?: boolean; readonly down?: boolean } = {},
+    ) {
+      const world = new World('a', 'b');
+      if (options.down === true) world.node('b').down = true;
+      const stored = world.chain.fork('discarded', firstDiscarded);
+      const asked: number[] = [];
+      const reading = new Reading(world, {
+        window: 10,
+        watermark: 500,
+        firstHeight: 10,
+        ...(options.reader === false
+          ? {}
+          : {
+              storedBlock: (height: number) => {
+                asked.push(height);
+                return { id: stored.idAt(height) };
+              },
+            }),
+      });
+      reading.latest = stored.block(500);
+      return { world, reading, stored, asked };
+    }
+
+    it('names the height to rewind to, once', async () => {
+      const { world, reading, stored } = discarded(497);
+      await reading.moveHead(600);
+      await world.clock.advance(60_000);
+      const mismatch = reading.blocks.parentMismatch();
+      expect(mismatch).toMatchObject({
+        height: 501,
+        expectedParentId: stored.idAt(500),
+        blockId: world.chain.idAt(501),
+        givenParentId: world.chain.idAt(500),
+      });
+      expect(mismatch?.mend).toContain('flow-collection-indexer rewind --to 496 --yes');
+      const errors = world.logger.records.filter(({ level }) => level === 'error');
+      expect(errors.map(({ message }) => message)).toEqual([
+        'no access node confirms the latest stored block',
+      ]);
+      expect(errors[0]?.fields['mend']).toBe(mismatch?.mend);
+      // Honest nodes are not blamed for what a spork did, and are asked every 10 s only.
+      expect(world.nodes.faults()).toEqual([]);
+      expect(world.node('a').count('SubscribeBlocksFromStartHeight')).toBeLessThanOrEqual(7);
+      expect(reading.available()).toEqual([]);
+      await world.end();
+    });
+
+    it.each([500, 499, 433, 100, 12])('finds the fork at %i in few steps', async (firstDiscarded) => {
+      const { world, reading, asked } = discarded(firstDiscarded);
+      await reading.moveHead(600);
+      expect(reading.blocks.parentMismatch()?.mend).toContain(`rewind --to ${firstDiscarded - 1} --yes`);
+      expect(asked.length).toBeLessThan(20);
+      expect(Math.min(...asked)).toBeGreaterThanOrEqual(10);
+      await world.end();
+    });
+
+    it.each([498, 497, 490, 401, 100, 12])(
+      'finds the fork where nobody serves heights below %i',
+      async (root) => {
+        const { world, reading } = discarded(root);
+        for (const name of ['a', 'b']) world.node(name).root = root;
+        await reading.moveHead(600);
+        expect(reading.blocks.parentMismatch()?.mend).toContain(`rewind --to ${root - 1} --yes`);
+        await world.end();
+      },
+    );
+
+    it('advises one height below when it cannot look', async () => {
+      const { world, reading } = discarded(497, { reader: false });
+      await reading.moveHead(600);
+      expect(reading.blocks.parentMismatch()?.mend).toContain('rewind --to 499 --yes');
+      await world.end();
+    });
+
+    it('wants a second look before it calls it certain while a node does not answer', async () => {
+      const { world, reading } = discarded(497, { down: true });
+      await reading.moveHead(600);
+      await world.clock.settle();
+      expect(reading.blocks.parentMismatch()).toBeUndefined();
+      await world.clock.advance(10_000);
+      expect(reading.blocks.parentMismatch()).toBeDefined();
+      await world.end();
+    });
+
+    it('is over when a node confirms the block after all', async () => {
+      const { world, reading, stored } = discarded(497);
+      await reading.moveHead(600);
+      expect(reading.blocks.parentMismatch()).toBeDefined();
+      world.node('b').chain = stored;
+      await world.clock.advance(11_000);
+      expect(reading.blocks.parentMismatch()).toBeUndefined();
+      expect(reading.blocks.atIndex(501)?.block.id).toBe(stored.idAt(501));
+      expect(world.logger.messages()).toContain('the latest stored block is confirmed again');
+      await world.end();
+    });
+
+    it('does not suspect the store for the lie of one node among several', async () => {
+      const world = new World('liar', 'honest');
+      world.node('liar').chain = world.chain.fork('fork', 90);
+      const reading = new Reading(world, { window: 10 });
+      await reading.moveHead(105);
+      await world.clock.advance(1_000);
+      expect(reading.available()).toEqual(range(101, 105));
+      expect(reading.blocks.parentMismatch()).toBeUndefined();
+      expect(world.nodes.faults()).toEqual(['liar lied']);
+      await world.end();
+    });
+
+    it('sees that what became durable is not what it had linked', async () => {
+      const world = new World('a');
+      const reading = new Reading(world, { window: 10 });
+      await reading.moveHead(105);
+      expect(reading.available()).toEqual(range(101, 105));
+      const stored = world.chain.fork('earlier run', 102);
+      await reading.makeDurable(102, stored.block(102));
+      await world.clock.settle();
+      expect(reading.available()).toEqual([]);
+      expect(reading.blocks.parentMismatch()?.expectedParentId).toBe(stored.idAt(102));
+      await world.end();
+    });
+  });
+
+  describe('at a spork', () => {
+    it('links the next root to our last block', async () => {
+      const world = new World('old', 'new');
+      world.nodes.serving = (node, height) => (node.name === 'old') === height < 103;
+      const reading = new Reading(world, { window: 10, sporkRoots: [] });
+      await reading.moveHead(105);
+      expect(reading.available()).toEqual(range(101, 105));
+      await world.end();
+    });
+
+    const named = (world: World): SporkRoot[] => [
+      { rootHeight: 103, rootParentId: world.chain.fork('new spork', 102).idAt(102) },
+    ];
+
+    it('takes the parent that the spork table names', async () => {
+      const world = new World('a');
+      world.node('a').chain = world.chain.fork('new spork', 102);
+      const truth = world.chain.block(102);
+      world.node('a').odd.set(102, { block: truth, status: 'finalized' });
+      const reading = new Reading(world, { window: 10, sporkRoots: named(world) });
+      await reading.moveHead(105);
+      expect(reading.available()).toEqual(range(101, 105));
+      expect(world.invalidBlocks.counts).toEqual({});
+      await world.end();
+    });
+
+    it('but at the root height only', async () => {
+      const world = new World('a');
+      const sporkRoots = [{ rootHeight: 104, rootParentId: named(world)[0]!.rootParentId }];
+      world.node('a').odd.set(103, {
+        block: world.chain.fork('new spork', 102).block(103),
+        status: 'finalized',
+      });
+      const reading = new Reading(world, { window: 10, sporkRoots });
+      await reading.moveHead(105);
+      expect(reading.linked()).toEqual([101, 102]);
+      await world.end();
+    });
+  });
+});

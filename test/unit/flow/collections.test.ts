@@ -1,0 +1,299 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  collectionIdOf,
+  decodeTransaction,
+  encodeFullCollection,
+  encodeTransaction,
+  InvalidCollectionError,
+  splitCollection,
+  toIdentifier,
+  transactionId,
+  VerificationMemory,
+  verifyBlockCollections,
+  verifyCollection,
+  WireError,
+  ZERO_ID,
+  type BlockExecutionData,
+  type FinalizedBlock,
+  type Identifier,
+  type InvalidCollectionReason,
+  type Transaction,
+} from '../../../src/flow/index.js';
+import { choices, scrambled, transaction, transactionFields } from '../../support/flowWire.js';
+
+const collection = fc.array(transaction, { maxLength: 5 });
+
+function idOf(wires: readonly Uint8Array[]): Identifier {
+  return collectionIdOf(Buffer.concat(wires.map(transactionId)));
+}
+
+function reasonOf(run: () => unknown): InvalidCollectionReason | undefined {
+  try {
+    run();
+    return undefined;
+  } catch (error) {
+    if (error instanceof InvalidCollectionError) return error.reason;
+    throw error;
+  }
+}
+
+describe('collections', () => {
+  it('that hash to their id are verified, and canonical bytes kept as they are', () => {
+    fc.assert(
+      fc.property(collection, (transactions) => {
+        const wires = transactions.map(encodeTransaction);
+        const id = idOf(wires);
+        const verified = verifyCollection(id, wires);
+        expect(verified.id).toBe(id);
+        expect(Buffer.from(verified.encoded)).toEqual(Buffer.from(encodeFullCollection(wires)));
+        expect(Buffer.from(verified.transactionIds)).toEqual(Buffer.concat(wires.map(transactionId)));
+        const ranges = wires.map((_, index) =>
+          Buffer.from(verified.encoded).subarray(
+            verified.ranges[2 * index],
+            verified.ranges[2 * index]! + verified.ranges[2 * index + 1]!,
+          ),
+        );
+        expect(ranges).toEqual(wires);
+        expect(verified.ranges).toHaveLength(2 * wires.length);
+        expect(splitCollection(verified.encoded)).toEqual(wires);
+      }),
+    );
+  });
+
+  it('are brought into canonical encoding', () => {
+    fc.assert(
+      fc.property(collection, choices, (transactions, choose) => {
+        const canonical = transactions.map(encodeTransaction);
+        const received = transactions.map((tx) =>
+          choose(3) === 0 ? encodeTransaction(tx) : scrambled(transactionFields(tx), choose),
+        );
+        const verified = verifyCollection(idOf(canonical), received);
+        expect(splitCollection(verified.encoded)).toEqual(canonical);
+      }),
+    );
+  });
+
+  it('keep no hold of the message they came in', () => {
+    const wire = encodeTransaction(signed([1, 2]));
+    const expected = Buffer.from(encodeFullCollection([wire]));
+    const { encoded } = verifyCollection(idOf([wire]), [wire]);
+    wire.fill(0);
+    expect(Buffer.from(encoded)).toEqual(expected);
+  });
+
+  it('are verified one after the other with transactions of any size', () => {
+    const large = Array.from({ length: 12 }, (_, index) =>
+      encodeTransaction({ ...signed([1]), script: Buffer.alloc(20_000 * index, 0x20) }),
+    );
+    const verified = verifyCollection(idOf(large), large);
+    expect(Buffer.compare(verified.encoded, encodeFullCollection(large))).toBe(0);
+  });
+
+  it('of another id are refused', () => {
+    const wire = encodeTransaction(signed([1]));
+    const other = encodeTransaction(signed([2]));
+    expect(reasonOf(() => verifyCollection(ZERO_ID, [wire]))).toBe('id_mismatch');
+    expect(reasonOf(() => verifyCollection(ZERO_ID, []))).toBe('id_mismatch');
+    expect(reasonOf(() => verifyCollection(idOf([wire, other]), [other, wire]))).toBe('id_mismatch');
+    expect(reasonOf(() => verifyCollection(idOf([wire, other]), [wire]))).toBe('id_mismatch');
+    expect(reasonOf(() => verifyCollection(idOf([wire]), [wire, wire]))).toBe('id_mismatch');
+  });
+
+  it('with any bit of a script changed are refused', () => {
+    const wire = encodeTransaction({ ...signed([1]), script: Buffer.from('transaction {}') });
+    const id = idOf([wire]);
+    for (let bit = 0; bit < 8 * 14; bit++) {
+      const changed = Buffer.from(wire);
+      changed[2 + Math.floor(bit / 8)]! ^= 1 << (bit % 8);
+      expect(reasonOf(() => verifyCollection(id, [changed]))).toBe('id_mismatch');
+    }
+  });
+
+  it('with a transaction that is none are refused as malformed', () => {
+    const wire = encodeTransaction(signed([1]));
+    expect(reasonOf(() => verifyCollection(idOf([wire]), [wire.subarray(0, -1)]))).toBe('malformed');
+    expect(reasonOf(() => verifyCollection(ZERO_ID, [Buffer.alloc(5_000_000)]))).toBe('malformed');
+  });
+
+  it('cut anywhere throw nothing but InvalidCollectionError', () => {
+    const wires = [signed([1, 2, 3]), signed([2])].map(encodeTransaction);
+    const id = idOf(wires);
+    const message = encodeFullCollection(wires);
+    for (let length = 0; length < message.length; length++) {
+      let parts: Uint8Array[];
+      try {
+        parts = splitCollection(message.subarray(0, length));
+      } catch (error) {
+        expect(error).toBeInstanceOf(WireError);
+        parts = [wires[0]!, wires[1]!.subarray(0, length % wires[1]!.length)];
+      }
+      expect(reasonOf(() => verifyCollection(id, parts))).toMatch(/malformed|id_mismatch/);
+    }
+  });
+
+  it('of more transactions than can be are refused before they take memory', () => {
+    const message = Buffer.from('0a00'.repeat(100_001), 'hex');
+    expect(() => splitCollection(message)).toThrow(WireError);
+    expect(splitCollection(message.subarray(2))).toHaveLength(100_000);
+  });
+});
+
+/** Signatures of the payer by these keys, in this order. */
+function signed(keys: readonly number[]): Transaction {
+  const address = Buffer.from('f8d6e0586b0a20c7', 'hex');
+  return {
+    script: Buffer.from('transaction {}'),
+    arguments: [Buffer.from('{"type":"Bool","value":true}\n')],
+    referenceBlockId: Buffer.alloc(32, 9),
+    gasLimit: 100n,
+    proposalKey: { address, keyId: 0, sequenceNumber: 3n },
+    payer: address,
+    authorizers: [address],
+    payloadSignatures: [],
+    envelopeSignatures: keys.map((keyId) => ({
+      address,
+      keyId,
+      signature: Buffer.alloc(64, keyId),
+      extensionData: Buffer.alloc(0),
+    })),
+  };
+}
+
+describe('signatures in another order than the node hashed', () => {
+  it('are sorted by key, and stored as they are hashed', () => {
+    const id = idOf([encodeTransaction(signed([0, 1, 2]))]);
+    const verified = verifyCollection(id, [encodeTransaction(signed([2, 0, 1]))]);
+    const [stored] = splitCollection(verified.encoded);
+    expect(stored).toEqual(encodeTransaction(signed([0, 1, 2])));
+    expect(Buffer.from(verified.transactionIds)).toEqual(transactionId(stored!));
+  });
+
+  it('are sorted by signer first, unknown signers in front', () => {
+    const [payer, other, unknown] = ['f8d6e0586b0a20c7', '0000000000000002', '0000000000000003'].map((each) =>
+      Buffer.from(each, 'hex'),
+    );
+    const signature = (address: Buffer, keyId: number): Transaction['payloadSignatures'][number] => ({
+      address,
+      keyId,
+      signature: Buffer.from([keyId]),
+      extensionData: Buffer.alloc(0),
+    });
+    const sorted: Transaction = {
+      ...signed([]),
+      authorizers: [payer!, other!],
+      payloadSignatures: [
+        signature(unknown!, 9),
+        signature(payer!, 5),
+        signature(other!, 0),
+        signature(other!, 1),
+      ],
+    };
+    const shuffled = { ...sorted, payloadSignatures: sorted.payloadSignatures.toReversed() };
+    const verified = verifyCollection(idOf([encodeTransaction(sorted)]), [encodeTransaction(shuffled)]);
+    expect(splitCollection(verified.encoded)).toEqual([encodeTransaction(sorted)]);
+  });
+
+  it('are believed as they come when that is what the id says', () => {
+    const wire = encodeTransaction(signed([2, 0, 1]));
+    const [stored] = splitCollection(verifyCollection(idOf([wire]), [wire]).encoded);
+    expect(decodeTransaction(stored!).envelopeSignatures.map((each) => each.keyId)).toEqual([2, 0, 1]);
+  });
+});
+
+describe('the collections of a block', () => {
+  const one = [signed([1]), signed([2])].map(encodeTransaction);
+  const two = [signed([3])].map(encodeTransaction);
+  const system = [signed([])].map(encodeTransaction);
+  const blockId = toIdentifier(Buffer.alloc(32, 5));
+
+  const block = (...collections: Uint8Array[][]): FinalizedBlock => ({
+    id: blockId,
+    parentId: ZERO_ID,
+    height: 12,
+    collectionIds: collections.map(idOf),
+    encoded: new Uint8Array(0),
+  });
+  const data = (...chunks: Uint8Array[][]): BlockExecutionData => ({
+    height: 12,
+    blockId,
+    chunks,
+    byteLength: 1000,
+  });
+
+  it('are all chunks but the system chunk', () => {
+    const verified = verifyBlockCollections(block(one, two), data(one, two, system));
+    expect(verified.map((each) => each.id)).toEqual([idOf(one), idOf(two)]);
+    expect(verified.map((each) => splitCollection(each.encoded))).toEqual([one, two]);
+  });
+
+  it('are the same whatever was verified before in the same memory, and stay what they were', () => {
+    const wires = (chunks: readonly (readonly Transaction[])[]): Uint8Array[][] =>
+      chunks.map((chunk) => chunk.map(encodeTransaction));
+    // Some are larger than what is kept, some are in another encoding than the one that is stored.
+    const large: Transaction = { ...signed([4]), script: Buffer.alloc(40_000, 0x41) };
+    const chunks = fc.array(fc.oneof(collection, fc.constant<Transaction[]>([large])), { maxLength: 4 });
+    const unknownField = Buffer.from([0xf8, 0x07, 0x01]);
+    fc.assert(
+      fc.property(fc.array(fc.tuple(chunks, fc.boolean()), { maxLength: 4 }), (blocks) => {
+        const memory = new VerificationMemory();
+        const kept = blocks.map(([transactions, isOdd]) => {
+          const collections = wires(transactions);
+          const sent = isOdd
+            ? collections.map((chunk) => chunk.map((wire) => Buffer.concat([wire, unknownField])))
+            : collections;
+          const verified = verifyBlockCollections(block(...collections), data(...sent, system), memory);
+          return { verified, collections };
+        });
+        for (const { verified, collections } of kept) {
+          const hold = collections.map((chunk, index) => {
+            const { encoded = Buffer.alloc(0), transactionIds = Buffer.alloc(0) } = verified[index] ?? {};
+            const ids = Buffer.concat(chunk.map(transactionId));
+            return ids.equals(transactionIds) && Buffer.from(encodeFullCollection(chunk)).equals(encoded);
+          });
+          expect(hold).toEqual(verified.map(() => true));
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it('are none where the block guarantees none', () => {
+    expect(verifyBlockCollections(block(), data(system))).toEqual([]);
+  });
+
+  it('are none in a root block, which has no chunk at all', () => {
+    expect(verifyBlockCollections(block(), data())).toEqual([]);
+  });
+
+  it('may be empty', () => {
+    expect(verifyBlockCollections(block([]), data([], system))).toHaveLength(1);
+  });
+
+  it('may be the same twice', () => {
+    const verified = verifyBlockCollections(block(one, one), data(one, one, system));
+    expect(verified.map((each) => each.id)).toEqual([idOf(one), idOf(one)]);
+  });
+
+  it.each<[string, InvalidCollectionReason, FinalizedBlock, BlockExecutionData]>([
+    ['guarantees but no chunk', 'wrong_count', block(one), data()],
+    ['no system chunk', 'wrong_count', block(one, two), data(one, two)],
+    ['a chunk missing', 'wrong_count', block(one, two), data(one, system)],
+    ['a chunk too many', 'wrong_count', block(one), data(one, two, system)],
+    ['chunks without guarantees', 'wrong_count', block(), data(one, system)],
+    ['chunks in another order', 'wrong_order', block(one, two), data(two, one, system)],
+    ['a collection twice that should come once', 'wrong_order', block(one, two), data(one, one, system)],
+    ['the system chunk in front', 'id_mismatch', block(one), data(system, one)],
+    ['another body', 'id_mismatch', block(one), data(two, system)],
+    ['a transaction missing', 'id_mismatch', block(one), data(one.slice(1), system)],
+    ['a transaction cut short', 'malformed', block(one), data([one[0]!.subarray(1), one[1]!], system)],
+    ['another block', 'wrong_block', block(one), { ...data(one, system), blockId: ZERO_ID }],
+    ['another height', 'wrong_block', block(one), { ...data(one, system), height: 13 }],
+  ])('are refused with %s', (_, reason, of, from) => {
+    expect(reasonOf(() => verifyBlockCollections(of, from))).toBe(reason);
+  });
+
+  it('do not look at what the system chunk holds', () => {
+    expect(verifyBlockCollections(block(one), data(one, [Buffer.from('no transaction')]))).toHaveLength(1);
+  });
+});

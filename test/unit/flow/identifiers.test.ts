@@ -1,0 +1,68 @@
+import { sha3_256 } from '@noble/hashes/sha3.js';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  chainIds,
+  identifierBytes,
+  networkNames,
+  networkOfChainId,
+  parseIdentifier,
+  sha3,
+  toIdentifier,
+  WireError,
+  ZERO_ID,
+} from '../../../src/flow/index.js';
+import { bytes, identifier } from '../../support/flowWire.js';
+
+describe('identifiers', () => {
+  it('go from bytes to text and back', () => {
+    fc.assert(fc.property(identifier, (id) => toIdentifier(identifierBytes(id)) === id));
+  });
+
+  it('are made from views that are no Buffers', () => {
+    expect(toIdentifier(new Uint8Array(40).subarray(8))).toBe(ZERO_ID);
+  });
+
+  it.each([0, 31, 33])('are not made from %d bytes', (length) => {
+    expect(() => toIdentifier(Buffer.alloc(length))).toThrow(WireError);
+  });
+
+  it('are read in upper and lower case', () => {
+    const text = 'AB'.repeat(32);
+    expect(parseIdentifier(text)).toBe('ab'.repeat(32));
+    expect(parseIdentifier(text.toLowerCase())).toBe('ab'.repeat(32));
+  });
+
+  it.each([
+    '',
+    '0x' + 'ab'.repeat(32),
+    'ab'.repeat(31),
+    'ab'.repeat(33),
+    'g'.repeat(64),
+    `${'ab'.repeat(32)}\n`,
+  ])('are not read from %j', (text) => {
+    expect(parseIdentifier(text)).toBeUndefined();
+  });
+
+  it('are hashed with SHA3-256 and not with Keccak', () => {
+    fc.assert(
+      fc.property(bytes({ maxLength: 300 }), (input) => sha3(input).equals(Buffer.from(sha3_256(input)))),
+    );
+  });
+});
+
+describe('networks', () => {
+  it('have the chain ids of the Flow network', () => {
+    expect(chainIds).toEqual({
+      mainnet: 'flow-mainnet',
+      testnet: 'flow-testnet',
+      emulator: 'flow-emulator',
+      devnet: 'flow-localnet',
+    });
+  });
+
+  it('are found by chain id', () => {
+    for (const name of networkNames) expect(networkOfChainId(chainIds[name])).toBe(name);
+    expect(networkOfChainId('flow-elsewhere')).toBeUndefined();
+  });
+});

@@ -1,0 +1,368 @@
+import { readFileSync } from 'node:fs';
+import { RLP } from '@ethereumjs/rlp';
+import { sha3_256 } from '@noble/hashes/sha3.js';
+import { encode as onflowEncode } from '@onflow/rlp';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  collectionIdOf,
+  decodeTransaction,
+  encodeTransaction,
+  transactionId,
+  WireError,
+  type Transaction,
+  type TransactionSignature,
+} from '../../../src/flow/index.js';
+import { choices, loadMessages, scrambled, transaction, transactionFields } from '../../support/flowWire.js';
+
+interface Vectors {
+  readonly transactions: readonly {
+    readonly name: string;
+    readonly id: string;
+    readonly protobuf: VectorTransaction;
+  }[];
+  readonly collections: readonly {
+    readonly name: string;
+    readonly id: string;
+    readonly transaction_ids: readonly string[];
+  }[];
+}
+interface VectorSignature {
+  readonly address: string;
+  readonly key_id: number;
+  readonly signature: string;
+}
+interface VectorTransaction {
+  readonly script: string;
+  readonly arguments: readonly string[];
+  readonly reference_block_id: string;
+  readonly gas_limit: string;
+  readonly proposal_key: {
+    readonly address: string;
+    readonly key_id: number;
+    readonly sequence_number: string;
+  } | null;
+  readonly payer: string;
+  readonly authorizers: readonly string[];
+  readonly payload_signatures: readonly VectorSignature[];
+  readonly envelope_signatures: readonly VectorSignature[];
+}
+
+const vectors = JSON.parse(
+  readFileSync(new URL('../../data/id-vectors.json', import.meta.url), 'utf8'),
+) as Vectors;
+const messages = loadMessages();
+const TransactionMessage = messages('flow.entities.Transaction');
+const hex = (text: string): Buffer => Buffer.from(text, 'hex');
+
+describe('known answers', () => {
+  it.each(vectors.transactions)('transaction: $name', ({ id, protobuf }) => {
+    const signatures = (list: readonly VectorSignature[]): object[] =>
+      list.map((each) => ({
+        address: hex(each.address),
+        key_id: each.key_id,
+        signature: hex(each.signature),
+      }));
+    // Encoded by protobufjs, so that nothing of ours stands between the vector and its id.
+    const wire = TransactionMessage.encode(
+      TransactionMessage.fromObject({
+        script: hex(protobuf.script),
+        arguments: protobuf.arguments.map(hex),
+        reference_block_id: hex(protobuf.reference_block_id),
+        gas_limit: protobuf.gas_limit,
+        ...(protobuf.proposal_key === null
+          ? {}
+          : { proposal_key: { ...protobuf.proposal_key, address: hex(protobuf.proposal_key.address) } }),
+        payer: hex(protobuf.payer),
+        authorizers: protobuf.authorizers.map(hex),
+        payload_signatures: signatures(protobuf.payload_signatures),
+        envelope_signatures: signatures(protobuf.envelope_signatures),
+      }),
+    ).finish();
+    expect(transactionId(wire).toString('hex')).toBe(id);
+  });
+
+  it.each(vectors.collections)('collection: $name', ({ id, transaction_ids }) => {
+    expect(collectionIdOf(hex(transaction_ids.join('')))).toBe(id);
+  });
+
+  it('an id that is cut short makes no collection id', () => {
+    expect(() => collectionIdOf(Buffer.alloc(33))).toThrow(WireError);
+  });
+
+  it('the empty collection is a list that holds one empty list', () => {
+    expect(collectionIdOf(new Uint8Array(0))).toBe(Buffer.from(sha3_256(hex('c1c0'))).toString('hex'));
+  });
+});
+
+type Item = Uint8Array | Item[];
+
+/** The id's definition, written down once more from the decoded transaction, with libraries for RLP and SHA3. */
+function reference(tx: Transaction): Item[] {
+  const pad = (address: Uint8Array): Buffer => Buffer.concat([Buffer.alloc(8), address]).subarray(-8);
+  const integer = (value: bigint): Buffer => {
+    if (value === 0n) return Buffer.alloc(0);
+    const digits = value.toString(16);
+    return hex(digits.length % 2 === 0 ? digits : `0${digits}`);
+  };
+  const proposer = pad(tx.proposalKey?.address ?? Buffer.alloc(0));
+  const payer = pad(tx.payer);
+  const authorizers = tx.authorizers.map(pad);
+  const signers = [...[proposer, payer].filter((each) => each.some((byte) => byte !== 0)), ...authorizers]
+    .map((each) => each.toString('hex'))
+    .filter((each, index, all) => all.indexOf(each) === index);
+  const signatures = (list: readonly TransactionSignature[]): Item[] =>
+    list.map((each) => {
+      const index = signers.indexOf(pad(each.address).toString('hex'));
+      const item: Item[] = [
+        integer(BigInt.asUintN(64, BigInt(index))),
+        integer(BigInt(each.keyId)),
+        each.signature,
+      ];
+      const plain =
+        each.extensionData.length === 0 || Buffer.from(each.extensionData).equals(Buffer.alloc(1));
+      if (!plain) item.push(each.extensionData);
+      return item;
+    });
+  return [
+    [
+      tx.script,
+      [...tx.arguments],
+      Buffer.concat([tx.referenceBlockId, Buffer.alloc(32)]).subarray(0, 32),
+      integer(tx.gasLimit),
+      proposer,
+      integer(BigInt(tx.proposalKey?.keyId ?? 0)),
+      integer(tx.proposalKey?.sequenceNumber ?? 0n),
+      payer,
+      authorizers,
+    ],
+    signatures(tx.payloadSignatures),
+    signatures(tx.envelopeSignatures),
+  ];
+}
+
+describe('transaction ids', () => {
+  it('agree with RLP and SHA3 of other hands', () => {
+    fc.assert(
+      fc.property(transaction, (tx) => {
+        const id = transactionId(encodeTransaction(tx)).toString('hex');
+        expect(id).toBe(Buffer.from(sha3_256(RLP.encode(reference(tx)))).toString('hex'));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('agree with the RLP of the Flow client library', () => {
+    const asBuffers = (item: Item): unknown =>
+      Array.isArray(item) ? item.map(asBuffers) : Buffer.from(item);
+    fc.assert(
+      fc.property(transaction, (tx) => {
+        const rlp = onflowEncode(asBuffers(reference(tx)) as Parameters<typeof onflowEncode>[0]);
+        expect(transactionId(encodeTransaction(tx)).equals(Buffer.from(sha3_256(rlp)))).toBe(true);
+      }),
+    );
+  });
+
+  it('do not depend on how the bytes are encoded', () => {
+    fc.assert(
+      fc.property(transaction, choices, (tx, choose) => {
+        const wire = scrambled(transactionFields(tx), choose);
+        expect(transactionId(wire)).toEqual(transactionId(encodeTransaction(tx)));
+      }),
+    );
+  });
+
+  it('find signers among very many authorizers', () => {
+    const authorizers = Array.from({ length: 300 }, (_, index) => {
+      const address = Buffer.alloc(8);
+      address.writeUInt32BE(index % 250, 4);
+      return address;
+    });
+    const signatures = authorizers.toReversed().map((address, keyId) => ({
+      address,
+      keyId,
+      signature: Buffer.from('signature'),
+      extensionData: Buffer.alloc(0),
+    }));
+    const tx: Transaction = {
+      ...empty,
+      authorizers,
+      payloadSignatures: signatures,
+      envelopeSignatures: [{ ...signatures[0]!, address: hex('ffffffffffffffff') }],
+    };
+    expect(transactionId(encodeTransaction(tx)).toString('hex')).toBe(
+      Buffer.from(sha3_256(RLP.encode(reference(tx)))).toString('hex'),
+    );
+  });
+
+  it('of a large script need a larger working buffer', () => {
+    const tx = { ...empty, script: Buffer.alloc(1_500_000, 0x20) };
+    expect(transactionId(encodeTransaction(tx)).toString('hex')).toBe(
+      Buffer.from(sha3_256(RLP.encode(reference(tx)))).toString('hex'),
+    );
+  });
+
+  it('are refused for more bytes than any transaction has', () => {
+    const wire = encodeTransaction({ ...empty, script: Buffer.alloc(4 * 1024 * 1024) });
+    expect(() => transactionId(wire)).toThrow(WireError);
+    expect(() => decodeTransaction(wire)).toThrow(WireError);
+  });
+});
+
+const empty: Transaction = {
+  script: Buffer.alloc(0),
+  arguments: [],
+  referenceBlockId: Buffer.alloc(0),
+  gasLimit: 0n,
+  proposalKey: undefined,
+  payer: Buffer.alloc(0),
+  authorizers: [],
+  payloadSignatures: [],
+  envelopeSignatures: [],
+};
+
+describe('decoding and encoding transactions', () => {
+  it('are the inverse of each other', () => {
+    fc.assert(
+      fc.property(transaction, (tx) => {
+        expect(decodeTransaction(encodeTransaction(tx))).toEqual(tx);
+      }),
+    );
+  });
+
+  it('agree with protobufjs', () => {
+    fc.assert(
+      fc.property(transaction, (tx) => {
+        const wire = encodeTransaction(tx);
+        const decoded = TransactionMessage.decode(wire);
+        const again = TransactionMessage.encode(decoded).finish();
+        const object = TransactionMessage.toObject(decoded, { longs: String, defaults: true, bytes: Buffer });
+        expect(decodeTransaction(again)).toEqual(tx);
+        expect(object).toEqual(asMessage(tx));
+      }),
+    );
+  });
+
+  it('agree with protobufjs on the worst of encodings', () => {
+    fc.assert(
+      fc.property(transaction, choices, (tx, choose) => {
+        const wire = scrambled(transactionFields(tx), choose);
+        expect(decodeTransaction(wire)).toEqual(tx);
+        const theirs = TransactionMessage.toObject(TransactionMessage.decode(wire), {
+          longs: String,
+          defaults: true,
+          bytes: Buffer,
+        });
+        expect(theirs).toEqual(asMessage(tx));
+      }),
+    );
+  });
+
+  it('leaves the canonical form as it is and brings every other one to it', () => {
+    fc.assert(
+      fc.property(transaction, choices, (tx, choose) => {
+        const canonical = encodeTransaction(tx);
+        expect(encodeTransaction(decodeTransaction(canonical))).toEqual(canonical);
+        expect(encodeTransaction(decodeTransaction(scrambled(transactionFields(tx), choose)))).toEqual(
+          canonical,
+        );
+      }),
+    );
+  });
+
+  it('throws nothing but WireError on truncated bytes', () => {
+    fc.assert(
+      fc.property(transaction, choices, (tx, choose) => {
+        for (const wire of [encodeTransaction(tx), scrambled(transactionFields(tx), choose)].filter(
+          (each) => each.length < 2000,
+        )) {
+          for (let length = 0; length < wire.length; length++) {
+            const cut = wire.subarray(0, length);
+            expectOnlyWireError(() => transactionId(cut));
+            expectOnlyWireError(() => decodeTransaction(cut));
+          }
+        }
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  it('throws nothing but WireError on arbitrary bytes', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 60 }), (wire) => {
+        expectOnlyWireError(() => transactionId(wire));
+        expectOnlyWireError(() => decodeTransaction(wire));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it.each([
+    ['a field number of zero', '0000'],
+    ['a field number above 29 bits', 'ffffffff7f00'],
+    ['a number of eleven bytes', '2080808080808080808080' + '01'],
+    ['a number that ends in the middle', '2080'],
+    ['a length beyond the end', '0a05aa'],
+    ['a length beyond 32 bits', '0affffffffff01'],
+    ['an end of group without beginning', '0c'],
+    ['a group that ends as another', '0b14'],
+    ['a group without end', '0b'],
+    ['groups nested for ever', '0b'.repeat(200) + '0c'.repeat(200)],
+    ['the impossible wire type 6', '0e'],
+    ['a nested message that leaves its bounds', '2a020a05' + 'aa'.repeat(10)],
+    ['a fixed64 cut short', '0900'],
+  ])('refuses %s', (_, wire) => {
+    expect(() => decodeTransaction(hex(wire))).toThrow(WireError);
+    expect(() => transactionId(hex(wire))).toThrow(WireError);
+  });
+
+  it('cuts a key id that does not fit into 32 bits, as protobuf prescribes', () => {
+    // proposal_key { key_id: 2^32 + 5 }
+    const wire = hex('2a06' + '10' + '8580808010');
+    expect(decodeTransaction(wire).proposalKey?.keyId).toBe(5);
+    expect(transactionId(wire)).toEqual(transactionId(hex('2a02' + '1005')));
+  });
+
+  it('takes a known field of another wire type for an unknown one', () => {
+    // script as a varint, then gas_limit as bytes
+    const wire = hex('0805' + '220141');
+    expect(decodeTransaction(wire)).toEqual(empty);
+    expect(transactionId(wire)).toEqual(transactionId(new Uint8Array(0)));
+  });
+});
+
+function expectOnlyWireError(run: () => unknown): void {
+  try {
+    run();
+  } catch (error) {
+    expect(error).toBeInstanceOf(WireError);
+  }
+}
+
+function asMessage(tx: Transaction): object {
+  const signatures = (list: readonly TransactionSignature[]): object[] =>
+    list.map((each) => ({
+      address: each.address,
+      key_id: each.keyId,
+      signature: each.signature,
+      extension_data: each.extensionData,
+    }));
+  return {
+    script: tx.script,
+    arguments: tx.arguments,
+    reference_block_id: tx.referenceBlockId,
+    gas_limit: String(tx.gasLimit),
+    proposal_key:
+      tx.proposalKey === undefined
+        ? null
+        : {
+            address: tx.proposalKey.address,
+            key_id: tx.proposalKey.keyId,
+            sequence_number: String(tx.proposalKey.sequenceNumber),
+          },
+    payer: tx.payer,
+    authorizers: tx.authorizers,
+    payload_signatures: signatures(tx.payloadSignatures),
+    envelope_signatures: signatures(tx.envelopeSignatures),
+  };
+}

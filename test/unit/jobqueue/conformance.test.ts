@@ -1,0 +1,398 @@
+import { describe, expect, it } from 'vitest';
+import { ComponentConsumer, MemoryProgress, WorkSignal } from '../../../src/jobqueue/index.js';
+import { Bench, range, settle } from './bench.js';
+import type { BenchOptions } from './bench.js';
+
+interface Case {
+  readonly name: string;
+  readonly options?: BenchOptions;
+  readonly act: (bench: Bench) => Promise<void>;
+  readonly called: readonly number[];
+  readonly progress: number;
+}
+
+/** Jobs 3..upTo exist above P = 2; those of `done` are done in ascending order, once they run. */
+async function above2(bench: Bench, upTo: number, done: readonly number[]): Promise<void> {
+  await bench.push(upTo);
+  await bench.finish(...done);
+}
+
+// Numbered, so that a case can be named. Jobs are written as in docs/jobqueue.md: `+n` appears, `n*` is done.
+const cases: readonly Case[] = [
+  { name: '1: start, no jobs', act: async () => undefined, called: [], progress: 0 },
+  {
+    name: '2: start with stored 5, no jobs',
+    options: { stored: 5 },
+    act: async () => undefined,
+    called: [],
+    progress: 5,
+  },
+  { name: '3: one job', act: (b) => b.push(1), called: [1], progress: 0 },
+  {
+    name: '4: one job, done',
+    act: async (b) => {
+      await b.push(1);
+      await b.finish(1);
+    },
+    called: [1],
+    progress: 1,
+  },
+  {
+    name: '5: two jobs, done in order',
+    act: async (b) => {
+      await b.push(1, 2);
+      await b.finish(1, 2);
+    },
+    called: [1, 2],
+    progress: 2,
+  },
+  {
+    name: '6: no more than maxProcessing run',
+    act: (b) => b.push(1, 2, 3, 4),
+    called: [1, 2, 3],
+    progress: 0,
+  },
+  {
+    name: '7a: maxSearchAhead 5 holds job 6 back while job 1 is open',
+    options: { maxSearchAhead: 5 },
+    act: async (b) => {
+      await b.push(...range(1, 5));
+      await b.finish(2, 3, 4, 5);
+      await b.push(6);
+    },
+    called: range(1, 5),
+    progress: 0,
+  },
+  {
+    name: '7b: job 1 closes the gap and the window slides',
+    options: { maxSearchAhead: 5 },
+    act: async (b) => {
+      await b.push(...range(1, 5));
+      await b.finish(2, 3, 4, 5);
+      await b.push(6, 7);
+      await b.finish(1);
+    },
+    called: range(1, 7),
+    progress: 5,
+  },
+  {
+    name: '8: a job above the gap frees a slot',
+    act: async (b) => {
+      await b.push(...range(1, 4));
+      await b.finish(3);
+    },
+    called: range(1, 4),
+    progress: 0,
+  },
+  {
+    name: '9: two jobs above the gap',
+    act: async (b) => {
+      await b.push(...range(1, 4));
+      await b.finish(3, 2);
+    },
+    called: range(1, 4),
+    progress: 0,
+  },
+  {
+    name: '10: a new job takes the free slot',
+    act: async (b) => {
+      await b.push(...range(1, 4));
+      await b.finish(3, 2);
+      await b.push(5);
+    },
+    called: range(1, 5),
+    progress: 0,
+  },
+  {
+    name: '11: and the next one waits',
+    act: async (b) => {
+      await b.push(...range(1, 4));
+      await b.finish(3, 2);
+      await b.push(5, 6);
+    },
+    called: range(1, 5),
+    progress: 0,
+  },
+  {
+    name: '12: progress passes all that was done above the gap',
+    act: async (b) => {
+      await b.push(...range(1, 4));
+      await b.finish(3, 2);
+      await b.push(5);
+      await b.finish(1);
+    },
+    called: range(1, 5),
+    progress: 3,
+  },
+  {
+    name: '15: after stop a running job still moves progress',
+    act: async (b) => {
+      await b.push(...range(1, 4));
+      void b.consumer.stop();
+      await b.finish(1);
+    },
+    called: range(1, 3),
+    progress: 1,
+  },
+  {
+    name: '17: 3 and 5 running, 4 and 6..11 done: takes only 12',
+    options: { stored: 2 },
+    act: async (b) => {
+      await above2(b, 11, [4, ...range(6, 11)]);
+      await b.push(12, 13);
+    },
+    called: range(3, 12),
+    progress: 2,
+  },
+  {
+    name: '20: 3 and 11 running, the rest done: takes none',
+    options: { stored: 2 },
+    act: async (b) => {
+      await above2(b, 11, range(4, 10));
+      b.consumer.check();
+      await settle();
+    },
+    called: range(3, 11),
+    progress: 2,
+  },
+  {
+    name: '21: 3 and 5 done, 4 and 6 running: takes 7',
+    options: { stored: 2 },
+    act: async (b) => {
+      await above2(b, 8, [5, 3]);
+    },
+    called: range(3, 7),
+    progress: 3,
+  },
+];
+
+describe('conformance of the job queue', () => {
+  it.each(cases)('$name', async ({ options, act, called, progress }) => {
+    const bench = await new Bench(options).start();
+    await act(bench);
+    expect(bench.called).toEqual(called);
+    expect(bench.P).toBe(progress);
+  });
+
+  it('13: a new consumer on the same progress starts everything above it again', async () => {
+    const first = await new Bench().start();
+    await first.push(...range(1, 4));
+    await first.finish(3, 2);
+    await first.push(5);
+    await first.finish(1);
+    await first.push(6, 7);
+    await first.finish(6);
+
+    const second = new Bench({ progress: first.progress });
+    second.available = 7;
+    await second.start();
+    expect(second.called).toEqual([4, 5, 6]);
+    expect(second.P).toBe(3);
+  });
+
+  it('14: progress after each completion', async () => {
+    const bench = await new Bench().start();
+    await bench.push(...range(1, 4));
+    const seen: number[] = [];
+    for (const index of [3, 4, 1, 2]) {
+      await bench.finish(index);
+      seen.push(bench.P);
+    }
+    expect(seen).toEqual([0, 0, 1, 4]);
+  });
+
+  it('16: pushes, checks and completions interleaved: each job once', async () => {
+    const bench = await new Bench({
+      work: (job, done) => {
+        // Later jobs of a group of three finish first.
+        let turns = 3 - (job.index % 3);
+        const turn = (): void => {
+          turns -= 1;
+          if (turns <= 0) done();
+          else setImmediate(turn);
+        };
+        setImmediate(turn);
+      },
+    }).start();
+    await Promise.all(range(1, 100).map((index) => bench.push(index)));
+    while (bench.P < 100) await settle();
+    expect(bench.called).toEqual(range(1, 100));
+    expect(bench.consumer.size()).toBe(0);
+  });
+
+  it('18: 3, 5 and 6 running, the others to 12 done: takes none while all slots are used', async () => {
+    // Three slots cannot come into this state, for 7 starts only when one of them is free; four can.
+    const bench = await new Bench({ stored: 2, maxProcessing: 4 }).start();
+    await above2(bench, 12, [4, ...range(7, 12)]);
+    expect(bench.consumer.running).toBe(3);
+    bench.consumer.check();
+    await settle();
+    expect(bench.called).toEqual(range(3, 12));
+    await bench.push(13, 14);
+    expect(bench.called).toEqual(range(3, 13));
+    expect(bench.P).toBe(2);
+  });
+
+  it('19: the search bound counts from progress, in the same pass', async () => {
+    const bench = await new Bench({ stored: 2, maxProcessing: 4, maxSearchAhead: 5 }).start();
+    await above2(bench, 20, [4, 6, 7]);
+    expect(bench.called).toEqual(range(3, 7));
+    await bench.finish(3);
+    expect(bench.called).toEqual(range(3, 9));
+    expect(bench.P).toBe(4);
+    await bench.finish(5);
+    expect(bench.called).toEqual(range(3, 11));
+    expect(bench.P).toBe(7);
+  });
+
+  it('22: a worker that finishes inside its own call leaves nothing behind', async () => {
+    const bench = new Bench({ work: (_, done) => done() });
+    bench.available = 10;
+    await bench.start();
+    expect(bench.called).toEqual(range(1, 10));
+    expect(bench.P).toBe(10);
+    expect(bench.consumer.size()).toBe(0);
+    expect(bench.consumer.running).toBe(0);
+  });
+
+  it('23: a check before start does nothing, and a stored progress wins over the default', async () => {
+    const bench = new Bench({ stored: 100, defaultIndex: 10 });
+    bench.available = 101;
+    bench.consumer.check();
+    await settle();
+    expect(bench.headReads).toBe(0);
+    expect(bench.called).toEqual([]);
+    expect(bench.P).toBe(100);
+    await bench.start();
+    expect(bench.called).toEqual([101]);
+  });
+
+  it('23: an empty progress starts from the default index', async () => {
+    const bench = new Bench({ defaultIndex: 10 });
+    bench.available = 12;
+    await bench.start();
+    expect(bench.called).toEqual([11, 12]);
+    expect(bench.progress.processedIndex()).toBeUndefined();
+    await bench.finish(11);
+    expect(bench.P).toBe(11);
+  });
+
+  it('24: 20 jobs on one signal, each hook once per job', async () => {
+    const pre: number[] = [];
+    const post: number[] = [];
+    const bench = await new Bench({
+      work: (_, done) => void setImmediate(done),
+      hooks: {
+        pre: (job) => void pre.push(job.index),
+        post: (job) => void post.push(job.index),
+      },
+    }).start();
+    bench.available = 20;
+    bench.consumer.check();
+    while (bench.P < 20) await settle();
+    expect(bench.called).toEqual(range(1, 20));
+    expect(pre.toSorted((a, b) => a - b)).toEqual(range(1, 20));
+    expect(post.toSorted((a, b) => a - b)).toEqual(range(1, 20));
+  });
+
+  it('25: with maxProcessing 1 jobs run strictly one at a time, up to the one that is never done', async () => {
+    let running = 0;
+    let most = 0;
+    let completions = 0;
+    const bench = await new Bench({
+      maxProcessing: 1,
+      work: (job, done) => {
+        running += 1;
+        most = Math.max(most, running);
+        if (job.index === 11) return;
+        setImmediate(() => {
+          running -= 1;
+          completions += 1;
+          done();
+        });
+      },
+    }).start();
+    await bench.push(20);
+    while (bench.called.length < 11) await settle();
+    await settle();
+    await settle();
+    expect(most).toBe(1);
+    expect(completions).toBe(10);
+    expect(bench.called).toEqual(range(1, 11));
+    expect(bench.P).toBe(10);
+  });
+
+  it('26: signals before ready cause no check before start has finished, and exactly one after', async () => {
+    const wakeUp = new WorkSignal();
+    let release: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => (release = resolve));
+    let headReads = 0;
+    const queue = new ComponentConsumer(
+      { maxProcessing: 3, maxSearchAhead: 0 },
+      {
+        wakeUp,
+        progress: { processedIndex: () => gate.then(() => 0) },
+        jobs: { head: () => ((headReads += 1), 0), atIndex: () => undefined },
+        worker: { run: () => undefined },
+      },
+    );
+    const stop = new AbortController();
+    const ended = queue.run(stop.signal);
+    for (let i = 0; i < 5; i += 1) wakeUp.notify();
+    await settle();
+    expect(headReads).toBe(0);
+    release();
+    await queue.ready;
+    expect(headReads).toBe(1);
+    await settle();
+    expect(headReads).toBe(2);
+    stop.abort();
+    await ended;
+  });
+
+  it.each([
+    [
+      'inside its call',
+      () => {
+        throw new Error('boom');
+      },
+    ],
+    ['in the promise it returned', () => Promise.reject(new Error('boom'))],
+  ])(
+    '27: an unknown error of the worker, thrown %s, reaches the owner; no hook fires; it still shuts down',
+    async (_, boom) => {
+      const hooks: string[] = [];
+      const bench = await new Bench({
+        work: (job) => (job.index === 2 ? boom() : undefined),
+        hooks: { pre: () => void hooks.push('pre'), post: () => void hooks.push('post') },
+      }).start();
+      const owner = expect(bench.consumer.done).rejects.toThrow('boom');
+      await bench.push(1, 2, 3, 4);
+      await owner;
+      await bench.finish(1);
+      expect(hooks).toEqual([]);
+      expect(bench.P).toBe(0);
+      expect(bench.called).not.toContain(4);
+      await bench.consumer.stop(AbortSignal.abort());
+    },
+  );
+
+  it('27: the runner rejects with it, without waiting for the jobs that hang', async () => {
+    const wakeUp = new WorkSignal();
+    const queue = new ComponentConsumer(
+      { maxProcessing: 3, maxSearchAhead: 0 },
+      {
+        wakeUp,
+        progress: new MemoryProgress(),
+        jobs: { head: () => 2, atIndex: (index) => ({ id: String(index) }) },
+        worker: {
+          run: async (job) => {
+            if (job.id === '2') throw new Error('boom');
+            await new Promise(() => undefined);
+          },
+        },
+      },
+    );
+    await expect(queue.run(new AbortController().signal)).rejects.toThrow('boom');
+  });
+});

@@ -1,0 +1,455 @@
+import { describe, expect, it } from 'vitest';
+import { JobConsumer, JobNotReadableError, MemoryProgress } from '../../../src/jobqueue/index.js';
+import { Bench, CountingProgress, range, settle } from './bench.js';
+
+describe('JobConsumer', () => {
+  it('is started once', async () => {
+    const bench = await new Bench().start();
+    await expect(bench.consumer.start()).rejects.toThrow('started before');
+  });
+
+  it.each([
+    [{ maxProcessing: 0 }, 'maxProcessing'],
+    [{ maxProcessing: 1.5 }, 'maxProcessing'],
+    [{ maxSearchAhead: -1 }, 'maxSearchAhead'],
+    [{ defaultIndex: -2 }, 'defaultIndex'],
+    [{ defaultIndex: 0.5 }, 'defaultIndex'],
+  ])('refuses %j', (options, name) => {
+    expect(() => new Bench(options)).toThrow(name);
+  });
+
+  it('may begin at index 0', async () => {
+    const bench = new Bench({ defaultIndex: -1, maxSearchAhead: 2 });
+    bench.available = 10;
+    await bench.start();
+    expect(bench.called).toEqual([0, 1]);
+    await bench.finish(0);
+    expect(bench.progress.processedIndex()).toBe(0);
+    expect(bench.called).toEqual([0, 1, 2]);
+  });
+
+  it('ignores a job that is done twice', async () => {
+    const posts: number[] = [];
+    const bench = await new Bench({ hooks: { post: (job) => void posts.push(job.index) } }).start();
+    await bench.push(1, 2, 3, 4);
+    await bench.finish(2, 2);
+    expect(bench.consumer.notifyJobIsDone('2')).toBe(false);
+    await settle();
+    expect(bench.called).toEqual([1, 2, 3, 4]);
+    await bench.finish(1, 1);
+    expect(bench.P).toBe(2);
+    expect(posts).toEqual([2, 1]);
+  });
+
+  it('ignores a job it does not know', async () => {
+    const bench = await new Bench().start();
+    await bench.push(1, 2);
+    expect(bench.consumer.notifyJobIsDone('7')).toBe(false);
+    expect(bench.consumer.notifyJobIsDone('1')).toBe(true);
+    await settle();
+    expect(bench.P).toBe(1);
+  });
+
+  it('stops handing out and tells its owner when progress cannot be written', async () => {
+    const posts: number[] = [];
+    const progress = new MemoryProgress();
+    progress.setProcessedIndex = () => {
+      throw new Error('disk full');
+    };
+    const bench = await new Bench({ progress, hooks: { post: (job) => void posts.push(job.index) } }).start();
+    const owner = expect(bench.consumer.done).rejects.toThrow('disk full');
+    await bench.push(1, 2, 3, 4);
+    await bench.finish(2);
+    expect(bench.called).toEqual([1, 2, 3, 4]);
+    await bench.finish(1);
+    await owner;
+    await bench.push(5);
+    expect(bench.called).toEqual([1, 2, 3, 4]);
+    expect(bench.P).toBe(0);
+    expect(posts).toEqual([2]);
+  });
+
+  it('rejects start when progress cannot be read', async () => {
+    const consumer = new JobConsumer(
+      { maxProcessing: 1, maxSearchAhead: 0 },
+      {
+        jobs: { head: () => 1, atIndex: () => ({ id: '1' }) },
+        worker: { run: () => expect.unreachable() },
+        progress: { processedIndex: () => Promise.reject(new Error('unreadable')) },
+      },
+    );
+    await expect(consumer.start()).rejects.toThrow('unreadable');
+    await expect(consumer.ready).rejects.toThrow('unreadable');
+    await expect(consumer.done).rejects.toThrow('unreadable');
+    await consumer.stop();
+  });
+
+  it('works with a search bound below the number of slots', async () => {
+    const bench = await new Bench({ maxProcessing: 10, maxSearchAhead: 2 }).start();
+    await bench.push(20);
+    expect(bench.called).toEqual([1, 2]);
+    await bench.finish(2);
+    expect(bench.called).toEqual([1, 2]);
+    await bench.finish(1);
+    expect(bench.called).toEqual([1, 2, 3, 4]);
+  });
+
+  it('moves progress over the whole run when the job at the gap is done after stop', async () => {
+    const bench = await new Bench().start();
+    await bench.push(...range(1, 4));
+    await bench.finish(2, 3);
+    const stopped = bench.consumer.stop();
+    await bench.finish(1);
+    expect(bench.P).toBe(3);
+    await bench.finish(4);
+    await stopped;
+    await bench.consumer.done;
+    expect(bench.P).toBe(4);
+    expect(bench.called).toEqual([1, 2, 3, 4]);
+  });
+
+  it('asks for nothing above the head, and for memory by what runs, not by how far the head is', async () => {
+    const bench = await new Bench({ maxProcessing: 4, maxSearchAhead: 8 }).start();
+    await bench.push(100_000_000);
+    expect(bench.asked).toEqual([1, 2, 3, 4]);
+    expect(bench.consumer.size()).toBe(4);
+    const short = await new Bench({ maxProcessing: 4 }).start();
+    await short.push(2);
+    expect(short.asked).toEqual([1, 2]);
+  });
+
+  it('does not walk again over what it has handed out', async () => {
+    const bench = await new Bench({ maxProcessing: 100, maxSearchAhead: 100 }).start();
+    await bench.push(1_000);
+    for (let index = 1; index <= 1_000; index += 1) await bench.finish(index);
+    expect(bench.P).toBe(1_000);
+    expect(bench.asked).toEqual(range(1, 1_000));
+  });
+
+  it('tells hooks the job and the progress, before and after it moved', async () => {
+    const told: string[] = [];
+    const bench: Bench = new Bench({
+      hooks: {
+        pre: (job, progress) => void told.push(`pre ${job.index} -> ${progress}, stored ${bench.P}`),
+        post: (job, progress) => void told.push(`post ${job.index} -> ${progress}, stored ${bench.P}`),
+      },
+    });
+    await bench.start();
+    await bench.push(1, 2);
+    await bench.finish(2, 1);
+    expect(told).toEqual([
+      'pre 2 -> 0, stored 0',
+      'post 2 -> 0, stored 0',
+      'pre 1 -> 2, stored 0',
+      'post 1 -> 2, stored 2',
+    ]);
+  });
+
+  it('waits for hooks and reads that are asynchronous, and loses nothing that is done meanwhile', async () => {
+    let open: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => (open = resolve));
+    const bench = await new Bench({
+      read: async (index) => {
+        await Promise.resolve();
+        return index <= 3 ? { id: String(index), index } : undefined;
+      },
+      hooks: { pre: (job) => (job.index === 1 ? gate : undefined) },
+    }).start();
+    await bench.push(3);
+    await bench.finish(1, 2, 3);
+    expect(bench.P).toBe(0);
+    open();
+    await settle();
+    expect(bench.P).toBe(3);
+  });
+
+  it('ends with the error of a hook', async () => {
+    const bench = await new Bench({
+      hooks: {
+        post: () => {
+          throw new Error('hook');
+        },
+      },
+    }).start();
+    const owner = expect(bench.consumer.done).rejects.toThrow('hook');
+    await bench.push(1);
+    await bench.finish(1);
+    await owner;
+    expect(bench.P).toBe(1);
+  });
+
+  describe('with a progress that its owner moves', () => {
+    function owned(maxSearchAhead: number) {
+      const state = {
+        progress: 100,
+        head: 200,
+        called: [] as number[],
+        dones: new Map<number, () => void>(),
+      };
+      const consumer = new JobConsumer(
+        { maxProcessing: 3, maxSearchAhead },
+        {
+          progress: { processedIndex: () => state.progress },
+          jobs: { head: () => state.head, atIndex: (index) => ({ id: String(index) }) },
+          worker: {
+            run: (job, done) => {
+              state.called.push(Number(job.id));
+              state.dones.set(Number(job.id), done);
+            },
+          },
+        },
+      );
+      return { state, consumer };
+    }
+
+    it('slides with it, and only with it', async () => {
+      const { state, consumer } = owned(3);
+      await consumer.start();
+      expect(state.called).toEqual([101, 102, 103]);
+      state.dones.get(101)?.();
+      await settle();
+      expect(state.called).toEqual([101, 102, 103]);
+      expect(consumer.processedIndex).toBe(100);
+      state.progress = 101;
+      consumer.check();
+      await settle();
+      expect(state.called).toEqual([101, 102, 103, 104]);
+      expect(consumer.processedIndex).toBe(101);
+    });
+
+    it('follows it over indexes that it never handed out', async () => {
+      const { state, consumer } = owned(3);
+      await consumer.start();
+      state.progress = 150;
+      for (const index of [101, 102, 103]) state.dones.get(index)?.();
+      await settle();
+      expect(state.called).toEqual([101, 102, 103, 151, 152, 153]);
+      expect(consumer.size()).toBe(3);
+    });
+
+    it('forgets a job that is done after progress has passed it', async () => {
+      const { state, consumer } = owned(3);
+      await consumer.start();
+      state.progress = 102;
+      consumer.check();
+      await settle();
+      expect(state.called).toEqual([101, 102, 103]);
+      for (const index of [101, 102]) state.dones.get(index)?.();
+      await settle();
+      expect(state.called).toEqual([101, 102, 103, 104, 105]);
+      expect(consumer.size()).toBe(3);
+    });
+
+    it('ends when it goes down', async () => {
+      const { state, consumer } = owned(3);
+      await consumer.start();
+      const owner = expect(consumer.done).rejects.toThrow('progress went down from 100 to 99');
+      state.progress = 99;
+      consumer.check();
+      await owner;
+    });
+  });
+
+  describe('stop', () => {
+    it('before start is the end', async () => {
+      const bench = new Bench();
+      await bench.consumer.stop();
+      await bench.consumer.done;
+      await expect(bench.start()).rejects.toThrow('stopped before');
+      expect(bench.headReads).toBe(0);
+    });
+
+    it('does not hand out the job that was being read', async () => {
+      let give: () => void = () => undefined;
+      const bench = new Bench({
+        read: (index) => new Promise((resolve) => (give = () => resolve({ id: String(index), index }))),
+      });
+      bench.available = 1;
+      const started = bench.start();
+      await settle();
+      const stopped = bench.consumer.stop();
+      give();
+      await Promise.all([started, stopped]);
+      expect(bench.called).toEqual([]);
+    });
+
+    it('gives up waiting when told, and ignores what comes later', async () => {
+      const bench = await new Bench().start();
+      await bench.push(1);
+      const patience = new AbortController();
+      let stopped = false;
+      const stopping = bench.consumer.stop(patience.signal).then(() => (stopped = true));
+      await settle();
+      expect(stopped).toBe(false);
+      patience.abort();
+      await stopping;
+      await bench.finish(1);
+      expect(bench.P).toBe(0);
+    });
+
+    it('takes a worker for returned that cancels its job, and its abort for no error', async () => {
+      const cancel = new AbortController();
+      const bench = await new Bench({
+        work: () =>
+          new Promise((_, reject) => {
+            cancel.signal.addEventListener('abort', () => reject(cancel.signal.reason as Error));
+          }),
+      }).start();
+      await bench.push(1, 2);
+      const stopped = bench.consumer.stop();
+      cancel.abort();
+      await stopped;
+      await bench.consumer.done;
+      expect(bench.P).toBe(0);
+    });
+  });
+
+  describe('is immune to the six faults', () => {
+    it('1: a check that arrives as a pass reaches its end causes another pass', async () => {
+      // The check comes in each of the microtasks around the end of the pass, one distance per round.
+      for (let distance = 0; distance < 12; distance += 1) {
+        const bench = await new Bench().start();
+        bench.consumer.check();
+        for (let i = 0; i < distance; i += 1) await Promise.resolve();
+        bench.available = 1;
+        bench.consumer.check();
+        await settle();
+        expect(bench.called).toEqual([1]);
+      }
+    });
+
+    it('1: and one that arrives while a job is read does so exactly once', async () => {
+      let give: () => void = () => undefined;
+      const bench = await new Bench({
+        read: (index) =>
+          new Promise((resolve) => {
+            give = () => resolve(index <= bench.available ? { id: String(index), index } : undefined);
+          }),
+      }).start();
+      bench.available = 1;
+      bench.consumer.check();
+      await settle();
+      for (let i = 0; i < 5; i += 1) bench.consumer.check();
+      expect(bench.headReads).toBe(2);
+      give();
+      await settle();
+      expect(bench.headReads).toBe(3);
+      expect(bench.called).toEqual([1]);
+    });
+
+    it('2: indexes with the same job id do not block each other', async () => {
+      const bench = await new Bench({ idOf: () => 'same' }).start();
+      await bench.push(1, 2, 3, 4);
+      expect(bench.called).toEqual([1, 2, 3]);
+      bench.consumer.notifyJobIsDone('same');
+      await settle();
+      expect(bench.P).toBe(1);
+      await bench.finish(3);
+      bench.consumer.notifyJobIsDone('same');
+      await settle();
+      expect(bench.P).toBe(3);
+      await bench.finish(4);
+      expect(bench.P).toBe(4);
+      expect(bench.consumer.size()).toBe(0);
+    });
+
+    it('3: a job that cannot be read just now holds back neither progress nor the jobs below it', async () => {
+      const notReadable: number[] = [];
+      let readable = false;
+      const bench = await new Bench({
+        maxProcessing: 5,
+        read: (index) => {
+          if (index === 3 && !readable) throw new JobNotReadableError('later');
+          return { id: String(index), index };
+        },
+        hooks: { notReadable: (index) => void notReadable.push(index) },
+      }).start();
+      await bench.push(5);
+      expect(bench.called).toEqual([1, 2]);
+      expect(notReadable).toEqual([3]);
+      await bench.finish(1);
+      await bench.finish(2);
+      expect(bench.P).toBe(2);
+      readable = true;
+      bench.consumer.check();
+      await settle();
+      expect(bench.called).toEqual([1, 2, 3, 4, 5]);
+    });
+
+    it('3: an unknown read error reaches the owner, after the progress below it', async () => {
+      const bench = await new Bench({
+        maxProcessing: 2,
+        read: (index) => {
+          if (index === 3) throw new Error('corrupt');
+          return { id: String(index), index };
+        },
+      }).start();
+      const owner = expect(bench.consumer.done).rejects.toThrow('corrupt');
+      await bench.push(5);
+      expect(bench.called).toEqual([1, 2]);
+      await bench.finish(1);
+      await owner;
+      expect(bench.P).toBe(1);
+      await bench.consumer.stop(AbortSignal.abort());
+    });
+
+    it.each(['the promise that the worker returned', 'done'] as const)(
+      '4: stop waits for %s',
+      async (what) => {
+        const finish: (() => void)[] = [];
+        const bench = await new Bench({
+          work: (_, done) => {
+            if (what === 'done') {
+              finish.push(done);
+              return;
+            }
+            return new Promise<void>((resolve) => {
+              finish.push(() => {
+                done();
+                resolve();
+              });
+            });
+          },
+        }).start();
+        await bench.push(1, 2);
+        let stopped = false;
+        const stopping = bench.consumer.stop().then(() => (stopped = true));
+        await settle();
+        expect(stopped).toBe(false);
+        finish[0]?.();
+        await settle();
+        expect(stopped).toBe(false);
+        finish[1]?.();
+        await stopping;
+        expect(bench.P).toBe(2);
+      },
+    );
+
+    it('5: progress is written when it moved, and then once', async () => {
+      const progress = new CountingProgress();
+      const bench = await new Bench({ progress }).start();
+      await bench.push(...range(1, 4));
+      await bench.finish(3, 2);
+      expect(progress.writes).toEqual([]);
+      await bench.finish(1);
+      bench.consumer.check();
+      await settle();
+      expect(progress.writes).toEqual([3]);
+    });
+
+    it('6: done may be called from anywhere: nothing runs inside it', async () => {
+      const log: string[] = [];
+      const bench = await new Bench({
+        maxProcessing: 1,
+        work: (job, done) => {
+          log.push(`begin ${job.index}`);
+          done();
+          log.push(`end ${job.index}`);
+        },
+        hooks: { post: (job) => void log.push(`post ${job.index}`) },
+      }).start();
+      await bench.push(2);
+      expect(log).toEqual(['begin 1', 'end 1', 'post 1', 'begin 2', 'end 2', 'post 2']);
+    });
+  });
+});

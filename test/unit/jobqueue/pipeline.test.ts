@@ -1,0 +1,213 @@
+import { describe, expect, it } from 'vitest';
+import {
+  blockToJob,
+  ComponentConsumer,
+  jobToBlock,
+  MemoryEntries,
+  MemoryProgress,
+  PersistedJobs,
+  runPipeline,
+  WorkSignal,
+} from '../../../src/jobqueue/index.js';
+import type { BlockJob, EntryStore, PipelineStage } from '../../../src/jobqueue/index.js';
+import { runTwoQueuePipeline } from '../../../docs/examples/two-queue-pipeline.js';
+import { range, settle } from './bench.js';
+
+interface Block {
+  readonly height: number;
+  readonly word: string;
+}
+const block = (height: number): Block => ({ height, word: `w${height}` });
+
+const codec = { entryToJob: blockToJob<Block>, jobToEntry: jobToBlock<Block> };
+
+describe('blockToJob and jobToBlock', () => {
+  it('are each other’s inverse', () => {
+    const original = block(7);
+    const job = blockToJob(original);
+    expect(job.id).toBe('7');
+    expect(jobToBlock(job)).toBe(original);
+    expect(blockToJob(jobToBlock(job))).toEqual(job);
+  });
+});
+
+describe('PersistedJobs', () => {
+  it('gives entries consecutive indexes and reads them back as jobs', async () => {
+    const jobs = new PersistedJobs({}, { store: new MemoryEntries<Block>(), codec });
+    expect(await jobs.head()).toBe(0);
+    const indexes = await Promise.all(range(10, 14).map((height) => jobs.append(block(height))));
+    expect(indexes).toEqual([1, 2, 3, 4, 5]);
+    expect(await jobs.head()).toBe(5);
+    expect(await jobs.atIndex(2)).toEqual(blockToJob(block(11)));
+    expect(await jobs.atIndex(6)).toBeUndefined();
+  });
+
+  it('continues where its store ends, and from the default index on an empty one', async () => {
+    const store = new MemoryEntries<Block>();
+    const first = new PersistedJobs({ defaultIndex: 99 }, { store, codec });
+    expect(await first.head()).toBe(99);
+    expect(await first.append(block(1))).toBe(100);
+    const second = new PersistedJobs({ defaultIndex: 5 }, { store, codec });
+    expect(await second.append(block(2))).toBe(101);
+  });
+
+  it('gives the index of an append that failed to the next, and wakes only for what is durable', async () => {
+    const memory = new MemoryEntries<Block>();
+    let fail = true;
+    const store: EntryStore<Block> = {
+      latestIndex: () => memory.latestIndex(),
+      read: (index) => memory.read(index),
+      append: async (index, entry) => {
+        if (fail) throw new Error('disk full');
+        memory.append(index, entry);
+      },
+    };
+    let woken = 0;
+    const wakes = { notify: () => void (woken += 1) };
+    const jobs = new PersistedJobs({}, { store, codec, wakes });
+    await expect(jobs.append(block(1))).rejects.toThrow('disk full');
+    expect(woken).toBe(0);
+    fail = false;
+    expect(await jobs.append(block(2))).toBe(1);
+    expect(woken).toBe(1);
+  });
+
+  it('feeds a consumer', async () => {
+    const wakeUp = new WorkSignal();
+    const jobs = new PersistedJobs({}, { store: new MemoryEntries<Block>(), codec, wakes: wakeUp });
+    const seen: string[] = [];
+    const progress = new MemoryProgress();
+    const queue = new ComponentConsumer<BlockJob<Block>>(
+      { maxProcessing: 2, maxSearchAhead: 0 },
+      {
+        jobs,
+        progress,
+        wakeUp,
+        worker: {
+          run: (job, done) => {
+            seen.push(jobToBlock(job).word);
+            done();
+          },
+        },
+      },
+    );
+    const stop = new AbortController();
+    const ended = queue.run(stop.signal);
+    for (const height of range(1, 20)) await jobs.append(block(height));
+    while (progress.processedIndex() !== 20) await settle();
+    stop.abort();
+    await ended;
+    expect(seen).toEqual(range(1, 20).map((height) => `w${height}`));
+  });
+});
+
+describe('ComponentConsumer', () => {
+  it('does nothing when it is told to stop before it runs', async () => {
+    const queue = new ComponentConsumer(
+      { maxProcessing: 1, maxSearchAhead: 0 },
+      {
+        jobs: { head: () => expect.unreachable(), atIndex: () => undefined },
+        worker: { run: () => expect.unreachable() },
+        progress: new MemoryProgress(),
+        wakeUp: new WorkSignal(),
+      },
+    );
+    await queue.run(AbortSignal.abort());
+  });
+
+  it('waits for its jobs when it is stopped, and no longer than it is given', async () => {
+    const started = (patience: AbortSignal | undefined) => {
+      let done: () => void = () => undefined;
+      const progress = new MemoryProgress();
+      const queue = new ComponentConsumer(
+        { maxProcessing: 1, maxSearchAhead: 0 },
+        {
+          jobs: { head: () => 1, atIndex: () => ({ id: '1' }) },
+          worker: { run: (_, onDone) => void (done = onDone) },
+          progress,
+          wakeUp: new WorkSignal(),
+        },
+      );
+      const stop = new AbortController();
+      const state = { ended: false, stop, progress, finish: () => done(), queue };
+      const ended = queue.run(stop.signal, patience).then(() => (state.ended = true));
+      return { state, ended };
+    };
+    const patient = started(undefined);
+    await patient.state.queue.ready;
+    patient.state.stop.abort();
+    await settle();
+    expect(patient.state.ended).toBe(false);
+    expect(patient.state.queue.running).toBe(1);
+    patient.state.finish();
+    await patient.ended;
+    expect(patient.state.progress.processedIndex()).toBe(1);
+
+    const enough = new AbortController();
+    const hurried = started(enough.signal);
+    await hurried.state.queue.ready;
+    hurried.state.stop.abort();
+    enough.abort();
+    await hurried.ended;
+    expect(hurried.state.progress.processedIndex()).toBeUndefined();
+  });
+
+  it('passes on what its wake-up throws', async () => {
+    const queue = new ComponentConsumer(
+      { maxProcessing: 1, maxSearchAhead: 0 },
+      {
+        jobs: { head: () => 0, atIndex: () => undefined },
+        worker: { run: () => undefined },
+        progress: new MemoryProgress(),
+        wakeUp: { wait: () => Promise.reject(new Error('broken bell')) },
+      },
+    );
+    await expect(queue.run(new AbortController().signal)).rejects.toThrow('broken bell');
+  });
+});
+
+describe('runPipeline', () => {
+  /** A stage that notes when it is told to stop, and then takes its time. */
+  function stage(name: string, log: string[]): PipelineStage {
+    return {
+      run: async (signal) => {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        log.push(`${name} stops`);
+        await settle();
+        log.push(`${name} stopped`);
+      },
+    };
+  }
+
+  it('stops its stages one after the other, in their order', async () => {
+    const log: string[] = [];
+    const stop = new AbortController();
+    const ended = runPipeline([stage('a', log), stage('b', log)], stop.signal);
+    await settle();
+    expect(log).toEqual([]);
+    stop.abort();
+    await ended;
+    expect(log).toEqual(['a stops', 'a stopped', 'b stops', 'b stopped']);
+  });
+
+  it('stops the others when one fails, and rejects with its error', async () => {
+    const log: string[] = [];
+    const broken: PipelineStage = { run: () => Promise.reject(new Error('broken')) };
+    const ended = runPipeline([stage('a', log), broken, stage('c', log)], new AbortController().signal);
+    await expect(ended).rejects.toThrow('broken');
+    expect(log).toEqual(['a stops', 'a stopped', 'c stops', 'c stopped']);
+  });
+
+  it('ends when all of its stages have', async () => {
+    const short: PipelineStage = { run: () => Promise.resolve() };
+    await runPipeline([short, short], new AbortController().signal);
+  });
+});
+
+describe('the example of the guide', () => {
+  it('runs', async () => {
+    const { words, letters } = await runTwoQueuePipeline(['flow', 'of', 'blocks']);
+    expect(words).toEqual([4, 2, 6]);
+    expect(letters).toBe(12);
+  });
+});

@@ -1,0 +1,72 @@
+import { describe, expect, it } from 'vitest';
+import { WorkSignal } from '../../../src/finality/index.js';
+import { settle } from './bench.js';
+
+describe('WorkSignal', () => {
+  it('keeps a wake-up that comes before anybody waits', async () => {
+    const signal = new WorkSignal();
+    signal.notify();
+    await signal.wait();
+  });
+
+  it('turns any number of notifies into one wake-up', async () => {
+    const signal = new WorkSignal();
+    for (let i = 0; i < 10; i += 1) signal.notify();
+    await signal.wait();
+    let woken = false;
+    void signal.wait().then(() => (woken = true));
+    await settle();
+    expect(woken).toBe(false);
+    signal.notify();
+    await settle();
+    expect(woken).toBe(true);
+  });
+
+  it('causes exactly one more pass for a notify that comes during a pass', async () => {
+    const signal = new WorkSignal();
+    const stop = new AbortController();
+    let passes = 0;
+    const worker = (async () => {
+      for (;;) {
+        await signal.wait(stop.signal);
+        passes += 1;
+        if (passes === 1) {
+          signal.notify();
+          signal.notify();
+          await settle();
+          signal.notify();
+        }
+      }
+    })();
+    signal.notify();
+    for (let i = 0; i < 10; i += 1) await settle();
+    expect(passes).toBe(2);
+    stop.abort();
+    await expect(worker).rejects.toThrow();
+  });
+
+  it('does not lose a wake-up to a waiter that was cancelled', async () => {
+    const signal = new WorkSignal();
+    const stop = new AbortController();
+    const cancelled = expect(signal.wait(stop.signal)).rejects.toThrow();
+    stop.abort();
+    signal.notify();
+    await cancelled;
+    await signal.wait();
+  });
+
+  it('rejects at once with an aborted signal, and keeps the wake-up', async () => {
+    const signal = new WorkSignal();
+    signal.notify();
+    await expect(signal.wait(AbortSignal.abort(new Error('enough')))).rejects.toThrow('enough');
+    await signal.wait();
+  });
+
+  it('serves one waiter at a time', async () => {
+    const signal = new WorkSignal();
+    const first = signal.wait();
+    expect(() => signal.wait()).toThrow('somebody waits already');
+    signal.notify();
+    await first;
+  });
+});

@@ -1,0 +1,90 @@
+import { describe, expect, it } from 'vitest';
+import { createLogger, silentLogger } from '../../../src/observability/index.js';
+import { withoutCredentials } from '../../../src/runtime/index.js';
+import type { LogFormat, LogLevel } from '../../../src/observability/index.js';
+
+function logTo(format: LogFormat, level: LogLevel = 'info') {
+  const lines: string[] = [];
+  const logger = createLogger({ format, level, destination: { write: (line) => lines.push(line) } });
+  return { logger, lines };
+}
+
+describe('createLogger', () => {
+  it('writes JSON lines with level names, ISO time and the fields', () => {
+    const { logger, lines } = logTo('json');
+    logger.info({ height: 12, source: 'edi' }, 'height indexed');
+    expect(lines).toHaveLength(1);
+    expect(lines[0]?.endsWith('\n')).toBe(true);
+    const line = JSON.parse(lines[0] ?? '') as Record<string, unknown>;
+    expect(Object.keys(line).sort()).toEqual(['height', 'level', 'msg', 'source', 'time']);
+    expect(line).toMatchObject({ level: 'info', msg: 'height indexed', height: 12, source: 'edi' });
+    expect(new Date(String(line['time'])).toISOString()).toBe(line['time']);
+  });
+
+  it.each(['err', 'error'])('writes an error in the field %s with message and stack', (field) => {
+    const { logger, lines } = logTo('json');
+    logger.error({ [field]: new TypeError('no such thing') }, 'failed');
+    const line = JSON.parse(lines[0] ?? '') as Record<string, Record<string, unknown>>;
+    expect(line[field]).toMatchObject({ type: 'TypeError', message: 'no such thing' });
+    expect(line[field]?.['stack']).toContain('logger.test.ts');
+  });
+
+  it('keeps quiet below its level', () => {
+    const { logger, lines } = logTo('json', 'warn');
+    logger.debug({}, 'one');
+    logger.info({}, 'two');
+    logger.warn({}, 'three');
+    logger.error({}, 'four');
+    expect(lines.map((line) => (JSON.parse(line) as { msg: string }).msg)).toEqual(['three', 'four']);
+    const silent = logTo('json', 'silent');
+    silent.logger.error({}, 'five');
+    silentLogger.error({}, 'six');
+    expect(silent.lines).toEqual([]);
+  });
+
+  it('writes one readable line per event in the pretty format, before the call returns', () => {
+    const { logger, lines } = logTo('pretty');
+    logger.info({ height: 12, reason: 'two words', detail: { missing: 1 } }, 'height indexed');
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(
+      /^\[\d\d:\d\d:\d\d\] INFO: height indexed {2}height=12 {2}reason="two words" {2}detail=\{"missing":1\}\n$/,
+    );
+  });
+
+  it('shows addresses and fractions in the pretty format as a person writes them', () => {
+    const { logger, lines } = logTo('pretty');
+    const api = { host: '127.0.0.1', port: 7180 };
+    logger.info({ api, durationMs: 46.55064200000004, count: 5000, other: { host: 'x' } }, 'listening');
+    expect(lines[0]).toMatch(
+      /api=127\.0\.0\.1:7180 {2}durationMs=46\.55 {2}count=5000 {2}other=\{"host":"x"\}\n$/,
+    );
+  });
+
+  it('shows the message of an error in the pretty format, and its stack at level error only', () => {
+    const { logger, lines } = logTo('pretty');
+    logger.warn({ error: new Error('refused') }, 'call failed');
+    logger.error({ error: new Error('refused') }, 'call failed');
+    expect(lines[0]).toMatch(/WARN: call failed {2}error=refused\n$/);
+    expect(lines[1]).toContain('error=refused\nError: refused\n    at ');
+  });
+
+  it('takes user and password out of every URL, however deep it stands', () => {
+    for (const format of ['json', 'pretty'] as const) {
+      const { logger, lines } = logTo(format);
+      logger.error(
+        {
+          endpoint: 'grpcs://me:secret@node:9000',
+          nested: { error: new Error('at http://me:secret@host/') },
+        },
+        'failed at grpc://secret@host',
+      );
+      expect(lines.join('')).not.toContain('secret');
+      expect(lines.join('')).toContain('grpcs://node:9000');
+    }
+  });
+
+  it('leaves what is no credential alone', () => {
+    const texts = ['grpc://node:9000', 'a@b', 'http://host/path?user=a@b', '{"a":"http://h","b":"c@d"}'];
+    for (const text of texts) expect(withoutCredentials(text)).toBe(text);
+  });
+});

@@ -1,0 +1,128 @@
+import { describe, expect, it } from 'vitest';
+import { createMetrics } from '../../../src/observability/index.js';
+import type { ScrapedValues } from '../../../src/observability/index.js';
+
+const build = { version: '1.2.3', node: 'v20.0.0' };
+
+/** The part of the contract that scripts and dashboards depend on: name, kind, labels. */
+const contract = [
+  ['latest_indexed_height', 'gauge', []],
+  ['head_height', 'gauge', []],
+  ['in_flight_heights', 'gauge', []],
+  ['collections_missing', 'gauge', []],
+  ['collections_requested_total', 'counter', []],
+  ['collections_received_total', 'counter', ['source']],
+  ['duplicate_collections_total', 'counter', ['source']],
+  ['heights_completed_total', 'counter', ['source']],
+  ['invalid_collections_total', 'counter', ['source', 'reason']],
+  ['height_queue_to_complete_seconds', 'histogram', []],
+  ['collection_request_to_receive_seconds', 'histogram', []],
+  ['collection_receive_to_indexed_seconds', 'histogram', ['source']],
+] as const;
+
+function values(change: Partial<ScrapedValues> = {}): ScrapedValues {
+  return {
+    latestIndexedHeight: () => 100,
+    firstIndexedHeight: () => 10,
+    headHeight: () => 130,
+    sealedHeight: () => 120,
+    inFlightHeights: () => 7,
+    collectionsMissing: () => 5,
+    oldestMissingAgeSeconds: () => 1.5,
+    windowHeights: () => 64,
+    bytesInFlight: () => 1000,
+    bytesInFlightLimit: () => 2000,
+    requestsInFlight: () => 3,
+    unresolvableHeights: () => 0,
+    streamAgeSeconds: () => new Map([['blocks', 0.5]]),
+    endpointStates: () => [{ endpoint: 'node:9000', state: 'healthy' }],
+    ...change,
+  };
+}
+
+/** The value of one series of the text that Prometheus reads; the labels as they are written. */
+async function scrape(
+  metrics: ReturnType<typeof createMetrics>,
+  series: string,
+): Promise<number | undefined> {
+  const text = await metrics.registry.metrics();
+  const line = text.split('\n').find((one) => one.startsWith(`flow_collection_indexer_${series} `));
+  return line === undefined ? undefined : Number(line.split(' ').at(-1));
+}
+
+describe('metrics', () => {
+  it.each(contract)('has %s (%s) with the labels %j', (name, _kind, labels) => {
+    const metric = createMetrics(build).registry.getSingleMetric(`flow_collection_indexer_${name}`) as
+      { labelNames?: readonly string[] } | undefined;
+    expect(metric?.labelNames).toEqual(labels);
+  });
+
+  it('writes each of them with its kind', async () => {
+    const text = await createMetrics(build).registry.metrics();
+    for (const [name, kind] of contract)
+      expect(text).toContain(`# TYPE flow_collection_indexer_${name} ${kind}\n`);
+  });
+
+  it('never has a height or an id as a label', () => {
+    for (const metric of createMetrics(build).registry.getMetricsAsArray()) {
+      const { labelNames } = metric as unknown as { labelNames: readonly string[] };
+      expect(labelNames.filter((label) => /height|id$|block|collection|transaction/i.test(label))).toEqual(
+        [],
+      );
+    }
+  });
+
+  it('shows known series before the first event', async () => {
+    const metrics = createMetrics(build);
+    for (const source of ['requester', 'edi']) {
+      expect(await scrape(metrics, `collections_received_total{source="${source}"}`)).toBe(0);
+      expect(await scrape(metrics, `duplicate_collections_total{source="${source}"}`)).toBe(0);
+      const histogram = 'collection_receive_to_indexed_seconds_count';
+      expect(await scrape(metrics, `${histogram}{source="${source}"}`)).toBe(0);
+    }
+    for (const source of ['requester', 'edi', 'none']) {
+      expect(await scrape(metrics, `heights_completed_total{source="${source}"}`)).toBe(0);
+    }
+    expect(await scrape(metrics, 'collections_requested_total')).toBe(0);
+    expect(await scrape(metrics, 'latest_indexed_height')).toBe(0);
+    expect(await scrape(metrics, 'build_info{version="1.2.3",node="v20.0.0"}')).toBe(1);
+  });
+
+  it('reads gauges at scrape time, so that they are true also when nothing reports', async () => {
+    const metrics = createMetrics(build);
+    let head = 130;
+    metrics.bind(values({ headHeight: () => head }));
+    expect(await scrape(metrics, 'latest_indexed_height')).toBe(100);
+    expect(await scrape(metrics, 'lag_heights')).toBe(30);
+    head = 140;
+    expect(await scrape(metrics, 'head_height')).toBe(140);
+    expect(await scrape(metrics, 'lag_heights')).toBe(40);
+    head = 0;
+    expect(await scrape(metrics, 'lag_heights')).toBe(0);
+  });
+
+  it('forgets series of endpoints and streams that are gone', async () => {
+    const metrics = createMetrics(build);
+    let state = 'healthy';
+    let streams = new Map([['blocks', 0.5]]);
+    metrics.bind(
+      values({
+        endpointStates: () => [{ endpoint: 'node:9000', state }],
+        streamAgeSeconds: () => streams,
+      }),
+    );
+    expect(await scrape(metrics, 'endpoint_state{endpoint="node:9000",state="healthy"}')).toBe(1);
+    expect(await scrape(metrics, 'stream_age_seconds{stream="blocks"}')).toBe(0.5);
+    state = 'set_aside';
+    streams = new Map();
+    expect(await scrape(metrics, 'endpoint_state{endpoint="node:9000",state="healthy"}')).toBeUndefined();
+    expect(await scrape(metrics, 'endpoint_state{endpoint="node:9000",state="set_aside"}')).toBe(1);
+    expect(await scrape(metrics, 'stream_age_seconds{stream="blocks"}')).toBeUndefined();
+  });
+
+  it('measures the event loop and the process', async () => {
+    const text = await createMetrics(build).registry.metrics();
+    expect(text).toContain('\nnodejs_eventloop_lag_seconds ');
+    expect(text).toContain('\nprocess_resident_memory_bytes ');
+  });
+});

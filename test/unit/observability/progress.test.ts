@@ -1,0 +1,278 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  LiveTerminal,
+  ProgressMeter,
+  progressFields,
+  ProgressReporter,
+  renderProgressLine,
+} from '../../../src/observability/index.js';
+import type { ProgressReporterOptions, ProgressState } from '../../../src/observability/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+function meterOf(at: { latest: number | undefined; head: number | undefined }, clock: VirtualClock) {
+  return new ProgressMeter(
+    {},
+    { clock, source: { latestIndexedHeight: () => at.latest, headHeight: () => at.head } },
+  );
+}
+
+describe('ProgressMeter', () => {
+  it('waits until watermark and head are known', () => {
+    const at = { latest: undefined as number | undefined, head: undefined as number | undefined };
+    const meter = meterOf(at, new VirtualClock());
+    expect(meter.state()).toMatchObject({ mode: 'waiting', lag: undefined, ratePerSecond: 0 });
+    at.head = 10;
+    expect(meter.state().mode).toBe('waiting');
+    at.latest = 10;
+    expect(meter.state().mode).toBe('following');
+  });
+
+  it('measures rate, lag and the time left, the movement of the head included', async () => {
+    const clock = new VirtualClock();
+    const at = { latest: 1000, head: 11_000 };
+    const meter = meterOf(at, clock);
+    meter.state();
+    for (let second = 0; second < 10; second += 1) {
+      await clock.advance(1000);
+      at.latest += 200;
+      at.head += 2;
+      meter.state();
+    }
+    const state = meter.state();
+    expect(state).toMatchObject({ mode: 'catching_up', latestIndexed: 3000, head: 11_020, lag: 8020 });
+    expect(state.ratePerSecond).toBeCloseTo(200);
+    expect(state.etaSeconds).toBeCloseTo(8020 / 198);
+    expect(state.fraction).toBeCloseTo(2000 / 10_020);
+  });
+
+  it('knows no end while the gap does not close', async () => {
+    const clock = new VirtualClock();
+    const at = { latest: 1000, head: 11_000 };
+    const meter = meterOf(at, clock);
+    meter.state();
+    await clock.advance(5000);
+    at.head += 100;
+    expect(meter.state().etaSeconds).toBeUndefined();
+  });
+
+  it('forgets what lies before the window', async () => {
+    const clock = new VirtualClock();
+    const at = { latest: 0, head: 1_000_000 };
+    const meter = meterOf(at, clock);
+    for (let second = 0; second <= 600; second += 1) {
+      at.latest += second < 300 ? 1000 : 10;
+      meter.state();
+      await clock.advance(1000);
+    }
+    expect(meter.state().ratePerSecond).toBeCloseTo(10, 0);
+  });
+
+  it('does not flutter between following and catching up', async () => {
+    const clock = new VirtualClock();
+    const at = { latest: 0, head: 500 };
+    const meter = meterOf(at, clock);
+    expect(meter.state().mode).toBe('catching_up');
+    at.latest = 480;
+    expect(meter.state().mode).toBe('catching_up');
+    at.latest = 490;
+    expect(meter.state().mode).toBe('following');
+    at.head = 590;
+    expect(meter.state().mode).toBe('following');
+    at.head = 591;
+    expect(meter.state()).toMatchObject({ mode: 'catching_up', fraction: 0 });
+  });
+});
+
+const catchingUp: ProgressState = {
+  mode: 'catching_up',
+  latestIndexed: 1_234_567,
+  head: 2_345_678,
+  lag: 1_111_111,
+  ratePerSecond: 198.44,
+  etaSeconds: 5599,
+  fraction: 0.4527,
+};
+
+describe('renderProgressLine', () => {
+  it('shows everything where there is room', () => {
+    expect(renderProgressLine(catchingUp, 120)).toBe(
+      `[==================>                     ]  45.2%  1,234,567 / 2,345,678  198.4/s  lag 1,111,111  ETA 1h 33m`,
+    );
+  });
+
+  it('shows no height below zero for a store that is still empty', () => {
+    const empty = { ...catchingUp, latestIndexed: -1, head: 5000, lag: 5001 };
+    expect(renderProgressLine(empty, 120)).toContain('  0 / 5,000  ');
+  });
+
+  it('shortens the bar at 80 columns and leaves the heights out at 60', () => {
+    expect(renderProgressLine(catchingUp, 80)).toBe(
+      '[=====>      ]  45.2%  1,234,567 / 2,345,678  198.4/s  lag 1,111,111  ETA 1h 33m',
+    );
+    expect(renderProgressLine(catchingUp, 60)).toBe(
+      '[======>        ]  45.2%  198.4/s  lag 1,111,111  ETA 1h 33m',
+    );
+  });
+
+  it('keeps share and time left at 20 columns', () => {
+    expect(renderProgressLine(catchingUp, 20)).toBe('45.2%  ETA 1h 33m');
+  });
+
+  it('says what it follows', () => {
+    const following = { ...catchingUp, mode: 'following', lag: 1, ratePerSecond: 0.82 } as const;
+    expect(renderProgressLine(following, 80)).toBe('following, head 2,345,678, lag 1, 0.82/s');
+    expect(renderProgressLine(following, 30)).toBe('following, head 2,345,678');
+    expect(renderProgressLine(following, 20)).toBe('head 2,345,678');
+  });
+
+  it('says that it waits, and that the end is not known', () => {
+    const waiting = { ...catchingUp, mode: 'waiting', head: undefined, lag: undefined } as const;
+    expect(renderProgressLine(waiting, 80)).toBe('waiting for the head of the chain');
+    expect(renderProgressLine({ ...catchingUp, etaSeconds: undefined }, 80)).toContain('ETA unknown');
+  });
+
+  it('never says 100 % before the end', () => {
+    expect(renderProgressLine({ ...catchingUp, fraction: 0.99999 }, 120)).toContain('99.9%');
+    expect(renderProgressLine({ ...catchingUp, fraction: 1, lag: 0 }, 120)).toContain('100.0%');
+  });
+
+  it('fits any width in plain ASCII', () => {
+    const state = fc.record({
+      mode: fc.constantFrom('waiting', 'catching_up', 'following'),
+      latestIndexed: fc.option(fc.nat(), { nil: undefined }),
+      head: fc.option(fc.maxSafeNat(), { nil: undefined }),
+      lag: fc.option(fc.maxSafeNat(), { nil: undefined }),
+      ratePerSecond: fc.double({ min: 0, max: 1e6, noNaN: true }),
+      etaSeconds: fc.option(fc.double({ min: 0, max: 1e12, noNaN: true }), { nil: undefined }),
+      fraction: fc.double({ min: 0, max: 1, noNaN: true }),
+    });
+    fc.assert(
+      fc.property(state, fc.integer({ min: 0, max: 200 }), (any, columns) => {
+        const line = renderProgressLine(any, columns);
+        expect(line.length).toBeLessThanOrEqual(columns);
+        expect(line).toMatch(/^[\x20-\x7e]*$/);
+      }),
+    );
+  });
+});
+
+/** Back to the first column and erase. */
+const CLEAR_LINE = '\r\u001b[2K';
+
+/** A terminal that interprets what is written as a real one does: carriage return, "clear line", newline. */
+class FakeTerminal {
+  readonly columns = 80;
+  readonly scrolled: string[] = [];
+  line = '';
+
+  write(text: string): void {
+    text
+      .replaceAll(CLEAR_LINE, '\r')
+      .split(/([\r\n])/)
+      .forEach((piece) => {
+        if (piece === '\n') {
+          this.scrolled.push(this.line);
+          this.line = '';
+        } else if (piece === '\r') this.line = '';
+        else this.line += piece;
+      });
+  }
+}
+
+describe('LiveTerminal', () => {
+  it('prints log lines above the live line and garbles neither', () => {
+    const terminal = new FakeTerminal();
+    const live = new LiveTerminal({ stream: terminal });
+    live.write('before\n');
+    live.setLine('10%');
+    live.write('during\n');
+    expect(terminal).toMatchObject({ scrolled: ['before', 'during'], line: '10%' });
+    live.setLine('9%');
+    live.write('no newline');
+    expect(terminal).toMatchObject({ scrolled: ['before', 'during', 'no newline'], line: '9%' });
+    live.setLine(undefined);
+    live.write('after\n');
+    expect(terminal).toMatchObject({ scrolled: ['before', 'during', 'no newline', 'after'], line: '' });
+  });
+
+  it('keeps the last column free', () => {
+    expect(new LiveTerminal({ stream: new FakeTerminal() }).columns()).toBe(79);
+    expect(new LiveTerminal({ stream: { write: () => true, columns: undefined } }).columns()).toBe(79);
+  });
+});
+
+function reporterOn(mode: ProgressReporterOptions['mode'], latest = 0, head = 1_000_000) {
+  const clock = new VirtualClock();
+  const at = { latest, head };
+  const logger = new RecordingLogger();
+  const terminal = new FakeTerminal();
+  const reporter = new ProgressReporter(
+    { mode },
+    { clock, meter: meterOf(at, clock), logger, output: new LiveTerminal({ stream: terminal }) },
+  );
+  reporter.start();
+  return { at, clock, logger, terminal, reporter };
+}
+
+describe('ProgressReporter', () => {
+  it('logs rate, lag and time left every 10 s while catching up', async () => {
+    const { at, clock, logger } = reporterOn('log');
+    expect(logger.records).toEqual([]);
+    for (let second = 0; second < 35; second += 1) {
+      at.latest += 100;
+      await clock.advance(1000);
+    }
+    expect(logger.messages()).toEqual(['catching up', 'catching up', 'catching up']);
+    const { fields } = logger.records[2]!;
+    expect(fields).toMatchObject({ latestIndexed: 3000, head: 1_000_000, lag: 997_000 });
+    expect(fields['rate']).toBeCloseTo(100, -1);
+    expect(fields['eta']).toMatch(/^2h \d+m$/);
+  });
+
+  it('logs once a minute at the head, and at once when it is reached or lost', async () => {
+    const { at, clock, logger } = reporterOn('log');
+    await clock.advance(5000);
+    at.latest = at.head;
+    await clock.advance(1000);
+    expect(logger.messages()).toEqual(['reached the head']);
+    await clock.advance(180_000);
+    expect(logger.messages().slice(1)).toEqual(Array(3).fill('following the head'));
+    at.head += 1000;
+    await clock.advance(1000);
+    expect(logger.messages().at(-1)).toBe('fell behind the head');
+  });
+
+  it('keeps one line on a terminal and does not repeat itself in the log', async () => {
+    const { at, clock, logger, terminal, reporter } = reporterOn('tty');
+    for (let second = 0; second < 30; second += 1) {
+      at.latest += 100;
+      await clock.advance(1000);
+    }
+    expect(logger.records).toEqual([]);
+    expect(terminal.scrolled).toEqual([]);
+    expect(terminal.line).toContain('lag 997,000');
+    at.latest = at.head;
+    await clock.advance(1000);
+    expect(logger.messages()).toEqual(['reached the head']);
+    expect(terminal.line).toContain('following, head 1,000,000');
+    reporter.close();
+    expect(terminal.line).toBe('');
+    expect(clock.pendingTimers).toBe(0);
+  });
+});
+
+describe('progressFields', () => {
+  it('gives the time left for people and for machines', () => {
+    expect(progressFields(catchingUp)).toEqual({
+      latestIndexed: 1_234_567,
+      head: 2_345_678,
+      lag: 1_111_111,
+      rate: 198.44,
+      eta: '1h 33m',
+      etaSeconds: 5599,
+    });
+    expect(progressFields({ ...catchingUp, etaSeconds: undefined }).eta).toBe('unknown');
+  });
+});

@@ -1,0 +1,44 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Backoff, backoffMs, doublingMs, seededRandom } from '../../../src/runtime/index.js';
+
+const bounds = fc
+  .tuple(fc.integer({ min: 1, max: 600_000 }), fc.integer({ min: 0, max: 600_000 }))
+  .map(([minMs, more]) => ({ minMs, maxMs: minMs + more }));
+const attempts = fc.integer({ min: 0, max: 10_000 });
+const chance = fc
+  .double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
+  .map((value) => ({ next: () => value }));
+
+describe('a pause', () => {
+  it('doubles up to its bound', () => {
+    const pauses = [0, 1, 2, 3, 4, 5, 6, 1_000].map((attempt) =>
+      doublingMs({ minMs: 250, maxMs: 10_000 }, attempt),
+    );
+    expect(pauses).toEqual([250, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
+  });
+
+  it('stays within its bounds whatever chance does', () => {
+    fc.assert(
+      fc.property(bounds, attempts, chance, (limits, attempt, random) => {
+        const pauseMs = backoffMs(limits, attempt, random);
+        expect(pauseMs).toBeGreaterThanOrEqual(doublingMs(limits, attempt));
+        expect(pauseMs).toBeLessThanOrEqual(limits.maxMs);
+      }),
+    );
+  });
+
+  it('is lengthened by chance', () => {
+    const limits = { minMs: 250, maxMs: 10_000 };
+    const random = seededRandom(1);
+    for (const attempt of [0, 3, 5])
+      expect(backoffMs(limits, attempt, random)).toBeGreaterThan(doublingMs(limits, attempt));
+  });
+});
+
+it('a count of attempts starts anew when things go well', () => {
+  const backoff = new Backoff({ minMs: 100, maxMs: 1_000 }, { random: { next: () => 0 } });
+  expect([backoff.nextMs(), backoff.nextMs(), backoff.nextMs()]).toEqual([100, 200, 400]);
+  backoff.reset();
+  expect(backoff.nextMs()).toBe(100);
+});

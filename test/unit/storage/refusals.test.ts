@@ -1,0 +1,322 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { StorageError, storageErrorFrom } from '../../../src/storage/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import {
+  makeChain,
+  makeCollection,
+  makeTransaction,
+  seededCollection,
+  transactionIdsOf,
+} from '../../support/storeBlocks.js';
+import { metaFrom, rawEntries, sealed, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+
+const chain = makeChain(100, [
+  [],
+  [seededCollection('a', 2)],
+  [seededCollection('b', 2)],
+  [seededCollection('c', 1)],
+]);
+
+describe('a store is not opened', () => {
+  const { filled, open, freshPath } = useStores();
+
+  const closedStore = async (): Promise<string> => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    return path;
+  };
+
+  it('twice in one process', async () => {
+    const path = await freshPath();
+    await open(path);
+    await expect(open(path)).rejects.toMatchObject({
+      name: 'StorageError',
+      exit: 'storage',
+      kind: 'locked',
+      message: expect.stringMatching(/Another process uses this directory.*lsof/s) as string,
+    });
+  });
+
+  it('while another process uses it', async () => {
+    const path = await closedStore();
+    const script = `
+      import { Level } from 'level';
+      const database = new Level(process.argv[1]);
+      await database.open();
+      process.stdout.write('open');
+      process.stdin.on('end', () => database.close()).resume();
+    `;
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script, path], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    await new Promise((resolve) => child.stdout.once('data', resolve));
+    await expect(open(path)).rejects.toMatchObject({ kind: 'locked', exit: 'storage' });
+    child.stdin.end();
+    await new Promise((resolve) => child.once('exit', resolve));
+    expect((await open(path)).latestIndexedHeight()).toBe(103);
+  });
+
+  it('for another chain', async () => {
+    const path = await closedStore();
+    await expect(open(path, { chainId: 'flow-mainnet' })).rejects.toMatchObject({
+      name: 'OperatorError',
+      exit: 'foreign',
+      message: expect.stringContaining('belongs to chain flow-localnet, not to flow-mainnet') as string,
+    });
+    // A refusal leaves no lock behind.
+    expect((await open(path)).latestIndexedHeight()).toBe(103);
+  });
+
+  it('for a newer schema, whatever else its meta record holds', async () => {
+    const path = await closedStore();
+    const meta = Buffer.from('{"schemaVersion":2,"chainId":"flow-localnet","sporks":"moved elsewhere"}');
+    await withRawDatabase(path, (database) => database.put(Buffer.of(1), sealed(Buffer.of(1), meta)));
+    await expect(open(path)).rejects.toMatchObject({
+      exit: 'configuration',
+      message: expect.stringMatching(/newer version.*schema 2.*Upgrade/s) as string,
+    });
+  });
+
+  it('in a directory of other files', async () => {
+    const path = await freshPath();
+    await mkdir(path);
+    await writeFile(join(path, 'holiday.jpg'), '');
+    await expect(open(path)).rejects.toMatchObject({
+      kind: 'not_a_store',
+      message: expect.stringContaining('holiday.jpg') as string,
+    });
+    expect(await readdir(path)).toEqual(['holiday.jpg']);
+  });
+
+  it('in the database of another program', async () => {
+    const path = await freshPath();
+    await withRawDatabase(path, (database) => database.put(Buffer.from('hello'), Buffer.from('world')));
+    await expect(open(path)).rejects.toMatchObject({ kind: 'not_a_store' });
+    expect(await rawEntries(path)).toHaveLength(1);
+  });
+
+  it('when its CURRENT file is lost, and its tables are left alone', async () => {
+    const path = await closedStore();
+    await rm(join(path, 'CURRENT'));
+    const before = await readdir(path);
+    await expect(open(path)).rejects.toMatchObject({ kind: 'corrupt' });
+    expect(await readdir(path)).toEqual(before);
+  });
+
+  it.each(['table', 'manifest'])('when a %s file is lost or emptied', async (kind) => {
+    const path = await closedStore();
+    const pattern = kind === 'table' ? /\.ldb$/ : /^MANIFEST/;
+    for (const name of await readdir(path)) if (pattern.test(name)) await rm(join(path, name));
+    await expect(open(path)).rejects.toMatchObject({
+      kind: expect.stringMatching(/^(corrupt|io)$/) as string,
+    });
+  });
+
+  it('where there is none, by a command that only reads', async () => {
+    const path = await freshPath();
+    await expect(open(path, { create: false })).rejects.toMatchObject({ kind: 'missing', exit: 'storage' });
+    expect(existsSync(path)).toBe(false);
+    await mkdir(path);
+    await expect(open(path, { create: false })).rejects.toMatchObject({ kind: 'missing' });
+  });
+
+  it('at a path that no directory can be made at', async () => {
+    const path = await freshPath();
+    await writeFile(path, 'a file');
+    await expect(open(path)).rejects.toMatchObject({ name: 'StorageError', kind: 'io' });
+    await expect(open(join(path, 'below'))).rejects.toMatchObject({ name: 'StorageError', kind: 'io' });
+  });
+
+  it.each<[string, Buffer, RegExp]>([
+    ['meta', Buffer.of(1), /meta record: its checksum/],
+    ['progress', Buffer.of(2), /progress record: its checksum/],
+    [
+      'the block at the watermark',
+      Buffer.from('100000000000000067', 'hex'),
+      /block record of height 103: its checksum/,
+    ],
+  ])('when a record is damaged: %s', async (_, key, message) => {
+    const path = await closedStore();
+    await withRawDatabase(path, async (database) => {
+      const value = await database.get(key);
+      value[1]! ^= 1;
+      await database.put(key, value);
+    });
+    await expect(open(path)).rejects.toMatchObject({
+      kind: 'corrupt',
+      exit: 'storage',
+      message: expect.stringMatching(message) as string,
+    });
+  });
+
+  it.each<[string, Buffer]>([
+    ['meta', Buffer.of(1)],
+    ['progress', Buffer.of(2)],
+    ['the block at the watermark', Buffer.from('100000000000000067', 'hex')],
+  ])('when a record is missing: %s', async (_, key) => {
+    const path = await closedStore();
+    await withRawDatabase(path, (database) => database.del(key));
+    await expect(open(path)).rejects.toBeInstanceOf(StorageError);
+  });
+});
+
+describe('a directory is made', () => {
+  const { open, freshPath } = useStores();
+
+  it('for its owner alone, with its parents', async () => {
+    const path = join(await freshPath(), 'a', 'b');
+    await open(path);
+    expect((await stat(path)).mode & 0o777).toBe(0o700);
+    expect((await stat(dirname(path))).mode & 0o777).toBe(0o700);
+  });
+});
+
+describe('damaged records are never served', () => {
+  const { filled, open, freshPath } = useStores();
+
+  it.each<[string, number, string]>([
+    ['block record', 0x10, 'block record of height 101'],
+    ['body', 0x11, 'body of height 101'],
+    ['block id pointer', 0x20, 'block id pointer of height 101'],
+    ['collection pointer', 0x21, 'collection pointer of height 101'],
+    ['transaction pointer', 0x22, 'transaction pointer of height 101'],
+  ])('%s', async (_, prefix, name) => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    const { block, collections } = chain[1]!;
+    await withRawDatabase(path, async (database) => {
+      for (const [key, value] of await database
+        .iterator({ gte: Buffer.of(prefix), lt: Buffer.of(prefix + 1) })
+        .all()) {
+        if (key.readBigUInt64BE(prefix < 0x20 ? 1 : 33) !== 101n) continue;
+        value[0]! ^= 0x40;
+        await database.put(key, value);
+      }
+    });
+    const store = await open(path);
+    const reads = [
+      store.blockByHeight(101),
+      store.blockById(block.id),
+      store.collectionsByHeight(101),
+      store.collection(collections[0]!.id),
+      store.transaction(transactionIdsOf(collections[0]!)[0]!),
+    ];
+    const outcomes = await Promise.allSettled(reads);
+    const failures = outcomes.filter((outcome) => outcome.status === 'rejected');
+    expect(failures.length).toBeGreaterThan(0);
+    for (const { reason } of failures) {
+      expect(reason).toMatchObject({ kind: 'corrupt', height: 101 });
+      expect((reason as Error).message).toContain(name);
+    }
+    expect(await store.blockByHeight(102)).toBeDefined();
+  });
+
+  it('a body that lost a chunk', async () => {
+    const big = makeCollection([makeTransaction('big', 400 * 1024)]);
+    const path = await freshPath();
+    await (await filled(makeChain(1, [[big], []]), path)).close();
+    await withRawDatabase(path, (database) => database.del(Buffer.from('11000000000000000100000003', 'hex')));
+    const store = await open(path);
+    await expect(store.collection(big.id)).rejects.toMatchObject({ kind: 'corrupt', height: 1 });
+  });
+});
+
+describe('a write that fails', () => {
+  const { open, freshPath } = useStores();
+
+  it.skipIf(!existsSync('/dev/full'))(
+    'for want of space says so, keeps nothing of its batch, and is the last',
+    async () => {
+      const path = await freshPath();
+      const store = await open(path, { tuning: { writeBufferBytes: 64 * 1024 } });
+      await store.initialise(metaFrom(0));
+      const blocks = makeChain(
+        0,
+        Array.from({ length: 40 }, (_, index) => [seededCollection(`${index}`, 20)]),
+      );
+      // Every file that the database makes from here on is on a full device.
+      const numbers = (await readdir(path)).map((name) => Number(/\d+/.exec(name)?.[0] ?? 0));
+      for (let number = Math.max(...numbers) + 1; number < 40; number += 1) {
+        for (const suffix of ['log', 'ldb']) {
+          await symlink('/dev/full', join(path, `${String(number).padStart(6, '0')}.${suffix}`));
+        }
+      }
+      let failure: unknown;
+      let height = 0;
+      for (; failure === undefined && height < blocks.length; height += 1) {
+        await store
+          .commit({ blocks: [blocks[height]!], latestIndexedHeight: height })
+          .catch((error: unknown) => {
+            failure = error;
+          });
+      }
+      expect(failure).toMatchObject({
+        name: 'StorageError',
+        kind: 'disk_full',
+        message: expect.stringContaining('Free some space') as string,
+      });
+      expect(store.latestIndexedHeight()).toBe(height - 2);
+      await expect(
+        store.commit({ blocks: [blocks[height - 1]!], latestIndexedHeight: height - 1 }),
+      ).rejects.toBe(failure);
+    },
+  );
+
+  it.each<[string, string]>([
+    ['IO error: /data/LOCK: Permission denied', 'permission'],
+    ['IO error: lock /data/LOCK: Permission denied', 'permission'],
+    ['IO error: lock /data/LOCK: Resource temporarily unavailable', 'locked'],
+    ['IO error: /data/000007.log: No space left on device', 'disk_full'],
+    ['IO error: /data/000007.log: Disk quota exceeded', 'disk_full'],
+    ['IO error: /data/LOCK: Read-only file system', 'read_only'],
+    ['IO error: /data/000012.ldb: Too many open files', 'too_many_files'],
+    ['IO error: /data/000012.ldb: Input/output error', 'io'],
+    ['Corruption: block checksum mismatch', 'corrupt'],
+  ])('%s is %s', (message, kind) => {
+    const inner = Object.assign(new Error(message), { code: 'LEVEL_IO_ERROR' });
+    const outer = new Error('Database failed to open', { cause: inner });
+    const mapped = storageErrorFrom(outer, 'open the store', '/data');
+    expect(mapped).toMatchObject({ kind, exit: 'storage' });
+    expect((mapped as Error).message).toContain(message);
+  });
+
+  it('leaves an error that is none of the disk alone', () => {
+    const bug = new TypeError('undefined is not a function');
+    expect(storageErrorFrom(bug, 'open the store', '/data')).toBe(bug);
+  });
+});
+
+describe('a damaged write-ahead log', () => {
+  const { filled, open, freshPath } = useStores();
+
+  it('is cut short by the database, and the store says so', async () => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    // A log with two records, the first of which is damaged.
+    await withRawDatabase(path, async (database) => {
+      await database.put(Buffer.from('zz1'), Buffer.alloc(100, 1));
+      await database.put(Buffer.from('zz2'), Buffer.alloc(100, 2));
+    });
+    const log = (await readdir(path)).find((name) => name.endsWith('.log'))!;
+    const bytes = await readFile(join(path, log));
+    bytes[20]! ^= 1;
+    await writeFile(join(path, log), bytes);
+    const logger = new RecordingLogger();
+    await open(path, {}, logger);
+    expect(logger.messages()).toContain(
+      'the database dropped damaged bytes of its write-ahead log; run verify',
+    );
+  });
+
+  it('does not exist after a clean stop', async () => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    for (const name of await readdir(path)) {
+      if (name.endsWith('.log')) expect((await stat(join(path, name))).size).toBe(0);
+    }
+  });
+});

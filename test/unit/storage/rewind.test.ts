@@ -1,0 +1,181 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { VerifiedCollection } from '../../../src/flow/index.js';
+import { verifyStore } from '../../../src/storage/index.js';
+import {
+  makeChain,
+  makeCollection,
+  makeTransaction,
+  seededCollection,
+  transactionIdsOf,
+} from '../../support/storeBlocks.js';
+import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+
+const shared = seededCollection('shared', 2);
+const chain = makeChain(10, [
+  [shared],
+  [],
+  [seededCollection('a', 1), shared],
+  [seededCollection('b', 3)],
+  [shared, shared],
+]);
+
+describe('rewind', () => {
+  const { filled, open, freshPath } = useStores();
+
+  it.each([9, 10, 11, 12, 13])('to %i leaves the store of a chain that ends there', async (height) => {
+    const path = await freshPath();
+    const store = await filled(chain, path);
+    await store.rewind(height);
+    expect(store.latestIndexedHeight()).toBe(height);
+    expect(store.latestBlock()?.id).toBe(chain[height - 10]?.block.id);
+    const kept = chain.slice(0, height - 9);
+    const reference = kept.length > 0 ? await filled(kept) : await open(await freshPath());
+    if (kept.length === 0) await reference.initialise(metaFrom(10));
+    expect(await store.digest()).toBe(await reference.digest());
+  });
+
+  it('keeps what a kept block shares with a forgotten one', async () => {
+    const store = await filled(chain);
+    await store.rewind(11);
+    expect(await store.collectionPlaces(shared.id, 10)).toEqual([{ height: 10, collectionIndex: 0 }]);
+    expect((await store.transaction(transactionIdsOf(shared)[0]!))?.place.height).toBe(10);
+  });
+
+  it('lets the forgotten heights be indexed again', async () => {
+    const store = await filled(chain);
+    const before = await store.digest();
+    await store.rewind(11);
+    await store.commit({ blocks: chain.slice(2), latestIndexedHeight: 14 });
+    expect(await store.digest()).toBe(before);
+  });
+
+  it('forgets blocks above a gap, and the sporks that begin above', async () => {
+    const store = await open(await freshPath());
+    await store.initialise(metaFrom(10));
+    await store.commit({ blocks: chain.slice(0, 2), latestIndexedHeight: 11 });
+    const spork = { rootHeight: 14, sporkId: 'bb' };
+    await store.commit({ blocks: [chain[4]!], latestIndexedHeight: 11, spork });
+    await store.rewind(11);
+    expect(store.blocksAboveWatermark()).toEqual([]);
+    expect(store.meta()).toEqual(metaFrom(10));
+    expect(await store.digest()).toBe(await (await filled(chain.slice(0, 2))).digest());
+  });
+
+  it('does nothing above the highest height, any number of times', async () => {
+    const store = await filled(chain);
+    const before = await store.digest();
+    await store.rewind(14);
+    await store.rewind(1_000_000);
+    expect(await store.digest()).toBe(before);
+    expect(store.latestIndexedHeight()).toBe(14);
+  });
+
+  it('refuses to go below the first height', async () => {
+    const store = await filled(chain);
+    await expect(store.rewind(8)).rejects.toMatchObject({
+      name: 'OperatorError',
+      exit: 'usage',
+      message: expect.stringContaining('this store begins at height 10') as string,
+    });
+    expect(store.latestIndexedHeight()).toBe(14);
+  });
+
+  it('removes heights by the hundred, and large bodies', async () => {
+    const long = makeChain(
+      1,
+      Array.from({ length: 300 }, (_, index): VerifiedCollection[] =>
+        index % 50 === 0
+          ? [makeCollection([makeTransaction(`big ${index}`, 300 * 1024)])]
+          : [seededCollection(`long ${index}`, 1)],
+      ),
+    );
+    const store = await filled(long);
+    await store.rewind(20);
+    expect(await store.digest()).toBe(await (await filled(long.slice(0, 20))).digest());
+  });
+
+  it('that a crash cut short is finished at the next open', async () => {
+    const reference = await (await filled(chain.slice(0, 2))).digest();
+    const path = await freshPath();
+    const store = await filled(chain, path);
+    const before: [Buffer, Buffer][] = [];
+    for await (const [key, value] of store.entries()) before.push([Buffer.from(key), Buffer.from(value)]);
+    await store.rewind(11);
+    await store.close();
+    // The intent is durable before anything is removed: that state, with any part of the removal done.
+    const intent = Buffer.alloc(25);
+    intent.writeBigUInt64BE(12n, 0);
+    intent.writeBigUInt64BE(15n, 8);
+    intent.writeBigUInt64BE(15n, 16);
+    await withRawDatabase(path, async (database) => {
+      for (const [key, value] of before) if (key[0]! >= 0x10) await database.put(key, value);
+      await database.put(Buffer.of(3), sealed(Buffer.of(3), intent));
+    });
+    const logger = new RecordingLogger();
+    const again = await open(path, {}, logger);
+    expect(logger.messages()).toContain('finishing an interrupted rewind');
+    expect(again.latestIndexedHeight()).toBe(11);
+    expect(await again.digest()).toBe(reference);
+  });
+
+  it('of a store with any one byte changed above the target leaves a sound store', async () => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    const entries = await withRawDatabase(path, (database) => database.iterator().all());
+    // Records of heights 12 and up: the height follows the prefix, or the id in a pointer.
+    const above = entries.filter(([key]) => {
+      if (key[0]! < 0x10) return false;
+      return Number(key.readBigUInt64BE(key[0]! < 0x20 ? 1 : 33)) >= 12;
+    });
+    const reference = await (await filled(chain.slice(0, 2))).digest();
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...above),
+        fc.boolean(),
+        fc.nat(),
+        fc.integer({ min: 0, max: 7 }),
+        async ([key, value], inKey, position, bit) => {
+          const damagedPath = await freshPath();
+          await (await filled(chain, damagedPath)).close();
+          // The last four bytes of the height and the rest: a changed height that stays above the target.
+          const changed = Buffer.from(inKey ? key : value);
+          const offset = position % changed.length;
+          changed[offset]! ^= 1 << bit;
+          fc.pre(!inKey || isAbove(changed, 11));
+          await withRawDatabase(damagedPath, async (database) => {
+            if (inKey) await database.del(key);
+            await database.put(inKey ? changed : key, inKey ? value : changed);
+          });
+          const store = await open(damagedPath, { forRewind: true });
+          await store.rewind(11);
+          expect(store.latestIndexedHeight()).toBe(11);
+          expect(await store.digest()).toBe(reference);
+          await store.close();
+          expect(
+            await verifyStore({ path: damagedPath, chainId: TEST_CHAIN }, { logger: new RecordingLogger() }),
+          ).toMatchObject({
+            damageCount: 0,
+          });
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+});
+
+/** True when a key is still one of a height above, so that only a rewind that looks for it can find it. */
+function isAbove(key: Buffer, height: number): boolean {
+  const offset = new Map([
+    [9, 1],
+    [13, 1],
+    [41, 33],
+    [45, 33],
+    [49, 33],
+  ]).get(key.length);
+  if (offset === undefined) return false;
+  const prefix = { 9: 0x10, 13: 0x11, 41: 0x20, 45: 0x21, 49: 0x22 }[key.length as 9];
+  const stored = key.readBigUInt64BE(offset);
+  return key[0] === prefix && stored > BigInt(height) && stored < 2n ** 53n;
+}

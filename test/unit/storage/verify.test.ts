@@ -1,0 +1,302 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { seededRandom } from '../../../src/runtime/index.js';
+import { verifyStore } from '../../../src/storage/index.js';
+import type { VerifyOptions, VerifyProgress, VerifyReport } from '../../../src/storage/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import {
+  makeBlock,
+  makeChain,
+  makeCollection,
+  makeTransaction,
+  seededCollection,
+} from '../../support/storeBlocks.js';
+import {
+  metaFrom,
+  rawEntries,
+  TEST_CHAIN,
+  useStores,
+  withRawDatabase,
+} from '../../support/storeDirectory.js';
+
+const KIB = 1024;
+const shared = seededCollection('shared', 2);
+/** Empty blocks, empty collections, repeated ids, a body in chunks. Heights 5 to 10. */
+const chain = makeChain(5, [
+  [shared],
+  [],
+  [seededCollection('a', 1), makeCollection([]), shared],
+  [makeCollection([makeTransaction('big', 300 * KIB)]), seededCollection('b', 2)],
+  [shared, shared],
+  [seededCollection('c', 3)],
+]);
+
+const verify = (
+  path: string,
+  options: Partial<VerifyOptions> = {},
+  more: { signal?: AbortSignal; onProgress?: (progress: VerifyProgress) => void } = {},
+): Promise<VerifyReport> =>
+  verifyStore({ path, chainId: TEST_CHAIN, ...options }, { logger: new RecordingLogger(), ...more });
+
+const heightsIn = ({ damages }: VerifyReport): (number | undefined)[] => damages.map(({ height }) => height);
+
+describe('verify of a sound store', () => {
+  const { filled, open, freshPath } = useStores();
+
+  it('finds nothing, and says what it looked at', async () => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    const collections = chain.flatMap((entry) => entry.collections);
+    const transactions = collections.reduce((sum, { ranges }) => sum + ranges.length / 2, 0);
+    expect(await verify(path)).toEqual({
+      range: { from: 5, to: 10 },
+      latestIndexedHeight: 10,
+      heights: 6,
+      collections: collections.length,
+      transactions,
+      bytes: collections.reduce((sum, { encoded }) => sum + encoded.length, 0),
+      pointers: 6 + collections.length + transactions,
+      damages: [],
+      damageCount: 0,
+    });
+  });
+
+  it('checks a part of the heights', async () => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    expect(await verify(path, { from: 7, to: 8 })).toMatchObject({
+      range: { from: 7, to: 8 },
+      heights: 2,
+      collections: 5,
+      damageCount: 0,
+    });
+    expect(await verify(path, { from: 10 })).toMatchObject({ range: { from: 10, to: 10 }, heights: 1 });
+    expect(await verify(path, { to: 5 })).toMatchObject({ range: { from: 5, to: 5 }, heights: 1 });
+  });
+
+  it('refuses heights outside the store', async () => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    for (const range of [{ from: 4 }, { to: 11 }, { from: 8, to: 7 }]) {
+      await expect(verify(path, range)).rejects.toMatchObject({
+        exit: 'usage',
+        message: expect.stringContaining('holds heights 5 to 10') as string,
+      });
+    }
+  });
+
+  it('includes blocks above a gap', async () => {
+    const path = await freshPath();
+    const store = await open(path);
+    await store.initialise(metaFrom(5));
+    await store.commit({ blocks: [chain[0]!, chain[3]!, chain[4]!], latestIndexedHeight: 5 });
+    await store.close();
+    expect(await verify(path)).toMatchObject({ range: { from: 5, to: 9 }, heights: 3, damageCount: 0 });
+  });
+
+  it('takes an empty store, initialised or not, and a store from height 0', async () => {
+    const path = await freshPath();
+    await (await open(path)).close();
+    expect(await verify(path)).toMatchObject({ range: undefined, damageCount: 0 });
+    const store = await open(path);
+    await store.initialise(metaFrom(0));
+    await store.close();
+    expect(await verify(path)).toMatchObject({ range: undefined, latestIndexedHeight: -1, damageCount: 0 });
+  });
+
+  it('tells how far it is, and stops when told to', async () => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    const seen: VerifyProgress[] = [];
+    await verify(path, {}, { onProgress: (progress) => seen.push(progress) });
+    expect(seen).toContainEqual({ phase: 'blocks', height: 7, from: 5, to: 10 });
+    expect(seen.at(-1)).toMatchObject({ phase: 'pointers' });
+    const controller = new AbortController();
+    const stopped = verify(path, {}, { signal: controller.signal, onProgress: () => controller.abort() });
+    await expect(stopped).rejects.toMatchObject({ name: 'AbortError' });
+    expect((await verify(path)).damageCount).toBe(0);
+  });
+});
+
+describe('verify of a store with one byte changed', () => {
+  const { filled, freshPath } = useStores();
+
+  /** The height that a record is of, told from where it stands; undefined for the store's own records. */
+  const heightOf = (key: Buffer): number | undefined => {
+    if (key[0]! < 0x10) return undefined;
+    return Number(key.readBigUInt64BE(key[0]! < 0x20 ? 1 : 33));
+  };
+
+  it('names the height of every record, whichever byte of its key or value it is', async () => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    const entries = await rawEntries(path);
+    expect(new Set(entries.map(([key]) => key[0]))).toEqual(
+      new Set([0x01, 0x02, 0x10, 0x11, 0x20, 0x21, 0x22]),
+    );
+    const check = async ([key, value]: [Buffer, Buffer], inKey: boolean, where: number, bit: number) => {
+      const changed = Buffer.from(inKey ? key : value);
+      changed[Math.floor(where * changed.length)]! ^= 1 << bit;
+      await withRawDatabase(path, async (database) => {
+        if (inKey) await database.del(key);
+        await database.put(inKey ? changed : key, inKey ? value : changed);
+      });
+      const report = await verify(path);
+      await withRawDatabase(path, async (database) => {
+        // The changed key may be that of another record, which then has to come back too.
+        const other = entries.find(([known]) => known.equals(changed));
+        if (inKey && other === undefined) await database.del(changed);
+        if (inKey && other !== undefined) await database.put(...other);
+        await database.put(key, value);
+      });
+      const height = heightOf(key);
+      expect(report.damageCount).toBeGreaterThan(0);
+      expect(heightsIn(report)).toContain(height);
+      const named =
+        height === undefined
+          ? new RegExp(key[0] === 0x01 ? '^meta record' : '^progress record')
+          : new RegExp(`height ${height}\\b`);
+      expect(report.damages.map(({ message }) => message)).toContainEqual(expect.stringMatching(named));
+    };
+    const random = seededRandom(1);
+    for (const entry of entries) {
+      for (const inKey of [false, true]) {
+        await check(entry, inKey, random.next(), Math.floor(8 * random.next()));
+      }
+    }
+    const where = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+    await fc.assert(fc.asyncProperty(fc.constantFrom(...entries), fc.boolean(), where, fc.nat(7), check), {
+      numRuns: 40,
+    });
+    expect((await verify(path)).damageCount).toBe(0);
+  }, 120_000);
+
+  it('names it also when only that part of the heights is checked', async () => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    const entries = (await rawEntries(path)).filter(([key]) => heightOf(key) === 7);
+    for (const [key, value] of entries) {
+      for (const inKey of [false, true]) {
+        const changed = Buffer.from(inKey ? key : value);
+        changed[changed.length >> 1]! ^= 0x10;
+        await withRawDatabase(path, async (database) => {
+          if (inKey) await database.del(key);
+          await database.put(inKey ? changed : key, inKey ? value : changed);
+        });
+        expect(heightsIn(await verify(path, { from: 7, to: 7 }))).toContain(7);
+        await withRawDatabase(path, async (database) => {
+          if (inKey) await database.del(changed);
+          await database.put(key, value);
+        });
+      }
+    }
+  });
+});
+
+describe('verify', () => {
+  const { filled, open, freshPath } = useStores();
+
+  /** A closed store of the chain, changed behind its back. */
+  const damaged = async (
+    change: (database: Parameters<Parameters<typeof withRawDatabase>[1]>[0]) => Promise<void>,
+  ): Promise<string> => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    await withRawDatabase(path, change);
+    return path;
+  };
+  const copyOf = async (entry: (typeof chain)[number]): Promise<[Buffer, Buffer][]> => {
+    const path = await freshPath();
+    await (await filled([entry], path)).close();
+    return (await rawEntries(path)).filter(([key]) => key[0]! >= 0x10);
+  };
+
+  it('names every height without a block record, in runs', async () => {
+    const path = await damaged(async (database) => {
+      for (const height of [6, 7, 9]) {
+        const key = Buffer.alloc(9, 0x10);
+        key.writeBigUInt64BE(BigInt(height), 1);
+        await database.del(key);
+      }
+    });
+    const missing = (await verify(path)).damages.filter(({ kind }) => kind === 'missing_block');
+    expect(missing.map(({ message }) => message)).toEqual([
+      'height 6 has no block record',
+      'height 7 has no block record',
+      'height 9 has no block record',
+    ]);
+  });
+
+  it('finds a block that is not the child of the one below', async () => {
+    const stranger = makeBlock(8, chain[0]!.block.id, chain[3]!.collections);
+    const path = await damaged(async (database) => {
+      for (const [key] of await copyOf(chain[3]!)) await database.del(key);
+      for (const [key, value] of await copyOf(stranger)) await database.put(key, value);
+    });
+    expect((await verify(path)).damages).toEqual([
+      { height: 8, kind: 'parent', message: expect.stringContaining('height 7') as string },
+      { height: 9, kind: 'parent', message: expect.stringContaining('height 8') as string },
+    ]);
+  });
+
+  it('finds entries that no block calls for, sound by themselves as they are', async () => {
+    const strangers = await copyOf(makeBlock(7, chain[1]!.block.id, [seededCollection('stranger', 1)]));
+    const path = await damaged(async (database) => {
+      for (const [key, value] of strangers) if (key[0]! >= 0x20) await database.put(key, value);
+    });
+    const { damages, damageCount } = await verify(path);
+    // The block id is the same, so one of three pointers belongs there.
+    expect(damageCount).toBe(2);
+    expect(damages.map(({ kind, height }) => ({ kind, height }))).toEqual([
+      { kind: 'unexpected', height: 7 },
+      { kind: 'unexpected', height: 7 },
+    ]);
+  });
+
+  it('finds blocks outside the store, and keys outside the key space', async () => {
+    const path = await damaged(async (database) => {
+      for (const [key, value] of await copyOf(makeBlock(4, chain[0]!.block.id, [])))
+        await database.put(key, value);
+      for (const [key, value] of await copyOf(makeBlock(90_000, chain[0]!.block.id, []))) {
+        await database.put(key, value);
+      }
+      await database.put(Buffer.from('zz'), Buffer.of(1));
+      await database.put(Buffer.of(0x01, 0x00), Buffer.of(1));
+    });
+    const report = await verify(path);
+    expect(heightsIn(report).filter((height) => height === 4)).toHaveLength(2);
+    expect(heightsIn(report).filter((height) => height === 90_000)).toHaveLength(2);
+    expect(report.damages.filter(({ height }) => height === undefined).map(({ message }) => message)).toEqual(
+      ['key 0100 is not one of ours', 'key 7a7a is not one of ours'],
+    );
+  });
+
+  it('describes a bounded number of damages and counts all', async () => {
+    const path = await damaged(async (database) =>
+      database.clear({ gte: Buffer.of(0x22), lt: Buffer.of(0x23) }),
+    );
+    const { transactions } = await verify(path);
+    const report = await verify(path, { maxDamages: 3 });
+    expect(report.damages).toHaveLength(3);
+    expect(report.damageCount).toBe(transactions);
+  });
+
+  it('reports a store whose own records are gone', async () => {
+    const path = await damaged(async (database) => database.clear({ lt: Buffer.of(0x10) }));
+    const { damages, heights } = await verify(path);
+    expect(damages.map(({ message }) => message)).toEqual([
+      'meta record: it is missing',
+      'progress record: it is missing',
+    ]);
+    expect(heights).toBe(6);
+  });
+
+  it('refuses a store of another chain, and a path without a store', async () => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    await expect(verify(path, { chainId: 'flow-mainnet' })).rejects.toMatchObject({ exit: 'foreign' });
+    await expect(verify(await freshPath())).rejects.toMatchObject({ kind: 'missing' });
+    await open(path);
+    await expect(verify(path)).rejects.toMatchObject({ kind: 'locked' });
+  });
+});
