@@ -1,0 +1,55 @@
+import { credentials, makeGenericClientConstructor } from '@grpc/grpc-js';
+import type { ClientReadableStream } from '@grpc/grpc-js';
+import type { ServiceDefinition } from '@grpc/proto-loader';
+import { loadProtocol } from '../../../src/flow/index.js';
+
+/** grpc-js and nothing else: what comes is handed over as the bytes that came. */
+export interface BareClient {
+  blocks(): ClientReadableStream<Buffer>;
+  executionData(): ClientReadableStream<Buffer>;
+  /** `id` is the 32 bytes of a collection's id. */
+  fullCollection(id: Buffer, onAnswer: (error: Error | null, message: Buffer | undefined) => void): void;
+}
+
+const FIRST_HEIGHT = '1';
+const WINDOW_BYTES = 8 * 1024 * 1024;
+const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
+
+function identity(message: Buffer): Buffer {
+  return message;
+}
+
+export function bareClient(node: string): BareClient {
+  const Client = makeGenericClientConstructor({}, 'bare');
+  const client = new Client(node, credentials.createInsecure(), {
+    'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
+    'grpc-node.flow_control_window': WINDOW_BYTES,
+  });
+  const protocol = loadProtocol();
+  const methodOf = (service: string, name: string) => {
+    const method = (protocol[service] as ServiceDefinition | undefined)?.[name];
+    if (method === undefined) throw new Error(`${service} has no method ${name}`);
+    return method;
+  };
+  const blocks = methodOf('flow.access.AccessAPI', 'SubscribeBlocksFromStartHeight');
+  const full = methodOf('flow.access.AccessAPI', 'GetFullCollectionByID');
+  const executionData = methodOf(
+    'flow.executiondata.ExecutionDataAPI',
+    'SubscribeExecutionDataFromStartBlockHeight',
+  );
+  return {
+    blocks: () =>
+      client.makeServerStreamRequest(blocks.path, blocks.requestSerialize, identity, {
+        start_block_height: FIRST_HEIGHT,
+        block_status: 'BLOCK_FINALIZED',
+      }),
+    executionData: () =>
+      client.makeServerStreamRequest(executionData.path, executionData.requestSerialize, identity, {
+        start_block_height: FIRST_HEIGHT,
+        event_encoding_version: 'CCF_V0',
+      }),
+    fullCollection: (id, onAnswer) => {
+      client.makeUnaryRequest(full.path, full.requestSerialize, identity, { id }, onAnswer);
+    },
+  };
+}

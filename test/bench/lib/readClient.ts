@@ -1,0 +1,62 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import type { ProfileName } from '../../../src/devnet/index.js';
+import { startScript } from './processes.js';
+
+/** The read that is measured, of random ids among the heights given. */
+export type ReadKind = 'transaction' | 'collection';
+
+export interface ReaderOptions {
+  readonly profile: ProfileName;
+  readonly seed: number;
+  /** Ids of heights 1 … `heights` are known to the reader. */
+  readonly heights: number;
+}
+
+export type ReadTask =
+  /** Closed loop: `concurrency` readers, each asking again as soon as it is answered. */
+  | {
+      readonly how: 'http' | 'grpc';
+      readonly kind: ReadKind;
+      /** 127.0.0.1. */
+      readonly port: number;
+      readonly concurrency: number;
+      readonly reads: number;
+    }
+  /** Open loop: `perSecond` reads by the clock, whatever is answered, until the daemon is gone or told to stop. */
+  | {
+      readonly how: 'offer';
+      readonly port: number;
+      readonly perSecond: number;
+      readonly connections: number;
+    };
+
+export interface ReadResult {
+  readonly reads: number;
+  readonly readsPerSecond: number;
+  /** From the moment a read was due (open loop) or sent (closed loop) to its answer. */
+  readonly latenciesMs: readonly number[];
+  readonly bytesPerRead: number;
+}
+
+/** A reader in a process of its own. */
+export interface ReadClient {
+  run(task: ReadTask): Promise<ReadResult>;
+  /** Ends an open loop; its result comes from `run`. */
+  stop(): void;
+  close(): void;
+}
+
+export async function startReadClient(options: ReaderOptions): Promise<ReadClient> {
+  const child: ChildProcess = startScript('test/bench/lib/readProcess.ts', [JSON.stringify(options)]);
+  await once(child, 'message');
+  return {
+    run: async (task) => {
+      child.send(task);
+      const [result] = (await once(child, 'message')) as [ReadResult];
+      return result;
+    },
+    stop: () => void child.send('stop'),
+    close: () => void child.kill('SIGKILL'),
+  };
+}

@@ -1,0 +1,185 @@
+// The process behind `startReadClient`: knows the ids of the chain beforehand and reads by them, over HTTP or gRPC.
+import { credentials, makeGenericClientConstructor } from '@grpc/grpc-js';
+import type { ServiceDefinition } from '@grpc/proto-loader';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ChainGenerator } from '../../../src/devnet/index.js';
+import { loadProtocol } from '../../../src/flow/index.js';
+import { seededRandom } from '../../../src/runtime/index.js';
+import { HttpConnection } from './HttpConnection.js';
+import type { ReaderOptions, ReadKind, ReadResult, ReadTask } from './readClient.js';
+
+const STATUS_POLL_MS = 100;
+const GRPC_METHOD = { transaction: 'GetTransaction', collection: 'GetFullCollectionByID' } as const;
+
+const { profile, seed, heights } = JSON.parse(process.argv[2] ?? '{}') as ReaderOptions;
+const chain = new ChainGenerator({ profile, seed });
+/** Ids as hex, and how many of them belong to heights up to each height. */
+const ids: Record<ReadKind, string[]> = { transaction: [], collection: [] };
+const countsUpTo: Record<ReadKind, number[]> = { transaction: [0], collection: [0] };
+for (let height = 1; height <= heights; height += 1) {
+  for (const { id, transactionIds } of chain.block(height).collections) {
+    ids.collection.push(id);
+    for (let at = 0; at < transactionIds.length; at += 32)
+      ids.transaction.push(transactionIds.toString('hex', at, at + 32));
+  }
+  countsUpTo.transaction.push(ids.transaction.length);
+  countsUpTo.collection.push(ids.collection.length);
+}
+const random = seededRandom(seed);
+let stopped = false;
+
+process.on('message', (message: ReadTask | 'stop') => {
+  if (message === 'stop') {
+    stopped = true;
+    return;
+  }
+  stopped = false;
+  const running = message.how === 'offer' ? offer(message) : closedLoop(message);
+  running.then(
+    (result) => process.send?.(result),
+    (error: unknown) => {
+      process.stderr.write(`${String(error)}\n`);
+      process.exit(1);
+    },
+  );
+});
+process.once('disconnect', () => process.exit(0));
+process.send?.('ready');
+
+function idAmong(kind: ReadKind, count: number): string {
+  return ids[kind][Math.floor(random.next() * count)] ?? '';
+}
+
+function pathOf(kind: ReadKind, id: string): string {
+  return kind === 'transaction' ? `/v1/transactions/${id}` : `/v1/collections/${id}?expand=transactions`;
+}
+
+async function closedLoop(task: Exclude<ReadTask, { how: 'offer' }>): Promise<ReadResult> {
+  const { kind, concurrency, reads, port } = task;
+  const readers =
+    task.how === 'grpc' ? grpcReaders(kind, port, concurrency) : await httpReaders(kind, port, concurrency);
+  let left = reads;
+  let bytes = 0;
+  const latenciesMs: number[] = [];
+  const startedAtMs = performance.now();
+  await Promise.all(
+    readers.map(async (reader) => {
+      while (left > 0) {
+        left -= 1;
+        const sentAtMs = performance.now();
+        const answerBytes = await reader.read(idAmong(kind, ids[kind].length));
+        bytes += answerBytes;
+        latenciesMs.push(performance.now() - sentAtMs);
+      }
+    }),
+  );
+  const readsPerSecond = (latenciesMs.length * 1000) / (performance.now() - startedAtMs);
+  for (const reader of readers) reader.close();
+  return { reads, readsPerSecond, latenciesMs, bytesPerRead: bytes / reads };
+}
+
+interface Reader {
+  /** Resolves with the bytes of the answer. */
+  read(id: string): Promise<number>;
+  close(): void;
+}
+
+function httpReaders(kind: ReadKind, port: number, count: number): Promise<Reader[]> {
+  return Promise.all(
+    Array.from({ length: count }, async () => {
+      const connection = await HttpConnection.open(port);
+      return {
+        read: async (id: string) => {
+          const { status, bodyBytes } = await connection.get(pathOf(kind, id));
+          if (status !== 200) throw new Error(`${kind} ${id} was answered with ${status}`);
+          return bodyBytes;
+        },
+        close: () => connection.close(),
+      };
+    }),
+  );
+}
+
+/** As bare as it goes: one channel, answers left as they come off the wire. */
+function grpcReaders(kind: ReadKind, port: number, count: number): Reader[] {
+  const service = loadProtocol()['flow.access.AccessAPI'] as ServiceDefinition;
+  const { path, requestSerialize } = service[GRPC_METHOD[kind]]!;
+  const Client = makeGenericClientConstructor({}, 'flow.access.AccessAPI');
+  const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {
+    'grpc.max_receive_message_length': 64 * 1024 * 1024,
+    'grpc-node.flow_control_window': 8 * 1024 * 1024,
+  });
+  const read = (id: string): Promise<number> =>
+    new Promise((resolve, reject) => {
+      client.makeUnaryRequest(
+        path,
+        requestSerialize,
+        (message: Buffer) => message,
+        { id: Buffer.from(id, 'hex') },
+        (error, answer?: Buffer) => (error === null ? resolve(answer?.length ?? 0) : reject(error)),
+      );
+    });
+  return Array.from({ length: count }, (_, index) => ({
+    read,
+    close: () => (index === 0 ? client.close() : undefined),
+  }));
+}
+
+async function offer({
+  port,
+  perSecond,
+  connections,
+}: Extract<ReadTask, { how: 'offer' }>): Promise<ReadResult> {
+  const base = `http://127.0.0.1:${port}`;
+  let watermark = 0;
+  while (watermark < 1 && !stopped) watermark = await latestIndexed(base);
+  const watching = setInterval(() => {
+    latestIndexed(base).then(
+      (height) => (watermark = height),
+      () => (stopped = true),
+    );
+  }, STATUS_POLL_MS);
+  const free = await Promise.all(Array.from({ length: connections }, () => HttpConnection.open(port)));
+  const all = [...free];
+  const due: number[] = [];
+  const latenciesMs: number[] = [];
+  let bytes = 0;
+  const send = (connection: HttpConnection, dueAtMs: number): void => {
+    const kind: ReadKind = latenciesMs.length % 2 === 0 ? 'transaction' : 'collection';
+    const id = idAmong(kind, countsUpTo[kind][Math.min(watermark, heights)] ?? 1);
+    connection.get(pathOf(kind, id)).then(
+      ({ status, bodyBytes }) => {
+        if (status !== 200) throw new Error(`${kind} ${id} was answered with ${status}`);
+        latenciesMs.push(performance.now() - dueAtMs);
+        bytes += bodyBytes;
+        const next = due.shift();
+        if (next === undefined) free.push(connection);
+        else send(connection, next);
+      },
+      // The daemon has ended.
+      () => (stopped = true),
+    );
+  };
+  const startedAtMs = performance.now();
+  let offered = 0;
+  while (!stopped) {
+    const nowMs = performance.now();
+    for (; startedAtMs + (offered * 1000) / perSecond <= nowMs; offered += 1) {
+      const dueAtMs = startedAtMs + (offered * 1000) / perSecond;
+      const connection = free.pop();
+      if (connection === undefined) due.push(dueAtMs);
+      else send(connection, dueAtMs);
+    }
+    await sleep(1);
+  }
+  const seconds = (performance.now() - startedAtMs) / 1000;
+  clearInterval(watching);
+  for (const connection of all) connection.close();
+  const reads = latenciesMs.length;
+  return { reads, readsPerSecond: reads / seconds, latenciesMs, bytesPerRead: bytes / reads };
+}
+
+async function latestIndexed(base: string): Promise<number> {
+  const response = await fetch(`${base}/status`);
+  return ((await response.json()) as { latestIndexed: number | null }).latestIndexed ?? 0;
+}

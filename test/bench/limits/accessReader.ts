@@ -1,0 +1,37 @@
+/**
+ * Not a limit, but what is held against one: an execution-data stream read through the access layer, message by message,
+ * with the scan of its wire bytes, and nothing behind it.
+ */
+import type * as Access from '../../../src/access/index.js';
+import type * as Runtime from '../../../src/runtime/index.js';
+import type * as Observability from '../../../src/observability/index.js';
+import { built, limitOptions, LimitWatch } from '../lib/limits.js';
+
+const { node, heights } = limitOptions();
+const access = (await built('access/index.js')) as typeof Access;
+const runtime = (await built('runtime/index.js')) as typeof Runtime;
+const observability = (await built('observability/index.js')) as typeof Observability;
+
+const clock = runtime.systemClock;
+const reader = new access.GrpcAccessNode(
+  {
+    endpoint: access.parseEndpoint(node),
+    ratePerSecond: 0,
+    maxMessageBytes: 128 * 1024 * 1024,
+    timeoutMs: 10_000,
+    userAgent: 'bench',
+  },
+  {
+    clock,
+    stubs: access.loadMethodStubs(),
+    ledger: new access.NodeLedger({ clock }),
+    metrics: observability.createMetrics({ version: 'bench', node: process.version }),
+  },
+);
+const watch = new LimitWatch();
+const messages = reader.subscribeExecutionData(1, { signal: new AbortController().signal });
+for await (const { height, chunks } of messages) {
+  watch.start();
+  if (chunks.length === 0) throw new Error('nothing was located');
+  if (height === heights) watch.finish(heights);
+}

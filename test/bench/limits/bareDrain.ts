@@ -1,0 +1,23 @@
+/** The limit of whatever reads a stream: grpc-js hands the messages over as they came, and they are counted. */
+import { bareClient } from '../lib/bareClient.js';
+import { limitOptions, LimitWatch } from '../lib/limits.js';
+
+const { node, heights, streams = ['executionData'] } = limitOptions();
+const client = bareClient(node);
+const watch = new LimitWatch();
+let reading = streams.length;
+
+function drain(name: 'blocks' | 'executionData'): void {
+  let count = 0;
+  const stream = client[name]();
+  stream.on('data', () => {
+    watch.start();
+    count += 1;
+    if (count !== heights) return;
+    stream.pause();
+    reading -= 1;
+    if (reading === 0) watch.finish(heights);
+  });
+}
+
+for (const name of streams) drain(name);

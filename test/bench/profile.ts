@@ -1,0 +1,95 @@
+/**
+ * Where the daemon spends its time while it catches up: runs it under V8's profiler against a simulated node in a process
+ * of its own, and leaves the profile and a flame graph. Build first (`npm run profile` does).
+ *
+ *     --mode NAME       edi-only, requester-only, hybrid  [edi-only]
+ *     --heights N       [5000]
+ *     --profile NAME    blocks: dense, mainnet, empty …   [dense]
+ *     --out DIR         [profiles]
+ */
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { profiles } from '../../src/devnet/index.js';
+import type { ProfileName } from '../../src/devnet/index.js';
+import { callTree, selfTimes } from './lib/cpuProfile.js';
+import type { CpuProfile } from './lib/cpuProfile.js';
+import { modeFlags, runDaemon } from './lib/daemonRun.js';
+import type { Mode } from './lib/daemonRun.js';
+import { flameGraphPage } from './lib/flameGraph.js';
+import { startBenchNode } from './lib/node.js';
+import { ROOT, scratch } from './lib/processes.js';
+import { formatTable } from './lib/report.js';
+
+const SAMPLE_US = 500;
+const FUNCTIONS = 25;
+const ROOMS = 12;
+
+const { values: args } = parseArgs({
+  options: {
+    mode: { type: 'string', default: 'edi-only' },
+    heights: { type: 'string', default: '5000' },
+    profile: { type: 'string', default: 'dense' },
+    out: { type: 'string', default: 'profiles' },
+    program: { type: 'string', default: 'dist/main.js' },
+  },
+});
+if (!(args.mode in modeFlags))
+  fail(`unknown mode ${args.mode}; there are: ${Object.keys(modeFlags).join(', ')}`);
+if (!(args.profile in profiles)) {
+  fail(`unknown profile ${args.profile}; there are: ${Object.keys(profiles).join(', ')}`);
+}
+const heights = Number(args.heights);
+if (!Number.isSafeInteger(heights) || heights < 1) fail('--heights must be a whole number from 1 on');
+
+process.stdout.write(`making ${heights} blocks of the profile ${args.profile}\n`);
+const node = await startBenchNode({ profile: args.profile as ProfileName, heights });
+const directory = mkdtempSync(join(scratch, 'profile-'));
+const run = await runDaemon({
+  ...{ node: node.address, mode: args.mode as Mode, heights, program: args.program },
+  nodeFlags: ['--cpu-prof', '--cpu-prof-dir', directory, '--cpu-prof-interval', String(SAMPLE_US)],
+});
+node.close();
+const [found] = readdirSync(directory);
+if (found === undefined) throw new Error('the profiler left nothing');
+const out = resolve(ROOT, args.out);
+mkdirSync(out, { recursive: true });
+const name = join(out, `${args.mode}-${args.profile}-${heights}`);
+copyFileSync(join(directory, found), `${name}.cpuprofile`);
+
+const root = callTree(JSON.parse(readFileSync(`${name}.cpuprofile`, 'utf8')) as CpuProfile);
+const title = `${args.mode}, ${heights} heights of the profile ${args.profile}, ${run.heightsPerSecond.toFixed(0)} heights/s while profiled`;
+writeFileSync(`${name}.html`, flameGraphPage(root, title));
+
+const functions = selfTimes(root);
+const share = (us: number): string => ((us * 100) / root.totalUs).toFixed(1);
+const perHeight = (us: number): string => (us / heights).toFixed(1);
+const rooms = new Map<string, number>();
+for (const { frame, selfUs } of functions) rooms.set(frame.room, (rooms.get(frame.room) ?? 0) + selfUs);
+process.stdout.write(
+  [
+    formatTable({
+      title: `Self time on the main thread by room: ${title}`,
+      columns: ['room', '%', 'µs per height'],
+      rows: [...rooms]
+        .sort(([, left], [, right]) => right - left)
+        .slice(0, ROOMS)
+        .map(([room, us]) => [room, share(us), perHeight(us)]),
+    }),
+    formatTable({
+      title: 'By function',
+      columns: ['function', 'room', 'place', '%', 'µs per height'],
+      rows: functions
+        .slice(0, FUNCTIONS)
+        .map(({ frame, selfUs }) => [frame.name, frame.room, frame.place, share(selfUs), perHeight(selfUs)]),
+    }),
+    `flame graph: ${relative(process.cwd(), name)}.html (any browser)`,
+    `profile:     ${relative(process.cwd(), name)}.cpuprofile (Chrome DevTools, VS Code, speedscope)\n`,
+  ].join('\n'),
+);
+process.exit(0);
+
+function fail(message: string): never {
+  process.stderr.write(`profile: ${message}\n`);
+  process.exit(64);
+}

@@ -1,0 +1,188 @@
+/**
+ * How fast the index is read over HTTP while the daemon is at the tip, against bare unary calls of the node for the same
+ * ids; and what a steady load of reads and a catch-up at full speed do to each other. Build first: it runs `dist/main.js`.
+ *
+ *     --heights N       heights of a catch-up [6000]
+ *     --program PATH    the daemon's main.js [dist/main.js]
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import type { Mode } from './lib/daemonRun.js';
+import { startLiveDaemon } from './lib/liveDaemon.js';
+import { startBenchNode } from './lib/node.js';
+import { scratch } from './lib/processes.js';
+import { startReadClient } from './lib/readClient.js';
+import type { ReadKind, ReadResult } from './lib/readClient.js';
+import { bench, digits } from './lib/report.js';
+import { interleave, median, percentile, ratioOf } from './lib/statistics.js';
+
+const PROFILE = 'dense';
+const SEED = 1;
+const TIP_HEIGHTS = 2_000;
+const CATCH_UP_HEIGHTS = 6_000;
+/** The best of these is taken, for either side. */
+const CONCURRENCIES = [8, 16, 64];
+const READS = 10_000;
+const QUICK_READS = 3_000;
+const OFFERED_PER_SECOND = 1_000;
+const OFFER_CONNECTIONS = 64;
+const KINDS: readonly ReadKind[] = ['transaction', 'collection'];
+const MODES: readonly Mode[] = ['edi-only', 'requester-only'];
+
+const { values: args } = parseArgs({
+  options: {
+    heights: { type: 'string' },
+    program: { type: 'string', default: 'dist/main.js' },
+  },
+  strict: false,
+});
+const program = String(args.program);
+
+await bench(
+  {
+    title: 'Reads',
+    about:
+      'Transactions and whole collections by random ids, over kept-alive HTTP connections from a client in a process of ' +
+      'its own. At the tip: as fast as they are answered, against GetTransaction and GetFullCollectionByID called bare on ' +
+      'grpc-js for the same ids at the node, each side at its better concurrency. During catch-up: 1,000 reads per second ' +
+      'offered by the clock, whatever is answered; latency counts from the moment a read is due. Daemon, node and client ' +
+      'share the processors, and the node works for the catch-up only.',
+  },
+  async ({ quick, rounds }) => {
+    const heights = Number(args.heights ?? (quick ? CATCH_UP_HEIGHTS / 2 : CATCH_UP_HEIGHTS));
+    const node = await startBenchNode({ profile: PROFILE, seed: SEED, heights });
+    const client = await startReadClient({ profile: PROFILE, seed: SEED, heights: TIP_HEIGHTS });
+    const nodePort = Number(node.address.split(':')[1]);
+
+    const dataDir = mkdtempSync(join(scratch, 'data-'));
+    // A stop height would end the daemon: it stays, at the tip of a node that has nothing more to tell.
+    const tipNode = await startBenchNode({ profile: PROFILE, seed: SEED, heights: TIP_HEIGHTS });
+    const daemon = await startLiveDaemon({ node: tipNode.address, mode: 'edi-only', dataDir, program });
+    await daemon.reaches(TIP_HEIGHTS);
+    const subjects: Record<string, () => Promise<ReadResult>> = {};
+    const reads = quick ? QUICK_READS : READS;
+    for (const kind of KINDS) {
+      for (const concurrency of CONCURRENCIES) {
+        for (const how of ['http', 'grpc'] as const) {
+          const port = how === 'http' ? daemon.apiPort : nodePort;
+          subjects[`${kind} ${how} ${concurrency}`] = () =>
+            client.run({ how, kind, port, concurrency, reads });
+        }
+      }
+    }
+    for (const warmUp of Object.values(subjects)) await warmUp();
+    const atTip = await interleave(subjects, { rounds });
+    const speeds = (name: string): number[] =>
+      (atTip[name] ?? []).map(({ readsPerSecond }) => readsPerSecond);
+    /** Of each round, what the better concurrency reached. */
+    const best = (kind: ReadKind, how: string): number[] =>
+      Array.from({ length: rounds }, (_, round) =>
+        Math.max(...CONCURRENCIES.map((concurrency) => speeds(`${kind} ${how} ${concurrency}`)[round] ?? 0)),
+      );
+    await daemon.stop();
+    tipNode.close();
+    client.close();
+
+    const loaded = await startReadClient({ profile: PROFILE, seed: SEED, heights });
+    const catchUps: Record<string, () => Promise<CatchUp>> = {};
+    for (const mode of MODES) {
+      catchUps[mode] = () => catchUp(mode, false);
+      catchUps[`${mode} read`] = () => catchUp(mode, true);
+    }
+    async function catchUp(mode: Mode, isRead: boolean): Promise<CatchUp> {
+      const dir = mkdtempSync(join(scratch, 'data-'));
+      const run = await startLiveDaemon({
+        node: node.address,
+        mode,
+        dataDir: dir,
+        program,
+        stopHeight: heights,
+      });
+      const startedAtMs = performance.now();
+      const reading = isRead
+        ? loaded.run({
+            how: 'offer',
+            port: run.apiPort,
+            perSecond: OFFERED_PER_SECOND,
+            connections: OFFER_CONNECTIONS,
+          })
+        : undefined;
+      await run.exited;
+      const heightsPerSecond = (heights * 1000) / (performance.now() - startedAtMs);
+      loaded.stop();
+      const result = await reading;
+      rmSync(dir, { recursive: true });
+      return { heightsPerSecond, ...(result === undefined ? {} : { result }) };
+    }
+    const runs = await interleave(catchUps, { rounds });
+    const speedsOf = (name: string): number[] =>
+      (runs[name] ?? []).map(({ heightsPerSecond }) => heightsPerSecond);
+    const readsOf = (mode: Mode): ReadResult[] =>
+      (runs[`${mode} read`] ?? []).flatMap(({ result }) => (result === undefined ? [] : [result]));
+    const p99 = (mode: Mode, share = 0.99): number =>
+      median(readsOf(mode).map(({ latenciesMs }) => percentile(latenciesMs, share)));
+    const rate = (mode: Mode): number => median(readsOf(mode).map(({ readsPerSecond }) => readsPerSecond));
+    node.close();
+    loaded.close();
+
+    return {
+      tables: [
+        {
+          title: `At the tip, random ids of ${TIP_HEIGHTS} heights of 5 × 10`,
+          columns: ['read', 'HTTP reads/s', 'p50 ms', 'p99 ms', 'bare unary calls/s', 'HTTP ÷ bare'],
+          rows: KINDS.flatMap((kind) =>
+            CONCURRENCIES.map((concurrency) => {
+              const http = `${kind} http ${concurrency}`;
+              const bare = `${kind} grpc ${concurrency}`;
+              const latency = (share: number): string =>
+                digits(median((atTip[http] ?? []).map(({ latenciesMs }) => percentile(latenciesMs, share))));
+              return [
+                `${kind}, ${concurrency} at once`,
+                digits(median(speeds(http))),
+                latency(0.5),
+                latency(0.99),
+                digits(median(speeds(bare))),
+                digits(ratioOf(speeds(http), speeds(bare))),
+              ];
+            }),
+          ),
+        },
+        {
+          title: `${OFFERED_PER_SECOND} reads per second offered while ${heights} heights are caught up with`,
+          columns: ['mode', 'heights/s alone', 'heights/s read', 'reads/s', 'p50 ms', 'p99 ms'],
+          rows: MODES.map((mode) => [
+            mode,
+            digits(median(speedsOf(mode))),
+            digits(median(speedsOf(`${mode} read`))),
+            digits(rate(mode)),
+            digits(p99(mode, 0.5)),
+            digits(p99(mode)),
+          ]),
+        },
+      ],
+      figures: [
+        ...KINDS.map((kind) => ({
+          what: `reads at the tip ÷ bare unary, ${kind}`,
+          value: ratioOf(best(kind, 'http'), best(kind, 'grpc')),
+          atLeast: 0.7,
+        })),
+        ...MODES.flatMap((mode) => [
+          { what: `reads/s during catch-up, ${mode}`, value: rate(mode), atLeast: 0.99 * OFFERED_PER_SECOND },
+          { what: `their p99, ${mode}`, value: p99(mode), unit: 'ms', atMost: 20 },
+          {
+            what: `catch-up while read ÷ alone, ${mode}`,
+            value: ratioOf(speedsOf(`${mode} read`), speedsOf(mode)),
+            atLeast: 0.75,
+          },
+        ]),
+      ],
+    };
+  },
+);
+process.exit(0);
+
+interface CatchUp {
+  readonly heightsPerSecond: number;
+  readonly result?: ReadResult;
+}
