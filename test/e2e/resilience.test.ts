@@ -11,8 +11,11 @@ import type { StatusDocument } from '../../src/api/index.js';
 const HEAD = 150;
 const chain = { seed: 21, startHead: HEAD, paused: true, executionDataLag: -4 } satisfies DevnetOptions;
 
-/** Makes a node the last one that is asked: nodes are asked in the order of their latency. */
-const slow: FaultRule = { method: 'Get*', fault: 'latency', delayMs: 30 };
+/**
+ * Makes a node the last one that is asked: nodes are asked in the order of their latency. So long that no machine is busy
+ * enough to make the others slower; `onceFoundOut` takes it away.
+ */
+const slow: FaultRule = { method: 'Get*', fault: 'latency', delayMs: 300 };
 
 /** Nodes of one chain. Each has made its blocks already: a devnet finds collections of blocks that it has made. */
 function nodes(...all: readonly DevnetOptions[]): Promise<DevnetHandle[]> {
@@ -62,14 +65,28 @@ function endpointState(document: StatusDocument, devnet: { readonly address: str
   return document.endpoints.find(({ name }) => name === devnet.address)?.state;
 }
 
-/** The nodes that the daemon set aside for this fault, as it said in its log. */
-function setAside(daemon: RunningDaemon, fault: string): Set<unknown> {
+/** The nodes that the daemon set aside for this fault, or for any, as it said in its log. */
+function setAside(daemon: RunningDaemon, fault?: string): Set<unknown> {
   return new Set(
     daemon.program
       .logs()
-      .filter((line) => line['msg'] === 'access node set aside' && line['fault'] === fault)
+      .filter((line) => line['msg'] === 'access node set aside')
+      .filter((line) => fault === undefined || line['fault'] === fault)
       .map((line) => line['endpoint']),
   );
+}
+
+/** Waits until each of the others has been set aside, and lets the honest one answer at once from then on. */
+async function onceFoundOut(
+  daemon: RunningDaemon,
+  others: readonly DevnetHandle[],
+  honest: DevnetHandle,
+): Promise<void> {
+  await eventually(() => {
+    const found = setAside(daemon);
+    return others.every(({ address }) => found.has(address)) ? true : undefined;
+  });
+  honest.node.setFaults([]);
 }
 
 describe('a liar beside an honest node', () => {
@@ -91,6 +108,7 @@ describe('a liar beside an honest node', () => {
     ];
     const { daemon, dataDir } = await daemonOn(all, '--no-edi', '--access-max-message-bytes', '4MiB');
 
+    await onceFoundOut(daemon, [garbler, confuser, cutter, bloater], honest);
     const metrics = await daemon.reaches(HEAD);
     const refused = (reason: string): number =>
       metrics.sum('invalid_collections_total', { source: 'requester', reason });
@@ -121,6 +139,7 @@ describe('a liar beside an honest node', () => {
     const honest = all.at(-1) as DevnetHandle;
     const { daemon, dataDir } = await daemonOn(all, '--edi-only');
 
+    await onceFoundOut(daemon, all.slice(0, -1), honest);
     const metrics = await daemon.reaches(HEAD);
     const refused = (reason: string): number =>
       metrics.sum('invalid_collections_total', { source: 'edi', reason });
@@ -147,6 +166,7 @@ describe('a liar beside an honest node', () => {
     const honest = all.at(-1) as DevnetHandle;
     const { daemon, dataDir } = await daemonOn(all);
 
+    await onceFoundOut(daemon, all.slice(0, -1), honest);
     const metrics = await daemon.reaches(HEAD);
     const refused = (reason: string): number => metrics.sum('invalid_blocks_total', { reason });
     expect(refused('parent_mismatch')).toBeGreaterThanOrEqual(1);
@@ -185,6 +205,7 @@ describe('a liar beside an honest node', () => {
     const honest = all.at(-1) as DevnetHandle;
     const { daemon, dataDir } = await daemonOn(all);
 
+    await onceFoundOut(daemon, all.slice(0, -1), honest);
     const metrics = await daemon.reaches(HEAD);
     expect(metrics.sum('invalid_blocks_total', { reason: 'orphaned' })).toBeGreaterThanOrEqual(1);
     expect(metrics.sum('invalid_blocks_total', { reason: 'parent_mismatch' })).toBeGreaterThanOrEqual(1);
