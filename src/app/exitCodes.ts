@@ -12,7 +12,11 @@ export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; rea
     meaning: 'A fault of the program itself. Please report it with the log line that names it.',
   },
   usage: { code: 64, meaning: 'Wrong or unknown flag, value or command on the command line.' },
-  damage: { code: 65, meaning: '`verify` found damage; it names every height.' },
+  damage: {
+    code: 65,
+    meaning:
+      '`verify` found damage and names every height, or `repair` without `--yes` found some to repair.',
+  },
   not_found: { code: 66, meaning: 'No such id or height is indexed.' },
   no_daemon: { code: 69, meaning: 'No daemon answers.' },
   storage: {

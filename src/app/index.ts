@@ -7,5 +7,5 @@ export { openUpstream, runIndexing } from './indexing.js';
 export type { IndexingDependencies } from './indexing.js';
 export type { IndexingLine, IndexingLineParts } from './indexingLine.js';
 export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle.js';
-export { openStoreReadOnly, rewindStore, verifyTarget } from './store.js';
+export { openStoreReadOnly, repairStoreOf, rewindStore, verifyTarget } from './store.js';
 export { programVersion } from './version.js';

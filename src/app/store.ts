@@ -1,7 +1,8 @@
 import type { DaemonConfig } from '../config/index.js';
 import { silentLogger } from '../observability/index.js';
 import { OperatorError, systemClock } from '../runtime/index.js';
-import { LevelIndexStore } from '../storage/index.js';
+import { LevelIndexStore, repairStore } from '../storage/index.js';
+import type { RepairReport } from '../storage/index.js';
 
 import { storePathOf } from './daemonRecord.js';
 
@@ -50,4 +51,15 @@ export async function rewindStore(
 /** Where a verification finds its store. */
 export function verifyTarget(config: DaemonConfig): { readonly path: string; readonly chainId: string } {
   return { path: storePathOf(config.dataDir), chainId: config.chainId };
+}
+
+/**
+ * Finds out what of a damaged store can be kept, and with `apply` keeps it and forgets the rest. Expected errors:
+ * OperatorError (no store there, locked by a running daemon, another chain, nothing that can be kept).
+ */
+export function repairStoreOf(
+  config: DaemonConfig,
+  { apply, signal }: { readonly apply: boolean; readonly signal: AbortSignal },
+): Promise<RepairReport> {
+  return repairStore({ ...verifyTarget(config), apply }, { logger: silentLogger, signal });
 }

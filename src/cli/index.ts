@@ -8,6 +8,7 @@ import { devnetCommand } from './devnet.js';
 import { getCommand } from './get.js';
 import { commandHelp, overview, PROGRAM } from './help.js';
 import { parseInvocation } from './parse.js';
+import { repairCommand } from './repair.js';
 import { rewindCommand } from './rewind.js';
 import { startCommand } from './start.js';
 import { statusCommand } from './status.js';
@@ -20,6 +21,7 @@ const commands: readonly Command[] = [
   statusCommand,
   getCommand,
   verifyCommand,
+  repairCommand,
   rewindCommand,
   configCommand,
   devnetCommand,

@@ -86,6 +86,10 @@ function renderReport(report: VerifyReport): string {
           `(${formatCount(report.bytes)} bytes), ids recomputed; parent links, completeness, order, checksums; ` +
           `${formatCount(report.pointers)} pointers, both ways`,
   );
-  lines.push(report.damageCount === 0 ? 'no damage' : `${formatCount(report.damageCount)} damages`);
+  lines.push(
+    report.damageCount === 0
+      ? 'no damage'
+      : `${formatCount(report.damageCount)} damages; "repair" tells what can be kept, "repair --yes" keeps it`,
+  );
   return lines.join('\n') + '\n';
 }

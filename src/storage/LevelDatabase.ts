@@ -1,7 +1,7 @@
 import { Level } from 'level';
 import type { Database, Entry, WriteBatch } from './Database.js';
 import type { KeyRange } from './schema.js';
-import { storageErrorFrom } from './StorageError.js';
+import { StorageError, storageErrorFrom } from './StorageError.js';
 
 const MIB = 1024 * 1024;
 
@@ -192,6 +192,35 @@ export class LevelDatabase implements Database {
     } catch (error) {
       throw storageErrorFrom(error, doing, this.#path);
     }
+  }
+}
+
+/** What LevelDB answers when it was kept from opening, after it had the lock and before it touched a file. */
+const KEPT_FROM_OPENING = /exists \(error_if_exists is true\)|does not exist \(create_if_missing is false\)/;
+
+/**
+ * Makes sure that no other process uses a database, without opening it: opening one whose files are damaged may delete
+ * what could still be saved. Expected errors: `StorageError`.
+ */
+export async function assertUnused(path: string): Promise<void> {
+  const level = new Level(path, { createIfMissing: false, errorIfExists: true });
+  try {
+    await level.open();
+  } catch (error) {
+    const fault = storageErrorFrom(error, 'open the store', path);
+    if (fault instanceof StorageError) throw fault;
+    const reason = error instanceof Error && error.cause instanceof Error ? error.cause.message : '';
+    if (!KEPT_FROM_OPENING.test(reason)) throw error;
+  }
+}
+
+/** Makes a manifest for a directory of tables and logs that has none. Expected errors: `StorageError`. */
+export async function rebuildManifest(path: string): Promise<void> {
+  try {
+    // The types show what Node and browsers have in common; this is of Node's implementation alone.
+    await (Level as unknown as { repair(location: string): Promise<void> }).repair(path);
+  } catch (error) {
+    throw storageErrorFrom(error, 'put the tables of the store together', path);
   }
 }
 

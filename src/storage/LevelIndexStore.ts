@@ -7,7 +7,7 @@ import type { Clock } from '../runtime/index.js';
 import { BlockEntryWriter } from './blockEntries.js';
 import type { Put } from './blockEntries.js';
 import type { Database } from './Database.js';
-import { droppedAtOpen, prepareDirectory } from './directory.js';
+import { droppedAtOpen, holdsData, prepareDirectory, refuseDamagedFiles } from './directory.js';
 import type {
   BlockHead,
   CollectionPlace,
@@ -92,13 +92,14 @@ export class LevelIndexStore implements IndexStore {
   ): Promise<LevelIndexStore> {
     const { path, create = true } = options;
     await prepareDirectory(path, create);
+    if (await holdsData(path)) await refuseDamagedFiles(path);
     const database = await LevelDatabase.open(path, { ...defaultTuning, ...options.tuning }, { create });
     try {
       const dropped = await droppedAtOpen(path);
       if (dropped.length > 0) {
         dependencies.logger.warn(
           { path, details: dropped },
-          'the database dropped damaged bytes of its write-ahead log; run verify',
+          'the end of the write-ahead log was torn and has been dropped',
         );
       }
       return await LevelIndexStore.over(database, options, dependencies);

@@ -44,6 +44,10 @@ export class StorageError extends OperatorError {
   }
 }
 
+const MEND =
+  'Check the disk. Run "verify" to see which heights are lost, then "repair --yes" to keep all heights below them ' +
+  '(the daemon fetches the others again), or restore the data directory from a copy.';
+
 /** A record whose bytes are not what was written. `what` names the record: "block record", "body", … */
 export function corruptRecord(
   what: string,
@@ -52,14 +56,16 @@ export function corruptRecord(
   options?: ErrorOptions,
 ): StorageError {
   const damage = `${what}${height === undefined ? '' : ` of height ${height}`}: ${detail}`;
-  return new StorageError(
-    'corrupt',
-    `The store is damaged: ${damage}. Nothing of it is served. Run "verify" to see all damage, then ` +
-      (height === undefined
-        ? 'restore the data directory from a copy or index it anew.'
-        : `"rewind" to below height ${height} and start again to index it anew.`),
-    { ...options, height, damage },
-  );
+  return new StorageError('corrupt', `The store is damaged: ${damage}. Nothing of it is served. ${MEND}`, {
+    ...options,
+    height,
+    damage,
+  });
+}
+
+/** Database files whose bytes are not what was written. `damage` names the first. */
+export function corruptFiles(path: string, damage: string): StorageError {
+  return new StorageError('corrupt', `The store at ${path} is damaged: ${damage}. ${MEND}`, { damage });
 }
 
 interface Fault {
@@ -105,8 +111,7 @@ const faults: readonly Fault[] = [
   {
     kind: 'corrupt',
     pattern: /\bLEVEL_CORRUPTION\b|Corruption:/i,
-    advice:
-      'The database files are damaged. Restore the data directory from a copy, or remove it and index anew; and check the disk.',
+    advice: `The database files are damaged. ${MEND}`,
   },
   {
     kind: 'io',

@@ -1,23 +1,35 @@
-import { mkdir, readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { StorageError, storageErrorFrom } from './StorageError.js';
+import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { inspectFiles } from './files/inspection.js';
+import { assertUnused } from './LevelDatabase.js';
+import { corruptFiles, StorageError, storageErrorFrom } from './StorageError.js';
 
 /** What a store contains may be read by its owner alone. */
 const DIRECTORY_MODE = 0o700;
 
 /** LevelDB's own files. */
 const DATABASE_FILE = /^(?:CURRENT|LOCK|LOG(?:\.old)?|MANIFEST-\d+|\d+\.(?:ldb|sst|log|dbtmp))$/;
-const DATA_FILE = /^\d+\.(?:ldb|sst)$/;
+const DATA_FILE = /^\d+\.(?:ldb|sst|log)$/;
+
+/** Where `repair` puts a damaged store out of the way, for the moment until the mended one takes its place. */
+export function damagedPathOf(path: string): string {
+  return `${path}.damaged`;
+}
 
 /**
- * Makes sure that LevelDB may open `path`: it makes the directory when there is none (`create`), and refuses one that
- * holds something else. LevelDB by itself would make a new database in it, and would delete the tables of an old one
- * whose `CURRENT` file is lost.
+ * Makes sure that `path` may be a store: it makes the directory when there is none (`create`), and refuses one that
+ * holds something else, in which LevelDB by itself would make a new database.
  *
  * Expected errors: `StorageError` (`missing`, `not_a_store`, `corrupt`, `permission`, …).
  */
 export async function prepareDirectory(path: string, create: boolean): Promise<void> {
   const names = await list(path);
+  if (names === undefined && (await list(damagedPathOf(path))) !== undefined) {
+    throw new StorageError(
+      'corrupt',
+      `A repair of the store at ${path} was cut short. Nothing is lost: run "repair --yes" again.`,
+    );
+  }
   if (names?.includes('CURRENT') === true) return;
   const foreign = (names ?? []).filter((name) => !DATABASE_FILE.test(name));
   if (foreign.length > 0) {
@@ -27,13 +39,8 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
         'Choose another directory, or an empty one.',
     );
   }
-  if (names?.some((name) => DATA_FILE.test(name)) === true) {
-    throw new StorageError(
-      'corrupt',
-      `The store at ${path} is damaged: its CURRENT file is lost while its tables are there. ` +
-        'Restore the directory from a copy, or remove it and index anew.',
-    );
-  }
+  // A store that has lost its CURRENT file, which the look at its files will say.
+  if (names?.some((name) => DATA_FILE.test(name)) === true) return;
   if (!create) {
     throw new StorageError(
       'missing',
@@ -42,9 +49,22 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
   }
   if (names !== undefined) return;
   try {
-    await mkdir(path, { recursive: true, mode: DIRECTORY_MODE });
+    await makeDirectory(path);
   } catch (error) {
     throw storageErrorFrom(error, 'make the directory of the store', path);
+  }
+}
+
+/** With its parents, one by one: asked for all at once, Node says of a read-only file system that the path does not exist. */
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: DIRECTORY_MODE });
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
+    if (code !== 'ENOENT' || dirname(path) === path) throw error;
+    await makeDirectory(dirname(path));
+    await mkdir(path, { mode: DIRECTORY_MODE });
   }
 }
 
@@ -56,6 +76,30 @@ async function list(path: string): Promise<string[] | undefined> {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
     throw storageErrorFrom(error, 'read the directory of the store', path);
   }
+}
+
+/** Bytes of tables, the newest first, that are checked at every open: those that a power loss may have left half written. */
+const TABLE_BYTES_AT_OPEN = 256 * 1024 * 1024;
+
+/**
+ * Refuses a store whose files are damaged, before LevelDB opens it: it would delete what could still be saved, or go on
+ * as if nothing were missing. Expected errors: `StorageError` (`corrupt`, `locked`, …).
+ */
+export async function refuseDamagedFiles(path: string): Promise<void> {
+  const look = async () => (await inspectFiles(path, { tableBytes: TABLE_BYTES_AT_OPEN })).damages;
+  if ((await look()).length === 0) return;
+  // A database at work looks damaged. So: is it in use, and if not, is it still damaged?
+  await assertUnused(path);
+  const damages = await look();
+  const [first] = damages;
+  if (first === undefined) return;
+  const others = damages.length > 1 ? ` (and ${damages.length - 1} more)` : '';
+  throw corruptFiles(path, `file ${first.file}: ${first.what}${others}`);
+}
+
+/** A directory in which nothing was ever stored has nothing to be damaged. */
+export async function holdsData(path: string): Promise<boolean> {
+  return (await list(path))?.some((name) => name === 'CURRENT' || DATA_FILE.test(name)) === true;
 }
 
 /**

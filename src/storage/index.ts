@@ -17,6 +17,8 @@ export { defaultTuning } from './LevelDatabase.js';
 export type { LevelTuning } from './LevelDatabase.js';
 export { LevelIndexStore } from './LevelIndexStore.js';
 export type { LevelIndexStoreOptions } from './LevelIndexStore.js';
+export { repairStore } from './repair.js';
+export type { RepairReport } from './repair.js';
 export { SCHEMA_VERSION } from './schema.js';
 export type { KeyRange } from './schema.js';
 export { StorageError, storageErrorFrom } from './StorageError.js';

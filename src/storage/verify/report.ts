@@ -36,12 +36,15 @@ export interface VerifyReport {
   /** The first ones found, at most `maxDamages`. */
   readonly damages: readonly Damage[];
   readonly damageCount: number;
+  /** The lowest height that any damage was found at; undefined where none has a height. */
+  readonly lowestDamagedHeight: number | undefined;
 }
 
 /** Collects damage: all of it is counted, a bounded part is kept. */
 export class DamageList {
   readonly kept: Damage[] = [];
   count = 0;
+  lowestHeight: number | undefined;
   readonly #max: number;
 
   constructor({ max }: { readonly max: number }) {
@@ -50,6 +53,7 @@ export class DamageList {
 
   add(kind: DamageKind, height: number | undefined, message: string): void {
     this.count += 1;
+    if (height !== undefined) this.lowestHeight = Math.min(height, this.lowestHeight ?? height);
     if (this.kept.length < this.#max) this.kept.push({ height, kind, message });
   }
 

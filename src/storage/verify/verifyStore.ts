@@ -1,19 +1,22 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import { abortReason, OperatorError } from '../../runtime/index.js';
 import { droppedAtOpen, prepareDirectory } from '../directory.js';
+import { inspectFiles } from '../files/inspection.js';
+import type { Inspection } from '../files/inspection.js';
+import { copyWithoutDamage } from '../files/mendedCopy.js';
 import type { Database } from '../Database.js';
-import { defaultTuning, LevelDatabase } from '../LevelDatabase.js';
+import { assertUnused, defaultTuning, LevelDatabase, rebuildManifest } from '../LevelDatabase.js';
 import { checkBlocks } from './blocks.js';
 import { PointerBalance } from './PointerBalance.js';
 import type { HeightRun } from './PointerBalance.js';
 import { checkPointers } from './pointers.js';
-import { StorageError } from '../StorageError.js';
+import { StorageError, storageErrorFrom } from '../StorageError.js';
 import { DamageList } from './report.js';
 import type { VerifyReport } from './report.js';
 import { checkStoreRecords, checkUnknownKeys } from './storeRecords.js';
 import type { Extent } from './storeRecords.js';
-import type { TableDamage } from './tableFile.js';
-import { copyWithoutDamage, damagedTables, removeCopy } from './tables.js';
 
 export interface VerifyOptions {
   readonly path: string;
@@ -60,26 +63,19 @@ export async function verifyStore(
     dependencies.onProgress?.(progress);
   };
   try {
-    await replayLog(path, damages);
-    const damaged = await damagedTables(path, damages, () => step({ phase: 'files' }));
-    if (damaged.size === 0) return await verifyAt(path, options, damages, { ...dependencies, step });
-    return await verifyDamaged(path, damaged, options, damages, { ...dependencies, step });
+    await prepareDirectory(path, false);
+    await assertUnused(path);
+    const onTable = (): void => step({ phase: 'files' });
+    const inspection = await inspectFiles(path, { tableBytes: Infinity, onTable });
+    for (const { file, what } of inspection.damages)
+      damages.add('database', undefined, `file ${file}: ${what}`);
+    if (inspection.damages.length === 0) {
+      return await verifyAt(path, options, damages, { ...dependencies, step });
+    }
+    return await verifyDamaged(path, inspection, options, damages, { ...dependencies, step });
   } catch (error) {
     damages.addError('database', error);
     return report(damages, {});
-  }
-}
-
-/**
- * Opens and closes the database: it is refused when another process uses it, and what its write-ahead log holds becomes
- * a table, whose checksums can be checked.
- */
-async function replayLog(path: string, damages: DamageList): Promise<void> {
-  await prepareDirectory(path, false);
-  const database = await LevelDatabase.open(path, defaultTuning, { create: false });
-  await database.close();
-  for (const line of await droppedAtOpen(path)) {
-    damages.add('database', undefined, `the write-ahead log was damaged and has been cut short: ${line}`);
   }
 }
 
@@ -90,23 +86,25 @@ interface Steps extends VerifyDependencies {
 /** Names the heights that damaged files take with them, on a copy that leaves the damaged parts out. */
 async function verifyDamaged(
   path: string,
-  damaged: ReadonlyMap<string, TableDamage>,
+  inspection: Inspection,
   options: VerifyOptions,
   damages: DamageList,
   steps: Steps,
 ): Promise<VerifyReport> {
-  let copy: string;
+  let copy: string | undefined;
   try {
-    copy = await copyWithoutDamage(path, damaged);
-  } catch (error) {
-    if (!(error instanceof StorageError)) throw error;
-    damages.add('database', undefined, `the damaged heights cannot be named: ${error.message}`);
-    return report(damages, {});
-  }
-  try {
+    try {
+      copy = await mkdtemp(join(dirname(path), 'verify-'));
+      if (await copyWithoutDamage(path, copy, inspection)) await rebuildManifest(copy);
+    } catch (error) {
+      const fault = storageErrorFrom(error, 'copy the sound files of the store', path);
+      if (!(fault instanceof StorageError)) throw fault;
+      damages.add('database', undefined, `the damaged heights cannot be named: ${fault.message}`);
+      return report(damages, {});
+    }
     return await verifyAt(copy, options, damages, steps);
   } finally {
-    await removeCopy(copy);
+    if (copy !== undefined) await rm(copy, { recursive: true, force: true });
   }
 }
 
@@ -118,6 +116,13 @@ async function verifyAt(
 ): Promise<VerifyReport> {
   const database = await LevelDatabase.open(path, defaultTuning, { create: false });
   try {
+    for (const line of await droppedAtOpen(path)) {
+      damages.add(
+        'database',
+        undefined,
+        `the end of the write-ahead log was torn and has been dropped: ${line}`,
+      );
+    }
     return await verifyDatabase(database, options, damages, steps);
   } finally {
     await database.close();
@@ -182,5 +187,6 @@ function report(damages: DamageList, found: Partial<VerifyReport>): VerifyReport
     range: range === undefined || range.to < range.from ? undefined : range,
     damages: damages.kept,
     damageCount: damages.count,
+    lowestDamagedHeight: damages.lowestHeight,
   };
 }

@@ -25,11 +25,11 @@ describe('help', () => {
   it('lists every command', async () => {
     const { exit, out } = await run('--help');
     expect(exit).toBe('done');
-    for (const name of ['start', 'devnet', 'status', 'get', 'verify', 'rewind', 'config'])
+    for (const name of ['start', 'devnet', 'status', 'get', 'verify', 'repair', 'rewind', 'config'])
       expect(out).toContain(name);
   });
 
-  it.each(['start', 'devnet', 'status', 'get', 'verify', 'rewind', 'config'])(
+  it.each(['start', 'devnet', 'status', 'get', 'verify', 'repair', 'rewind', 'config'])(
     '%s --help shows its flags',
     async (name) => {
       const { exit, out } = await run(name, '--help');

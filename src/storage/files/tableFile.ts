@@ -1,3 +1,5 @@
+import { maskedCrc } from './crc32c.js';
+
 /**
  * The format of LevelDB's table files, as far as its own checksums go. LevelDB as we get it does not check them when it
  * reads, and a damaged key makes it abort the whole process; so verification checks the files before it lets LevelDB at
@@ -19,8 +21,6 @@ export interface TableDamage {
   readonly unreadable: boolean;
   /** The filter that spares point reads is damaged: they may miss entries that exist. */
   readonly filter: boolean;
-  /** What to blank when the table is unreadable; undefined when the footer is damaged. */
-  readonly index: BlockHandle | undefined;
   /** What to blank when the filter is damaged; undefined when it is damaged itself. */
   readonly metaindex: BlockHandle | undefined;
 }
@@ -29,13 +29,12 @@ const FOOTER_BYTES = 48;
 const MAGIC = Buffer.from('57fb808b247547db', 'hex');
 const BLOCK_TRAILER_BYTES = 5;
 const SNAPPY = 1;
-const MASK_DELTA = 0xa282ead8;
 
 /** `undefined` for a sound table. */
 export function checkTable(file: Buffer): TableDamage | undefined {
   const footer = parseFooter(file);
   if (footer === undefined) {
-    return { blocks: [], unreadable: true, filter: false, index: undefined, metaindex: undefined };
+    return { blocks: [], unreadable: true, filter: false, metaindex: undefined };
   }
   const { index, metaindex } = footer;
   const handles = handlesIn(file, index);
@@ -47,15 +46,29 @@ export function checkTable(file: Buffer): TableDamage | undefined {
     blocks,
     unreadable: handles === undefined,
     filter,
-    index,
     // LevelDB does without a metaindex that it cannot read; and where a wrong handle points, entries may stand.
     metaindex: filters === undefined ? undefined : metaindex,
   };
 }
 
-/** Blanks a block: LevelDB takes it for one without entries, and reads on. */
+/** Blanks a block: it becomes a sound one without entries, and LevelDB reads on behind it. */
 export function blankBlock(file: Buffer, { offset, size }: BlockHandle): void {
-  file.fill(0, offset, Math.min(offset + size + BLOCK_TRAILER_BYTES, file.length - FOOTER_BYTES));
+  file.fill(0, offset, offset + size + 1);
+  file.writeUInt32LE(maskedCrc(file, offset, offset + size + 1), offset + size + 1);
+}
+
+/** Bytes of a block without entries: its number of restart points, 0. */
+const EMPTY_BLOCK_BYTES = 4;
+
+/** A table of this many bytes without entries, to stand where one is that cannot be read any more. */
+export function emptyTable(size: number): Buffer {
+  const file = Buffer.alloc(Math.max(size, FOOTER_BYTES + EMPTY_BLOCK_BYTES + BLOCK_TRAILER_BYTES));
+  blankBlock(file, { offset: 0, size: EMPTY_BLOCK_BYTES });
+  const footer = file.subarray(file.length - FOOTER_BYTES);
+  // Metaindex and index: the same empty block at the front.
+  footer.set([0, EMPTY_BLOCK_BYTES, 0, EMPTY_BLOCK_BYTES]);
+  MAGIC.copy(footer, FOOTER_BYTES - MAGIC.length);
+  return file;
 }
 
 function parseFooter(
@@ -76,7 +89,9 @@ function handlesIn(file: Buffer, handle: BlockHandle): BlockHandle[] | undefined
   const stored = file.subarray(handle.offset, handle.offset + handle.size);
   const contents = file[handle.offset + handle.size] === SNAPPY ? unsnappy(stored) : stored;
   if (contents === undefined || contents.length < 4) return undefined;
-  const end = contents.length - 4 - 4 * contents.readUInt32LE(contents.length - 4);
+  const restartPoints = contents.readUInt32LE(contents.length - 4);
+  if (restartPoints === 0) return [];
+  const end = contents.length - 4 - 4 * restartPoints;
   if (end < 0) return undefined;
   const cursor = new Cursor(contents.subarray(0, end));
   const handles: BlockHandle[] = [];
@@ -101,9 +116,7 @@ function readHandle(cursor: Cursor, file: Buffer): BlockHandle | undefined {
 }
 
 function isSound(file: Buffer, { offset, size }: BlockHandle): boolean {
-  const crc = crc32c(file, offset, offset + size + 1);
-  const masked = (((crc >>> 15) | (crc << 17)) + MASK_DELTA) >>> 0;
-  return masked === file.readUInt32LE(offset + size + 1);
+  return maskedCrc(file, offset, offset + size + 1) === file.readUInt32LE(offset + size + 1);
 }
 
 /** Reads a buffer from its front; after an impossible read `failed` is set and everything reads as 0. */
@@ -189,35 +202,4 @@ function copyOf(tag: number, cursor: Cursor): [count: number, back: number] {
     default:
       return [(tag >>> 2) + 1, cursor.little(4)];
   }
-}
-
-/** CRC-32C (Castagnoli), four bytes at a time: tables of all contributions of one byte at four distances. */
-const crcTables = ((): Uint32Array[] => {
-  const first = Uint32Array.from({ length: 256 }, (_, byte) => {
-    let crc = byte;
-    for (let bit = 0; bit < 8; bit += 1) crc = crc & 1 ? (crc >>> 1) ^ 0x82f63b78 : crc >>> 1;
-    return crc >>> 0;
-  });
-  const tables = [first];
-  for (let distance = 1; distance < 4; distance += 1) {
-    const nearer = tables[distance - 1] ?? first;
-    tables.push(nearer.map((crc) => (crc >>> 8) ^ (first[crc & 0xff] ?? 0)));
-  }
-  return tables;
-})();
-
-function crc32c(bytes: Buffer, start: number, end: number): number {
-  const [zero, one, two, three] = crcTables as [Uint32Array, Uint32Array, Uint32Array, Uint32Array];
-  let crc = 0xffffffff;
-  let at = start;
-  for (; at + 4 <= end; at += 4) {
-    crc ^= bytes.readInt32LE(at);
-    crc =
-      (three[crc & 0xff] ?? 0) ^
-      (two[(crc >>> 8) & 0xff] ?? 0) ^
-      (one[(crc >>> 16) & 0xff] ?? 0) ^
-      (zero[crc >>> 24] ?? 0);
-  }
-  for (; at < end; at += 1) crc = (crc >>> 8) ^ (zero[(crc ^ (bytes[at] ?? 0)) & 0xff] ?? 0);
-  return ~crc >>> 0;
 }

@@ -1,0 +1,188 @@
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { storageErrorFrom } from '../StorageError.js';
+import { checkLogs } from './logs.js';
+import type { LogDamage } from './logs.js';
+import { parseManifest } from './manifest.js';
+import type { Manifest } from './manifest.js';
+import { checkTable } from './tableFile.js';
+import type { TableDamage } from './tableFile.js';
+
+const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
+const LOG_FILE = /^(\d+)\.log$/;
+const MANIFEST_FILE = /^MANIFEST-(\d+)$/;
+/** Files whose state is asked for at once. */
+const STATS_AT_ONCE = 32;
+
+/** A damaged file of the database, in words. */
+export interface FileDamage {
+  readonly file: string;
+  readonly what: string;
+}
+
+/** What a look at the files of a database found, before LevelDB is let at them. */
+export interface Inspection {
+  /** Empty: all is well as far as it was looked at. */
+  readonly damages: readonly FileDamage[];
+  /** The manifest that can be gone by; undefined when none can. */
+  readonly manifest: { readonly file: string; readonly content: Manifest } | undefined;
+  /** Tables that are damaged, by file name. Missing and cut ones are `unreadable`. */
+  readonly tables: ReadonlyMap<string, TableDamage>;
+  /** All write-ahead logs that count, ascending. */
+  readonly logs: readonly string[];
+  readonly log: LogDamage | undefined;
+}
+
+export interface InspectionOptions {
+  /** Tables are checked block by block from the newest on until so many bytes are read; the others by their size. */
+  readonly tableBytes: number;
+  /** Called for every table that is read. */
+  readonly onTable?: () => void;
+}
+
+const LOST: TableDamage = { blocks: [], unreadable: true, filter: false, metaindex: undefined };
+
+/**
+ * Looks for damage that LevelDB would not notice, or only after it has thrown away what could still be saved: a torn
+ * manifest makes it delete tables, a damaged log makes it skip batches, and it checks no checksum of a table. Nothing is
+ * changed. The directory must not be in use: a database at work looks damaged. Expected errors: `StorageError`.
+ */
+export async function inspectFiles(path: string, options: InspectionOptions): Promise<Inspection> {
+  try {
+    return await inspect(path, options);
+  } catch (error) {
+    throw storageErrorFrom(error, 'read the files of the store', path);
+  }
+}
+
+async function inspect(path: string, options: InspectionOptions): Promise<Inspection> {
+  const names = (await readdir(path)).sort(byNumber);
+  const damages: FileDamage[] = [];
+  const manifest = await findManifest(path, names, damages);
+  const content = manifest?.content;
+  const logs = names.filter((name) => numberOf(LOG_FILE, name) >= (content?.logNumber ?? 0));
+  const log = await checkLogs(path, logs, content?.lastSequence);
+  if (log !== undefined) damages.push(log);
+  const tables = await checkTables(path, names, content, damages, options);
+  return { damages, manifest, tables, logs, log };
+}
+
+/** -1 for a name that does not match. */
+function numberOf(pattern: RegExp, name: string): number {
+  const [, number] = pattern.exec(name) ?? [];
+  return number === undefined ? -1 : Number(number);
+}
+
+function byNumber(left: string, right: string): number {
+  return (Number.parseInt(left, 10) || 0) - (Number.parseInt(right, 10) || 0);
+}
+
+async function findManifest(path: string, names: readonly string[], damages: FileDamage[]) {
+  const current = names.includes('CURRENT') ? await readFile(join(path, 'CURRENT'), 'latin1') : undefined;
+  const named = current?.endsWith('\n') === true ? current.slice(0, -1) : undefined;
+  if (named !== undefined && numberOf(MANIFEST_FILE, named) >= 0) {
+    const found = await readManifest(path, names, named);
+    if (typeof found !== 'string') return found;
+    damages.push({ file: named, what: found });
+    return undefined;
+  }
+  const what = current === undefined ? 'it is missing' : 'it does not name the manifest';
+  damages.push({ file: 'CURRENT', what });
+  const candidates = names.filter((name) => MANIFEST_FILE.test(name));
+  candidates.sort((left, right) => numberOf(MANIFEST_FILE, right) - numberOf(MANIFEST_FILE, left));
+  for (const candidate of candidates) {
+    const found = await readManifest(path, names, candidate);
+    if (typeof found !== 'string') return found;
+  }
+  return undefined;
+}
+
+/** A manifest that can be gone by, or what is wrong with it. */
+async function readManifest(path: string, names: readonly string[], file: string) {
+  if (!names.includes(file)) return 'it is missing';
+  const content = parseManifest(await readFile(join(path, file)));
+  if (content === undefined) return 'its records do not match their checksums, or are not all there';
+  // A log is deleted only after the manifest has named its successor: without the log, the manifest lost its end.
+  const { logNumber, tables } = content;
+  if (logNumber > 0 && !names.some((name) => numberOf(LOG_FILE, name) === logNumber)) {
+    return `it has lost its end, or log ${logNumber} is missing`;
+  }
+  // A compaction deletes its tables only after the manifest has named the new one.
+  const present = new Set(names.map((name) => numberOf(TABLE_FILE, name)));
+  const missing = [...tables.keys()].filter((table) => !present.has(table));
+  const unnamed = [...present].filter((table) => table >= 0 && !tables.has(table));
+  if (missing.length > 0 && unnamed.length > 0) {
+    return `it has lost its end, or ${missing.length} of its tables are missing, ${tableName(missing[0] ?? 0)} for one`;
+  }
+  return { file, content };
+}
+
+function tableName(number: number): string {
+  return `${String(number).padStart(6, '0')}.ldb`;
+}
+
+/** Without a manifest to go by every table counts, whatever its size. */
+async function checkTables(
+  path: string,
+  names: readonly string[],
+  manifest: Manifest | undefined,
+  damages: FileDamage[],
+  { tableBytes, onTable }: InspectionOptions,
+): Promise<ReadonlyMap<string, TableDamage>> {
+  const damaged = new Map<string, TableDamage>();
+  const note = (file: string, damage: TableDamage, ...what: readonly string[]): void => {
+    damaged.set(file, damage);
+    for (const each of what) damages.push({ file, what: each });
+  };
+  const files = new Map<number, string>();
+  for (const name of names) if (TABLE_FILE.test(name)) files.set(numberOf(TABLE_FILE, name), name);
+  const numbers = [...(manifest?.tables ?? files).keys()].sort((left, right) => right - left);
+  const lengths = await sizes(path, numbers, files);
+  let left = tableBytes;
+  for (const number of numbers) {
+    const file = files.get(number);
+    const size = lengths.get(number);
+    if (file === undefined || size === undefined) {
+      note(tableName(number), LOST, 'it is missing');
+      continue;
+    }
+    const expected = manifest?.tables.get(number) ?? size;
+    if (size !== expected) {
+      note(file, LOST, `it has ${size} bytes instead of ${expected}`);
+      continue;
+    }
+    if (size > left) continue;
+    left -= size;
+    onTable?.();
+    const damage = checkTable(await readFile(join(path, file)));
+    if (damage !== undefined) note(file, damage, ...describe(damage));
+  }
+  return damaged;
+}
+
+async function sizes(
+  path: string,
+  numbers: readonly number[],
+  files: ReadonlyMap<number, string>,
+): Promise<ReadonlyMap<number, number>> {
+  const found = new Map<number, number>();
+  for (let at = 0; at < numbers.length; at += STATS_AT_ONCE) {
+    await Promise.all(
+      numbers.slice(at, at + STATS_AT_ONCE).map(async (number) => {
+        const file = files.get(number);
+        if (file !== undefined) found.set(number, (await stat(join(path, file))).size);
+      }),
+    );
+  }
+  return found;
+}
+
+function* describe({ blocks, unreadable, filter }: TableDamage): Generator<string, void> {
+  if (unreadable) {
+    yield 'its footer or index does not match its checksum: none of its entries can be found';
+  }
+  for (const { offset, size } of blocks) {
+    yield `the block at offset ${offset} (${size} bytes) does not match its checksum`;
+  }
+  if (filter && !unreadable) yield 'its filter does not match its checksum: lookups may miss entries';
+}

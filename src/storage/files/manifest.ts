@@ -1,0 +1,88 @@
+import { readRecordLog } from './recordLog.js';
+
+/**
+ * LevelDB's manifest: which files make up the database. It is a log of records (recordLog.ts), each a list of tagged
+ * fields, and tells the whole story since the database was opened. Table files that it does not name are left over, of a
+ * compaction that was cut short for one; LevelDB removes them at its next open.
+ */
+export interface Manifest {
+  /** Sizes in bytes of the table files in use, by their numbers. */
+  readonly tables: ReadonlyMap<number, number>;
+  /** Write-ahead logs from this number on are not yet in tables. 0: there never was one. */
+  readonly logNumber: number;
+  /** The last sequence number that was given to an entry when the manifest was written. */
+  readonly lastSequence: number;
+}
+
+/** What follows each tag of a record: numbers, or bytes with their length before them. */
+type Field = 'number' | 'bytes';
+const LOG_NUMBER = 2;
+const NEXT_FILE = 3;
+const LAST_SEQUENCE = 4;
+const DELETED_FILE = 6;
+const NEW_FILE = 7;
+const FIELDS: Readonly<Record<number, readonly Field[]>> = {
+  /** Name of the order of keys. */
+  1: ['bytes'],
+  [LOG_NUMBER]: ['number'],
+  [NEXT_FILE]: ['number'],
+  [LAST_SEQUENCE]: ['number'],
+  /** Where the next compaction of a level begins. */
+  5: ['number', 'bytes'],
+  [DELETED_FILE]: ['number', 'number'],
+  /** Level, file, size, lowest and highest key. */
+  [NEW_FILE]: ['number', 'number', 'number', 'bytes', 'bytes'],
+  /** Previous log. */
+  9: ['number'],
+};
+
+interface Story {
+  readonly tables: Map<number, number>;
+  /** The last number that each tag with a single one came with. */
+  readonly numbers: Map<number, number>;
+}
+
+/** `undefined` for one that is damaged. One that ends in the middle of a record, as after a crash, is taken as far as it goes. */
+export function parseManifest(file: Buffer): Manifest | undefined {
+  const { records, end } = readRecordLog(file);
+  if (end === 'damaged' || records.length === 0) return undefined;
+  const story: Story = { tables: new Map(), numbers: new Map() };
+  for (const { data } of records) if (!tell(data, story)) return undefined;
+  const logNumber = story.numbers.get(LOG_NUMBER);
+  const lastSequence = story.numbers.get(LAST_SEQUENCE);
+  if (logNumber === undefined || lastSequence === undefined || !story.numbers.has(NEXT_FILE))
+    return undefined;
+  return { tables: story.tables, logNumber, lastSequence };
+}
+
+/** `false` for a record that cannot be read. */
+function tell(record: Buffer, story: Story): boolean {
+  let at = 0;
+  const number = (): number => {
+    let value = 0;
+    for (let scale = 1; at < record.length; scale *= 128) {
+      const byte = record[at++] ?? 0;
+      value += (byte & 0x7f) * scale;
+      if (byte < 0x80) return value;
+    }
+    at = Infinity;
+    return 0;
+  };
+  while (at < record.length) {
+    const tag = number();
+    const fields = FIELDS[tag];
+    if (fields === undefined) return false;
+    const numbers: number[] = [];
+    for (const field of fields) {
+      const value = number();
+      if (field === 'number') numbers.push(value);
+      else at += value;
+    }
+    if (at > record.length) return false;
+    const [first = 0, file = 0, size = 0] = numbers;
+    if (fields.length === 1 && fields[0] === 'number') story.numbers.set(tag, first);
+    if (tag === NEW_FILE) story.tables.set(file, size);
+    if (tag === DELETED_FILE) story.tables.delete(file);
+  }
+  return true;
+}

@@ -1,0 +1,75 @@
+import { link, open, readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { storageErrorFrom } from '../StorageError.js';
+import type { Inspection } from './inspection.js';
+import { blankBlock, emptyTable } from './tableFile.js';
+import type { TableDamage } from './tableFile.js';
+
+const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
+
+/**
+ * Fills an empty directory with a copy of a database in which damaged blocks are blank, lost tables empty, and the
+ * write-ahead log ends before its damage, so that LevelDB can read all the rest, and what is lost turns out as missing. Sound files are
+ * hard links, which LevelDB never writes to: the copy takes the space of the damaged ones. True: LevelDB still has to
+ * make a new manifest, from the tables. Expected errors: `StorageError`.
+ */
+export async function copyWithoutDamage(
+  path: string,
+  copy: string,
+  inspection: Inspection,
+): Promise<boolean> {
+  const { manifest, tables } = inspection;
+  try {
+    for (const name of await readdir(path)) {
+      const [, number] = TABLE_FILE.exec(name) ?? [];
+      // A table that the manifest does not name is left over.
+      if (number === undefined || manifest?.content.tables.has(Number(number)) === false) continue;
+      const damage = tables.get(name);
+      if (damage === undefined) await link(join(path, name), join(copy, name));
+      else if (!damage.unreadable) await write(join(copy, name), await blanked(join(path, name), damage));
+    }
+    for (const [number, size] of manifest?.content.tables ?? []) {
+      const name = [...tables.keys()].find((each) => Number.parseInt(each, 10) === number);
+      if (name !== undefined && tables.get(name)?.unreadable === true) {
+        await write(join(copy, name), emptyTable(size));
+      }
+    }
+    await copyLogs(path, copy, inspection);
+    if (manifest === undefined) return true;
+    await link(join(path, manifest.file), join(copy, manifest.file));
+    await write(join(copy, 'CURRENT'), Buffer.from(`${manifest.file}\n`));
+    return false;
+  } catch (error) {
+    throw storageErrorFrom(error, 'copy the sound files of the store', path);
+  }
+}
+
+/** All logs up to the damage. */
+async function copyLogs(path: string, copy: string, { logs, log }: Inspection): Promise<void> {
+  for (const name of logs) {
+    if (name === log?.file) {
+      const bytes = await readFile(join(path, name));
+      await write(join(copy, name), bytes.subarray(0, log.soundBytes));
+      return;
+    }
+    await link(join(path, name), join(copy, name));
+  }
+}
+
+async function blanked(path: string, { blocks, filter, metaindex }: TableDamage): Promise<Buffer> {
+  const file = await readFile(path);
+  for (const block of blocks) blankBlock(file, block);
+  if (filter && metaindex !== undefined) blankBlock(file, metaindex);
+  return file;
+}
+
+/** Synced: the copy may come to be the store. */
+async function write(path: string, content: Buffer): Promise<void> {
+  const file = await open(path, 'wx', 0o600);
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}

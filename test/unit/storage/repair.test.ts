@@ -1,0 +1,272 @@
+import { cp, mkdir, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { seededRandom } from '../../../src/runtime/index.js';
+import { repairStore, verifyStore } from '../../../src/storage/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+
+const FIRST = 1;
+/** Up to here in a first table, with the meta record. */
+const OLDEST = 10;
+/** Up to here in a second one; the rest is in the write-ahead log, a batch for each height. */
+const SETTLED = 20;
+const LAST = 60;
+const chain = makeChain(
+  FIRST,
+  Array.from({ length: LAST }, (_, index) => [seededCollection(`r${index}`, 1 + (index % 4), 1500)]),
+);
+
+const logger = new RecordingLogger();
+const { freshPath, filled, open } = useStores();
+
+/** What a store must be when its watermark is here: digests of stores that nothing happened to. */
+const digests = new Map<number, string>();
+async function digestThrough(height: number): Promise<string> {
+  const known = digests.get(height);
+  if (known !== undefined) return known;
+  const store = await filled(chain.slice(0, height - FIRST + 1));
+  const digest = await store.digest();
+  digests.set(height, digest);
+  return digest;
+}
+
+/** A store whose process was killed: tables, and a log of several blocks that nobody has replayed. */
+async function killedStore(): Promise<string> {
+  const path = await freshPath();
+  await (await filled(chain.slice(0, OLDEST), path)).close();
+  const settled = await open(path);
+  await settled.commit({ blocks: chain.slice(OLDEST, SETTLED), latestIndexedHeight: SETTLED });
+  await settled.close();
+  const store = await open(path);
+  for (const entry of chain.slice(SETTLED)) {
+    await store.commit({ blocks: [entry], latestIndexedHeight: entry.block.height });
+  }
+  const killed = await freshPath();
+  await cp(path, killed, { recursive: true });
+  await store.close();
+  return killed;
+}
+
+async function nameOf(path: string, kind: RegExp): Promise<string> {
+  const names = (await readdir(path)).filter((name) => kind.test(name)).sort();
+  return names.at(-1) ?? expect.unreachable(`no file like ${String(kind)}`);
+}
+
+/** The store of a path is what it says it is; gives its watermark. */
+async function expectSound(path: string): Promise<number> {
+  const store = await open(path);
+  const watermark = store.latestIndexedHeight();
+  expect(store.meta()?.firstHeight).toBe(FIRST);
+  expect(await store.digest(), `watermark ${watermark}`).toBe(await digestThrough(watermark));
+  await store.close();
+  return watermark;
+}
+
+type Outcome = 'refused' | 'opened';
+
+/** Opens a damaged store: it is sound, or it is refused, and then it is after a repair. Gives its watermark. */
+async function expectMendable(path: string): Promise<{ outcome: Outcome; watermark: number }> {
+  const refusal = await open(path).then(
+    (store) => store.close(),
+    (error: unknown) => error,
+  );
+  if (refusal === undefined) return { outcome: 'opened', watermark: await expectSound(path) };
+  expect(refusal).toMatchObject({ kind: 'corrupt', exit: 'storage' });
+  expect((refusal as Error).message).toMatch(/file \S+: .*"verify".*"repair --yes"/s);
+
+  const options = { path, chainId: TEST_CHAIN };
+  const { damageCount, damages } = await verifyStore(options, { logger });
+  expect(damageCount).toBeGreaterThan(0);
+  expect(damages[0]).toMatchObject({ kind: 'database', message: expect.stringMatching(/^file /) as string });
+  const before = await readdir(path);
+  const plan = await repairStore({ ...options, apply: false }, { logger });
+  expect((await readdir(path)).filter((name) => !/^LO[CG]/.test(name))).toEqual(
+    before.filter((name) => !/^LO[CG]/.test(name)),
+  );
+  const report = await repairStore({ ...options, apply: true }, { logger });
+  expect(report).toEqual({ ...plan, applied: true });
+  expect(await readdir(dirname(path))).toEqual(['store']);
+  expect(await verifyStore(options, { logger })).toMatchObject({ damageCount: 0 });
+  const watermark = await expectSound(path);
+  expect(report.keptThrough).toBe(watermark);
+  return { outcome: 'refused', watermark };
+}
+
+describe('a damaged file of the database', () => {
+  let killed: string;
+  beforeEach(async () => {
+    killed = await killedStore();
+  });
+
+  const damaged = async (damage: (path: string) => Promise<void>) => {
+    const path = await freshPath();
+    await cp(killed, path, { recursive: true });
+    await damage(path);
+    return expectMendable(path);
+  };
+  const changed = (kind: RegExp, change: (bytes: Buffer) => Uint8Array) =>
+    damaged(async (path) => {
+      const file = join(path, await nameOf(path, kind));
+      await writeFile(file, change(await readFile(file)));
+    });
+  const flipped = (kind: RegExp, positionOf: (length: number) => number) =>
+    changed(kind, (bytes) => {
+      const position = positionOf(bytes.length);
+      bytes[position] = (bytes[position] ?? 0) ^ 4;
+      return bytes;
+    });
+
+  it('does not stand for a crash: a killed store opens with all that was durable', async () => {
+    expect(await expectMendable(killed)).toEqual({ outcome: 'opened', watermark: LAST });
+  });
+
+  it('CURRENT: nothing is lost', async () => {
+    const lost = { outcome: 'refused', watermark: LAST };
+    expect(await damaged((path) => rm(join(path, 'CURRENT')))).toEqual(lost);
+    for (const content of ['', 'MANIFEST-999999\n', '\0\0\0\0']) {
+      const outcome = await changed(/^CURRENT$/, () => Buffer.from(content));
+      expect(outcome, JSON.stringify(content)).toEqual(lost);
+    }
+  });
+
+  it('manifest: nothing is lost, wherever a byte changed or the file ends', async () => {
+    const lost = { outcome: 'refused', watermark: LAST };
+    expect(await damaged(async (path) => rm(join(path, await nameOf(path, /^MANIFEST/))))).toEqual(lost);
+    const size = (await readFile(join(killed, await nameOf(killed, /^MANIFEST/)))).length;
+    for (let position = 0; position < size; position += 61) {
+      // The end may be that of a manifest which was cut in a crash; then all that it tells is still true.
+      const { watermark } = await flipped(/^MANIFEST/, () => position);
+      expect(watermark, `byte ${position}`).toBe(LAST);
+      expect(await changed(/^MANIFEST/, (bytes) => bytes.subarray(0, position))).toEqual(lost);
+    }
+  });
+
+  it('log: never a hole, wherever a byte changed', async () => {
+    const random = seededRandom(5);
+    const outcomes = new Set<Outcome>();
+    for (let round = 0; round < 12; round += 1) {
+      const { outcome, watermark } = await flipped(/\.log$/, (length) => Math.floor(random.next() * length));
+      outcomes.add(outcome);
+      expect(watermark).toBeGreaterThanOrEqual(SETTLED);
+    }
+    // In the last batch it cannot be told from a batch that a crash cut short.
+    outcomes.add((await flipped(/\.log$/, (length) => length - 1)).outcome);
+    expect(outcomes).toEqual(new Set(['refused', 'opened']));
+  });
+
+  it('log: one that ends early is one of an earlier moment', async () => {
+    for (const share of [0, 0.2, 0.5, 0.9]) {
+      const { outcome, watermark } = await changed(/\.log$/, (bytes) =>
+        bytes.subarray(0, Math.floor(share * bytes.length)),
+      );
+      expect(outcome).toBe('opened');
+      expect(watermark).toBeGreaterThanOrEqual(SETTLED);
+      expect(watermark).toBeLessThan(LAST);
+    }
+  });
+
+  it('log: bytes that were never written are told from the end', async () => {
+    const zeroed = (from: number, to?: number) => changed(/\.log$/, (bytes) => bytes.fill(0, from, to));
+    expect(await zeroed(40_000, 60_000)).toMatchObject({ outcome: 'refused' });
+    expect(await zeroed(40_000)).toMatchObject({ outcome: 'opened' });
+  });
+
+  it('table: lost, cut, or a byte changed anywhere', async () => {
+    const lost = { outcome: 'refused', watermark: OLDEST };
+    expect(await damaged(async (path) => rm(join(path, await nameOf(path, /\.ldb$/))))).toEqual(lost);
+    const size = (await readFile(join(killed, await nameOf(killed, /\.ldb$/)))).length;
+    for (const length of [0, 30, Math.floor(size / 2), size - 1]) {
+      const outcome = await damaged(async (path) =>
+        truncate(join(path, await nameOf(path, /\.ldb$/)), length),
+      );
+      expect(outcome).toEqual(lost);
+    }
+    const ends = [1, 44, 60, 100, 400].map((fromEnd) => size - fromEnd);
+    for (const position of [...Array.from({ length: 4 }, (_, index) => index * 6151), ...ends]) {
+      const { outcome, watermark } = await flipped(/\.ldb$/, () => position % size);
+      expect(outcome, `byte ${position}`).toBe('refused');
+      expect(watermark).toBeGreaterThanOrEqual(OLDEST);
+    }
+  });
+
+  it('log file of LevelDB, or its lock: nothing happens', async () => {
+    const sound = { outcome: 'opened', watermark: LAST };
+    expect(await changed(/^LOG$/, () => Buffer.from('dropping everything\0'))).toEqual(sound);
+    for (const name of ['LOCK', 'LOG']) {
+      expect(await damaged((path) => rm(join(path, name), { force: true }))).toEqual(sound);
+    }
+  });
+}, 120_000);
+
+describe('repair', () => {
+  const closedStore = async (): Promise<string> => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    return path;
+  };
+  const options = (path: string) => ({ path, chainId: TEST_CHAIN, apply: true });
+
+  it('has nothing to do in a sound store', async () => {
+    const path = await closedStore();
+    expect(await repairStore(options(path), { logger })).toMatchObject({ damageCount: 0, applied: false });
+    expect(await expectSound(path)).toBe(LAST);
+  });
+
+  it('keeps what is below a damaged record, and below a lost one', async () => {
+    const path = await closedStore();
+    await withRawDatabase(path, async (database) => {
+      const [key, value] = (
+        await database.iterator({ gte: Buffer.from('110000000000000028', 'hex'), limit: 1 }).all()
+      )[0]!;
+      value[3]! ^= 1;
+      await database.put(key, value);
+      await database.del(Buffer.from('100000000000000032', 'hex'));
+    });
+    expect(await repairStore(options(path), { logger })).toMatchObject({ keptThrough: 39 });
+    expect(await expectSound(path)).toBe(39);
+  });
+
+  it('makes a lost progress record anew, and gives up without a meta record', async () => {
+    const path = await closedStore();
+    await withRawDatabase(path, (database) => database.del(Buffer.of(2)));
+    await repairStore(options(path), { logger });
+    expect(await expectSound(path)).toBe(LAST);
+    await withRawDatabase(path, (database) => database.del(Buffer.of(1)));
+    await expect(repairStore(options(path), { logger })).rejects.toMatchObject({
+      kind: 'corrupt',
+      message: expect.stringMatching(/cannot be repaired.*meta record.*start again/s) as string,
+    });
+    expect(await readdir(dirname(path))).toEqual(['store']);
+  });
+
+  it('refuses a store in use, and another chain', async () => {
+    const path = await closedStore();
+    const store = await open(path);
+    await expect(repairStore(options(path), { logger })).rejects.toMatchObject({ kind: 'locked' });
+    await store.close();
+    await expect(
+      repairStore({ path, chainId: 'flow-mainnet', apply: true }, { logger }),
+    ).rejects.toMatchObject({ exit: 'foreign' });
+  });
+
+  it('that was cut short is asked for again, and done', async () => {
+    const path = await closedStore();
+    await rm(join(path, 'CURRENT'));
+    // As it is between the two renamings.
+    await rename(path, `${path}.damaged`);
+    await mkdir(`${path}.repaired`);
+    await expect(open(path)).rejects.toMatchObject({
+      kind: 'corrupt',
+      message: expect.stringContaining('"repair --yes" again') as string,
+    });
+    await repairStore(options(path), { logger });
+    expect(await expectSound(path)).toBe(LAST);
+    // And as it is before the damaged one is removed.
+    await mkdir(`${path}.damaged`);
+    await repairStore(options(path), { logger });
+    expect(await readdir(dirname(path))).toEqual(['store']);
+    expect(await expectSound(path)).toBe(LAST);
+  });
+});
