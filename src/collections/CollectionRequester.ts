@@ -4,6 +4,8 @@ import type { Identifier, VerifiedCollection } from '../flow/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import { AbortError, backoffMs, isAbort, noTurns } from '../runtime/index.js';
 import type { Clock, Random, Turns } from '../runtime/index.js';
+import { AnswerQueue } from './AnswerQueue.js';
+import type { Answer } from './AnswerQueue.js';
 import { ByteEstimate } from './ByteEstimate.js';
 import { DueTimer } from './DueTimer.js';
 import { EndpointSlots } from './EndpointSlots.js';
@@ -11,6 +13,7 @@ import type { SlotUse } from './EndpointSlots.js';
 import { FaultReporter } from './FaultReporter.js';
 import { fetchCollection } from './fetchCollection.js';
 import { FetchPace } from './FetchPace.js';
+import { HoldBack } from './HoldBack.js';
 import type { NodeChoice } from './NodeRotation.js';
 import type {
   BlockWindow,
@@ -61,26 +64,11 @@ export interface CollectionRequesterDependencies {
   onFatal(error: unknown): void;
 }
 
-/** A good length for `holdBackMs`. A stream that falls silent is counted on no longer, so its silence costs less. */
-export const DEFAULT_HOLD_BACK_MS = 2_000;
-
-/**
- * While it is not known how long fetching would take, the stream is counted on for what it brings within this time;
- * what lies beyond is asked for, and shows how long it takes.
- */
-const UNTRIED_FETCH_MS = 500;
-
-/** How often it is asked again whether a height that is held back is still expected. */
-const HOLD_CHECK_MS = 250;
-
 /** While no node at all serves a height, how often the list is looked at again. */
 const NO_NODE_RETRY_MS = 1_000;
 
 /** What a collection may weigh: the bounds of the estimate by which a call is admitted (Flow allows 3 MB at most). */
 const COLLECTION_BYTES = { initialBytes: 16 * 1024, minBytes: 512, maxBytes: 3 * 1024 * 1024 };
-
-/** For how long answers are verified before the event loop has its turn: the calls that follow leave then. */
-const VERIFY_TURN_MS = 2;
 
 /** One call under way. */
 interface Call {
@@ -88,16 +76,6 @@ interface Call {
   readonly returned: Promise<void>;
   /** Nothing is left to cancel. */
   isAnswered: boolean;
-}
-
-/** An answer that is to be verified. Its call counts as under way until then. */
-interface Answer {
-  readonly id: Identifier;
-  readonly node: AccessNode;
-  readonly bodies: readonly Uint8Array[];
-  readonly receivedAtMs: number;
-  /** Its slot, when the next call may not have it before this answer is verified. */
-  readonly slotUse: SlotUse | undefined;
 }
 
 /**
@@ -121,8 +99,8 @@ export class CollectionRequester implements CollectionRequests {
   /** Ids that pause before their next attempt, and heights that are held back, by the time at which that ends. */
   readonly #due: DueTimer<Identifier | number>;
   readonly #calls = new Map<Identifier, Call>();
-  readonly #answers: Answer[] = [];
-  readonly #turns: Turns;
+  readonly #answers: AnswerQueue;
+  readonly #holdBack: HoldBack;
   readonly #verificationMemory = new VerificationMemory();
   readonly #reporter: FaultReporter;
   readonly #stopping = new AbortController();
@@ -132,7 +110,6 @@ export class CollectionRequester implements CollectionRequests {
   constructor(options: CollectionRequesterOptions, dependencies: CollectionRequesterDependencies) {
     this.#options = options;
     this.#dependencies = dependencies;
-    this.#turns = dependencies.turns ?? noTurns;
     this.#wanted = new WantedCollections({ workersPerHeight: options.workersPerHeight });
     this.#slots = new EndpointSlots({ concurrency: options.concurrency });
     this.#pace = new FetchPace(dependencies);
@@ -140,6 +117,16 @@ export class CollectionRequester implements CollectionRequests {
     this.#due = new DueTimer({
       clock: dependencies.clock,
       onDue: (keys) => this.#onDue(keys),
+    });
+    this.#holdBack = new HoldBack(options, {
+      ...{ outlook: dependencies.outlook, wanted: this.#wanted, pace: this.#pace },
+      ...{ clock: dependencies.clock, metrics: dependencies.metrics },
+    });
+    this.#answers = new AnswerQueue({
+      ...{ clock: dependencies.clock, turns: dependencies.turns ?? noTurns },
+      onAnswer: (answer) => this.#verify(answer),
+      onTurnEnd: () => this.#pump(),
+      onFatal: (error) => dependencies.onFatal(error),
     });
   }
 
@@ -189,7 +176,7 @@ export class CollectionRequester implements CollectionRequests {
     const reason = new AbortError('stopping');
     if (!this.#stopping.signal.aborted) this.#stopping.abort(reason);
     this.#due.clear();
-    for (const { id } of this.#answers.splice(0)) this.#calls.delete(id);
+    for (const { id } of this.#answers.clear()) this.#calls.delete(id);
     const calls = [...this.#calls.values()];
     for (const call of calls) {
       if (!call.controller.signal.aborted) call.controller.abort(reason);
@@ -225,7 +212,11 @@ export class CollectionRequester implements CollectionRequests {
         this.#pace.idles();
         break;
       }
-      if (this.#holdBack(height)) continue;
+      const heldForMs = this.#holdBack.hold(height);
+      if (heldForMs !== undefined) {
+        this.#due.set(height, heldForMs);
+        continue;
+      }
       if (!this.#isAdmitted(height)) {
         this.#pace.idles();
         this.#watchWindow();
@@ -240,26 +231,6 @@ export class CollectionRequester implements CollectionRequests {
       this.#send(wanted, height, choice.node, use);
     }
     this.#pumping = false;
-  }
-
-  /**
-   * A height is held back while the stream is expected to bring it before we could have fetched it, and never beyond its
-   * time. Judged when a call is about to leave, not when it was wished for: the stream may have come near meanwhile, or
-   * fallen silent. True when it is held back.
-   */
-  #holdBack(height: number): boolean {
-    const { clock, metrics, outlook } = this.#dependencies;
-    const { holdBackMs } = this.#options;
-    if (holdBackMs <= 0 || outlook === undefined) return false;
-    const fetchMs = this.#pace.durationMs(this.#wanted.countThrough(height)) ?? UNTRIED_FETCH_MS;
-    if (!outlook.expects(height, Math.min(fetchMs, holdBackMs))) return false;
-    const nowMs = clock.monotonic();
-    const known = this.#wanted.holdEndsAtMs(height);
-    if (known !== undefined && known <= nowMs) return false;
-    if (known === undefined) metrics.requestsHeldBack.inc();
-    const endsAtMs = this.#wanted.hold(height, nowMs + holdBackMs);
-    this.#due.set(height, Math.min(endsAtMs - nowMs, HOLD_CHECK_MS));
-    return true;
   }
 
   /** Counts what the calls under way will bring, for the window knows only of what has come. */
@@ -349,35 +320,12 @@ export class CollectionRequester implements CollectionRequests {
     const receivedAtMs = this.#dependencies.clock.monotonic();
     this.#answers.push({ id, node, bodies, receivedAtMs, slotUse: keepsSlot ? use : undefined });
     this.#pump();
-    if (this.#answers.length === 1) this.#turns.next(() => this.#onTurn());
   }
 
-  #onTurn(): void {
-    try {
-      this.#verifyAnswers();
-    } catch (error) {
-      this.#dependencies.onFatal(error);
-    }
-  }
-
-  #verifyAnswers(): void {
-    const { clock } = this.#dependencies;
-    const endsAtMs = clock.monotonic() + VERIFY_TURN_MS;
-    let verified = 0;
-    try {
-      do {
-        const answer = this.#answers[verified];
-        if (answer === undefined) break;
-        verified += 1;
-        if (answer.slotUse !== undefined) this.#slots.release(answer.node.name, answer.slotUse);
-        const wanted = this.#returned(answer.id);
-        if (wanted !== undefined) this.#take(wanted, answer);
-      } while (clock.monotonic() < endsAtMs);
-    } finally {
-      this.#answers.splice(0, verified);
-      if (this.#answers.length > 0) this.#turns.next(() => this.#onTurn());
-      this.#pump();
-    }
+  #verify(answer: Answer): void {
+    if (answer.slotUse !== undefined) this.#slots.release(answer.node.name, answer.slotUse);
+    const wanted = this.#returned(answer.id);
+    if (wanted !== undefined) this.#take(wanted, answer);
   }
 
   /** A call is over. Answers what it was for; `undefined` when that is no longer wanted. */

@@ -5,8 +5,9 @@ export type {
 } from './BlockCollectionIndexer.js';
 export { ByteBudget } from './ByteBudget.js';
 export type { ByteBudgetDependencies, ByteBudgetOptions } from './ByteBudget.js';
-export { CollectionRequester, DEFAULT_HOLD_BACK_MS } from './CollectionRequester.js';
+export { CollectionRequester } from './CollectionRequester.js';
 export type { CollectionRequesterDependencies, CollectionRequesterOptions } from './CollectionRequester.js';
+export { DEFAULT_HOLD_BACK_MS } from './HoldBack.js';
 export { ExecutionDataIndexer } from './ExecutionDataIndexer.js';
 export type {
   ExecutionDataIndexerDependencies,
