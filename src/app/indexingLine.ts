@@ -18,7 +18,7 @@ import type { FinalizationListener } from '../finality/index.js';
 import { ComponentConsumer } from '../jobqueue/index.js';
 import type { WorkSignal } from '../jobqueue/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
-import { AbortError, turnsOf } from '../runtime/index.js';
+import { AbortError } from '../runtime/index.js';
 import type { Clock, Random } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
 import type { Lifecycle } from './lifecycle.js';
@@ -140,7 +140,7 @@ export function startIndexingLine(config: DaemonConfig, parts: IndexingLineParts
           backoffMaxMs: config.requester.backoffMaxMs,
           holdBackMs: DEFAULT_HOLD_BACK_MS,
         },
-        { ...common, nodes: network, window, sink, outlook: edi, turns: turnsOf(clock), onFatal },
+        { ...common, nodes: network, window, sink, outlook: edi, onFatal },
       );
   const processor = new JobProcessor(
     { ediOnly: config.ediOnly },

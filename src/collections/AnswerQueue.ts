@@ -1,6 +1,6 @@
 import type { AccessNode } from '../access/index.js';
 import type { Identifier } from '../flow/index.js';
-import type { Clock, Turns } from '../runtime/index.js';
+import type { Clock } from '../runtime/index.js';
 import type { SlotUse } from './EndpointSlots.js';
 
 /** For how long answers are dealt with before the event loop has its turn: the calls that follow leave then. */
@@ -19,7 +19,6 @@ export interface Answer {
 
 export interface AnswerQueueDependencies {
   readonly clock: Clock;
-  readonly turns: Turns;
   /** Deals with one answer. */
   onAnswer(answer: Answer): void;
   /** A turn is over: the queue is shorter. */
@@ -29,8 +28,9 @@ export interface AnswerQueueDependencies {
 }
 
 /**
- * Answers in the order in which they came, dealt with in turns of the event loop, so that the calls which take their
- * place leave in between. Whoever pushes bounds it.
+ * Answers in the order in which they came, dealt with in turns of the event loop. What a connection is to send leaves it
+ * between two turns only, and servers answer between two turns only: whoever works through a burst of answers in a single
+ * turn keeps its node waiting meanwhile, and waits for it afterwards. Whoever pushes bounds the queue.
  */
 export class AnswerQueue {
   readonly #dependencies: AnswerQueueDependencies;
@@ -46,12 +46,17 @@ export class AnswerQueue {
 
   push(answer: Answer): void {
     this.#answers.push(answer);
-    if (this.#answers.length === 1) this.#dependencies.turns.next(() => this.#onTurn());
+    if (this.#answers.length === 1) this.#nextTurn();
   }
 
   /** Empties the queue; answers what was in it. */
   clear(): Answer[] {
     return this.#answers.splice(0);
+  }
+
+  /** Once everything that is due by now has had its turn. */
+  #nextTurn(): void {
+    this.#dependencies.clock.setTimer(0, () => this.#onTurn());
   }
 
   #onTurn(): void {
@@ -63,7 +68,7 @@ export class AnswerQueue {
   }
 
   #deal(): void {
-    const { clock, turns } = this.#dependencies;
+    const { clock } = this.#dependencies;
     const endsAtMs = clock.monotonic() + TURN_MS;
     let dealtWith = 0;
     try {
@@ -75,7 +80,7 @@ export class AnswerQueue {
       } while (clock.monotonic() < endsAtMs);
     } finally {
       this.#answers.splice(0, dealtWith);
-      if (this.#answers.length > 0) turns.next(() => this.#onTurn());
+      if (this.#answers.length > 0) this.#nextTurn();
       this.#dependencies.onTurnEnd();
     }
   }

@@ -2,8 +2,8 @@ import type { AccessNode, AccessNodes, UnaryMethod } from '../access/index.js';
 import { VerificationMemory, verifyCollection } from '../flow/index.js';
 import type { Identifier, VerifiedCollection } from '../flow/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
-import { AbortError, backoffMs, isAbort, noTurns } from '../runtime/index.js';
-import type { Clock, Random, Turns } from '../runtime/index.js';
+import { AbortError, backoffMs, isAbort } from '../runtime/index.js';
+import type { Clock, Random } from '../runtime/index.js';
 import { AnswerQueue } from './AnswerQueue.js';
 import type { Answer } from './AnswerQueue.js';
 import { ByteEstimate } from './ByteEstimate.js';
@@ -47,8 +47,6 @@ export interface CollectionRequesterDependencies {
   readonly window: Pick<BlockWindow, 'admits' | 'changed'>;
   /** Absent where execution data is not followed. */
   readonly outlook?: ExecutionDataOutlook | undefined;
-  /** Makes way for the next calls between the answers of a burst. Default: the burst is dealt with at once. */
-  readonly turns?: Turns;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
@@ -123,7 +121,7 @@ export class CollectionRequester implements CollectionRequests {
       ...{ clock: dependencies.clock, metrics: dependencies.metrics },
     });
     this.#answers = new AnswerQueue({
-      ...{ clock: dependencies.clock, turns: dependencies.turns ?? noTurns },
+      clock: dependencies.clock,
       onAnswer: (answer) => this.#verify(answer),
       onTurnEnd: () => this.#pump(),
       onFatal: (error) => dependencies.onFatal(error),

@@ -7,5 +7,3 @@ export type { ExitReason } from './errors.js';
 export { named, quoted, shortened } from './text.js';
 export { seededRandom, systemRandom } from './random.js';
 export type { Random } from './random.js';
-export { noTurns, turnsOf } from './turns.js';
-export type { Turns } from './turns.js';

@@ -40,18 +40,23 @@ export class VirtualClock implements Clock {
     return this.#timers.size;
   }
 
-  /** Lets everything that needs no time happen: promises, streams in memory. */
-  async settle(): Promise<void> {
+  /** Lets everything that needs no time happen: promises, streams in memory, timers that are due. */
+  settle(): Promise<void> {
+    return this.advance(0);
+  }
+
+  /** Lets this turn of the event loop end: promises and streams in memory, no timers. */
+  async turn(): Promise<void> {
     await new Promise<void>((resolve) => setImmediate(resolve));
   }
 
   /** Moves time on by `ms`, firing what falls due on the way. */
   async advance(ms: number): Promise<void> {
     const targetMs = this.#elapsedMs + ms;
-    await this.settle();
+    await this.turn();
     for (let timer = this.#next(targetMs); timer !== undefined; timer = this.#next(targetMs)) {
       this.#fire(timer);
-      await this.settle();
+      await this.turn();
     }
     this.#elapsedMs = targetMs;
   }
@@ -59,12 +64,12 @@ export class VirtualClock implements Clock {
   /** Moves from timer to timer until `condition` holds; throws when it does not within `limitMs`. Returns the time it took. */
   async advanceUntil(condition: () => boolean, limitMs = 3_600_000): Promise<number> {
     const startMs = this.#elapsedMs;
-    await this.settle();
+    await this.turn();
     while (!condition()) {
       const timer = this.#next(startMs + limitMs);
       if (timer === undefined) throw new Error(`the condition did not come to hold within ${limitMs} ms`);
       this.#fire(timer);
-      await this.settle();
+      await this.turn();
     }
     return this.#elapsedMs - startMs;
   }

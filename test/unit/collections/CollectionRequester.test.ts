@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { CollectionRequester } from '../../../src/collections/index.js';
 import type { CollectionRequesterOptions } from '../../../src/collections/index.js';
-import type { Random, Turns } from '../../../src/runtime/index.js';
+import type { Random } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import {
@@ -50,7 +50,6 @@ function requester(
     readonly nodes?: FakeNodes;
     readonly expects?: (height: number, withinMs: number) => boolean;
     readonly random?: Random;
-    readonly turns?: Turns;
   } = {},
 ): CollectionRequester {
   return new CollectionRequester(
@@ -65,7 +64,6 @@ function requester(
       logger,
       metrics,
       onFatal: (error) => void fatal.push(error),
-      ...(more.turns === undefined ? {} : { turns: more.turns }),
     },
   );
 }
@@ -814,58 +812,45 @@ describe('without any node', () => {
 });
 
 describe('between the turns of the event loop', () => {
-  let due: (() => void)[];
-  const turns: Turns = { next: (callback) => void due.push(callback) };
-  const takeTurn = async (): Promise<void> => {
-    const callbacks = due;
-    due = [];
-    for (const callback of callbacks) callback();
-    await clock.settle();
-  };
-
-  beforeEach(() => {
-    due = [];
-  });
-
   it('the next call leaves before the answer is verified', async () => {
-    requester({ concurrency: 1 }, { turns }).request(1, [one.id, two.id]);
+    requester({ concurrency: 1 }).request(1, [one.id, two.id]);
     a.calls[0]?.answer(one.transactions);
-    await clock.settle();
+    await clock.turn();
     expect(a.calls.map(({ id }) => id)).toEqual([one.id, two.id]);
     expect(sink.ids).toEqual([]);
-    await takeTurn();
+    await clock.settle();
     expect(sink.ids).toEqual([one.id]);
   });
 
   it('no more answers wait with their slots given away than calls may be under way', async () => {
     const wanted = many(9);
     a.onCall = honest(...wanted);
-    requester({ concurrency: 2, workersPerHeight: 100 }, { turns }).request(1, idsOf(wanted));
-    await clock.settle();
+    requester({ concurrency: 2, workersPerHeight: 100 }).request(1, idsOf(wanted));
+    await clock.turn();
     expect(a.calls).toHaveLength(4);
-    while (due.length > 0) await takeTurn();
+    await clock.settle();
     expect(sink.ids.toSorted()).toEqual(idsOf(wanted).toSorted());
   });
 
   it('an answer that is no longer wanted is dropped, and was not cancelled', async () => {
-    const requests = requester({}, { turns });
+    const requests = requester();
     requests.request(1, [one.id]);
     a.calls[0]?.answer(one.transactions);
-    await clock.settle();
+    await clock.turn();
     requests.cancel(1);
-    await takeTurn();
+    await clock.settle();
     expect(sink.ids).toEqual([]);
     expect(requests.inFlight()).toBe(0);
     expect(await counted(metrics.requestsCancelled)).toBe(0);
   });
 
   it('nothing is handed in after a stop', async () => {
-    const requests = requester({}, { turns });
+    const requests = requester();
     requests.request(1, [one.id]);
     a.calls[0]?.answer(one.transactions);
-    await clock.settle();
+    await clock.turn();
     await requests.stop();
-    await takeTurn();
+    await clock.settle();
     expect(sink.ids).toEqual([]);
     expect(requests.inFlight()).toBe(0);
     expect(fatal).toEqual([]);

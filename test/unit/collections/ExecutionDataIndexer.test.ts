@@ -126,10 +126,10 @@ describe('following the stream', () => {
         stream.push({ ...dataOf(height), byteLength: 100_000 });
     };
     start();
-    await clock.settle();
+    await clock.turn();
     expect(deliveredHeights()).toEqual([100, 101, 102]);
     expect(a.stream.pulls).toBe(3);
-    await clock.advance(0);
+    await clock.settle();
     expect(deliveredHeights()).toHaveLength(10);
   });
 
