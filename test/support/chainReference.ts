@@ -4,7 +4,7 @@ import { LevelIndexStore } from '../../src/storage/index.js';
 import type { BlockEntry, StoreMeta } from '../../src/storage/index.js';
 import { RecordingLogger } from './recordingLogger.js';
 import { storePath } from './storeDump.js';
-import { VirtualClock } from './virtualClock.js';
+import { systemClock } from '../../src/runtime/index.js';
 
 /** Blocks of one batch while the reference store is written. */
 const BATCH_HEIGHTS = 100;
@@ -22,7 +22,7 @@ export async function writeReferenceStore(
 ): Promise<void> {
   const store = await LevelIndexStore.open(
     { path: storePath(dataDir), chainId: meta.chainId },
-    { logger: new RecordingLogger(), clock: new VirtualClock() },
+    { logger: new RecordingLogger(), clock: systemClock },
   );
   try {
     await store.initialise({ ...meta, firstHeight: blocks[0]?.height ?? 0 });

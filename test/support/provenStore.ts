@@ -6,7 +6,7 @@ import { runProgram } from './program.js';
 import { RecordingLogger } from './recordingLogger.js';
 import type { RunningDaemon } from './runningDaemon.js';
 import { storePath } from './storeDump.js';
-import { VirtualClock } from './virtualClock.js';
+import { systemClock } from '../../src/runtime/index.js';
 
 /** What a store must hold: exactly these heights, each from the chain that it belongs to. */
 export interface ExpectedStore {
@@ -37,7 +37,7 @@ export async function proveStore(dataDir: string, expected: ExpectedStore): Prom
 
   const store = await LevelIndexStore.open(
     { path: storePath(dataDir), chainId: 'flow-localnet', create: false },
-    { logger: new RecordingLogger(), clock: new VirtualClock() },
+    { logger: new RecordingLogger(), clock: systemClock },
   );
   try {
     const meta = store.meta();

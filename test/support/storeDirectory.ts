@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { Level } from 'level';
 import { afterEach } from 'vitest';
+import { systemClock } from '../../src/runtime/index.js';
+import type { Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';
 import type { BlockEntry, LevelIndexStoreOptions, StoreMeta } from '../../src/storage/index.js';
 import { RecordingLogger } from './recordingLogger.js';
-import { VirtualClock } from './virtualClock.js';
 
 export const TEST_CHAIN = 'flow-localnet';
 
@@ -32,11 +33,9 @@ export function useStores() {
     path: string,
     options: Partial<LevelIndexStoreOptions> = {},
     logger = new RecordingLogger(),
+    clock: Clock = systemClock,
   ): Promise<LevelIndexStore> => {
-    const store = await LevelIndexStore.open(
-      { path, chainId: TEST_CHAIN, ...options },
-      { logger, clock: new VirtualClock() },
-    );
+    const store = await LevelIndexStore.open({ path, chainId: TEST_CHAIN, ...options }, { logger, clock });
     stores.push(store);
     return store;
   };

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { LevelIndexStore } from '../../src/storage/index.js';
 import { RecordingLogger } from './recordingLogger.js';
-import { VirtualClock } from './virtualClock.js';
+import { systemClock } from '../../src/runtime/index.js';
 
 /** Where a daemon keeps its store within its data directory. */
 export function storePath(dataDir: string): string {
@@ -12,7 +12,7 @@ export function storePath(dataDir: string): string {
 export async function dumpStore(dataDir: string, chainId = 'flow-localnet'): Promise<[Buffer, Buffer][]> {
   const store = await LevelIndexStore.open(
     { path: storePath(dataDir), chainId, create: false },
-    { logger: new RecordingLogger(), clock: new VirtualClock() },
+    { logger: new RecordingLogger(), clock: systemClock },
   );
   try {
     const entries: [Buffer, Buffer][] = [];

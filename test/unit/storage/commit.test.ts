@@ -1,9 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { silentLogger } from '../../../src/observability/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import type { Clock } from '../../../src/runtime/index.js';
 import { verifyStore } from '../../../src/storage/index.js';
 import type { BlockEntry, LevelIndexStore } from '../../../src/storage/index.js';
 import { makeBlock, makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
 import { metaFrom, TEST_CHAIN, useStores } from '../../support/storeDirectory.js';
 
 /** Ten blocks from height 100, every other one with a collection. */
@@ -12,6 +15,36 @@ const chain = makeChain(
   Array.from({ length: 10 }, (_, index) => (index % 2 === 0 ? [seededCollection(`c${index}`, 2)] : [])),
 );
 const at = (height: number): BlockEntry => chain[height - 100]!;
+
+describe('a batch', () => {
+  const { open, freshPath } = useStores();
+
+  it('of many large blocks lets others have their turn, one of a few small ones does not', async () => {
+    let turns = 0;
+    const counting: Clock = {
+      now: () => systemClock.now(),
+      monotonic: () => systemClock.monotonic(),
+      setTimer: (delayMs, callback) => {
+        turns += 1;
+        return systemClock.setTimer(delayMs, callback);
+      },
+    };
+    const store = await open(await freshPath(), {}, new RecordingLogger(), counting);
+    await store.initialise(metaFrom(1));
+    const large = makeChain(
+      1,
+      Array.from({ length: 8 }, (_, index) => [seededCollection(`large ${index}`, 1, 100 * 1024)]),
+    );
+    await store.commit({ blocks: large.slice(0, 1), latestIndexedHeight: 1 });
+    expect(turns).toBe(0);
+    await store.commit({ blocks: large.slice(1), latestIndexedHeight: 8 });
+    expect(turns).toBe(3);
+    for (const { block, collections } of large)
+      expect(await store.collectionsByHeight(block.height)).toMatchObject(
+        collections.map(({ id }) => ({ id })),
+      );
+  });
+});
 
 describe('the watermark', () => {
   const { open, freshPath, filled } = useStores();
