@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { onTestFinished } from 'vitest';
+import { atEnd } from './cleanup.js';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -20,11 +20,21 @@ export class Program {
   readonly #watchers = new Set<() => void>();
   #ended = false;
 
-  constructor(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
+  /** `wrapper`: a command that is given the program's own command line, and runs it. */
+  constructor(
+    args: readonly string[],
+    environment: Readonly<Record<string, string>> = {},
+    wrapper: readonly string[] = [],
+  ) {
     const inherited = Object.fromEntries(
       Object.entries(process.env).filter(([name]) => !name.startsWith('FCI_')),
     );
-    this.child = spawn(process.execPath, ['--enable-source-maps', programPath, ...args], {
+    const [command = process.execPath, ...rest] = [
+      ...wrapper,
+      process.execPath,
+      ...['--enable-source-maps', programPath, ...args],
+    ];
+    this.child = spawn(command, rest, {
       cwd: root,
       env: { ...inherited, ...environment },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -79,9 +89,10 @@ export class Program {
 export function startProgram(
   args: readonly string[],
   environment?: Readonly<Record<string, string>>,
+  wrapper?: readonly string[],
 ): Program {
-  const program = new Program(args, environment);
-  onTestFinished(async () => {
+  const program = new Program(args, environment, wrapper);
+  atEnd(async () => {
     await program.stop('SIGKILL');
   });
   return program;
@@ -91,8 +102,9 @@ export function startProgram(
 export async function runProgram(
   args: readonly string[],
   environment?: Readonly<Record<string, string>>,
+  wrapper?: readonly string[],
 ): Promise<{ readonly code: number | string; readonly stdout: string; readonly stderr: string }> {
-  const program = startProgram(args, environment);
+  const program = startProgram(args, environment, wrapper);
   const code = await program.exited;
   return { code, stdout: program.stdout, stderr: program.stderr };
 }
@@ -100,7 +112,7 @@ export async function runProgram(
 /** An empty directory that is removed at the end of the test. */
 export function scratchDirectory(): string {
   const path = mkdtempSync(join(tmpdir(), 'fci-'));
-  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  atEnd(() => rmSync(path, { recursive: true, force: true }));
   return path;
 }
 

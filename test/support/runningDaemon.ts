@@ -1,6 +1,6 @@
-import { onTestFinished } from 'vitest';
 import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import { atEnd } from './cleanup.js';
 import { getJson } from './httpProbe.js';
 import type { JsonAnswer } from './httpProbe.js';
 import { eventually, startProgram } from './program.js';
@@ -10,7 +10,7 @@ import { ScrapedMetrics } from './scrapedMetrics.js';
 /** A simulated access node in this process; it is gone at the end of the test, which fails if the node has a bug. */
 export async function devnetForTest(options: DevnetOptions): Promise<DevnetHandle> {
   const devnet = await startDevnet(options);
-  onTestFinished(async () => {
+  atEnd(async () => {
     await devnet.close();
     await devnet.finished;
   });
@@ -73,8 +73,9 @@ export class RunningDaemon {
 export async function startDaemon(
   args: readonly string[],
   environment?: Readonly<Record<string, string>>,
+  wrapper?: readonly string[],
 ): Promise<RunningDaemon> {
-  const program = startProgram(args, environment);
+  const program = startProgram(args, environment, wrapper);
   await program.sees(/"msg":"listening".*\n/);
   const { api, metrics } = program.logs().find(({ msg }) => msg === 'listening') as unknown as {
     readonly api: { readonly port: number };

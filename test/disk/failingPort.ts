@@ -1,0 +1,77 @@
+import { expect } from 'vitest';
+import { LevelIndexStore } from '../../src/storage/index.js';
+import { systemClock } from '../../src/runtime/index.js';
+import { SimulatedDatabase, SimulatedDisk } from '../simulation/SimulatedDisk.js';
+import { RecordingLogger } from '../support/recordingLogger.js';
+import { makeChain, seededCollection } from '../support/storeBlocks.js';
+import { metaFrom, TEST_CHAIN } from '../support/storeDirectory.js';
+import type { Result } from './scenario.js';
+
+const LAST = 20;
+/** The write that fails. */
+const FAILS_AT = 10;
+const chain = makeChain(
+  0,
+  Array.from({ length: LAST + 1 }, (_, index) => [seededCollection(`p${index}`, 2)]),
+);
+
+/**
+ * A fault at the port to the database, in the words of the C library: the write that meets it is told as what it is, none follows it, and
+ * what was durable before is all there when the store is opened again, whether or not the disk had the write.
+ */
+export async function throughPort(fault: string, says: RegExp): Promise<Result> {
+  for (const isWritten of [false, true]) {
+    const disk = new SimulatedDisk();
+    const first = await opened(disk, (write) =>
+      write === FAILS_AT ? { text: `IO error: /data/000007.log: ${fault}`, isWritten } : undefined,
+    );
+    await first.initialise(metaFrom(0));
+    for (let height = 0; height < FAILS_AT - 1; height += 1) await commit(first, height);
+    const failure = commit(first, FAILS_AT - 1);
+    await expect(failure).rejects.toMatchObject({ name: 'StorageError', exit: 'storage' });
+    await expect(failure).rejects.toThrow(says);
+    await expect(commit(first, FAILS_AT - 1)).rejects.toThrow(says);
+    await first.close();
+
+    const again = await opened(disk, () => undefined);
+    const watermark = again.latestIndexedHeight();
+    expect(watermark).toBe(isWritten ? FAILS_AT - 1 : FAILS_AT - 2);
+    for (let height = watermark + 1; height <= LAST; height += 1) await commit(again, height);
+    expect(await again.digest()).toBe(await faultless());
+  }
+  return { outcome: 'stopped, went on', exitCode: 74, wentOnFrom: FAILS_AT - 2, remark: 'at the port' };
+}
+
+type FailureOf = (write: number) => { readonly text: string; readonly isWritten: boolean } | undefined;
+
+function opened(disk: SimulatedDisk, failureOf: FailureOf): Promise<LevelIndexStore> {
+  let writes = 0;
+  const database = new SimulatedDatabase(disk, {
+    clock: systemClock,
+    writeFate: () => {
+      const failure = failureOf(writes);
+      writes += 1;
+      return { writtenMs: 0, syncedMs: 0, toldMs: 0, failure };
+    },
+    readFate: () => ({ takesMs: 0 }),
+    onStage: () => undefined,
+  });
+  return LevelIndexStore.over(
+    database,
+    { path: '/data', chainId: TEST_CHAIN },
+    { logger: new RecordingLogger(), clock: systemClock },
+  );
+}
+
+async function commit(store: LevelIndexStore, height: number): Promise<void> {
+  const entry = chain[height];
+  if (entry === undefined) throw new Error(`the chain ends below ${height}`);
+  await store.commit({ blocks: [entry], latestIndexedHeight: height });
+}
+
+async function faultless(): Promise<string> {
+  const store = await opened(new SimulatedDisk(), () => undefined);
+  await store.initialise(metaFrom(0));
+  for (let height = 0; height <= LAST; height += 1) await commit(store, height);
+  return store.digest();
+}

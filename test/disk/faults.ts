@@ -1,0 +1,238 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { chmodSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import type { DevnetHandle } from '../../src/devnet/index.js';
+import { atEnd } from '../support/cleanup.js';
+import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import { proveStore } from '../support/provenStore.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import { throughPort } from './failingPort.js';
+import { expectRefusal } from './mending.js';
+import type { Result, Scenario } from './scenario.js';
+import { storeOf } from './stage.js';
+
+/** Durable before the fault. */
+const BEFORE = 20;
+/** More than the write buffer holds: the database is at its next log, and its next table, long before. */
+const BEYOND = 700;
+
+/** A fault that begins, and what ends it again. */
+type Fault = (dataDir: string, daemon: RunningDaemon) => Ended | Promise<Ended>;
+type Ended = () => void;
+
+interface Running {
+  readonly says: RegExp;
+  readonly fault: Fault;
+  readonly wrapper?: readonly string[];
+  readonly dataDir?: () => string;
+}
+
+/** A fault that befalls a daemon at work: it stops by itself, and once the fault is over a start is all it takes. */
+async function whileItRuns({ says, fault, wrapper, dataDir: where }: Running): Promise<Result> {
+  const devnet = await devnetForTest({
+    ...{ seed: 42, profile: 'dense', startHead: BEFORE, paused: true, sealedLag: 0 },
+  });
+  const dataDir = where?.() ?? scratchDirectory();
+  const args = startArguments(devnet, dataDir, '--start-height', '0');
+  const daemon = await startDaemon(args, undefined, wrapper);
+  await daemon.reaches(BEFORE);
+  const end = await fault(dataDir, daemon);
+  devnet.node.head.set(BEYOND);
+  const exitCode = await daemon.program.exited;
+  expect(exitCode, daemon.program.stderr).toBe(74);
+  expectRefusal(daemon.program.stderr, says);
+  const told = daemon.program.logs().find(({ msg }) => msg === 'stopped');
+  expect(told, 'a failed daemon does not say that it stopped as asked').toBeUndefined();
+  end();
+  return goesOn(args, dataDir, devnet, exitCode);
+}
+
+async function goesOn(
+  args: readonly string[],
+  dataDir: string,
+  { chain }: DevnetHandle,
+  exitCode: number | string,
+): Promise<Result> {
+  const again = startProgram([...args, '--stop-height', String(BEYOND)]);
+  expect(await again.exited, again.stderr).toBe(0);
+  const opened = again.logs().find(({ msg }) => msg === 'store opened');
+  const { latestIndexedHeight: wentOnFrom = -1 } = opened as { readonly latestIndexedHeight?: number };
+  expect(wentOnFrom).toBeGreaterThanOrEqual(BEFORE);
+  await proveStore(dataDir, { firstHeight: 0, latestHeight: BEYOND, chainAt: () => chain });
+  return { outcome: 'stopped, went on', exitCode, wentOnFrom };
+}
+
+/** A fault that is there when the daemon, and every command that opens the store, starts. */
+async function atStart(
+  says: RegExp,
+  dataDir: string,
+  begin: () => () => void,
+  wrapper?: readonly string[],
+): Promise<Result> {
+  const devnet = await devnetForTest({
+    ...{ seed: 42, profile: 'dense', startHead: BEFORE, paused: true, sealedLag: 0 },
+  });
+  const args = startArguments(devnet, dataDir, '--start-height', '0');
+  expect(await runProgram([...args, '--stop-height', String(BEFORE)])).toMatchObject({ code: 0 });
+  const end = begin();
+  const commands = [
+    args,
+    startArguments(devnet, join(dataDir, 'a', 'new', 'one')),
+    ['verify', '--network', 'devnet', '--data-dir', dataDir],
+    ['rewind', '--network', 'devnet', '--data-dir', dataDir, '--to', '5', '--yes'],
+  ];
+  for (const command of commands) {
+    const { code, stderr } = await runProgram(command, undefined, wrapper);
+    expect(code, `${command[0] ?? ''}: ${stderr}`).toBe(74);
+    expectRefusal(stderr, says);
+  }
+  end();
+  devnet.node.head.set(BEYOND);
+  return goesOn(args, dataDir, devnet, 74);
+}
+
+const FULL = /The disk is full\. Free some space/;
+const READ_ONLY = /mounted read-only\. Remount it writable/;
+const FORBIDDEN = /This user may not write there\. Give the directory/;
+const TOO_MANY = /The limit of open files is too low\. Raise it/;
+
+/** File numbers ahead of the database's own: its next files are among them. */
+const TRAPS = 60;
+
+/** Whatever file the database makes next is on a device without room. */
+const fullDevice: Fault = (dataDir) => {
+  const store = storeOf(dataDir);
+  const numbers = readdirSync(store).map((name) => Number.parseInt(name, 10) || 0);
+  const next = Math.max(...numbers) + 1;
+  const traps = Array.from({ length: TRAPS }, (_, index) => String(next + index).padStart(6, '0'));
+  const paths = traps.flatMap((name) => [join(store, `${name}.log`), join(store, `${name}.ldb`)]);
+  for (const path of paths) symlinkSync('/dev/full', path);
+  return () => {
+    for (const path of paths) rmSync(path, { force: true });
+  };
+};
+
+/** A small file system in memory; `undefined` where this user may mount none. */
+function smallFileSystem(mib: number): { path: string; remount: (options: string) => void } | undefined {
+  const path = scratchDirectory();
+  const mount = (...args: string[]): void => void execFileSync('mount', args, { stdio: 'ignore' });
+  try {
+    mount('-t', 'tmpfs', '-o', `size=${mib}m`, 'tmpfs', path);
+  } catch {
+    return undefined;
+  }
+  atEnd(() => void execFileSync('umount', ['-l', path]));
+  return { path, remount: (options) => mount('-o', `remount,${options}`, path) };
+}
+
+/** Makes even root ask for permission, as everybody else must; undefined where that cannot be done. */
+function asAnybody(): readonly string[] | undefined {
+  if (process.getuid?.() !== 0) return [];
+  const wrapper = ['setpriv', '--bounding-set', '-all', '--inh-caps', '-all'];
+  const [command = '', ...flags] = wrapper;
+  return spawnSync(command, [...flags, 'true']).status === 0 ? wrapper : undefined;
+}
+
+function forbid(path: string): () => void {
+  chmodSync(path, 0o500);
+  return () => chmodSync(path, 0o700);
+}
+
+/** Open files: enough to load the program, and then as many as the connections of readers leave. */
+const FEW_FILES = 110;
+const fewFiles = ['bash', '-c', `ulimit -n ${FEW_FILES}; exec "$@"`, 'bash'];
+
+/** Readers that connect and say nothing, until no file is left. */
+const manyReaders: Fault = async (_, daemon) => {
+  const sockets: Socket[] = [];
+  const ports = [daemon.apiUrl, daemon.metricsUrl].map((url) => Number(new URL(url).port));
+  for (let index = 0; index < 2 * FEW_FILES; index += 1) {
+    const socket = connect(ports[index % 2] ?? 0, '127.0.0.1');
+    socket.on('error', () => undefined);
+    sockets.push(socket);
+    await new Promise((resolve) => socket.once('connect', resolve).once('close', resolve));
+  }
+  const end = (): void => sockets.forEach((socket) => socket.destroy());
+  atEnd(end);
+  return end;
+};
+
+/** Faults of the disk below a store whose files are sound. Where a fault cannot be brought about, the port has it. */
+export const faultScenarios: readonly Scenario[] = [
+  { name: 'disk full at work: a full device', run: () => whileItRuns({ says: FULL, fault: fullDevice }) },
+  {
+    name: 'disk full at work: a small file system',
+    run: () => {
+      const small = smallFileSystem(12);
+      if (small === undefined) return throughPort('No space left on device', FULL);
+      const fault: Fault = () => () => small.remount('size=200m');
+      return whileItRuns({ says: FULL, fault, dataDir: () => join(small.path, 'data') });
+    },
+  },
+  {
+    name: 'disk full at the start',
+    run: () => {
+      const small = smallFileSystem(20);
+      if (small === undefined) return throughPort('No space left on device', FULL);
+      return atStart(FULL, join(small.path, 'data'), () => {
+        const filler = join(small.path, 'filler');
+        try {
+          writeFileSync(filler, Buffer.alloc(20 * 1024 ** 2));
+        } catch {
+          // What fits of it is written.
+        }
+        return () => {
+          rmSync(filler);
+          small.remount('size=200m');
+        };
+      });
+    },
+  },
+  {
+    name: 'read-only at the start',
+    run: () => {
+      const small = smallFileSystem(200);
+      if (small === undefined) return throughPort('Read-only file system', READ_ONLY);
+      const begin = () => {
+        small.remount('ro');
+        return () => small.remount('rw');
+      };
+      return atStart(READ_ONLY, join(small.path, 'data'), begin);
+    },
+  },
+  {
+    // A file system with files open for writing is not made read-only by a command; by a failing disk it is.
+    name: 'read-only at work',
+    run: () => throughPort('Read-only file system', READ_ONLY),
+  },
+  {
+    name: 'permission denied at work',
+    run: () => {
+      const wrapper = asAnybody();
+      if (wrapper === undefined) return throughPort('Permission denied', FORBIDDEN);
+      return whileItRuns({ says: FORBIDDEN, fault: (dataDir) => forbid(storeOf(dataDir)), wrapper });
+    },
+  },
+  {
+    name: 'permission denied at the start',
+    run: () => {
+      const wrapper = asAnybody();
+      if (wrapper === undefined) return throughPort('Permission denied', FORBIDDEN);
+      const dataDir = join(scratchDirectory(), 'data');
+      mkdirSync(dataDir);
+      const begin = () => {
+        const ends = [forbid(storeOf(dataDir)), forbid(dataDir)];
+        return () => ends.forEach((end) => end());
+      };
+      return atStart(FORBIDDEN, dataDir, begin, wrapper);
+    },
+  },
+  {
+    name: 'too many open files at work',
+    run: () => whileItRuns({ says: TOO_MANY, fault: manyReaders, wrapper: fewFiles }),
+  },
+];

@@ -1,0 +1,218 @@
+import { readdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import { runProgram } from '../support/program.js';
+import { RunningDaemon } from '../support/runningDaemon.js';
+import { mend, repair } from './mending.js';
+import type { Outcome, Result, Scenario } from './scenario.js';
+import { KILLED, OLDEST, SETTLED, storeFlags, storeOf } from './stage.js';
+
+interface Expected {
+  readonly outcome: Outcome;
+  /** Heights from which the daemon may go on. */
+  readonly from: number;
+  readonly to?: number;
+}
+
+const nothingLost: Expected = { outcome: 'refused, repaired', from: KILLED };
+const unharmed: Expected = { outcome: 'unharmed', from: KILLED };
+/** To where the tables reach, at the least. */
+const earlier: Expected = { outcome: 'rolled back', from: SETTLED, to: KILLED - 1 };
+const cut: Expected = { outcome: 'refused, repaired', from: SETTLED, to: KILLED - 1 };
+/** The manifest names it: it cannot be taken for one that was never written. */
+const logLost: Expected = { outcome: 'refused, repaired', from: SETTLED };
+/** What stood in the second table is lost. */
+const tableLost: Expected = { outcome: 'refused, repaired', from: OLDEST };
+const partOfTableLost: Expected = { outcome: 'refused, repaired', from: OLDEST, to: KILLED - 1 };
+
+const FOOTER_BYTES = 48;
+const BLOCK_TRAILER_BYTES = 5;
+const LOG_BLOCK_BYTES = 32_768;
+
+/** The last file of a kind, by its number. */
+function fileOf(dataDir: string, kind: RegExp): string {
+  const names = readdirSync(storeOf(dataDir)).filter((name) => kind.test(name));
+  names.sort((left, right) => left.localeCompare(right));
+  return join(storeOf(dataDir), names.at(-1) ?? expect.unreachable(`no file like ${String(kind)}`));
+}
+
+function flip(bytes: Buffer, position: number): Buffer {
+  const place = Math.floor(position);
+  bytes[place] = (bytes[place] ?? 0) ^ 0x10;
+  return bytes;
+}
+
+/** Where the parts of a table begin, as its footer says. */
+function partsOf(table: Buffer) {
+  let at = table.length - FOOTER_BYTES;
+  const varint = (): number => {
+    let value = 0;
+    for (let scale = 1; ; scale *= 128) {
+      const byte = table[at++] ?? 0;
+      value += (byte & 0x7f) * scale;
+      if (byte < 0x80) return value;
+    }
+  };
+  const metaindex = varint();
+  varint();
+  const index = varint();
+  // The filter stands between the last block of data and the metaindex: ten bits for each of some 1,300 keys.
+  const filter = metaindex - BLOCK_TRAILER_BYTES - 100;
+  return { keys: filter - 4_000, filter, index: index + 10, footer: table.length - 20 };
+}
+
+const CURRENT = /^CURRENT$/;
+const MANIFEST = /^MANIFEST-/;
+const LOG = /^\d+\.log$/;
+const TABLE = /^\d+\.(?:ldb|sst)$/;
+
+/** One file changed while no daemon runs. `change` gives its new contents, `undefined` to take it away. */
+function changed(
+  name: string,
+  kind: RegExp,
+  expected: Expected,
+  change: (bytes: Buffer) => Uint8Array | undefined,
+): Scenario {
+  return {
+    name,
+    run: async (stage) => {
+      const dataDir = stage.killedStore();
+      const file = fileOf(dataDir, kind);
+      const contents = change(readFileSync(file));
+      if (contents === undefined) rmSync(file);
+      else writeFileSync(file, contents);
+      const names = kind === CURRENT ? /file CURRENT: / : /file (?:MANIFEST-\d+|\d+\.(?:log|ldb)): /;
+      return expectResult(await mend(stage, dataDir, names), expected);
+    },
+  };
+}
+
+function expectResult(result: Result, { outcome, from, to = from }: Expected): Result {
+  expect(result.outcome).toBe(outcome);
+  expect(result.wentOnFrom).toBeGreaterThanOrEqual(from);
+  expect(result.wentOnFrom).toBeLessThanOrEqual(to);
+  return result;
+}
+
+const current: readonly Scenario[] = [
+  changed('CURRENT missing', CURRENT, nothingLost, () => undefined),
+  changed('CURRENT empty', CURRENT, nothingLost, () => Buffer.alloc(0)),
+  changed('CURRENT garbage', CURRENT, nothingLost, () => Buffer.from('\x8fELF\0\0garbage')),
+  changed('CURRENT byte flipped', CURRENT, nothingLost, (bytes) => flip(bytes, 3)),
+];
+
+const manifest: readonly Scenario[] = [
+  changed('MANIFEST missing', MANIFEST, nothingLost, () => undefined),
+  changed('MANIFEST empty', MANIFEST, nothingLost, () => Buffer.alloc(0)),
+  changed('MANIFEST truncated', MANIFEST, nothingLost, (bytes) => bytes.subarray(0, bytes.length / 2)),
+  changed('MANIFEST torn tail', MANIFEST, nothingLost, (bytes) => bytes.subarray(0, -3)),
+  changed('MANIFEST byte flipped, first record', MANIFEST, nothingLost, (bytes) => flip(bytes, 12)),
+  changed('MANIFEST byte flipped, last record', MANIFEST, nothingLost, (bytes) =>
+    flip(bytes, bytes.length - 2),
+  ),
+];
+
+const log: readonly Scenario[] = [
+  changed('log missing', LOG, logLost, () => undefined),
+  changed('log empty', LOG, earlier, () => Buffer.alloc(0)),
+  changed('log truncated', LOG, earlier, (bytes) => bytes.subarray(0, bytes.length / 2)),
+  changed('log torn tail', LOG, earlier, (bytes) => bytes.subarray(0, -5)),
+  changed('log byte flipped, first header', LOG, cut, (bytes) => flip(bytes, 1)),
+  changed('log byte flipped, length in a header', LOG, cut, (bytes) => flip(bytes, 4)),
+  changed('log byte flipped, type in a header', LOG, cut, (bytes) => flip(bytes, 3 * LOG_BLOCK_BYTES + 6)),
+  changed('log byte flipped, payload', LOG, cut, (bytes) => flip(bytes, bytes.length / 2)),
+  changed('log byte flipped, last payload', LOG, earlier, (bytes) => flip(bytes, bytes.length - 9)),
+  changed('log zeroed in the middle', LOG, cut, (bytes) =>
+    bytes.fill(0, 2 * LOG_BLOCK_BYTES, 4 * LOG_BLOCK_BYTES),
+  ),
+  changed('log zeroed to its end', LOG, earlier, (bytes) => bytes.fill(0, 2 * LOG_BLOCK_BYTES)),
+];
+
+const table: readonly Scenario[] = [
+  changed('table missing', TABLE, tableLost, () => undefined),
+  changed('table truncated', TABLE, tableLost, (bytes) => bytes.subarray(0, bytes.length / 2)),
+  changed('table cut by a byte', TABLE, tableLost, (bytes) => bytes.subarray(0, -1)),
+  changed('table byte flipped, data block', TABLE, partOfTableLost, (bytes) => flip(bytes, bytes.length / 3)),
+  changed('table byte flipped, block of keys', TABLE, partOfTableLost, (bytes) =>
+    flip(bytes, partsOf(bytes).keys),
+  ),
+  changed('table byte flipped, filter', TABLE, nothingLost, (bytes) => flip(bytes, partsOf(bytes).filter)),
+  changed('table byte flipped, index', TABLE, tableLost, (bytes) => flip(bytes, partsOf(bytes).index)),
+  changed('table byte flipped, footer', TABLE, tableLost, (bytes) => flip(bytes, bytes.length - 2)),
+  {
+    name: 'first table missing, and the meta record with it',
+    run: async (stage) => {
+      const dataDir = stage.killedStore();
+      const [first = ''] = readdirSync(storeOf(dataDir))
+        .filter((name) => TABLE.test(name))
+        .sort();
+      rmSync(join(storeOf(dataDir), first));
+      const result = await mend(stage, dataDir, /file \d+\.ldb: it is missing/);
+      return expectResult(result, { outcome: 'refused, begun anew', from: -1, to: 0 });
+    },
+  },
+];
+
+/** A byte that changes below a daemon that runs: what is damaged is not served, and all the rest is. */
+const whileItRuns: Scenario = {
+  name: 'table byte flipped while the daemon serves, data block',
+  run: async (stage) => {
+    const dataDir = stage.killedStore();
+    const daemon = await stage.startAlone(dataDir);
+    if (!(daemon instanceof RunningDaemon)) return expect.unreachable('the store is sound');
+    const file = fileOf(dataDir, TABLE);
+    const bytes = readFileSync(file);
+    writeFileSync(file, flip(bytes, bytes.length / 3), { flag: 'r+' });
+    const { refused } = await stage.askEverything(daemon, { damaged: true });
+    expect(refused).toBeGreaterThan(0);
+    const exitCode = await daemon.program.stop();
+    expect(exitCode).toBe(0);
+    // A compaction may have copied the block, under a checksum of its own, before the daemon was stopped.
+    const names = /file \d+\.ldb: the block at offset|damage at height \d+/;
+    const result = await repair(stage, dataDir, names, exitCode);
+    return { ...result, remark: `${refused} answers of 500, none wrong` };
+  },
+};
+
+const others: readonly Scenario[] = [
+  {
+    name: 'LOCK removed',
+    run: async (stage) => {
+      const dataDir = stage.killedStore();
+      rmSync(join(storeOf(dataDir), 'LOCK'));
+      return expectResult(await mend(stage, dataDir, /never/), unharmed);
+    },
+  },
+  changed('LOG of the database garbage', /^LOG$/, unharmed, () => Buffer.from('dropping 100 bytes\0')),
+  changed('LOG of the database removed', /^LOG$/, unharmed, () => undefined),
+  {
+    name: 'nothing: only killed',
+    run: async (stage) => expectResult(await mend(stage, stage.killedStore(), /never/), unharmed),
+  },
+  {
+    name: 'repair cut short between its two renamings',
+    run: async (stage) => {
+      const dataDir = stage.killedStore();
+      truncateSync(fileOf(dataDir, MANIFEST), 0);
+      renameSync(storeOf(dataDir), `${storeOf(dataDir)}.damaged`);
+      const refused = await stage.startAlone(dataDir);
+      if (refused instanceof RunningDaemon) return expect.unreachable('a new store began in its place');
+      const exitCode = await refused.exited;
+      expect(exitCode).toBe(74);
+      expect(refused.stderr).toMatch(/run "repair --yes" again/);
+      expect(await runProgram(['repair', ...storeFlags(dataDir), '--yes'])).toMatchObject({ code: 0 });
+      const wentOnFrom = await stage.goesOn(dataDir);
+      return expectResult({ outcome: 'refused, repaired', exitCode, wentOnFrom }, nothingLost);
+    },
+  },
+];
+
+/** A file of the database is lost, cut or changed. */
+export const fileScenarios: readonly Scenario[] = [
+  ...current,
+  ...manifest,
+  ...log,
+  ...table,
+  whileItRuns,
+  ...others,
+];

@@ -1,0 +1,58 @@
+import { rmSync } from 'node:fs';
+import { expect } from 'vitest';
+import { runProgram } from '../support/program.js';
+import { RunningDaemon } from '../support/runningDaemon.js';
+import type { Result } from './scenario.js';
+import { KILLED, storeFlags, storeOf } from './stage.js';
+import type { Stage } from './stage.js';
+
+/** A refusal is one readable line, without a stack trace. */
+export function expectRefusal(stderr: string, ...says: readonly RegExp[]): void {
+  expect(stderr.trimEnd().split('\n'), stderr).toHaveLength(1);
+  expect(stderr).not.toMatch(/\n {4}at |\.[jt]s:\d+:\d+/);
+  for (const what of says) expect(stderr).toMatch(what);
+}
+
+/**
+ * What an operator does with a data directory after damage: starts the daemon, and where it refuses, does what it says.
+ * The end is a store equal to one that nothing happened to. `names`: what a refusal must name.
+ */
+export async function mend(stage: Stage, dataDir: string, names: RegExp): Promise<Result> {
+  const started = await stage.startAlone(dataDir);
+  if (started instanceof RunningDaemon) {
+    const { watermark } = await stage.askEverything(started);
+    expect(await started.program.stop()).toBe(0);
+    const wentOnFrom = await stage.goesOn(dataDir);
+    expect(wentOnFrom).toBe(watermark);
+    return { outcome: watermark === KILLED ? 'unharmed' : 'rolled back', exitCode: 0, wentOnFrom };
+  }
+  const exitCode = await started.exited;
+  expect(exitCode, started.stderr).toBe(74);
+  expectRefusal(started.stderr, names, /Run "verify".*"repair --yes"/);
+  return repair(stage, dataDir, names, exitCode);
+}
+
+/** `verify` names the damage, and `repair` mends it, or says that nothing can be kept. */
+export async function repair(
+  stage: Stage,
+  dataDir: string,
+  names: RegExp,
+  exitCode: number | string,
+): Promise<Result> {
+  const verified = await runProgram(['verify', ...storeFlags(dataDir)]);
+  expect(verified, verified.stderr).toMatchObject({ code: 65 });
+  expect(verified.stdout).toMatch(names);
+  const plan = await runProgram(['repair', ...storeFlags(dataDir)]);
+  const repaired = await runProgram(['repair', ...storeFlags(dataDir), '--yes']);
+  if (repaired.code === 74) {
+    expect(plan).toMatchObject({ code: 74 });
+    expectRefusal(repaired.stderr, /cannot be repaired.*move it away and start again/);
+    rmSync(storeOf(dataDir), { recursive: true });
+    return { outcome: 'refused, begun anew', exitCode, wentOnFrom: await stage.goesOn(dataDir) };
+  }
+  expect(plan, plan.stderr).toMatchObject({ code: 65 });
+  expect(repaired, repaired.stderr).toMatchObject({ code: 0 });
+  const wentOnFrom = await stage.goesOn(dataDir);
+  expect(repaired.stdout).toContain(`The daemon goes on at ${wentOnFrom + 1}.`);
+  return { outcome: 'refused, repaired', exitCode, wentOnFrom };
+}

@@ -1,0 +1,29 @@
+import type { Stage } from './stage.js';
+
+/** What becomes of a store, from the best on. */
+export type Outcome =
+  /** Nothing is lost, and nothing was to be done. */
+  | 'unharmed'
+  /** The daemon began at an earlier consistent height by itself, and fetched the rest again. */
+  | 'rolled back'
+  /** Stopped with a name for the fault; with the fault gone a start was all it took. */
+  | 'stopped, went on'
+  /** Refused with a name for the damage; `repair` mended it. */
+  | 'refused, repaired'
+  /** Refused, as nothing could be kept; begun anew as the message says. */
+  | 'refused, begun anew';
+
+export interface Result {
+  readonly outcome: Outcome;
+  /** Of the daemon that met the fault. 0: it went on. */
+  readonly exitCode: number | string;
+  /** The watermark from which the daemon went on; -1: from an empty store. */
+  readonly wentOnFrom: number;
+  readonly remark?: string;
+}
+
+export interface Scenario {
+  readonly name: string;
+  /** Throws where anything is served wrong, ends without a name, or cannot be mended as the message says. */
+  readonly run: (stage: Stage) => Promise<Result>;
+}

@@ -1,0 +1,134 @@
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
+import type { DevnetHandle } from '../../src/devnet/index.js';
+import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import type { Program } from '../support/program.js';
+import { proveStore } from '../support/provenStore.js';
+import { devnetForTest, RunningDaemon, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { dumpStore, firstDifference } from '../support/storeDump.js';
+
+/** Up to here in a first table, which holds the meta record. */
+export const OLDEST = 20;
+/** Up to here in a second one. */
+export const SETTLED = 40;
+/** Up to here in the write-ahead log, a batch for each height, when the process is killed. */
+export const KILLED = 52;
+/** What the daemon goes on to, once it can. */
+const FINAL = 60;
+
+/** Nobody listens there: a daemon that only serves what it has. */
+const nowhere = { address: '127.0.0.1:1' };
+
+/** A chain, the store of a daemon that was killed in the middle of it, and the store it should come to. */
+export class Stage {
+  readonly #devnet: DevnetHandle;
+  readonly #killed: string;
+  readonly #reference: [Buffer, Buffer][];
+
+  private constructor(devnet: DevnetHandle, killed: string, reference: [Buffer, Buffer][]) {
+    this.#devnet = devnet;
+    this.#killed = killed;
+    this.#reference = reference;
+  }
+
+  /** By real daemons, whose devnet is gone at the end of the test or scenario around it. */
+  static async set(): Promise<Stage> {
+    const devnet = await devnetForTest({
+      ...{ seed: 41, profile: 'dense', startHead: OLDEST, paused: true, sealedLag: 0 },
+    });
+    const killed = scratchDirectory();
+    const args = startArguments(devnet, killed, '--start-height', '0');
+    expect(await runProgram([...args, '--stop-height', String(OLDEST)])).toMatchObject({ code: 0 });
+    devnet.node.head.set(SETTLED);
+    expect(await runProgram([...args, '--stop-height', String(SETTLED)])).toMatchObject({ code: 0 });
+    const daemon = await startDaemon(args);
+    for (let height = SETTLED + 1; height <= KILLED; height += 1) {
+      devnet.node.head.set(height);
+      await daemon.reaches(height);
+    }
+    await daemon.program.stop('SIGKILL');
+
+    devnet.node.head.set(FINAL);
+    const faultless = scratchDirectory();
+    const whole = startArguments(devnet, faultless, '--start-height', '0', '--stop-height', String(FINAL));
+    expect(await runProgram(whole)).toMatchObject({ code: 0 });
+    return new Stage(devnet, killed, await dumpStore(faultless));
+  }
+
+  /** A copy of the store that the killed daemon left behind. */
+  killedStore(): string {
+    const dataDir = scratchDirectory();
+    cpSync(this.#killed, dataDir, { recursive: true });
+    return dataDir;
+  }
+
+  /** Starts a daemon that has no node to ask: it serves, or it ends. */
+  async startAlone(dataDir: string): Promise<RunningDaemon | Program> {
+    const program = startProgram(startArguments(nowhere, dataDir, '--start-height', '0'));
+    const listens = program.sees(/"msg":"listening".*\n/).then(
+      () => true,
+      () => false,
+    );
+    if (!(await listens)) return program;
+    const { api, metrics } = program.logs().find(({ msg }) => msg === 'listening') as unknown as {
+      readonly api: { readonly port: number };
+      readonly metrics: { readonly port: number };
+    };
+    return new RunningDaemon(program, { api: api.port, metrics: metrics.port });
+  }
+
+  /**
+   * Asks for everything that a daemon may have: each answer is right, or says that the height is not indexed, or, with
+   * `damaged`, that the store is. Gives the watermark, and how many answers said damaged.
+   */
+  async askEverything(daemon: RunningDaemon, { damaged = false } = {}) {
+    const { latestIndexed } = (await daemon.api('/status')).body as StatusDocument;
+    const watermark = latestIndexed ?? -1;
+    let refused = 0;
+    const ask = async (path: string, height: number, isRight: (body: unknown) => boolean): Promise<void> => {
+      const { status, body } = await daemon.api(path);
+      if (damaged && status === 500) {
+        expect(body, path).toMatchObject({ reason: 'storage' });
+        refused += 1;
+      } else if (height > watermark) {
+        expect(status, `${path} above ${watermark}`).toBe(404);
+      } else {
+        expect(status, `${path} at or below ${watermark}: ${JSON.stringify(body)}`).toBe(200);
+        expect(isRight(body), path).toBe(true);
+      }
+    };
+    for (let height = 0; height <= FINAL; height += 1) {
+      const { id, collections } = this.#devnet.chain.block(height);
+      await ask(`/v1/blocks?height=${height}`, height, (body) => JSON.stringify(body).includes(id));
+      for (const { id: collectionId } of collections.slice(0, 2)) {
+        await ask(`/v1/collections/${collectionId}?expand=transactions`, height, (body) =>
+          JSON.stringify(body).includes(collectionId),
+        );
+      }
+    }
+    return { watermark, refused };
+  }
+
+  /** Lets a daemon go on to the end and proves its store equal to the faultless one. Gives the height it went on from. */
+  async goesOn(dataDir: string): Promise<number> {
+    const flags = ['--start-height', '0', '--stop-height', String(FINAL)];
+    const program = startProgram(startArguments(this.#devnet, dataDir, ...flags));
+    expect(await program.exited, program.stderr).toBe(0);
+    const opened = program.logs().find(({ msg }) => msg === 'store opened');
+    const range = { firstHeight: 0, latestHeight: FINAL, chainAt: () => this.#devnet.chain };
+    await proveStore(dataDir, range);
+    expect(firstDifference(await dumpStore(dataDir), this.#reference)).toBeUndefined();
+    const { latestIndexedHeight = -1 } = opened as { readonly latestIndexedHeight?: number };
+    return latestIndexedHeight;
+  }
+}
+
+export function storeFlags(dataDir: string): string[] {
+  return ['--network', 'devnet', '--data-dir', dataDir];
+}
+
+export function storeOf(dataDir: string): string {
+  return join(dataDir, 'index');
+}
