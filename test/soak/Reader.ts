@@ -1,0 +1,61 @@
+import type { ChainGenerator } from '../../src/devnet/index.js';
+import type { Random } from '../../src/runtime/index.js';
+
+/** A read of the index that was not answered as it must be. */
+export interface ReadFault {
+  readonly path: string;
+  readonly detail: string;
+}
+
+const TIMEOUT_MS = 10_000;
+/** What is kept of faults for the report; all are counted. */
+const MAX_KEPT_FAULTS = 20;
+
+/** Reads random heights that are indexed, by height and by id, and compares each answer with the chain. */
+export class Reader {
+  reads = 0;
+  faultCount = 0;
+  readonly faults: ReadFault[] = [];
+  readonly #apiUrl: string;
+  readonly #chain: ChainGenerator;
+  readonly #random: Random;
+
+  constructor(
+    options: { readonly apiUrl: string },
+    dependencies: { readonly chain: ChainGenerator; readonly random: Random },
+  ) {
+    this.#apiUrl = options.apiUrl;
+    this.#chain = dependencies.chain;
+    this.#random = dependencies.random;
+  }
+
+  /** One block of the indexed ones, one of its collections, and one of its transactions. */
+  async readAmong(firstHeight: number, latestHeight: number): Promise<void> {
+    const height = firstHeight + Math.floor(this.#random.next() * (latestHeight - firstHeight + 1));
+    const { id, collections } = this.#chain.block(height);
+    await this.#expect(`/v1/blocks?height=${height}`, id);
+    const collection = collections[Math.floor(this.#random.next() * collections.length)];
+    if (collection === undefined) return;
+    await this.#expect(`/v1/collections/${collection.id}?expand=transactions`, collection.id);
+    const transactionId = collection.transactionIds.toString('hex', 0, 32);
+    await this.#expect(`/v1/transactions/${transactionId}`, transactionId);
+  }
+
+  async #expect(path: string, id: string): Promise<void> {
+    this.reads += 1;
+    try {
+      const response = await fetch(this.#apiUrl + path, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+      const text = await response.text();
+      if (response.status !== 200)
+        this.#fault(path, `answered with ${response.status}: ${text.slice(0, 200)}`);
+      else if (!text.includes(`"${id}"`)) this.#fault(path, `the answer does not hold ${id}`);
+    } catch (error) {
+      this.#fault(path, String(error));
+    }
+  }
+
+  #fault(path: string, detail: string): void {
+    this.faultCount += 1;
+    if (this.faults.length < MAX_KEPT_FAULTS) this.faults.push({ path, detail });
+  }
+}
