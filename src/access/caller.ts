@@ -2,7 +2,7 @@ import { WireError } from '../flow/index.js';
 import type { Metrics } from '../observability/index.js';
 import type { Clock } from '../runtime/index.js';
 import { messageOf } from '../runtime/index.js';
-import { CallFailure, RpcChannel } from './channel.js';
+import { CallFailure, openRpcChannel } from './channel.js';
 import type { Channel, OpenChannel } from './channel.js';
 import type { Endpoint } from './endpoint.js';
 import { upstreamError } from './errors.js';
@@ -54,7 +54,7 @@ export interface MethodCallerDependencies {
   readonly metrics: AccessMetrics;
   readonly events?: NodeEvents;
   /** How the node is reached. Default: gRPC. */
-  readonly openChannel?: OpenChannel;
+  readonly openChannel?: OpenChannel | undefined;
 }
 
 /** One stream to open: where, what to ask, how to read the answer, and what to ask of a node that does not know it. */
@@ -253,8 +253,6 @@ export class MethodCaller {
     if (this.reconnects === 1) this.events.onReconnect?.();
   }
 }
-
-const openRpcChannel: OpenChannel = (options, dependencies) => new RpcChannel(options, dependencies);
 
 /** True for errors that the node itself sent: it is there and its channel works. */
 function isAnswer(kind: UpstreamErrorKind): boolean {

@@ -87,7 +87,7 @@ interface Connection {
  * A channel of gRPC, over one connection. Calls are made on grpc-js's channel itself, beneath its client classes, because
  * those read sixteen stream messages ahead: here the reader alone decides when the next message is taken.
  */
-export class RpcChannel implements Channel {
+class RpcChannel implements Channel {
   private readonly options: ChannelOptions;
   private readonly clock: Clock;
   private connection: Connection;
@@ -211,6 +211,9 @@ export class RpcChannel implements Channel {
     if (connection.retired && connection.calls === 0) connection.client.close();
   }
 }
+
+/** Over gRPC, the only way there is outside of tests. */
+export const openRpcChannel: OpenChannel = (options, dependencies) => new RpcChannel(options, dependencies);
 
 const NO_ANSWER: CallStatus = { code: status.INTERNAL, details: 'the node ended the call without an answer' };
 const CHANNEL_CLOSED: CallStatus = { code: status.UNAVAILABLE, details: 'the channel is closed' };

@@ -1,4 +1,4 @@
-export { CallFailure } from './channel.js';
+export { CallFailure, openRpcChannel } from './channel.js';
 export type { Channel, ChannelOptions, OpenChannel, StreamCall, StreamSink } from './channel.js';
 export type { NodeEvents } from './caller.js';
 export { parseEndpoint } from './endpoint.js';

@@ -3,6 +3,7 @@ import type { Clock, Random } from '../runtime/index.js';
 import { OperatorError } from '../runtime/index.js';
 import { parseEndpoint } from './endpoint.js';
 import type { Endpoint } from './endpoint.js';
+import type { OpenChannel } from './channel.js';
 import { Identification } from './identification.js';
 import type { Expectation, ForeignReason, SporkRoot } from './identity.js';
 import { inOrderOfAsking } from './ledger.js';
@@ -38,7 +39,9 @@ export interface AccessNetworkDependencies {
   /** What the nodes must agree with. Read at every identification: the store's sporks and watermark move. */
   readonly expectation: () => Expectation;
   /** How a node is reached. Default: gRPC. */
-  readonly openNode?: OpenNode;
+  readonly openNode?: OpenNode | undefined;
+  /** What the calls to a node go over. Default: gRPC. */
+  readonly openChannel?: OpenChannel | undefined;
 }
 
 /** What is known of one node, for metrics and the status page. */
@@ -223,11 +226,11 @@ function addEndpoint(endpoints: Map<string, Endpoint>, endpoint: Endpoint): Map<
 
 function grpcNodes(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies): OpenNode {
   const { maxMessageBytes, timeoutMs, userAgent } = options;
-  const { clock, metrics } = dependencies;
+  const { clock, metrics, openChannel } = dependencies;
   const stubs = loadMethodStubs();
   return (endpoint, { ratePerSecond }, { ledger, events }) =>
     new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
-      { clock, metrics, stubs, ledger, events },
+      { clock, metrics, stubs, ledger, events, openChannel },
     );
 }

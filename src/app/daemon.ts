@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { readSporkTable } from '../access/index.js';
+import type { OpenChannel } from '../access/index.js';
 import { ApiServer, MetricsServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import {
@@ -14,13 +15,15 @@ import {
 import type { Logger, Metrics, TerminalStream } from '../observability/index.js';
 import { systemClock, systemRandom } from '../runtime/index.js';
 import type { ExitReason } from '../runtime/index.js';
-import { LevelIndexStore } from '../storage/index.js';
+import type { IndexStore } from '../storage/index.js';
 import { removeDaemonRecord, storePathOf, writeDaemonRecord } from './daemonRecord.js';
 import { warnOfOpenDirectory } from './dataDirectory.js';
 import { openUpstream, runIndexing } from './indexing.js';
 import { Lifecycle } from './lifecycle.js';
 import { Reporter } from './Reporter.js';
 import { checkStartOfFilledStore } from './startHeight.js';
+import { openLevelStore } from './store.js';
+import type { OpenStore } from './store.js';
 import { packageRoot, programVersion } from './version.js';
 
 /** What the daemon needs of the process it runs in. */
@@ -31,14 +34,25 @@ export interface Host {
   readonly signal: AbortSignal;
 }
 
+/** What the daemon reaches the world through. Default: the disk, gRPC, standard output. */
+export interface DaemonPorts {
+  readonly openStore?: OpenStore;
+  readonly openChannel?: OpenChannel;
+  readonly createLogger?: typeof createLogger;
+}
+
 /**
  * Runs the daemon until it is stopped, reaches its stop height or fails. Expected errors: OperatorError; whatever else it
  * throws is a bug.
  */
-export async function runDaemon(config: DaemonConfig, host: Host): Promise<ExitReason> {
+export async function runDaemon(
+  config: DaemonConfig,
+  host: Host,
+  ports: DaemonPorts = {},
+): Promise<ExitReason> {
   const clock = systemClock;
   const terminal = host.isTerminal ? new LiveTerminal({ stream: host.stdout }) : undefined;
-  const logger = createLogger({
+  const logger = (ports.createLogger ?? createLogger)({
     ...config.log,
     colorize: host.isTerminal && process.env['NO_COLOR'] === undefined,
     ...(terminal === undefined ? {} : { destination: terminal }),
@@ -49,7 +63,7 @@ export async function runDaemon(config: DaemonConfig, host: Host): Promise<ExitR
     lifecycle.stop();
   };
   host.signal.addEventListener('abort', onStop, { once: true });
-  await lifecycle.waitFor('work in hand', run(config, { lifecycle, logger, terminal }));
+  await lifecycle.waitFor('work in hand', run(config, { ports, lifecycle, logger, terminal }));
   host.signal.removeEventListener('abort', onStop);
   await lifecycle.close();
   logger.info({}, 'stopped');
@@ -60,11 +74,13 @@ export async function runDaemon(config: DaemonConfig, host: Host): Promise<ExitR
 async function run(
   config: DaemonConfig,
   {
+    ports,
     lifecycle,
     logger,
     terminal,
-  }: { lifecycle: Lifecycle; logger: Logger; terminal: LiveTerminal | undefined },
+  }: { ports: DaemonPorts; lifecycle: Lifecycle; logger: Logger; terminal: LiveTerminal | undefined },
 ): Promise<void> {
+  const { openStore = openLevelStore, openChannel } = ports;
   const clock = systemClock;
   const random = systemRandom;
   const { signal } = lifecycle;
@@ -72,7 +88,7 @@ async function run(
   const metrics = createMetrics({ version, node: process.version });
   logger.info({ version, network: config.network, dataDir: config.dataDir }, 'starting');
 
-  const store = await LevelIndexStore.open(
+  const store = await openStore(
     { path: storePathOf(config.dataDir), chainId: config.chainId },
     { clock, logger },
   );
@@ -86,7 +102,7 @@ async function run(
 
   const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
   const parts = openUpstream(config, {
-    ...{ store, lifecycle, sporks, clock, random, metrics, logger },
+    ...{ store, lifecycle, sporks, clock, random, metrics, logger, openChannel },
   });
   const { network, listener } = parts;
   const reporter = new Reporter({ config, instance: randomUUID() }, { store, network, listener, clock });
@@ -97,7 +113,7 @@ async function run(
   await runIndexing(config, parts, (line) => reporter.running(line));
 }
 
-function isFinished(config: DaemonConfig, store: LevelIndexStore): boolean {
+function isFinished(config: DaemonConfig, store: IndexStore): boolean {
   return (
     config.stopHeight !== undefined &&
     store.meta() !== undefined &&
@@ -113,7 +129,7 @@ async function serve(
     logger: Logger;
     metrics: Metrics;
     reporter: Reporter;
-    store: LevelIndexStore;
+    store: IndexStore;
     terminal: LiveTerminal | undefined;
   },
 ): Promise<void> {

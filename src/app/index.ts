@@ -1,5 +1,5 @@
 export { runDaemon } from './daemon.js';
-export type { Host } from './daemon.js';
+export type { DaemonPorts, Host } from './daemon.js';
 export { readDaemonRecord } from './daemonRecord.js';
 export type { DaemonRecord } from './daemonRecord.js';
 export { exitCodeOf, exitCodes } from './exitCodes.js';
@@ -7,5 +7,6 @@ export { openUpstream, runIndexing } from './indexing.js';
 export type { IndexingDependencies } from './indexing.js';
 export type { IndexingLine, IndexingLineParts } from './indexingLine.js';
 export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle.js';
-export { openStoreReadOnly, repairStoreOf, rewindStore, verifyTarget } from './store.js';
+export { openLevelStore, openStoreReadOnly, repairStoreOf, rewindStore, verifyTarget } from './store.js';
+export type { OpenStore } from './store.js';
 export { programVersion } from './version.js';

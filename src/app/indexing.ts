@@ -1,5 +1,5 @@
 import { AccessNetwork } from '../access/index.js';
-import type { OpenNode } from '../access/index.js';
+import type { OpenChannel, OpenNode } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { FinalizationListener } from '../finality/index.js';
 import { WorkSignal } from '../jobqueue/index.js';
@@ -11,12 +11,14 @@ import { programVersion } from './version.js';
 /** What stands outside the line: the store below it, the process around it, and how nodes are reached. */
 export interface IndexingDependencies extends Omit<IndexingLineParts, 'network' | 'listener' | 'workSignal'> {
   /** Default: gRPC. */
-  readonly openNode?: OpenNode;
+  readonly openNode?: OpenNode | undefined;
+  /** Default: gRPC. */
+  readonly openChannel?: OpenChannel | undefined;
 }
 
 /** The access nodes and the listener of a daemon. They call nobody before `runIndexing`. */
 export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingLineParts {
-  const { clock, random, logger, metrics, store, lifecycle, sporks, openNode } = dependencies;
+  const { clock, random, logger, metrics, store, lifecycle, sporks, openNode, openChannel } = dependencies;
   const network = new AccessNetwork(
     {
       accessNodes: config.accessNodes,
@@ -28,13 +30,12 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
       userAgent: `flow-collection-indexer/${programVersion()}`,
     },
     {
-      ...{ clock, random, logger, metrics },
+      ...{ clock, random, logger, metrics, openNode, openChannel },
       expectation: () => ({
         chainId: config.chainId,
         sporks: store.meta()?.sporks ?? [],
         watermark: store.latestBlock(),
       }),
-      ...(openNode === undefined ? {} : { openNode }),
     },
   );
   lifecycle.onClose('network', () => network.close());

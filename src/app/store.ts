@@ -2,9 +2,14 @@ import type { DaemonConfig } from '../config/index.js';
 import { silentLogger } from '../observability/index.js';
 import { OperatorError, systemClock } from '../runtime/index.js';
 import { LevelIndexStore, repairStore } from '../storage/index.js';
-import type { RepairReport } from '../storage/index.js';
-
+import type { IndexStore, RepairReport } from '../storage/index.js';
 import { storePathOf } from './daemonRecord.js';
+
+/** How a store is opened: as `LevelIndexStore.open`, with its expected errors. */
+export type OpenStore = (...how: Parameters<typeof LevelIndexStore.open>) => Promise<IndexStore>;
+
+export const openLevelStore: OpenStore = (options, dependencies) =>
+  LevelIndexStore.open(options, dependencies);
 
 /**
  * Opens the store of a configuration for a command that only reads. Expected errors: OperatorError (no store there,
@@ -24,8 +29,9 @@ export function openStoreReadOnly(config: DaemonConfig): Promise<LevelIndexStore
 export async function rewindStore(
   config: DaemonConfig,
   height: number,
+  { openStore = openLevelStore }: { readonly openStore?: OpenStore } = {},
 ): Promise<{ readonly from: number; readonly to: number }> {
-  const store = await LevelIndexStore.open(
+  const store = await openStore(
     { path: storePathOf(config.dataDir), chainId: config.chainId, create: false, forRewind: true },
     { logger: silentLogger, clock: systemClock },
   );

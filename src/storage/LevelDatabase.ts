@@ -195,6 +195,16 @@ export class LevelDatabase implements Database {
   }
 }
 
+/** How the database of a directory is opened. Expected errors: `StorageError`. */
+export type OpenDatabase = (
+  path: string,
+  tuning: LevelTuning,
+  options: { readonly create: boolean },
+) => Promise<Database>;
+
+export const openLevelDatabase: OpenDatabase = (path, tuning, options) =>
+  LevelDatabase.open(path, tuning, options);
+
 /** What LevelDB answers when it was kept from opening, after it had the lock and before it touched a file. */
 const KEPT_FROM_OPENING = /exists \(error_if_exists is true\)|does not exist \(create_if_missing is false\)/;
 

@@ -20,8 +20,8 @@ import type {
   TransactionPlace,
 } from './IndexStore.js';
 import { LevelIndexReader } from './LevelIndexReader.js';
-import { defaultTuning, LevelDatabase } from './LevelDatabase.js';
-import type { LevelTuning } from './LevelDatabase.js';
+import { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
+import type { LevelTuning, OpenDatabase } from './LevelDatabase.js';
 import { encodeMeta, encodeProgress } from './records.js';
 import { beginRewind, finishRewind, metaAfterRewind } from './rewind.js';
 import { META_KEY, PROGRESS_KEY, SCHEMA_VERSION, seal } from './schema.js';
@@ -49,6 +49,8 @@ export interface LevelIndexStoreOptions {
 export interface LevelIndexStoreDependencies {
   readonly logger: Logger;
   readonly clock: Clock;
+  /** What `open` opens. Default: LevelDB. */
+  readonly openDatabase?: OpenDatabase;
 }
 
 /**
@@ -97,9 +99,10 @@ export class LevelIndexStore implements IndexStore {
     dependencies: LevelIndexStoreDependencies,
   ): Promise<LevelIndexStore> {
     const { path, create = true } = options;
+    const { openDatabase = openLevelDatabase } = dependencies;
     await prepareDirectory(path, create);
     if (await holdsData(path)) await refuseDamagedFiles(path);
-    const database = await LevelDatabase.open(path, { ...defaultTuning, ...options.tuning }, { create });
+    const database = await openDatabase(path, { ...defaultTuning, ...options.tuning }, { create });
     try {
       const dropped = await droppedAtOpen(path);
       if (dropped.length > 0) {

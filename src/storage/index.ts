@@ -13,8 +13,8 @@ export type {
   StoreMeta,
   TransactionPlace,
 } from './IndexStore.js';
-export { defaultTuning } from './LevelDatabase.js';
-export type { LevelTuning } from './LevelDatabase.js';
+export { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
+export type { LevelTuning, OpenDatabase } from './LevelDatabase.js';
 export { LevelIndexStore } from './LevelIndexStore.js';
 export type { LevelIndexStoreOptions } from './LevelIndexStore.js';
 export { repairStore } from './repair.js';
