@@ -8,6 +8,7 @@ import {
   IndexingWindow,
   JobProcessor,
   MissingCollectionQueue,
+  OffChainBlockError,
   ParentLinkError,
 } from '../collections/index.js';
 import type { DaemonConfig } from '../config/index.js';
@@ -81,6 +82,10 @@ export function startIndexingLine(config: DaemonConfig, parts: IndexingLineParts
   let giveUp = (_reason: string): void => undefined;
   const outdated = new Promise<string>((resolve) => (giveUp = resolve));
   const onFatal = (error: unknown): void => {
+    if (error instanceof OffChainBlockError) {
+      giveUp(`the block that was completed at height ${error.height} is not on the finalized chain`);
+      return;
+    }
     if (!(error instanceof ParentLinkError)) {
       lifecycle.fail(error);
       return;

@@ -48,6 +48,20 @@ export class ParentLinkError extends Error {
   }
 }
 
+/**
+ * The block that is durable above the watermark is another one than the chain has: it came from a node that lied, and the
+ * process that wrote it ended before the lie was found out.
+ */
+export class OffChainBlockError extends Error {
+  override readonly name = 'OffChainBlockError';
+  readonly height: number;
+
+  constructor({ height, id }: BlockHead, durableId: string) {
+    super(`block ${durableId} is durable at height ${height}, where the chain has block ${id}`);
+    this.height = height;
+  }
+}
+
 /** A height from the moment it is complete until it is durable. */
 interface Turn extends BlockEntry {
   readonly bytes: number;
@@ -66,7 +80,8 @@ interface Group {
 /**
  * The one writer. Group commit: while a durable batch is being written, every block that becomes ready joins the next
  * one, lowest heights first, so that a slow disk makes larger groups rather than longer queues. Blocks above a gap are
- * written at once; the watermark passes over them in the batch that closes the gap.
+ * written at once; the watermark passes over them in the batch that closes the gap (those of an earlier process: once the
+ * chain has borne them out).
  *
  * What is stored depends on the chain alone: not on the source, the order, the time or the grouping.
  */
@@ -88,6 +103,11 @@ export class BlockCollectionIndexer implements BlockIndexer {
   #refusal: Error | undefined;
   /** The durable blocks from the watermark up; undefined until first needed. */
   #heads: Map<number, BlockHead> | undefined;
+  /**
+   * Heights above the watermark that an earlier line or process made durable, and whose blocks the chain has not borne
+   * out since: the watermark waits for it. At most as many as the store had when this began.
+   */
+  readonly #unconfirmed = new Set<number>();
   /** One window, the block at the watermark, and what an earlier run, perhaps with a wider window, left above the gap. */
   #headsMax = 0;
 
@@ -143,6 +163,24 @@ export class BlockCollectionIndexer implements BlockIndexer {
   }
 
   /**
+   * The chain has this block at a height that is durable. Resolves once the watermark has passed it, should it have been
+   * all that the watermark waited for; `undefined` when there is nothing to wait for. Rejects as
+   * `onReceivedCollectionsForBlock` does, and with `OffChainBlockError`.
+   */
+  confirm(block: BlockHead): Promise<void> | undefined {
+    const { height } = block;
+    const head = this.#durableHeads().get(height);
+    if (head === undefined || !this.#unconfirmed.has(height)) return undefined;
+    if (head.id !== block.id) return Promise.reject(new OffChainBlockError(block, head.id));
+    this.#unconfirmed.delete(height);
+    if (height !== this.#store.latestIndexedHeight() + 1) return undefined;
+    this.#running ??= this.#writeGroups();
+    return this.#running.then(() => {
+      if (this.#refusal !== undefined && this.#store.latestIndexedHeight() < height) throw this.#refusal;
+    });
+  }
+
+  /**
    * Records a spork whose root was written before any node told of it; usually there is none. For the end, once idle: the
    * next batch would carry it. Expected errors: `StorageError`.
    */
@@ -182,9 +220,9 @@ export class BlockCollectionIndexer implements BlockIndexer {
     // Blocks that become ready in the same turn of the event loop share the first batch.
     await Promise.resolve();
     try {
-      while (this.#waiting.size > 0) {
+      while (this.#waiting.size > 0 || this.#mayPass()) {
         const group = this.#nextGroup();
-        if (group.turns.length > 0) await this.#write(group);
+        if (group.turns.length > 0 || this.#mayPass()) await this.#write(group);
       }
     } catch (error) {
       const failure = await this.#afterMending(error);
@@ -260,11 +298,20 @@ export class BlockCollectionIndexer implements BlockIndexer {
     for (const turn of turns) turn.resolve(true);
   }
 
-  /** The highest height such that every one up to it is durable or in this batch. */
+  /** The highest height such that every one up to it is in this batch, or durable and of the chain. */
   #watermarkWith(turns: ReadonlyMap<number, Turn>): number {
     let height = this.#store.latestIndexedHeight();
-    while (turns.has(height + 1) || this.#store.hasHeight(height + 1)) height += 1;
+    while (turns.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;
     return height;
+  }
+
+  #isConfirmed(height: number): boolean {
+    return this.#store.hasHeight(height) && !this.#unconfirmed.has(height);
+  }
+
+  /** The watermark may move without any block being written. */
+  #mayPass(): boolean {
+    return this.#refusal === undefined && this.#isConfirmed(this.#store.latestIndexedHeight() + 1);
   }
 
   /** The record of the spork whose root this block is, unless the store has it. Depends on the chain alone. */
@@ -294,7 +341,10 @@ export class BlockCollectionIndexer implements BlockIndexer {
       this.#heads = new Map();
       const latest = this.#store.latestBlock();
       if (latest !== undefined) this.#heads.set(latest.height, latest);
-      for (const head of this.#store.blocksAboveWatermark()) this.#heads.set(head.height, head);
+      for (const head of this.#store.blocksAboveWatermark()) {
+        this.#heads.set(head.height, head);
+        this.#unconfirmed.add(head.height);
+      }
       this.#headsMax = this.#options.windowHeights + this.#heads.size + 1;
     }
     return this.#heads;

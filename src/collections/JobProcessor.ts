@@ -126,14 +126,17 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
   }
 
   /**
-   * Takes a height in. `done` runs at once for a height that is durable already, else after its durable commit. Throws
+   * Takes a height in. `done` runs at once for a height that is durable already (if the watermark waited for it, when it
+   * has moved), else after its durable commit. Throws
    * for a height above the window or one that is being worked on: bugs of the caller.
    */
   processJob(job: BlockJob, done: () => void): void {
     const { height, block } = job;
     if (block.height !== height) throw new Error(`job ${job.id} carries the block of height ${block.height}`);
     if (this.#indexer.isIndexed(height)) {
-      done();
+      const passed = this.#indexer.confirm(block);
+      if (passed === undefined) done();
+      else passed.then(done, (error: unknown) => this.#fail(error));
       return;
     }
     const bound = this.#window.latestIndexedHeight() + this.#window.windowHeights;
@@ -272,11 +275,15 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
       this.#window.notify();
       queued.done();
     } catch (error) {
-      // Stopping is no failure: the height stays undone and is worked on again after the restart.
-      if (isAbort(error) || this.#failed) return;
-      this.#failed = true;
-      this.#onFatal(error);
+      this.#fail(error);
     }
+  }
+
+  /** Stopping is no failure: the height stays undone and is worked on again after the restart. */
+  #fail(error: unknown): void {
+    if (isAbort(error) || this.#failed) return;
+    this.#failed = true;
+    this.#onFatal(error);
   }
 
   #measure(queued: QueuedHeight): void {

@@ -1,4 +1,4 @@
-export { BlockCollectionIndexer, ParentLinkError } from './BlockCollectionIndexer.js';
+export { BlockCollectionIndexer, OffChainBlockError, ParentLinkError } from './BlockCollectionIndexer.js';
 export type {
   BlockCollectionIndexerDependencies,
   BlockCollectionIndexerOptions,

@@ -74,6 +74,12 @@ export interface BlockIndexer {
   /** True when the height is durable: at or below the watermark, or stored above a gap. */
   isIndexed(height: number): boolean;
   /**
+   * The chain has this block at a height that is durable: the watermark passes no block of an earlier process before.
+   * Resolves once it has passed this one; `undefined` when there is nothing to wait for. Rejects as
+   * `onReceivedCollectionsForBlock`, or because another block is durable there.
+   */
+  confirm(block: FinalizedBlock): Promise<void> | undefined;
+  /**
    * Idempotent, and checked before and again after the height's turn. Resolves once the batch that holds the block is
    * on disk; `false` when the height was indexed already. Rejects only for storage failure, which stops the process.
    */

@@ -44,6 +44,8 @@ export class Oracle implements CallObserver {
   /** What is durable: the watermark, and the heights above it. */
   #watermark: number | undefined;
   #above: ReadonlySet<number> = new Set();
+  /** Durable above the watermark when the process began: passed over once the chain has borne them out, not before. */
+  #inherited: ReadonlySet<number> = new Set();
   #checkedTo: number;
   #isDurableNew = false;
   #restartedAt: number | undefined;
@@ -107,6 +109,7 @@ export class Oracle implements CallObserver {
     this.#inFlight = 0;
     this.#head = -1;
     const { store } = watched;
+    this.#inherited = new Set(store.blocksAboveWatermark().map(({ height }) => height));
     if (store.meta() === undefined) {
       if (this.#watermark !== undefined) this.fail('a store that had begun is empty after a restart');
       return;
@@ -316,7 +319,7 @@ export class Oracle implements CallObserver {
     const above = reader.blocksAboveWatermark().map(({ height }) => height);
     const highest = Math.max(watermark, ...above);
     if (highest > watermark + this.#config.window) this.fail(`height ${highest} is durable above the window`);
-    if (above.includes(watermark + 1))
+    if (above.includes(watermark + 1) && !this.#inherited.has(watermark + 1))
       this.fail(`the watermark ${watermark} does not pass over ${watermark + 1}`);
     this.#trace.add(`durable to ${watermark} above ${above.join()}`);
     this.#watermark = watermark;

@@ -150,13 +150,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'watermark jumps over a gap',
     file: 'collections/BlockCollectionIndexer.ts',
-    of: '    while (turns.has(height + 1) || this.#store.hasHeight(height + 1)) height += 1;',
+    of: '    while (turns.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
     instead: '    height = Math.max(height, ...turns.keys());',
   },
   {
     name: 'watermark does not pass over what is durable above a gap',
     file: 'collections/BlockCollectionIndexer.ts',
-    of: 'while (turns.has(height + 1) || this.#store.hasHeight(height + 1)) height += 1;',
+    of: 'while (turns.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
     instead: 'while (turns.has(height + 1)) height += 1;',
   },
   {

@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { BlockCollectionIndexer, ParentLinkError } from '../../../src/collections/index.js';
+import {
+  BlockCollectionIndexer,
+  OffChainBlockError,
+  ParentLinkError,
+} from '../../../src/collections/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import type { SporkRecord } from '../../../src/storage/index.js';
@@ -136,15 +140,41 @@ describe('BlockCollectionIndexer', () => {
     expect(indexer.latestIndexedHeight()).toBe(4);
   });
 
-  it('counts blocks that an earlier run left above the gap', async () => {
+  it('passes over blocks that an earlier run left above the gap once the chain bears them out', async () => {
     const store = new HandStore();
     store.auto = true;
     const before = indexing({ store });
-    await Promise.all([before.put(2), before.put(3)]);
+    await Promise.all([before.put(2), before.put(3), before.put(4)]);
     const { indexer, put } = indexing({ store });
     expect(await put(3)).toBe(false);
+    expect(indexer.confirm(block(2, []))).toBeUndefined();
     await put(1);
-    expect(indexer.latestIndexedHeight()).toBe(3);
+    expect(indexer.latestIndexedHeight()).toBe(2);
+    expect(indexer.confirm(block(4, []))).toBeUndefined();
+    await indexer.confirm(block(3, []));
+    expect(indexer.latestIndexedHeight()).toBe(4);
+    expect(indexer.confirm(block(4, []))).toBeUndefined();
+  });
+
+  it('passes over no block of an earlier run that the chain does not have', async () => {
+    const store = new HandStore();
+    store.auto = true;
+    await indexing({ store }).put(2);
+    const { indexer, put } = indexing({ store });
+    await put(1);
+    await expect(indexer.confirm(block(2, [], 'other'))).rejects.toThrow(OffChainBlockError);
+    expect(indexer.latestIndexedHeight()).toBe(1);
+  });
+
+  it('passes over nothing more once it is told to stop', async () => {
+    const store = new HandStore();
+    store.auto = true;
+    await indexing({ store }).put(2);
+    const { indexer, put } = indexing({ store });
+    await put(1);
+    indexer.stop();
+    await expect(indexer.confirm(block(2, []))).rejects.toMatchObject({ name: 'AbortError' });
+    expect(indexer.latestIndexedHeight()).toBe(1);
   });
 
   it('takes a narrower window than that of the earlier run', async () => {
@@ -153,7 +183,9 @@ describe('BlockCollectionIndexer', () => {
     const before = indexing({ store });
     await Promise.all([4, 5, 6, 7, 8, 9].map((height) => before.put(height)));
     const { indexer, put } = indexing({ store, windowHeights: 1 });
-    for (const height of [1, 2, 3, 4, 10]) await put(height);
+    for (const height of [1, 2, 3]) await put(height);
+    for (const height of [4, 5, 6, 7, 8, 9]) await indexer.confirm(block(height, []));
+    await put(10);
     expect(indexer.latestIndexedHeight()).toBe(10);
   });
 
