@@ -20,20 +20,20 @@ export class Program {
   readonly #watchers = new Set<() => void>();
   #ended = false;
 
-  /** `wrapper`: a command that is given the program's own command line, and runs it. */
+  /**
+   * `wrapper`: a command that is given the program's own command line, and runs it. `script`: another program of this
+   * repository, with what Node.js needs to run it.
+   */
   constructor(
     args: readonly string[],
     environment: Readonly<Record<string, string>> = {},
     wrapper: readonly string[] = [],
+    script: readonly string[] = ['--enable-source-maps', programPath],
   ) {
     const inherited = Object.fromEntries(
       Object.entries(process.env).filter(([name]) => !name.startsWith('FCI_')),
     );
-    const [command = process.execPath, ...rest] = [
-      ...wrapper,
-      process.execPath,
-      ...['--enable-source-maps', programPath, ...args],
-    ];
+    const [command = process.execPath, ...rest] = [...wrapper, process.execPath, ...script, ...args];
     this.child = spawn(command, rest, {
       cwd: root,
       env: { ...inherited, ...environment },

@@ -1,0 +1,144 @@
+import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ChainGenerator } from '../../src/devnet/index.js';
+import { silentLogger } from '../../src/observability/index.js';
+import { systemClock } from '../../src/runtime/index.js';
+import { LevelIndexStore, verifyStore } from '../../src/storage/index.js';
+import { storePath } from '../support/storeDump.js';
+import type { Witness } from './Witness.js';
+
+export const CHAIN_ID = 'flow-localnet';
+export const FIRST_HEIGHT = 1;
+export const LAST_HEIGHT = 160;
+
+/** The store is not what it must be. */
+export class Verdict extends Error {
+  override readonly name = 'Verdict';
+}
+
+/** What was found durable. */
+export interface Found {
+  readonly watermark: number | undefined;
+  readonly isDurable: (height: number) => boolean;
+}
+
+const NOTHING: Found = { watermark: undefined, isDurable: () => false };
+
+/** Knows the store of a run in which nothing went wrong, and holds every other store against it. */
+export class Judge {
+  readonly #entries = new Map<string, Buffer>();
+  readonly #digest: string;
+
+  private constructor(digest: string) {
+    this.#digest = digest;
+  }
+
+  /**
+   * Learns from the store of a run without faults, whose blocks must be the chain's own. Expected errors: `Verdict`.
+   */
+  static async from(dataDir: string, chain: ChainGenerator): Promise<Judge> {
+    await verify(storePath(dataDir));
+    const store = await openStore(storePath(dataDir));
+    try {
+      const judge = new Judge(await store.digest());
+      for await (const [key, value] of store.entries()) judge.#entries.set(hex(key), Buffer.from(value));
+      demand(store.latestIndexedHeight() === LAST_HEIGHT, 'the run without faults ended early');
+      for (let height = FIRST_HEIGHT; height <= LAST_HEIGHT; height += 1) {
+        const stored = await store.blockByHeight(height);
+        demand(stored?.block.id === chain.blockId(height), `block ${height} is not the chain's`);
+      }
+      return judge;
+    } finally {
+      await store.close();
+    }
+  }
+
+  /**
+   * Looks at a copy of the store that a crash left, before anybody repairs it: what is there is sound, nothing in it
+   * differs from the run without faults, and nothing that was reported is lost. Expected errors: `Verdict`.
+   *
+   * `mayLie`: blocks of a liar may stand above the watermark, and be taken back.
+   */
+  async examine(dataDir: string, witness: Witness, { mayLie = false } = {}): Promise<Found> {
+    const found = await this.#look(dataDir, mayLie);
+    if (witness.watermark === undefined) return found;
+    const { watermark } = found;
+    demand(watermark !== undefined, `watermark ${witness.watermark} was reported, and there is no store`);
+    demand(
+      watermark >= witness.watermark,
+      `watermark ${witness.watermark} was reported, the store is at ${watermark}`,
+    );
+    for (const height of mayLie ? [] : witness.heights) {
+      demand(found.isDurable(height), `height ${height} was reported durable, and is lost`);
+    }
+    return found;
+  }
+
+  /** The store is the one of the run without faults, byte for byte. Expected errors: `Verdict`. */
+  async prove(dataDir: string): Promise<void> {
+    await verify(storePath(dataDir));
+    const store = await openStore(storePath(dataDir));
+    try {
+      const digest = await store.digest();
+      demand(digest === this.#digest, 'the store differs from that of a run without faults');
+    } finally {
+      await store.close();
+    }
+    demand(!existsSync(join(dataDir, 'daemon.json')), 'the daemon record was left behind');
+  }
+
+  async #look(dataDir: string, mayLie: boolean): Promise<Found> {
+    if (!existsSync(join(storePath(dataDir), 'CURRENT'))) return NOTHING;
+    const copies = mkdtempSync(join(tmpdir(), 'fci-crashed-'));
+    try {
+      const [opened, verified] = [join(copies, 'opened'), join(copies, 'verified')];
+      for (const copy of [opened, verified]) cpSync(storePath(dataDir), copy, { recursive: true });
+      const store = await openStore(opened);
+      try {
+        if (store.meta() === undefined) return NOTHING;
+        await verify(verified);
+        if (!mayLie) await this.#compare(store);
+        const watermark = store.latestIndexedHeight();
+        const above = new Set(store.blocksAboveWatermark().map(({ height }) => height));
+        return { watermark, isDurable: (height) => height <= watermark || above.has(height) };
+      } finally {
+        await store.close();
+      }
+    } finally {
+      rmSync(copies, { recursive: true, force: true });
+    }
+  }
+
+  /** Every record is the right one, but for the watermark; which of them must be there is for `verify` to say. */
+  async #compare(store: LevelIndexStore): Promise<void> {
+    const wrong: string[] = [];
+    for await (const [key, value] of store.entries()) {
+      if (this.#entries.get(hex(key))?.equals(value) !== true) wrong.push(hex(key));
+    }
+    const isComplete = store.latestIndexedHeight() === LAST_HEIGHT;
+    demand(wrong.length <= (isComplete ? 0 : 1), `wrong records under the keys ${wrong.join(', ')}`);
+  }
+}
+
+function openStore(path: string): Promise<LevelIndexStore> {
+  return LevelIndexStore.open(
+    { path, chainId: CHAIN_ID, create: false },
+    { logger: silentLogger, clock: systemClock },
+  );
+}
+
+/** As the `verify` command does it. */
+async function verify(path: string): Promise<void> {
+  const report = await verifyStore({ path, chainId: CHAIN_ID }, { logger: silentLogger });
+  const [damage] = report.damages;
+  demand(damage === undefined, `verify finds ${report.damageCount} damages, first: ${damage?.message ?? ''}`);
+}
+
+export function demand(condition: boolean, what: string): asserts condition {
+  if (!condition) throw new Verdict(what);
+}
+
+function hex(key: Uint8Array): string {
+  return Buffer.from(key).toString('hex');
+}

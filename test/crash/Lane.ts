@@ -1,0 +1,245 @@
+import { cpSync, mkdtempSync, rmSync, truncateSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { daemonSettings, flagOf } from '../../src/config/index.js';
+import { startDevnet } from '../../src/devnet/index.js';
+import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
+import { getJson } from '../support/httpProbe.js';
+import { Program } from '../support/program.js';
+import { storePath } from '../support/storeDump.js';
+import type { Dice } from '../simulation/Dice.js';
+import type { Failpoint } from './failpoints.js';
+import { demand, FIRST_HEIGHT, Judge, LAST_HEIGHT, Verdict } from './Judge.js';
+import type { Found } from './Judge.js';
+import type { CrashPlan } from './Steps.js';
+import { newestLog } from './SteppedDatabase.js';
+import type { Witness } from './Witness.js';
+
+/** No process takes longer: it hangs. */
+const PROCESS_LIMIT_MS = 120_000;
+
+/** Settings of the daemon as their flags have them; a switch is `true` or `false`. */
+export type DaemonSettings = Readonly<Record<string, string>>;
+
+/** How often a collection is late, so that heights are completed in another order than theirs. */
+const LATE: FaultRule = {
+  method: 'GetFullCollectionByID',
+  fault: 'latency',
+  delayMs: 15,
+  probability: 0.3,
+};
+
+const steppedProgram = join(import.meta.dirname, 'steppedProgram.ts');
+
+/** What a store, and the processes on it, need: a node, the judge, and a place. One store at a time. */
+export class Lane {
+  readonly devnet: DevnetHandle;
+  /** How long a run without faults takes, from its first word to its end. */
+  readonly usualMs: number;
+  readonly #filled: string;
+  readonly #judge: Judge;
+  readonly #live = new Set<Program>();
+  readonly #heightsOf: ReadonlyMap<string, readonly number[]>;
+
+  private constructor(devnet: DevnetHandle, filled: string, judge: Judge, usualMs: number) {
+    this.devnet = devnet;
+    this.usualMs = usualMs;
+    this.#filled = filled;
+    this.#judge = judge;
+    this.#heightsOf = heightsOfCollections(devnet);
+    process.on('exit', () => this.#killAll());
+  }
+
+  /** Starts the node and makes the store that all others must be like. Expected errors: `Verdict`. */
+  static async open(): Promise<Lane> {
+    const devnet = await startDevnet({
+      ...{ seed: 33, startHead: LAST_HEIGHT, endHeight: LAST_HEIGHT, paused: true },
+      // Execution data to the head.
+      executionDataLag: -4,
+    });
+    for (let height = 0; height <= LAST_HEIGHT; height += 1) devnet.chain.block(height);
+    const filled = scratch();
+    const program = new Program(startArguments(devnet, filled, {}));
+    await program.sees(/"msg":"starting"/);
+    const startedAtMs = performance.now();
+    const code = await program.exited;
+    demand(code === 0, `a run without faults ended with ${code}:\n${program.stderr}`);
+    const usualMs = performance.now() - startedAtMs;
+    return new Lane(devnet, filled, await Judge.from(filled, devnet.chain), usualMs);
+  }
+
+  async close(): Promise<void> {
+    this.#killAll();
+    rmSync(this.#filled, { recursive: true, force: true });
+    await this.devnet.close();
+  }
+
+  /** A directory in which nothing is yet, gone when `use` has ended. */
+  async withDirectory<T>(use: (dataDir: string) => Promise<T>): Promise<T> {
+    const dataDir = scratch();
+    try {
+      return await use(dataDir);
+    } finally {
+      this.#killAll();
+      rmSync(dataDir, { recursive: true, force: true });
+    }
+  }
+
+  /** Puts the whole store into an empty directory. */
+  fill(dataDir: string): void {
+    cpSync(storePath(this.#filled), storePath(dataDir), { recursive: true });
+  }
+
+  haveLateCollections(): void {
+    this.devnet.node.setFaults([LATE]);
+  }
+
+  /** Starts the program as it is shipped. */
+  startShipped(dataDir: string, settings: DaemonSettings): Program {
+    return this.#started(new Program(startArguments(this.devnet, dataDir, settings)));
+  }
+
+  rewindShipped(dataDir: string, to: number): Program {
+    const place = ['--network', 'devnet', '--data-dir', dataDir];
+    return this.#started(new Program(['rewind', ...place, '--to', String(to), '--yes']));
+  }
+
+  /** Starts the program that dies by plan. */
+  startStepped(dataDir: string, settings: DaemonSettings, plan: CrashPlan): Program {
+    return this.#stepped('start', { ...settingsOf(this.devnet, dataDir), ...settings }, plan, []);
+  }
+
+  rewindStepped(dataDir: string, to: number, plan: CrashPlan): Program {
+    return this.#stepped('rewind', { network: 'devnet', dataDir }, plan, [String(to)]);
+  }
+
+  /** Waits for the end, and takes down what the process said until then. Expected errors: `Verdict`: it hangs. */
+  async end(program: Program, witness: Witness): Promise<number | string> {
+    const [code] = await Promise.all([within(program), watchStatus(program, witness)]);
+    this.#live.delete(program);
+    witness.hear(program);
+    return code;
+  }
+
+  /** The power went as well: what the last write left in the log beyond the last sync is lost, from some byte on. */
+  losePower(dataDir: string, witness: Witness, dice: Dice): void {
+    const log = newestLog(storePath(dataDir));
+    if (log.file === '') return;
+    const synced = witness.log?.file === log.file ? witness.log.bytes : 0;
+    truncateSync(join(storePath(dataDir), log.file), dice.whole(Math.min(synced, log.bytes), log.bytes));
+  }
+
+  examine(dataDir: string, witness: Witness, options?: { readonly mayLie: boolean }): Promise<Found> {
+    return this.#judge.examine(dataDir, witness, options);
+  }
+
+  /**
+   * The shipped program goes on where the crash left off, asks for nothing again that was durable, and ends with the very
+   * store of a run without faults. Expected errors: `Verdict`.
+   */
+  async recover(dataDir: string, found: Found, settings: DaemonSettings): Promise<void> {
+    const { node } = this.devnet;
+    node.setFaults([]);
+    node.requests.reset();
+    const program = this.startShipped(dataDir, settings);
+    const code = await within(program);
+    this.#live.delete(program);
+    demand(code === 0, `the restart ended with ${code}: ${program.stderr || program.stdout.slice(-2_000)}`);
+    for (const id of node.requests.idsAsked('GetFullCollectionByID')) {
+      const heights = this.#heightsOf.get(id) ?? [];
+      const isDurable = heights.length > 0 && heights.every(found.isDurable);
+      demand(!isDurable, `collection ${id} of height ${heights[0]} was durable, and is asked for again`);
+    }
+    await this.#judge.prove(dataDir);
+  }
+
+  #stepped(command: string, settings: DaemonSettings, plan: CrashPlan, rest: readonly string[]): Program {
+    const flags = Object.fromEntries(Object.entries(settings).map(([key, value]) => [key, [value]]));
+    const args = [command, JSON.stringify(flags), JSON.stringify(plan), ...rest];
+    return this.#started(new Program(args, {}, [], ['--import', 'tsx', steppedProgram]));
+  }
+
+  #started(program: Program): Program {
+    this.#live.add(program);
+    return program;
+  }
+
+  #killAll(): void {
+    for (const program of this.#live) program.child.kill('SIGKILL');
+    this.#live.clear();
+  }
+}
+
+/** A passage and a time for one crash at this step. */
+export function planOf({ name, passagesMax, underWayMaxMs = 0 }: Failpoint, dice: Dice): CrashPlan {
+  return {
+    failpoint: name,
+    // Early ones more often: later runs of a long chain are much alike.
+    passage: Math.round(dice.magnitude(1, passagesMax)),
+    underWayMs: underWayMaxMs === 0 || dice.chance(0.2) ? 0 : dice.magnitude(0.05, underWayMaxMs),
+    // Small enough that tables are written and merged along the way.
+    ...(dice.chance(0.5) ? { writeBufferBytes: 64 * 1024 } : {}),
+  };
+}
+
+function settingsOf(devnet: DevnetHandle, dataDir: string): DaemonSettings {
+  return {
+    ...{ network: 'devnet', accessNodes: devnet.address, dataDir },
+    ...{ startHeight: String(FIRST_HEIGHT), stopHeight: String(LAST_HEIGHT) },
+    ...{ 'api.port': '0', 'metrics.port': '0', 'log.format': 'json', 'log.level': 'debug' },
+  };
+}
+
+function startArguments(devnet: DevnetHandle, dataDir: string, settings: DaemonSettings): string[] {
+  const flags = Object.entries({ ...settingsOf(devnet, dataDir), ...settings }).flatMap(([key, value]) => {
+    const flag = flagOf(key, daemonSettings[key as keyof typeof daemonSettings]);
+    if (value === 'true') return [`--${flag}`];
+    return value === 'false' ? [`--no-${flag}`] : [`--${flag}`, value];
+  });
+  return ['start', ...flags];
+}
+
+/** Reads the daemon's own status again and again: what it showed to one reader, it must keep. */
+async function watchStatus(program: Program, witness: Witness): Promise<void> {
+  let hasEnded = false;
+  void program.exited.then(() => (hasEnded = true));
+  const hasItEnded = (): boolean => hasEnded;
+  const port = await program
+    .sees(/"api":\{[^}]*"port":(\d+)[^\n]*"msg":"listening"/)
+    .then(([, found]) => found)
+    .catch(() => undefined);
+  while (port !== undefined && !hasItEnded()) {
+    const answer = await getJson(`http://127.0.0.1:${port}/status`).catch(() => undefined);
+    const latest = (answer?.body as { readonly latestIndexed?: number | null } | undefined)?.latestIndexed;
+    if (typeof latest === 'number') witness.sawWatermark(latest);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+async function within(program: Program): Promise<number | string> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(new Verdict(`the process hangs; it last said ${program.stdout.slice(-500)}`));
+      program.child.kill('SIGKILL');
+    }, PROCESS_LIMIT_MS);
+  });
+  try {
+    return await Promise.race([program.exited, limit]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function heightsOfCollections({ chain }: DevnetHandle): Map<string, number[]> {
+  const heights = new Map<string, number[]>();
+  for (let height = FIRST_HEIGHT; height <= LAST_HEIGHT; height += 1) {
+    for (const { id } of chain.block(height).collections)
+      heights.set(id, [...(heights.get(id) ?? []), height]);
+  }
+  return heights;
+}
+
+function scratch(): string {
+  return mkdtempSync(join(tmpdir(), 'fci-crash-'));
+}

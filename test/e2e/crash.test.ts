@@ -1,0 +1,26 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Lane } from '../crash/Lane.js';
+import { play } from '../crash/stories.js';
+
+/**
+ * A sample, one crash of each kind; `npm run test:crash` dies hundreds of times (docs/crash-testing.md). It stands for
+ * those steps at which a process leaves something behind that the next one must deal with.
+ */
+const sample: readonly (readonly [name: string, seed: number])[] = [
+  ['begin.durable', 1],
+  ['commit.under-way', 1],
+  ['rewind.batch.durable', 1],
+  ['anew.called', 1],
+];
+
+describe('a process that is killed', () => {
+  let lane: Lane;
+  beforeAll(async () => {
+    lane = await Lane.open();
+  });
+  afterAll(() => lane.close());
+
+  it.each(sample)('at %s loses nothing, and is made good by the next start', async (name, seed) => {
+    expect(await play(lane, name, seed)).toBe(1);
+  });
+});
