@@ -5,7 +5,9 @@
 //   npm run test:fuzz -- --inputs 1000000 --seed 1      (the defaults)
 //   npm run test:fuzz -- --target http                  (one target alone)
 //   npm run test:fuzz -- --target http --seed 7 --case 815
+//   npm run test:fuzz -- --report fuzz.json             (how many inputs, how many findings)
 
+import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import type { Finding, Tally } from './campaign.js';
@@ -19,6 +21,7 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
     target: { type: 'string' },
     case: { type: 'string' },
+    report: { type: 'string' },
   },
 });
 
@@ -125,6 +128,11 @@ function grouped(outcomes: ReadonlyMap<string, number>): Map<string, number> {
   return kinds;
 }
 
+function writeReport(findings: number): void {
+  if (values.report === undefined) return;
+  writeFileSync(values.report, `${JSON.stringify({ seed, inputs: total, findings }, null, 2)}\n`);
+}
+
 const seed = number('seed', values.seed);
 const chosen = targets.filter(({ name }) => values.target === undefined || name === values.target);
 if (chosen.length === 0) {
@@ -144,6 +152,8 @@ for (const target of chosen) {
   if (finding === undefined) continue;
   print(`\nFOUND in ${finding.target}, case ${finding.index}:\n${finding.problem}`);
   print(`\nAgain: ${replay(finding.target, seed, finding.index)}`);
+  writeReport(1);
   process.exit(1);
 }
+writeReport(0);
 print(`\n${total.toLocaleString('en')} inputs, no crash, no hang, no unexpected error.`);

@@ -1,0 +1,56 @@
+import { format } from 'prettier';
+import { proofs } from './proofs.js';
+import type { Results } from './results.js';
+
+const HEAD = `# Reliability
+
+<!-- Written by \`npm run reliability\`: run that again, and edit nothing here. -->
+
+What the daemon promises, the script that holds each promise to account, and what its last run found. Every script can be
+run by anybody on any machine; a sample of each is part of \`npm test\`. \`npm run reliability\` runs all of them, \`-- --only
+NAME\` one of them, and writes this page.
+`;
+
+/** docs/reliability.md as the results have it. */
+export function reliabilityPage({ outcomes, plantedBugs }: Results): Promise<string> {
+  const rows = proofs.map(({ name }) => {
+    const outcome = outcomes[name];
+    if (outcome === undefined) return `| ${name} | not run yet | | | |`;
+    const { runs, unit, failures, remark, date, seconds } = outcome;
+    const what = `${runs.toLocaleString('en')} ${unit}${remark === undefined ? '' : ` (${remark})`}`;
+    return `| ${name} | ${what} | ${failures} | ${Math.round(seconds)} s | ${date} |`;
+  });
+  const promises = proofs.flatMap(({ name, promise, command }) => [
+    `**${name}**: ${promise}`,
+    '',
+    `    ${command}`,
+    '',
+  ]);
+  const found = plantedBugs.filter(({ seeds }) => seeds !== null).length;
+  const score = plantedBugs.length === 0 ? 0 : (found * 100) / plantedBugs.length;
+  const bugs = plantedBugs.map(
+    ({ name, file, seeds }) => `| ${name} | \`${file}\` | ${seeds === null ? 'not found' : seeds} |`,
+  );
+  return format(
+    [
+      HEAD,
+      '| proof | runs | failures | took | on |',
+      '| --- | --- | ---: | ---: | --- |',
+      ...rows,
+      '',
+      '## Promises',
+      '',
+      ...promises,
+      '## Planted bugs',
+      '',
+      `${found} of ${plantedBugs.length} (${score.toFixed(0)} %): each is put into a copy of the source, alone, and the simulation ` +
+        'runs seeds until one fails.',
+      '',
+      '| bug | in | seeds needed |',
+      '| --- | --- | ---: |',
+      ...bugs,
+      '',
+    ].join('\n'),
+    { parser: 'markdown', printWidth: 120, proseWrap: 'always' },
+  );
+}

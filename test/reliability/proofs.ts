@@ -1,0 +1,163 @@
+/** What one run of a proof came to. */
+export interface Outcome {
+  /** How often the promise was put to the test. */
+  readonly runs: number;
+  readonly failures: number;
+  /** What was counted: `seeds`, `crashes` … */
+  readonly unit: string;
+  /** In a few words, what else is worth knowing. */
+  readonly remark?: string;
+}
+
+/** A promise and the script that holds it. */
+export interface Proof {
+  readonly name: string;
+  readonly promise: string;
+  /** As one types it. */
+  readonly command: string;
+  /** The arguments by which the command writes what it found to a file. */
+  readonly reportTo: (file: string) => readonly string[];
+  /** Reads that file. Expected errors: any Error means that the report has another shape. */
+  readonly read: (report: unknown) => Outcome;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const asFile = (file: string): readonly string[] => ['--report', file];
+const asVitest = (file: string): readonly string[] => ['--reporter=json', `--outputFile=${file}`];
+
+function fields(value: unknown): Fields {
+  if (typeof value !== 'object' || value === null) throw new Error('a report of another shape');
+  return value as Fields;
+}
+
+function number(of: unknown, name: string): number {
+  const value = fields(of)[name];
+  if (typeof value !== 'number') throw new Error(`the report has no number ${name}`);
+  return value;
+}
+
+function list(of: unknown, name: string): readonly unknown[] {
+  const value = fields(of)[name];
+  if (!Array.isArray(value)) throw new Error(`the report has no list ${name}`);
+  return value as readonly unknown[];
+}
+
+const tests = (report: unknown): Outcome => ({
+  runs: number(report, 'numTotalTests'),
+  failures: number(report, 'numTotalTests') - number(report, 'numPassedTests'),
+  unit: 'tests',
+});
+
+/** The rooms whose tests are measured. */
+const MEASURED = ['jobqueue', 'collections', 'storage'];
+
+/** The promises of docs/reliability.md, in its order. */
+export const proofs: readonly Proof[] = [
+  {
+    name: 'simulation',
+    promise:
+      'Whatever nodes, network, disk and clock do, and wherever the process dies: every invariant holds at every step, the ' +
+      'head is reached once faults cease, and the store is byte for byte that of a run without faults.',
+    command: 'npm run test:simulation -- --seeds 10000',
+    reportTo: asFile,
+    read: (report) => ({
+      runs: number(report, 'seeds'),
+      failures: list(report, 'failures').length,
+      unit: 'seeds',
+      remark: `${number(report, 'simulatedHours').toFixed(0)} hours simulated, ${number(report, 'processes')} processes`,
+    }),
+  },
+  {
+    name: 'planted bugs',
+    promise: `The simulation would notice: bugs planted one at a time, most of them in ${MEASURED.join(', ')}, are found (see below).`,
+    command: 'npm run test:simulation:mutations',
+    reportTo: asFile,
+    read: (report) => ({
+      runs: list(report, 'bugs').length,
+      failures: list(report, 'bugs').filter((bug) => fields(bug)['seeds'] === null).length,
+      unit: 'bugs',
+    }),
+  },
+  {
+    name: 'crashes',
+    promise:
+      'Killed with SIGKILL between any two steps, or at any instant, the daemon goes on where it was: what it had reported ' +
+      'durable is there, and the store becomes that of a run without a crash.',
+    command: 'npm run test:crash',
+    reportTo: asFile,
+    read: (report) => ({
+      runs: number(report, 'crashes'),
+      failures: number(report, 'failures'),
+      unit: 'crashes',
+      remark: `at ${list(report, 'places').length} places`,
+    }),
+  },
+  {
+    name: 'disk',
+    promise:
+      'Files that are torn, cut, lost or changed, and disks that are full, read-only or refuse: named, mended by the command ' +
+      'that the message tells, never served wrong; nothing that was durable is lost without a word.',
+    command: 'npm run test:disk',
+    reportTo: asFile,
+    read: (report) => ({
+      runs: number(report, 'scenarios'),
+      failures: number(report, 'failures'),
+      unit: 'scenarios',
+    }),
+  },
+  {
+    name: 'networks',
+    promise:
+      'Connections refused, reset, half-open or slow, wrong certificates, names that do not resolve, nodes that are all gone: ' +
+      '/readyz tells, and within 60 seconds of the end of it the daemon is back, unaided.',
+    command: 'npm run test:networks',
+    reportTo: asVitest,
+    read: tests,
+  },
+  {
+    name: 'liars',
+    promise:
+      'Other bodies, other chains, blocks off the chain, wrong lists of chunks: refused, counted by source and reason, the ' +
+      'liar set aside, and an honest node makes the progress.',
+    command: 'npm run test:e2e -- test/e2e/resilience.test.ts test/e2e/lateLie.test.ts',
+    reportTo: asVitest,
+    read: tests,
+  },
+  {
+    name: 'bad input',
+    promise:
+      'Random messages, requests, configurations and command lines: no crash, nothing that takes a second, and a refusal says ' +
+      'what was wrong.',
+    command: 'npm run test:fuzz',
+    reportTo: asFile,
+    read: (report) => ({
+      runs: number(report, 'inputs'),
+      failures: number(report, 'findings'),
+      unit: 'inputs',
+    }),
+  },
+  {
+    name: 'exposure',
+    promise:
+      'Who listens where, how often an address is answered, slow and greedy clients, credentials in addresses, the data ' +
+      'directory: as SECURITY.md says.',
+    command: 'npm run test:e2e -- test/e2e/exposure.test.ts',
+    reportTo: asVitest,
+    read: tests,
+  },
+  {
+    name: 'soak',
+    promise:
+      'Catching up, following, being read and having faulty nodes all at once, memory, descriptors and event-loop delay stay as ' +
+      'they are, and every read is answered rightly.',
+    command: 'npm run soak',
+    reportTo: asFile,
+    read: (report) => ({
+      runs: number(report, 'minutes'),
+      failures: list(report, 'failures').length,
+      unit: 'minutes',
+      remark: `${number(report, 'spells')} spells of faults, ${number(report, 'reads')} reads, ${number(report, 'heights')} heights`,
+    }),
+  },
+];

@@ -1,0 +1,30 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Outcome } from './proofs.js';
+
+/** A planted bug, and the seeds of the simulation that it took to find it; `null`: it was not found. */
+export interface PlantedBug {
+  readonly name: string;
+  readonly file: string;
+  readonly seeds: number | null;
+}
+
+/** The last run of each proof: what docs/reliability.md is written from. */
+export interface Results {
+  readonly outcomes: Readonly<Record<string, Outcome & { readonly date: string; readonly seconds: number }>>;
+  readonly plantedBugs: readonly PlantedBug[];
+}
+
+const docs = join(import.meta.dirname, '../../docs');
+const resultsPath = join(docs, 'reliability.results.json');
+
+export const pagePath = join(docs, 'reliability.md');
+
+export function readResults(): Results {
+  if (!existsSync(resultsPath)) return { outcomes: {}, plantedBugs: [] };
+  return JSON.parse(readFileSync(resultsPath, 'utf8')) as Results;
+}
+
+export function writeResults(results: Results): void {
+  writeFileSync(resultsPath, `${JSON.stringify(results, null, 2)}\n`);
+}

@@ -1,0 +1,67 @@
+/**
+ * Runs the proofs of docs/reliability.md one after another, and writes the page from what they found. Ends with 1 when one
+ * of them failed.
+ *
+ *     --only NAME       one of them, by its name (`proofs.ts`)
+ *     -- ARGUMENTS      for the script of that one: `npm run reliability -- --only soak -- --minutes 5`
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { reliabilityPage } from './page.js';
+import { proofs } from './proofs.js';
+import { pagePath, readResults, writeResults } from './results.js';
+import type { PlantedBug } from './results.js';
+
+const { values: args, positionals } = parseArgs({
+  options: { only: { type: 'string' } },
+  allowPositionals: true,
+});
+const chosen = proofs.filter(({ name }) => args.only === undefined || name === args.only);
+if (chosen.length === 0) {
+  throw new Error(
+    `there is no proof ${String(args.only)}; there are ${proofs.map(({ name }) => name).join(', ')}`,
+  );
+}
+
+const directory = mkdtempSync(join(tmpdir(), 'fci-reliability-'));
+let failed = false;
+for (const { name, command, reportTo, read } of chosen) {
+  process.stdout.write(`\n== ${name}: ${command}\n`);
+  const file = join(directory, 'report.json');
+  const [program = '', ...given] = command.split(' ');
+  const separator = given.includes('--') ? [] : ['--'];
+  const startedAtMs = performance.now();
+  const more = args.only === undefined ? [] : positionals;
+  spawnSync(program, [...given, ...separator, ...more, ...reportTo(file)], { stdio: 'inherit' });
+  const seconds = Math.round((performance.now() - startedAtMs) / 1000);
+  if (!existsSync(file)) {
+    process.stdout.write(
+      `${name} left no report: it counts as failed, and the page keeps what was known before\n`,
+    );
+    failed = true;
+    continue;
+  }
+  const report: unknown = JSON.parse(readFileSync(file, 'utf8'));
+  rmSync(file);
+  const outcome = read(report);
+  failed ||= outcome.failures > 0;
+  const { outcomes, plantedBugs } = readResults();
+  writeResults({
+    outcomes: {
+      ...outcomes,
+      [name]: { ...outcome, seconds, date: new Date().toISOString().slice(0, 10) },
+    },
+    plantedBugs: name === 'planted bugs' ? bugsOf(report) : plantedBugs,
+  });
+  writeFileSync(pagePath, await reliabilityPage(readResults()));
+}
+rmSync(directory, { recursive: true });
+process.exitCode = failed ? 1 : 0;
+
+function bugsOf(report: unknown): readonly PlantedBug[] {
+  const { bugs } = report as { readonly bugs: readonly PlantedBug[] };
+  return bugs.map(({ name, file, seeds }) => ({ name, file, seeds }));
+}
