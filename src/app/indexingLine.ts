@@ -4,6 +4,8 @@ import {
   ByteBudget,
   CollectionRequester,
   DEFAULT_HOLD_BACK_MS,
+  Disputes,
+  DisputeWatch,
   ExecutionDataIndexer,
   IndexingWindow,
   JobProcessor,
@@ -111,7 +113,7 @@ export function startIndexingLine(config: DaemonConfig, parts: IndexingLineParts
   const mcq = new MissingCollectionQueue({ maxHeights: config.window });
   const budget = new ByteBudget(
     { limitBytes: config.maxInFlightBytes },
-    { lowestMissing: () => mcq.lowest() },
+    { holdingUp: () => mcq.holdingUp() },
   );
   const window = new IndexingWindow({ windowHeights: config.window }, { indexer, mcq, budget, head });
 
@@ -122,6 +124,8 @@ export function startIndexingLine(config: DaemonConfig, parts: IndexingLineParts
       height: number,
       collections: Parameters<JobProcessor['onReceivedCollectionsForBlock']>[1],
     ) => processor.onReceivedCollectionsForBlock(height, collections),
+    onContradiction: (...contradiction: Parameters<JobProcessor['onContradiction']>) =>
+      processor.onContradiction(...contradiction),
   };
   const edi = config.edi.enabled
     ? new ExecutionDataIndexer(
@@ -147,6 +151,7 @@ export function startIndexingLine(config: DaemonConfig, parts: IndexingLineParts
         },
         { ...common, nodes: network, window, sink, outlook: edi, onFatal },
       );
+  const disputes = new Disputes({}, { nodes: network });
   const processor = new JobProcessor(
     { ediOnly: config.ediOnly },
     {
@@ -155,6 +160,7 @@ export function startIndexingLine(config: DaemonConfig, parts: IndexingLineParts
       indexer,
       budget,
       window,
+      disputes,
       ...(requester === undefined ? {} : { requests: requester }),
       ...(edi === undefined ? {} : { executionDataReason: () => edi.trouble() }),
       onFatal,
@@ -176,6 +182,7 @@ export function startIndexingLine(config: DaemonConfig, parts: IndexingLineParts
       // The chain's own: at the stop height, blocks are not at the tip yet.
       head: () => listener.finalizedHeight() ?? 0,
       signal: workSignal,
+      onReviewed: (job) => processor.replace(job),
       storedBlock: async (height) => (await store.blockByHeight(height))?.block,
       onReplaced: (job) => {
         if (processor.replace(job) || holds(job, { mcq, store })) return;
@@ -187,6 +194,7 @@ export function startIndexingLine(config: DaemonConfig, parts: IndexingLineParts
       },
     },
   );
+  const disputeWatch = new DisputeWatch({}, { mcq, disputes, requests: requester, reviewer: blocks, clock });
   const stopListening = listener.onHead(() => {
     blocks.notify();
     window.notify();
@@ -214,6 +222,7 @@ export function startIndexingLine(config: DaemonConfig, parts: IndexingLineParts
     // Jobs that lack collections would never return: they are abandoned, and worked on again by the next line.
     consumer.run(signal, signal),
     blocks.run(signal),
+    disputeWatch.run(signal),
     ...(edi === undefined ? [] : [edi.run(signal)]),
   ];
   for (const loop of running) lifecycle.supervise(loop);

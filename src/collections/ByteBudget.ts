@@ -4,24 +4,25 @@ export interface ByteBudgetOptions {
 }
 
 export interface ByteBudgetDependencies {
-  /** The lowest height that lacks a collection; `undefined` when none does. */
-  lowestMissing(): number | undefined;
+  /** The lowest height that is not durable, while it lacks a collection. */
+  holdingUp(): number | undefined;
 }
 
 /**
  * Counts the bytes of collections between their receipt and their durable commit, and says whether more may be taken.
- * The lowest missing height is always admitted: it alone moves the watermark, so holding it back would hold back the
- * very commit that frees the budget. What was received is always counted, also beyond the limit.
+ * The height that holds up the watermark is always admitted: holding it back would hold back the very commit that frees
+ * the budget. No other is: while the lowest height is complete, its commit is on the way, and however slow the disk is, no
+ * more than the budget gathers behind it. What was received is always counted, also beyond the limit.
  */
 export class ByteBudget {
   readonly limitBytes: number;
-  readonly #lowestMissing: () => number | undefined;
+  readonly #holdingUp: () => number | undefined;
   readonly #byHeight = new Map<number, number>();
   #inFlightBytes = 0;
 
   constructor(options: ByteBudgetOptions, dependencies: ByteBudgetDependencies) {
     this.limitBytes = options.limitBytes;
-    this.#lowestMissing = () => dependencies.lowestMissing();
+    this.#holdingUp = () => dependencies.holdingUp();
   }
 
   get inFlightBytes(): number {
@@ -30,7 +31,7 @@ export class ByteBudget {
 
   admits(height: number, bytes: number): boolean {
     if (this.#inFlightBytes + bytes <= this.limitBytes) return true;
-    const lowest = this.#lowestMissing();
+    const lowest = this.#holdingUp();
     return lowest !== undefined && height <= lowest;
   }
 

@@ -149,8 +149,8 @@ export class CollectionRequester implements CollectionRequests {
   trail(id: Identifier): RequestTrail | undefined {
     const wanted = this.#wanted.get(id);
     if (wanted === undefined) return undefined;
-    const { attempts, lastNode, lastError, lastAskedAt } = wanted;
-    return { attempts, lastNode, lastError, lastAskedAt };
+    const { attempts, lastNode, lastError, lastAskedAt, notFound } = wanted;
+    return { attempts, lastNode, lastError, lastAskedAt, notFound };
   }
 
   /** Collection calls under way: a light collection with its transactions is one. */
@@ -365,6 +365,7 @@ export class CollectionRequester implements CollectionRequests {
     if (failure === undefined || wanted === undefined) throw error;
     this.#reporter.report(node, failure, wanted.heights[0], { collectionId: wanted.id });
     wanted.lastError = failure.text;
+    if (failure.isNotFound) wanted.notFound += 1;
     if (failure.isNodeBusy) wanted.rotation.declined(node);
     else wanted.rotation.failed(node);
     const { backoffMinMs: minMs, backoffMaxMs: maxMs } = this.#options;

@@ -30,7 +30,7 @@ export interface ExecutionDataIndexerOptions {
 export interface ExecutionDataIndexerDependencies {
   readonly nodes: Pick<AccessNodes, 'forExecutionData' | 'succeeded' | 'blame'>;
   readonly window: BlockWindow;
-  readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock'>;
+  readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock' | 'onContradiction'>;
   /** The sealed head: execution data exists up to there. `undefined` while unknown. */
   sealedHeight(): number | undefined;
   readonly clock: Clock;
@@ -249,6 +249,7 @@ export class ExecutionDataIndexer implements ExecutionDataOutlook {
     this.#enter('connecting');
     metrics.streamReopens.inc({ stream: 'execution_data', reason: end.reason });
     this.#reporter.report(node, end, this.#reader.next, { reason: end.reason });
+    if (end.contradicts === true) this.#dependencies.sink.onContradiction(this.#reader.next, node, end.text);
     this.#rotation.failed(node);
     const { backoffMinMs: minMs, backoffMaxMs: maxMs } = this.#options;
     return backoffMs({ minMs, maxMs }, this.#rotation.failures - 1, random);

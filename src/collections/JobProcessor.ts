@@ -1,8 +1,11 @@
+import type { AccessNode } from '../access/index.js';
+import { isSameBlock } from '../flow/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
 import type { Worker } from '../jobqueue/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import { isAbort, type Clock } from '../runtime/index.js';
 import type { ByteBudget } from './ByteBudget.js';
+import type { Disputes } from './Disputes.js';
 import type { IndexingWindow } from './IndexingWindow.js';
 import type { MissingCollectionQueue, QueuedHeight } from './MissingCollectionQueue.js';
 import type {
@@ -24,6 +27,7 @@ export interface JobProcessorDependencies {
   readonly indexer: BlockIndexer;
   readonly budget: ByteBudget;
   readonly window: IndexingWindow;
+  readonly disputes: Disputes;
   /** Left out with `ediOnly`. */
   readonly requests?: CollectionRequests;
   /** Why execution data does not come, in one sentence; `undefined` while nothing is wrong with it. */
@@ -74,6 +78,8 @@ export interface HeightExplanation {
   readonly missing: readonly MissingExplanation[];
   /** Why execution data does not bring it. */
   readonly executionData?: string;
+  /** What speaks against the block's guarantees. */
+  readonly dispute?: string;
 }
 
 /** One missing id and what was tried for it. */
@@ -97,6 +103,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
   readonly #indexer: BlockIndexer;
   readonly #budget: ByteBudget;
   readonly #window: IndexingWindow;
+  readonly #disputes: Disputes;
   readonly #executionDataReason: () => string | undefined;
   readonly #clock: Clock;
   readonly #metrics: JobProcessorDependencies['metrics'];
@@ -113,6 +120,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     this.#indexer = dependencies.indexer;
     this.#budget = dependencies.budget;
     this.#window = dependencies.window;
+    this.#disputes = dependencies.disputes;
     this.#executionDataReason = dependencies.executionDataReason ?? (() => undefined);
     this.#clock = dependencies.clock;
     this.#metrics = dependencies.metrics;
@@ -147,17 +155,19 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
   }
 
   /**
-   * Another block takes the place of one that was handed out and is not complete: a node had lied about the first. The
-   * job stays the same, so does its `done`. False when there is nothing to replace: the height is not being worked on,
+   * Another block, or the same with other guarantees, takes the place of one that was handed out and is not complete: a node
+   * had lied about the first, or may have. The job stays the same, so does its `done`. False when there is nothing to replace: the height is not being worked on,
    * or complete.
    */
   replace(job: Pick<BlockJob, 'height' | 'block'>): boolean {
     const { height, block } = job;
     if (block.height !== height)
       throw new Error(`height ${height} was given the block of height ${block.height}`);
-    if (this.#window.blockAt(height)?.id === block.id) return false;
+    const held = this.#window.blockAt(height);
+    if (held !== undefined && isSameBlock(held, block)) return false;
     const queued = this.#mcq.replaceBlock(block);
     if (queued === undefined) return false;
+    this.#disputes.replaced(height);
     this.#requests?.cancel(height);
     this.#budget.release(height);
     for (const received of queued.received) {
@@ -201,6 +211,15 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     this.#window.notify();
   }
 
+  /** Nothing to hold against the node yet, unless the height is complete: then its guarantees are proven. */
+  onContradiction(height: number, node: AccessNode, detail: string): void {
+    const queued = this.#mcq.get(height);
+    // A block without collections is complete at once, and that proves nothing.
+    if (queued === undefined || queued.block.collectionIds.length === 0) return;
+    this.#disputes.contradicted(height, node, detail);
+    if (queued.missingCount === 0) this.#disputes.completed(height);
+  }
+
   /** Heights handed out and not yet durable. */
   inFlight(): number {
     return this.#mcq.size;
@@ -226,7 +245,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
       const ageMs = nowMs - queuedAtMs;
       if (ageMs <= olderThanMs) continue;
       const ids = this.#mcq.missingIds(height);
-      heights.push({ height, ids, ageMs, reason: this.#reasonFor(ids) });
+      heights.push({ height, ids, ageMs, reason: this.#reasonFor(height, ids) });
     }
     return heights.sort((a, b) => a.height - b.height);
   }
@@ -239,6 +258,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
       return { height, stage: this.#indexer.isIndexed(height) ? 'indexed' : waiting, missing: [] };
     }
     const executionData = this.#executionDataReason();
+    const dispute = this.#disputes.reason(height);
     return {
       height,
       stage: queued.missingCount === 0 ? 'committing' : 'collecting',
@@ -247,6 +267,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
       guarantees: queued.block.collectionIds.length,
       missing: this.#mcq.missingIds(height).map((id) => ({ id, trail: this.#requests?.trail(id) })),
       ...(executionData === undefined ? {} : { executionData }),
+      ...(dispute === undefined ? {} : { dispute }),
     };
   }
 
@@ -262,6 +283,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
   }
 
   #complete(queued: QueuedHeight): void {
+    this.#disputes.completed(queued.height);
     if (queued.source !== 'none') this.#requests?.cancel(queued.height);
     void this.#index(queued);
   }
@@ -321,8 +343,9 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     );
   }
 
-  #reasonFor(ids: readonly Identifier[]): string {
-    const reasons: string[] = [];
+  #reasonFor(height: number, ids: readonly Identifier[]): string {
+    const dispute = this.#disputes.reason(height);
+    const reasons = dispute === undefined ? [] : [dispute];
     for (const id of ids) {
       const trail = this.#requests?.trail(id);
       if (trail === undefined || trail.attempts === 0) continue;

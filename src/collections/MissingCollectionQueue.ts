@@ -111,6 +111,8 @@ export class MissingCollectionQueue {
   #incompleteHeights = 0;
   /** No incomplete height is below it. */
   #lowestHint = 0;
+  /** No height at all is below it. */
+  #lowestHeldHint = 0;
   /** Ring of the ids of the heights that left last. */
   readonly #indexedIds: (readonly Identifier[])[] = [];
   #nextIndexedIds = 0;
@@ -150,6 +152,17 @@ export class MissingCollectionQueue {
     if (this.#incompleteHeights === 0) return undefined;
     while ((this.#entries.get(this.#lowestHint)?.missingCount ?? 0) === 0) this.#lowestHint += 1;
     return this.#lowestHint;
+  }
+
+  /**
+   * The lowest height that is not durable, while it lacks a collection: what the watermark waits for. `undefined` while
+   * that height is complete: then its commit is what is waited for, whatever heights above it lack.
+   */
+  holdingUp(): number | undefined {
+    if (this.#entries.size === 0) return undefined;
+    while (!this.#entries.has(this.#lowestHeldHint)) this.#lowestHeldHint += 1;
+    const lowest = this.#entries.get(this.#lowestHeldHint);
+    return lowest === undefined || lowest.missingCount === 0 ? undefined : lowest.height;
   }
 
   /** The distinct ids that a height lacks, in guarantee order; none for a height that is complete or not here. */
@@ -257,6 +270,8 @@ export class MissingCollectionQueue {
       this.#wants.set(id, { entry, slot, next: first });
       entry.missingCount += 1;
     }
+    this.#lowestHeldHint =
+      this.#entries.size === 0 ? entry.height : Math.min(this.#lowestHeldHint, entry.height);
     this.#entries.set(entry.height, entry);
     if (entry.missingCount > 0) {
       this.#lowestHint =

@@ -9,6 +9,8 @@ export interface WantedCollection {
   readonly heights: number[];
   readonly rotation: NodeRotation;
   attempts: number;
+  /** Attempts that were answered with "no such collection", or "not yet". */
+  notFound: number;
   lastNode: string | undefined;
   lastError: string | undefined;
   /** Monotonic milliseconds of the first call. */
@@ -230,6 +232,7 @@ function newWanted(id: Identifier, height: number): WantedCollection {
     heights: [height],
     rotation: new NodeRotation(),
     attempts: 0,
+    notFound: 0,
     lastNode: undefined,
     lastError: undefined,
     firstAskedAtMs: undefined,

@@ -7,6 +7,9 @@ export { ByteBudget } from './ByteBudget.js';
 export type { ByteBudgetDependencies, ByteBudgetOptions } from './ByteBudget.js';
 export { CollectionRequester } from './CollectionRequester.js';
 export type { CollectionRequesterDependencies, CollectionRequesterOptions } from './CollectionRequester.js';
+export { Disputes } from './Disputes.js';
+export { DisputeWatch } from './DisputeWatch.js';
+export type { DisputeWatchDependencies } from './DisputeWatch.js';
 export { DEFAULT_HOLD_BACK_MS } from './HoldBack.js';
 export { ExecutionDataIndexer } from './ExecutionDataIndexer.js';
 export type {
@@ -39,6 +42,8 @@ export type {
   RequestTrail,
   BlockIndexer,
   BlockJob,
+  BlockReviewer,
+  BlockVerdict,
   CollectionRequests,
   CollectionSink,
   ReceivedCollection,

@@ -1,3 +1,4 @@
+import type { AccessNode } from '../access/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
 
 /** Where a collection came from; the label of metrics. */
@@ -36,6 +37,24 @@ export interface RequestTrail {
   readonly lastError: string | undefined;
   /** Wall-clock milliseconds of the last call. */
   readonly lastAskedAt?: number | undefined;
+  /** Calls that were answered with "no such collection", or "not yet". */
+  readonly notFound: number;
+}
+
+/** What came of asking the nodes again for a block. */
+export interface BlockVerdict {
+  /** `gone`: the block is no longer worked on. `alone`: nobody but the giver could be asked. */
+  readonly kind: 'exchanged' | 'upheld' | 'alone' | 'gone';
+  /** The node that gave the guarantees that are worked on now. */
+  readonly giver: string;
+  /** Other nodes that say the same. */
+  readonly confirmedBy: number;
+}
+
+/** Who can ask the nodes again for a block, and put other guarantees in the place of those that are worked on. */
+export interface BlockReviewer {
+  /** Expected errors: the signal's abort reason. */
+  review(height: number, signal: AbortSignal): Promise<BlockVerdict>;
 }
 
 /** What the sources need to know of the window they work in. */
@@ -66,6 +85,11 @@ export interface CollectionSink {
    * All collections of a block in guarantee order (execution data). Resolves at once; the block is durable later.
    */
   onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void;
+  /**
+   * A node's execution data does not match the guarantees of the block. One of the two is a lie, and which one is open until
+   * the height is complete.
+   */
+  onContradiction(height: number, node: AccessNode, detail: string): void;
 }
 
 /** The durable end of the line. */

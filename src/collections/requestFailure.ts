@@ -7,13 +7,15 @@ import type { Fault } from './FaultReporter.js';
 export interface RequestFailure extends Fault {
   /** A rate limit: the node's own delay slows it down, the collection itself does not back off further. */
   readonly isNodeBusy: boolean;
+  /** The node has no such collection. Many a node cannot tell one that it has yet to fetch from one that never was. */
+  readonly isNotFound: boolean;
 }
 
 /** Reads an error of one attempt. `undefined` for anything that is not expected of an access node. */
 export function judgeFailure(error: unknown): RequestFailure | undefined {
   if (error instanceof InvalidCollectionError) {
     const text = `${error.reason}: ${error.message}`;
-    return { text, refused: error.reason, fault: 'lied', isNodeBusy: false };
+    return { text, refused: error.reason, fault: 'lied', isNodeBusy: false, isNotFound: false };
   }
   if (error instanceof UpstreamError) {
     return {
@@ -21,6 +23,7 @@ export function judgeFailure(error: unknown): RequestFailure | undefined {
       refused: error.kind === 'malformed' || error.kind === 'too_large' ? error.kind : undefined,
       fault: faultOf(error.kind),
       isNodeBusy: error.kind === 'rate_limited',
+      isNotFound: error.kind === 'not_found' || error.kind === 'not_yet',
     };
   }
   return undefined;

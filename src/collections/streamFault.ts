@@ -42,6 +42,8 @@ export class StreamFault extends Error {
 export interface StreamEnd extends Fault {
   /** The reason label of `stream_reopens_total`. */
   readonly reason: string;
+  /** What it brought does not match the block's guarantees: either of them may be the lie. */
+  readonly contradicts?: true;
 }
 
 /** Reads what ended a stream. `undefined` for anything that is not expected. */
@@ -53,7 +55,9 @@ export function judgeStreamEnd(error: unknown): StreamEnd | undefined {
   }
   if (error instanceof InvalidCollectionError) {
     const { reason, message } = error;
-    return { reason: 'invalid', text: `${reason}: ${message}`, refused: reason, fault: 'lied' };
+    const refusal = { reason: 'invalid', text: `${reason}: ${message}`, refused: reason };
+    if (reason === 'malformed') return { ...refusal, fault: 'lied' };
+    return { ...refusal, fault: undefined, contradicts: true };
   }
   if (error instanceof UpstreamError) {
     const { kind, message } = error;

@@ -6,10 +6,13 @@ import type { BlockJob, Jobs, Notifiable } from '../jobqueue/index.js';
 import type { Logger } from '../observability/index.js';
 import { Backoff, sleep } from '../runtime/index.js';
 import type { Clock, Random } from '../runtime/index.js';
+import { BlockReview } from './BlockReview.js';
+import type { BlockVerdict } from './BlockReview.js';
 import { BLOCK_STREAM, pollBlocks } from './blockSource.js';
 import { childOf, Puller, wasAborted } from './cancellation.js';
 import { ForkResolver } from './ForkResolver.js';
 import type { ParentMismatch } from './ForkResolver.js';
+import { ForkInspector } from './ForkInspector.js';
 import type { StoredBlockReader } from './ForkInspector.js';
 import { LinkedBlocks } from './LinkedBlocks.js';
 import type { SporkRoot, Watermark } from './LinkedBlocks.js';
@@ -61,6 +64,11 @@ export interface FinalizedBlocksDependencies {
   readonly storedBlock?: StoredBlockReader;
   /** A block that was handed out and is not durable was given by a node that lied; this is the right one. */
   readonly onReplaced?: (job: BlockJob<FinalizedBlock>) => void;
+  /**
+   * The nodes say that a block which is worked on has other guarantees (see `review`): to be worked on with these. False
+   * when it is complete already, or not worked on.
+   */
+  readonly onReviewed?: (job: BlockJob<FinalizedBlock>) => boolean;
 }
 
 /** So close below the head a block is handed out before its child is known. */
@@ -94,6 +102,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #deps: FinalizedBlocksDependencies;
   readonly #linked: LinkedBlocks;
   readonly #resolver: ForkResolver;
+  readonly #review: BlockReview;
   readonly #backoff: Backoff;
   readonly #moved = new WorkSignal();
   /** Nodes that have just failed: the next source is another one, if there is one. */
@@ -128,6 +137,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       },
       { nodes, linked: this.#linked, watermark, clock, logger, backoff: this.#backoff, storedBlock },
     );
+    const { metrics, onReviewed: exchange = () => false } = dependencies;
+    const inspector = new ForkInspector({}, { nodes });
+    this.#review = new BlockReview({}, { nodes, linked: this.#linked, inspector, logger, metrics, exchange });
     this.#handedOutTo = watermark.latestIndexedHeight();
     this.#deliveredAtMs = clock.monotonic();
   }
@@ -147,7 +159,16 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /** The watermark or the head moved. */
   notify(): void {
     this.#linked.prune();
+    this.#review.settle(this.#deps.watermark.latestIndexedHeight());
     this.#moved.notify();
+  }
+
+  /**
+   * Something speaks against the guarantees of a block that is worked on: asks every node for it again, and works on with
+   * the guarantees that most of them give. Expected errors: the signal's abort reason.
+   */
+  review(height: number, signal: AbortSignal): Promise<BlockVerdict> {
+    return this.#review.review(height, signal);
   }
 
   /** The job of a height above the watermark once it is linked and borne out by its child (see `head`). O(1). */
@@ -320,6 +341,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#quickRetries = 0;
     this.#deliveredAtMs = this.#deps.clock.monotonic();
     const replaced = this.#linked.append(block, node.name);
+    this.#review.forget(block.height);
     const job = this.#linked.jobAt(block.height);
     if (replaced !== undefined && job !== undefined && block.height <= this.#handedOutTo) {
       this.#deps.logger.warn({ height: block.height, node: node.name }, 'a block was replaced');

@@ -1,3 +1,4 @@
+import { isSameBlock } from '../flow/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
 import { blockToJob } from '../jobqueue/index.js';
 import type { BlockJob } from '../jobqueue/index.js';
@@ -37,8 +38,8 @@ export class LinkedBlocks {
   readonly #watermark: Watermark;
   readonly #rootParents: ReadonlyMap<number, Identifier>;
   readonly #entries = new Map<number, Entry>();
-  /** Ids of blocks that were taken back after they may have been handed out. */
-  readonly #takenBack = new Map<number, Identifier>();
+  /** Blocks that were taken back after they may have been handed out. */
+  readonly #takenBack = new Map<number, FinalizedBlock>();
   #base: number;
   #next: number;
 
@@ -90,14 +91,22 @@ export class LinkedBlocks {
     );
   }
 
-  /** Appends a block that links. Returns the id of another block that stood here and was taken back, if there was one. */
-  append(block: FinalizedBlock, giver: string): Identifier | undefined {
+  /** Appends a block that links. Returns another block that stood here and was taken back, if there was one. */
+  append(block: FinalizedBlock, giver: string): FinalizedBlock | undefined {
     if (!this.links(block)) throw new Error(`block ${block.height} does not link`);
     this.#entries.set(block.height, { job: blockToJob(block), giver });
     this.#next = block.height + 1;
     const former = this.#takenBack.get(block.height);
     this.#takenBack.delete(block.height);
-    return former === block.id ? undefined : former;
+    return former === undefined || isSameBlock(former, block) ? undefined : former;
+  }
+
+  /** Puts the same block with other guarantees in the place of the one held. */
+  exchange(block: FinalizedBlock, giver: string): void {
+    const held = this.#entries.get(block.height)?.job.block;
+    if (held?.id !== block.id || held.parentId !== block.parentId)
+      throw new Error(`block ${block.height} is not the one held`);
+    this.#entries.set(block.height, { job: blockToJob(block), giver });
   }
 
   /** Takes back every block from `height` on. */
@@ -106,7 +115,7 @@ export class LinkedBlocks {
       const entry = this.#entries.get(above);
       if (entry === undefined) continue;
       this.#entries.delete(above);
-      this.#takenBack.set(above, entry.job.block.id);
+      this.#takenBack.set(above, entry.job.block);
     }
     this.#next = Math.min(this.#next, height);
   }

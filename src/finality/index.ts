@@ -1,6 +1,7 @@
 export { WorkSignal } from '../jobqueue/index.js';
 export { FinalizationListener } from './FinalizationListener.js';
 export type { FinalizationListenerOptions } from './FinalizationListener.js';
+export type { BlockVerdict } from './BlockReview.js';
 export { FinalizedBlocks } from './FinalizedBlocks.js';
 export type { FinalizedBlocksDependencies, FinalizedBlocksOptions } from './FinalizedBlocks.js';
 export type { BlockLink, SporkRoot } from './LinkedBlocks.js';

@@ -8,6 +8,15 @@ import { LENGTH_DELIMITED, VARINT, WireReader } from './WireReader.js';
 const MAX_BLOCK_BYTES = 4 * 1024 * 1024;
 const TWO_POW_32 = 0x1_0000_0000;
 
+/** True when two blocks have the same id and the same guarantees: what the indexer works with. */
+export function isSameBlock(a: FinalizedBlock, b: FinalizedBlock): boolean {
+  return (
+    a.id === b.id &&
+    a.collectionIds.length === b.collectionIds.length &&
+    a.collectionIds.every((id, place) => id === b.collectionIds[place])
+  );
+}
+
 /**
  * A block as the indexer works with it, from its wire form, light or full. Canonical bytes are copied as they are, all
  * others are decoded and encoded anew; fields that the light form has not are dropped either way.

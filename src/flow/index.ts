@@ -9,6 +9,7 @@ export {
 } from './collection.js';
 export { InvalidCollectionError, WireError } from './errors.js';
 export type { InvalidCollectionReason } from './errors.js';
+export { isSameBlock } from './finalizedBlock.js';
 export { identifierBytes, parseIdentifier, sha3, toIdentifier, ZERO_ID } from './identifiers.js';
 export { chainIds, networkNames, networkOfChainId } from './networks.js';
 export type { NetworkName } from './networks.js';

@@ -41,6 +41,8 @@ export class Oracle implements CallObserver {
   #watched: Watched | undefined;
   /** Collections asked for and not answered yet, and of whom. */
   readonly #asked = new Map<string, string>();
+  /** The collection that a node has just said it cannot give in full. */
+  #fallsBack: string | undefined;
   /** What is durable: the watermark, and the heights above it. */
   #watermark: number | undefined;
   #above: ReadonlySet<number> = new Set();
@@ -168,12 +170,13 @@ export class Oracle implements CallObserver {
     this.#trace.add(`call ${number} ${endpoint} ${method} ${id?.slice(0, 8) ?? asked ?? ''}`);
     this.#inFlight += 1;
     const isCollection = id !== undefined && COLLECTION_METHODS.has(method);
-    if (isCollection) this.#collectionAsked(endpoint, id as Identifier);
+    if (isCollection) this.#collectionAsked(endpoint, method, id as Identifier);
     else if (asked !== undefined) this.#heightAsked(method, Number(asked));
     return (outcome) => {
       this.#inFlight -= 1;
       this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
       if (isCollection) this.#asked.delete(id);
+      if (method === 'GetFullCollectionByID') this.#fallsBack = outcome === 'UNIMPLEMENTED' ? id : undefined;
       this.#trace.add(`end ${number} ${outcome}`);
     };
   }
@@ -197,7 +200,7 @@ export class Oracle implements CallObserver {
       this.fail(`${method} asks for height ${height}, above the stop height`);
   }
 
-  #collectionAsked(endpoint: string, id: Identifier): void {
+  #collectionAsked(endpoint: string, method: DevnetMethod, id: Identifier): void {
     const { line, store } = this.#watched!;
     if (this.#asked.has(id)) this.fail(`collection ${id.slice(0, 8)} is asked for twice at once`);
     this.#asked.set(id, endpoint);
@@ -209,7 +212,9 @@ export class Oracle implements CallObserver {
       if (!this.#mayMeetForgeries) this.fail(`collection ${id.slice(0, 8)} is none of the chain`);
       return;
     }
-    this.#checkBudget(line, places, `collection ${id.slice(0, 8)}`);
+    // The light collection is asked for within the attempt in which the full one turned out to be unknown.
+    if (method !== 'GetCollectionByID' || this.#fallsBack !== id)
+      this.#checkBudget(line, places, `collection ${id.slice(0, 8)}`);
     const watermark = store.latestIndexedHeight();
     const isWanted = places.some(
       (height) =>
@@ -221,10 +226,10 @@ export class Oracle implements CallObserver {
       );
   }
 
-  /** With the budget used up, nothing is asked for but what the lowest missing height needs. */
+  /** With the budget used up, nothing is asked for but what the lowest height that is not durable lacks. */
   #checkBudget(line: IndexingLine | undefined, heights: readonly number[], what: string): void {
     if (line === undefined || line.budget.inFlightBytes <= this.#config.maxInFlightBytes) return;
-    const lowest = line.mcq.lowest();
+    const lowest = line.mcq.holdingUp();
     if (lowest === undefined || !heights.some((height) => height <= lowest))
       this.fail(`${what} of ${heights.join(', ')} is asked for while the byte budget is used up`);
   }

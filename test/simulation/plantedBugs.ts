@@ -142,6 +142,24 @@ export const plantedBugs: readonly PlantedBug[] = [
     instead: '    if (this.limitBytes > 0) return true;',
   },
   {
+    name: 'every height that becomes the lowest missing one is admitted, however slow the disk is',
+    file: 'collections/MissingCollectionQueue.ts',
+    of: '    return lowest === undefined || lowest.missingCount === 0 ? undefined : lowest.height;',
+    instead: '    return lowest === undefined ? undefined : this.lowest();',
+  },
+  {
+    name: 'guarantees are never reviewed',
+    file: 'collections/DisputeWatch.ts',
+    of: '        for (const height of this.#doubtful()) await this.#review(height, signal);\n',
+    instead: '',
+  },
+  {
+    name: 'execution data that does not match the guarantees is held against its node at once',
+    file: 'collections/streamFault.ts',
+    of: '    return { ...refusal, fault: undefined, contradicts: true };',
+    instead: "    return { ...refusal, fault: 'lied' };",
+  },
+  {
     name: 'lowest missing height not admitted',
     file: 'collections/ByteBudget.ts',
     of: '    return lowest !== undefined && height <= lowest;',

@@ -188,12 +188,6 @@ export function stretchOf(seed: number): number {
   return new Dice(seed, 'stretch').whole(0, STRETCHES - 1);
 }
 
-/**
- * From this seed on, nodes may also give a block under its right id and with its right parent, but with guarantees that
- * nobody gave. The daemon does not get over that by itself yet: see knownBadSeeds.ts.
- */
-export const FORGED_GUARANTEES_FROM_SEED = 1_000_000;
-
 /** Each of these can be on or off in a run, so that some runs are wild and some have a single fault. */
 function temperOf(dice: Dice): (share: number) => boolean {
   const wildness = dice.random.next();
@@ -232,7 +226,6 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
     dice.chance(0.5) ? stretch.endHeight : firstHead,
   );
   const mayLieOfBlocks = window > 1 && startHead >= stretch.stopHeight + 4;
-  const lies = { mayLieOfBlocks, mayForgeGuarantees: mayLieOfBlocks && seed >= FORGED_GUARANTEES_FROM_SEED };
   const endpoints = names.map((name, index): EndpointPlan => {
     const backends = Array.from({ length: temper(0.3) ? 2 : 1 }, () =>
       backendPlan(dice, temper, ediOnly && index === 0),
@@ -243,7 +236,7 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
       link: temper(0.6)
         ? linkOf(dice, temper, quietAtMs)
         : { ...SOUND_LINK, usualMs: dice.magnitude(0.5, 100) },
-      faults: temper(0.7) ? faultsOf(dice, stretch, quietAtMs, lies) : [],
+      faults: temper(0.7) ? faultsOf(dice, stretch, quietAtMs, { mayLieOfBlocks }) : [],
     };
   });
   return {
@@ -309,10 +302,7 @@ function faultsOf(
   dice: Dice,
   stretch: Stretch,
   quietAtMs: number,
-  {
-    mayLieOfBlocks,
-    mayForgeGuarantees,
-  }: { readonly mayLieOfBlocks: boolean; readonly mayForgeGuarantees: boolean },
+  { mayLieOfBlocks }: { readonly mayLieOfBlocks: boolean },
 ): FaultRule[] {
   const collections = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'] as const;
   const executionData = 'SubscribeExecutionData*';
@@ -361,7 +351,8 @@ function faultsOf(
           (): FaultRule => ({ method: dice.pick(blocks), fault: 'orphaned' }),
         ]
       : []),
-    ...(mayForgeGuarantees ? [(): FaultRule => ({ method: dice.pick(blocks), fault: 'wrong_body' })] : []),
+    // Its right id and parent, but a guarantee that nobody gave.
+    () => ({ method: dice.pick(blocks), fault: 'wrong_body' }),
   ];
   return Array.from({ length: dice.whole(1, 6) }, () => {
     const rule = dice.pick(templates)();

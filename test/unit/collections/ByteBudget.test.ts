@@ -4,7 +4,7 @@ import { ByteBudget } from '../../../src/collections/index.js';
 describe('ByteBudget', () => {
   it('admits up to the limit, and the lowest missing height beyond it', () => {
     let lowest: number | undefined = 5;
-    const budget = new ByteBudget({ limitBytes: 100 }, { lowestMissing: () => lowest });
+    const budget = new ByteBudget({ limitBytes: 100 }, { holdingUp: () => lowest });
     expect(budget.admits(7, 100)).toBe(true);
     expect(budget.admits(7, 101)).toBe(false);
     expect(budget.admits(5, 101)).toBe(true);
@@ -15,7 +15,7 @@ describe('ByteBudget', () => {
   });
 
   it('counts per height and gives all of a height back at once', () => {
-    const budget = new ByteBudget({ limitBytes: 10 }, { lowestMissing: () => undefined });
+    const budget = new ByteBudget({ limitBytes: 10 }, { holdingUp: () => undefined });
     budget.reserve(1, 8);
     budget.reserve(1, 8);
     budget.reserve(2, 3);

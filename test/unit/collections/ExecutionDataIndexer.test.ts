@@ -290,7 +290,7 @@ describe('lies', () => {
     ['a height again', (data) => ({ ...data, height: data.height - 1 }), 'malformed'],
   ];
 
-  it.each(cases)('%s: refused, counted, the node set aside, asked elsewhere', async (_, lie, reason) => {
+  it.each(cases)('%s: refused, counted, held against the node, asked elsewhere', async (_, lie, reason) => {
     nodes = new FakeNodes(a, b);
     handOut(100, 102);
     b.onStream = serves(102);
@@ -303,7 +303,10 @@ describe('lies', () => {
     await clock.advance(200);
     expect(opened(b)).toEqual([101]);
     expect(deliveredHeights()).toEqual([100, 101, 102]);
-    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'lied' }]);
+    // What does not match the guarantees may be the truth, and they the lie.
+    const isOpen = reason !== 'malformed';
+    expect(nodes.blamed).toEqual(isOpen ? [] : [{ node: 'a:9000', fault: 'lied' }]);
+    expect(sink.contradictions).toEqual(isOpen ? [{ height: 101, node: 'a:9000' }] : []);
     expect(await counted(metrics.invalidCollections)).toBe(1);
     expect(await counted(metrics.invalidCollections, { source: 'edi', reason })).toBe(1);
     expect(await counted(metrics.streamReopens, { stream: 'execution_data' })).toBe(1);

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { JobProcessor } from '../../../src/collections/index.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+import { FakeNode } from './sourceHarness.js';
 import { block, HandStore, id, meeting, received, settle, silent } from './meetingHarness.js';
 
 describe('JobProcessor', () => {
@@ -66,6 +68,22 @@ describe('JobProcessor', () => {
     store.finish();
     await settle();
     expect([done.length, mcq.size, budget.inFlightBytes]).toEqual([1, 0, 0]);
+  });
+
+  it('holds the byte budget while a commit is slow, however many heights come in order', async () => {
+    const { run, edi, store, budget, window } = meeting({ limitBytes: 25, windowHeights: 8 });
+    for (const height of [1, 2, 3, 4]) run(block(height, [`of ${height}`]));
+    for (const height of [1, 2, 3]) {
+      expect(window.admits(height, 10)).toBe(height < 3);
+      edi(height, [`of ${height}`]);
+    }
+    await settle();
+    // Height 4 is the lowest one that lacks anything, but it is the commit that the watermark waits for.
+    expect([budget.inFlightBytes, window.admits(4, 10)]).toEqual([30, false]);
+    store.auto = true;
+    store.finish();
+    await settle();
+    expect([budget.inFlightBytes, window.admits(4, 10), window.admits(4, 1000)]).toEqual([0, true, true]);
   });
 
   it('asks once per distinct id, and cancels what is outstanding when execution data comes first', () => {
@@ -242,14 +260,65 @@ describe('JobProcessor', () => {
   it('needs somebody to ask unless it is told not to', () => {
     const m = meeting({ ediOnly: true });
     const logger = silent;
-    const { mcq, indexer, budget, window, clock, metrics } = m;
+    const { mcq, indexer, budget, window, clock, disputes, metrics } = m;
     expect(
       () =>
         new JobProcessor(
           { ediOnly: false },
-          { mcq, indexer, budget, window, clock, metrics, logger, onFatal: noop },
+          { mcq, indexer, budget, window, clock, disputes, metrics, logger, onFatal: noop },
         ),
     ).toThrow('somebody to ask');
+  });
+
+  describe('execution data that does not match the guarantees', () => {
+    const liar = new FakeNode('liar:9000', new VirtualClock());
+
+    it('is held against its node once the collections of the guarantees are there', () => {
+      const m = meeting();
+      m.run(block(1, ['a', 'b']));
+      m.processor.onContradiction(1, liar, 'id_mismatch');
+      m.answer('a');
+      expect(m.blamed).toEqual([]);
+      expect(m.processor.explain(1).dispute).toContain('liar:9000');
+      m.answer('b');
+      expect(m.blamed).toEqual(['liar:9000 lied']);
+      m.processor.onContradiction(1, liar, 'id_mismatch');
+      expect(m.blamed).toHaveLength(2);
+    });
+
+    it('is held against nobody once the guarantees are exchanged, which then complete the height', async () => {
+      const m = meeting();
+      m.store.auto = true;
+      m.run(block(1, ['forged']));
+      m.processor.onContradiction(1, liar, 'id_mismatch');
+      expect(m.processor.replace({ height: 1, block: block(1, ['a']) })).toBe(true);
+      expect(m.wanted.get(1)).toEqual([id('a')]);
+      m.answer('a');
+      await settle();
+      expect([m.done, m.blamed, m.fatal]).toEqual([[1], [], []]);
+      expect(m.store.written.get(1)?.block.collectionIds).toEqual([id('a')]);
+    });
+
+    it('proves nothing where a block has no collections', () => {
+      const m = meeting();
+      m.run(block(1, []));
+      m.processor.onContradiction(1, liar, 'wrong_count');
+      expect(m.blamed).toEqual([]);
+    });
+
+    it('is told as the reason of an unresolvable height, with what became of the doubt', () => {
+      const m = meeting();
+      m.run(block(1, ['forged']));
+      m.processor.onContradiction(1, liar, 'id_mismatch');
+      m.disputes.reviewed(1, { kind: 'alone', giver: 'giver:9000', confirmedBy: 0 });
+      m.clock.ms = 20_000;
+      const [height] = m.processor.unresolvable(10_000);
+      expect(height?.reason).toMatch(
+        /execution data of liar:9000 does not match .* giver:9000, and no other node/,
+      );
+      m.disputes.reviewed(1, { kind: 'upheld', giver: 'giver:9000', confirmedBy: 2 });
+      expect(m.processor.explain(1).dispute).toContain('2 other nodes give the same');
+    });
   });
 
   it('names the lowest missing height, its age and its ids', () => {
@@ -318,7 +387,12 @@ describe('JobProcessor', () => {
       blockId: id('b3'),
       ageMs: 40,
       guarantees: 2,
-      missing: [{ id: id('lost'), trail: { attempts: 3, lastNode: 'node:9000', lastError: 'not found' } }],
+      missing: [
+        {
+          id: id('lost'),
+          trail: { attempts: 3, lastNode: 'node:9000', lastError: 'not found', notFound: 3 },
+        },
+      ],
       executionData: 'no feed',
     });
     expect(m.processor.heightsLacking(id('lost'))).toEqual([3]);

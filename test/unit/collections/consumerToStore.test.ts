@@ -3,6 +3,7 @@ import type { BlockJob, CollectionRequests } from '../../../src/collections/inde
 import {
   BlockCollectionIndexer,
   ByteBudget,
+  Disputes,
   IndexingWindow,
   JobProcessor,
   MissingCollectionQueue,
@@ -24,7 +25,7 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
     { store, clock, metrics, logger: silent },
   );
   const mcq = new MissingCollectionQueue({ maxHeights: windowHeights });
-  const budget = new ByteBudget({ limitBytes: 1e6 }, { lowestMissing: () => mcq.lowest() });
+  const budget = new ByteBudget({ limitBytes: 1e6 }, { holdingUp: () => mcq.holdingUp() });
   const window = new IndexingWindow({ windowHeights }, { indexer, mcq, budget, head: () => options.head });
   let highestAsked = 0;
   const random = seededRandom(7);
@@ -51,6 +52,7 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
     { ediOnly: false },
     {
       ...{ mcq, indexer, budget, window, requests, clock, metrics },
+      disputes: new Disputes({}, { nodes: { blame: () => undefined } }),
       logger: silent,
       onFatal: (error) => fatal.push(error),
     },

@@ -2,6 +2,7 @@ import type { ReceivedCollection, Source } from '../../../src/collections/index.
 import {
   BlockCollectionIndexer,
   ByteBudget,
+  Disputes,
   IndexingWindow,
   JobProcessor,
   MissingCollectionQueue,
@@ -193,7 +194,7 @@ export function meeting(options: MeetingOptions = {}) {
   const mcq = new MissingCollectionQueue({ maxHeights: windowHeights });
   const budget = new ByteBudget(
     { limitBytes: options.limitBytes ?? 1000 },
-    { lowestMissing: () => mcq.lowest() },
+    { holdingUp: () => mcq.holdingUp() },
   );
   const head = { height: 1_000_000 };
   const window = new IndexingWindow({ windowHeights }, { indexer, mcq, budget, head: () => head.height });
@@ -215,10 +216,17 @@ export function meeting(options: MeetingOptions = {}) {
       wanted.delete(height);
     },
     trail: (each: Identifier) =>
-      each === id('lost') ? { attempts: 3, lastNode: 'node:9000', lastError: 'not found' } : undefined,
+      each === id('lost')
+        ? { attempts: 3, lastNode: 'node:9000', lastError: 'not found', notFound: 3 }
+        : undefined,
   };
   const fatal: unknown[] = [];
   const trouble = { executionData: undefined as string | undefined };
+  const blamed: string[] = [];
+  const disputes = new Disputes(
+    {},
+    { nodes: { blame: ({ name }, fault) => blamed.push(`${name} ${fault}`) } },
+  );
   const processor = new JobProcessor(
     { ediOnly: options.ediOnly ?? false },
     {
@@ -226,6 +234,7 @@ export function meeting(options: MeetingOptions = {}) {
       indexer,
       budget,
       window,
+      disputes,
       ...(options.ediOnly === true ? {} : { requests }),
       executionDataReason: () => trouble.executionData,
       clock,
@@ -266,6 +275,8 @@ export function meeting(options: MeetingOptions = {}) {
       fatal,
       trouble,
       processor,
+      disputes,
+      blamed,
     },
     ...{ done, run, edi, answer },
     count: (name: string, labels: Record<string, string> = {}) => read(metrics, name, labels),

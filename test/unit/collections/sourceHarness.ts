@@ -362,6 +362,7 @@ export class FakeWindow implements BlockWindow {
 export class KeepingSink implements CollectionSink {
   readonly received: ReceivedCollection[] = [];
   readonly blocks: { readonly height: number; readonly ids: readonly Identifier[] }[] = [];
+  readonly contradictions: { readonly height: number; readonly node: string }[] = [];
   onReceived: (received: ReceivedCollection) => void = () => undefined;
   onBlock: (height: number) => void = () => undefined;
 
@@ -377,6 +378,10 @@ export class KeepingSink implements CollectionSink {
   onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void {
     this.blocks.push({ height, ids: collections.map(({ collection }) => collection.id) });
     this.onBlock(height);
+  }
+
+  onContradiction(height: number, { name }: AccessNode): void {
+    this.contradictions.push({ height, node: name });
   }
 }
 

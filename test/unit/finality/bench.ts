@@ -84,6 +84,9 @@ export class Reading {
   readonly blocks: FinalizedBlocks;
   readonly signal = new WorkSignal();
   readonly replaced: { readonly height: number; readonly id: string }[] = [];
+  /** Blocks whose guarantees were exchanged, and whether that is still possible. */
+  readonly exchanged: { readonly height: number; readonly ids: readonly string[] }[] = [];
+  mayExchange = true;
   watermark: number;
   latest: BlockLink | undefined;
   head: number;
@@ -108,6 +111,10 @@ export class Reading {
       head: () => this.head,
       signal: this.signal,
       onReplaced: (job) => this.replaced.push({ height: job.height, id: job.block.id }),
+      onReviewed: ({ block, height }) => {
+        if (this.mayExchange) this.exchanged.push({ height, ids: block.collectionIds });
+        return this.mayExchange;
+      },
       ...(storedBlock === undefined ? {} : { storedBlock }),
     });
     world.run(this.blocks);

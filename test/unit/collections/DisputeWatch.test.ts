@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest';
+import { Disputes, DisputeWatch, MissingCollectionQueue } from '../../../src/collections/index.js';
+import type { BlockVerdict } from '../../../src/collections/index.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+import { block, id } from './meetingHarness.js';
+import { FakeNode } from './sourceHarness.js';
+
+/** A watch over heights 1 to 3, each of which lacks one collection; `notFound` is what the requester met. */
+function watching(options: { readonly ediOnly?: boolean } = {}) {
+  const clock = new VirtualClock();
+  const mcq = new MissingCollectionQueue({ maxHeights: 8 });
+  const disputes = new Disputes({}, { nodes: { blame: () => undefined } });
+  const notFound = new Map<string, number>();
+  const reviewed: { readonly height: number; readonly atMs: number }[] = [];
+  const verdict: BlockVerdict = { kind: 'upheld', giver: 'a:9000', confirmedBy: 1 };
+  const trail = (each: string) => ({
+    ...{ attempts: 9, lastNode: 'a:9000', lastError: 'not found', notFound: notFound.get(each) ?? 0 },
+  });
+  const watch = new DisputeWatch(
+    {},
+    {
+      ...{ mcq, disputes, clock },
+      requests: options.ediOnly === true ? undefined : { trail },
+      reviewer: {
+        review: (height) => {
+          reviewed.push({ height, atMs: clock.monotonic() });
+          return Promise.resolve(verdict);
+        },
+      },
+    },
+  );
+  const stop = new AbortController();
+  const running = watch.run(stop.signal);
+  for (const height of [1, 2, 3])
+    mcq.enqueueMissingCollections(block(height, [`of ${height}`]), 0, () => undefined);
+  const end = async (): Promise<void> => {
+    stop.abort();
+    await running;
+    expect(clock.pendingTimers).toBe(0);
+  };
+  return { clock, mcq, disputes, notFound, reviewed, end };
+}
+
+describe('DisputeWatch', () => {
+  it('leaves heights alone that nothing speaks against, however old they are', async () => {
+    const { clock, notFound, reviewed, end } = watching();
+    notFound.set(id('of 1'), 2);
+    await clock.advance(600_000);
+    expect(reviewed).toEqual([]);
+    await end();
+  });
+
+  it('has a block reviewed whose collection no node has, not at once, and ever more slowly', async () => {
+    const { clock, disputes, notFound, reviewed, end } = watching();
+    notFound.set(id('of 2'), 3);
+    await clock.advance(4_000);
+    expect(reviewed).toEqual([]);
+    await clock.advance(120_000);
+    expect(reviewed[0]).toEqual({ height: 2, atMs: 5_000 });
+    expect(reviewed.map(({ height }) => height)).toEqual(reviewed.map(() => 2));
+    const pauses = reviewed.slice(1).map(({ atMs }, place) => atMs - reviewed[place]!.atMs);
+    expect(pauses).toEqual([2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+    expect(disputes.reason(2)).toContain('1 other nodes give the same');
+    await end();
+  });
+
+  it('has a block reviewed that execution data contradicts, where nobody asks for collections too', async () => {
+    const { clock, disputes, mcq, reviewed, end } = watching({ ediOnly: true });
+    for (const height of [3, 1]) disputes.contradicted(height, new FakeNode('b:9000', clock), 'id_mismatch');
+    await clock.advance(5_000);
+    expect(reviewed.map(({ height }) => height)).toEqual([1, 3]);
+    mcq.replaceBlock(block(1, []));
+    disputes.replaced(3);
+    await clock.advance(60_000);
+    expect(reviewed.filter(({ height }) => height === 1)).toHaveLength(1);
+    await end();
+  });
+});

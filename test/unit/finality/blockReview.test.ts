@@ -1,0 +1,99 @@
+import { describe, expect, it } from 'vitest';
+import type { FinalizedBlock } from '../../../src/flow/index.js';
+import { sha3, toIdentifier } from '../../../src/flow/index.js';
+import { Reading, World } from './bench.js';
+
+const HEIGHT = 103;
+
+/** The chain's own block with a guarantee of this name instead of its own. */
+function forged(world: World, name = 'forged'): FinalizedBlock {
+  return { ...world.chain.block(HEIGHT), collectionIds: [toIdentifier(sha3(Buffer.from(name)))] };
+}
+
+/** A world in which these nodes forge the guarantees of one height, and the first node's blocks were read. */
+async function begin(names: readonly string[], liars: Readonly<Record<string, string>>) {
+  const world = new World(...names);
+  // A block of the fake chain has no collections; one that has them is what a list is proven by.
+  for (const name of names)
+    world.node(name).odd.set(HEIGHT, { block: forged(world, liars[name] ?? 'true'), status: 'finalized' });
+  const reading = new Reading(world, { window: 10 });
+  await reading.moveHead(110);
+  const review = () => reading.blocks.review(HEIGHT, world.stop.signal);
+  const held = () => reading.blocks.blockAt(HEIGHT)?.collectionIds;
+  return { world, reading, review, held, truth: forged(world, 'true').collectionIds };
+}
+
+describe('a block whose guarantees are in doubt', () => {
+  it('gets those that most nodes give, and the liar is set aside once they are proven', async () => {
+    const { world, reading, review, held, truth } = await begin(['liar', 'a', 'b'], { liar: 'forged' });
+    expect(held()).not.toEqual(truth);
+    expect(await review()).toMatchObject({ kind: 'exchanged', giver: 'a' });
+    expect(reading.exchanged).toEqual([{ height: HEIGHT, ids: truth }]);
+    expect(held()).toEqual(truth);
+    expect(reading.blocks.atIndex(HEIGHT)?.block.collectionIds).toEqual(truth);
+    expect(world.nodes.faults()).toEqual([]);
+    await reading.makeDurable(HEIGHT);
+    expect(world.nodes.faults()).toEqual(['liar lied']);
+    expect(world.invalidBlocks.counts).toEqual({ forged_guarantees: 1 });
+    await world.end();
+  });
+
+  it('tries each list in turn where the nodes are divided, and blames whoever was wrong in the end', async () => {
+    const { world, reading, review, held, truth } = await begin(['a', 'liar'], { liar: 'forged' });
+    expect(held()).toEqual(truth);
+    expect(await review()).toMatchObject({ kind: 'exchanged', giver: 'liar' });
+    expect(await review()).toMatchObject({ kind: 'exchanged', giver: 'a' });
+    expect(held()).toEqual(truth);
+    await reading.makeDurable(HEIGHT);
+    expect(world.nodes.faults()).toEqual(['liar lied']);
+    await world.end();
+  });
+
+  it('keeps those that most nodes give, however long their collections do not come', async () => {
+    const { world, reading, review, held, truth } = await begin(['a', 'b', 'liar'], { liar: 'forged' });
+    for (let round = 0; round < 3; round += 1)
+      expect(await review()).toEqual({ kind: 'upheld', giver: 'a', confirmedBy: 1 });
+    expect(held()).toEqual(truth);
+    expect(reading.exchanged).toEqual([]);
+    await world.end();
+  });
+
+  it('keeps what it has when nobody else can be asked, and blames nobody', async () => {
+    const { world, reading, review } = await begin(['liar'], { liar: 'forged' });
+    expect(await review()).toEqual({ kind: 'alone', giver: 'liar', confirmedBy: 0 });
+    expect([reading.exchanged, world.nodes.faults()]).toEqual([[], []]);
+    await world.end();
+  });
+
+  it('believes a single node that corrects itself', async () => {
+    const { world, reading, review, held, truth } = await begin(['liar'], { liar: 'forged' });
+    world.node('liar').odd.set(HEIGHT, { block: forged(world, 'true'), status: 'finalized' });
+    expect(await review()).toMatchObject({ kind: 'exchanged', giver: 'liar' });
+    expect(held()).toEqual(truth);
+    await reading.makeDurable(HEIGHT);
+    expect(world.nodes.faults()).toEqual(['liar lied']);
+    await world.end();
+  });
+
+  it('is left as it is when it was completed meanwhile', async () => {
+    const { world, reading, review, held } = await begin(['liar', 'a', 'b'], { liar: 'forged' });
+    const before = held();
+    reading.mayExchange = false;
+    await review();
+    expect(held()).toEqual(before);
+    await reading.makeDurable(HEIGHT);
+    expect(await review()).toMatchObject({ kind: 'gone' });
+    await world.end();
+  });
+
+  it('is not decided by blocks with another id', async () => {
+    const { world, reading, review } = await begin(['a', 'b', 'c'], {});
+    for (const name of ['b', 'c'])
+      world
+        .node(name)
+        .odd.set(HEIGHT, { block: world.chain.fork('fork', HEIGHT).block(HEIGHT), status: 'finalized' });
+    expect(await review()).toMatchObject({ kind: 'alone', giver: 'a' });
+    expect([reading.exchanged, world.nodes.faults()]).toEqual([[], []]);
+    await world.end();
+  });
+});
