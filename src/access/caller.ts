@@ -1,9 +1,10 @@
+import { status } from '@grpc/grpc-js';
 import { WireError } from '../flow/index.js';
 import type { Metrics } from '../observability/index.js';
 import type { Clock } from '../runtime/index.js';
 import { messageOf } from '../runtime/index.js';
 import { CallFailure, openRpcChannel } from './channel.js';
-import type { Channel, OpenChannel } from './channel.js';
+import type { Channel, OpenChannel, StreamCall } from './channel.js';
 import type { Endpoint } from './endpoint.js';
 import { upstreamError } from './errors.js';
 import type { NodeLedger } from './ledger.js';
@@ -16,6 +17,13 @@ import type { AccessMethod, CallOptions, StreamMethod, UnaryMethod, UpstreamErro
 
 /** A method that a node does not know is not tried again for this long: the node may be upgraded meanwhile. */
 const UNSUPPORTED_MS = 300_000;
+/** A node that refused us a stream for want of streams is asked for none that can do without for this long. */
+const STREAMS_SCARCE_MS = 60_000;
+/** What these streams tell can be polled too. Execution data cannot: where streams are scarce it goes first. */
+const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
+  'SubscribeBlocksFromStartHeight',
+  'SubscribeBlockDigestsFromLatest',
+]);
 /** Callers that may wait for one method's turn at one node. */
 const MAX_WAITING_CALLS = 1_024;
 /** Deadlines missed in a row, with no answer between, before the channel is taken for dead and made anew. */
@@ -80,6 +88,9 @@ export class MethodCaller {
   private readonly channel: Channel;
   private readonly limiters = new Map<UnaryMethod, MethodLimiter>();
   private readonly unsupportedUntilMs = new Map<AccessMethod, number>();
+  /** Ends each open stream that can be polled instead, in good order. */
+  private readonly pollable = new Set<() => void>();
+  private streamsScarceUntilMs = -Infinity;
   private calls = 0;
   /** Deadlines missed in a row on the present connection. */
   private missedDeadlines = 0;
@@ -110,7 +121,9 @@ export class MethodCaller {
   }
 
   supports(method: AccessMethod): boolean {
-    return this.clock.monotonic() >= (this.unsupportedUntilMs.get(method) ?? -Infinity);
+    const nowMs = this.clock.monotonic();
+    if (POLLABLE.has(method) && nowMs < this.streamsScarceUntilMs) return false;
+    return nowMs >= (this.unsupportedUntilMs.get(method) ?? -Infinity);
   }
 
   delayMs(method: UnaryMethod): number {
@@ -191,7 +204,10 @@ export class MethodCaller {
     return {
       open: (sink) => {
         this.metrics.upstreamRequests.inc({ endpoint: this.name, method });
-        return this.channel.stream(stub.path, stub.encode(question.request), sink);
+        const call = this.channel.stream(stub.path, stub.encode(question.request), sink);
+        return POLLABLE.has(method)
+          ? this.yielding(call, () => sink.onEnd({ code: status.OK, details: '' }))
+          : call;
       },
       decode: (message) => {
         try {
@@ -205,10 +221,30 @@ export class MethodCaller {
       fail: (callStatus) => {
         const failure = upstreamError(callStatus, this.where(method));
         this.count(failure);
+        if (failure.kind === 'rate_limited') this.onStreamsScarce(method);
         return failure;
       },
       ...(otherwise === undefined ? {} : { fallback: () => this.source(otherwise) }),
     };
+  }
+
+  /** The call, remembered until it is cancelled (as every call is in the end) as one that may have to make way. */
+  private yielding(call: StreamCall, end: () => void): StreamCall {
+    this.pollable.add(end);
+    return {
+      read: () => call.read(),
+      cancel: () => {
+        this.pollable.delete(end);
+        call.cancel();
+      },
+    };
+  }
+
+  /** The node has no stream to spare. When it is execution data that gets none, our own streams make way. */
+  private onStreamsScarce(method: AccessMethod): void {
+    this.streamsScarceUntilMs = this.clock.monotonic() + STREAMS_SCARCE_MS;
+    if (POLLABLE.has(method)) return;
+    for (const end of [...this.pollable]) end();
   }
 
   /** The error as the caller sees it: statuses and malformed bytes typed; anything else, a bug or an abort, as it is. */

@@ -18,6 +18,11 @@ const IDENTIFY_EVERY_MS = 300_000;
 const IDENTIFY_AT_MOST_EVERY_MS = 1_000;
 /** Pauses between attempts to reach a node that does not answer. */
 const RETRY = { minMs: 250, maxMs: 10_000 };
+/** Pauses before a node that has yet to tell where its spork begins is asked again, and how often: most never will. */
+const ROOT_RETRY = { minMs: 500, maxMs: 10_000 };
+const ROOT_ASKED_AGAIN = 10;
+/** How long a new store waits for its spork to be told by nodes that may yet tell it. */
+const ROOT_WAIT_MS = 60_000;
 /** A historic node that nobody wanted for this long is let go. */
 const HISTORIC_IDLE_MS = 600_000;
 
@@ -106,8 +111,32 @@ export class Identification {
     }
   }
 
+  /**
+   * Resolves once it is known which spork a height belongs to; when no node that the operator named may yet tell it; or
+   * after a minute. Expected errors: the signal's abort reason.
+   */
+  async whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
+    const limit = new AbortController();
+    const timer = this.clock.setTimer(ROOT_WAIT_MS, () => limit.abort());
+    try {
+      while (this.pool.sporkAt(height) === undefined) {
+        if (limit.signal.aborted) return;
+        const mayTell = this.pool
+          .named()
+          .some((member) => isUsable(member) && member.identity?.isRootOpen === true);
+        if (!mayTell) return;
+        await this.changed(AbortSignal.any([signal, limit.signal]));
+      }
+    } catch (error) {
+      if (signal.aborted || !limit.signal.aborted) throw error;
+    } finally {
+      timer.cancel();
+    }
+  }
+
   private async identifyForever(member: Member, signal: AbortSignal): Promise<void> {
     let failures = 0;
+    let opens = 0;
     for (;;) {
       const askedAtMs = this.clock.monotonic();
       try {
@@ -124,7 +153,10 @@ export class Identification {
       member.tried = true;
       this.judge();
       if (failures === 0) {
-        await this.pause(IDENTIFY_EVERY_MS, signal, member);
+        opens = member.identity?.isRootOpen === true ? opens + 1 : 0;
+        const isAskedAgain = opens > 0 && opens <= ROOT_ASKED_AGAIN;
+        const pauseMs = isAskedAgain ? backoffMs(ROOT_RETRY, opens - 1, this.random) : IDENTIFY_EVERY_MS;
+        await this.pause(pauseMs, signal, member);
         await this.pause(askedAtMs + IDENTIFY_AT_MOST_EVERY_MS - this.clock.monotonic(), signal);
       } else {
         await this.pause(backoffMs(RETRY, failures - 1, this.random), signal, member);

@@ -29,6 +29,11 @@ export interface NodeIdentity {
   readonly sporkRootHeight: number | undefined;
   /** The lowest height it serves; `undefined` when it does not tell. */
   readonly lowestHeight: number | undefined;
+  /**
+   * It neither tells where its spork begins nor has block 0. So answer nodes that cannot tell, and for a moment those whose
+   * spork begins at 0: worth asking again.
+   */
+  readonly isRootOpen: boolean;
   /** Our last block and its block of that height; `undefined` when either has none. */
   readonly watermark: WatermarkComparison | undefined;
 }
@@ -95,22 +100,26 @@ async function askRoots(
   node: AccessNode,
   info: NodeVersionInfo | undefined,
   signal: AbortSignal,
-): Promise<Pick<NodeIdentity, 'sporkRootHeight' | 'lowestHeight'>> {
+): Promise<Pick<NodeIdentity, 'sporkRootHeight' | 'lowestHeight' | 'isRootOpen'>> {
   const told = (height: number | undefined): number | undefined => (height === 0 ? undefined : height);
   const sporkRoot = told(info?.sporkRootHeight);
   const nodeRoot = told(info?.nodeRootHeight);
   if (sporkRoot !== undefined && nodeRoot !== undefined) {
-    return { sporkRootHeight: sporkRoot, lowestHeight: Math.max(sporkRoot, nodeRoot) };
+    return { sporkRootHeight: sporkRoot, lowestHeight: Math.max(sporkRoot, nodeRoot), isRootOpen: false };
   }
   try {
     await node.getBlockByHeight(0, { signal });
-    return { sporkRootHeight: sporkRoot ?? 0, lowestHeight: sporkRoot ?? 0 };
+    return { sporkRootHeight: sporkRoot ?? 0, lowestHeight: sporkRoot ?? 0, isRootOpen: false };
   } catch (error) {
     if (!(error instanceof UpstreamError) || !NOTHING_THERE.has(error.kind)) throw error;
     const root = namedRoot(error.message);
+    // A node that misses height 0 only because it joined later is of a spork that begins there.
+    const named = root?.of === 'spork' ? root.height : root?.of === 'node' ? 0 : undefined;
+    const sporkRootHeight = sporkRoot ?? named;
     return {
-      sporkRootHeight: sporkRoot ?? (root?.of === 'spork' ? root.height : undefined),
+      sporkRootHeight,
       lowestHeight: nodeRoot ?? root?.height ?? sporkRoot,
+      isRootOpen: sporkRootHeight === undefined && root === undefined,
     };
   }
 }

@@ -191,6 +191,14 @@ export class AccessNetwork implements AccessNodes {
     return this.identification.whenAllAsked(signal);
   }
 
+  /**
+   * Resolves once it is known which spork a height belongs to, when no node may yet tell it, or after a minute. `run` must be
+   * running. Expected errors: the signal's abort reason.
+   */
+  whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
+    return this.identification.whenSporkTold(height, signal);
+  }
+
   /** Closes every channel. Calls under way are left to their own signals. */
   close(): void {
     for (const { node } of this.pool.members) node.close();

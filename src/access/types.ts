@@ -115,7 +115,10 @@ export interface AccessNode {
   /** `host:port`: stable, the label of metrics and logs. */
   readonly name: string;
   readonly health: NodeHealth;
-  /** False for five minutes after the node answered UNIMPLEMENTED to the method. */
+  /**
+   * False for five minutes after the node answered UNIMPLEMENTED to the method; and, for streams of blocks and heads, for one
+   * minute after it refused us any stream for want of streams: those can be polled.
+   */
   supports(method: AccessMethod): boolean;
   /**
    * Milliseconds until a call of this method may leave: 0 = now. Positive while a configured rate or an answered rate
@@ -137,7 +140,8 @@ export interface AccessNode {
 
   /**
    * Streams: one item per height, ascending, gap-free as far as the node keeps its word (the consumer checks). Nothing
-   * more is taken from the channel than the iterator asks for. Leaving the loop, or the signal, cancels the call. The
+   * more is taken from the channel than the iterator asks for. Where the node grants few streams, those of blocks and heads
+   * end in good order when execution data gets none. Leaving the loop, or the signal, cancels the call. The
    * iterator throws `UpstreamError` when the stream fails and returns when the node ends it.
    */
   subscribeBlocks(

@@ -64,6 +64,7 @@ export async function runIndexing(
     // The answer of one node does not tell where the others begin.
     await network.whenAllAsked(signal);
     const first = await firstHeightOf(config, { network, listener }, signal);
+    await network.whenSporkTold(first, signal);
     await initialiseStore(store, config, network, first);
     logger.info({ height: first, chainId: config.chainId }, 'new store begins');
   }

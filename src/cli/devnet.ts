@@ -37,6 +37,7 @@ export const devnetCommand: Command = {
       ratePerSecond: values.ratePerSecond,
       executionData: values.executionData,
       streams: values.streams,
+      maxStreams: values.maxStreams,
       fullCollections: values.fullCollections,
       nodeVersionInfo: values.nodeVersionInfo,
       ...(values.faults === null ? {} : { faults: readFaults(values.faults) }),

@@ -48,6 +48,12 @@ const PACE_SPAN_MS = 30_000;
 const MESSAGE_BYTES = { initialBytes: 64 * 1024, minBytes: 1024, maxBytes: 64 * 1024 * 1024 };
 
 /**
+ * A block at height 0 is a root block and has no collections. Nor can it be asked for everywhere: to older nodes, a start at
+ * height 0 is one that was not given, and they begin at their sealed head.
+ */
+const LOWEST_HEIGHT = 1;
+
+/**
  * What is verified before the event loop has its turn, about two milliseconds of work: readers of the store and the node's
  * keepalive wait no longer, however much has arrived. Every message weighs something, the empty ones too.
  */
@@ -80,7 +86,7 @@ export class ExecutionDataReader {
   async goToNext(signal: AbortSignal): Promise<void> {
     const { window } = this.#dependencies;
     for (;;) {
-      this.#next = Math.max(this.#next, window.latestIndexedHeight() + 1);
+      this.#next = Math.max(this.#next, window.latestIndexedHeight() + 1, LOWEST_HEIGHT);
       if (this.#next <= window.upperBound()) return;
       await window.changed(signal);
     }

@@ -85,6 +85,11 @@ export const devnetSettings = {
     format: boolean,
     default: true,
   }),
+  maxStreams: setting({
+    doc: 'Streams open at once, over both services, before the node answers that it has no more.',
+    format: integer(0, 1_000_000),
+    default: 1_000,
+  }),
   fullCollections: setting({
     doc: 'Serve GetFullCollectionByID, as current nodes do.',
     format: boolean,

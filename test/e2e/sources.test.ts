@@ -189,6 +189,8 @@ describe('execution data alone', () => {
       node: { executionDataSubscriptions: 'deprecated', executionDataAtRoot: false },
       flags: [],
     },
+    { name: 'from a node that grants one stream: the rest is polled', node: { maxStreams: 1 }, flags: [] },
+    { name: 'from a node that grants two streams', node: { maxStreams: 2 }, flags: [] },
   ] as const)('$name', async ({ node, flags }) => {
     const devnet = await nodeWith(node);
     const dataDir = scratchDirectory();

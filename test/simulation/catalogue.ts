@@ -80,10 +80,10 @@ export class Catalogue {
 function makeStretch(index: number): Stretch {
   const profile = profiles[index % profiles.length]!;
   const length = lengths[Math.floor(index / profiles.length) % lengths.length]!;
-  // Not 0, which nodes cannot tell from "not told": whether a store then records its spork depends on their answers.
-  const rootHeight = index % 3 === 0 ? 1 : 1000 * index;
+  // 0 is what nodes cannot tell from "not told".
+  const rootHeight = index % 6 === 0 ? 0 : index % 6 === 3 ? 1 : 1000 * index;
   // Some begin with the root block, which has no chunks.
-  const firstHeight = index % 3 === 2 ? rootHeight : rootHeight + 3 + (index % 4);
+  const firstHeight = index % 3 === 2 || index === 12 ? rootHeight : rootHeight + 3 + (index % 4);
   const stopHeight = firstHeight + length - 1;
   const endHeight = stopHeight + HEAD_ROOM_HEIGHTS;
   const options = { rootHeight, endHeight, profile: { base: 'mixed', ...profile } } as const;

@@ -11,7 +11,12 @@ import { plantedBugs } from './plantedBugs.js';
 import type { PlantedBug } from './plantedBugs.js';
 
 const { values } = parseArgs({
-  options: { seeds: { type: 'string', default: '1000' }, only: { type: 'string' } },
+  options: {
+    seeds: { type: 'string', default: '1000' },
+    only: { type: 'string' },
+    /** A file that gets the outcome as JSON; see `Report`. */
+    report: { type: 'string' },
+  },
 });
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -25,6 +30,23 @@ interface Finding {
   readonly words: string;
 }
 
+/** What `--report` writes. */
+interface Report {
+  /** How many seeds each bug was tried with at most. */
+  readonly seedsAtMost: number;
+  readonly bugs: readonly {
+    readonly name: string;
+    /** Below `src/`. */
+    readonly file: string;
+    /** The seeds needed to find it; `null`: it was not found. */
+    readonly seeds: number | null;
+    /** What the simulation said. */
+    readonly words: string;
+  }[];
+  readonly seconds: number;
+}
+
+const startedAtMs = performance.now();
 const workplace = mkdtempSync(join(tmpdir(), 'planted-'));
 try {
   for (const name of ['proto', 'config', 'package.json', 'tsconfig.json'])
@@ -44,6 +66,8 @@ try {
     findings.push(finding);
   }
   console.log(table(findings));
+  if (values.report !== undefined)
+    writeFileSync(values.report, JSON.stringify(reportOf(findings), undefined, 2) + '\n');
   if (findings.some(({ seeds }) => seeds === undefined)) process.exitCode = 1;
 } finally {
   rmSync(workplace, { recursive: true });
@@ -90,6 +114,14 @@ function simulate(flags: readonly string[]): string {
     ...{ cwd: workplace, encoding: 'utf8', timeout: LIMIT_MS, stdio: ['ignore', 'pipe', 'ignore'] },
   });
   return stdout;
+}
+
+function reportOf(findings: readonly Finding[]): Report {
+  const bugs = findings.map(({ bug, seeds, words }) => ({
+    ...{ name: bug.name, file: bug.file, seeds: seeds ?? null, words },
+  }));
+  const seconds = Math.round((performance.now() - startedAtMs) / 100) / 10;
+  return { seedsAtMost: Number(values.seeds), bugs, seconds };
 }
 
 function table(findings: readonly Finding[]): string {

@@ -25,6 +25,8 @@ const { values } = parseArgs({
     /** A file of digests of the fault-free stores; it is made, with `--write-references`, by another run. */
     references: { type: 'string' },
     'write-references': { type: 'string' },
+    /** A file that gets the outcome as JSON; see `Report`. */
+    report: { type: 'string' },
     /** Every how many-th seed this process runs; set by the script itself. */
     step: { type: 'string' },
   },
@@ -37,6 +39,24 @@ interface Tally {
   virtualMs: number;
   longestAfterQuietMs: number;
   readonly failures: { readonly seed: number; readonly message: string }[];
+}
+
+/** What `--report` writes. */
+interface Report {
+  readonly from: number;
+  readonly seeds: number;
+  /** Seeds that failed, and what was said first; known ones are in knownBadSeeds.ts and not mended yet. */
+  readonly failures: readonly {
+    readonly seed: number;
+    readonly message: string;
+    readonly isKnown: boolean;
+  }[];
+  readonly seconds: number;
+  readonly processes: number;
+  readonly steps: number;
+  readonly simulatedHours: number;
+  /** The longest time, simulated, from the last fault to the end of a run. */
+  readonly longestRecoverySeconds: number;
 }
 
 /** What a worker tells of its seeds. */
@@ -118,10 +138,22 @@ async function runAll(workers: number): Promise<void> {
       `${(tally.virtualMs / 3_600_000).toFixed(1)} simulated hours in ${seconds.toFixed(0)} s; ` +
       `at most ${(tally.longestAfterQuietMs / 1_000).toFixed(0)} s from the last fault to the end`,
   );
-  if (
-    tally.failures.some(({ seed }) => !knownBadSeeds.some((known) => known.seed === seed && !known.isFixed))
-  )
-    process.exitCode = 1;
+  const failures = tally.failures.map(({ message, seed }) => ({
+    seed,
+    message: message.split('\n')[0] ?? '',
+    isKnown: knownBadSeeds.some((known) => known.seed === seed && !known.isFixed),
+  }));
+  if (values.report !== undefined) {
+    const report: Report = {
+      ...{ from, seeds: tally.runs, failures: failures.sort((a, b) => a.seed - b.seed) },
+      seconds: Math.round(seconds * 10) / 10,
+      ...{ processes: tally.processes, steps: tally.steps },
+      simulatedHours: Math.round(tally.virtualMs / 360_000) / 10,
+      longestRecoverySeconds: Math.round(tally.longestAfterQuietMs / 1_000),
+    };
+    writeFileSync(values.report, JSON.stringify(report, undefined, 2) + '\n');
+  }
+  if (failures.some(({ isKnown }) => !isKnown)) process.exitCode = 1;
 }
 
 /** Another process runs every `step`-th seed; where it dies or hangs, the next one goes on behind that seed. */

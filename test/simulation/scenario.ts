@@ -201,7 +201,7 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
   const endpointCount = dice.whole(1, 4);
   const names = Array.from({ length: endpointCount }, (_, index) => `node${index}.test:9000`);
   const window = dice.pick([1, 2, 3, 4, 8, 16, 32, 64]);
-  const ediOnly = dice.chance(0.08);
+  const ediOnly = dice.chance(0.12);
   const ediEnabled = ediOnly || dice.chance(0.85);
   const ediNodes = names.filter((_, index) => index === 0 || dice.chance(0.7));
   const config = configOf(stretch, names, {
@@ -270,8 +270,8 @@ function backendPlan(
     fullCollections: !temper(0.25),
     collectionLagMs: temper(0.3) ? dice.whole(100, 5_000) : 0,
     ratePerSecond: temper(0.2) ? dice.whole(5, 60) : 0,
-    // With execution data alone, a node that has no stream left for it has nothing for us at all.
-    maxStreams: temper(0.1) && !needsExecutionData ? dice.whole(1, 3) : 1000,
+    // One is enough for execution data: all else can be polled.
+    maxStreams: temper(0.15) ? dice.whole(1, 3) : 1000,
   };
 }
 
@@ -324,6 +324,7 @@ function faultsOf(
     () => ({ method: executionData, fault: 'execution_data_lag', blocks: dice.whole(-8, 20) }),
     () => ({ method: dice.pick(streams), fault: 'stall', on: dice.pick(['open', 'message']) }),
     () => ({ method: dice.pick(streams), fault: 'gap' }),
+    () => ({ method: executionData, fault: 'gap' }),
     () => ({ method: dice.pick(streams), fault: 'repeat' }),
     () => ({ method: dice.pick(streams), fault: 'cut', how: dice.pick(['end', 'reset']) }),
     () => ({ method: dice.pick(['Get*', 'GetFull*', 'GetBlock*']), fault: 'cut' }),
@@ -348,16 +349,22 @@ function faultsOf(
       ? [
           (): FaultRule => ({ method: dice.pick(blocks), fault: 'wrong_parent' }),
           (): FaultRule => ({ method: dice.pick(blocks), fault: 'other_body' }),
-          (): FaultRule => ({ method: dice.pick(blocks), fault: 'orphaned' }),
+          // A stream does not tell the status of its blocks.
+          (): FaultRule => ({ method: 'SubscribeBlocksFromStartHeight', fault: 'orphaned' }),
         ]
       : []),
+    // The answer itself says that the block is off the chain: no child is needed to see that.
+    () => ({ method: 'GetBlockByHeight', fault: 'orphaned' }),
     // Its right id and parent, but a guarantee that nobody gave.
     () => ({ method: dice.pick(blocks), fault: 'wrong_body' }),
   ];
   return Array.from({ length: dice.whole(1, 6) }, () => {
     const rule = dice.pick(templates)();
     const afterMs = dice.chance(0.4) ? 0 : dice.whole(0, quietAtMs);
-    const isBlockLie = (blocks as readonly string[]).includes(rule.method) && rule.fault !== 'truncated';
+    const isBlockLie =
+      (blocks as readonly string[]).includes(rule.method) &&
+      rule.fault !== 'truncated' &&
+      !(rule.fault === 'orphaned' && rule.method === 'GetBlockByHeight');
     const isLag = rule.fault === 'execution_data_lag';
     return {
       ...rule,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { AccessNetwork } from '../../../src/access/index.js';
+import { AccessNetwork, UpstreamError } from '../../../src/access/index.js';
 import { startDevnet } from '../../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../../src/devnet/index.js';
 import { verifyBlockCollections, verifyCollection } from '../../../src/flow/index.js';
@@ -62,6 +62,18 @@ async function take<T>(count: number, items: AsyncIterable<T>): Promise<T[]> {
   return taken;
 }
 
+/** What `ask` answers once the node no longer says that it has no stream to spare. */
+async function eventually<T>(ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof UpstreamError) || error.kind !== 'rate_limited') throw error;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+}
+
 describe('a simulated access node', () => {
   it('gives the same verified collections by stream and by call', async () => {
     const net = await follow(await devnet({ seed: 7, rootHeight: 100, startHead: 400 }));
@@ -88,6 +100,28 @@ describe('a simulated access node', () => {
       }
     }
     expect(collections).toBeGreaterThan(0);
+  });
+
+  it('that grants one stream keeps it for execution data, and its blocks are polled', async () => {
+    const net = await follow(await devnet({ rootHeight: 100, startHead: 130, maxStreams: 1 }));
+    const node = net.live()[0]!;
+    const { signal } = stop;
+    const blocks = node.subscribeBlocks(101, { signal })[Symbol.asyncIterator]();
+    expect((await blocks.next()).value).toMatchObject({ block: { height: 101 } });
+    expect(node.supports('SubscribeBlocksFromStartHeight')).toBe(true);
+
+    await expect(take(1, node.subscribeExecutionData(101, { signal }))).rejects.toMatchObject({
+      kind: 'rate_limited',
+    });
+    // Our own stream made way, in good order and with nothing lost of what was taken.
+    expect(await blocks.next()).toEqual({ done: true, value: undefined });
+    for (const method of ['SubscribeBlocksFromStartHeight', 'SubscribeBlockDigestsFromLatest'] as const)
+      expect(node.supports(method)).toBe(false);
+    expect(node.supports('SubscribeExecutionDataFromStartBlockHeight')).toBe(true);
+    // The node learns a moment later that the other stream has ended.
+    const first = await eventually(() => take(1, node.subscribeExecutionData(101, { signal })));
+    expect(first[0]?.height).toBe(101);
+    expect((await node.getBlockByHeight(102)).block.height).toBe(102);
   });
 
   it('is known as the end of a spork beside the next one, old nodes included', async () => {

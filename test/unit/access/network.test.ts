@@ -182,6 +182,58 @@ describe('identification', () => {
     expect(stateOf(net, 'mute:1')?.lowestHeight).toBeUndefined();
   });
 
+  it('learns of a spork that begins at zero also when block zero was not found at first', async () => {
+    let isThere = false;
+    const { network: net } = network(
+      { 'genesis:1': { version: version(0), blockIdAt: () => (isThere ? idOf('1') : undefined) } },
+      { accessNodes: ['genesis:1'] },
+    );
+    await net.whenIdentified(stop.signal);
+    expect(net.sporkAt(7)).toBeUndefined();
+    let told = false;
+    const waiting = net.whenSporkTold(7, stop.signal).then(() => (told = true));
+    await clock.advance(20_000);
+    expect(told).toBe(false);
+    isThere = true;
+    await clock.advance(10_000);
+    await waiting;
+    expect(net.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
+  });
+
+  it('knows a spork that begins at zero from a node that joined it later', async () => {
+    const text = 'block height 0 is less than the node root block height 50. Try another';
+    const { network: net } = network(
+      { 'late:1': { version: version(0, 50), belowRoot: () => ({ text, lowestHeight: 50 }) } },
+      { accessNodes: ['late:1'] },
+    );
+    await net.whenIdentified(stop.signal);
+    expect(net.sporkAt(60)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
+    expect(net.lowestHeight()).toBe(50);
+  });
+
+  it('waits a minute at most for nodes that never tell, and soon asks them no more often than others', async () => {
+    const { network: net, nodes } = network(
+      { 'mute:1': { version: version(0), blockIdAt: () => undefined } },
+      { accessNodes: ['mute:1'] },
+    );
+    await net.whenIdentified(stop.signal);
+    const waiting = net.whenSporkTold(7, stop.signal);
+    await clock.advance(MINUTE_MS);
+    await waiting;
+    await clock.advance(MINUTE_MS);
+    const { asked } = nodes.node('mute:1');
+    expect(asked).toBeLessThanOrEqual(11);
+    await clock.advance(4 * MINUTE_MS);
+    expect(nodes.node('mute:1').asked).toBe(asked);
+  });
+
+  it('waits for no spork where every node has told where its own begins', async () => {
+    const { network: net } = network({ 'a:1': { version: version(500) } }, { accessNodes: ['a:1'] });
+    await net.whenIdentified(stop.signal);
+    await net.whenSporkTold(7, stop.signal);
+    expect(net.sporkAt(7)).toBeUndefined();
+  });
+
   it('asks again after an outage and every five minutes, and not in between', async () => {
     const { network: net, nodes } = network({ 'a:1': { version: version(5) } }, { accessNodes: ['a:1'] });
     await net.whenIdentified(stop.signal);

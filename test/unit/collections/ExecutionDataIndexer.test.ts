@@ -178,6 +178,18 @@ describe('following the stream', () => {
     expect(await counted(metrics.invalidCollections)).toBe(0);
   });
 
+  it('never asks for height 0, which older nodes take for one that was not given', async () => {
+    window = new FakeWindow(-1, 1_000);
+    handOut(0, 0, 0);
+    handOut(1, 1);
+    start();
+    await clock.settle();
+    expect(opened(a)).toEqual([1]);
+    a.stream.push(dataOf(1));
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([1]);
+  });
+
   it('waits for a head before it opens anything', async () => {
     window.head = 99;
     start();
