@@ -12,7 +12,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'progress is written before the data, in a batch of its own',
     file: 'storage/LevelIndexStore.ts',
-    of: `    await this.#write(() => {
+    of: `    await this.#write(async () => {
       const write = this.#database.batch();
       const put`,
     instead: `    await this.#write(async () => {
@@ -25,11 +25,11 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the watermark is told before the batch is durable',
     file: 'storage/LevelIndexStore.ts',
-    of: `    await this.#write(() => {
+    of: `    await this.#write(async () => {
       const write = this.#database.batch();
       const put`,
     instead: `    this.#state = next;
-    await this.#write(() => {
+    await this.#write(async () => {
       const write = this.#database.batch();
       const put`,
   },
@@ -180,8 +180,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'cancelled request not released',
     file: 'collections/CollectionRequester.ts',
-    of: '    this.#slots.release(node.name, use);\n    this.#wanted.returned(id);',
-    instead: '    if (!signal.aborted) this.#slots.release(node.name, use);\n    this.#wanted.returned(id);',
+    of: '    this.#slots.release(node.name, use);\n    const wanted = this.#returned(id);',
+    instead:
+      '    if (!signal.aborted) this.#slots.release(node.name, use);\n    const wanted = this.#returned(id);',
   },
   {
     name: 'a collection is given up after five failures',

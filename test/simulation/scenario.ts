@@ -236,7 +236,12 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
       link: temper(0.6)
         ? linkOf(dice, temper, quietAtMs)
         : { ...SOUND_LINK, usualMs: dice.magnitude(0.5, 100) },
-      faults: temper(0.7) ? faultsOf(dice, stretch, quietAtMs, { mayLieOfBlocks }) : [],
+      faults: [
+        ...(temper(0.7) ? faultsOf(dice, stretch, quietAtMs, { mayLieOfBlocks }) : []),
+        ...(backends.every(({ streams }) => !streams) && dice.chance(0.5)
+          ? [orphanedAtTheEnd(stretch, quietAtMs)]
+          : []),
+      ],
     };
   });
   return {
@@ -253,6 +258,12 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
     quietAtMs,
     endsWithoutExecutionData: !ediOnly && dice.chance(0.3),
   };
+}
+
+/** Off the chain, and said to be: at the stop height no child would show it. */
+function orphanedAtTheEnd({ stopHeight }: Stretch, quietAtMs: number): FaultRule {
+  const heights = { fromHeight: stopHeight - 1, toHeight: stopHeight };
+  return { method: 'GetBlockByHeight', fault: 'orphaned', ...heights, untilMs: quietAtMs, probability: 0.7 };
 }
 
 function backendPlan(
