@@ -5,9 +5,9 @@ export const knownBadSeeds: readonly {
   readonly isFixed: boolean;
 }[] = [
   {
-    seed: 1_000_076,
+    seed: 154,
     cause:
       'a block with its right id and parent, but forged guarantees, is waited for until the daemon restarts',
-    isFixed: false,
+    isFixed: true,
   },
 ];

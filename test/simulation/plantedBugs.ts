@@ -60,8 +60,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a failure of the store is passed over',
     file: 'collections/JobProcessor.ts',
-    of: '      this.#onFatal(error);\n    }\n  }',
-    instead: '    }\n  }',
+    of: '    this.#failed = true;\n    this.#onFatal(error);\n',
+    instead: '    this.#failed = true;\n',
   },
   {
     name: 'the bytes of a durable height are not given back',
