@@ -62,7 +62,7 @@ export class Lane {
     const program = new Program(startArguments(devnet, filled, {}));
     await program.sees(/"msg":"starting"/);
     const startedAtMs = performance.now();
-    const code = await program.exited;
+    const code = await within(program);
     demand(code === 0, `a run without faults ended with ${code}:\n${program.stderr}`);
     const usualMs = performance.now() - startedAtMs;
     return new Lane(devnet, filled, await Judge.from(filled, devnet.chain), usualMs);

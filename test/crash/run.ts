@@ -8,8 +8,10 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { failpoints } from './failpoints.js';
+import { Verdict } from './Judge.js';
 import { Lane } from './Lane.js';
-import { play, randomKills } from './stories.js';
+import { play } from './play.js';
+import { randomKills } from './randomKills.js';
 
 const { values } = parseArgs({
   options: {
@@ -50,13 +52,16 @@ else await command();
 /** A lane: plays what it is given until the other side is gone. */
 async function serve(): Promise<void> {
   const answer = (result: Result): void => void process.send?.(result);
-  const lane = await Lane.open();
+  const lane = await Lane.open().catch((error: unknown) => {
+    console.error(error instanceof Verdict ? error.message : error);
+    process.exit(1);
+  });
   process.on('disconnect', () => void lane.close().finally(() => process.exit()));
   process.on('message', ({ name, seed }: Task) => {
     play(lane, name, seed).then(
       (crashes) => answer({ crashes }),
       (error: unknown) => {
-        const isVerdict = error instanceof Error && error.name === 'Verdict';
+        const isVerdict = error instanceof Verdict;
         const text =
           error instanceof Error ? ((isVerdict ? undefined : error.stack) ?? error.message) : String(error);
         answer({ crashes: 1, failure: text });
@@ -121,12 +126,13 @@ async function work(queue: Task[], rows: ReadonlyMap<string, Row>): Promise<void
   let lane: ChildProcess | undefined;
   for (let task = queue.shift(); task !== undefined; task = queue.shift()) {
     let result: Result;
+    // Without a run that goes well there is nothing to compare with: this ends everything.
+    lane ??= await newLane();
     try {
-      lane ??= await newLane();
       lane.send(task);
       result = await nextWord(lane);
     } catch (error) {
-      lane?.kill('SIGKILL');
+      lane.kill('SIGKILL');
       lane = undefined;
       result = { crashes: 1, failure: error instanceof Error ? error.message : String(error) };
     }

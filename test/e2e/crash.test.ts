@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Lane } from '../crash/Lane.js';
-import { play } from '../crash/stories.js';
+import { play } from '../crash/play.js';
 
 /**
  * A sample, one crash of each kind; `npm run test:crash` dies hundreds of times (docs/crash-testing.md). It stands for
