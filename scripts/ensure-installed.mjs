@@ -1,14 +1,15 @@
 // Installs the locked dependencies when they are missing or older than the lockfile, so that every
 // documented command works on a fresh clone. Uses nothing but Node itself: it runs before any package exists.
 import { spawnSync } from 'node:child_process';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** npm writes this file at the end of every complete install: its time tells whether the install is current. */
-const marker = join(root, 'node_modules', '.package-lock.json');
+const modules = join(root, 'node_modules');
+const marker = join(modules, '.package-lock.json');
 const lockfile = join(root, 'package-lock.json');
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
@@ -19,7 +20,10 @@ if (major < 20 || (major === 20 && minor < 19)) {
   process.exit(1);
 }
 
-if (!existsSync(marker) || statSync(marker).mtimeMs < statSync(lockfile).mtimeMs) {
+/** Somebody else's packages, linked here: `npm ci` would empty them under his feet. */
+const isLinked = lstatSync(modules, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+
+if (!isLinked && (!existsSync(marker) || statSync(marker).mtimeMs < statSync(lockfile).mtimeMs)) {
   console.error('Installing dependencies (npm ci) …');
   const npm = process.platform === 'win32' ? 'npm.cmd' : 'npm';
   const result = spawnSync(npm, ['ci', '--no-audit', '--no-fund'], { cwd: root, stdio: ['ignore', 2, 2] });
