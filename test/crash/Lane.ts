@@ -31,11 +31,15 @@ const LATE: FaultRule = {
 
 const steppedProgram = join(import.meta.dirname, 'steppedProgram.ts');
 
+/** What a kill that came too late, or in time, makes of the time within which the next one comes. */
+const KILL_SOONER = 0.7;
+const KILL_LATER = 1.03;
+
 /** What a store, and the processes on it, need: a node, the judge, and a place. One store at a time. */
 export class Lane {
   readonly devnet: DevnetHandle;
-  /** How long a run without faults takes, from its first word to its end. */
-  readonly usualMs: number;
+  /** Within which time a run is killed: at first as long as one without faults took, from its first word to its end. */
+  #killWithinMs: number;
   readonly #filled: string;
   readonly #judge: Judge;
   readonly #live = new Set<Program>();
@@ -43,7 +47,7 @@ export class Lane {
 
   private constructor(devnet: DevnetHandle, filled: string, judge: Judge, usualMs: number) {
     this.devnet = devnet;
-    this.usualMs = usualMs;
+    this.#killWithinMs = usualMs;
     this.#filled = filled;
     this.#judge = judge;
     this.#heightsOf = heightsOfCollections(devnet);
@@ -66,6 +70,16 @@ export class Lane {
     demand(code === 0, `a run without faults ended with ${code}:\n${program.stderr}`);
     const usualMs = performance.now() - startedAtMs;
     return new Lane(devnet, filled, await Judge.from(filled, devnet.chain), usualMs);
+  }
+
+  /** A random instant of a run, in milliseconds from its first word. */
+  anyInstantMs(dice: Dice): number {
+    return dice.random.next() * this.#killWithinMs;
+  }
+
+  /** Runs are as long as the machine is busy: those that end before they are killed are killed sooner from now on. */
+  noteKill(wasInTime: boolean): void {
+    this.#killWithinMs *= wasInTime ? KILL_LATER : KILL_SOONER;
   }
 
   async close(): Promise<void> {
