@@ -4,13 +4,19 @@ import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
 import type { Identifier } from '../../src/flow/index.js';
 import { silentLogger } from '../../src/observability/index.js';
 import type { Metrics } from '../../src/observability/index.js';
+import type { Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';
 import type { Stretch } from './catalogue.js';
 import type { CallObserver } from './SimulatedChannel.js';
 import type { SimulatedClock } from './SimulatedClock.js';
 import { DISK_PATH, SimulatedDatabase } from './SimulatedDisk.js';
-import type { SimulatedDisk } from './SimulatedDisk.js';
+import type { SimulatedDisk, WriteFate } from './SimulatedDisk.js';
 import type { Trace } from './Trace.js';
+
+/** The store wants to be mended before it can be read. */
+class NotToBeWritten extends Error {
+  override readonly name = 'NotToBeWritten';
+}
 
 /** A promise of docs/architecture.md that was broken. */
 export class Violation extends Error {
@@ -331,20 +337,38 @@ export class Oracle implements CallObserver {
     this.#above = new Set(above);
   }
 
-  /** The store as it is on the disk. */
-  openReader(): Promise<LevelIndexStore> {
-    const database = new SimulatedDatabase(this.#disk, {
-      clock: this.#clock,
-      writeFate: () => {
-        throw new Error('the oracle does not write');
+  /**
+   * The store as a process finds it that starts now. One that finds an interrupted rewind finishes it: that is done on a
+   * copy of the disk.
+   */
+  async openReader(): Promise<LevelIndexStore> {
+    try {
+      return await this.#open(this.#disk, () => {
+        throw new NotToBeWritten();
+      });
+    } catch (error) {
+      if (!(error instanceof NotToBeWritten)) throw error;
+      return this.#open(this.#disk.copy(), () => ({ writtenMs: 0, syncedMs: 0, toldMs: 0 }));
+    }
+  }
+
+  #open(disk: SimulatedDisk, writeFate: () => WriteFate): Promise<LevelIndexStore> {
+    // Looking takes no time of the world.
+    const clock: Clock = {
+      now: () => this.#clock.now(),
+      monotonic: () => this.#clock.monotonic(),
+      setTimer: (_, callback) => {
+        queueMicrotask(callback);
+        return { cancel: () => undefined };
       },
-      readFate: () => ({ takesMs: 0 }),
-      onStage: () => undefined,
+    };
+    const database = new SimulatedDatabase(disk, {
+      ...{ clock, writeFate, readFate: () => ({ takesMs: 0 }), onStage: () => undefined },
     });
     return LevelIndexStore.over(
       database,
       { path: DISK_PATH, chainId: this.#config.chainId },
-      { clock: this.#clock, logger: silentLogger },
+      { clock, logger: silentLogger },
     );
   }
 

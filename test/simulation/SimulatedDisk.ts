@@ -46,6 +46,16 @@ export class SimulatedDisk {
     return this.#values.get(text(key));
   }
 
+  /** A disk with the same on it, without what is not synced. */
+  copy(): SimulatedDisk {
+    const disk = new SimulatedDisk();
+    for (const key of this.#keys) {
+      disk.#keys.push(key);
+      disk.#values.set(key, this.value(key));
+    }
+    return disk;
+  }
+
   /** Keys of a range, ascending. */
   keys(range: Partial<KeyRange>): string[] {
     const { gte, lt } = range as { gte?: Buffer; lt?: Buffer };
