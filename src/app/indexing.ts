@@ -68,7 +68,8 @@ export async function runIndexing(
     await initialiseStore(store, config, network, first);
     logger.info({ height: first, chainId: config.chainId }, 'new store begins');
   }
-  let line = startIndexingLine(config, parts);
+  let reachedHeight = highestDurable(store);
+  let line = startIndexingLine(config, parts, { reachedHeight });
   lifecycle.onClose('indexing line', () => line.close());
   for (;;) {
     onLine(line);
@@ -77,7 +78,13 @@ export async function runIndexing(
     logger.warn({ reason: outdated }, 'indexing begins anew from the watermark');
     await line.close();
     // What stands above the watermark is only work saved, and some of it is a lie.
+    reachedHeight = Math.max(reachedHeight, highestDurable(store));
     await store.rewind(store.latestIndexedHeight());
-    line = startIndexingLine(config, parts);
+    line = startIndexingLine(config, parts, { reachedHeight });
   }
+}
+
+/** The chain has been there, whatever the nodes tell of its head so far. */
+function highestDurable(store: IndexingLineParts['store']): number {
+  return Math.max(store.latestIndexedHeight(), ...store.blocksAboveWatermark().map(({ height }) => height));
 }

@@ -74,9 +74,14 @@ export interface IndexingLine {
 
 /**
  * The line from a finalized block to a durable record, as the picture in docs/architecture.md draws it: built from its
- * durable end backwards, started from its durable end too. Everything it runs ends with the life cycle.
+ * durable end backwards, started from its durable end too. Everything it runs ends with the life cycle. `reachedHeight`: see
+ * `FinalizedBlocks`.
  */
-export function startIndexingLine(config: DaemonConfig, parts: IndexingLineParts): IndexingLine {
+export function startIndexingLine(
+  config: DaemonConfig,
+  parts: IndexingLineParts,
+  { reachedHeight }: { readonly reachedHeight: number },
+): IndexingLine {
   const { store, network, listener, workSignal, lifecycle, sporks, clock, random, metrics, logger } = parts;
   const common = { clock, random, metrics, logger };
   const sporkRoots = sporkRootsOf(sporks);
@@ -171,6 +176,7 @@ export function startIndexingLine(config: DaemonConfig, parts: IndexingLineParts
       window: config.window,
       stopHeight: config.stopHeight,
       firstHeight: store.meta()?.firstHeight,
+      reachedHeight,
       sporkRoots,
       backoffMinMs: config.requester.backoffMinMs,
       backoffMaxMs: config.requester.backoffMaxMs,

@@ -35,6 +35,11 @@ export interface FinalizedBlocksOptions {
   readonly stopHeight?: number | undefined;
   /** The lowest height of the store, for the `rewind` advice. Default: the one above the watermark at construction. */
   readonly firstHeight?: number | undefined;
+  /**
+   * A height that the chain is known to have reached, whatever the head is said to be: nodes that lag tell of a low one at
+   * first, and what is far below the tip must not be taken for it (see `head`). Default: none.
+   */
+  readonly reachedHeight?: number | undefined;
   readonly sporkRoots?: readonly SporkRoot[];
   /** A stream that owes a block for so long is opened again. Default 8,000. */
   readonly silentAfterMs?: number;
@@ -96,6 +101,7 @@ type Ending =
 export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiable {
   readonly #window: number;
   readonly #stopHeight: number;
+  readonly #reachedHeight: number;
   readonly #silentAfterMs: number;
   readonly #notFoundRetryMs: number;
   readonly #parallelReads: number;
@@ -120,6 +126,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       throw new RangeError(`window must be a positive integer, not ${options.window}`);
     this.#window = options.window;
     this.#stopHeight = options.stopHeight ?? Number.MAX_SAFE_INTEGER;
+    this.#reachedHeight = options.reachedHeight ?? 0;
     this.#silentAfterMs = options.silentAfterMs ?? 8_000;
     this.#notFoundRetryMs = options.notFoundRetryMs ?? 200;
     this.#parallelReads = options.parallelReads ?? 8;
@@ -186,7 +193,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
    */
   head(): number {
     const linked = this.#linked.next - 1;
-    const isTip = linked >= this.#deps.head() - TIP_HEIGHTS || linked >= this.#stopHeight;
+    const tip = Math.max(this.#deps.head(), this.#reachedHeight);
+    const isTip = linked >= tip - TIP_HEIGHTS || linked >= this.#stopHeight;
     if (isTip || this.#window === 1) return linked;
     return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
   }

@@ -10,4 +10,10 @@ export const knownBadSeeds: readonly {
       'a block with its right id and parent, but forged guarantees, is waited for until the daemon restarts',
     isFixed: true,
   },
+  {
+    seed: 196,
+    cause:
+      'after a restart a node that lags tells of a low head, and a block off the chain is taken for one at the tip, which waits for no child',
+    isFixed: true,
+  },
 ];

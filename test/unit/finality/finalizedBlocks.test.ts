@@ -35,6 +35,18 @@ describe('FinalizedBlocks', () => {
     await world.end();
   });
 
+  it('does not take for the tip what is far below a height that the chain has reached', async () => {
+    const world = new World('a');
+    // A node that lags tells of a head far below what an earlier process made durable.
+    const reading = new Reading(world, { window: 10, reachedHeight: 109 });
+    await reading.moveHead(103);
+    expect(reading.linked()).toEqual(range(101, 103));
+    expect(reading.available()).toEqual(range(101, 102));
+    await reading.moveHead(108);
+    expect(reading.available()).toEqual(range(101, 108));
+    await world.end();
+  });
+
   it('hands the last block out at the stop height, whose child is never asked for', async () => {
     const world = new World('a');
     const reading = new Reading(world, { window: 5, stopHeight: 104 });
