@@ -69,6 +69,9 @@ type Message =
 /** A seed that takes longer goes in circles without time passing. */
 const SEED_LIMIT_MS = 30_000;
 
+/** Then another process goes on: what thousands of ended worlds leave behind would slow it down. */
+const SEEDS_PER_PROCESS = 500;
+
 const from = Number(values.from);
 const seeds = Number(values.seeds);
 const print = values.verbose ? (line: string): void => console.log(line) : undefined;
@@ -161,15 +164,16 @@ async function runShare(first: number, step: number, tally: Tally): Promise<void
   let next = first;
   while (next < from + seeds) {
     if (values['until-failure'] && tally.failures.length > 0) return;
-    const lost = await runWorker(next, step, tally);
-    if (lost === undefined) return;
-    failed(lost.seed, lost.message, tally);
-    next = lost.seed + step;
+    const end = Math.min(from + seeds, next + SEEDS_PER_PROCESS * step);
+    const lost = await runWorker(next, end, step, tally);
+    if (lost !== undefined) failed(lost.seed, lost.message, tally);
+    next = lost === undefined ? next + SEEDS_PER_PROCESS * step : lost.seed + step;
   }
 }
 
 function runWorker(
   first: number,
+  end: number,
   step: number,
   tally: Tally,
 ): Promise<{ readonly seed: number; readonly message: string } | undefined> {
@@ -177,7 +181,7 @@ function runWorker(
     const child = fork(
       fileURLToPath(import.meta.url),
       [
-        ...['--from', String(first), '--seeds', String(from + seeds - first), '--step', String(step)],
+        ...['--from', String(first), '--seeds', String(end - first), '--step', String(step)],
         ...(values.references === undefined ? [] : ['--references', values.references]),
       ],
       { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] },
@@ -185,14 +189,14 @@ function runWorker(
     let seed = first;
     let lastWords = '';
     let isOver = false;
-    const end = (lost: { readonly seed: number; readonly message: string } | undefined): void => {
+    const finish = (lost: { readonly seed: number; readonly message: string } | undefined): void => {
       if (isOver) return;
       isOver = true;
       clearTimeout(watchdog);
       child.kill('SIGKILL');
       resolve(lost);
     };
-    const hangs = (): void => end({ seed, message: 'time stands still: work goes in circles' });
+    const hangs = (): void => finish({ seed, message: 'time stands still: work goes in circles' });
     let watchdog = setTimeout(hangs, SEED_LIMIT_MS);
     child.stderr?.on('data', (data: Buffer) => (lastWords = (lastWords + data.toString()).slice(-4_000)));
     child.on('message', (message: Message) => {
@@ -202,10 +206,10 @@ function runWorker(
       else if ('ends' in message) passed(message.result, tally);
       else if ('fails' in message) {
         failed(message.fails, message.message, tally);
-        if (values['until-failure']) end(undefined);
-      } else end(undefined);
+        if (values['until-failure']) finish(undefined);
+      } else finish(undefined);
     });
-    child.once('exit', () => end({ seed, message: `an error that nobody caught: ${errorIn(lastWords)}` }));
+    child.once('exit', () => finish({ seed, message: `an error that nobody caught: ${errorIn(lastWords)}` }));
   });
 }
 
