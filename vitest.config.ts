@@ -15,6 +15,8 @@ export default defineConfig({
           hookTimeout: 60_000,
           // Real processes share two cores: one scenario at a time keeps their timing honest.
           fileParallelism: false,
+          // A machine that is shared may starve them all the same: one that fails is played once more, and the report says so.
+          retry: 1,
         },
       },
     ],
