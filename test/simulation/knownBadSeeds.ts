@@ -16,4 +16,10 @@ export const knownBadSeeds: readonly {
       'after a restart a node that lags tells of a low head, and a block off the chain is taken for one at the tip, which waits for no child',
     isFixed: true,
   },
+  {
+    seed: 4624,
+    cause:
+      'a flipped bit in the address of a signature by none of the transaction’s signers: the id binds the place of the signer, not his address',
+    isFixed: false,
+  },
 ];
