@@ -1,7 +1,7 @@
 import { repairStoreOf } from '../app/index.js';
-import { daemonSettings, loadSettings } from '../config/index.js';
+import { daemonSettings } from '../config/index.js';
 import type { Command } from './command.js';
-import { configOf, storeSettings } from './settings.js';
+import { configOf, ownValuesOf, storeSettings } from './settings.js';
 
 const ownFlags = {
   yes: {
@@ -26,11 +26,7 @@ export const repairCommand: Command = {
   settings: storeSettings,
   ownFlags,
   run: async (invocation, terminal) => {
-    const { values } = loadSettings(ownFlags, {
-      file: undefined,
-      environment: {},
-      flags: invocation.ownFlags,
-    });
+    const values = ownValuesOf(ownFlags, invocation);
     const { config } = configOf(invocation, terminal);
     const report = await repairStoreOf(config, { apply: values.yes, signal: terminal.signal });
     if (report.damageCount === 0) {

@@ -1,8 +1,8 @@
 import { rewindStore } from '../app/index.js';
-import { loadSettings, MAX_HEIGHT, daemonSettings } from '../config/index.js';
+import { MAX_HEIGHT, daemonSettings } from '../config/index.js';
 import { OperatorError } from '../runtime/index.js';
 import type { Command } from './command.js';
-import { configOf, storeSettings } from './settings.js';
+import { configOf, ownValuesOf, storeSettings } from './settings.js';
 
 const ownFlags = {
   to: {
@@ -23,11 +23,7 @@ export const rewindCommand: Command = {
   settings: storeSettings,
   ownFlags,
   run: async (invocation, terminal) => {
-    const { values } = loadSettings(ownFlags, {
-      file: undefined,
-      environment: {},
-      flags: invocation.ownFlags,
-    });
+    const values = ownValuesOf(ownFlags, invocation);
     const height = values.to;
     if (height === null || height > MAX_HEIGHT) {
       throw new OperatorError(

@@ -1,5 +1,5 @@
 import { parseEndpoint } from '../access/index.js';
-import { daemonSettings, flagOf, loadConfig } from '../config/index.js';
+import { daemonSettings, flagOf, loadConfig, loadSettings } from '../config/index.js';
 import type { LoadedConfig, Settings } from '../config/index.js';
 import { OperatorError } from '../runtime/index.js';
 import type { Invocation, Terminal } from './command.js';
@@ -23,6 +23,14 @@ export function configOf(invocation: Invocation, terminal: Terminal): LoadedConf
     { file: invocation.configFile, environment: terminal.environment, flags: invocation.settingFlags },
     terminal,
   );
+}
+
+/** A command's own flags, which stand on the command line alone. Expected errors: OperatorError `usage`. */
+export function ownValuesOf<S extends Settings>(
+  ownFlags: S,
+  invocation: Invocation,
+): ReturnType<typeof loadSettings<S>>['values'] {
+  return loadSettings(ownFlags, { file: undefined, environment: {}, flags: invocation.ownFlags }).values;
 }
 
 /**

@@ -1,11 +1,11 @@
 import { verifyTarget } from '../app/index.js';
-import { daemonSettings, loadSettings } from '../config/index.js';
+import { daemonSettings } from '../config/index.js';
 import { formatCount, silentLogger } from '../observability/index.js';
 import { systemClock } from '../runtime/index.js';
 import { verifyStore } from '../storage/index.js';
 import type { VerifyProgress, VerifyReport } from '../storage/index.js';
 import type { Command, Terminal } from './command.js';
-import { configOf, storeSettings } from './settings.js';
+import { configOf, ownValuesOf, storeSettings } from './settings.js';
 
 const height = daemonSettings.stopHeight.format;
 
@@ -33,11 +33,7 @@ export const verifyCommand: Command = {
   settings: storeSettings,
   ownFlags,
   run: async (invocation, terminal) => {
-    const { values } = loadSettings(ownFlags, {
-      file: undefined,
-      environment: {},
-      flags: invocation.ownFlags,
-    });
+    const values = ownValuesOf(ownFlags, invocation);
     const { config } = configOf(invocation, terminal);
     const report = await verifyStore(
       { ...verifyTarget(config), from: values.from ?? undefined, to: values.to ?? undefined },

@@ -31,6 +31,12 @@ export const defaultTuning: LevelTuning = {
 const PAGE_BYTES = MIB;
 const PAGE_ENTRIES = 1000;
 
+/** What the package's iterators over entries and over keys have in common. */
+interface PagedIterator<T> {
+  nextv(size: number): Promise<T[]>;
+  close(): Promise<void>;
+}
+
 /**
  * `write()` of a chained batch writes it and closes it. Beneath it lie abstract-level's methods for its implementations,
  * which do nothing else than what they are called; without its work for other encodings, sublevels and hooks a block of
@@ -107,21 +113,17 @@ export class LevelDatabase implements Database {
     });
   }
 
-  async *pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined> {
-    const iterator = this.#level.iterator({ ...range, highWaterMarkBytes: PAGE_BYTES });
-    try {
-      for (;;) {
-        const page = await this.#guard('read the store', () => iterator.nextv(PAGE_ENTRIES));
-        if (page.length === 0) return;
-        yield page;
-      }
-    } finally {
-      await iterator.close();
-    }
+  pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined> {
+    return this.#pagesOf(() => this.#level.iterator({ ...range, highWaterMarkBytes: PAGE_BYTES }));
   }
 
-  async *keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined> {
-    const iterator = this.#level.keys({ ...range, highWaterMarkBytes: PAGE_BYTES });
+  keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined> {
+    return this.#pagesOf(() => this.#level.keys({ ...range, highWaterMarkBytes: PAGE_BYTES }));
+  }
+
+  /** Opens when the first page is asked for, and closes however it is left. */
+  async *#pagesOf<T>(open: () => PagedIterator<T>): AsyncGenerator<T[], void, undefined> {
+    const iterator = open();
     try {
       for (;;) {
         const page = await this.#guard('read the store', () => iterator.nextv(PAGE_ENTRIES));
