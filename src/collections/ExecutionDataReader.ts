@@ -54,8 +54,8 @@ const MESSAGE_BYTES = { initialBytes: 64 * 1024, minBytes: 1024, maxBytes: 64 * 
 const LOWEST_HEIGHT = 1;
 
 /**
- * What is verified before the event loop has its turn, about two milliseconds of work: readers of the store and the node's
- * keepalive wait no longer, however much has arrived. Every message weighs something, the empty ones too.
+ * What is verified before the event loop has its turn: readers of the store and the node's keepalive wait no longer, however
+ * much has arrived. Every message weighs something, the empty ones too.
  */
 const TURN_BYTES = 256 * 1024;
 const MESSAGE_WEIGHT_BYTES = 2 * 1024;

@@ -54,8 +54,8 @@ export interface LevelIndexStoreDependencies {
 }
 
 /**
- * What is put into a batch before the event loop has its turn, one or two milliseconds of work: readers wait no longer
- * for a group of many blocks. The group of the tip, a block or two, is put together in one go.
+ * What is put into a batch before the event loop has its turn: readers wait no longer for a group of many blocks. The group
+ * of the tip, a block or two, is put together in one go.
  */
 const TURN_BYTES = 128 * 1024;
 

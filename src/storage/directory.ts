@@ -80,7 +80,6 @@ async function list(path: string): Promise<string[] | undefined> {
 
 /**
  * Bytes of tables, the newest first, that are checked at every open: those that a power loss may have left half written.
- * A tenth of a second of work.
  */
 const TABLE_BYTES_AT_OPEN = 64 * 1024 * 1024;
 

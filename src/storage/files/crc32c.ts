@@ -1,4 +1,4 @@
-/** What one step takes in: with eight bytes at a time a table is checked at four times the speed of one at a time. */
+/** What one step takes in: the more bytes, the fewer steps that each wait for the one before. */
 const STEP_BYTES = 8;
 /** The Castagnoli polynomial, reflected. */
 const POLYNOMIAL = 0x82f63b78;
@@ -32,7 +32,7 @@ function byteAt(bytes: Buffer, at: number): number {
 function crc32c(bytes: Buffer, start: number, end: number): number {
   let crc = -1;
   let at = start;
-  // Byte by byte out of the buffer: three times as fast as reading words of it.
+  // Byte by byte out of the buffer: reading words of it checks bounds and puts together what is taken apart again here.
   for (; at + STEP_BYTES <= end; at += STEP_BYTES) {
     crc =
       of(7, crc ^ byteAt(bytes, at)) ^
