@@ -1,7 +1,10 @@
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
-import { AbortError, isAbort, type Clock } from '../runtime/index.js';
-import type { BlockEntry, BlockHead, CommitBatch, IndexStore, SporkRecord } from '../storage/index.js';
+import { AbortError, isAbort, sleep, type Clock } from '../runtime/index.js';
+import type { BlockHead, CommitBatch, IndexStore, SporkRecord } from '../storage/index.js';
+import { CommitGroup, newTurn } from './CommitGroup.js';
+import type { GroupBounds, Turn } from './CommitGroup.js';
+import { DurableHeads } from './DurableHeads.js';
 import type { BlockIndexer } from './ports.js';
 
 export interface BlockCollectionIndexerOptions {
@@ -48,72 +51,51 @@ export class ParentLinkError extends Error {
   }
 }
 
-/**
- * The block that is durable above the watermark is another one than the chain has: it came from a node that lied, and the
- * process that wrote it ended before the lie was found out.
- */
-export class OffChainBlockError extends Error {
-  override readonly name = 'OffChainBlockError';
-  readonly height: number;
-
-  constructor({ height, id }: BlockHead, durableId: string) {
-    super(`block ${durableId} is durable at height ${height}, where the chain has block ${id}`);
-    this.height = height;
-  }
-}
-
-/** A height from the moment it is complete until it is durable. */
-interface Turn extends BlockEntry {
-  readonly bytes: number;
-  readonly promise: Promise<boolean>;
-  resolve(written: boolean): void;
-  reject(error: Error): void;
-}
-
-interface Group {
-  /** In ascending order of height. */
-  readonly turns: readonly Turn[];
-  readonly batch: CommitBatch;
-  readonly bytes: number;
-}
+/** What is staged before the event loop has its turn. */
+const TURN_BYTES = 128 * 1024;
 
 /**
  * The one writer. Group commit: while a durable batch is being written, every block that becomes ready joins the next
- * one, lowest heights first, so that a slow disk makes larger groups rather than longer queues. Blocks above a gap are
- * written at once; the watermark passes over them in the batch that closes the gap (those of an earlier process: once the
+ * one, lowest heights first, so that a slow disk makes larger groups rather than longer queues. Its entries are put
+ * together meanwhile (`IndexStore.stage`): the disk need not wait for that. Blocks above a gap are written at once; the watermark passes over them in the batch that closes the gap (those of an earlier process: once the
  * chain has borne them out).
  *
  * What is stored depends on the chain alone: not on the source, the order, the time or the grouping.
  */
 export class BlockCollectionIndexer implements BlockIndexer {
   readonly #options: BlockCollectionIndexerOptions;
+  readonly #bounds: GroupBounds;
   readonly #store: IndexStore;
+  readonly #heads: DurableHeads;
   readonly #clock: Clock;
   readonly #metrics: BlockCollectionIndexerDependencies['metrics'];
   readonly #logger: Logger;
   readonly #sporkFor: (height: number) => SporkRecord | undefined;
   readonly #rootParentAt: (height: number) => Identifier | undefined;
-  /** Ready, not yet in a batch. At most one window of them. */
+  /** Ready, not yet in a batch. With `#next`, at most one window of them. */
   readonly #waiting = new Map<number, Turn>();
+  /** What the next batch has so far. */
+  #next: CommitGroup;
+  /** The rest of it is staged after this turn of the event loop. */
+  #staging = false;
   /** In the batch that is being written. */
   #writing: ReadonlyMap<number, Turn> = new Map();
   #commitStartedAtMs: number | undefined;
   #running: Promise<void> | undefined;
   /** Why nothing more is taken: stopped, or the store failed. */
   #refusal: Error | undefined;
-  /** The durable blocks from the watermark up; undefined until first needed. */
-  #heads: Map<number, BlockHead> | undefined;
-  /**
-   * Heights above the watermark that an earlier line or process made durable, and whose blocks the chain has not borne
-   * out since: the watermark waits for it. At most as many as the store had when this began.
-   */
-  readonly #unconfirmed = new Set<number>();
-  /** One window, the block at the watermark, and what an earlier run, perhaps with a wider window, left above the gap. */
-  #headsMax = 0;
 
   constructor(options: BlockCollectionIndexerOptions, dependencies: BlockCollectionIndexerDependencies) {
+    const { groupMaxHeights, groupMaxEmptyHeights = groupMaxHeights, groupMaxBytes } = options;
     this.#options = options;
+    this.#bounds = {
+      maxHeights: groupMaxHeights,
+      maxEmptyHeights: groupMaxEmptyHeights,
+      maxBytes: groupMaxBytes,
+    };
+    this.#next = new CommitGroup(this.#bounds);
     this.#store = dependencies.store;
+    this.#heads = new DurableHeads(this.#store, options);
     this.#clock = dependencies.clock;
     this.#metrics = dependencies.metrics;
     this.#logger = dependencies.logger;
@@ -146,7 +128,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     const { height } = block;
     if (this.isIndexed(height)) return Promise.resolve(false);
     if (this.#refusal !== undefined) return Promise.reject(this.#refusal);
-    const before = this.#waiting.get(height) ?? this.#writing.get(height);
+    const before = this.#waiting.get(height) ?? this.#next.turns.get(height) ?? this.#writing.get(height);
     if (before !== undefined) {
       if (before.block.id !== block.id) {
         return Promise.reject(new Error(`two blocks were handed in for height ${height}`));
@@ -158,6 +140,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
 
     const turn = newTurn(block, collections);
     this.#waiting.set(height, turn);
+    if (this.#commitStartedAtMs !== undefined) this.#stage();
     this.#running ??= this.#writeGroups();
     return turn.promise;
   }
@@ -169,10 +152,11 @@ export class BlockCollectionIndexer implements BlockIndexer {
    */
   confirm(block: BlockHead): Promise<void> | undefined {
     const { height } = block;
-    const head = this.#durableHeads().get(height);
-    if (head === undefined || !this.#unconfirmed.has(height)) return undefined;
-    if (head.id !== block.id) return Promise.reject(new OffChainBlockError(block, head.id));
-    this.#unconfirmed.delete(height);
+    try {
+      if (!this.#heads.confirm(block)) return undefined;
+    } catch (error) {
+      return Promise.reject(asError(error));
+    }
     if (height !== this.#store.latestIndexedHeight() + 1) return undefined;
     this.#running ??= this.#writeGroups();
     return this.#running.then(() => {
@@ -220,9 +204,12 @@ export class BlockCollectionIndexer implements BlockIndexer {
     // Blocks that become ready in the same turn of the event loop share the first batch.
     await Promise.resolve();
     try {
-      while (this.#waiting.size > 0 || this.#mayPass()) {
-        const group = this.#nextGroup();
-        if (group.turns.length > 0 || this.#mayPass()) await this.#write(group);
+      while (this.#waiting.size > 0 || this.#next.size > 0 || this.#mayPass()) {
+        const group = this.#takeGroup();
+        if (group.size > 0 || this.#mayPass()) await this.#write(group);
+        // Whatever is arriving this very moment comes along: half as many batches, and a tenth more heights per second
+        // (docs/performance.md). A block that finds the writer idle is written at once.
+        if (this.#next.size > 0) await sleep(this.#clock, 0);
       }
     } catch (error) {
       const failure = await this.#afterMending(error);
@@ -233,85 +220,108 @@ export class BlockCollectionIndexer implements BlockIndexer {
     this.#running = undefined;
   }
 
-  /** Takes the lowest heights that fit out of the waiting ones. Empty when all of them turned out durable. */
-  #nextGroup(): Group {
-    const heads = this.#durableHeads();
-    const turns = new Map<number, Turn>();
-    const { groupMaxHeights, groupMaxEmptyHeights = groupMaxHeights, groupMaxBytes } = this.#options;
-    let bytes = 0;
-    let filled = 0;
-    let spork: SporkRecord | undefined;
-    for (const height of [...this.#waiting.keys()].sort((a, b) => a - b)) {
-      const turn = this.#waiting.get(height);
-      if (turn === undefined) continue;
-      if (this.isIndexed(height)) {
-        // Its turn has come, and it is there already.
-        this.#waiting.delete(height);
-        turn.resolve(false);
-        continue;
-      }
-      const full =
-        filled >= groupMaxHeights || turns.size >= groupMaxEmptyHeights || bytes + turn.bytes > groupMaxBytes;
-      if (turns.size > 0 && full) break;
-      const root = this.#newSporkAt(turn.block);
-      // One record per batch: the second root waits for the next.
-      if (root !== undefined && spork !== undefined) break;
-      spork ??= root;
-      bytes += turn.bytes;
-      if (turn.collections.length > 0) filled += 1;
-      turns.set(height, turn);
-      this.#waiting.delete(height);
-    }
-    this.#writing = turns;
-    for (const turn of turns.values()) {
-      const { height } = turn.block;
-      this.#assertLinked(turn.block, turns.get(height - 1)?.block ?? heads.get(height - 1));
-      const above = heads.get(height + 1);
-      if (above !== undefined) this.#assertLinked(above, turn.block);
-    }
-    const group = [...turns.values()];
-    const latestIndexedHeight = this.#watermarkWith(turns);
-    spork ??= this.#lateSporkAt(latestIndexedHeight);
-    const batch = { blocks: group, latestIndexedHeight, ...(spork === undefined ? {} : { spork }) };
-    return { turns: group, batch, bytes };
+  /**
+   * While a batch is being written: the lowest heights that are ready join the next one, and the store is given them to
+   * put together, some at a time.
+   */
+  #stage(): void {
+    if (this.#staging) return;
+    const { joined, hasMore } = this.#join(TURN_BYTES);
+    for (const turn of joined) this.#store.stage(turn);
+    if (!hasMore) return;
+    this.#staging = true;
+    this.#clock.setTimer(0, () => {
+      this.#staging = false;
+      // Else they are in a batch by now, or refused.
+      if (this.#commitStartedAtMs !== undefined) this.#stage();
+    });
   }
 
-  async #write(group: Group): Promise<void> {
-    const { batch, turns, bytes } = group;
+  /**
+   * Moves the lowest heights that are ready into the next batch, as long as they fit. `hasMore`: more would fit, but these
+   * are `maxBytes` already.
+   */
+  #join(maxBytes: number): { readonly joined: readonly Turn[]; readonly hasMore: boolean } {
+    const joined: Turn[] = [];
+    if (this.#waiting.size === 0 || this.#next.isFull) return { joined, hasMore: false };
+    let bytes = 0;
+    for (const height of [...this.#waiting.keys()].sort((a, b) => a - b)) {
+      const turn = this.#waiting.get(height);
+      if (turn === undefined || this.#isThere(turn)) continue;
+      if (bytes >= maxBytes) return { joined, hasMore: !this.#next.isFull };
+      if (!this.#next.add(turn, this.#newSporkAt(turn.block))) break;
+      this.#waiting.delete(height);
+      joined.push(turn);
+      bytes += turn.bytes;
+    }
+    return { joined, hasMore: false };
+  }
+
+  /** The next batch, with all that fits. Empty when all of it turned out durable. */
+  #takeGroup(): CommitGroup {
+    for (const turn of this.#next.turns.values()) {
+      if (this.#isThere(turn)) this.#next.drop(turn);
+    }
+    this.#join(Infinity);
+    const group = this.#next;
+    this.#next = new CommitGroup(this.#bounds);
+    this.#writing = group.turns;
+    for (const { block } of group.turns.values()) {
+      const { height } = block;
+      this.#assertLinked(block, group.turns.get(height - 1)?.block ?? this.#heads.at(height - 1));
+      const above = this.#heads.at(height + 1);
+      if (above !== undefined) this.#assertLinked(above, block);
+    }
+    return group;
+  }
+
+  /** The second of the two checks: its turn has come, and it is there already. */
+  #isThere(turn: Turn): boolean {
+    const { height } = turn.block;
+    if (!this.isIndexed(height)) return false;
+    this.#waiting.delete(height);
+    turn.resolve(false);
+    return true;
+  }
+
+  async #write(group: CommitGroup): Promise<void> {
+    const blocks = group.ascending();
+    const { bytes } = group;
+    const latestIndexedHeight = this.#watermarkWith(group.turns);
+    const spork = group.spork ?? this.#lateSporkAt(latestIndexedHeight);
+    const batch: CommitBatch = { blocks, latestIndexedHeight, ...(spork === undefined ? {} : { spork }) };
     const startedMs = this.#clock.monotonic();
     this.#commitStartedAtMs = startedMs;
-    await this.#store.commit(batch);
+    const committed = this.#store.commit(batch);
+    this.#stage();
+    await committed;
     this.#commitStartedAtMs = undefined;
     const durationMs = this.#clock.monotonic() - startedMs;
-    if (this.#store.latestIndexedHeight() !== batch.latestIndexedHeight) {
-      throw new Error(`the store's watermark is not the ${batch.latestIndexedHeight} that was committed`);
+    if (this.#store.latestIndexedHeight() !== latestIndexedHeight) {
+      throw new Error(`the store's watermark is not the ${latestIndexedHeight} that was committed`);
     }
-    this.#remember(turns);
+    this.#heads.remember(blocks.map(({ block }) => block));
     this.#metrics.commitDuration.observe(durationMs / 1000);
-    this.#metrics.commitHeights.observe(turns.length);
+    this.#metrics.commitHeights.observe(blocks.length);
     this.#metrics.commitBytes.observe(bytes);
     this.#logger.debug(
-      { heights: turns.length, bytes, durationMs, latestIndexedHeight: batch.latestIndexedHeight },
+      { heights: blocks.length, bytes, durationMs, latestIndexedHeight },
       'batch is durable',
     );
     this.#writing = new Map();
-    for (const turn of turns) turn.resolve(true);
+    for (const turn of blocks) turn.resolve(true);
   }
 
   /** The highest height such that every one up to it is in this batch, or durable and of the chain. */
   #watermarkWith(turns: ReadonlyMap<number, Turn>): number {
     let height = this.#store.latestIndexedHeight();
-    while (turns.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;
+    while (turns.has(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;
     return height;
-  }
-
-  #isConfirmed(height: number): boolean {
-    return this.#store.hasHeight(height) && !this.#unconfirmed.has(height);
   }
 
   /** The watermark may move without any block being written. */
   #mayPass(): boolean {
-    return this.#refusal === undefined && this.#isConfirmed(this.#store.latestIndexedHeight() + 1);
+    return this.#refusal === undefined && this.#heads.isConfirmed(this.#store.latestIndexedHeight() + 1);
   }
 
   /** The record of the spork whose root this block is, unless the store has it. Depends on the chain alone. */
@@ -335,34 +345,6 @@ export class BlockCollectionIndexer implements BlockIndexer {
     return spork.rootHeight <= height ? spork : undefined;
   }
 
-  #durableHeads(): Map<number, BlockHead> {
-    if (this.#heads === undefined) {
-      this.#heads = new Map();
-      const latest = this.#store.latestBlock();
-      if (latest !== undefined) this.#heads.set(latest.height, latest);
-      for (const head of this.#store.blocksAboveWatermark()) {
-        this.#heads.set(head.height, head);
-        this.#unconfirmed.add(head.height);
-      }
-      this.#headsMax = this.#options.windowHeights + this.#heads.size + 1;
-    }
-    return this.#heads;
-  }
-
-  #remember(turns: readonly Turn[]): void {
-    const heads = this.#durableHeads();
-    for (const { block } of turns) {
-      heads.set(block.height, { height: block.height, id: block.id, parentId: block.parentId });
-    }
-    const watermark = this.#store.latestIndexedHeight();
-    for (const height of heads.keys()) {
-      if (height < watermark) heads.delete(height);
-    }
-    if (heads.size > this.#headsMax) {
-      throw new Error(`${heads.size} durable blocks are remembered, the bound is ${this.#headsMax}`);
-    }
-  }
-
   #assertLinked(upper: BlockHead, lower: Pick<BlockHead, 'id'> | undefined): void {
     if (lower === undefined || upper.parentId === lower.id) return;
     if (upper.parentId !== this.#rootParentAt(upper.height)) throw new ParentLinkError(upper, lower.id);
@@ -382,22 +364,11 @@ export class BlockCollectionIndexer implements BlockIndexer {
 
   #refuse(refusal: Error): void {
     this.#refusal ??= refusal;
-    const waiting = [...this.#waiting.values()];
+    const waiting = [...this.#next.turns.values(), ...this.#waiting.values()];
     this.#waiting.clear();
+    this.#next = new CommitGroup(this.#bounds);
     for (const turn of waiting) turn.reject(this.#refusal);
   }
-}
-
-function newTurn(block: FinalizedBlock, collections: readonly VerifiedCollection[]): Turn {
-  let bytes = 0;
-  for (const collection of collections) bytes += collection.encoded.byteLength;
-  let resolve: (written: boolean) => void = () => undefined;
-  let reject: (error: Error) => void = () => undefined;
-  const promise = new Promise<boolean>((onResolve, onReject) => {
-    resolve = onResolve;
-    reject = onReject;
-  });
-  return { block, collections, bytes, promise, resolve, reject };
 }
 
 function asError(error: unknown): Error {

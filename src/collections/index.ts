@@ -1,4 +1,4 @@
-export { BlockCollectionIndexer, OffChainBlockError, ParentLinkError } from './BlockCollectionIndexer.js';
+export { BlockCollectionIndexer, ParentLinkError } from './BlockCollectionIndexer.js';
 export type {
   BlockCollectionIndexerDependencies,
   BlockCollectionIndexerOptions,
@@ -49,3 +49,4 @@ export type {
   ReceivedCollection,
   Source,
 } from './ports.js';
+export { OffChainBlockError } from './DurableHeads.js';

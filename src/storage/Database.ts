@@ -9,6 +9,8 @@ export interface WriteBatch {
   readonly length: number;
   /** Resolves when everything is on disk. */
   write(): Promise<void>;
+  /** Gives it up; instead of `write`. */
+  discard(): void;
 }
 
 /**
@@ -27,7 +29,7 @@ export interface Database {
   pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined>;
   /** As `pages`, without the values. */
   keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined>;
-  /** One at a time: the batch before must be written, or given up. */
+  /** To be written or discarded. */
   batch(): WriteBatch;
   close(): Promise<void>;
 }

@@ -114,6 +114,11 @@ export interface IndexStore extends IndexReader {
   /** True when the block of this height is durable, at or above the watermark. */
   hasHeight(height: number): boolean;
   /**
+   * The next commit will carry this very entry: what can be prepared for that is done now, while the commit before may
+   * still be under way. Nothing is promised and nothing stored; should the next commit not carry it, it is forgotten.
+   */
+  stage(entry: BlockEntry): void;
+  /**
    * One atomic write, synced to disk before it resolves. At most one may be under way.
    * Expected errors: `StorageError` (the daemon stops with exit code 74). After one, the batch is durable as a whole or
    * not at all, nobody sees it before the next open, and every further write is refused.

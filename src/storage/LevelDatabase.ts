@@ -57,7 +57,8 @@ export class LevelDatabase implements Database {
   readonly #path: string;
   readonly #tuning: LevelTuning;
   readonly #level: Level<Buffer, Buffer>;
-  #batch: ReusableBatch | undefined;
+  /** Empty, to be used again: at most as many as were ever in use at once. */
+  readonly #spares: ReusableBatch[] = [];
   /** Everything that was written is in order, so that closing may tidy up. */
   #settle = false;
 
@@ -97,7 +98,9 @@ export class LevelDatabase implements Database {
         }
         return entries;
       } finally {
-        await iterator.close();
+        // Nobody waits for it: while much is going on, every wait is a whole turn of the event loop. Closing the database
+        // closes what is still open of it.
+        iterator.close().catch(() => undefined);
       }
     });
   }
@@ -138,15 +141,15 @@ export class LevelDatabase implements Database {
   /**
    * A chained batch: an array of operations holds the event loop two to three times as long. Every write is synced:
    * LevelDB does not sync its old log when it starts a new one, so a sync "now and then" could leave a hole.
-   *
-   * One at a time: the batch before must be written, or given up.
    */
   batch(): WriteBatch {
     // A chained batch keeps its native memory until a full garbage collection, which a small heap may not see for
-    // minutes: with a batch of its own for each write, memory grows with all that is written. So one is used again and
-    // again, cleared of what a failed attempt may have left.
-    const batch = (this.#batch ??= this.#level.batch() as unknown as ReusableBatch);
-    batch._clear();
+    // minutes: with a batch of its own for each write, memory grows with all that is written. So they are used again.
+    const batch = this.#spares.pop() ?? (this.#level.batch() as unknown as ReusableBatch);
+    const reclaim = (): void => {
+      batch._clear();
+      this.#spares.push(batch);
+    };
     let length = 0;
     return {
       put: (key, value) => {
@@ -165,10 +168,11 @@ export class LevelDatabase implements Database {
         this.#settle = false;
         return this.#guard('write to the store', async () => {
           await batch._write({ sync: true });
-          batch._clear();
+          reclaim();
           this.#settle = true;
         });
       },
+      discard: reclaim,
     };
   }
 

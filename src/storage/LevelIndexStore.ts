@@ -6,9 +6,10 @@ import { OperatorError, sleep } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
 import { BlockEntryWriter } from './blockEntries.js';
 import type { Put } from './blockEntries.js';
-import type { Database } from './Database.js';
+import type { Database, WriteBatch } from './Database.js';
 import { droppedAtOpen, holdsData, prepareDirectory, refuseDamagedFiles } from './directory.js';
 import type {
+  BlockEntry,
   BlockHead,
   CollectionPlace,
   CommitBatch,
@@ -53,6 +54,12 @@ export interface LevelIndexStoreDependencies {
   readonly openDatabase?: OpenDatabase;
 }
 
+/** Entries that are in a batch already, ahead of the commit that is to carry them. */
+interface Staged {
+  readonly write: WriteBatch;
+  readonly entries: Set<BlockEntry>;
+}
+
 /**
  * What is put into a batch before the event loop has its turn: readers wait no longer for a group of many blocks. The group
  * of the tip, a block or two, is put together in one go.
@@ -70,6 +77,8 @@ export class LevelIndexStore implements IndexStore {
   readonly #reader: LevelIndexReader;
   readonly #entryWriter = new BlockEntryWriter();
   #state: StoreState | undefined;
+  /** The beginning of the next commit. */
+  #staged: Staged | undefined;
   /** The write under way. */
   #writing: Promise<void> | undefined;
   /** The write that failed: what is on disk is unknown until the next open, so nothing is written on top of it. */
@@ -176,15 +185,25 @@ export class LevelIndexStore implements IndexStore {
     this.#state = { meta, latestIndexedHeight, latestBlock: undefined, above: new Map(), damaged: false };
   }
 
+  stage(entry: BlockEntry): void {
+    if (this.#failure !== undefined || this.#closing !== undefined) return;
+    const { entries, write } = (this.#staged ??= { write: this.#database.batch(), entries: new Set() });
+    if (entries.has(entry)) return;
+    entries.add(entry);
+    this.#entryWriter.put(entry, (key, value) => write.put(key, value));
+  }
+
   async commit(batch: CommitBatch): Promise<void> {
     this.#assertIdle();
     const state = this.#initialised();
     const next = stateAfter(state, batch);
+    const staged = this.#takeStaged(batch);
     await this.#write(async () => {
-      const write = this.#database.batch();
+      const write = staged?.write ?? this.#database.batch();
       const put: Put = (key, value) => write.put(key, value);
       let turnBytes = 0;
       for (const entry of batch.blocks) {
+        if (staged?.entries.has(entry) === true) continue;
         if (turnBytes >= TURN_BYTES) {
           turnBytes = 0;
           await sleep(this.#clock, 0);
@@ -217,6 +236,8 @@ export class LevelIndexStore implements IndexStore {
     const remaining = Math.max(watermarkBefore, ...state.above.keys());
     if (remaining <= height && !state.damaged) return;
     const startedAtMs = this.#clock.monotonic();
+    this.#staged?.write.discard();
+    this.#staged = undefined;
     await this.#write(async () => {
       const intent = { target: height, remaining, watermarkBefore, sweep: state.damaged };
       await beginRewind(this.#database, meta, intent);
@@ -280,6 +301,17 @@ export class LevelIndexStore implements IndexStore {
   #initialised(): StoreState {
     assert(this.#state !== undefined, 'the store is not initialised');
     return this.#state;
+  }
+
+  /** What was staged, unless there is more of it than this batch carries. */
+  #takeStaged({ blocks }: CommitBatch): Staged | undefined {
+    const staged = this.#staged;
+    this.#staged = undefined;
+    if (staged === undefined) return undefined;
+    const carried = new Set(blocks);
+    if ([...staged.entries].every((entry) => carried.has(entry))) return staged;
+    staged.write.discard();
+    return undefined;
   }
 
   #assertIdle(): void {

@@ -81,6 +81,7 @@ class SteppedDatabase implements Database {
         return batch.length;
       },
       write: () => this.#write(batch),
+      discard: () => batch.discard(),
     };
   }
 

@@ -1,5 +1,5 @@
 import type { Identifier } from '../../src/flow/index.js';
-import type { CommitBatch, IndexStore, StoreMeta } from '../../src/storage/index.js';
+import type { BlockEntry, CommitBatch, IndexStore, StoreMeta } from '../../src/storage/index.js';
 import { testify } from './Steps.js';
 import type { Operation, Steps } from './Steps.js';
 
@@ -41,6 +41,10 @@ export class SteppedStore implements IndexStore {
     await this.#during('begin', () => this.#inner.initialise(meta));
     testify({ testimony: 'durable', heights: [], watermark: this.latestIndexedHeight() });
     this.#steps.take('begin.told');
+  }
+
+  stage(entry: BlockEntry): void {
+    this.#inner.stage(entry);
   }
 
   async commit(batch: CommitBatch): Promise<void> {

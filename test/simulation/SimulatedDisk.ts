@@ -172,6 +172,7 @@ export class SimulatedDatabase implements Database {
         return operations.length;
       },
       write: () => this.#write(operations),
+      discard: () => operations.splice(0),
     };
   }
 

@@ -13,25 +13,21 @@ export const plantedBugs: readonly PlantedBug[] = [
     name: 'progress is written before the data, in a batch of its own',
     file: 'storage/LevelIndexStore.ts',
     of: `    await this.#write(async () => {
-      const write = this.#database.batch();
-      const put`,
+      const write = staged`,
     instead: `    await this.#write(async () => {
       const first = this.#database.batch();
       first.put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(next.latestIndexedHeight)));
       await first.write();
-      const write = this.#database.batch();
-      const put`,
+      const write = staged`,
   },
   {
     name: 'the watermark is told before the batch is durable',
     file: 'storage/LevelIndexStore.ts',
     of: `    await this.#write(async () => {
-      const write = this.#database.batch();
-      const put`,
+      const write = staged`,
     instead: `    this.#state = next;
     await this.#write(async () => {
-      const write = this.#database.batch();
-      const put`,
+      const write = staged`,
   },
   {
     name: 'blocks above the watermark are forgotten by a restart',

@@ -71,6 +71,10 @@ export class MemoryIndexStore implements IndexStore {
     return this.#blocks.has(height);
   }
 
+  stage(): void {
+    // Nothing to prepare.
+  }
+
   async commit(batch: CommitBatch): Promise<void> {
     if (this.#committing) throw new Error('a commit is under way already');
     if (this.#meta === undefined) throw new Error('the store is not initialised');

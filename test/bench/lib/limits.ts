@@ -12,6 +12,8 @@ export interface LimitOptions {
   readonly heights: number;
   /** Of unary calls. */
   readonly concurrency?: number;
+  /** How often a stream is read from its beginning, one time after the other. Default: once. */
+  readonly passes?: number;
   /** Which streams a bare drain reads. */
   readonly streams?: readonly ('blocks' | 'executionData')[];
   /** A directory of the run's own. */

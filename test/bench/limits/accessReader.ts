@@ -7,7 +7,7 @@ import type * as Runtime from '../../../src/runtime/index.js';
 import type * as Observability from '../../../src/observability/index.js';
 import { built, limitOptions, LimitWatch } from '../lib/limits.js';
 
-const { node, heights } = limitOptions();
+const { node, heights, passes = 1 } = limitOptions();
 const access = (await built('access/index.js')) as typeof Access;
 const runtime = (await built('runtime/index.js')) as typeof Runtime;
 const observability = (await built('observability/index.js')) as typeof Observability;
@@ -29,9 +29,13 @@ const reader = new access.GrpcAccessNode(
   },
 );
 const watch = new LimitWatch();
-const messages = reader.subscribeExecutionData(1, { signal: new AbortController().signal });
-for await (const { height, chunks } of messages) {
-  watch.start();
-  if (chunks.length === 0) throw new Error('nothing was located');
-  if (height === heights) watch.finish(heights);
+// Again and again, so that it is not the first compilation of hot code that is measured.
+for (let pass = 1; pass <= passes; pass += 1) {
+  const messages = reader.subscribeExecutionData(1, { signal: new AbortController().signal });
+  for await (const { height, chunks } of messages) {
+    watch.start();
+    if (chunks.length === 0) throw new Error('nothing was located');
+    if (height === heights) break;
+  }
 }
+watch.finish(heights * passes);

@@ -2,12 +2,12 @@
 import { bareClient } from '../lib/bareClient.js';
 import { limitOptions, LimitWatch } from '../lib/limits.js';
 
-const { node, heights, streams = ['executionData'] } = limitOptions();
+const { node, heights, streams = ['executionData'], passes = 1 } = limitOptions();
 const client = bareClient(node);
 const watch = new LimitWatch();
 let reading = streams.length;
 
-function drain(name: 'blocks' | 'executionData'): void {
+function drain(name: 'blocks' | 'executionData', pass = 1): void {
   let count = 0;
   const stream = client[name]();
   stream.on('data', () => {
@@ -15,8 +15,12 @@ function drain(name: 'blocks' | 'executionData'): void {
     count += 1;
     if (count !== heights) return;
     stream.pause();
+    if (pass < passes) {
+      drain(name, pass + 1);
+      return;
+    }
     reading -= 1;
-    if (reading === 0) watch.finish(heights);
+    if (reading === 0) watch.finish(heights * passes);
   });
 }
 

@@ -53,6 +53,10 @@ function heightsOf(store: HandStore): number[][] {
   return store.batches.map((batch) => batch.blocks.map((entry) => entry.block.height));
 }
 
+function heightsStaged(store: HandStore): number[] {
+  return [...store.staged].map(({ block: { height } }) => height);
+}
+
 describe('BlockCollectionIndexer', () => {
   it('writes a height once when two callers deliver it at the same time', async () => {
     const { store, put } = indexing();
@@ -94,6 +98,29 @@ describe('BlockCollectionIndexer', () => {
     expect(await Promise.all(all)).toEqual(Array(20).fill(true));
     expect(store.batches.map((batch) => batch.blocks.length)).toEqual([1, 19]);
     expect(store.batches.map((batch) => batch.latestIndexedHeight)).toEqual([1, 20]);
+  });
+
+  it('has the next group put together while one is being written, some of it in each turn', async () => {
+    const { store, clock, put } = indexing({ groupMaxBytes: 400_000 });
+    const turns: (() => void)[] = [];
+    clock.heldTurns = turns;
+    const all = Array.from({ length: 14 }, (_, index) => put(index + 1, [`c${index + 1}`], 60_000));
+    await settle();
+    expect(store.underWay?.blocks.map(({ block }) => block.height)).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(heightsStaged(store)).toEqual([7, 8, 9]);
+    while (turns.length > 0) turns.shift()?.();
+    expect(heightsStaged(store)).toEqual([7, 8, 9, 10, 11, 12]);
+    clock.heldTurns = undefined;
+    store.finish();
+    await settle();
+    expect(heightsStaged(store)).toEqual([13, 14]);
+    all.push(put(15));
+    expect(heightsStaged(store)).toEqual([13, 14, 15]);
+    store.auto = true;
+    store.finish();
+    await Promise.all(all);
+    expect(heightsOf(store).map((heights) => heights.length)).toEqual([6, 6, 3]);
+    expect(store.staged.size).toBe(0);
   });
 
   it('makes groups no larger than their bounds, lowest heights first', async () => {

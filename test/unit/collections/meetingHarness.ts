@@ -9,8 +9,9 @@ import {
 } from '../../../src/collections/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { createMetrics, type Logger } from '../../../src/observability/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
+import type { Clock, Timer } from '../../../src/runtime/index.js';
 import type {
+  BlockEntry,
   BlockHead,
   CommitBatch,
   IndexStore,
@@ -57,14 +58,20 @@ export const silent: Logger = {
 /** A clock that moves by hand and has no timers: nothing that is tested here may need one. */
 export class HandClock implements Clock {
   ms = 0;
+  /** Where set, the turns of the event loop that are waited for come here. */
+  heldTurns: (() => void)[] | undefined;
   now(): number {
     throw new Error('wall time must not matter');
   }
   monotonic(): number {
     return this.ms;
   }
-  setTimer(): never {
-    throw new Error('no timer is needed');
+  /** A turn of the event loop may be waited for, time may not. */
+  setTimer(delayMs: number, callback: () => void): Timer {
+    if (delayMs !== 0) throw new Error('no timer is needed');
+    if (this.heldTurns === undefined) queueMicrotask(callback);
+    else this.heldTurns.push(callback);
+    return { cancel: () => undefined };
   }
 }
 
@@ -86,8 +93,20 @@ export class HandStore implements IndexStore {
     return this.#pending?.batch;
   }
 
+  /** What is staged and in no commit yet. */
+  readonly staged = new Set<BlockEntry>();
+
+  stage(entry: BlockEntry): void {
+    this.staged.add(entry);
+  }
+
   commit(batch: CommitBatch): Promise<void> {
     if (this.#pending !== undefined) throw new Error('two commits at once');
+    for (const entry of this.staged) {
+      if (batch.blocks.includes(entry) || this.hasHeight(entry.block.height)) continue;
+      throw new Error(`height ${entry.block.height} was staged and is not in the next commit`);
+    }
+    this.staged.clear();
     return new Promise((resolve, reject) => {
       this.#pending = { batch, resolve, reject };
       if (this.auto) queueMicrotask(() => this.finish());

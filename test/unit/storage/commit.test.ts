@@ -46,6 +46,59 @@ describe('a batch', () => {
   });
 });
 
+describe('what is staged', () => {
+  const { open, freshPath, filled } = useStores();
+
+  it('makes no difference to what is stored, whatever of it the next batch carries, also beside a write', async () => {
+    const expected = await (await filled(chain)).digest();
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.record({ stages: fc.array(fc.nat({ max: 9 }), { maxLength: 6 }), rewinds: fc.boolean() }),
+          {
+            minLength: 10,
+            maxLength: 10,
+          },
+        ),
+        async (steps) => {
+          const store = await open(await freshPath());
+          await store.initialise(metaFrom(100));
+          for (const [index, { stages, rewinds }] of steps.entries()) {
+            const entry = chain[index]!;
+            const committed = store.commit({ blocks: [entry], latestIndexedHeight: entry.block.height });
+            for (const staged of stages) store.stage(chain[staged]!);
+            await committed;
+            if (rewinds) await store.rewind(entry.block.height);
+          }
+          expect(await store.digest()).toBe(expected);
+          expect(store.latestIndexedHeight()).toBe(109);
+          await store.close();
+        },
+      ),
+      { numRuns: 30 },
+    );
+  });
+
+  it('is carried by the batch that names it, and stored by no other', async () => {
+    const path = await freshPath();
+    const store = await open(path);
+    await store.initialise(metaFrom(100));
+    store.stage(at(100));
+    store.stage(at(101));
+    expect(store.hasHeight(100)).toBe(false);
+    await store.commit({ blocks: [at(101), at(100)], latestIndexedHeight: 101 });
+    store.stage(at(102));
+    await store.commit({ blocks: [at(103)], latestIndexedHeight: 101 });
+    store.stage(at(102));
+    await store.close();
+    const again = await open(path);
+    expect(again.blocksAboveWatermark().map(({ height }) => height)).toEqual([103]);
+    expect(await again.collection(at(102).collections[0]!.id)).toBeUndefined();
+    await again.commit({ blocks: [at(102)], latestIndexedHeight: 103 });
+    expect(await again.digest()).toBe(await (await filled(chain.slice(0, 4))).digest());
+  });
+});
+
 describe('the watermark', () => {
   const { open, freshPath, filled } = useStores();
 
