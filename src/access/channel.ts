@@ -2,6 +2,7 @@ import { Client, credentials, Metadata, status } from '@grpc/grpc-js';
 import type { ChannelInterface, ClientOptions } from '@grpc/grpc-js';
 import type { Clock } from '../runtime/index.js';
 import { abortReason } from '../runtime/index.js';
+import { CancelBudget } from './CancelBudget.js';
 import { grpcTarget } from './endpoint.js';
 import type { Endpoint } from './endpoint.js';
 import type { CallStatus } from './errors.js';
@@ -81,6 +82,9 @@ interface Connection {
   readonly channel: ChannelInterface;
   calls: number;
   retired: boolean;
+  readonly cancels: CancelBudget;
+  /** Given up by their callers and left to run out: as many as the node answers late, for the time limit of a call. */
+  readonly forsaken: Set<StreamCall>;
 }
 
 /**
@@ -114,14 +118,17 @@ class RpcChannel implements Channel {
       let answer: Buffer | undefined;
       const onAbort = (): void => {
         if (signal !== undefined) reject(abortReason(signal));
-        call.cancel();
+        if (connection.cancels.take()) call.cancel();
+        else connection.forsaken.add(call);
       };
+      const { connection } = this;
       const call = this.open(path, request, this.clock.now() + limits.timeoutMs, {
         onMessage: (message) => {
           answer = message;
         },
         onEnd: (callStatus) => {
           signal?.removeEventListener('abort', onAbort);
+          connection.forsaken.delete(call);
           if (callStatus.code !== status.OK) reject(new CallFailure(callStatus));
           else if (answer === undefined) reject(new CallFailure(NO_ANSWER));
           else resolve(answer);
@@ -199,11 +206,13 @@ class RpcChannel implements Channel {
       endpoint.tls ? credentials.createSsl() : credentials.createInsecure(),
       options,
     );
-    return { client, channel: client.getChannel(), calls: 0, retired: false };
+    const cancels = new CancelBudget({ clock: this.clock });
+    return { client, channel: client.getChannel(), calls: 0, retired: false, cancels, forsaken: new Set() };
   }
 
   private retire(connection: Connection): void {
     connection.retired = true;
+    for (const call of connection.forsaken) call.cancel();
     this.closeWhenUnused(connection);
   }
 

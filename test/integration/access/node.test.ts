@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { status } from '@grpc/grpc-js';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import {
   GrpcAccessNode,
   loadMethodStubs,
@@ -287,6 +287,49 @@ describe('unary calls', () => {
     await cancelled.promise;
     expect(node.inFlight).toBe(0);
     await expect(node.getBlockByHeight(5, { signal: abort.signal })).rejects.toBe(reason);
+  });
+
+  it('that are given up by the thousand do not cost the connection: what is beside them goes on', async () => {
+    let cancelled = 0;
+    let arrived = 0;
+    let answer = (): void => undefined;
+    const answered = new Promise<void>((resolve) => (answer = resolve));
+    let write = (_height: number): void => undefined;
+    const node = await connect({
+      unary: {
+        GetBlockByHeight: async (request, call) => {
+          arrived += 1;
+          call.cancelled.addEventListener('abort', () => (cancelled += 1));
+          await answered;
+          return { block: testBlock(Number(request['height'])), block_status: 'BLOCK_FINALIZED' };
+        },
+      },
+      streams: {
+        SubscribeBlocksFromStartHeight: (_request, call) => {
+          write = (height) => call.write({ block: testBlock(height) });
+          write(1);
+        },
+      },
+    });
+    const blocks = node.subscribeBlocks(1, { signal: never })[Symbol.asyncIterator]();
+    await blocks.next();
+    // As many as Node.js takes at once, and as it takes in half a minute besides.
+    const calls = 2_000;
+    const atOnce = 50;
+    for (let made = 0; made < calls; made += atOnce) {
+      const aborts = Array.from({ length: atOnce }, () => new AbortController());
+      const given = aborts.map(({ signal }) => node.getBlockByHeight(5, { signal }));
+      const ended = Promise.allSettled(given);
+      await vi.waitFor(() => expect(arrived).toBe(made + atOnce), { timeout: 30_000, interval: 1 });
+      for (const abort of aborts) abort.abort(new Error('no longer needed'));
+      for (const { status: outcome } of await ended) expect(outcome).toBe('rejected');
+    }
+    expect(node.inFlight).toBe(0);
+    answer();
+    write(2);
+    expect(await blocks.next()).toMatchObject({ value: { block: { height: 2 } } });
+    expect(await node.getBlockByHeight(7)).toMatchObject({ block: { height: 7 } });
+    expect(cancelled).toBeGreaterThan(100);
   });
 
   it('survive an answer above the size limit', async () => {
