@@ -4,10 +4,19 @@
  *
  *     --mode NAME       edi-only, requester-only, hybrid  [edi-only]
  *     --heights N       [5000]
+ *     --reads KIND      instead of catching up: transaction or collection, read over HTTP from a daemon that is at the tip
  *     --profile NAME    blocks: dense, mainnet, empty …   [dense]
  *     --out DIR         [profiles]
  */
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { profiles } from '../../src/devnet/index.js';
@@ -17,18 +26,26 @@ import type { CpuProfile } from './lib/cpuProfile.js';
 import { modeFlags, runDaemon } from './lib/daemonRun.js';
 import type { Mode } from './lib/daemonRun.js';
 import { flameGraphPage } from './lib/flameGraph.js';
+import { startLiveDaemon } from './lib/liveDaemon.js';
 import { startBenchNode } from './lib/node.js';
 import { ROOT, scratch } from './lib/processes.js';
+import { startReadClient } from './lib/readClient.js';
+import type { ReadKind } from './lib/readClient.js';
 import { formatTable } from './lib/report.js';
 
 const SAMPLE_US = 500;
 const FUNCTIONS = 25;
 const ROOMS = 12;
+const SEED = 1;
+const READS = 30_000;
+const READERS = 16;
+const READ_KINDS: readonly ReadKind[] = ['transaction', 'collection'];
 
 const { values: args } = parseArgs({
   options: {
     mode: { type: 'string', default: 'edi-only' },
     heights: { type: 'string', default: '5000' },
+    reads: { type: 'string' },
     profile: { type: 'string', default: 'dense' },
     out: { type: 'string', default: 'profiles' },
     program: { type: 'string', default: 'dist/main.js' },
@@ -42,52 +59,89 @@ if (!(args.profile in profiles)) {
 const heights = Number(args.heights);
 if (!Number.isSafeInteger(heights) || heights < 1) fail('--heights must be a whole number from 1 on');
 
+const reads = READ_KINDS.find((kind) => kind === args.reads);
+if (args.reads !== undefined && reads === undefined) fail(`--reads takes ${READ_KINDS.join(' or ')}`);
+
 process.stdout.write(`making ${heights} blocks of the profile ${args.profile}\n`);
-const node = await startBenchNode({ profile: args.profile as ProfileName, heights });
+const node = await startBenchNode({ profile: args.profile as ProfileName, seed: SEED, heights });
 const directory = mkdtempSync(join(scratch, 'profile-'));
-const run = await runDaemon({
-  ...{ node: node.address, mode: args.mode as Mode, heights, program: args.program },
-  nodeFlags: ['--cpu-prof', '--cpu-prof-dir', directory, '--cpu-prof-interval', String(SAMPLE_US)],
-});
+const nodeFlags = ['--cpu-prof', '--cpu-prof-dir', directory, '--cpu-prof-interval', String(SAMPLE_US)];
+const work = reads === undefined ? await catchUp() : await answerReads(reads);
 node.close();
 const [found] = readdirSync(directory);
 if (found === undefined) throw new Error('the profiler left nothing');
 const out = resolve(ROOT, args.out);
 mkdirSync(out, { recursive: true });
-const name = join(out, `${args.mode}-${args.profile}-${heights}`);
+const name = join(out, `${reads === undefined ? args.mode : `reads-${reads}`}-${args.profile}-${heights}`);
 copyFileSync(join(directory, found), `${name}.cpuprofile`);
 
 const root = callTree(JSON.parse(readFileSync(`${name}.cpuprofile`, 'utf8')) as CpuProfile);
-const title = `${args.mode}, ${heights} heights of the profile ${args.profile}, ${run.heightsPerSecond.toFixed(0)} heights/s while profiled`;
+const title = `${work.title}, ${work.perSecond.toFixed(0)} ${work.unit}s/s while profiled`;
 writeFileSync(`${name}.html`, flameGraphPage(root, title));
 
 const functions = selfTimes(root);
 const share = (us: number): string => ((us * 100) / root.totalUs).toFixed(1);
-const perHeight = (us: number): string => (us / heights).toFixed(1);
+const perUnit = (us: number): string => (us / work.count).toFixed(1);
+const perUnitColumn = `µs per ${work.unit}`;
 const rooms = new Map<string, number>();
 for (const { frame, selfUs } of functions) rooms.set(frame.room, (rooms.get(frame.room) ?? 0) + selfUs);
 process.stdout.write(
   [
     formatTable({
       title: `Self time on the main thread by room: ${title}`,
-      columns: ['room', '%', 'µs per height'],
+      columns: ['room', '%', perUnitColumn],
       rows: [...rooms]
         .sort(([, left], [, right]) => right - left)
         .slice(0, ROOMS)
-        .map(([room, us]) => [room, share(us), perHeight(us)]),
+        .map(([room, us]) => [room, share(us), perUnit(us)]),
     }),
     formatTable({
       title: 'By function',
-      columns: ['function', 'room', 'place', '%', 'µs per height'],
+      columns: ['function', 'room', 'place', '%', perUnitColumn],
       rows: functions
         .slice(0, FUNCTIONS)
-        .map(({ frame, selfUs }) => [frame.name, frame.room, frame.place, share(selfUs), perHeight(selfUs)]),
+        .map(({ frame, selfUs }) => [frame.name, frame.room, frame.place, share(selfUs), perUnit(selfUs)]),
     }),
     `flame graph: ${relative(process.cwd(), name)}.html (any browser)`,
     `profile:     ${relative(process.cwd(), name)}.cpuprofile (Chrome DevTools, VS Code, speedscope)\n`,
   ].join('\n'),
 );
 process.exit(0);
+
+/** What was done under the profiler. */
+interface Work {
+  readonly title: string;
+  readonly unit: 'height' | 'read';
+  readonly count: number;
+  readonly perSecond: number;
+}
+
+async function catchUp(): Promise<Work> {
+  const run = await runDaemon({
+    ...{ node: node.address, mode: args.mode as Mode, heights, program: args.program, nodeFlags },
+  });
+  const title = `${args.mode}, ${heights} heights of the profile ${args.profile}`;
+  return { title, unit: 'height', count: heights, perSecond: run.heightsPerSecond };
+}
+
+/** The store is filled by a process that is not profiled. */
+async function answerReads(kind: ReadKind): Promise<Work> {
+  const profile = args.profile as ProfileName;
+  const daemon = { node: node.address, mode: 'edi-only' as Mode, dataDir: join(directory, 'store') };
+  const filling = await startLiveDaemon({ ...daemon, program: args.program });
+  await filling.reaches(heights);
+  await filling.stop();
+  const answering = await startLiveDaemon({ ...daemon, program: args.program, nodeFlags });
+  const client = await startReadClient({ profile, seed: SEED, heights });
+  const { readsPerSecond } = await client.run({
+    ...{ how: 'http', kind, port: answering.apiPort, concurrency: READERS, reads: READS },
+  });
+  await answering.stop();
+  client.close();
+  rmSync(daemon.dataDir, { recursive: true });
+  const title = `reads of a ${kind}, ${READERS} at once, ${heights} heights of the profile ${profile}`;
+  return { title, unit: 'read', count: READS, perSecond: readsPerSecond };
+}
 
 function fail(message: string): never {
   process.stderr.write(`profile: ${message}\n`);

@@ -57,11 +57,11 @@ await bench(
     const heights = Math.max(...MODES.map(heightsOf));
     const node = await startBenchNode({ profile: PROFILE, seed: SEED, heights });
     const client = await startReadClient({ profile: PROFILE, seed: SEED, heights: TIP_HEIGHTS });
-    const nodePort = Number(node.address.split(':')[1]);
 
     const dataDir = mkdtempSync(join(scratch, 'data-'));
     // A stop height would end the daemon: it stays, at the tip of a node that has nothing more to tell.
     const tipNode = await startBenchNode({ profile: PROFILE, seed: SEED, heights: TIP_HEIGHTS });
+    const nodePort = Number(tipNode.address.split(':')[1]);
     const daemon = await startLiveDaemon({ node: tipNode.address, mode: 'edi-only', dataDir, program });
     await daemon.reaches(TIP_HEIGHTS);
     const subjects: Record<string, () => Promise<ReadResult>> = {};

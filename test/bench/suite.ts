@@ -5,21 +5,25 @@
  *     --quick          small runs, for a look: figures of a quick run are not what the targets are about
  *     --only LIST      some of the benches, by name, separated by commas
  *     --rounds N       instead of five
- *     --write          also write docs/performance.md, from what was measured and nothing else (all benches, not quick)
+ *     --write          also keep what was measured in docs/performance.results.json, one bench after the other, and write
+ *                      docs/performance.md from it and nothing else (not quick)
  */
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { resolveConfig } from 'prettier';
 import { performancePage } from './lib/performancePage.js';
+import type { Machine, Measured } from './lib/performancePage.js';
 import { ROOT, scratch, startScript } from './lib/processes.js';
 import { formatFigures, isMet } from './lib/report.js';
 import type { Report } from './lib/report.js';
 
 /** In the order of the report. Each is a script beside this one, and runs alone too: `npx tsx test/bench/NAME.ts`. */
 const BENCHES = ['verification', 'catchUp', 'indexOnly', 'growth', 'tip', 'reads', 'stop', 'hashingWorkers'];
+
+const RESULTS = join(ROOT, 'docs', 'performance.results.json');
 
 const { values: args } = parseArgs({
   options: {
@@ -33,12 +37,15 @@ const names = args.only === undefined ? BENCHES : args.only.split(',');
 for (const name of names) {
   if (!BENCHES.includes(name)) fail(`no bench is called ${name}; there are: ${BENCHES.join(', ')}`);
 }
-if (args.write && (args.quick || args.only !== undefined))
-  fail('--write goes with neither --quick nor --only');
+if (args.write && args.quick) fail('--write does not go with --quick');
 
 const startedAtMs = performance.now();
 const reports: Report[] = [];
-for (const name of names) reports.push(await run(name));
+for (const name of names) {
+  const report = await run(name);
+  reports.push(report);
+  if (args.write) keep(name, report);
+}
 const figures = reports.flatMap((report) => report.figures);
 const missed = figures.filter((figure) => !isMet(figure)).length;
 const minutes = ((performance.now() - startedAtMs) / 60_000).toFixed(1);
@@ -62,16 +69,35 @@ async function run(name: string): Promise<Report> {
   return JSON.parse(readFileSync(json, 'utf8')) as Report;
 }
 
-async function writePage(): Promise<void> {
-  const path = join(ROOT, 'docs', 'performance.md');
-  const machine = {
+/** Kept at once: a bench that fails later loses nothing. */
+function keep(name: string, report: Report): void {
+  const results = readResults();
+  results[name] = { ...machine(), report };
+  const inOrder = BENCHES.filter((bench) => results[bench] !== undefined);
+  const sorted = Object.fromEntries(inOrder.map((bench) => [bench, results[bench]]));
+  writeFileSync(RESULTS, `${JSON.stringify(sorted, null, 2)}\n`);
+}
+
+function readResults(): Record<string, Measured> {
+  return existsSync(RESULTS) ? (JSON.parse(readFileSync(RESULTS, 'utf8')) as Record<string, Measured>) : {};
+}
+
+function machine(): Machine {
+  return {
     date: new Date().toISOString().slice(0, 10),
     processors: `${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown'}`,
     memoryGiB: Math.round(totalmem() / 1024 ** 3),
     system: `${type()} ${release().split('-')[0] ?? ''}`,
     node: process.version,
   };
-  writeFileSync(path, await performancePage(reports, machine, (await resolveConfig(path)) ?? {}));
+}
+
+async function writePage(): Promise<void> {
+  const path = join(ROOT, 'docs', 'performance.md');
+  const results = Object.values(readResults());
+  const absent = BENCHES.length - results.length;
+  if (absent > 0) fail(`${absent} benches have not been measured yet: docs/performance.md is left as it is`);
+  writeFileSync(path, await performancePage(results, (await resolveConfig(path)) ?? {}));
 }
 
 function fail(message: string): never {

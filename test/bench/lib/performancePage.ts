@@ -13,19 +13,22 @@ export interface Machine {
   readonly node: string;
 }
 
+/** A report and what it was measured on. */
+export interface Measured extends Machine {
+  readonly report: Report;
+}
+
 const SEAL = /\n<!-- sha3-256 of all the above: ([0-9a-f]{64}) -->\n$/;
 
 /** docs/performance.md: the reports and nothing else, sealed, so that a figure that was changed by hand is found. */
-export async function performancePage(
-  reports: readonly Report[],
-  machine: Machine,
-  style: Options,
-): Promise<string> {
-  const sections = reports.map(({ title, about, command, tables, figures }) =>
+export async function performancePage(measured: readonly Measured[], style: Options): Promise<string> {
+  const reports = measured.map(({ report }) => report);
+  const sections = measured.map(({ report: { title, about, command, tables, figures }, ...machine }) =>
     [
       `## ${title}`,
       about,
-      `\`${command}\``,
+      `\`${command}\` on ${machine.date}, ${machine.processors}, ${machine.memoryGiB} GiB of memory, ${machine.system}, ` +
+        `Node.js ${machine.node}.`,
       ...tables.map((table) => formatTable({ ...table, title: `**${table.title}**` })),
       ...(figures.length === 0 ? [] : [formatFigures(figures, '**Against the targets**')]),
     ].join('\n\n'),
@@ -34,11 +37,10 @@ export async function performancePage(
 
 <!-- Written by \`npm run bench -- --write\`: run that again, and edit nothing here. -->
 
-Measured on ${machine.date} with \`npm run bench -- --write\` on ${machine.processors}, ${machine.memoryGiB} GiB of memory,
-${machine.system}, Node.js ${machine.node}. Simulated access node, daemon and bench share these processors. The product and
+Measured with \`npm run bench -- --write\`; each section says when and on what. Simulated access node, daemon and bench share these processors. The product and
 its limit take turns within one run, and the medians of their ratios are shown: ratios carry over to other machines,
 absolute figures are orders of magnitude. How the choices behind these figures were made is told in
-[decisions](decisions/README.md).
+[decisions](decisions/README.md), and why some targets are missed in [missed targets](missed-targets.md).
 
 ${formatFigures(
   reports.flatMap((report) => report.figures),
@@ -55,6 +57,12 @@ ${sections.join('\n\n')}
 export function isAsWritten(page: string): boolean {
   const seal = SEAL.exec(page);
   return seal !== null && seal[1] === digest(page.slice(0, seal.index));
+}
+
+/** The names of the figures that the page calls missed, each once. */
+export function missedFigures(page: string): string[] {
+  const rows = page.split('\n').filter((line) => /\| missed\s*\|$/.test(line));
+  return [...new Set(rows.map((row) => row.split('|')[1]?.trim() ?? ''))];
 }
 
 function digest(text: string): string {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isAsWritten, performancePage } from '../../bench/lib/performancePage.js';
+import { isAsWritten, missedFigures, performancePage } from '../../bench/lib/performancePage.js';
 import { digits, formatFigures, formatTable, isMet } from '../../bench/lib/report.js';
 import { interleave, median, percentile, ratioOf } from '../../bench/lib/statistics.js';
 
@@ -76,7 +76,11 @@ describe('reports of the benches', () => {
       about: 'How fast.',
       command: 'npm run bench -- --only reading',
       tables: [{ title: 'Rates', columns: ['what', 'rate'], rows: [['one', 41.5]] }],
-      figures: [{ what: 'reading ÷ writing', value: 0.9, atLeast: 0.8 }],
+      figures: [
+        { what: 'reading ÷ writing', value: 0.9, atLeast: 0.8 },
+        { what: 'reading while writing', value: 30, unit: 'ms', atMost: 20 },
+        { what: 'writing, which nobody asked for', value: 1 },
+      ],
     };
     const machine = {
       date: '2026-01-02',
@@ -85,8 +89,10 @@ describe('reports of the benches', () => {
       system: 'Linux 6',
       node: 'v24.0.0',
     };
-    const page = await performancePage([report], machine, {});
+    const page = await performancePage([{ ...machine, report }], {});
     expect(page).toContain('| one  | 41.5 |');
+    expect(page).toContain('on 2026-01-02, 2 × some, 8 GiB of memory, Linux 6, Node.js v24.0.0');
+    expect(missedFigures(page)).toEqual(['reading while writing']);
     expect(isAsWritten(page)).toBe(true);
     expect(isAsWritten(page.replace('41.5', '45.1'))).toBe(false);
     expect(isAsWritten(page.split('<!-- sha3')[0] ?? '')).toBe(false);
