@@ -51,15 +51,20 @@ export class ForkInspector {
 
   /**
    * The block that the nodes agree on below `upper`, all of whose answers are blocks of one height. Only a node whose two
-   * answers fit together has a say: one that gives a child of another block than its own contradicts itself. Resolves
-   * with `undefined` when no node, or not all of those, name the same block.
+   * answers fit together has a say: one that gives a child of another block than its own contradicts itself. One that
+   * does not serve the upper height (its spork ends here) has a say when anybody's answer there is a child of its block.
+   * Resolves with `undefined` when no node, or not all of those, name the same block.
    */
   async agreedParent(upper: readonly Answer[], signal: AbortSignal): Promise<FinalizedBlock | undefined> {
     const height = upper[0]?.block.height;
     if (height === undefined) return undefined;
     const { answers } = await this.ask(height - 1, signal);
+    const serving = new Set(this.#nodes.forHeight(height).map(({ name }) => name));
     const consistent = answers.filter(({ node, block }) =>
-      upper.some((above) => above.node.name === node.name && above.block.parentId === block.id),
+      upper.some(
+        (above) =>
+          above.block.parentId === block.id && (above.node.name === node.name || !serving.has(node.name)),
+      ),
     );
     const first = consistent[0]?.block;
     return consistent.every(({ block }) => block.id === first?.id) ? first : undefined;

@@ -1,4 +1,4 @@
-import type { AccessNodes } from '../access/index.js';
+import type { AccessNode, AccessNodes } from '../access/index.js';
 import type { Identifier } from '../flow/index.js';
 import type { Logger } from '../observability/index.js';
 import type { Backoff, Clock } from '../runtime/index.js';
@@ -116,7 +116,10 @@ export class ForkResolver {
     const giver = this.#linked.giverOf(below);
     if (giver === undefined || held === undefined || this.#linked.next !== below + 1)
       return { kind: 'retry', avoid: [], pauseMs: 0 };
-    if (agreed === undefined) return this.#distrust(refused);
+    if (agreed === undefined) {
+      // Between two sporks no node has both blocks: either giver may have lied.
+      return this.#serves(refused.node, below) ? this.#distrust(refused) : this.#askAnother(refused);
+    }
 
     this.#linked.takeBack(below);
     const liar = this.#nodes.forHeight(below).find((node) => node.name === giver);
@@ -124,8 +127,16 @@ export class ForkResolver {
     return { kind: 'retry', avoid: [giver], pauseMs: 0 };
   }
 
+  #serves(node: AccessNode, height: number): boolean {
+    return this.#nodes.forHeight(height).some(({ name }) => name === node.name);
+  }
+
   #distrust(refused: Answer): Resolution {
     this.#blame(refused);
+    return this.#askAnother(refused);
+  }
+
+  #askAnother(refused: Answer): Resolution {
     return { kind: 'retry', avoid: [refused.node.name], pauseMs: this.#backoff.nextMs() };
   }
 

@@ -337,6 +337,37 @@ describe('blocks that do not fit', () => {
       await world.end();
     });
 
+    it('finds out who lied of the last block before the root, though no node has both', async () => {
+      const world = new World('liar', 'old', 'new');
+      world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
+      const lie = { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) };
+      world.node('liar').odd.set(102, { block: lie, status: 'finalized' });
+      const reading = new Reading(world, { window: 10 });
+      await reading.moveHead(105);
+      await world.clock.advance(1_000);
+      expect(reading.available()).toEqual(range(101, 105));
+      expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+      expect(world.nodes.faults()).toEqual(['liar lied']);
+      await world.end();
+    });
+
+    it('blames nobody while it cannot tell who lied, and goes on when the lie ends', async () => {
+      const world = new World('old', 'new');
+      world.nodes.serving = (node, height) => (node.name === 'old') === height < 103;
+      const lie = { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) };
+      world.node('old').odd.set(102, { block: lie, status: 'finalized' });
+      const reading = new Reading(world, { window: 10 });
+      await reading.moveHead(105);
+      await world.clock.advance(1_000);
+      expect(reading.available()).toEqual([101]);
+      expect(world.nodes.faults()).toEqual([]);
+      world.node('old').odd.clear();
+      await world.clock.advance(20_000);
+      expect(reading.available()).toEqual(range(101, 105));
+      expect(world.nodes.faults()).toEqual(['old lied']);
+      await world.end();
+    });
+
     const named = (world: World): SporkRoot[] => [
       { rootHeight: 103, rootParentId: world.chain.fork('new spork', 102).idAt(102) },
     ];
