@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Catalogue } from '../simulation/catalogue.js';
+import type { Scenario, WorldEvent } from '../simulation/plan.js';
 import { faultFree } from '../simulation/scenario.js';
-import type { Scenario, WorldEvent } from '../simulation/scenario.js';
 import { Simulation } from '../simulation/Simulation.js';
 import { Workshop, World } from '../simulation/World.js';
 

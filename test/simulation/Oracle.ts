@@ -6,6 +6,7 @@ import { silentLogger } from '../../src/observability/index.js';
 import type { Metrics } from '../../src/observability/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';
+import type { SporkRecord, StoreMeta } from '../../src/storage/index.js';
 import type { Stretch } from './catalogue.js';
 import type { CallObserver } from './SimulatedChannel.js';
 import type { SimulatedClock } from './SimulatedClock.js';
@@ -58,6 +59,8 @@ export class Oracle implements CallObserver {
   #isDurableNew = false;
   #restartedAt: number | undefined;
   #done = new Set<number>();
+  /** Heights whose blocks this process was given. */
+  readonly #handedOut = new Set<number>();
   #violation: Violation | undefined;
   /** Our own count of calls, by endpoint and method. */
   readonly calls = new Map<string, number>();
@@ -114,6 +117,7 @@ export class Oracle implements CallObserver {
     this.#processes += 1;
     this.#asked.clear();
     this.#done.clear();
+    this.#handedOut.clear();
     this.#inFlight = 0;
     this.#head = -1;
     const { store } = watched;
@@ -144,6 +148,7 @@ export class Oracle implements CallObserver {
     watched.line = line;
     this.lines += 1;
     this.#done.clear();
+    let running = 0;
     const { processor } = line;
     const run = processor.run.bind(processor);
     processor.run = (job, done) => {
@@ -154,12 +159,16 @@ export class Oracle implements CallObserver {
       if (height > watched.store.latestIndexedHeight() + this.#config.window)
         this.fail(`height ${height} is handed out above the window`);
       this.#trace.add(`job ${height}`);
+      this.#handedOut.add(height);
+      running += 1;
+      if (running > this.#config.maxProcessing) this.fail(`${running} jobs run at once`);
       run(job, () => {
         this.#trace.add(`done ${height}`);
         if (watched.line !== line) this.fail(`height ${height} is done in a line that ended`);
         if (this.#done.has(height)) this.fail(`height ${height} is done twice`);
         this.#done.add(height);
         if (!this.#isDurable(height)) this.fail(`height ${height} is done before it is durable`);
+        running -= 1;
         done();
       });
     };
@@ -312,13 +321,13 @@ export class Oracle implements CallObserver {
         this.fail('the store has lost its meta record');
       return;
     }
-    const { chain, firstHeight } = this.#stretch;
+    const { blockAt, firstHeight } = this.#stretch;
     const watermark = reader.latestIndexedHeight();
     if (this.#watermark !== undefined && watermark < this.#watermark)
       this.fail(`the watermark goes down from ${this.#watermark} to ${watermark}`);
     for (let height = this.#checkedTo + 1; height <= watermark; height += 1) {
       const stored = await reader.blockByHeight(height);
-      const { collections, id, parentId } = chain.block(height);
+      const { collections, id, parentId } = blockAt(height);
       if (stored === undefined) this.fail(`height ${height} is missing below the watermark ${watermark}`);
       else if (stored.block.id !== id) this.fail(`block ${height} is not the one of the chain`);
       else if (stored.block.parentId !== parentId) this.fail(`block ${height} has another parent`);
@@ -327,6 +336,13 @@ export class Oracle implements CallObserver {
         this.fail(`height ${height} has other collections than the chain`);
     }
     this.#checkedTo = Math.max(watermark, firstHeight - 1);
+    this.#checkSporks(reader.meta()?.sporks ?? [], watermark);
+    for (const height of this.#inherited) {
+      if (height <= watermark && !this.#handedOut.has(height))
+        this.fail(
+          `the watermark passes over ${height}, of which this process does not know whether it is true`,
+        );
+    }
     const above = reader.blocksAboveWatermark().map(({ height }) => height);
     const highest = Math.max(watermark, ...above);
     if (highest > watermark + this.#config.window) this.fail(`height ${highest} is durable above the window`);
@@ -335,6 +351,15 @@ export class Oracle implements CallObserver {
     this.#trace.add(`durable to ${watermark} above ${above.join()}`);
     this.#watermark = watermark;
     this.#above = new Set(above);
+  }
+
+  /** The store has the record of every spork whose root it has. */
+  #checkSporks(sporks: StoreMeta['sporks'], watermark: number): void {
+    if (this.#stretch.sporks.length === 1) return;
+    const expected = sporkRecordsOf(this.#stretch);
+    const due = expected.filter(({ rootHeight }) => rootHeight <= watermark).length;
+    if (sporks.length < due || JSON.stringify(sporks) !== JSON.stringify(expected.slice(0, sporks.length)))
+      this.fail(`the sporks recorded at watermark ${watermark} are ${JSON.stringify(sporks)}`);
   }
 
   /**
@@ -408,7 +433,7 @@ export class Oracle implements CallObserver {
 
   /** Every collection and transaction is found by its id, at its lowest place; and those of the system chunk are not. */
   async #lookUpEverything(reader: LevelIndexStore): Promise<void> {
-    const { chain, firstHeight, placesOf, stopHeight } = this.#stretch;
+    const { blockAt, firstHeight, placesOf, stopHeight } = this.#stretch;
     for (const [id, places] of placesOf) {
       const expected = places.filter((height) => height <= stopHeight);
       const found = await reader.collection(id);
@@ -416,7 +441,7 @@ export class Oracle implements CallObserver {
     }
     const seen = new Set<string>();
     for (let height = firstHeight; height <= stopHeight; height += 1) {
-      for (const { transactionIds } of chain.block(height).collections) {
+      for (const { transactionIds } of blockAt(height).collections) {
         for (let at = 0; at < transactionIds.length; at += 32) {
           const id = transactionIds.toString('hex', at, at + 32) as Identifier;
           if (seen.has(id)) continue;
@@ -427,4 +452,16 @@ export class Oracle implements CallObserver {
       }
     }
   }
+}
+
+/** What a store records of the sporks of a stretch, once it has crossed them all. */
+function sporkRecordsOf({ served, sporks }: Stretch): SporkRecord[] {
+  return sporks.map(({ chain: { generator } }, spork) => {
+    const { rootHeight, sporkId } = generator;
+    if (served === 'named') return { rootHeight, sporkId };
+    // The table tells no ids; and of the first spork no node is asked before the store begins.
+    return spork === 0
+      ? { rootHeight, sporkId: '' }
+      : { rootHeight, sporkId, rootParentId: generator.parentId(rootHeight) };
+  });
 }

@@ -8,12 +8,12 @@ import type { Logger, Metrics } from '../../src/observability/index.js';
 import { messageOf, OperatorError } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore, StorageError } from '../../src/storage/index.js';
-import type { Stretch } from './catalogue.js';
+import type { Stretch, StretchSpork } from './catalogue.js';
 import { Dice } from './Dice.js';
 import { Oracle, Violation } from './Oracle.js';
 import type { Watched } from './Oracle.js';
+import type { BackendPlan, Scenario, WorldEvent } from './plan.js';
 import { livenessMs } from './scenario.js';
-import type { BackendPlan, Scenario, WorldEvent } from './scenario.js';
 import { RequestReader, SimulatedChannel } from './SimulatedChannel.js';
 import { ProcessClock, SimulatedClock } from './SimulatedClock.js';
 import { DISK_PATH, SimulatedDatabase, SimulatedDisk } from './SimulatedDisk.js';
@@ -255,7 +255,7 @@ export class World {
       this.#oracle.processStarts(watched);
       if (store.meta() !== undefined && store.latestIndexedHeight() >= this.#stretch.stopHeight) return;
       const parts = openUpstream(config, {
-        ...{ store, lifecycle, sporks: [], clock, random, metrics, logger, openNode },
+        ...{ store, lifecycle, sporks: this.#scenario.sporkTable, clock, random, metrics, logger, openNode },
       });
       watched.head = () => parts.listener.finalizedHeight();
       await runIndexing(config, parts, (line) => this.#oracle.lineStarts(line));
@@ -338,8 +338,13 @@ export class World {
 
   #isExpected(process: SimulatedProcess, error: unknown): boolean {
     if (error instanceof StorageError) return process.hasDiskFailed;
+    if (!(error instanceof OperatorError)) return false;
     // While the honest nodes are away, the others are all there is.
-    return error instanceof OperatorError && error.exit === 'foreign' && this.#hasForeigners;
+    if (error.exit === 'foreign') return this.#hasForeigners;
+    // While the nodes of earlier sporks are away, nobody has the first height.
+    const { served, sporks } = this.#stretch;
+    const mayMissTheFirst = served === 'named' && sporks.length > 1;
+    return error.exit === 'configuration' && mayMissTheFirst && this.#oracle.watermark === undefined;
   }
 
   /** Nothing may be left behind by a process that ended in order. */
@@ -412,13 +417,14 @@ export class World {
   /** Puts nodes behind an endpoint, as after a restart. */
   #furnish(index: number, changes: { readonly prunedTo?: number; readonly isOtherChain?: boolean }): void {
     const plan = this.#scenario.endpoints[index]!;
-    const { chain, otherChain } = this.#stretch;
+    const { chain, lastHeight } = this.#sporkOf(index);
     this.#endpoints[index]!.backends = plan.backends.map((backend) => {
       const { generator } = chain;
       const options = resolveNodeOptions({
-        ...this.#nodeOptions(backend),
+        ...this.#nodeOptions(backend, this.#isLive(index)),
         rootHeight: generator.rootHeight,
         endHeight: generator.endHeight,
+        endSealedHeight: lastHeight,
         nodeRootHeight: Math.max(
           generator.rootHeight,
           Math.min(changes.prunedTo ?? 0, this.#headOf(index, backend)),
@@ -428,15 +434,17 @@ export class World {
       });
       return backendOf(
         new DevnetNode(options, {
-          chain: changes.isOtherChain === true ? otherChain : chain,
+          chain: changes.isOtherChain === true ? this.#stretch.otherChain : chain,
           clock: this.#clock,
         }),
       );
     });
   }
 
-  #nodeOptions(plan: BackendPlan) {
-    const { executionDataLag, sealedLag, collectionLagMs, maxStreams, ratePerSecond } = plan;
+  #nodeOptions(plan: BackendPlan, isLive: boolean) {
+    // What has ended is executed.
+    const executionDataLag = isLive ? plan.executionDataLag : Math.min(0, plan.executionDataLag);
+    const { sealedLag, collectionLagMs, maxStreams, ratePerSecond } = plan;
     return {
       ...{ blockIntervalMs: 1, sealedLag, collectionLagMs, maxStreams, ratePerSecond },
       executionDataLag: this.#isQuiet ? Math.max(0, executionDataLag) : executionDataLag,
@@ -446,8 +454,19 @@ export class World {
     } as const;
   }
 
+  /** The spork of the nodes behind an endpoint. */
+  #sporkOf(index: number): StretchSpork {
+    return this.#stretch.sporks[this.#scenario.endpoints[index]!.spork]!;
+  }
+
+  #isLive(index: number): boolean {
+    return this.#sporkOf(index) === this.#stretch.sporks.at(-1);
+  }
+
   #headOf(index: number, { lagHeights }: BackendPlan): number {
-    const { rootHeight } = this.#stretch.chain.generator;
+    const { endHeight, rootHeight } = this.#sporkOf(index).chain.generator;
+    // A spork that has ended stands still.
+    if (!this.#isLive(index)) return endHeight;
     const lag = this.#isQuiet ? 0 : lagHeights + this.#lags[index]!;
     return Math.max(rootHeight, this.#head - lag);
   }
@@ -476,28 +495,34 @@ export class World {
   #happen(event: WorldEvent): void {
     if (this.#isQuiet) return;
     this.#trace.add(`world ${JSON.stringify(event)}`);
-    const begun = (this.#oracle.watermark ?? -1) >= this.#stretch.firstHeight;
+    const { firstHeight } = this.#stretch;
+    const watermark = this.#oracle.watermark ?? -1;
+    const begun = watermark >= firstHeight;
+    // Of which spork they are, nodes are believed until the store has crossed into it.
+    const hasCrossed =
+      'endpoint' in event &&
+      watermark >= Math.max(firstHeight, this.#sporkOf(event.endpoint).chain.generator.rootHeight);
     switch (event.kind) {
       case 'down':
         this.#endpoints[event.endpoint]!.goDown(event.how);
         break;
       case 'up': {
         this.#endpoints[event.endpoint]!.state = 'up';
-        const prunedTo = Math.max(0, (this.#oracle.watermark ?? 0) + event.prunedHeights - 10);
+        const prunedTo = Math.max(0, watermark + event.prunedHeights - 10);
         this.#furnish(event.endpoint, event.prunedHeights > 0 && begun ? { prunedTo } : {});
         break;
       }
       case 'other_chain':
         // The first block is the anchor of all others, and is taken on trust.
-        if (!begun) break;
+        if (!hasCrossed) break;
         this.#hasForeigners = true;
         this.#mayLie.add(this.#endpoints[event.endpoint]!.name);
         this.#endpoints[event.endpoint]!.reset();
         this.#furnish(event.endpoint, { isOtherChain: true });
         break;
       case 'identity_lie': {
-        // A store that has not begun has nothing to hold against it.
-        if (!begun) break;
+        // A store that has not come so far has nothing to hold against it.
+        if (!hasCrossed) break;
         const endpoint = this.#endpoints[event.endpoint]!;
         this.#hasForeigners = true;
         this.#mayLie.add(endpoint.name);

@@ -1,22 +1,34 @@
-import { Chain } from '../../src/devnet/index.js';
-import type { ChainProfile } from '../../src/devnet/index.js';
+import { Chain, ChainGenerator, consecutiveSporks } from '../../src/devnet/index.js';
+import type { ChainProfile, GeneratedBlock } from '../../src/devnet/index.js';
 import type { Identifier } from '../../src/flow/index.js';
+
+/** A spork of a stretch. */
+export interface StretchSpork {
+  readonly chain: Chain;
+  /** The next spork builds on it, whatever stands above; of the last spork: where the head stops. */
+  readonly lastHeight: number;
+}
 
 /** A stretch of a chain that runs index; the same for many seeds, so that it is made once. */
 export interface Stretch {
   readonly name: string;
-  readonly chain: Chain;
-  /** What a node of another network serves, at the same heights. */
+  /** Ascending, at least one. Nodes serve one of them each; the last is the live one. */
+  readonly sporks: readonly StretchSpork[];
+  /**
+   * How the nodes of earlier sporks are found: the spork table lists them, and vouches for the parents of the roots; or the
+   * operator names them among his access nodes, and there is no table.
+   */
+  readonly served: 'table' | 'named';
+  /** What a node of another network serves, at the heights of the live spork. */
   readonly otherChain: Chain;
   readonly firstHeight: number;
   readonly stopHeight: number;
   /** The head stops here. */
   readonly endHeight: number;
+  /** The block of the network at a height. */
+  readonly blockAt: (height: number) => GeneratedBlock;
   /** At which heights of the stretch a collection stands. */
   readonly placesOf: ReadonlyMap<Identifier, readonly number[]>;
-  /** The wire size of the largest collection, and of all the collections of the largest block. */
-  readonly maxCollectionBytes: number;
-  readonly maxBlockBytes: number;
 }
 
 /** Blocks above the stretch, so that all of it is sealed and executed in the end. */
@@ -60,8 +72,35 @@ const profiles: readonly Partial<ChainProfile>[] = [
 
 const lengths = [4, 14, 30, 70] as const;
 
-/** How many stretches there are: numbers below it name one. */
-export const STRETCHES = 20;
+/** How many stretches of one spork there are: numbers below it name one. */
+export const PLAIN_STRETCHES = 20;
+
+/** A stretch that goes from spork to spork. */
+interface SporkShape {
+  readonly served: Stretch['served'];
+  /** Heights of the stretch in each spork. */
+  readonly heights: readonly number[];
+  /** Blocks above its end that each earlier spork finalized, and the next one discarded. */
+  readonly discarded: number;
+  /** The parent that each further root names: the last block of the spork before, or another one than its nodes have. */
+  readonly rootParent: 'last' | 'other';
+  /** Place in `profiles`. */
+  readonly profile: number;
+}
+
+const sporkShapes: readonly SporkShape[] = [
+  { served: 'table', heights: [9, 14], discarded: 0, rootParent: 'last', profile: 0 },
+  { served: 'table', heights: [8, 30], discarded: 5, rootParent: 'last', profile: 1 },
+  { served: 'table', heights: [12, 3, 16], discarded: 0, rootParent: 'other', profile: 2 },
+  { served: 'table', heights: [20, 9, 12], discarded: 3, rootParent: 'other', profile: 0 },
+  { served: 'table', heights: [3, 1, 40], discarded: 1, rootParent: 'last', profile: 4 },
+  { served: 'named', heights: [10, 14], discarded: 0, rootParent: 'last', profile: 1 },
+  { served: 'named', heights: [7, 3, 18], discarded: 0, rootParent: 'last', profile: 0 },
+  { served: 'named', heights: [30, 30], discarded: 0, rootParent: 'last', profile: 3 },
+];
+
+/** How many stretches go from spork to spork: they follow those of one spork. */
+export const SPORK_STRETCHES = sporkShapes.length;
 
 /** Every stretch of the catalogue, made when it is first asked for. */
 export class Catalogue {
@@ -70,14 +109,15 @@ export class Catalogue {
   at(index: number): Stretch {
     let stretch = this.#stretches.get(index);
     if (stretch === undefined) {
-      stretch = makeStretch(index);
+      const shape = sporkShapes[index - PLAIN_STRETCHES];
+      stretch = shape === undefined ? plainStretch(index) : sporkStretch(index, shape);
       this.#stretches.set(index, stretch);
     }
     return stretch;
   }
 }
 
-function makeStretch(index: number): Stretch {
+function plainStretch(index: number): Stretch {
   const profile = profiles[index % profiles.length]!;
   const length = lengths[Math.floor(index / profiles.length) % lengths.length]!;
   // 0 is what nodes cannot tell from "not told".
@@ -87,29 +127,73 @@ function makeStretch(index: number): Stretch {
   const stopHeight = firstHeight + length - 1;
   const endHeight = stopHeight + HEAD_ROOM_HEIGHTS;
   const options = { rootHeight, endHeight, profile: { base: 'mixed', ...profile } } as const;
-  const chain = new Chain({ ...options, seed: 100 + index });
-  const otherChain = new Chain({ ...options, seed: 900 + index });
+  return stretchOver({
+    ...{ index, firstHeight, stopHeight, served: 'table' },
+    sporks: [{ chain: new Chain({ ...options, seed: 100 + index }), lastHeight: endHeight }],
+    otherChain: new Chain({ ...options, seed: 900 + index }),
+  });
+}
+
+function sporkStretch(
+  index: number,
+  { discarded, heights, profile, rootParent, served }: SporkShape,
+): Stretch {
+  const rootHeight = index % 2 === 0 ? 0 : 1000 * index;
+  const firstHeight = index % 3 === 0 ? rootHeight : rootHeight + 3;
+  const ends = heights.slice(0, -1).map((_, spork) => ({
+    lastHeight: firstHeight + sum(heights.slice(0, spork + 1)) - 1,
+    discarded,
+  }));
+  const stopHeight = firstHeight + sum(heights) - 1;
+  const endHeight = stopHeight + HEAD_ROOM_HEIGHTS;
+  const all = consecutiveSporks({
+    ...{ seed: 2000 + 10 * index, rootHeight, ends },
+    common: { profile: { base: 'mixed', ...profiles[profile] } },
+  });
+  const sporks = all.map((options, spork): StretchSpork => {
+    const before = all[spork - 1];
+    const beside =
+      before === undefined || rootParent === 'last'
+        ? {}
+        : { rootParentId: new ChainGenerator(before).block(ends[spork - 1]!.lastHeight, 'orphan').id };
+    const lastHeight = ends[spork]?.lastHeight ?? endHeight;
+    return { chain: new Chain({ endHeight, ...options, ...beside }), lastHeight };
+  });
+  const otherChain = new Chain({ ...all.at(-1), endHeight, seed: 900 + index });
+  return stretchOver({ index, firstHeight, stopHeight, served, sporks, otherChain });
+}
+
+/** Every block is made now, so that what a node finds does not depend on who asked before. */
+function stretchOver({
+  index,
+  ...stretch
+}: Pick<Stretch, 'firstHeight' | 'stopHeight' | 'served' | 'sporks' | 'otherChain'> & {
+  readonly index: number;
+}): Stretch {
+  const { firstHeight, otherChain, sporks, stopHeight } = stretch;
+  const endHeight = stopHeight + HEAD_ROOM_HEIGHTS;
+  for (const chain of [otherChain, ...sporks.map((spork) => spork.chain)]) {
+    const { generator } = chain;
+    for (let height = generator.rootHeight; height <= generator.endHeight; height += 1) chain.block(height);
+  }
+  const blockAt = (height: number): GeneratedBlock => {
+    const spork = sporks.find(({ lastHeight }) => height <= lastHeight);
+    if (spork === undefined) throw new RangeError(`the stretch ends below height ${height}`);
+    return spork.chain.block(height);
+  };
   const placesOf = new Map<Identifier, number[]>();
-  let maxCollectionBytes = 0;
-  let maxBlockBytes = 0;
-  for (let height = rootHeight; height <= endHeight; height += 1) {
-    // Made now, so that what a node finds does not depend on who asked before.
-    otherChain.block(height);
-    const { collections } = chain.block(height);
-    let blockBytes = 0;
-    for (const { encoded, id } of collections) {
-      blockBytes += encoded.length;
-      maxCollectionBytes = Math.max(maxCollectionBytes, encoded.length);
-      if (height < firstHeight) continue;
+  for (let height = firstHeight; height <= endHeight; height += 1) {
+    for (const { id } of blockAt(height).collections) {
       const places = placesOf.get(id);
       if (places === undefined) placesOf.set(id, [height]);
       else if (!places.includes(height)) places.push(height);
     }
-    maxBlockBytes = Math.max(maxBlockBytes, blockBytes);
   }
-  const name = `${index}: heights ${firstHeight} to ${stopHeight}`;
-  return {
-    ...{ name, chain, otherChain, firstHeight, stopHeight, endHeight },
-    ...{ placesOf, maxCollectionBytes, maxBlockBytes },
-  };
+  const crosses = sporks.length > 1 ? `, ${sporks.length} sporks, ${stretch.served}` : '';
+  const name = `${index}: heights ${firstHeight} to ${stopHeight}${crosses}`;
+  return { ...stretch, name, endHeight, blockAt, placesOf };
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
 }

@@ -3,23 +3,28 @@ export const knownBadSeeds: readonly {
   readonly seed: number;
   readonly cause: string;
   readonly isFixed: boolean;
+  /** Whether its world crosses from spork to spork: it keeps that, so that it goes on showing its cause. */
+  readonly crossesSporks: boolean;
 }[] = [
   {
     seed: 154,
     cause:
       'a block with its right id and parent, but forged guarantees, is waited for until the daemon restarts',
     isFixed: true,
+    crossesSporks: false,
   },
   {
     seed: 196,
     cause:
       'after a restart a node that lags tells of a low head, and a block off the chain is taken for one at the tip, which waits for no child',
     isFixed: true,
+    crossesSporks: false,
   },
   {
     seed: 4624,
     cause:
       'a flipped bit in the address of a signature by none of the transaction’s signers: the id binds the place of the signer, not his address',
     isFixed: false,
+    crossesSporks: false,
   },
 ];

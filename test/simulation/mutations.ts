@@ -1,19 +1,21 @@
 /* eslint-disable no-console -- a script for the terminal */
 // Plants bugs, one at a time, in a copy of the sources and counts the seeds that the simulation needs to find each:
 // `npm run test:simulation:mutations`. It prints the table of docs/reliability.md.
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { plantedBugs } from './plantedBugs.js';
+import { planted, plantedBugs } from './plantedBugs.js';
 import type { PlantedBug } from './plantedBugs.js';
 
 const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '1000' },
     only: { type: 'string' },
+    /** Bugs that are tried at once, each in a copy of the sources of its own. */
+    workers: { type: 'string', default: String(Math.min(2, availableParallelism())) },
     /** A file that gets the outcome as JSON; see `Report`. */
     report: { type: 'string' },
   },
@@ -22,6 +24,9 @@ const { values } = parseArgs({
 const root = fileURLToPath(new URL('../../', import.meta.url));
 /** One bug may take so long; what is not found by then is told apart from what all seeds did not find. */
 const LIMIT_MS = 900_000;
+
+/** A program that does not even run shows nothing. */
+const NOT_A_BUG = /SyntaxError|ReferenceError|Transform failed/;
 
 interface Finding {
   readonly bug: PlantedBug;
@@ -53,24 +58,20 @@ interface Report {
 const startedAtMs = performance.now();
 const workplace = mkdtempSync(join(tmpdir(), 'planted-'));
 try {
-  for (const name of ['proto', 'config', 'package.json', 'tsconfig.json'])
-    cpSync(join(root, name), join(workplace, name), { recursive: true });
   cpSync(join(root, 'src'), join(workplace, 'sound'), { recursive: true });
-  cpSync(join(root, 'test/simulation'), join(workplace, 'test/simulation'), { recursive: true });
-  symlinkSync(join(root, 'node_modules'), join(workplace, 'node_modules'));
-  restore();
+  // Before hours have gone into the first of them.
+  for (const bug of plantedBugs) planted(readFileSync(join(workplace, 'sound', bug.file), 'utf8'), bug);
+  const lanes = Array.from({ length: Number(values.workers) }, (_, lane) => makeLane(`lane${lane}`));
   const references = join(workplace, 'references.json');
-  simulate(['--write-references', references]);
+  await simulate(lanes[0]!, ['--write-references', references]);
+  const chosen = plantedBugs.filter(({ name }) => values.only === undefined || name.includes(values.only));
   const findings: Finding[] = [];
-  for (const bug of plantedBugs.filter(
-    ({ name }) => values.only === undefined || name.includes(values.only),
-  )) {
-    const finding = find(bug, references);
-    console.error(
-      `${finding.seeds ?? (finding.isCutOff ? 'CUT OFF' : 'NOT FOUND')}\t${bug.name}\t${finding.words}`,
-    );
-    findings.push(finding);
-  }
+  const left = chosen.entries();
+  await Promise.all(
+    lanes.map(async (lane) => {
+      for (const [place, bug] of left) findings[place] = await find(bug, lane, references);
+    }),
+  );
   console.log(table(findings));
   if (values.report !== undefined)
     writeFileSync(values.report, JSON.stringify(reportOf(findings), undefined, 2) + '\n');
@@ -79,50 +80,54 @@ try {
   rmSync(workplace, { recursive: true });
 }
 
+/** A directory in which the simulation runs on sources of its own. */
+function makeLane(name: string): string {
+  const lane = join(workplace, name);
+  for (const part of ['proto', 'config', 'package.json', 'tsconfig.json'])
+    cpSync(join(root, part), join(lane, part), { recursive: true });
+  cpSync(join(root, 'test/simulation'), join(lane, 'test/simulation'), { recursive: true });
+  symlinkSync(join(root, 'node_modules'), join(lane, 'node_modules'));
+  restore(lane);
+  return lane;
+}
+
 /** Puts the sound sources in place. The copy was made at the beginning: somebody may be at work. */
-function restore(): void {
-  cpSync(join(workplace, 'sound'), join(workplace, 'src'), { recursive: true, force: true });
+function restore(lane: string): void {
+  cpSync(join(workplace, 'sound'), join(lane, 'src'), { recursive: true, force: true });
 }
 
-function find(bug: PlantedBug, references: string): Finding {
-  plant(bug);
-  try {
-    const { isCutOff, output } = simulate([
-      '--seeds',
-      values.seeds,
-      '--workers',
-      '1',
-      '--until-failure',
-      '--references',
-      references,
-    ]);
-    const match = /^seed (\d+): (.*)$/m.exec(output);
-    return {
-      ...{ bug, isCutOff: isCutOff && match === null },
-      ...{ seeds: match === null ? undefined : Number(match[1]), words: match?.[2] ?? '' },
-    };
-  } finally {
-    restore();
-  }
+async function find(bug: PlantedBug, lane: string, references: string): Promise<Finding> {
+  const path = join(lane, 'src', bug.file);
+  writeFileSync(path, planted(readFileSync(path, 'utf8'), bug));
+  const { isCutOff, output } = await simulate(lane, [
+    ...['--seeds', values.seeds, '--workers', '1', '--until-failure', '--references', references],
+  ]);
+  restore(lane);
+  const match = /^seed (\d+): (.*)$/m.exec(output);
+  if (match?.[2] !== undefined && NOT_A_BUG.test(match[2]))
+    throw new Error(`${bug.name}: what was planted does not run: ${match[2]}`);
+  const finding: Finding = {
+    ...{ bug, isCutOff: isCutOff && match === null },
+    ...{ seeds: match === null ? undefined : Number(match[1]), words: match?.[2] ?? '' },
+  };
+  const seeds = finding.seeds ?? (finding.isCutOff ? 'CUT OFF' : 'NOT FOUND');
+  console.error(`${seeds}\t${bug.name}\t${finding.words}`);
+  return finding;
 }
 
-function plant({ file, instead, name, of }: PlantedBug): void {
-  const path = join(workplace, 'src', file);
-  const source = readFileSync(path, 'utf8');
-  const at = source.indexOf(of);
-  if (at < 0 || source.includes(of, at + 1))
-    throw new Error(`${name}: ${file} does not hold the text once: ${of}`);
-  writeFileSync(
-    path,
-    source.replace(of, () => instead),
-  );
-}
-
-function simulate(flags: readonly string[]): { readonly isCutOff: boolean; readonly output: string } {
-  const { error, signal, stdout } = spawnSync('npx', ['tsx', 'test/simulation/run.ts', ...flags], {
-    ...{ cwd: workplace, encoding: 'utf8', timeout: LIMIT_MS, stdio: ['ignore', 'pipe', 'ignore'] },
+function simulate(
+  lane: string,
+  flags: readonly string[],
+): Promise<{ readonly isCutOff: boolean; readonly output: string }> {
+  return new Promise((resolve, reject) => {
+    const run = spawn(process.execPath, ['--import', 'tsx', 'test/simulation/run.ts', ...flags], {
+      ...{ cwd: lane, timeout: LIMIT_MS, stdio: ['ignore', 'pipe', 'ignore'] },
+    });
+    let output = '';
+    run.stdout.on('data', (data: Buffer) => (output += data.toString()));
+    run.once('error', reject);
+    run.once('close', (_, signal) => resolve({ isCutOff: signal !== null, output }));
   });
-  return { isCutOff: error !== undefined || signal !== null, output: stdout };
 }
 
 function reportOf(findings: readonly Finding[]): Report {

@@ -8,6 +8,14 @@ export interface PlantedBug {
   readonly instead: string;
 }
 
+/** The source with the bug in it. Throws unless the text that it takes the place of stands there once. */
+export function planted(source: string, { file, instead, name, of }: PlantedBug): string {
+  const at = source.indexOf(of);
+  if (at < 0 || source.includes(of, at + 1))
+    throw new Error(`${name}: ${file} does not hold the text once: ${of}`);
+  return source.replace(of, () => instead);
+}
+
 export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'progress is written before the data, in a batch of its own',
@@ -40,6 +48,79 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'storage/blockEntries.ts',
     of: '    collection.seal(put);',
     instead: '    if (collectionIndex === 0) collection.seal(put);',
+  },
+  {
+    name: 'what was staged is left out of the batch',
+    file: 'storage/LevelIndexStore.ts',
+    of: '      const write = staged?.write ?? this.#database.batch();',
+    instead: '      const write = this.#database.batch();',
+  },
+  {
+    name: 'what was staged is committed though the next batch does not carry it',
+    file: 'storage/LevelIndexStore.ts',
+    of: '    if ([...staged.entries].every((entry) => carried.has(entry))) return staged;',
+    instead: '    if (carried.size >= 0) return staged;',
+  },
+  {
+    name: 'what joined the next batch is left there when no other block follows',
+    file: 'collections/BlockCollectionIndexer.ts',
+    of: '      while (this.#waiting.size > 0 || this.#next.size > 0 || this.#mayPass()) {',
+    instead: '      while (this.#waiting.size > 0 || this.#mayPass()) {',
+  },
+  {
+    name: 'a block that does not fit into the next batch is forgotten',
+    file: 'collections/BlockCollectionIndexer.ts',
+    of: '      if (!this.#next.add(turn, this.#newSporkAt(turn.block))) break;\n      this.#waiting.delete(height);',
+    instead:
+      '      this.#waiting.delete(height);\n      if (!this.#next.add(turn, this.#newSporkAt(turn.block))) continue;',
+  },
+  {
+    name: 'what an earlier process left above a gap counts before the chain has borne it out',
+    file: 'collections/DurableHeads.ts',
+    of: '        this.#unconfirmed.add(head.height);\n',
+    instead: '',
+  },
+  {
+    name: 'a batch has room for a second spork, whose record is lost',
+    file: 'collections/CommitGroup.ts',
+    of: '    if (root !== undefined && this.#spork !== undefined) return false;\n',
+    instead: '',
+  },
+  {
+    name: 'the root of a spork is written without the record of the spork',
+    file: 'collections/BlockCollectionIndexer.ts',
+    of: 'const spork = group.spork ?? this.#lateSporkAt(latestIndexedHeight);',
+    instead: 'const spork = this.#lateSporkAt(latestIndexedHeight);',
+  },
+  {
+    name: 'the nodes of a spork are asked for heights above its end',
+    file: 'access/member.ts',
+    of: 'sporkRoots.find((root) => root > anchor);',
+    instead: 'sporkRoots.find((root) => root > anchor + 1_000_000);',
+  },
+  {
+    name: 'the parent that the spork table names is not taken',
+    file: 'finality/LinkedBlocks.ts',
+    of: 'this.#rootParents.get(block.height)\n',
+    instead: 'this.#rootParents.get(-1)\n',
+  },
+  {
+    name: 'wake-up lost: a notification that comes while nobody waits',
+    file: 'jobqueue/WorkSignal.ts',
+    of: '      this.#pending = true;\n',
+    instead: '',
+  },
+  {
+    name: 'wake-up lost: a mark left while jobs are handed out',
+    file: 'jobqueue/JobConsumer.ts',
+    of: '      } while (this.#mayTurnAgain());',
+    instead: '      } while (this.#mayTurnAgain() && this.#completed.length > 0);',
+  },
+  {
+    name: 'one job more than may run at once',
+    file: 'jobqueue/JobWindow.ts',
+    of: '      this.#running.size < this.#maxProcessing &&',
+    instead: '      this.#running.size <= this.#maxProcessing &&',
   },
   {
     name: 'done before the commit',
@@ -164,13 +245,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'watermark jumps over a gap',
     file: 'collections/BlockCollectionIndexer.ts',
-    of: '    while (turns.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
+    of: '    while (turns.has(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;',
     instead: '    height = Math.max(height, ...turns.keys());',
   },
   {
     name: 'watermark does not pass over what is durable above a gap',
     file: 'collections/BlockCollectionIndexer.ts',
-    of: 'while (turns.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
+    of: 'while (turns.has(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;',
     instead: 'while (turns.has(height + 1)) height += 1;',
   },
   {

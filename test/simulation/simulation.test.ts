@@ -1,5 +1,8 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { knownBadSeeds } from './knownBadSeeds.js';
+import { planted, plantedBugs } from './plantedBugs.js';
 import { Simulation } from './Simulation.js';
 
 /** A few hundred; `npm run test:simulation -- --seeds 10000` runs more. */
@@ -34,6 +37,14 @@ describe('the whole line in a simulated world', () => {
     const hashes = new Set<string>();
     for (let seed = 1; seed <= 10; seed += 1) hashes.add((await simulation.run(seed)).traceHash);
     expect(hashes.size).toBe(10);
+  });
+
+  it('has a place in the sources for every bug that the mutation script plants', () => {
+    const sources = join(import.meta.dirname, '../../src');
+    for (const bug of plantedBugs) {
+      const source = readFileSync(join(sources, bug.file), 'utf8');
+      expect(planted(source, bug), bug.name).not.toBe(source);
+    }
   });
 
   it('passes every seed that failed once and is mended', async () => {

@@ -1,0 +1,75 @@
+import type { SporkTable } from '../../src/access/index.js';
+import type { DaemonConfig } from '../../src/config/index.js';
+import type { FaultRule } from '../../src/devnet/index.js';
+import type { LinkQuality } from './SimulatedEndpoint.js';
+
+/** One node behind an endpoint, and how far it is behind the network. */
+export interface BackendPlan {
+  readonly lagHeights: number;
+  readonly sealedLag: number;
+  readonly executionDataLag: number;
+  readonly executionData: boolean;
+  readonly onlyDeprecatedExecutionData: boolean;
+  readonly streams: boolean;
+  readonly fullCollections: boolean;
+  readonly collectionLagMs: number;
+  readonly ratePerSecond: number;
+  readonly maxStreams: number;
+}
+
+export interface EndpointPlan {
+  readonly name: string;
+  /** The spork of the stretch whose heights its nodes serve, and no others; the live one is the last. */
+  readonly spork: number;
+  readonly backends: readonly BackendPlan[];
+  readonly link: LinkQuality;
+  readonly faults: readonly FaultRule[];
+}
+
+/** Something that happens to the world at a moment. */
+export type WorldEvent =
+  | { readonly kind: 'down'; readonly endpoint: number; readonly how: 'refusing' | 'silent' }
+  | { readonly kind: 'up'; readonly endpoint: number; readonly prunedHeights: number }
+  | { readonly kind: 'reset'; readonly endpoint: number }
+  | { readonly kind: 'other_chain'; readonly endpoint: number }
+  | { readonly kind: 'identity_lie'; readonly endpoint: number; readonly about: 'chain' | 'spork' }
+  | { readonly kind: 'head'; readonly height: number }
+  | { readonly kind: 'lag'; readonly endpoint: number; readonly heights: number }
+  | { readonly kind: 'wall_jump'; readonly ms: number }
+  | { readonly kind: 'crash'; readonly losesPower: boolean }
+  | { readonly kind: 'terminate' };
+
+export interface TimedEvent {
+  readonly atMs: number;
+  readonly event: WorldEvent;
+}
+
+export interface DiskPlan {
+  readonly writeMs: number;
+  readonly slowShare: number;
+  readonly slowMs: number;
+  readonly writeFailureShare: number;
+  readonly readFailureShare: number;
+  /** Share of the stages of a write at which the process dies. */
+  readonly crashShare: number;
+}
+
+/** Everything that a seed decides. */
+export interface Scenario {
+  readonly seed: number;
+  readonly stretch: number;
+  readonly config: DaemonConfig;
+  readonly endpoints: readonly EndpointPlan[];
+  /** What the daemon knows of earlier sporks and of who serves them. */
+  readonly sporkTable: SporkTable;
+  readonly disk: DiskPlan;
+  readonly startHead: number;
+  /** In order of time. */
+  readonly events: readonly TimedEvent[];
+  /** The process dies after so many steps of the world, counted from its start; once each. */
+  readonly crashSteps: readonly number[];
+  /** From here on nothing goes wrong any more. */
+  readonly quietAtMs: number;
+  /** From then on no node offers execution data: what was won by it so far must not hold up the requests. */
+  readonly endsWithoutExecutionData: boolean;
+}
