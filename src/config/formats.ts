@@ -101,7 +101,8 @@ export function integerOr<const T extends string>(
   words: readonly T[],
 ): Format<number | T> {
   const number = integer(min, max);
-  const allowed = `${words.join(', ')} or a whole number from ${min}`;
+  const upTo = max < Number.MAX_SAFE_INTEGER ? ` to ${max}` : '';
+  const allowed = `${words.join(', ')} or a whole number from ${min}${upTo}`;
   const check = (value: unknown): number | T => {
     const word = words.find((candidate) => candidate === value);
     if (word !== undefined) return word;

@@ -34,7 +34,10 @@ export function loadSettings<S extends Settings>(settings: S, sources: Sources):
 
   const merged = convict<Record<string, unknown>>(schemaOf(settings), { env: {}, args: [] });
   const origins: Record<string, Origin> = {};
-  for (const key of Object.keys(settings)) origins[key] = 'default';
+  for (const [key, definition] of Object.entries(settings)) {
+    merged.set(key, definition.default);
+    origins[key] = 'default';
+  }
   const layers: [Origin, Record<string, unknown>][] = [
     ['file', file],
     ['environment', environment],
@@ -68,7 +71,8 @@ function schemaOf(settings: Settings): convict.Schema<Record<string, unknown>> {
     }
     group[last] = {
       doc: definition.doc,
-      default: definition.default,
+      // Set later: values of the schema's own default would be bent to its type, a word to a number.
+      default: null,
       env: environmentOf(key),
       arg: flagOf(key, definition),
       format: (value: unknown) => void definition.format.check(value),
