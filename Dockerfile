@@ -23,7 +23,7 @@ USER node
 VOLUME /data
 # Inside a container loopback reaches nobody: the ports are published by the operator, who decides to whom.
 ENV FCI_DATA_DIR=/data FCI_API_HOST=0.0.0.0 FCI_METRICS_HOST=0.0.0.0 FCI_LOG_FORMAT=json
-EXPOSE 7180 7182
+EXPOSE 7180 7181 7182
 HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.FCI_METRICS_PORT ?? 7182}/livez`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 ENTRYPOINT ["node", "--enable-source-maps", "/app/dist/main.js"]

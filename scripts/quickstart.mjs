@@ -158,7 +158,8 @@ await launch(
   [
     'start',
     ...['--network', 'devnet', '--access-node', address, '--start-height', 'root', '--data-dir', dataDir],
-    ...['--api-port', String(await freePort(7180)), '--metrics-port', String(await freePort(7182))],
+    ...['--api-port', String(await freePort(7180)), '--api-grpc-port', String(await freePort(7181))],
+    ...['--metrics-port', String(await freePort(7182))],
   ],
   'inherit',
 );
@@ -181,6 +182,7 @@ say(
 say();
 say(`  status    ${api}/status`);
 say(`  blocks    ${api}/v1/blocks?height=sealed&expand=payload`);
+say(`  gRPC      ${record.grpc.host}:${record.grpc.port}, for any Flow client (docs/grpc.md)`);
 say(`  metrics   ${metrics}/metrics`);
 say(`  health    ${metrics}/readyz`);
 say(`  terminal  npx flow-collection-indexer status --data-dir ${folder}`);

@@ -4,7 +4,7 @@ import type { Logger } from '../observability/index.js';
 import type { Clock } from '../runtime/index.js';
 import { StorageError } from '../storage/index.js';
 import { AddressLimiter } from './AddressLimiter.js';
-import { ApiError } from './errors.js';
+import { ApiError, storageRefusal } from './errors.js';
 import { HeldAnswers, RETRY_AFTER_SECONDS } from './HeldAnswers.js';
 import { isLoopback, listenError, refusalOf, refusedByRouter, refuseClient } from './httpLimits.js';
 import type { Query } from './query.js';
@@ -237,8 +237,7 @@ export class HttpServer {
         this.#damageLogged = error.message;
         this.#dependencies.logger.error({ kind: error.kind, error }, 'a read failed');
       }
-      const what = error.kind === 'corrupt' ? 'the stored record is damaged' : 'the store cannot be read';
-      return new ApiError(500, 'storage', `${what}; the log of the daemon says more`);
+      return storageRefusal(error);
     }
     const status = error instanceof Error && 'statusCode' in error ? error.statusCode : undefined;
     if (error instanceof Error && typeof status === 'number' && status >= 400 && status < 500) {

@@ -1,3 +1,4 @@
+import type { StorageError } from '../storage/index.js';
 import type { IndexedRange } from './status.js';
 
 /** Why a request was refused, for machines. */
@@ -22,6 +23,10 @@ export type ApiErrorReason =
   | 'busy'
   | 'bad_request'
   | 'storage'
+  /** A call that did not come to its end in time. */
+  | 'overdue'
+  /** The daemon is being stopped. */
+  | 'stopping'
   | 'internal';
 
 /** Flow's error body (`code`, `message`) and what we add to it. */
@@ -80,6 +85,12 @@ export function unknownId(what: 'block' | 'collection' | 'transaction', range: I
   }
   const message = `no such ${what} in heights ${firstIndexed}..${latestIndexed}`;
   return new ApiError(404, 'unknown_id', message, range);
+}
+
+/** A read that failed in the store. The message tells callers no paths: the log has those. */
+export function storageRefusal(error: StorageError): ApiError {
+  const what = error.kind === 'corrupt' ? 'the stored record is damaged' : 'the store cannot be read';
+  return new ApiError(500, 'storage', `${what}; the log of the daemon says more`);
 }
 
 function edges(range: IndexedRange): string {

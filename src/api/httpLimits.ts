@@ -98,20 +98,26 @@ export function isLoopback(host: string): boolean {
 /** Why a server cannot listen, with the flag that mends it. An error that nobody foresaw comes back as it is. */
 export function listenError(
   error: unknown,
-  where: { readonly host: string; readonly port: number; readonly settings: 'api' | 'metrics' },
+  where: {
+    readonly host: string;
+    readonly port: number;
+    /** Names the flag of the host, and of the port where `portFlag` does not. */
+    readonly settings: 'api' | 'metrics';
+    readonly portFlag?: string;
+  },
 ): unknown {
-  const { host, port, settings } = where;
+  const { host, port, settings, portFlag = `--${settings}-port` } = where;
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   const refuse = (message: string): OperatorError =>
     new OperatorError('configuration', message, { cause: error });
   switch (code) {
     case 'EADDRINUSE':
       return refuse(
-        `Port ${port} on ${host} is in use, perhaps by another daemon. Choose another one with --${settings}-port, or stop the program that uses it.`,
+        `Port ${port} on ${host} is in use, perhaps by another daemon. Choose another one with ${portFlag}, or stop the program that uses it.`,
       );
     case 'EACCES':
       return refuse(
-        `This user may not listen on port ${port} of ${host}. Choose a port from 1024 on with --${settings}-port.`,
+        `This user may not listen on port ${port} of ${host}. Choose a port from 1024 on with ${portFlag}.`,
       );
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { readSporkTable } from '../access/index.js';
 import type { OpenChannel } from '../access/index.js';
-import { ApiServer, MetricsServer } from '../api/index.js';
+import { ApiServer, GrpcApiServer, MetricsServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import {
   createLogger,
@@ -121,7 +121,7 @@ function isFinished(config: DaemonConfig, store: IndexStore): boolean {
   );
 }
 
-/** Both servers, from the first second on, and the record by which other commands find them. */
+/** All servers, from the first second on, and the record by which other commands find them. */
 async function serve(
   config: DaemonConfig,
   parts: {
@@ -153,18 +153,35 @@ async function serve(
   lifecycle.onClose('metrics server', () => metricsServer.close());
   const api = new ApiServer(config.api, { ...{ clock, logger, fail }, reader: store, status: reporter });
   await api.start();
-  lifecycle.onClose('api server', () => api.close());
+  const grpc = grpcServerOf(config, { ...{ clock, logger, fail }, store, status: reporter, health: monitor });
+  // Both close together: each may take as long as its callers do, up to a limit.
+  lifecycle.onClose('api servers', async () => {
+    await Promise.all([api.close(), grpc?.close()]);
+  });
+  await grpc?.start();
   monitor.start();
   lifecycle.onClose('health monitor', () => monitor.close());
-  const record = {
-    pid: process.pid,
-    instance: reporter.instance,
+  const addresses = {
     api: api.address(),
+    ...(grpc === undefined ? {} : { grpc: grpc.address() }),
     metrics: metricsServer.address(),
   };
-  writeDaemonRecord(config.dataDir, record);
+  writeDaemonRecord(config.dataDir, { pid: process.pid, instance: reporter.instance, ...addresses });
   lifecycle.onClose('daemon record', () => removeDaemonRecord(config.dataDir));
-  logger.info({ api: record.api, metrics: record.metrics }, 'listening');
+  logger.info(addresses, 'listening');
+}
+
+/** `undefined` where gRPC is off. */
+function grpcServerOf(
+  { api, accessNodes, chainId }: DaemonConfig,
+  dependencies: ConstructorParameters<typeof GrpcApiServer>[1],
+): GrpcApiServer | undefined {
+  const { host, grpcPort: port, ratePerSecondPerAddress } = api;
+  if (port === 'off') return undefined;
+  return new GrpcApiServer(
+    { host, port, ratePerSecondPerAddress, accessNodes, chainId, version: programVersion() },
+    dependencies,
+  );
 }
 
 /** A live line on a terminal, log lines elsewhere. */

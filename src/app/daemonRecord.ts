@@ -6,8 +6,10 @@ export interface DaemonRecord {
   readonly pid: number;
   /** Also in the daemon's status: tells a stale record from a live one. */
   readonly instance: string;
-  /** Where the read API listens. */
+  /** Where the read API listens for HTTP. */
   readonly api: { readonly host: string; readonly port: number };
+  /** Absent where gRPC is off. */
+  readonly grpc?: { readonly host: string; readonly port: number };
   readonly metrics: { readonly host: string; readonly port: number };
 }
 

@@ -29,7 +29,12 @@ export interface DaemonConfig {
     readonly backoffMaxMs: number;
     readonly unresolvableAfterMs: number;
   };
-  readonly api: { readonly host: string; readonly port: number; readonly ratePerSecondPerAddress: number };
+  readonly api: {
+    readonly host: string;
+    readonly port: number;
+    readonly grpcPort: number | 'off';
+    readonly ratePerSecondPerAddress: number;
+  };
   readonly metrics: { readonly host: string; readonly port: number };
   readonly ready: { readonly maxLag: number };
   readonly log: { readonly level: 'debug' | 'info' | 'warn' | 'error'; readonly format: 'json' | 'pretty' };
@@ -90,6 +95,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
     api: Object.freeze({
       host: values['api.host'],
       port: values['api.port'],
+      grpcPort: values['api.grpcPort'],
       ratePerSecondPerAddress: values['api.ratePerSecondPerAddress'],
     }),
     metrics: Object.freeze({ host: values['metrics.host'], port: values['metrics.port'] }),

@@ -36,7 +36,8 @@ const MAX_NODES = 64;
 
 const endpoint = text('an endpoint such as grpc://host:port, grpcs://host:port or host:port');
 const host = text('a host name or address');
-const port = integer(0, 65_535);
+const MAX_PORT = 65_535;
+const port = integer(0, MAX_PORT);
 
 /** The keys of the daemon, in the order of the documentation. */
 export const daemonSettings = {
@@ -156,8 +157,13 @@ export const daemonSettings = {
     format: port,
     default: 7180,
   }),
+  'api.grpcPort': setting<number | 'off'>({
+    doc: 'gRPC port of the read API (flow.access.AccessAPI), on the same address; 0 = any free port, `off` = none.',
+    format: integerOr(0, MAX_PORT, ['off']),
+    default: 7181,
+  }),
   'api.ratePerSecondPerAddress': setting({
-    doc: 'Requests per second that one client address (IPv6: one /64) may send to the read API; more get 429. 0 = no limit. Set it where others than you reach the API.',
+    doc: 'Requests per second that one client address (IPv6: one /64) may send to the read API, over HTTP and over gRPC each; more get 429 or RESOURCE_EXHAUSTED. 0 = no limit. Set it where others than you reach the API.',
     format: integer(0, 100_000),
     default: 0,
   }),

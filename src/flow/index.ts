@@ -15,6 +15,7 @@ export { chainIds, networkNames, networkOfChainId } from './networks.js';
 export type { NetworkName } from './networks.js';
 export { loadProtocol } from './protocol.js';
 export type { ProtocolDefinition } from './protocol.js';
+export { RequestFields } from './requests.js';
 export {
   decodeBlockMessage,
   decodeBlockResponse,

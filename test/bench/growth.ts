@@ -160,7 +160,18 @@ async function startsToServing(dataDir: string, chain: BlockMaker, heights: numb
     const startedAtMs = performance.now();
     const daemon = startProcess([
       ...[MAIN, 'start', '--network', 'devnet', '--access-node', node.url, '--data-dir', dataDir],
-      ...['--api-port', String(port), '--metrics-port', '0', '--log-format', 'json', '--log-level', 'error'],
+      ...[
+        '--api-port',
+        String(port),
+        '--api-grpc-port',
+        '0',
+        '--metrics-port',
+        '0',
+        '--log-format',
+        'json',
+        '--log-level',
+        'error',
+      ],
     ]);
     daemon.stdout?.resume();
     const url = `http://127.0.0.1:${port}/v1/collections/${id}`;

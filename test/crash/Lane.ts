@@ -200,7 +200,13 @@ function settingsOf(devnet: DevnetHandle, dataDir: string): DaemonSettings {
   return {
     ...{ network: 'devnet', accessNodes: devnet.address, dataDir },
     ...{ startHeight: String(FIRST_HEIGHT), stopHeight: String(LAST_HEIGHT) },
-    ...{ 'api.port': '0', 'metrics.port': '0', 'log.format': 'json', 'log.level': 'debug' },
+    ...{
+      'api.port': '0',
+      'api.grpcPort': '0',
+      'metrics.port': '0',
+      'log.format': 'json',
+      'log.level': 'debug',
+    },
   };
 }
 

@@ -39,7 +39,8 @@ describe('the servers', () => {
     const node = await devnetForTest({ startHead: 3, paused: true });
     const local = await startDaemon(startArguments(node, scratchDirectory()));
     const [listening] = local.program.logs().filter(({ msg }) => msg === 'listening');
-    expect(listening).toMatchObject({ api: { host: '127.0.0.1' }, metrics: { host: '127.0.0.1' } });
+    const loopback = { host: '127.0.0.1' };
+    expect(listening).toMatchObject({ api: loopback, grpc: loopback, metrics: loopback });
     expect(local.program.logs().map(({ msg }) => msg)).not.toContain(BEYOND);
 
     const wide = ['--api-host', '0.0.0.0', '--metrics-host', '0.0.0.0'];
@@ -48,6 +49,7 @@ describe('the servers', () => {
     expect(warnings.map(({ level, server }) => [level, server])).toEqual([
       ['warn', 'metrics'],
       ['warn', 'api'],
+      ['warn', 'grpc'],
     ]);
   });
 

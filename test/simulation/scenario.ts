@@ -109,7 +109,7 @@ function configOf(
       unresolvableAfterMs: 600_000,
       ...changes.requester,
     },
-    api: { host: '127.0.0.1', port: 0, ratePerSecondPerAddress: 0 },
+    api: { host: '127.0.0.1', port: 0, grpcPort: 'off', ratePerSecondPerAddress: 0 },
     metrics: { host: '127.0.0.1', port: 0 },
     ready: { maxLag: 100 },
     log: { level: 'info', format: 'json' },

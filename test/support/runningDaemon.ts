@@ -25,7 +25,7 @@ export function startArguments(
 ): string[] {
   return [
     ...['start', '--network', 'devnet', '--access-node', devnet.address, '--data-dir', dataDir],
-    ...['--api-port', '0', '--metrics-port', '0', '--log-format', 'json', ...flags],
+    ...['--api-port', '0', '--api-grpc-port', '0', '--metrics-port', '0', '--log-format', 'json', ...flags],
   ];
 }
 
@@ -34,9 +34,15 @@ export class RunningDaemon {
   readonly program: Program;
   readonly apiUrl: string;
   readonly metricsUrl: string;
+  /** `host:port`, while gRPC is on. */
+  readonly grpcAddress: string;
 
-  constructor(program: Program, ports: { readonly api: number; readonly metrics: number }) {
+  constructor(
+    program: Program,
+    ports: { readonly api: number; readonly grpc?: number | undefined; readonly metrics: number },
+  ) {
     this.program = program;
+    this.grpcAddress = `127.0.0.1:${ports.grpc ?? 0}`;
     this.apiUrl = `http://127.0.0.1:${ports.api}`;
     this.metricsUrl = `http://127.0.0.1:${ports.metrics}`;
   }
@@ -77,9 +83,10 @@ export async function startDaemon(
 ): Promise<RunningDaemon> {
   const program = startProgram(args, environment, wrapper);
   await program.sees(/"msg":"listening".*\n/);
-  const { api, metrics } = program.logs().find(({ msg }) => msg === 'listening') as unknown as {
+  const { api, grpc, metrics } = program.logs().find(({ msg }) => msg === 'listening') as unknown as {
     readonly api: { readonly port: number };
+    readonly grpc?: { readonly port: number };
     readonly metrics: { readonly port: number };
   };
-  return new RunningDaemon(program, { api: api.port, metrics: metrics.port });
+  return new RunningDaemon(program, { api: api.port, grpc: grpc?.port, metrics: metrics.port });
 }

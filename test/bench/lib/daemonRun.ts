@@ -82,7 +82,7 @@ export async function runDaemon(options: DaemonRunOptions): Promise<DaemonRun> {
         '--stop-height',
         String(heights),
       ],
-      ...['--api-port', '0', '--metrics-port', '0', '--log-format', 'json'],
+      ...['--api-port', '0', '--api-grpc-port', '0', '--metrics-port', '0', '--log-format', 'json'],
       ...modeFlags[mode],
       ...(options.flags ?? []),
     ],

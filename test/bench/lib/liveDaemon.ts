@@ -48,7 +48,7 @@ export async function startLiveDaemon(options: LiveDaemonOptions): Promise<LiveD
     ...[resolve(ROOT, options.program ?? 'dist/main.js'), 'start', '--network', 'devnet'],
     ...['--access-node', node, '--data-dir', dataDir, '--start-height', String(startHeight)],
     ...(stopHeight === undefined ? [] : ['--stop-height', String(stopHeight)]),
-    ...['--api-port', '0', '--metrics-port', '0', '--log-format', 'json'],
+    ...['--api-port', '0', '--api-grpc-port', '0', '--metrics-port', '0', '--log-format', 'json'],
     ...modeFlags[mode],
     ...(options.flags ?? []),
   ]);

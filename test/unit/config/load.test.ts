@@ -65,7 +65,7 @@ describe('defaults', () => {
       ediOnly: false,
       access: { ratePerSecond: 80, maxMessageBytes: 128 * 1024 * 1024 },
       requester: { timeoutMs: 10_000, backoffMinMs: 250, backoffMaxMs: 10_000, unresolvableAfterMs: 600_000 },
-      api: { host: '127.0.0.1', port: 7180 },
+      api: { host: '127.0.0.1', port: 7180, grpcPort: 7181 },
       metrics: { host: '127.0.0.1', port: 7182 },
       ready: { maxLag: 100 },
       log: { level: 'info', format: 'json' },
@@ -129,6 +129,12 @@ describe('precedence', () => {
     expect(config.edi.enabled).toBe(false);
   });
 
+  it('reads a port, or the word that leaves it closed', () => {
+    expect(load({ flags: { 'api.grpcPort': ['off'] } }).config.api.grpcPort).toBe('off');
+    expect(load({ file: { api: { grpcPort: 0 } } }).config.api.grpcPort).toBe(0);
+    expect(load({ environment: { FCI_API_GRPC_PORT: '9000' } }).config.api.grpcPort).toBe(9000);
+  });
+
   it('freezes what it gives, however deep', () => {
     const open: string[] = [];
     const walk = (value: unknown, path: string): void => {
@@ -173,6 +179,12 @@ describe('refusals', () => {
       { environment: { FCI_API_PORT: '70000' } },
       'configuration',
       /FCI_API_PORT.*65535/,
+    ],
+    [
+      'neither a port nor a word',
+      { environment: { FCI_API_GRPC_PORT: '70000' } },
+      'configuration',
+      /FCI_API_GRPC_PORT.*off or a whole number from 0 to 65535/,
     ],
     ['unknown variable', { environment: { FCI_WINDOWS: '3' } }, 'configuration', /FCI_WINDOWS.*FCI_WINDOW\?/],
     [

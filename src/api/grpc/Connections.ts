@@ -1,0 +1,122 @@
+import type { Socket } from 'node:net';
+import type { Clock, Timer } from '../../runtime/index.js';
+import { ApiError } from '../errors.js';
+
+/** From the first byte of a call to the last one of its answer. Then it is ended, and at the next look its connection. */
+const CALL_LIMIT_MS = 120_000;
+/** Between two looks at all connections. */
+const LOOK_EVERY_MS = 10_000;
+/**
+ * What a connection may send between two looks without calling anything that is known here: some 4,000 pings, where a
+ * client in good order sends one.
+ */
+const MAX_UNCALLED_BYTES = 64 * 1024;
+/** What one call may bring along: headers, the request, and the credit with which its answer is taken. */
+const MAX_CALL_BYTES = 128 * 1024;
+
+/** Where a call comes from, as grpc-js tells it. */
+export interface Peer {
+  readonly remoteAddress?: string | undefined;
+  readonly remotePort?: number | undefined;
+}
+
+interface OpenCall {
+  readonly startedAtMs: number;
+  /** Ends the call as far as its caller lets it. */
+  readonly refuse: (error: ApiError) => void;
+  isRefused: boolean;
+}
+
+interface Connection {
+  readonly socket: Socket;
+  /** Those with a limit, the oldest first; their number is bounded by the streams of a connection. */
+  readonly calls: Set<OpenCall>;
+  /** Begun since the last look, or open at it. */
+  recentCalls: number;
+  bytesReadAtLook: number;
+}
+
+/**
+ * The open connections, and the calls on each. It cuts those whose callers send a request, or take an answer, without
+ * coming to an end, and those that send a lot without calling anything. Their number is bounded by the listener.
+ */
+export class Connections {
+  readonly #clock: Clock;
+  readonly #connections = new Map<string, Connection>();
+  #timer: Timer | undefined;
+
+  constructor(dependencies: { readonly clock: Clock }) {
+    this.#clock = dependencies.clock;
+  }
+
+  add(socket: Socket): void {
+    const peer = nameOf(socket);
+    this.#connections.set(peer, { socket, calls: new Set(), recentCalls: 0, bytesReadAtLook: 0 });
+    socket.once('close', () => this.#connections.delete(peer));
+  }
+
+  /**
+   * A call has begun. Returns what is to be called when it is over: answered and taken, refused, or given up. `refuse` ends it
+   * from here, when it is overdue; a call without has no limit in time.
+   */
+  begin(peer: Peer, refuse: ((error: ApiError) => void) | undefined): () => void {
+    const connection = this.#connections.get(nameOf(peer));
+    if (connection === undefined) return () => undefined;
+    connection.recentCalls += 1;
+    if (refuse === undefined) return () => undefined;
+    const call = { startedAtMs: this.#clock.monotonic(), refuse, isRefused: false };
+    connection.calls.add(call);
+    return () => connection.calls.delete(call);
+  }
+
+  /** Begins to look. */
+  start(): void {
+    this.#timer = this.#clock.setTimer(LOOK_EVERY_MS, () => {
+      this.#look();
+      this.start();
+    });
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  /** Ends every call that has a limit. */
+  refuseAll(error: ApiError): void {
+    for (const { calls } of this.#connections.values()) for (const { refuse } of [...calls]) refuse(error);
+  }
+
+  /** Cuts every connection. */
+  destroyAll(): void {
+    for (const { socket } of [...this.#connections.values()]) socket.destroy();
+  }
+
+  #look(): void {
+    const nowMs = this.#clock.monotonic();
+    for (const connection of [...this.#connections.values()]) {
+      const { socket, calls, recentCalls, bytesReadAtLook } = connection;
+      const [oldest] = calls;
+      const allowedBytes = MAX_UNCALLED_BYTES + recentCalls * MAX_CALL_BYTES;
+      if (oldest?.isRefused === true || socket.bytesRead - bytesReadAtLook > allowedBytes) socket.destroy();
+      else refuseOverdue(calls, nowMs);
+      connection.recentCalls = calls.size;
+      connection.bytesReadAtLook = socket.bytesRead;
+    }
+  }
+}
+
+function refuseOverdue(calls: ReadonlySet<OpenCall>, nowMs: number): void {
+  for (const call of [...calls]) {
+    if (nowMs - call.startedAtMs < CALL_LIMIT_MS) return;
+    call.isRefused = true;
+    const seconds = CALL_LIMIT_MS / 1_000;
+    call.refuse(
+      new ApiError(408, 'overdue', `a call may take ${seconds} s, to be sent and its answer to be taken`),
+    );
+  }
+}
+
+function nameOf({ remoteAddress = '', remotePort = 0 }: Peer): string {
+  return `${remoteAddress}:${remotePort}`;
+}

@@ -1,0 +1,282 @@
+import { createServer } from 'node:net';
+import type { Server as TcpServer } from 'node:net';
+import { Server, ServerCredentials, ServerInterceptingCall, status } from '@grpc/grpc-js';
+import type {
+  handleBidiStreamingCall,
+  handleServerStreamingCall,
+  handleUnaryCall,
+  ServerInterceptor,
+} from '@grpc/grpc-js';
+import type { Logger } from '../../observability/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { StorageError } from '../../storage/index.js';
+import { AddressLimiter } from '../AddressLimiter.js';
+import { ApiError, storageRefusal } from '../errors.js';
+import { isLoopback, listenError } from '../httpLimits.js';
+import { fieldsOf, sinkOf } from './calls.js';
+import type { GrpcCalls, StreamCall, UnaryCall } from './calls.js';
+import { Connections } from './Connections.js';
+import type { Peer } from './Connections.js';
+import { HeldMessages } from './HeldMessages.js';
+import { refusalOf, stopping } from './status.js';
+import type { CallRefusal } from './status.js';
+
+/** No request that is read needs more than a few ids. */
+const MAX_REQUEST_BYTES = 16 * 1024;
+const MAX_CONNECTIONS = 512;
+/** Calls under way at once on one connection; further ones wait with the caller. */
+const MAX_STREAMS_PER_CONNECTION = 100;
+/** Calls under way at once on all connections. */
+const MAX_CALLS = 2_000;
+/** For a connection without a call; clients connect anew by themselves. */
+const MAX_CONNECTION_IDLE_MS = 300_000;
+/** After which a caller is asked whether it is still there, and how long it has to say so. */
+const KEEPALIVE_MS = 60_000;
+const KEEPALIVE_TIMEOUT_MS = 20_000;
+/** For calls under way when the server closes; then their connections are cut. As for HTTP. */
+const CLOSE_GRACE_MS = 2_000;
+
+export interface GrpcServerOptions {
+  readonly host: string;
+  /** 0 = any free port. */
+  readonly port: number;
+  /** Calls per second that one address may make; 0, the default, = any number. */
+  readonly ratePerSecondPerAddress?: number;
+  /** Large answers that callers have not taken yet, together. Default: 256 MiB. */
+  readonly maxHeldBytes?: number;
+}
+
+export interface GrpcServerDependencies {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Is told of every error that is a bug, after the caller got INTERNAL: the owner stops the process. */
+  readonly fail: (error: unknown) => void;
+}
+
+/**
+ * gRPC over a TCP port of its own, bytes in and bytes out: bounds on everything a caller sends and leaves lying, one
+ * translation of errors, a clear refusal when the address cannot be used, and an end within CLOSE_GRACE_MS.
+ */
+export class GrpcServer {
+  readonly #options: GrpcServerOptions;
+  readonly #dependencies: GrpcServerDependencies;
+  readonly #grpc: Server;
+  readonly #tcp: TcpServer;
+  readonly #connections: Connections;
+  readonly #held: HeldMessages;
+  readonly #limiter: AddressLimiter | undefined;
+  /** The last damage that was logged, so that a caller who repeats a request does not fill the log. */
+  #damageLogged = '';
+  #callsUnderWay = 0;
+  /** Unary calls that are not answered yet, whether or not their callers still wait. */
+  #handling = 0;
+  #onLastHandled: (() => void) | undefined;
+  #closing: Promise<void> | undefined;
+  /** What a call that was left behind runs into is no bug: its ground was taken away. */
+  #closed = false;
+
+  constructor(
+    options: GrpcServerOptions,
+    dependencies: GrpcServerDependencies & { readonly calls: GrpcCalls },
+  ) {
+    const { clock, calls } = dependencies;
+    const { ratePerSecondPerAddress: ratePerSecond = 0 } = options;
+    this.#options = options;
+    this.#dependencies = dependencies;
+    this.#connections = new Connections({ clock });
+    this.#held = new HeldMessages(options);
+    this.#limiter = ratePerSecond > 0 ? new AddressLimiter({ ratePerSecond }, { clock }) : undefined;
+    this.#grpc = new Server({
+      'grpc.max_receive_message_length': MAX_REQUEST_BYTES,
+      'grpc.max_concurrent_streams': MAX_STREAMS_PER_CONNECTION,
+      'grpc.max_connection_idle_ms': MAX_CONNECTION_IDLE_MS,
+      'grpc.keepalive_time_ms': KEEPALIVE_MS,
+      'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+      'grpc.enable_channelz': 0,
+      interceptors: [this.#admission()],
+    });
+    this.#register(calls);
+    // Connections are accepted here and handed on, so that they can be bounded and cut and errors of the port are clear.
+    const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
+    this.#tcp = createServer({ noDelay: true }, (socket) => {
+      this.#connections.add(socket);
+      injector.injectConnection(socket);
+    });
+    this.#tcp.maxConnections = MAX_CONNECTIONS;
+  }
+
+  /** Listens. Expected errors: OperatorError (`configuration`) when the address cannot be used. */
+  async start(): Promise<void> {
+    const { host, port } = this.#options;
+    await new Promise<void>((resolve, reject) => {
+      this.#tcp.once('error', (error) => reject(this.#listenError(error)));
+      this.#tcp.listen(port, host, resolve);
+    });
+    this.#tcp.removeAllListeners('error').on('error', this.#dependencies.fail);
+    this.#connections.start();
+    if (!isLoopback(host)) {
+      this.#dependencies.logger.warn(
+        { server: 'grpc', ...this.address() },
+        'listening beyond this machine: whoever reaches the port can read',
+      );
+    }
+  }
+
+  /** Where it listens, the port resolved. Only between `start()` and `close()`. */
+  address(): { readonly host: string; readonly port: number } {
+    const address = this.#tcp.address();
+    if (address === null || typeof address === 'string') throw new Error('the server does not listen');
+    return { host: this.#options.host, port: address.port };
+  }
+
+  /**
+   * Stops listening and refuses further calls; those under way get CLOSE_GRACE_MS, and what they read is waited for as
+   * long, also where the caller has hung up. Streams are their owner's to end. Idempotent.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#connections.close();
+    let endGrace = (): void => undefined;
+    const graceOver = new Promise<void>((resolve) => (endGrace = resolve));
+    let grace = this.#dependencies.clock.setTimer(CLOSE_GRACE_MS, () => {
+      this.#connections.refuseAll(stopping());
+      // What they are told is on its way first.
+      grace = this.#dependencies.clock.setTimer(0, () => {
+        this.#connections.destroyAll();
+        endGrace();
+      });
+    });
+    const closed = new Promise<void>((resolve) => this.#tcp.close(() => resolve()));
+    this.#grpc.tryShutdown(() => this.#connections.destroyAll());
+    await closed;
+    if (this.#handling > 0) {
+      await Promise.race([graceOver, new Promise<void>((resolve) => (this.#onLastHandled = resolve))]);
+    }
+    grace.cancel();
+    this.#grpc.forceShutdown();
+    this.#closed = true;
+  }
+
+  #listenError(error: unknown): Error {
+    const explained = listenError(error, { ...this.#options, settings: 'api', portFlag: '--api-grpc-port' });
+    return explained instanceof Error ? explained : new Error('cannot listen', { cause: explained });
+  }
+
+  /** Counts every call from its first byte to its end, and refuses those that are too many. */
+  #admission(): ServerInterceptor {
+    return (method, call) =>
+      new ServerInterceptingCall(call, {
+        start: (next) => {
+          const peer = call.getConnectionInfo();
+          const refusal = this.#refusalTo(peer);
+          if (refusal !== undefined) {
+            call.sendStatus(refusalOf(refusal));
+            return;
+          }
+          let end = (): void => undefined;
+          next({
+            // A call that was cancelled before it came here is told neither.
+            onReceiveMetadata: (metadata, proceed) => {
+              const refuse = (error: ApiError): void => call.sendStatus(refusalOf(error));
+              end = this.#begin(peer, method.responseStream ? undefined : refuse);
+              proceed(metadata);
+            },
+            onCancel: () => end(),
+          });
+        },
+      });
+  }
+
+  #begin(...call: Parameters<Connections['begin']>): () => void {
+    const end = this.#connections.begin(...call);
+    this.#callsUnderWay += 1;
+    return () => {
+      this.#callsUnderWay -= 1;
+      end();
+    };
+  }
+
+  #refusalTo({ remoteAddress = '' }: Peer): ApiError | undefined {
+    if (this.#closing !== undefined) return stopping();
+    if (this.#callsUnderWay >= MAX_CALLS) {
+      return new ApiError(503, 'busy', `at most ${MAX_CALLS} calls may be under way at once; ask again`);
+    }
+    const waitSeconds = this.#limiter?.waitSeconds(remoteAddress) ?? 0;
+    if (waitSeconds === 0) return undefined;
+    const { ratePerSecondPerAddress = 0 } = this.#options;
+    const message = `at most ${ratePerSecondPerAddress} requests per second are answered to one address; ask again in ${waitSeconds} s`;
+    return new ApiError(429, 'rate_limited', message);
+  }
+
+  #register({ unary, streams, refused }: GrpcCalls): void {
+    for (const [path, call] of Object.entries(unary)) {
+      this.#grpc.register(path, this.#unary(call), asItIs, asItIs, 'unary');
+    }
+    for (const [path, call] of Object.entries(streams)) {
+      this.#grpc.register(path, this.#stream(call), asItIs, asItIs, 'serverStream');
+    }
+    for (const [path, error] of Object.entries(refused)) {
+      // Taken for a call of many messages, it is refused before the first is read: a transaction may be larger than any
+      // request we read.
+      const refuse: handleBidiStreamingCall<Buffer, Buffer> = (call) => {
+        call.emit('error', refusalOf(error));
+      };
+      this.#grpc.register(path, refuse, asItIs, asItIs, 'bidi');
+    }
+  }
+
+  #unary(answer: UnaryCall): handleUnaryCall<Buffer, Buffer> {
+    return (call, callback) => {
+      const respond = async (): Promise<void> => {
+        this.#handling += 1;
+        try {
+          const message = await answer(fieldsOf(call.request));
+          const release = this.#held.hold(message.length);
+          if (call.cancelled) release();
+          else call.once('cancelled', release);
+          callback(null, message);
+        } catch (error) {
+          callback(this.#explain(error));
+        } finally {
+          this.#handling -= 1;
+          if (this.#handling === 0) this.#onLastHandled?.();
+        }
+      };
+      void respond();
+    };
+  }
+
+  #stream(begin: StreamCall): handleServerStreamingCall<Buffer, Buffer> {
+    return (call) => {
+      try {
+        const end = begin(fieldsOf(call.request), sinkOf(call));
+        call.once('cancelled', end);
+      } catch (error) {
+        call.emit('error', this.#explain(error));
+      }
+    };
+  }
+
+  /** How a call that threw ends. */
+  #explain(error: unknown): CallRefusal {
+    if (error instanceof ApiError) return refusalOf(error);
+    if (error instanceof StorageError) {
+      if (this.#damageLogged !== error.message) {
+        this.#damageLogged = error.message;
+        this.#dependencies.logger.error({ kind: error.kind, error }, 'a read failed');
+      }
+      const refusal = refusalOf(storageRefusal(error));
+      return error.kind === 'corrupt' ? refusal : { ...refusal, code: status.UNAVAILABLE };
+    }
+    if (!this.#closed) this.#dependencies.fail(error);
+    return refusalOf(new ApiError(500, 'internal', 'internal server error'));
+  }
+}
+
+function asItIs(message: Buffer): Buffer {
+  return message;
+}

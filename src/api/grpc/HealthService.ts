@@ -1,0 +1,110 @@
+import { WireWriter } from '../../flow/index.js';
+import type { RequestFields } from '../../flow/index.js';
+import { quoted } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
+import { ApiError } from '../errors.js';
+import type { StreamCall, StreamSink, UnaryCall } from './calls.js';
+import { stopping } from './status.js';
+
+const HEALTH = '/grpc.health.v1.Health';
+/** Open streams of the state. */
+const MAX_WATCHERS = 200;
+/** Between two looks for a change, while anybody watches. */
+const LOOK_EVERY_MS = 1_000;
+
+const SERVING = 1;
+const NOT_SERVING = 2;
+const SERVICE_UNKNOWN = 3;
+
+interface Watcher {
+  readonly isKnown: boolean;
+  readonly sink: StreamSink;
+  told: number | undefined;
+}
+
+/**
+ * The standard health service: the server as a whole, and each of `services`, is SERVING exactly while the daemon is
+ * ready.
+ */
+export class HealthService {
+  readonly #services: ReadonlySet<string>;
+  readonly #clock: Clock;
+  readonly #health: { readiness(): { readonly ready: boolean } };
+  readonly #watchers = new Set<Watcher>();
+  #timer: Timer | undefined;
+  #closed = false;
+
+  constructor(
+    options: { readonly services: readonly string[] },
+    dependencies: {
+      readonly clock: Clock;
+      readonly health: { readiness(): { readonly ready: boolean } };
+    },
+  ) {
+    this.#services = new Set(['', ...options.services]);
+    this.#clock = dependencies.clock;
+    this.#health = dependencies.health;
+  }
+
+  unary(): Readonly<Record<string, UnaryCall>> {
+    return { [`${HEALTH}/Check`]: (request) => this.#check(request) };
+  }
+
+  streams(): Readonly<Record<string, StreamCall>> {
+    return { [`${HEALTH}/Watch`]: (request, sink) => this.#watch(request, sink) };
+  }
+
+  /** Tells everybody who watches that it is over. */
+  close(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+    this.#tellAll();
+    for (const { sink } of [...this.#watchers]) sink.refuse(stopping());
+  }
+
+  #check(request: RequestFields): Buffer {
+    const service = request.text(1);
+    if (this.#services.has(service)) return encoded(this.#state());
+    throw new ApiError(404, 'unknown_id', `there is no service ${quoted(service)} here`);
+  }
+
+  #watch(request: RequestFields, sink: StreamSink): () => void {
+    if (this.#watchers.size >= MAX_WATCHERS) {
+      throw new ApiError(503, 'busy', `at most ${MAX_WATCHERS} callers may watch at once`);
+    }
+    const watcher: Watcher = { isKnown: this.#services.has(request.text(1)), sink, told: undefined };
+    this.#watchers.add(watcher);
+    this.#tell(watcher, this.#state());
+    if (this.#watchers.size === 1) this.#lookLater();
+    return () => {
+      this.#watchers.delete(watcher);
+      if (this.#watchers.size === 0) this.#timer?.cancel();
+    };
+  }
+
+  #lookLater(): void {
+    this.#timer = this.#clock.setTimer(LOOK_EVERY_MS, () => {
+      this.#tellAll();
+      this.#lookLater();
+    });
+  }
+
+  #tellAll(): void {
+    const state = this.#state();
+    for (const watcher of this.#watchers) this.#tell(watcher, state);
+  }
+
+  /** What a watcher does not take is told at the next look, if it is still so. */
+  #tell(watcher: Watcher, state: number): void {
+    const news = watcher.isKnown ? state : SERVICE_UNKNOWN;
+    if (news !== watcher.told && watcher.sink.send(encoded(news))) watcher.told = news;
+  }
+
+  #state(): number {
+    return !this.#closed && this.#health.readiness().ready ? SERVING : NOT_SERVING;
+  }
+}
+
+function encoded(state: number): Buffer {
+  return new WireWriter().number(1, state).finish();
+}

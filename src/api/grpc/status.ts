@@ -1,0 +1,53 @@
+import { Metadata, status } from '@grpc/grpc-js';
+import { ApiError } from '../errors.js';
+import type { ApiErrorReason } from '../errors.js';
+
+/** A call that ends with something else than an answer, in the form that grpc-js takes. */
+export interface CallRefusal {
+  readonly code: status;
+  readonly details: string;
+  readonly metadata: Metadata;
+}
+
+const codes: Readonly<Record<ApiErrorReason, status>> = {
+  not_yet_indexed: status.NOT_FOUND,
+  below_first_indexed: status.NOT_FOUND,
+  unknown_id: status.NOT_FOUND,
+  malformed_id: status.INVALID_ARGUMENT,
+  invalid_argument: status.INVALID_ARGUMENT,
+  too_many: status.INVALID_ARGUMENT,
+  bad_request: status.INVALID_ARGUMENT,
+  not_served: status.UNIMPLEMENTED,
+  method_not_allowed: status.UNIMPLEMENTED,
+  too_large: status.RESOURCE_EXHAUSTED,
+  rate_limited: status.RESOURCE_EXHAUSTED,
+  busy: status.RESOURCE_EXHAUSTED,
+  storage: status.DATA_LOSS,
+  overdue: status.DEADLINE_EXCEEDED,
+  stopping: status.UNAVAILABLE,
+  internal: status.INTERNAL,
+};
+
+/**
+ * The status of a refused call: the message that REST gives too, and in the trailing metadata `reason` and, where the answer
+ * depends on them and they are known, `first-indexed`, `latest-indexed` and `head`.
+ */
+export function refusalOf(error: ApiError): CallRefusal {
+  const { reason, message, range } = error;
+  const metadata = new Metadata();
+  metadata.set('reason', reason);
+  const edges = {
+    'first-indexed': range?.firstIndexed,
+    'latest-indexed': range?.latestIndexed,
+    head: range?.head,
+  };
+  for (const [key, height] of Object.entries(edges)) {
+    if (typeof height === 'number') metadata.set(key, String(height));
+  }
+  return { code: codes[reason], details: message, metadata };
+}
+
+/** The refusal of whatever comes while the daemon stops. */
+export function stopping(): ApiError {
+  return new ApiError(503, 'stopping', 'the daemon is stopping; ask again, or ask another one');
+}

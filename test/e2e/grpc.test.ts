@@ -1,0 +1,157 @@
+import { isDeepStrictEqual } from 'node:util';
+import { expect, it, onTestFinished } from 'vitest';
+import { ChainGenerator, oddKinds, profiles } from '../../src/devnet/index.js';
+import type { ChainOptions } from '../../src/devnet/index.js';
+import { blocksOf } from '../support/chainReference.js';
+import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
+import type { Message } from '../support/grpcProbe.js';
+import { eventually, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+
+const ROOT = 1_000;
+const TOP = ROOT + 104;
+const SEALED_LAG = 7;
+
+/** Every odd thing that the simulated chain knows, within few blocks. */
+const odd = { ...profiles.mixed.odd, bigCollection: 301 };
+const chainOptions: ChainOptions = {
+  seed: 5,
+  rootHeight: ROOT,
+  profile: {
+    base: 'mixed',
+    bigCollectionBytes: 200_000,
+    odd: Object.fromEntries(Object.entries(odd).map(([kind, every]) => [kind, Math.ceil(every / 3)])),
+  },
+};
+const chain = new ChainGenerator(chainOptions);
+const blocks = blocksOf(chain, ROOT, TOP);
+const collections = [...new Set(blocks.flatMap(({ collections: all }) => all.map(({ id }) => id)))];
+const transactions = [
+  ...new Set(
+    blocks.flatMap(({ collections: all }) =>
+      all.flatMap(({ transactionIds }) =>
+        Array.from({ length: transactionIds.length / 32 }, (_, index) =>
+          transactionIds.toString('hex', 32 * index, 32 * index + 32),
+        ),
+      ),
+    ),
+  ),
+];
+/** Calls that are under way at once, to each of the two. */
+const AT_ONCE = 16;
+async function each<T>(all: readonly T[], compare: (one: T) => Promise<unknown>): Promise<void> {
+  for (let at = 0; at < all.length; at += AT_ONCE)
+    await Promise.all(all.slice(at, at + AT_ONCE).map(compare));
+}
+
+const bytes = (id: string): Buffer => Buffer.from(id, 'hex');
+
+it('answers blocks, collections and transactions as the node itself, field by field', async () => {
+  const found = new Set(blocks.flatMap(({ odd: kinds }) => kinds));
+  expect([...oddKinds].filter((kind) => !found.has(kind))).toEqual([]);
+
+  const devnet = await devnetForTest({
+    ...chainOptions,
+    startHead: TOP,
+    paused: true,
+    sealedLag: SEALED_LAG,
+  });
+  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
+  await daemon.reaches(TOP);
+  await eventually(async () => {
+    const { sealed } = (await daemon.api('/status')).body as { readonly sealed: number | null };
+    return sealed === TOP - SEALED_LAG ? true : undefined;
+  });
+  const ours = new GrpcProbe(daemon.grpcAddress);
+  const theirs = new GrpcProbe(devnet.address);
+  onTestFinished(() => {
+    ours.close();
+    theirs.close();
+  });
+
+  /** Both answers to a call, without the metadata, which must agree as far as it can. */
+  const both = async (method: string, request: object): Promise<readonly [Message, Message]> => {
+    const answers = await Promise.all([ours.call(method, request), theirs.call(method, request)]);
+    const [us, them] = answers.map(({ metadata }) => metadata as Message) as [Message, Message];
+    // We are no node, and are asked for execution data nowhere: what we have indexed is what we have.
+    const unlike = { node_id: Buffer.alloc(0), highest_indexed_height: String(TOP) };
+    if (!isDeepStrictEqual(us, { ...them, ...unlike })) expect(us).toEqual({ ...them, ...unlike });
+    const [mine, its] = answers.map(({ metadata: _, ...rest }) => rest) as [Message, Message];
+    return [mine, its];
+  };
+  const expectSame = async (method: string, request: object): Promise<Message> => {
+    const [mine, its] = await both(method, request);
+    if (!isDeepStrictEqual(mine, its)) expect(mine, method).toEqual(its);
+    return mine;
+  };
+
+  await each(blocks, async ({ height, id }) => {
+    const byHeight = await expectSame('GetBlockByHeight', { height });
+    expect(byHeight['block_status']).toBe(height <= TOP - SEALED_LAG ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED');
+    await expectSame('GetBlockByID', { id: bytes(id) });
+  });
+  await expectSame('GetLatestBlock', { is_sealed: false });
+  await expectSame('GetLatestBlock', { is_sealed: true });
+  await each(collections, (id) => expectSame('GetCollectionByID', { id: bytes(id) }));
+  await each(collections, (id) => expectSame('GetFullCollectionByID', { id: bytes(id) }));
+  await each(transactions, (id) => expectSame('GetTransaction', { id: bytes(id) }));
+
+  // Intended: the node adds the transactions of the system chunk.
+  await each(blocks, async ({ height, id }) => {
+    const [mine, its] = await both('GetTransactionsByBlockID', { block_id: bytes(id) });
+    const all = its['transactions'] as readonly Message[];
+    const system = chain.systemTransactions(height).length;
+    const guaranteed = { transactions: all.slice(0, all.length - system) };
+    if (!isDeepStrictEqual(mine, guaranteed)) expect(mine).toEqual(guaranteed);
+  });
+
+  // Intended: a block is given in the light form even where the full one is asked for.
+  const full = { height: TOP, full_block_response: true };
+  const [light, whole] = await both('GetBlockByHeight', full);
+  const unkept = { block_seals: [], execution_receipt_metaList: [], execution_result_list: [] };
+  expect(light['block']).toEqual({
+    ...(whole['block'] as Message),
+    ...{ ...unkept, block_header: null, protocol_state_id: Buffer.alloc(0) },
+  });
+
+  const network = await Promise.all([ours, theirs].map((client) => client.call('GetNetworkParameters')));
+  expect(network[0]).toEqual(network[1]);
+  const versions = await Promise.all(
+    [ours, theirs].map(async (client) => (await client.call('GetNodeVersionInfo'))['info'] as Message),
+  );
+  // Intended: version and commit are our own, and of the protocol state we know nothing.
+  const own = { semver: versions[0]!['semver'], commit: '', protocol_state_version: '0' };
+  expect(versions[0]).toEqual({ ...versions[1], ...own });
+
+  const nobody = Buffer.alloc(32, 7);
+  const refusals: readonly (readonly [string, object])[] = [
+    ['GetBlockByHeight', { height: TOP + 1 }],
+    ['GetBlockByHeight', { height: ROOT - 1 }],
+    ['GetBlockByID', { id: nobody }],
+    ['GetBlockByID', { id: Buffer.alloc(3) }],
+    ['GetCollectionByID', { id: nobody }],
+    ['GetCollectionByID', {}],
+    ['GetFullCollectionByID', { id: nobody }],
+    ['GetTransaction', { id: nobody }],
+    ['GetTransaction', {}],
+    ['GetTransactionsByBlockID', { block_id: nobody }],
+  ];
+  for (const [method, request] of refusals) {
+    const [us, them] = await Promise.all(
+      [ours, theirs].map((client) => refusalOf(client.call(method, request))),
+    );
+    expect(us!.code, method).toBe(them!.code);
+  }
+
+  expect(await ours.health('flow.access.AccessAPI')).toEqual({ status: 'SERVING' });
+  expect(await daemon.program.stop()).toBe(0);
+  expect(daemon.program.stderr).toBe('');
+});
+
+it('leaves the port alone where it is told to', async () => {
+  const devnet = await devnetForTest({ startHead: 3, paused: true });
+  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--api-grpc-port', 'off'));
+  const [listening] = daemon.program.logs().filter(({ msg }) => msg === 'listening');
+  expect(listening).toHaveProperty('api');
+  expect(listening).not.toHaveProperty('grpc');
+});

@@ -1,0 +1,497 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { GrpcApiServer } from '../../../src/api/index.js';
+import type { IndexedRange } from '../../../src/api/index.js';
+import { decodeBlock, encodeTransaction } from '../../../src/flow/index.js';
+import type { Identifier, Transaction } from '../../../src/flow/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { StorageError } from '../../../src/storage/index.js';
+import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { chainTime, idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+
+const FIRST = 100;
+const LATEST = 119;
+const HEAD = 130;
+const SEALED = 115;
+const SPORK = idOf('spork');
+const one = transactionWith({ gasLimit: 1n });
+const two = transactionWith({ gasLimit: 2n, proposalKey: undefined, arguments: [] });
+const three = transactionWith({ gasLimit: 3n });
+/** Every other block is empty; block 100 has two collections, the second of them empty. */
+const contents = Array.from({ length: LATEST - FIRST + 1 }, (_, index) =>
+  index === 0
+    ? [[one, two], []]
+    : index % 2 === 0
+      ? [[transactionWith({ gasLimit: BigInt(index) }), three]]
+      : [],
+);
+const chain = smallChain(FIRST, contents);
+const firstBlock = chain[0]!;
+const lastBlock = chain.at(-1)!.block;
+const edges = { 'first-indexed': String(FIRST), 'latest-indexed': String(LATEST), head: String(HEAD) };
+
+const bytes = (id: Identifier): Buffer => Buffer.from(id, 'hex');
+
+const metadata = {
+  latest_finalized_block_id: bytes(lastBlock.id),
+  latest_finalized_height: String(LATEST),
+  node_id: Buffer.alloc(0),
+  highest_indexed_height: String(LATEST),
+  executor_metadata: null,
+};
+
+/** As a client of Flow sees a transaction. */
+function asMessage(transaction: Transaction): object {
+  const signature = (from: Transaction['payloadSignatures'][number]) => ({
+    address: from.address,
+    key_id: from.keyId,
+    signature: from.signature,
+    extension_data: from.extensionData,
+  });
+  const { proposalKey } = transaction;
+  return {
+    script: transaction.script,
+    arguments: transaction.arguments,
+    reference_block_id: transaction.referenceBlockId,
+    gas_limit: String(transaction.gasLimit),
+    proposal_key:
+      proposalKey === undefined
+        ? null
+        : {
+            address: proposalKey.address,
+            key_id: proposalKey.keyId,
+            sequence_number: String(proposalKey.sequenceNumber),
+          },
+    payer: transaction.payer,
+    authorizers: transaction.authorizers,
+    payload_signatures: transaction.payloadSignatures.map(signature),
+    envelope_signatures: transaction.envelopeSignatures.map(signature),
+  };
+}
+
+describe('GrpcApiServer', () => {
+  let store: MemoryIndexStore;
+  let server: GrpcApiServer;
+  let range: IndexedRange;
+  let ready: boolean;
+  let failures: unknown[];
+  let logger: RecordingLogger;
+  let probe: GrpcProbe;
+
+  beforeEach(async () => {
+    store = new MemoryIndexStore();
+    await store.initialise({
+      ...{ schemaVersion: 1, chainId: 'flow-localnet', firstHeight: FIRST, createdBy: 'test' },
+      sporks: [
+        { rootHeight: 7, sporkId: idOf('before') },
+        { rootHeight: 50, sporkId: SPORK },
+      ],
+    });
+    await store.commit({ blocks: chain, latestIndexedHeight: LATEST });
+    range = { firstIndexed: FIRST, latestIndexed: LATEST, head: HEAD, sealed: SEALED };
+    ready = true;
+    failures = [];
+    logger = new RecordingLogger();
+    server = new GrpcApiServer(
+      {
+        ...{ host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3' },
+        accessNodes: ['grpc://node:9000'],
+      },
+      {
+        ...{ store, clock: systemClock, logger },
+        status: { range: () => range },
+        health: { readiness: () => ({ ready }) },
+        fail: (error) => failures.push(error),
+      },
+    );
+    await server.start();
+    probe = new GrpcProbe(`127.0.0.1:${server.address().port}`);
+  });
+
+  afterEach(async () => {
+    probe.close();
+    await server.close();
+    expect(failures).toEqual([]);
+  });
+
+  const call = (method: string, request: object = {}) => probe.call(method, request);
+  const refused = (method: string, request: object = {}) => refusalOf(probe.call(method, request));
+  const nothingIndexed = () =>
+    (range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null });
+
+  describe('the index as a node', () => {
+    it('answers Ping', async () => {
+      expect(await call('Ping')).toEqual({});
+    });
+
+    it('names the chain', async () => {
+      expect(await call('GetNetworkParameters')).toEqual({ chain_id: 'flow-localnet' });
+    });
+
+    it('tells its own version, the spork that it has reached and the first height that it serves', async () => {
+      expect(await call('GetNodeVersionInfo')).toEqual({
+        info: {
+          semver: 'v1.2.3',
+          commit: '',
+          spork_id: bytes(SPORK),
+          protocol_version: '0',
+          spork_root_block_height: '50',
+          node_root_block_height: String(FIRST),
+          compatible_range: null,
+          protocol_state_version: '0',
+        },
+      });
+    });
+  });
+
+  describe('blocks', () => {
+    it('come in the light form, with status and metadata', async () => {
+      const expected = {
+        block: {
+          id: bytes(firstBlock.block.id),
+          parent_id: bytes(idOf('block 99')),
+          height: String(FIRST),
+          timestamp: { seconds: String(chainTime.seconds), nanos: chainTime.nanos },
+          collection_guarantees: firstBlock.collections.map(({ id }) => ({
+            collection_id: bytes(id),
+            signatures: [],
+            reference_block_id: bytes(idOf('reference')),
+            signature: Buffer.from('guarantee signature'),
+            signer_ids: [],
+            signer_indices: Buffer.from([0xe0, 0x0f]),
+            cluster_chain_id: Buffer.from('cluster-7-abc'),
+          })),
+          block_seals: [],
+          signatures: [Buffer.from('parent voters')],
+          execution_receipt_metaList: [],
+          execution_result_list: [],
+          block_header: null,
+          protocol_state_id: Buffer.alloc(0),
+        },
+        block_status: 'BLOCK_SEALED',
+        metadata,
+      };
+      expect(await call('GetBlockByHeight', { height: FIRST })).toEqual(expected);
+      expect(await call('GetBlockByID', { id: bytes(firstBlock.block.id) })).toEqual(expected);
+      // The full form has more than an index keeps.
+      expect(await call('GetBlockByHeight', { height: FIRST, full_block_response: true })).toEqual(expected);
+    });
+
+    it('are sealed up to the sealed head, and finalized above it', async () => {
+      const statusAt = async (height: number) => (await call('GetBlockByHeight', { height }))['block_status'];
+      expect(await statusAt(SEALED)).toBe('BLOCK_SEALED');
+      expect(await statusAt(SEALED + 1)).toBe('BLOCK_FINALIZED');
+      range = { ...range, sealed: null };
+      expect(await statusAt(FIRST)).toBe('BLOCK_FINALIZED');
+    });
+
+    it('the latest is the newest that is served, or the newest of those that is sealed', async () => {
+      const heightOf = async (request: object) =>
+        ((await call('GetLatestBlock', request))['block'] as { height: string }).height;
+      expect(await heightOf({})).toBe(String(LATEST));
+      expect(await heightOf({ is_sealed: true })).toBe(String(SEALED));
+      range = { ...range, sealed: HEAD };
+      expect(await heightOf({ is_sealed: true })).toBe(String(LATEST));
+    });
+
+    it('there is no latest while none is indexed, or none of them is sealed', async () => {
+      range = { ...range, sealed: FIRST - 1 };
+      expect(await refused('GetLatestBlock', { is_sealed: true })).toEqual({
+        code: 'NOT_FOUND',
+        details: 'no sealed block is indexed yet (latest 119, head 130)',
+        metadata: { reason: 'not_yet_indexed', ...edges },
+      });
+      nothingIndexed();
+      expect(await refused('GetLatestBlock')).toEqual({
+        code: 'NOT_FOUND',
+        details: 'no final block is indexed yet (latest unknown, head unknown)',
+        metadata: { reason: 'not_yet_indexed' },
+      });
+    });
+  });
+
+  describe('collections and transactions', () => {
+    const [collection, empty] = firstBlock.collections;
+
+    it('a light collection names its transactions in order', async () => {
+      expect(await call('GetCollectionByID', { id: bytes(collection!.id) })).toEqual({
+        collection: {
+          id: bytes(collection!.id),
+          transaction_ids: transactionIds(firstBlock, 0).map(bytes),
+        },
+        metadata,
+      });
+    });
+
+    it('a full collection has them with every field as it was received', async () => {
+      expect(await call('GetFullCollectionByID', { id: bytes(collection!.id) })).toEqual({
+        transactions: [asMessage(one), asMessage(two)],
+        metadata,
+      });
+    });
+
+    it('an empty one has none', async () => {
+      const request = { id: bytes(empty!.id) };
+      expect(await call('GetFullCollectionByID', request)).toEqual({ transactions: [], metadata });
+      expect(await call('GetCollectionByID', request)).toEqual({
+        collection: { id: bytes(empty!.id), transaction_ids: [] },
+        metadata,
+      });
+    });
+
+    it('the bytes of a transaction are those that are stored', async () => {
+      const [id] = transactionIds(firstBlock, 0);
+      expect(await call('GetTransaction', { id: bytes(id!) })).toEqual({
+        transaction: asMessage(one),
+        metadata,
+      });
+      const answer = await probe.raw(
+        '/flow.access.AccessAPI/GetTransaction',
+        Buffer.concat([Buffer.from([0x0a, 32]), bytes(id!)]),
+      );
+      expect(answer.includes(encodeTransaction(one))).toBe(true);
+    });
+
+    it('a block has those of its collections', async () => {
+      expect(await call('GetTransactionsByBlockID', { block_id: bytes(firstBlock.block.id) })).toEqual({
+        transactions: [asMessage(one), asMessage(two)],
+        metadata,
+      });
+      const second = bytes(chain[1]!.block.id);
+      expect(await call('GetTransactionsByBlockID', { block_id: second })).toEqual({
+        transactions: [],
+        metadata,
+      });
+    });
+
+    it('metadata names the newest block of the moment', async () => {
+      const next = smallChain(LATEST + 1, [[]]);
+      await store.commit({ blocks: next, latestIndexedHeight: LATEST + 1 });
+      const answer = await call('GetFullCollectionByID', { id: bytes(collection!.id) });
+      expect(answer['metadata']).toMatchObject({
+        latest_finalized_block_id: bytes(next[0]!.block.id),
+        latest_finalized_height: String(LATEST + 1),
+      });
+    });
+  });
+
+  describe('what is not there', () => {
+    it.each([
+      [99, 'below_first_indexed', 'height 99 is below the first indexed height 100'],
+      [120, 'not_yet_indexed', 'height 120 is not yet indexed (latest 119, head 130)'],
+    ])('height %i is NOT_FOUND: %s', async (height, reason, details) => {
+      expect(await refused('GetBlockByHeight', { height })).toEqual({
+        code: 'NOT_FOUND',
+        details,
+        metadata: { reason, ...edges },
+      });
+    });
+
+    it.each([
+      ['GetBlockByID', 'id', 'block'],
+      ['GetCollectionByID', 'id', 'collection'],
+      ['GetFullCollectionByID', 'id', 'collection'],
+      ['GetTransaction', 'id', 'transaction'],
+      ['GetTransactionsByBlockID', 'block_id', 'block'],
+    ])('an unknown %s is NOT_FOUND, and says between which heights', async (method, field, what) => {
+      const request = { [field]: bytes(idOf('nobody')) };
+      expect(await refused(method, request)).toEqual({
+        code: 'NOT_FOUND',
+        details: `no such ${what} in heights 100..119`,
+        metadata: { reason: 'unknown_id', ...edges },
+      });
+      nothingIndexed();
+      expect(await refused(method, request)).toMatchObject({
+        code: 'NOT_FOUND',
+        details: 'nothing is indexed yet (latest unknown, head unknown)',
+        metadata: { reason: 'not_yet_indexed' },
+      });
+    });
+
+    it.each([
+      ['GetBlockByID', 'id', 'block'],
+      ['GetCollectionByID', 'id', 'collection'],
+      ['GetFullCollectionByID', 'id', 'collection'],
+      ['GetTransaction', 'id', 'transaction'],
+      ['GetTransactionsByBlockID', 'block_id', 'block'],
+    ])('%s of a malformed id is INVALID_ARGUMENT, and shows the form', async (method, field, what) => {
+      for (const id of [Buffer.alloc(0), Buffer.alloc(31), Buffer.from(idOf('as text'))]) {
+        expect(await refused(method, { [field]: id })).toEqual({
+          code: 'INVALID_ARGUMENT',
+          details: `invalid ${what} ID: expected 32 raw bytes, got ${id.length}`,
+          metadata: { reason: 'malformed_id' },
+        });
+      }
+    });
+
+    it('a height above every height is INVALID_ARGUMENT', async () => {
+      expect(await refused('GetBlockByHeight', { height: '18446744073709551615' })).toEqual({
+        code: 'INVALID_ARGUMENT',
+        details: 'invalid height: expected a number up to 9007199254740991, got 18446744073709551615',
+        metadata: { reason: 'invalid_argument' },
+      });
+    });
+
+    it('a request that cannot be read is INVALID_ARGUMENT', async () => {
+      const path = '/flow.access.AccessAPI/GetTransaction';
+      expect(await refusalOf(probe.raw(path, Buffer.from([0x0a, 0x20, 1, 2])))).toMatchObject({
+        code: 'INVALID_ARGUMENT',
+        details: expect.stringMatching(/^the request cannot be read: /) as string,
+        metadata: { reason: 'bad_request' },
+      });
+    });
+  });
+
+  describe('what an index cannot answer', () => {
+    const cases: readonly (readonly [string, string])[] = [
+      ['GetLatestBlockHeader', 'this index does not keep block headers'],
+      ['GetBlockHeaderByID', 'this index does not keep block headers'],
+      ['GetTransactionResult', 'this index does not keep transaction results'],
+      ['GetSystemTransaction', 'this index does not keep system transactions'],
+      ['GetAccountAtLatestBlock', 'this index does not keep accounts'],
+      ['ExecuteScriptAtBlockHeight', 'this index does not keep the state that scripts read'],
+      ['GetEventsForHeightRange', 'this index does not keep events'],
+      ['GetLatestProtocolStateSnapshot', 'this index does not keep protocol states'],
+      ['GetExecutionResultByID', 'this index does not keep execution results'],
+      ['SendTransaction', 'this index takes no transactions, it is for reading'],
+      ['SubscribeBlocksFromStartHeight', 'this index serves no subscriptions'],
+      ['SubscribeBlockDigestsFromLatest', 'this index serves no subscriptions'],
+    ];
+    it.each(cases)('%s is UNIMPLEMENTED with a sentence that says whom to ask', async (method, why) => {
+      expect(await refusalOf(probe.raw(`/flow.access.AccessAPI/${method}`, Buffer.alloc(0)))).toEqual({
+        code: 'UNIMPLEMENTED',
+        details: `${method} is not served: ${why}; ask an access node, such as grpc://node:9000`,
+        metadata: { reason: 'not_served' },
+      });
+    });
+
+    it('execution data is not served either', async () => {
+      const path = '/flow.executiondata.ExecutionDataAPI/GetExecutionDataByBlockID';
+      expect(await refusalOf(probe.raw(path, Buffer.alloc(0)))).toMatchObject({
+        code: 'UNIMPLEMENTED',
+        details: expect.stringContaining('does not keep execution data') as string,
+      });
+    });
+
+    it('a transaction larger than any request is refused in the same words', async () => {
+      const path = '/flow.access.AccessAPI/SendTransaction';
+      expect(await refusalOf(probe.raw(path, Buffer.alloc(1_500_000)))).toMatchObject({
+        code: 'UNIMPLEMENTED',
+        details: expect.stringContaining('takes no transactions') as string,
+      });
+    });
+
+    it('a method that Flow does not have is UNIMPLEMENTED', async () => {
+      expect(await refusalOf(probe.raw('/flow.access.AccessAPI/GetAnything', Buffer.alloc(0)))).toMatchObject(
+        {
+          code: 'UNIMPLEMENTED',
+        },
+      );
+    });
+  });
+
+  describe('trouble', () => {
+    it('a damaged record is DATA_LOSS, told to the log once, and never served', async () => {
+      const damaged = new StorageError('corrupt', 'body of height 7: /secret/path is damaged');
+      store.transaction = () => Promise.reject(damaged);
+      for (let time = 0; time < 2; time += 1) {
+        expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toEqual({
+          code: 'DATA_LOSS',
+          details: 'the stored record is damaged; the log of the daemon says more',
+          metadata: { reason: 'storage' },
+        });
+      }
+      expect(logger.records.map(({ level, message }) => [level, message])).toEqual([
+        ['error', 'a read failed'],
+      ]);
+    });
+
+    it('a store that cannot be read is UNAVAILABLE', async () => {
+      store.transaction = () => Promise.reject(new StorageError('io', 'the device failed'));
+      expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toMatchObject({
+        code: 'UNAVAILABLE',
+        metadata: { reason: 'storage' },
+      });
+    });
+
+    it('a bug is INTERNAL, and its owner is told', async () => {
+      const bug = new Error('a bug');
+      store.transaction = () => Promise.reject(bug);
+      expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toEqual({
+        code: 'INTERNAL',
+        details: 'internal server error',
+        metadata: { reason: 'internal' },
+      });
+      expect(failures.splice(0)).toEqual([bug]);
+    });
+  });
+
+  describe('grpc.health.v1.Health', () => {
+    it('says of the server and of AccessAPI what /readyz says', async () => {
+      for (const service of ['', 'flow.access.AccessAPI']) {
+        ready = true;
+        expect(await probe.health(service)).toEqual({ status: 'SERVING' });
+        ready = false;
+        expect(await probe.health(service)).toEqual({ status: 'NOT_SERVING' });
+      }
+    });
+
+    it('does not know other services', async () => {
+      expect(await refusalOf(probe.health('flow.access.Nothing'))).toMatchObject({
+        code: 'NOT_FOUND',
+        details: 'there is no service "flow.access.Nothing" here',
+      });
+    });
+
+    it('tells those who watch of every change, and of the end', async () => {
+      const watch = probe.watchHealth('flow.access.AccessAPI');
+      const heard: unknown[] = [];
+      for await (const { status } of watch as AsyncIterable<{ status: unknown }>) {
+        heard.push(status);
+        if (heard.length === 1) ready = false;
+        if (heard.length === 2) ready = true;
+        if (heard.length === 3) break;
+      }
+      expect(heard).toEqual(['SERVING', 'NOT_SERVING', 'SERVING']);
+      watch.on('error', () => undefined).cancel();
+
+      const last = probe.watchHealth();
+      const ending: unknown[] = [];
+      const ended = new Promise<{ code: number; metadata: { get(key: string): unknown[] } }>((resolve) => {
+        last.on('status', resolve);
+      });
+      last.on('error', () => undefined);
+      const closing = new Promise<void>((resolve) => {
+        last.on('data', ({ status }) => {
+          ending.push(status);
+          if (ending.length === 1) void server.close().then(resolve);
+        });
+      });
+      const { code, metadata: trailers } = await ended;
+      await closing;
+      expect(ending).toEqual(['SERVING', 'NOT_SERVING']);
+      expect([code, trailers.get('reason')]).toEqual([14, ['stopping']]);
+    });
+
+    it('tells those who watch a service that is not there so', async () => {
+      const watch = probe.watchHealth('flow.access.Nothing');
+      for await (const { status } of watch as AsyncIterable<{ status: unknown }>) {
+        expect(status).toBe('SERVICE_UNKNOWN');
+        break;
+      }
+      watch.on('error', () => undefined).cancel();
+    });
+  });
+
+  it('serves what is stored, byte by byte', async () => {
+    // The light form of a block is its record.
+    const { block } = chain[2]!;
+    const answer = await probe.raw(
+      '/flow.access.AccessAPI/GetBlockByID',
+      Buffer.concat([Buffer.from([0x0a, 32]), bytes(block.id)]),
+    );
+    expect(answer.includes(Buffer.from(block.encoded))).toBe(true);
+    expect(decodeBlock(block.encoded).height).toBe(FIRST + 2);
+  });
+});

@@ -1,0 +1,361 @@
+import { connect as connectHttp2 } from 'node:http2';
+import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2';
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { GrpcApiServer } from '../../../src/api/index.js';
+import type { GrpcApiServerOptions } from '../../../src/api/index.js';
+import { OperatorError, systemClock } from '../../../src/runtime/index.js';
+import type { Clock } from '../../../src/runtime/index.js';
+import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const open: { close(): unknown }[] = [];
+const failures: unknown[] = [];
+
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one.close();
+  expect(failures.splice(0)).toEqual([]);
+});
+
+const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
+const ID = Buffer.from(idOf('somebody'), 'hex');
+
+interface Ground {
+  readonly store?: MemoryIndexStore;
+  readonly clock?: Clock;
+  readonly options?: Partial<GrpcApiServerOptions>;
+}
+
+/** A server that does not listen yet. */
+function serverOn({ store = new MemoryIndexStore(), clock = systemClock, options = {} }: Ground = {}) {
+  const logger = new RecordingLogger();
+  const server = new GrpcApiServer(
+    {
+      ...{ host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
+      ...options,
+    },
+    {
+      ...{ store, clock, logger },
+      status: { range: () => range },
+      health: { readiness: () => ({ ready: true }) },
+      fail: (error) => failures.push(error),
+    },
+  );
+  open.push(server);
+  return { server, logger };
+}
+
+async function listening(ground: Ground = {}) {
+  const { server, logger } = serverOn(ground);
+  await server.start();
+  const { port } = server.address();
+  return { server, logger, port };
+}
+
+function probeOf(port: number): GrpcProbe {
+  const probe = new GrpcProbe(`127.0.0.1:${port}`);
+  open.push(probe);
+  return probe;
+}
+
+/** A store whose reads of transactions wait until they are let go. */
+function waitingStore() {
+  const store = new MemoryIndexStore();
+  let asked = (): void => undefined;
+  let answer = (): void => undefined;
+  const reading = new Promise<void>((resolve) => (asked = resolve));
+  store.transaction = () => {
+    asked();
+    return new Promise((resolve) => (answer = () => resolve(undefined)));
+  };
+  return { store, reading, answer: () => answer() };
+}
+
+/** A store with one collection of 100 kB, and its id. */
+async function storeWithLargeCollection() {
+  const [block] = smallChain(1, [[[transactionWith({ script: Buffer.alloc(100_000, 'x') })]]]);
+  const store = await MemoryIndexStore.startingAt(1);
+  await store.commit({ blocks: [block!], latestIndexedHeight: 1 });
+  return { store, id: Buffer.from(block!.collections[0]!.id, 'hex') };
+}
+
+/** HTTP/2 without a gRPC client's good manners. */
+async function sessionWith(port: number, settings: object = {}): Promise<ClientHttp2Session> {
+  const session = connectHttp2(`http://127.0.0.1:${port}`, { settings });
+  session.on('error', () => undefined);
+  open.push({ close: () => session.destroy() });
+  await new Promise((resolve) => session.once('remoteSettings', resolve));
+  return session;
+}
+
+function request(session: ClientHttp2Session, method: string, message: Buffer): ClientHttp2Stream {
+  const stream = session.request({
+    ...{ ':method': 'POST', ':path': `/flow.access.AccessAPI/${method}` },
+    ...{ 'content-type': 'application/grpc', te: 'trailers' },
+  });
+  const prefix = Buffer.alloc(5);
+  prefix.writeUInt32BE(message.length, 1);
+  stream.on('error', () => undefined);
+  stream.end(Buffer.concat([prefix, message]));
+  return stream;
+}
+
+const headersOf = (stream: ClientHttp2Stream): Promise<IncomingHttpHeaders> =>
+  new Promise((resolve) => stream.once('response', resolve));
+
+const withId = (id: Buffer): Buffer => Buffer.concat([Buffer.from([0x0a, id.length]), id]);
+
+async function opened(port: number): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => undefined);
+  await new Promise((resolve) => socket.once('connect', resolve));
+  open.push({ close: () => socket.destroy() });
+  return socket;
+}
+
+const closed = (socket: { once(event: 'close', listener: () => void): unknown }): Promise<void> =>
+  new Promise((resolve) => socket.once('close', resolve));
+
+describe('the address', () => {
+  it('in use is refused with the flag that mends it', async () => {
+    const { port } = await listening();
+    const refusal: unknown = await serverOn({ options: { port } })
+      .server.start()
+      .catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(OperatorError);
+    expect(refusal).toMatchObject({
+      exit: 'configuration',
+      message: `Port ${port} on 127.0.0.1 is in use, perhaps by another daemon. Choose another one with --api-grpc-port, or stop the program that uses it.`,
+    });
+  });
+
+  it('that is not of this machine is refused with the flag of the host', async () => {
+    // 192.0.2.0/24 is reserved for documentation: no machine has it.
+    await expect(serverOn({ options: { host: '192.0.2.1' } }).server.start()).rejects.toMatchObject({
+      exit: 'configuration',
+      message: expect.stringContaining('--api-host') as string,
+    });
+  });
+
+  it('that others reach is warned about, and only that', async () => {
+    expect((await listening()).logger.records).toEqual([]);
+    const { logger, port } = await listening({ options: { host: '0.0.0.0' } });
+    expect(logger.records).toEqual([
+      {
+        level: 'warn',
+        message: 'listening beyond this machine: whoever reaches the port can read',
+        fields: { server: 'grpc', host: '0.0.0.0', port },
+      },
+    ]);
+  });
+});
+
+describe('the end', () => {
+  it('comes at once although connections are open', async () => {
+    // The virtual clock never lets the grace period end.
+    const { server, port } = await listening({ clock: new VirtualClock() });
+    await probeOf(port).call('Ping');
+    await server.close();
+    expect(() => server.address()).toThrow('does not listen');
+    await server.close();
+  });
+
+  it('comes for a server that never listened', async () => {
+    await serverOn().server.close();
+  });
+
+  it('waits for what is being read although the caller has hung up', async () => {
+    const { store, reading, answer } = waitingStore();
+    const { server, port } = await listening({ store, clock: new VirtualClock() });
+    const session = await sessionWith(port);
+    request(session, 'GetTransaction', withId(ID));
+    await reading;
+    const gone = closed(session);
+    session.destroy();
+    await gone;
+    const ended: string[] = [];
+    const closing = server.close().then(() => ended.push('server'));
+    // It has let go of the port by the time that nobody gets in any more: from there on it waits for the read alone.
+    const late = connect(port, '127.0.0.1');
+    await new Promise((resolve) => late.once('error', resolve));
+    ended.push('read');
+    answer();
+    await closing;
+    expect(ended).toEqual(['read', 'server']);
+  });
+
+  it('answers what is under way, and takes nothing more', async () => {
+    const { store, reading, answer } = waitingStore();
+    const { server, port } = await listening({ store, clock: new VirtualClock() });
+    const probe = probeOf(port);
+    const underWay = refusalOf(probe.call('GetTransaction', { id: ID }));
+    await reading;
+    const closing = server.close();
+    expect(await refusalOf(probe.call('Ping'))).toMatchObject({ code: 'UNAVAILABLE' });
+    answer();
+    expect(await underWay).toMatchObject({ code: 'NOT_FOUND' });
+    await closing;
+  });
+
+  it('cuts calls that outlast the grace period', async () => {
+    const clock = new VirtualClock();
+    const { store, reading } = waitingStore();
+    const { server, port } = await listening({ store, clock });
+    const underWay = refusalOf(probeOf(port).call('GetTransaction', { id: ID }));
+    await reading;
+    let isClosed = false;
+    const closing = server.close().then(() => (isClosed = true));
+    await clock.advance(1_999);
+    expect(isClosed).toBe(false);
+    await clock.advance(1);
+    expect(await underWay).toMatchObject({ code: 'UNAVAILABLE', metadata: { reason: 'stopping' } });
+    await closing;
+    expect(clock.pendingTimers).toBe(0);
+  });
+});
+
+describe('bounds', () => {
+  it('an address gets no more answers than it may', async () => {
+    const { port } = await listening({ clock: new VirtualClock(), options: { ratePerSecondPerAddress: 3 } });
+    const probe = probeOf(port);
+    for (let call = 0; call < 3; call += 1) await probe.call('Ping');
+    expect(await refusalOf(probe.call('Ping'))).toEqual({
+      code: 'RESOURCE_EXHAUSTED',
+      details: 'at most 3 requests per second are answered to one address; ask again in 1 s',
+      metadata: { reason: 'rate_limited' },
+    });
+  });
+
+  it('a request larger than any is refused', async () => {
+    const { port } = await listening();
+    const probe = probeOf(port);
+    const path = '/flow.access.AccessAPI/GetTransaction';
+    expect(await refusalOf(probe.raw(path, Buffer.alloc(16 * 1024 + 1)))).toMatchObject({
+      code: 'RESOURCE_EXHAUSTED',
+    });
+    await probe.call('Ping');
+  });
+
+  it('bytes that are no gRPC end their own connection only', async () => {
+    const { port } = await listening();
+    const probe = probeOf(port);
+    await probe.call('Ping');
+    for (const noise of [
+      'GET / HTTP/1.1\r\nHost: x\r\n\r\n',
+      '\u0000'.repeat(100),
+      'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nxxxxxxxxx',
+    ]) {
+      const socket = await opened(port);
+      const ended = closed(socket);
+      socket.resume();
+      socket.write(noise);
+      await ended;
+    }
+    await probe.call('Ping');
+  });
+
+  it('a connection carries a hundred calls at once', async () => {
+    const { port } = await listening();
+    expect((await sessionWith(port)).remoteSettings.maxConcurrentStreams).toBe(100);
+  });
+
+  it('there are no more connections than the server has for all', async () => {
+    const { port } = await listening();
+    const sockets = await Promise.all(Array.from({ length: 512 }, () => opened(port)));
+    const oneMore = await opened(port);
+    await closed(oneMore);
+    const freed = closed(sockets[0]!);
+    sockets[0]!.destroy();
+    await freed;
+    const probe = probeOf(port);
+    // The place is free once the server has noticed.
+    while (!(await probe.call('Ping').then(Boolean, () => false)));
+  });
+
+  it('a request that does not come to an end is given up', async () => {
+    const clock = new VirtualClock();
+    const { port } = await listening({ clock });
+    const session = await sessionWith(port);
+    const stream = session.request({
+      ...{ ':method': 'POST', ':path': '/flow.access.AccessAPI/GetTransaction' },
+      ...{ 'content-type': 'application/grpc', te: 'trailers' },
+    });
+    stream.on('error', () => undefined);
+    stream.write(Buffer.from([0, 0]));
+    // Whatever the server has heard of the ping's sender, it has heard of the call before.
+    await pinged(session);
+    let headers: IncomingHttpHeaders | undefined;
+    const told = headersOf(stream).then((received) => (headers = received));
+    await clock.advance(110_000);
+    await pinged(session);
+    expect(headers).toBeUndefined();
+    await clock.advance(20_000);
+    expect(await told).toMatchObject({ 'grpc-status': '4', reason: 'overdue' });
+    // The connection is none the worse for it.
+    await clock.advance(20_000);
+    await pinged(session);
+  });
+
+  it('an answer that is not taken is given up, with its connection', async () => {
+    const clock = new VirtualClock();
+    const { store, id } = await storeWithLargeCollection();
+    const { port } = await listening({ store, clock });
+    const deaf = await sessionWith(port, { initialWindowSize: 0 });
+    const untaken = request(deaf, 'GetFullCollectionByID', withId(id));
+    expect(await headersOf(untaken)).not.toHaveProperty('grpc-status');
+    await clock.advance(110_000);
+    await pinged(deaf);
+    const cut = closed(deaf);
+    await clock.advance(20_000);
+    await cut;
+  });
+
+  it('pings are answered, but not without end', async () => {
+    const clock = new VirtualClock();
+    const { port } = await listening({ clock });
+    const session = await sessionWith(port);
+    for (let ping = 0; ping < 1_000; ping += 1) await pinged(session);
+    await clock.advance(10_000);
+    await pinged(session);
+    for (let ping = 0; ping < 5_000; ping += 1) await pinged(session);
+    const cut = closed(session);
+    await clock.advance(10_000);
+    await cut;
+  });
+
+  it('large answers that nobody takes are bounded, and free again when their callers go', async () => {
+    const { store, id } = await storeWithLargeCollection();
+    const { port } = await listening({ store, options: { maxHeldBytes: 150_000 } });
+    const deaf = await sessionWith(port, { initialWindowSize: 0 });
+    const untaken = request(deaf, 'GetFullCollectionByID', withId(id));
+    expect(await headersOf(untaken)).not.toHaveProperty('grpc-status');
+    const probe = probeOf(port);
+    expect(await refusalOf(probe.call('GetFullCollectionByID', { id }))).toEqual({
+      code: 'RESOURCE_EXHAUSTED',
+      details: 'too many large answers wait for their callers to take them; ask again',
+      metadata: { reason: 'busy' },
+    });
+    // Small ones are not held back.
+    await probe.call('GetCollectionByID', { id });
+
+    deaf.destroy();
+    const isServed = (): Promise<boolean> =>
+      probe.call('GetFullCollectionByID', { id }).then(
+        () => true,
+        () => false,
+      );
+    // The server notices in its own time.
+    while (!(await isServed()));
+  });
+});
+
+/** Resolves when the other end has answered a ping: it has read all that was sent before. */
+function pinged(session: ClientHttp2Session): Promise<void> {
+  return new Promise((resolve, reject) => {
+    session.ping((error) => (error === null ? resolve() : reject(error)));
+  });
+}

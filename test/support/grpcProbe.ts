@@ -1,0 +1,100 @@
+import { join } from 'node:path';
+import { Client, credentials, status } from '@grpc/grpc-js';
+import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js';
+import { loadSync } from '@grpc/proto-loader';
+
+const DEADLINE_MS = 30_000;
+const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
+const protocol = loadSync(['flow/access/access.proto', 'grpc/health/v1/health.proto'], {
+  includeDirs: [join(import.meta.dirname, '../../proto')],
+  ...{ keepCase: true, longs: String, enums: String, defaults: true },
+});
+
+export type Message = Readonly<Record<string, unknown>>;
+
+/** How a call ended that was not answered. */
+export interface GrpcRefusal {
+  readonly code: string;
+  readonly details: string;
+  /** The trailing metadata, one text per key. */
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+interface Method {
+  readonly path: string;
+  readonly requestSerialize: (request: object) => Buffer;
+  readonly responseDeserialize: (answer: Buffer) => object;
+}
+
+function methodOf(service: string, method: string): Method {
+  const found = (protocol[service] as unknown as Readonly<Record<string, Method>>)[method];
+  if (found === undefined) throw new Error(`${service} has no method ${method}`);
+  return found;
+}
+
+/** A gRPC client that knows nothing of ours but the `.proto` files, and can send what no file describes. */
+export class GrpcProbe {
+  readonly client: Client;
+
+  constructor(address: string) {
+    this.client = new Client(address, credentials.createInsecure(), {
+      'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
+      // A connection of its own for each probe.
+      'grpc.use_local_subchannel_pool': 1,
+    });
+  }
+
+  /** A call of `flow.access.AccessAPI`; rejects with a ServiceError. */
+  call(method: string, request: object = {}, service = 'flow.access.AccessAPI'): Promise<Message> {
+    const { path, requestSerialize, responseDeserialize } = methodOf(service, method);
+    return this.raw(path, requestSerialize(request)).then((answer) => responseDeserialize(answer) as Message);
+  }
+
+  /** The bytes that answer the bytes of a request. */
+  raw(path: string, request: Buffer): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      const deadline = Date.now() + DEADLINE_MS;
+      this.client.makeUnaryRequest(path, asItIs, asItIs, request, { deadline }, (error, answer) => {
+        if (error !== null) reject(error);
+        else resolve(answer ?? Buffer.alloc(0));
+      });
+    });
+  }
+
+  health(service = ''): Promise<Message> {
+    return this.call('Check', { service }, 'grpc.health.v1.Health');
+  }
+
+  watchHealth(service = ''): ClientReadableStream<Message> {
+    const { path, requestSerialize, responseDeserialize } = methodOf('grpc.health.v1.Health', 'Watch');
+    const decode = (answer: Buffer): Message => responseDeserialize(answer) as Message;
+    return this.client.makeServerStreamRequest(path, requestSerialize, decode, { service });
+  }
+
+  close(): void {
+    this.client.close();
+  }
+}
+
+/** How a call ended that is expected to be refused. */
+export async function refusalOf(call: Promise<unknown>): Promise<GrpcRefusal> {
+  const error = await call.then(
+    (answer) => {
+      throw new Error(`answered: ${JSON.stringify(answer)}`);
+    },
+    (reason: unknown) => reason as ServiceError,
+  );
+  const keys = ['reason', 'first-indexed', 'latest-indexed', 'head'];
+  const sent = keys.map((key) => [key, error.metadata.get(key)[0]] as const);
+  return {
+    code: status[error.code],
+    details: error.details,
+    metadata: Object.fromEntries(
+      sent.flatMap(([key, value]) => (value === undefined ? [] : [[key, String(value)]])),
+    ),
+  };
+}
+
+function asItIs(bytes: Buffer): Buffer {
+  return bytes;
+}
