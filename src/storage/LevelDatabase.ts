@@ -1,7 +1,7 @@
 import { Level } from 'level';
 import type { Database, Entry, WriteBatch } from './Database.js';
 import type { KeyRange } from './schema.js';
-import { StorageError, storageErrorFrom } from './StorageError.js';
+import { causesOf, StorageError, storageErrorFrom } from './StorageError.js';
 
 const MIB = 1024 * 1024;
 
@@ -225,8 +225,7 @@ export async function assertUnused(path: string): Promise<void> {
   } catch (error) {
     const fault = storageErrorFrom(error, 'open the store', path);
     if (fault instanceof StorageError) throw fault;
-    const reason = error instanceof Error && error.cause instanceof Error ? error.cause.message : '';
-    if (!KEPT_FROM_OPENING.test(reason)) throw error;
+    if (!causesOf(error).some(({ message }) => KEPT_FROM_OPENING.test(message))) throw error;
   }
 }
 

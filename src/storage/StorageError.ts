@@ -127,28 +127,32 @@ const faults: readonly Fault[] = [
  */
 export function storageErrorFrom(error: unknown, doing: string, path: string): unknown {
   if (error instanceof OperatorError) return error;
-  const texts = causes(error);
-  const detail = texts.at(-1)?.message ?? '';
-  const haystack = texts.map(({ code, message }) => `${code} ${message}`).join('\n');
-  const fault = faults.find(({ pattern }) => pattern.test(haystack));
-  if (fault === undefined) return error;
-  return new StorageError(fault.kind, `Cannot ${doing} at ${path} (${detail}). ${fault.advice}`, {
-    cause: error,
-  });
+  const causes = causesOf(error);
+  const fault = faults.find(({ pattern }) => causes.some((cause) => pattern.test(wordsOf(cause))));
+  const innermost = causes.at(-1);
+  if (fault === undefined || innermost === undefined) return error;
+  const message = `Cannot ${doing} at ${path} (${innermost.message}). ${fault.advice}`;
+  return new StorageError(fault.kind, message, { cause: error });
 }
 
 const MAX_CAUSES = 8;
 
-/** Code and message of an error and of what caused it, outermost first. */
-function causes(error: unknown): { readonly code: string; readonly message: string }[] {
-  const found: { code: string; message: string }[] = [];
-  let current = error;
-  while (current instanceof Error && found.length < MAX_CAUSES) {
-    const code: unknown = 'code' in current ? current.code : '';
-    found.push({ code: typeof code === 'string' ? code : '', message: current.message });
-    current = current.cause;
+/** An error and what caused it, outermost first. */
+export function causesOf(error: unknown): Error[] {
+  const found: Error[] = [];
+  for (let current = error; current instanceof Error && found.length < MAX_CAUSES; current = current.cause) {
+    found.push(current);
   }
   return found;
+}
+
+function wordsOf(error: Error): string {
+  return 'code' in error && typeof error.code === 'string' ? `${error.code} ${error.message}` : error.message;
+}
+
+/** True for an error of the operating system with this code (`ENOENT`, …). */
+export function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
 }
 
 /** True for damage of the stored bytes, which `verify` reports and `rewind` clears away. */

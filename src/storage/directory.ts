@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { inspectFiles } from './files/inspection.js';
 import { assertUnused } from './LevelDatabase.js';
-import { corruptFiles, StorageError, storageErrorFrom } from './StorageError.js';
+import { corruptFiles, hasCode, StorageError, storageErrorFrom } from './StorageError.js';
 
 /** What a store contains may be read by its owner alone. */
 const DIRECTORY_MODE = 0o700;
@@ -58,13 +58,34 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
 /** With its parents, one by one: asked for all at once, Node says of a read-only file system that the path does not exist. */
 async function makeDirectory(path: string): Promise<void> {
   try {
+    await makeOne(path);
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT') || dirname(path) === path) throw error;
+    await makeDirectory(dirname(path));
+    await makeOne(path);
+  }
+}
+
+/** Somebody else may be faster: that is as good. */
+async function makeOne(path: string): Promise<void> {
+  try {
     await mkdir(path, { mode: DIRECTORY_MODE });
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
-    if (code !== 'ENOENT' || dirname(path) === path) throw error;
-    await makeDirectory(dirname(path));
-    await mkdir(path, { mode: DIRECTORY_MODE });
+    if (!hasCode(error, 'EEXIST')) throw error;
+    if (await isDirectory(path)) return;
+    throw new StorageError(
+      'missing',
+      `${path} is a file, or a link to a place that is not there (a disk that is not mounted?). ` +
+        'Mend it, or choose another --data-dir.',
+    );
+  }
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory();
+  } catch {
+    return false;
   }
 }
 
@@ -73,7 +94,7 @@ async function list(path: string): Promise<string[] | undefined> {
   try {
     return await readdir(path);
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    if (hasCode(error, 'ENOENT')) return undefined;
     throw storageErrorFrom(error, 'read the directory of the store', path);
   }
 }

@@ -7,7 +7,7 @@ import { copyWithoutDamage } from './files/mendedCopy.js';
 import { assertUnused, defaultTuning, LevelDatabase, rebuildManifest } from './LevelDatabase.js';
 import { beginRewind, finishRewind } from './rewind.js';
 import { readMeta } from './state.js';
-import { isCorruption, StorageError, storageErrorFrom } from './StorageError.js';
+import { hasCode, isCorruption, StorageError, storageErrorFrom } from './StorageError.js';
 import type { VerifyReport } from './verify/report.js';
 import { verifyStore } from './verify/verifyStore.js';
 
@@ -54,16 +54,18 @@ export async function repairStore(
     await undoCutShort(path, copy);
     await prepareDirectory(path, false);
     await assertUnused(path);
-    const report = await repairAt(copy, options, dependencies);
-    if (report.damageCount === 0 || !options.apply) return report;
-    // Asked again: the repair may have taken long.
-    await assertUnused(path);
-    await exchange(path, copy);
-    return { ...report, applied: true };
+    try {
+      const report = await repairAt(copy, options, dependencies);
+      if (report.damageCount === 0 || !options.apply) return report;
+      // Asked again: the repair may have taken long.
+      await assertUnused(path);
+      await exchange(path, copy);
+      return { ...report, applied: true };
+    } finally {
+      await rm(copy, { recursive: true, force: true });
+    }
   } catch (error) {
     throw storageErrorFrom(error, 'repair the store', path);
-  } finally {
-    await rm(copy, { recursive: true, force: true });
   }
 }
 
@@ -89,8 +91,8 @@ async function repairAt(
   };
   if (found.damageCount === 0) return report;
   const kept = await forgetDamage(copy, path, found, logger);
-  const left = await verify();
-  if (left.damageCount > 0) throw beyondRepair(path, left.damages[0]?.message ?? 'unknown damage');
+  const [left] = (await verify()).damages;
+  if (left !== undefined) throw beyondRepair(path, left.message);
   return { ...report, ...kept };
 }
 
@@ -150,7 +152,7 @@ async function exists(path: string): Promise<boolean> {
     await stat(path);
     return true;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false;
+    if (hasCode(error, 'ENOENT')) return false;
     throw error;
   }
 }

@@ -2,7 +2,7 @@ import { link, open, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { storageErrorFrom } from '../StorageError.js';
 import type { Inspection } from './inspection.js';
-import { blankBlock, emptyTable } from './tableFile.js';
+import { blankBlock, emptyTable, hasEntries } from './tableFile.js';
 import type { TableDamage } from './tableFile.js';
 
 const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
@@ -25,8 +25,12 @@ export async function copyWithoutDamage(
       // A table that the manifest does not name is left over.
       if (number === undefined || manifest?.content.tables.has(Number(number)) === false) continue;
       const damage = tables.get(name);
-      if (damage === undefined) await link(join(path, name), join(copy, name));
-      else if (!damage.unreadable) await write(join(copy, name), await blanked(join(path, name), damage));
+      if (damage?.unreadable === true) continue;
+      const blank = damage && (await blanked(join(path, name), damage));
+      // Where LevelDB makes a manifest, a table without any entry has it abort the process.
+      if (manifest === undefined && !hasEntries(blank ?? (await readFile(join(path, name))))) continue;
+      if (blank === undefined) await link(join(path, name), join(copy, name));
+      else await write(join(copy, name), blank);
     }
     for (const [number, size] of manifest?.content.tables ?? []) {
       const name = [...tables.keys()].find((each) => Number.parseInt(each, 10) === number);

@@ -57,6 +57,17 @@ export function blankBlock(file: Buffer, { offset, size }: BlockHandle): void {
   file.writeUInt32LE(maskedCrc(file, offset, offset + size + 1), offset + size + 1);
 }
 
+/** True for a table that can be read and has a block that is not blank. */
+export function hasEntries(file: Buffer): boolean {
+  const footer = parseFooter(file);
+  const handles = footer && handlesIn(file, footer.index);
+  return handles?.some(({ offset, size }) => !isBlank(file.subarray(offset, offset + size + 1))) === true;
+}
+
+function isBlank(block: Buffer): boolean {
+  return block.every((byte) => byte === 0);
+}
+
 /** Bytes of a block without entries: its number of restart points, 0. */
 const EMPTY_BLOCK_BYTES = 4;
 
@@ -188,7 +199,7 @@ function unsnappy(compressed: Buffer): Buffer | undefined {
     const [count, back] = copyOf(tag, cursor);
     if (back === 0 || back > written || written + count > length) return undefined;
     for (let index = 0; index < count; index += 1, written += 1)
-      output[written] = output[written - back] ?? 0;
+      output[written] = output[written - back] as number;
   }
   return cursor.failed || written !== length ? undefined : output;
 }

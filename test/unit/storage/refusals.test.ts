@@ -284,9 +284,28 @@ describe('a write that fails', () => {
     expect((mapped as Error).message).toContain(message);
   });
 
+  it.each(['EACCES', 'ENOSPC', 'EROFS', 'EMFILE', 'EIO'])('%s is known by its code alone', (code) => {
+    const error = Object.assign(new Error('no words'), { code });
+    expect(storageErrorFrom(error, 'open the store', '/data')).toMatchObject({
+      exit: 'storage',
+      cause: error,
+    });
+  });
+
   it('leaves an error that is none of the disk alone', () => {
     const bug = new TypeError('undefined is not a function');
     expect(storageErrorFrom(bug, 'open the store', '/data')).toBe(bug);
+    const numbered = Object.assign(new Error('no words'), { code: 28 });
+    expect(storageErrorFrom(numbered, 'open the store', '/data')).toBe(numbered);
+    expect(storageErrorFrom('EIO', 'open the store', '/data')).toBe('EIO');
+    const own = new StorageError('missing', 'there is none');
+    expect(storageErrorFrom(own, 'open the store', '/data')).toBe(own);
+  });
+
+  it('looks at causes, and does not go round in a circle of them', () => {
+    const error = new Error('outer');
+    error.cause = error;
+    expect(storageErrorFrom(error, 'open the store', '/data')).toBe(error);
   });
 });
 

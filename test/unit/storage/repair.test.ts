@@ -5,7 +5,7 @@ import { seededRandom } from '../../../src/runtime/index.js';
 import { repairStore, verifyStore } from '../../../src/storage/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 
 const FIRST = 1;
 /** Up to here in a first table, with the meta record. */
@@ -239,6 +239,56 @@ describe('repair', () => {
       message: expect.stringMatching(/cannot be repaired.*meta record.*start again/s) as string,
     });
     expect(await readdir(dirname(path))).toEqual(['store']);
+  });
+
+  it('gives up also where the meta record is damaged, or says what a rewind cannot mend', async () => {
+    const cannotBeRepaired = (why: string) => ({
+      kind: 'corrupt',
+      message: expect.stringContaining(`cannot be repaired: ${why}`) as string,
+    });
+    const path = await closedStore();
+    const key = Buffer.of(1);
+    const meta = (await withRawDatabase(path, (database) => database.get(key))).subarray(0, -4);
+    await withRawDatabase(path, (database) => database.put(key, Buffer.concat([meta, Buffer.alloc(4)])));
+    await expect(repairStore(options(path), { logger })).rejects.toMatchObject(
+      cannotBeRepaired('its meta record is lost'),
+    );
+    const { sporks, ...others } = JSON.parse(meta.toString()) as { sporks: unknown[] };
+    const twice = Buffer.from(JSON.stringify({ ...others, sporks: [...sporks, ...sporks] }));
+    await withRawDatabase(path, (database) => database.put(key, sealed(key, twice)));
+    await expect(repairStore(options(path), { logger })).rejects.toMatchObject(
+      cannotBeRepaired('meta record: its sporks do not ascend'),
+    );
+    expect(await readdir(dirname(path))).toEqual(['store']);
+  });
+
+  it('keeps nothing but the store itself when its first height is damaged', async () => {
+    const path = await closedStore();
+    await withRawDatabase(path, (database) => database.del(Buffer.from('100000000000000001', 'hex')));
+    expect(await repairStore(options(path), { logger })).toMatchObject({ keptThrough: 0, applied: true });
+    expect((await open(path)).latestIndexedHeight()).toBe(0);
+  });
+
+  it('stops when told to, and leaves everything as it was', async () => {
+    const path = await closedStore();
+    await rm(join(path, 'CURRENT'));
+    const before = await readdir(path);
+    const signal = AbortSignal.abort();
+    await expect(repairStore(options(path), { logger, signal })).rejects.toMatchObject({
+      name: 'AbortError',
+    });
+    expect(await readdir(dirname(path))).toEqual(['store']);
+    expect((await readdir(path)).filter((name) => !/^LO[CG]/.test(name))).toEqual(
+      before.filter((name) => !/^LO[CG]/.test(name)),
+    );
+    await repairStore(options(path), { logger, signal: new AbortController().signal });
+    expect(await expectSound(path)).toBe(LAST);
+  });
+
+  it('refuses a path that cannot be one', async () => {
+    const file = await freshPath();
+    await writeFile(file, '');
+    await expect(repairStore(options(join(file, 'below')), { logger })).rejects.toMatchObject({ kind: 'io' });
   });
 
   it('refuses a store in use, and another chain', async () => {

@@ -1,0 +1,260 @@
+import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { silentLogger } from '../../../src/observability/index.js';
+import { repairStore, verifyStore } from '../../../src/storage/index.js';
+import type { VerifyReport } from '../../../src/storage/index.js';
+import {
+  logFile,
+  logRecords,
+  PLAIN,
+  sealedBlock,
+  SNAPPY,
+  tableBlocks,
+  varint,
+  withIndex,
+} from '../../support/levelFiles.js';
+import { snappyOf, unsnappyOf } from '../../support/snappy.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { TEST_CHAIN, useStores } from '../../support/storeDirectory.js';
+
+/** Files of the database that match all their checksums, and are wrong nevertheless; or right, and of unusual make. */
+
+const LAST = 40;
+const chain = makeChain(
+  1,
+  Array.from({ length: LAST }, (_, index) => [seededCollection(`f${index}`, 1 + (index % 3), 300)]),
+);
+const { filled, freshPath, open } = useStores();
+
+const closedStore = async (): Promise<string> => {
+  const path = await freshPath();
+  await (await filled(chain, path)).close();
+  return path;
+};
+const fileOf = async (path: string, kind: RegExp): Promise<string> => {
+  const name = (await readdir(path))
+    .filter((each) => kind.test(each))
+    .sort()
+    .at(-1);
+  return join(path, name ?? expect.unreachable(`no file like ${String(kind)}`));
+};
+const verify = (path: string): Promise<VerifyReport> =>
+  verifyStore({ path, chainId: TEST_CHAIN }, { logger: silentLogger });
+const messagesOf = ({ damages }: VerifyReport): string[] => damages.map(({ message }) => message);
+
+/** The store is refused with these words, a repair loses nothing, and afterwards it opens. */
+async function expectRefusedAndMended(path: string, words: string): Promise<void> {
+  await expect(open(path)).rejects.toMatchObject({
+    kind: 'corrupt',
+    message: expect.stringContaining(words) as string,
+  });
+  expect(messagesOf(await verify(path)).join('\n')).toContain(words);
+  const repaired = await repairStore({ path, chainId: TEST_CHAIN, apply: true }, { logger: silentLogger });
+  expect(repaired).toMatchObject({ keptThrough: LAST, applied: true });
+  const store = await open(path);
+  expect(store.latestIndexedHeight()).toBe(LAST);
+  await store.close();
+}
+
+describe('a manifest', () => {
+  const words = 'its records do not match their checksums, or are not all there';
+  const [LOG_NUMBER, NEXT_FILE, LAST_SEQUENCE, COMPACTION] = [2, 3, 4, 5];
+
+  it.each<[string, readonly number[]]>([
+    ['of a field that there is not', [99]],
+    ['of a number that does not end', [LOG_NUMBER, 0x80]],
+    ['of a key that goes on beyond its record', [COMPACTION, 0, 0x7f]],
+  ])('with a record %s is refused', async (_, record) => {
+    const path = await closedStore();
+    const file = await fileOf(path, /^MANIFEST/);
+    const sound = await readFile(file);
+    await writeFile(file, logFile(...logRecords(sound), Buffer.from(record)));
+    await expectRefusedAndMended(path, words);
+  });
+
+  it.each<[string, readonly number[]]>([
+    ['log', [NEXT_FILE, 100, LAST_SEQUENCE, 0]],
+    ['next file', [LOG_NUMBER, 0, LAST_SEQUENCE, 0]],
+    ['last sequence number', [LOG_NUMBER, 0, NEXT_FILE, 100]],
+  ])('that names no %s is refused', async (_, record) => {
+    const path = await closedStore();
+    await writeFile(await fileOf(path, /^MANIFEST/), logFile(Buffer.from(record)));
+    await expectRefusedAndMended(path, words);
+  });
+
+  it('that names a table which was deleted later on is right', async () => {
+    const path = await closedStore();
+    const file = await fileOf(path, /^MANIFEST/);
+    const sound = await readFile(file);
+    const [NEW_FILE, DELETED_FILE, TABLE] = [7, 6, 90];
+    // Internal keys end with eight bytes of sequence number and kind.
+    const key = Buffer.concat([Buffer.from([9]), Buffer.alloc(9, 1)]);
+    const made = Buffer.concat([Buffer.of(NEW_FILE, 3, TABLE, 50), key, key]);
+    await writeFile(file, logFile(...logRecords(sound), made, Buffer.of(DELETED_FILE, 3, TABLE)));
+    const store = await open(path);
+    expect(store.latestIndexedHeight()).toBe(LAST);
+  });
+});
+
+describe('a write-ahead log', () => {
+  /** A batch without entries. */
+  const batch = (sequence: number): Buffer => {
+    const header = Buffer.alloc(12);
+    header.writeBigUInt64LE(BigInt(sequence));
+    return header;
+  };
+
+  it.each<[string, Buffer, string]>([
+    ['with a record that is too short for a batch', logFile(Buffer.alloc(5)), 'a batch that cannot be read'],
+    ['that begins later than the tables end', logFile(batch(1e9)), 'batches that came before are missing'],
+    ['with a hole', logFile(batch(1), batch(7)), 'batches that came before are missing'],
+  ])('%s is refused', async (_, content, words) => {
+    const path = await closedStore();
+    await writeFile(await fileOf(path, /\.log$/), content);
+    await expectRefusedAndMended(path, words);
+  });
+});
+
+describe('a block of a table', () => {
+  it('that matches its checksum and cannot be read is damage of named heights, and ends nothing', async () => {
+    const sound = await closedStore();
+    const name = await fileOf(sound, /\.ldb$/);
+    const bytes = await readFile(name);
+    // Behind those with entries come filter, metaindex and index.
+    const blocks = tableBlocks(bytes).slice(0, -3);
+    expect(blocks.length).toBeGreaterThan(5);
+    const every = Math.ceil(blocks.length / 8);
+    for (const [index, { offset, size }] of blocks.entries()) {
+      if (index % every !== 0) continue;
+      const changed = Buffer.from(bytes);
+      // No length of something compressed begins so.
+      sealedBlock(Buffer.alloc(size, 0xff), SNAPPY).copy(changed, offset);
+      await writeFile(name, changed);
+      const report = await verify(sound);
+      expect(report.damageCount, `block ${index}`).toBeGreaterThan(0);
+      expect(messagesOf(report).join('\n')).toMatch(/database files are damaged/);
+      // What other blocks hold was looked at all the same.
+      expect(report.heights, `block ${index}`).toBeGreaterThan(LAST / 2);
+    }
+    await writeFile(name, bytes);
+    expect(await verify(sound)).toMatchObject({ damageCount: 0, heights: LAST });
+  });
+});
+
+describe('the index of a table', () => {
+  /** A store without a manifest, in which tables count whatever their size; the index of its table is another one. */
+  const storeWith = async (indexOf: (contents: Buffer) => readonly [Buffer, number]): Promise<string> => {
+    const path = await closedStore();
+    const tables = (await readdir(path)).filter((name) => name.endsWith('.ldb'));
+    expect(tables).toHaveLength(1);
+    const name = join(path, tables[0]!);
+    const table = await readFile(name);
+    const { offset, size } = tableBlocks(table).at(-1)!;
+    const stored = table.subarray(offset, offset + size);
+    const contents = table[offset + size] === SNAPPY ? unsnappyOf(stored) : stored;
+    await writeFile(name, withIndex(table, ...indexOf(contents)));
+    for (const other of await readdir(path)) {
+      if (/^(?:CURRENT|MANIFEST)/.test(other)) await rm(join(path, other));
+    }
+    return path;
+  };
+  const ofTables = (report: VerifyReport): string[] =>
+    messagesOf(report).filter((message) => /^file \d+\.ldb/.test(message));
+
+  it('is understood however it is compressed', async () => {
+    const makes: readonly ((contents: Buffer) => readonly [Buffer, number])[] = [
+      (contents) => [contents, PLAIN],
+      (contents) => [snappyOf(contents, { lengthBytes: 0 }), SNAPPY],
+      (contents) => [snappyOf(contents, { lengthBytes: 1 }), SNAPPY],
+      (contents) => [snappyOf(contents, { lengthBytes: 2 }), SNAPPY],
+      (contents) => [snappyOf(contents, { lengthBytes: 4 }), SNAPPY],
+      (contents) => [snappyOf(contents, { lengthBytes: 0, copies: 1 }), SNAPPY],
+      (contents) => [snappyOf(contents, { lengthBytes: 1, copies: 2 }), SNAPPY],
+      (contents) => [snappyOf(contents, { lengthBytes: 1, copies: 3 }), SNAPPY],
+    ];
+    for (const [index, make] of makes.entries()) {
+      const report = await verify(await storeWith(make));
+      expect(messagesOf(report), `make ${index}`).toEqual(['file CURRENT: it is missing']);
+      expect(report.heights).toBe(LAST);
+    }
+  });
+
+  const ONE_RESTART = Buffer.of(0, 0, 0, 0, 1, 0, 0, 0);
+  /** An entry without a key, whose value is all that counts. */
+  const entry = (value: Buffer): Buffer =>
+    Buffer.concat([Buffer.of(0, 0), varint(value.length), value, ONE_RESTART]);
+
+  it.each<[string, Buffer, number]>([
+    ['promises more than can be in it', Buffer.concat([varint(1e6), Buffer.of(0, 65)]), SNAPPY],
+    ['copies what was not there yet', Buffer.of(20, 0, 65, 0b1_01, 9), SNAPPY],
+    ['copies from where it writes', Buffer.of(20, 0, 65, 0b1_01, 0), SNAPPY],
+    ['copies beyond its end', Buffer.of(3, 0, 65, 0b111_01, 1), SNAPPY],
+    ['ends in a copy', Buffer.of(20, 0, 65, 0b1_10, 1), SNAPPY],
+    ['ends in a literal', Buffer.of(20, 19 << 2, 65), SNAPPY],
+    ['is shorter than it says', Buffer.of(20, 0, 65), SNAPPY],
+    ['has a length without end', Buffer.alloc(12, 0x80), SNAPPY],
+    ['is too short for its last number', Buffer.of(0, 0), PLAIN],
+    ['has more restart points than bytes', Buffer.of(0xff, 0, 0, 0), PLAIN],
+    ['locates a block outside the file', entry(Buffer.concat([varint(2 ** 40), varint(9)])), PLAIN],
+    ['locates nothing', entry(Buffer.alloc(0)), PLAIN],
+    ['has an entry that goes on behind its end', Buffer.concat([Buffer.of(0, 90, 3), ONE_RESTART]), PLAIN],
+  ])('that %s is one of which nothing can be found', async (_, contents, compression) => {
+    const report = await verify(await storeWith(() => [contents, compression]));
+    expect(ofTables(report)).toEqual([expect.stringContaining('none of its entries can be found') as string]);
+    expect(report.heights).toBe(0);
+  });
+
+  it('without entries, or only with lost ones, is one of a table that is left out', async () => {
+    const empty = await verify(await storeWith(() => [Buffer.alloc(4), PLAIN]));
+    expect(ofTables(empty)).toEqual([]);
+    expect(empty.heights).toBe(0);
+
+    const path = await storeWith((contents) => [contents, PLAIN]);
+    const name = await fileOf(path, /\.ldb$/);
+    const table = await readFile(name);
+    for (const { offset } of tableBlocks(table).slice(0, -3))
+      table.writeUInt8(table.readUInt8(offset) ^ 1, offset);
+    await writeFile(name, table);
+    const lost = await verify(path);
+    expect(ofTables(lost)).not.toEqual([]);
+    expect(lost.heights).toBe(0);
+  });
+});
+
+describe('the directory of a store', () => {
+  it('names some of the files that do not belong there, not thousands', async () => {
+    const path = await freshPath();
+    await mkdir(path);
+    for (const name of ['a', 'b', 'c', 'd', 'e']) await writeFile(join(path, name), '');
+    await expect(open(path)).rejects.toThrow('it holds other files (a, b, c, …)');
+  });
+
+  it('says how many more files are damaged', async () => {
+    const path = await closedStore();
+    await writeFile(join(path, 'CURRENT'), '');
+    await expect(open(path)).rejects.toThrow('file CURRENT: it does not name the manifest. ');
+    await writeFile(await fileOf(path, /\.ldb$/), '');
+    await expect(open(path)).rejects.toThrow('file CURRENT: it does not name the manifest (and 1 more). ');
+  });
+
+  it('is made beneath a new one by any number of stores at once', async () => {
+    const parent = await freshPath();
+    const paths = Array.from({ length: 6 }, (_, index) => join(parent, 'deep', 'down', `${index}`));
+    const stores = await Promise.all(paths.map((path) => open(path)));
+    expect(await readdir(join(parent, 'deep', 'down'))).toHaveLength(paths.length);
+    for (const store of stores) expect(store.meta()).toBeUndefined();
+  });
+
+  it('is not made behind a link that leads nowhere: a disk may not be mounted', async () => {
+    const link = await freshPath();
+    await symlink(`${link}.elsewhere`, link);
+    for (const path of [link, join(link, 'below')]) {
+      await expect(open(path)).rejects.toMatchObject({
+        name: 'StorageError',
+        kind: 'missing',
+        message: expect.stringContaining('not mounted') as string,
+      });
+    }
+  });
+});
