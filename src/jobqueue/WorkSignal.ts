@@ -32,15 +32,19 @@ export class WorkSignal implements WakeUp, Notifiable {
       return Promise.resolve();
     }
     return new Promise((resolve, reject) => {
+      if (signal === undefined) {
+        this.#wake = resolve;
+        return;
+      }
       const onAbort = (): void => {
         this.#wake = undefined;
-        if (signal !== undefined) reject(abortReason(signal));
+        reject(abortReason(signal));
       };
       this.#wake = () => {
-        signal?.removeEventListener('abort', onAbort);
+        signal.removeEventListener('abort', onAbort);
         resolve();
       };
-      signal?.addEventListener('abort', onAbort, { once: true });
+      signal.addEventListener('abort', onAbort, { once: true });
     });
   }
 }

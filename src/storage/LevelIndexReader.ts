@@ -11,6 +11,7 @@ import type {
 import type { Database } from './Database.js';
 import { openPointer, readBlock, readBody, readSlice } from './reading.js';
 import type { ReadBlock, ReadPointer } from './reading.js';
+import type { CollectionShape } from './records.js';
 import { idRange, Prefix } from './schema.js';
 import { corruptRecord } from './StorageError.js';
 
@@ -54,7 +55,7 @@ export class LevelIndexReader implements Omit<IndexReader, 'latestIndexedHeight'
     const body = await readBody(this.#database, read, { offset: 0, length: read.bodyLength });
     let offset = 0;
     return read.block.collectionIds.map((id, collectionIndex) => {
-      const end = offset + (read.shapes[collectionIndex]?.length ?? 0);
+      const end = offset + (read.shapes[collectionIndex] as CollectionShape).length;
       const encoded = body.subarray(offset, end);
       offset = end;
       return { id, place: { height, collectionIndex }, blockId: read.block.id, encoded };

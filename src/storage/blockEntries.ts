@@ -93,10 +93,11 @@ export function putPointers({ block, collections }: BlockEntry, put: Put): void 
     const { bytes } = transaction;
     bytes.writeUInt32BE(collectionIndex, BLOCK_ID_KEY_BYTES);
     for (let index = 0; index < ranges.length / 2; index += 1) {
-      for (let at = 0; at < ID_BYTES; at += 1) bytes[1 + at] = transactionIds[index * ID_BYTES + at] ?? 0;
+      for (let at = 0; at < ID_BYTES; at += 1)
+        bytes[1 + at] = transactionIds[index * ID_BYTES + at] as number;
       bytes.writeUInt32BE(index, COLLECTION_KEY_BYTES);
-      bytes.writeUInt32BE(offset + (ranges[2 * index] ?? 0), TRANSACTION_KEY_BYTES);
-      bytes.writeUInt32BE(ranges[2 * index + 1] ?? 0, TRANSACTION_KEY_BYTES + 4);
+      bytes.writeUInt32BE(offset + (ranges[2 * index] as number), TRANSACTION_KEY_BYTES);
+      bytes.writeUInt32BE(ranges[2 * index + 1] as number, TRANSACTION_KEY_BYTES + 4);
       transaction.seal(put);
     }
     offset += encoded.length;

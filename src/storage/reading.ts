@@ -3,7 +3,7 @@ import type { BlockHead, StoredBlock } from './IndexStore.js';
 import type { Database, Entry } from './Database.js';
 import { decodeBlockRecord } from './records.js';
 import type { CollectionShape } from './records.js';
-import type { PointerKey, Slice } from './schema.js';
+import type { PointerKey, PointerPrefix, Slice } from './schema.js';
 import {
   blockKey,
   BODY_CHUNK_BYTES,
@@ -19,6 +19,7 @@ import { corruptRecord } from './StorageError.js';
 
 /** A block record, checked and decoded. */
 export interface ReadBlock extends StoredBlock {
+  /** One per guarantee, in guarantee order. */
   readonly shapes: readonly CollectionShape[];
   readonly bodyLength: number;
 }
@@ -174,7 +175,7 @@ export function openPointer([key, value]: Entry): ReadPointer {
   if (parsed === undefined) {
     throw corruptRecord('pointer', undefined, `key ${key.toString('hex')} is not one of ours`);
   }
-  const name = pointerNames[parsed.prefix] ?? 'pointer';
+  const name = pointerNames[parsed.prefix];
   const payload = unseal(key, value);
   if (payload === undefined) throw corruptRecord(name, parsed.height, 'its checksum does not match');
   if (parsed.prefix === Prefix.blockId) {
@@ -186,7 +187,7 @@ export function openPointer([key, value]: Entry): ReadPointer {
   return { ...parsed, slice };
 }
 
-export const pointerNames: Readonly<Record<number, string>> = {
+export const pointerNames: Readonly<Record<PointerPrefix, string>> = {
   [Prefix.blockId]: 'block id pointer',
   [Prefix.collection]: 'collection pointer',
   [Prefix.transaction]: 'transaction pointer',

@@ -119,26 +119,31 @@ export function parseBodyKey(key: Buffer): { readonly height: number; readonly c
 
 /** A pointer key taken apart. The indexes are 0 where the kind of pointer has none. */
 export interface PointerKey {
-  readonly prefix: number;
+  readonly prefix: PointerPrefix;
   readonly id: Buffer;
   readonly height: number;
   readonly collectionIndex: number;
   readonly transactionIndex: number;
 }
 
-const pointerKeyBytes: ReadonlyMap<number, number> = new Map([
-  [Prefix.blockId, BLOCK_ID_KEY_BYTES],
-  [Prefix.collection, COLLECTION_KEY_BYTES],
-  [Prefix.transaction, TRANSACTION_KEY_BYTES],
-]);
-
 /** Prefixes of pointers, ascending. */
 export const POINTER_PREFIXES = [Prefix.blockId, Prefix.collection, Prefix.transaction] as const;
+export type PointerPrefix = (typeof POINTER_PREFIXES)[number];
+
+const pointerKeyBytes: Readonly<Record<PointerPrefix, number>> = {
+  [Prefix.blockId]: BLOCK_ID_KEY_BYTES,
+  [Prefix.collection]: COLLECTION_KEY_BYTES,
+  [Prefix.transaction]: TRANSACTION_KEY_BYTES,
+};
+
+function isPointerPrefix(byte: number | undefined): byte is PointerPrefix {
+  return byte === Prefix.blockId || byte === Prefix.collection || byte === Prefix.transaction;
+}
 
 /** `undefined` for a key that is no pointer key (wrong prefix, length or height). */
 export function parsePointerKey(key: Buffer): PointerKey | undefined {
   const prefix = key[0];
-  if (prefix === undefined || key.length !== pointerKeyBytes.get(prefix)) return undefined;
+  if (!isPointerPrefix(prefix) || key.length !== pointerKeyBytes[prefix]) return undefined;
   const height = tryReadHeight(key, 1 + ID_BYTES);
   if (height === undefined) return undefined;
   return {

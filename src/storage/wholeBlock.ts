@@ -9,6 +9,7 @@ import type { Identifier, VerifiedCollection } from '../flow/index.js';
 import type { BlockEntry } from './IndexStore.js';
 import type { Database } from './Database.js';
 import { openBlockRecord, openBodyChunk } from './reading.js';
+import type { CollectionShape } from './records.js';
 import { blockKey, bodyChunks, bodyKey } from './schema.js';
 import { corruptRecord, isCorruption } from './StorageError.js';
 
@@ -29,7 +30,7 @@ export function assembleEntry(height: number, record: Buffer, body: BodyValues):
   const bytes = assembleBody(height, bodyLength, body);
   let offset = 0;
   const collections = block.collectionIds.map((id, index) => {
-    const { length = 0, transactionCount = 0 } = shapes[index] ?? {};
+    const { length, transactionCount } = shapes[index] as CollectionShape;
     const collection = recompute(height, index, id, bytes.subarray(offset, offset + length));
     offset += length;
     if (collection.ranges.length !== 2 * transactionCount) {

@@ -12,8 +12,8 @@ const contributions = ((): Int32Array => {
     table[byte] = crc;
   }
   for (let at = 256; at < table.length; at += 1) {
-    const nearer = table[at - 256] ?? 0;
-    table[at] = (nearer >>> 8) ^ (table[nearer & 0xff] ?? 0);
+    const nearer = table[at - 256] as number;
+    table[at] = (nearer >>> 8) ^ (table[nearer & 0xff] as number);
   }
   return table;
 })();

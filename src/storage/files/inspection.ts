@@ -110,9 +110,10 @@ async function readManifest(path: string, names: readonly string[], file: string
   // A compaction deletes its tables only after the manifest has named the new one.
   const present = new Set(names.map((name) => numberOf(TABLE_FILE, name)));
   const missing = [...tables.keys()].filter((table) => !present.has(table));
+  const [lost] = missing;
   const unnamed = [...present].filter((table) => table >= 0 && !tables.has(table));
-  if (missing.length > 0 && unnamed.length > 0) {
-    return `it has lost its end, or ${missing.length} of its tables are missing, ${tableName(missing[0] ?? 0)} for one`;
+  if (lost !== undefined && unnamed.length > 0) {
+    return `it has lost its end, or ${missing.length} of its tables are missing, ${tableName(lost)} for one`;
   }
   return { file, content };
 }

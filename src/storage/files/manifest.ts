@@ -61,7 +61,7 @@ function tell(record: Buffer, story: Story): boolean {
   const number = (): number => {
     let value = 0;
     for (let scale = 1; at < record.length; scale *= 128) {
-      const byte = record[at++] ?? 0;
+      const byte = record.readUInt8(at++);
       value += (byte & 0x7f) * scale;
       if (byte < 0x80) return value;
     }

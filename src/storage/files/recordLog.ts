@@ -75,7 +75,7 @@ function skipTrailer(at: number): number {
 function fragmentAt(file: Buffer, at: number): Fragment | undefined {
   const blockEnd = Math.min(at - (at % BLOCK_BYTES) + BLOCK_BYTES, file.length);
   if (at + HEADER_BYTES > blockEnd) return undefined;
-  const type = file[at + TYPE_OFFSET] ?? 0;
+  const type = file.readUInt8(at + TYPE_OFFSET);
   const end = at + HEADER_BYTES + file.readUInt16LE(at + 4);
   if (type < WHOLE || type > LAST || end > blockEnd) return undefined;
   if (maskedCrc(file, at + TYPE_OFFSET, end) !== file.readUInt32LE(at)) return undefined;

@@ -50,9 +50,9 @@ export class PointerBalance {
     // The checksum stands for all of key and value; the id's own bytes are hash output and as good as random.
     const checksum = value.readUInt32BE(value.length - 4);
     const mix = scramble(checksum ^ Math.imul(key.readUInt32BE(1), 0x9e3779b1) ^ key.readUInt32BE(5));
-    this.#counts[bucket] = (this.#counts[bucket] ?? 0) + sign;
-    this.#sums[bucket] = (this.#sums[bucket] ?? 0) + sign * scramble(checksum);
-    this.#mixes[bucket] = (this.#mixes[bucket] ?? 0) + sign * mix;
+    add(this.#counts, bucket, sign);
+    add(this.#sums, bucket, sign * scramble(checksum));
+    add(this.#mixes, bucket, sign * mix);
   }
 
   /** The buckets that hold a difference, ascending. */
@@ -76,6 +76,11 @@ export class PointerBalance {
     }
     return runs;
   }
+}
+
+/** The caller keeps to the bounds. */
+function add(totals: Int32Array | Uint32Array, bucket: number, amount: number): void {
+  totals[bucket] = (totals[bucket] as number) + amount;
 }
 
 /** Spreads 32 bits over 32 bits without losing any (the finalizer of MurmurHash3). */

@@ -51,9 +51,10 @@ export async function checkPointers(pass: PointerPass): Promise<number> {
 
 function weigh([key, value]: [Buffer, Buffer], { balance, damages, extent }: PointerPass): void {
   try {
-    const { height } = openPointer([key, value]);
+    const pointer = openPointer([key, value]);
+    const { height } = pointer;
     if (height < extent.firstHeight || height > extent.highest) {
-      damages.add('unexpected', height, `${describe(key)}: the store does not reach there`);
+      damages.add('unexpected', height, `${describe(pointer)}: the store does not reach there`);
     } else if (balance.covers(height)) {
       balance.found(height, key, value);
     }
@@ -73,9 +74,9 @@ async function checkPointersOf(height: number, { database, damages }: PointerPas
     const values = await database.getMany(keys);
     for (const [index, [key, value]] of expected.entries()) {
       const stored = values[index];
-      if (stored === undefined) damages.add('pointer', height, `${describe(key)}: it is missing`);
-      else if (!stored.equals(value))
-        damages.add('pointer', height, `${describe(key)}: it is not what it should be`);
+      if (stored?.equals(value) === true) continue;
+      const what = stored === undefined ? 'missing' : 'not what it should be';
+      damages.add('pointer', height, `${describe(openPointer([key, value]))}: it is ${what}`);
     }
   } catch (error) {
     if (!isCorruption(error)) throw error;
@@ -89,12 +90,13 @@ async function findExtraPointers(runs: readonly HeightRun[], pass: PointerPass):
   for (const prefix of POINTER_PREFIXES) {
     for await (const page of database.pages(prefixRange(prefix))) {
       for (const [key, value] of page) {
-        const height = parsePointerKey(key)?.height;
-        if (height === undefined || !contains(runs, height) || !sound([key, value])) continue;
+        const pointer = parsePointerKey(key);
+        if (pointer === undefined || !contains(runs, pointer.height) || !sound([key, value])) continue;
+        const { height } = pointer;
         const expected = await expectedPointers(database, height);
         if (expected === undefined && height <= extent.latestIndexedHeight) continue;
         if (expected?.some(([other]) => other.equals(key)) === true) continue;
-        damages.add('unexpected', height, `${describe(key)}: no block calls for it`);
+        damages.add('unexpected', height, `${describe(pointer)}: no block calls for it`);
       }
     }
   }
@@ -129,15 +131,13 @@ function contains(runs: readonly HeightRun[], height: number): boolean {
   let high = runs.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((runs[middle]?.to ?? Infinity) < height) low = middle + 1;
+    if ((runs[middle] as HeightRun).to < height) low = middle + 1;
     else high = middle;
   }
   const run = runs[low];
   return run !== undefined && run.from <= height;
 }
 
-function describe(key: Buffer): string {
-  const pointer: PointerKey | undefined = parsePointerKey(key);
-  if (pointer === undefined) return `pointer ${key.toString('hex')}`;
-  return `${pointerNames[pointer.prefix] ?? 'pointer'} of height ${pointer.height}, id ${pointer.id.toString('hex')}`;
+function describe({ prefix, height, id }: PointerKey): string {
+  return `${pointerNames[prefix]} of height ${height}, id ${id.toString('hex')}`;
 }

@@ -76,9 +76,10 @@ async function checkMetaForm(database: Database, meta: StoreMeta, damages: Damag
   if (stored?.equals(seal(META_KEY, encodeMeta(meta))) !== true) {
     damages.add('store_record', undefined, 'meta record: it is not in canonical encoding');
   }
-  const roots = meta.sporks.map(({ rootHeight }) => rootHeight);
-  if (roots.some((root, index) => index > 0 && root <= (roots[index - 1] ?? 0))) {
-    damages.add('store_record', undefined, 'meta record: its sporks do not ascend');
+  let below = -1;
+  for (const { rootHeight } of meta.sporks) {
+    if (rootHeight <= below) damages.add('store_record', undefined, 'meta record: its sporks do not ascend');
+    below = rootHeight;
   }
 }
 
