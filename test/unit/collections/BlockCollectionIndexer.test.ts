@@ -85,6 +85,20 @@ describe('BlockCollectionIndexer', () => {
     expect(heightsOf(store)).toEqual([[1]]);
   });
 
+  it('leaves out of the next batch what turned out durable while it was put together', async () => {
+    const { store, put } = indexing({ groupMaxHeights: 2 });
+    void put(1);
+    await settle();
+    const all = [put(2, ['a']), put(3, []), put(4, ['b'])];
+    expect(heightsStaged(store)).toEqual([2, 3]);
+    store.written.set(2, { block: block(2, ['a']), collections: [] });
+    store.written.set(3, { block: block(3, []), collections: [] });
+    store.auto = true;
+    store.finish();
+    expect(await Promise.all(all)).toEqual([false, false, true]);
+    expect(heightsOf(store)).toEqual([[1], [4]]);
+  });
+
   it('groups what becomes ready while a batch is being written', async () => {
     const { store, put } = indexing();
     const all = [put(1)];
@@ -394,6 +408,30 @@ describe('BlockCollectionIndexer', () => {
     await expect(refused).rejects.toMatchObject({ name: 'AbortError' });
     await indexer.idle();
     expect(store.batches).toEqual([]);
+  });
+
+  it('records no late spork after a failure of the store, and takes anything for one', async () => {
+    const { store, indexer, put } = indexing({ sporkFor: () => ({ rootHeight: 1, sporkId: 'aa' }) });
+    const failed = put(1);
+    await settle();
+    store.fail('no error object' as unknown as Error);
+    await expect(failed).rejects.toThrow('no error object');
+    await indexer.recordLateSpork();
+    expect(store.underWay).toBeUndefined();
+  });
+
+  it('records a spork with the id that its nodes tell, and the parent that the spork table knows', async () => {
+    const root = { ...block(2, []), parentId: id('discarded') };
+    const { store, indexer, put } = indexing({
+      rootParentAt: (height) => (height === 2 ? id('discarded') : undefined),
+      sporkFor: (height) =>
+        height >= 2 ? { rootHeight: 2, sporkId: 'bb' } : { rootHeight: 9, sporkId: 'cc' },
+    });
+    store.auto = true;
+    await put(1);
+    await indexer.onReceivedCollectionsForBlock(root, []);
+    await put(3);
+    expect(store.meta().sporks).toEqual([{ rootHeight: 2, sporkId: 'bb', rootParentId: id('discarded') }]);
   });
 
   it('gives a failure of the store to everybody who waits, and to everybody who comes later', async () => {

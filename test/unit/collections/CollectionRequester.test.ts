@@ -284,6 +284,14 @@ describe('retrying', () => {
     expect([a.calls.length, b.calls.length]).toEqual([0, 2]);
   });
 
+  it('asks nodes that know neither call when there are no others: they may have learned it', async () => {
+    a.unsupported.add('GetFullCollectionByID').add('GetCollectionByID');
+    const requests = requester();
+    requests.request(1, [one.id]);
+    expect(a.pending.map(({ method }) => method)).toEqual(['GetCollectionByID']);
+    await requests.stop();
+  });
+
   it('measures from the first request to the valid answer', async () => {
     requester().request(1, [one.id]);
     a.pending[0]!.fail('not_yet');
@@ -411,6 +419,34 @@ describe('refusing', () => {
     expect(fatal).toEqual([bug]);
   });
 
+  it('passes an error of the window to the owner, and none once it has stopped', async () => {
+    const bug = new TypeError('a bug in the window');
+    let fail: () => void = () => undefined;
+    window.admitting = () => false;
+    window.changed = () => new Promise((_, reject) => (fail = () => reject(bug)));
+    requester().request(1, [one.id]);
+    fail();
+    await clock.settle();
+    expect(fatal).toEqual([bug]);
+    const stopped = requester();
+    stopped.request(1, [one.id]);
+    await stopped.stop();
+    fail();
+    await clock.settle();
+    expect(fatal).toEqual([bug]);
+  });
+
+  it('passes an error that nobody expects to the owner, also of a call that was cancelled', async () => {
+    const bug = new TypeError('a bug');
+    a.getFullCollection = (_, options) =>
+      new Promise((__, reject) => options?.signal?.addEventListener('abort', () => reject(bug)));
+    const requests = requester();
+    requests.request(1, [one.id]);
+    requests.cancel(1);
+    await clock.settle();
+    expect(fatal).toEqual([bug]);
+  });
+
   it('passes an error of the sink to the owner', async () => {
     const bug = new TypeError('a bug in the sink');
     sink.onReceived = () => {
@@ -435,6 +471,23 @@ describe('cancelling', () => {
     expect(requests.trail(one.id)).toBeUndefined();
     expect(clock.pendingTimers).toBe(0);
     expect(logger.records).toHaveLength(0);
+  });
+
+  it('ends a collection that is fetched in parts between any two of them', async () => {
+    const requests = requester();
+    requests.request(1, [one.id]);
+    a.pending[0]!.fail('unimplemented');
+    requests.cancel(1);
+    await clock.settle();
+    expect(a.calls.map(({ method }) => method)).toEqual(['GetFullCollectionByID']);
+    a.unsupported.add('GetFullCollectionByID');
+    requests.request(1, [one.id]);
+    a.pending[0]!.answer(one.transactionIds);
+    requests.cancel(1);
+    await clock.settle();
+    expect(sink.received).toEqual([]);
+    expect(a.calls.filter(({ method, isAborted }) => method === 'GetTransaction' && !isAborted)).toEqual([]);
+    expect([requests.inFlight(), fatal, clock.pendingTimers]).toEqual([0, [], 0]);
   });
 
   it('ends pauses as well, without a call to count', async () => {
@@ -799,6 +852,28 @@ describe('holding back for execution data', () => {
   });
 });
 
+describe('what went wrong lately', () => {
+  it('is told of a height, the latest of its collections first, until it has come', async () => {
+    const requests = requester();
+    requests.request(1, [one.id, two.id, three.id]);
+    expect(requests.lastError(1)).toBeUndefined();
+    expect(requests.lastError(2)).toBeUndefined();
+    a.pending[0]!.fail('unavailable');
+    await clock.advance(1_000);
+    expect(requests.lastError(1)).toContain('unavailable');
+    const again = a.pending.find((call) => call.id === one.id)!;
+    again.fail('not_found');
+    await clock.settle();
+    a.pending.find((call) => call.id === two.id)!.fail('internal');
+    await clock.settle();
+    // The first collection was asked for last.
+    expect(requests.lastError(1)).toContain('not_found');
+    requests.cancel(1);
+    expect(requests.lastError(1)).toBeUndefined();
+    await requests.stop();
+  });
+});
+
 describe('without any node', () => {
   it('looks again until there is one', async () => {
     const nodes = new FakeNodes();
@@ -842,6 +917,18 @@ describe('between the turns of the event loop', () => {
     expect(sink.ids).toEqual([]);
     expect(requests.inFlight()).toBe(0);
     expect(await counted(metrics.requestsCancelled)).toBe(0);
+  });
+
+  it('an answer that comes in the moment of a stop is not handed in, and stopping twice is stopping', async () => {
+    const requests = requester();
+    requests.request(1, [one.id]);
+    a.pending[0]!.answer(one.transactions);
+    await Promise.all([requests.stop(), requests.stop()]);
+    await clock.advance(1_000);
+    expect(sink.received).toEqual([]);
+    requests.request(2, [two.id]);
+    expect(a.calls).toHaveLength(1);
+    expect(clock.pendingTimers).toBe(0);
   });
 
   it('nothing is handed in after a stop', async () => {

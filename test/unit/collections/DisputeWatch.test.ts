@@ -6,7 +6,12 @@ import { block, id } from './meetingHarness.js';
 import { FakeNode } from './sourceHarness.js';
 
 /** A watch over heights 1 to 3, each of which lacks one collection; `notFound` is what the requester met. */
-function watching(options: { readonly ediOnly?: boolean } = {}) {
+function watching(
+  options: {
+    readonly ediOnly?: boolean;
+    readonly review?: (mcq: MissingCollectionQueue, height: number) => Promise<BlockVerdict>;
+  } = {},
+) {
   const clock = new VirtualClock();
   const mcq = new MissingCollectionQueue({ maxHeights: 8 });
   const disputes = new Disputes({}, { nodes: { blame: () => undefined } });
@@ -24,7 +29,7 @@ function watching(options: { readonly ediOnly?: boolean } = {}) {
       reviewer: {
         review: (height) => {
           reviewed.push({ height, atMs: clock.monotonic() });
-          return Promise.resolve(verdict);
+          return options.review?.(mcq, height) ?? Promise.resolve(verdict);
         },
       },
     },
@@ -33,12 +38,12 @@ function watching(options: { readonly ediOnly?: boolean } = {}) {
   const running = watch.run(stop.signal);
   for (const height of [1, 2, 3])
     mcq.enqueueMissingCollections(block(height, [`of ${height}`]), 0, () => undefined);
-  const end = async (): Promise<void> => {
-    stop.abort();
+  const end = async (reason?: Error): Promise<void> => {
+    stop.abort(reason);
     await running;
     expect(clock.pendingTimers).toBe(0);
   };
-  return { clock, mcq, disputes, notFound, reviewed, end };
+  return { clock, mcq, disputes, notFound, reviewed, running, end };
 }
 
 describe('DisputeWatch', () => {
@@ -62,6 +67,39 @@ describe('DisputeWatch', () => {
     expect(pauses).toEqual([2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
     expect(disputes.reason(2)).toContain('1 other nodes give the same');
     await end();
+  });
+
+  it('forgets a verdict that comes when the height has its collections, or is not worked on any more', async () => {
+    const late = watching({
+      review: (mcq, height) => {
+        // Complete, and durable, while the nodes were being asked.
+        mcq.replaceBlock(block(height, []));
+        mcq.onIndexedForBlock(height);
+        return Promise.resolve({ kind: 'alone', giver: 'a:9000', confirmedBy: 0 });
+      },
+    });
+    late.notFound.set(id('of 1'), 3);
+    await late.clock.advance(60_000);
+    expect(late.reviewed).toEqual([{ height: 1, atMs: 5_000 }]);
+    expect(late.disputes.reason(1)).toBeUndefined();
+    await late.end(new Error('whatever reason it is given'));
+
+    const gone = watching({
+      review: () => Promise.resolve({ kind: 'gone', giver: 'a:9000', confirmedBy: 0 }),
+    });
+    gone.notFound.set(id('of 1'), 3);
+    await gone.clock.advance(6_000);
+    expect(gone.reviewed).toHaveLength(1);
+    expect(gone.disputes.reason(1)).toBeUndefined();
+    await gone.end();
+  });
+
+  it('ends with what nobody expects of a review, and with nothing when it is stopped', async () => {
+    const broken = watching({ review: () => Promise.reject(new TypeError('a bug')) });
+    const ended = expect(broken.running).rejects.toThrow('a bug');
+    broken.notFound.set(id('of 1'), 3);
+    await broken.clock.advance(5_000);
+    await ended;
   });
 
   it('has a block reviewed that execution data contradicts, where nobody asks for collections too', async () => {

@@ -355,20 +355,24 @@ describe('a stream that fails', () => {
     expect(nodes.blamed).toEqual([]);
   });
 
-  it.each(['not_found', 'invalid_argument', 'failed_precondition', 'rate_limited', 'below_root'] as const)(
-    'is opened again after a pause, without blame, when its start is refused: %s',
-    async (kind) => {
-      handOut(100, 100);
-      a.onStream = (stream) => stream.push(upstream(kind, a.name, METHOD));
-      start();
-      await clock.advance(200 + 400 + 800);
-      expect(opened(a)).toEqual([100, 100, 100, 100]);
-      a.onStream = serves(100);
-      await clock.advance(1_600);
-      expect(deliveredHeights()).toEqual([100]);
-      expect(nodes.blamed).toEqual([]);
-    },
-  );
+  it.each([
+    'not_yet',
+    'not_found',
+    'invalid_argument',
+    'failed_precondition',
+    'rate_limited',
+    'below_root',
+  ] as const)('is opened again after a pause, without blame, when its start is refused: %s', async (kind) => {
+    handOut(100, 100);
+    a.onStream = (stream) => stream.push(upstream(kind, a.name, METHOD));
+    start();
+    await clock.advance(200 + 400 + 800);
+    expect(opened(a)).toEqual([100, 100, 100, 100]);
+    a.onStream = serves(100);
+    await clock.advance(1_600);
+    expect(deliveredHeights()).toEqual([100]);
+    expect(nodes.blamed).toEqual([]);
+  });
 
   it.each(['unavailable', 'deadline', 'internal'] as const)(
     'is held against the node and opened on another one: %s',
@@ -793,6 +797,17 @@ describe('what may be expected', () => {
     await clock.advanceUntil(() => a.streams.length > before);
     expect(a.stream.isClosed).toBe(false);
     expect(indexer.expects(100, WITHIN_MS)).toBe(false);
+  });
+});
+
+describe('running', () => {
+  it('happens once at a time, and says so while it does not', async () => {
+    const indexer = start();
+    expect(indexer.trouble()).toBeUndefined();
+    await expect(indexer.run(controller.signal)).rejects.toThrow('runs already');
+    controller.abort(new AbortError());
+    await running;
+    expect(indexer.trouble()).toBe('the execution-data stream is not followed');
   });
 });
 

@@ -19,6 +19,39 @@ describe('JobProcessor', () => {
     expect(calls).toEqual([]);
   });
 
+  it('is done with a height that held up the watermark once that has moved, and with no other block', async () => {
+    const store = new HandStore();
+    store.auto = true;
+    const before = meeting({ store });
+    before.run(block(2, []));
+    before.run(block(4, []));
+    await settle();
+    const { run, done, fatal } = meeting({ store });
+    run(block(1, []));
+    await settle();
+    expect([done, store.latestIndexedHeight()]).toEqual([[1], 1]);
+    run(block(2, []));
+    expect(done).toEqual([1]);
+    await settle();
+    expect([done, store.latestIndexedHeight()]).toEqual([[1, 2], 2]);
+    run(block(4, [], 'other'));
+    await settle();
+    expect(done).toEqual([1, 2]);
+    expect(fatal).toMatchObject([{ name: 'OffChainBlockError', height: 4 }]);
+  });
+
+  it('is done with a height that was durable when its turn came, and measures nothing of it', async () => {
+    const { run, done, store, count } = meeting();
+    run(block(1, []));
+    await settle();
+    run(block(2, []));
+    store.written.set(2, { block: block(2, []), collections: [] });
+    store.finish();
+    await settle();
+    expect(done).toEqual([1, 2]);
+    expect(await count('heights_completed_total')).toBe(1);
+  });
+
   it('completes a block without collections the moment it is seen', async () => {
     const { run, done, store, calls, count } = meeting();
     run(block(1, []));
@@ -318,6 +351,8 @@ describe('JobProcessor', () => {
       );
       m.disputes.reviewed(1, { kind: 'upheld', giver: 'giver:9000', confirmedBy: 2 });
       expect(m.processor.explain(1).dispute).toContain('2 other nodes give the same');
+      m.disputes.reviewed(1, { kind: 'exchanged', giver: 'other:9000', confirmedBy: 2 });
+      expect(m.processor.explain(1).dispute).toContain('exchanged for those that other:9000 gives');
     });
   });
 

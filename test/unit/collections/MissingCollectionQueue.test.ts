@@ -109,6 +109,18 @@ describe('MissingCollectionQueue', () => {
     expect(mcq.lowest()).toBe(900);
   });
 
+  it('passes over heights that are not here, and holds nothing up while it is empty', () => {
+    const mcq = queue();
+    expect(mcq.holdingUp()).toBeUndefined();
+    for (const height of [1, 7]) mcq.enqueueMissingCollections(block(height, [`c${height}`]), 0, nothing);
+    expect([mcq.lowest(), mcq.holdingUp()]).toEqual([1, 1]);
+    mcq.onReceivedCollection(received('c1', 'requester'));
+    expect([mcq.lowest(), mcq.holdingUp()]).toEqual([7, undefined]);
+    mcq.onIndexedForBlock(1);
+    expect([mcq.lowest(), mcq.holdingUp()]).toEqual([7, 7]);
+    expect(() => mcq.get(7)?.collections()).toThrow('height 7 still lacks collections');
+  });
+
   it('is complete at once for a block without collections', () => {
     const mcq = queue();
     const queued = mcq.enqueueMissingCollections(block(1, []), 0, nothing);

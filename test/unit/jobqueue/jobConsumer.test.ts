@@ -240,6 +240,21 @@ describe('JobConsumer', () => {
       expect(consumer.size()).toBe(3);
     });
 
+    it('begins at the default while its owner has stored none', async () => {
+      const called: string[] = [];
+      const consumer = new JobConsumer(
+        { maxProcessing: 2, maxSearchAhead: 0, defaultIndex: 7 },
+        {
+          progress: { processedIndex: () => undefined },
+          jobs: { head: () => 9, atIndex: (index) => ({ id: String(index) }) },
+          worker: { run: ({ id }) => void called.push(id) },
+        },
+      );
+      await consumer.start();
+      expect(called).toEqual(['8', '9']);
+      expect(consumer.processedIndex).toBe(7);
+    });
+
     it('ends when it goes down', async () => {
       const { state, consumer } = owned(3);
       await consumer.start();
@@ -284,6 +299,34 @@ describe('JobConsumer', () => {
       patience.abort();
       await stopping;
       await bench.finish(1);
+      expect(bench.P).toBe(0);
+    });
+
+    it('does not wait at all with a patience that is over, and takes no answer afterwards', async () => {
+      const bench = await new Bench().start();
+      await bench.push(1);
+      await bench.consumer.stop(AbortSignal.abort());
+      expect(bench.consumer.notifyJobIsDone('1')).toBe(false);
+      bench.consumer.check();
+      await settle();
+      expect(bench.P).toBe(0);
+    });
+
+    it('after a failure waits for the jobs that run, and accounts for none of them', async () => {
+      const bench = await new Bench({
+        hooks: {
+          pre: () => {
+            throw new Error('broken hook');
+          },
+        },
+      }).start();
+      await bench.push(1, 2, 3);
+      const owner = expect(bench.consumer.done).rejects.toThrow('broken hook');
+      await bench.finish(1);
+      await owner;
+      const stopped = bench.consumer.stop();
+      await bench.finish(2, 3);
+      await stopped;
       expect(bench.P).toBe(0);
     });
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import {
   blockToJob,
   ComponentConsumer,
+  JobNotReadableError,
   jobToBlock,
   MemoryEntries,
   MemoryProgress,
@@ -9,7 +10,7 @@ import {
   runPipeline,
   WorkSignal,
 } from '../../../src/jobqueue/index.js';
-import type { BlockJob, EntryStore, PipelineStage } from '../../../src/jobqueue/index.js';
+import type { BlockJob, EntryStore, Job, JobHooks, PipelineStage } from '../../../src/jobqueue/index.js';
 import { runTwoQueuePipeline } from '../../../docs/examples/two-queue-pipeline.js';
 import { range, settle } from './bench.js';
 
@@ -152,6 +153,57 @@ describe('ComponentConsumer', () => {
     expect(hurried.state.progress.processedIndex()).toBeUndefined();
   });
 
+  it.each([true, false])(
+    'calls the hooks of its owner as its methods (a queue behind it: %s)',
+    async (isFollowed) => {
+      class Diary implements JobHooks<Job> {
+        readonly lines: string[] = [];
+        pre({ id }: Job, progress: number): void {
+          this.lines.push(`pre ${id} at ${progress}`);
+        }
+        async post({ id }: Job, progress: number): Promise<void> {
+          await settle();
+          this.lines.push(`post ${id} at ${progress}`);
+        }
+        notReadable(index: number, { message }: JobNotReadableError): void {
+          this.lines.push(`${index} ${message}`);
+        }
+      }
+      const diary = new Diary();
+      const queue = new ComponentConsumer(
+        { maxProcessing: 1, maxSearchAhead: 0 },
+        {
+          jobs: {
+            head: () => 3,
+            atIndex: (index) => {
+              if (index === 3) throw new JobNotReadableError('is busy');
+              return { id: String(index) };
+            },
+          },
+          worker: { run: (_, done) => done() },
+          progress: new MemoryProgress(),
+          wakeUp: new WorkSignal(),
+          hooks: diary,
+          ...(isFollowed ? { wakes: { notify: () => void diary.lines.push('wakes') } } : {}),
+        },
+      );
+      const stop = new AbortController();
+      const ended = queue.run(stop.signal);
+      await queue.ready;
+      stop.abort();
+      await ended;
+      const wakes = isFollowed ? ['wakes'] : [];
+      const done = diary.lines.filter((line) => line !== '3 is busy');
+      expect(diary.lines.length).toBeGreaterThan(done.length);
+      expect(done).toEqual([
+        ...['pre 1 at 1', 'post 1 at 1', ...wakes],
+        ...['pre 2 at 2', 'post 2 at 2', ...wakes],
+      ]);
+      expect([queue.processedIndex, queue.running, queue.size()]).toEqual([2, 0, 0]);
+      expect(queue.notifyJobIsDone('1')).toBe(false);
+    },
+  );
+
   it('passes on what its wake-up throws', async () => {
     const queue = new ComponentConsumer(
       { maxProcessing: 1, maxSearchAhead: 0 },
@@ -196,6 +248,21 @@ describe('runPipeline', () => {
     const ended = runPipeline([stage('a', log), broken, stage('c', log)], new AbortController().signal);
     await expect(ended).rejects.toThrow('broken');
     expect(log).toEqual(['a stops', 'a stopped', 'c stops', 'c stopped']);
+  });
+
+  it('stops at once when it was told to before it began', async () => {
+    const told: boolean[] = [];
+    const stages = [1, 2].map(() => ({
+      run: (signal: AbortSignal): Promise<void> =>
+        new Promise((resolve) => {
+          signal.addEventListener('abort', () => {
+            told.push(signal.aborted);
+            resolve();
+          });
+        }),
+    }));
+    await runPipeline(stages, AbortSignal.abort());
+    expect(told).toEqual([true, true]);
   });
 
   it('ends when all of its stages have', async () => {

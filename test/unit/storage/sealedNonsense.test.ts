@@ -1,0 +1,311 @@
+import { describe, expect, it } from 'vitest';
+import { silentLogger } from '../../../src/observability/index.js';
+import { verifyStore } from '../../../src/storage/index.js';
+import type { LevelIndexStore, VerifyReport } from '../../../src/storage/index.js';
+import { identifierBytes } from '../../../src/flow/index.js';
+import { makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
+import { sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+
+/** Records that match their checksums and say what no store of ours would: never served, and named by verify. */
+
+const chain = makeChain(100, [
+  [],
+  [seededCollection('a', 2), seededCollection('b', 1)],
+  [],
+  [seededCollection('c', 1)],
+]);
+const LAST = 103;
+const META = Buffer.of(1);
+const PROGRESS = Buffer.of(2);
+const REWIND = Buffer.of(3);
+
+const heightBytes = (height: number | bigint): Buffer => {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64BE(BigInt(height));
+  return bytes;
+};
+const blockKey = (height: number): Buffer => Buffer.concat([Buffer.of(0x10), heightBytes(height)]);
+const bodyKey = (height: number, chunk: number): Buffer =>
+  Buffer.concat([Buffer.of(0x11), heightBytes(height), Buffer.of(0, 0, 0, chunk)]);
+const u32 = (...values: number[]): Buffer => {
+  const bytes = Buffer.alloc(4 * values.length);
+  values.forEach((value, index) => bytes.writeUInt32BE(value, 4 * index));
+  return bytes;
+};
+/** A pointer's key; the places are those of its collection, and of its transaction. */
+const pointerKey = (prefix: number, id: Buffer, height: number, ...places: number[]): Buffer =>
+  Buffer.concat([Buffer.of(prefix), id, heightBytes(height), u32(...places)]);
+
+const { filled, freshPath, open } = useStores();
+
+/** A closed store of the chain in which these keys have other payloads, or none (`undefined`). */
+async function storeWith(...changes: readonly (readonly [key: Buffer, payload: Buffer | undefined])[]) {
+  const path = await freshPath();
+  await (await filled(chain, path)).close();
+  await withRawDatabase(path, async (database) => {
+    for (const [key, payload] of changes) {
+      if (payload === undefined) await database.del(key);
+      else await database.put(key, sealed(key, payload));
+    }
+  });
+  return path;
+}
+
+const verify = (path: string): Promise<VerifyReport> =>
+  verifyStore({ path, chainId: TEST_CHAIN }, { logger: silentLogger });
+
+/** What verify says of a store. */
+async function saidOf(path: string): Promise<string> {
+  const { damages, damageCount } = await verify(path);
+  expect(damageCount).toBeGreaterThan(0);
+  return damages.map(({ message }) => message).join('\n');
+}
+
+/** The store refuses to open with these words, and verify has them too. */
+async function expectRefused(path: string, words: string): Promise<void> {
+  await expect(open(path)).rejects.toMatchObject({
+    kind: 'corrupt',
+    exit: 'storage',
+    message: expect.stringContaining(words) as string,
+  });
+  expect(await saidOf(path)).toContain(words);
+}
+
+describe('a block record that makes no sense', () => {
+  const { block } = chain.at(-1)!;
+
+  it.each<[string, Buffer, string]>([
+    ['is shorter than its header', u32(0), 'it cannot be read'],
+    ['counts more collections than it has room for', u32(0, 1000, 1), 'it cannot be read'],
+    [
+      'gives the body another length than its collections',
+      Buffer.concat([u32(7, 1, 6, 1), block.encoded]),
+      'it cannot be read',
+    ],
+    ['has no block', u32(0, 0), 'height 103'],
+    ['holds no message', Buffer.concat([u32(0, 0), Buffer.of(0xff, 0xff)]), 'height 103'],
+    [
+      'holds the block of another height',
+      Buffer.concat([u32(0, 0), chain[2]!.block.encoded]),
+      'it holds the block of height 102',
+    ],
+    [
+      'lacks a collection of the block',
+      Buffer.concat([u32(0, 0), block.encoded]),
+      'it does not have one collection per guarantee',
+    ],
+  ])('%s', async (_, payload, words) => {
+    await expectRefused(await storeWith([blockKey(LAST), payload]), words);
+  });
+
+  it('is shorter than a checksum', async () => {
+    const path = await storeWith();
+    await withRawDatabase(path, (database) => database.put(blockKey(LAST), Buffer.of(1)));
+    await expectRefused(path, 'block record of height 103: its checksum does not match');
+  });
+
+  it('stands under a key that is none, above the watermark', async () => {
+    const key = Buffer.concat([blockKey(200), Buffer.of(0)]);
+    const path = await storeWith([key, Buffer.alloc(0)]);
+    await expectRefused(path, `key ${key.toString('hex')} is not one of ours`);
+    const store = await open(path, { forRewind: true });
+    await store.rewind(LAST);
+    await store.close();
+    expect(await verify(path)).toMatchObject({ damageCount: 0, latestIndexedHeight: LAST });
+  });
+});
+
+describe('a record of the store as a whole that makes no sense', () => {
+  it.each<[string, Buffer, Buffer, string]>([
+    ['progress of another length', PROGRESS, u32(1), 'progress record: it cannot be read'],
+    ['progress beyond all heights', PROGRESS, heightBytes(2n ** 53n), 'progress record: it cannot be read'],
+    [
+      'progress below the store',
+      PROGRESS,
+      heightBytes(50),
+      'progress record: it lies below the first height',
+    ],
+    ['a rewind of another length', REWIND, heightBytes(1), 'rewind record: it cannot be read'],
+    ['a rewind to beyond all heights', REWIND, Buffer.alloc(25, 0xff), 'rewind record: it cannot be read'],
+  ])('%s', async (_, key, payload, words) => {
+    await expectRefused(await storeWith([key, payload]), words);
+  });
+
+  const meta = { schemaVersion: 1, chainId: TEST_CHAIN, firstHeight: 100, createdBy: 'x', sporks: [] };
+  const spork = { rootHeight: 100, sporkId: 'aa' };
+
+  it.each<[string, unknown]>([
+    ['a text that is no JSON', undefined],
+    ['null', null],
+    ['a number', 7],
+    ['no schema version', { ...meta, schemaVersion: '1' }],
+    ['no chain', { ...meta, chainId: undefined }],
+    ['a negative first height', { ...meta, firstHeight: -1 }],
+    ['a broken first height', { ...meta, firstHeight: 1.5 }],
+    ['no creator', { ...meta, createdBy: 7 }],
+    ['no list of sporks', { ...meta, sporks: spork }],
+    ['a spork that is none', { ...meta, sporks: ['aa'] }],
+    ['a spork without a height', { ...meta, sporks: [{ sporkId: 'aa' }] }],
+    ['a spork without an id', { ...meta, sporks: [{ rootHeight: 100 }] }],
+    ['a spork whose parent is a number', { ...meta, sporks: [{ ...spork, rootParentId: 7 }] }],
+    ['a spork whose parent is no id', { ...meta, sporks: [{ ...spork, rootParentId: 'aa' }] }],
+  ])('a meta record with %s', async (_, content) => {
+    const payload = Buffer.from(content === undefined ? '{' : JSON.stringify(content));
+    await expectRefused(await storeWith([META, payload]), 'meta record: it cannot be read');
+  });
+
+  it('a meta record that says the right things in another way is served, and verify tells', async () => {
+    const spaced = Buffer.from(JSON.stringify({ ...meta, sporks: [spork] }, null, 1));
+    const path = await storeWith([META, spaced]);
+    await (await open(path)).close();
+    expect(await saidOf(path)).toBe('meta record: it is not in canonical encoding');
+    const sporks = [spork, { ...spork, sporkId: 'bb' }];
+    const twice = await storeWith([META, Buffer.from(JSON.stringify({ ...meta, sporks }))]);
+    expect(await saidOf(twice)).toBe('meta record: its sporks do not ascend');
+  });
+});
+
+describe('a pointer or body that makes no sense', () => {
+  const { block, collections } = chain[1]!;
+  const [a, b] = collections as [(typeof collections)[number], (typeof collections)[number]];
+  const blockId = identifierBytes(block.id);
+  const stranger = Buffer.alloc(32, 7);
+  const strangerId = stranger.toString('hex') as typeof block.id;
+  const sliceOfA = u32(0, a.encoded.length);
+  const transaction = transactionIdsOf(a)[0]!;
+  const transactionKey = pointerKey(0x22, identifierBytes(transaction), 101, 0, 0);
+
+  it.each<[string, Buffer, Buffer | undefined, (store: LevelIndexStore) => Promise<unknown>, string]>([
+    [
+      'a block id pointer with a payload',
+      pointerKey(0x20, blockId, 101),
+      Buffer.of(1),
+      (store) => store.blockById(block.id),
+      'block id pointer of height 101: it has the wrong length',
+    ],
+    [
+      'a block id pointer to another block',
+      pointerKey(0x20, stranger, 101),
+      Buffer.alloc(0),
+      (store) => store.blockById(strangerId),
+      'block id pointer of height 101',
+    ],
+    [
+      'a collection pointer that locates nothing',
+      pointerKey(0x21, identifierBytes(a.id), 101, 0),
+      Buffer.of(1, 2, 3),
+      (store) => store.collection(a.id),
+      'collection pointer of height 101: it has the wrong length',
+    ],
+    [
+      'a collection pointer to another collection',
+      pointerKey(0x21, stranger, 101, 0),
+      sliceOfA,
+      (store) => store.collection(strangerId),
+      'collection pointer of height 101',
+    ],
+    [
+      'a collection pointer to a place that the block has not',
+      pointerKey(0x21, stranger, 101, 9),
+      sliceOfA,
+      (store) => store.collection(strangerId),
+      'pointer of height 101',
+    ],
+    [
+      'a pointer beyond the end of the body',
+      transactionKey,
+      u32(a.encoded.length + b.encoded.length - 1, 2),
+      (store) => store.transaction(transaction),
+      'of height 101',
+    ],
+    [
+      'a pointer under a key that is too long',
+      Buffer.concat([transactionKey, Buffer.of(0)]),
+      sliceOfA,
+      (store) => store.transactionPlaces(transaction, 10),
+      'is not one of ours',
+    ],
+    [
+      'a pointer to a height beyond all heights',
+      Buffer.concat([transactionKey.subarray(0, 33), Buffer.alloc(8, 0xfe), u32(0, 0)]),
+      sliceOfA,
+      (store) => store.transactionPlaces(transaction, 10),
+      'is not one of ours',
+    ],
+    [
+      'a body that is too short',
+      bodyKey(101, 0),
+      Buffer.from(a.encoded),
+      (store) => store.collectionsByHeight(101),
+      'body of height 101: it has the wrong length',
+    ],
+    [
+      'a body that is gone',
+      bodyKey(101, 0),
+      undefined,
+      (store) => store.transaction(transaction),
+      'body of height 101: chunk 0 is missing',
+    ],
+  ])('%s', async (_, key, payload, read, words) => {
+    const path = await storeWith([key, payload]);
+    const store = await open(path);
+    await expect(read(store)).rejects.toMatchObject({
+      kind: 'corrupt',
+      message: expect.stringContaining(words) as string,
+    });
+    await store.close();
+    expect(await saidOf(path)).toContain(words);
+  });
+
+  it('a hole in the blocks: no question for it is answered', async () => {
+    const path = await storeWith([blockKey(101), undefined]);
+    const store = await open(path);
+    for (const read of [
+      () => store.blockByHeight(101),
+      () => store.blockById(block.id),
+      () => store.collectionsByHeight(101),
+      () => store.collection(a.id),
+      () => store.transaction(transaction),
+    ]) {
+      await expect(read()).rejects.toMatchObject({
+        kind: 'corrupt',
+        height: 101,
+        message: expect.stringContaining('block record of height 101: it is missing') as string,
+      });
+    }
+    await store.close();
+    expect(await saidOf(path)).toContain('height 101 has no block record');
+  });
+
+  it('a pointer that is sound and locates the wrong bytes is found by verify', async () => {
+    const path = await storeWith([transactionKey, u32(1, 2)]);
+    expect(await saidOf(path)).toBe(
+      `transaction pointer of height 101, id ${transaction}: it is not what it should be`,
+    );
+  });
+
+  it('a chunk that no body has, and a body that no block has', async () => {
+    const extra = await storeWith([bodyKey(101, 7), Buffer.of(1)]);
+    expect(await saidOf(extra)).toBe('body of height 101: chunk 7 should not exist');
+    const orphan = await storeWith([bodyKey(100, 0), Buffer.of(1)], [blockKey(100), undefined]);
+    const said = await saidOf(orphan);
+    expect(said).toContain('height 100 has no block record');
+    expect(said).toContain('body of height 100: it has no block record');
+  });
+
+  it('several heights without a record are one line, and what is below a part is not its damage', async () => {
+    const path = await storeWith(
+      [blockKey(101), undefined],
+      [blockKey(102), undefined],
+      [bodyKey(101, 0), undefined],
+    );
+    expect(await saidOf(path)).toContain('heights 101 to 102 have no block record');
+    const part = { path, chainId: TEST_CHAIN, from: 103 };
+    expect(await verifyStore(part, { logger: silentLogger })).toMatchObject({ heights: 1 });
+    const damaged = await storeWith([blockKey(102), u32(0)]);
+    expect(await verifyStore({ ...part, path: damaged }, { logger: silentLogger })).toMatchObject({
+      heights: 1,
+      damageCount: 0,
+    });
+  });
+});

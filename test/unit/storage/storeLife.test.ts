@@ -1,0 +1,205 @@
+import { describe, expect, it, vi } from 'vitest';
+import { systemClock } from '../../../src/runtime/index.js';
+import { LevelIndexStore, openLevelDatabase, StorageError } from '../../../src/storage/index.js';
+import type { Database } from '../../../src/storage/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { makeBlock, makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
+import {
+  metaFrom,
+  rawEntries,
+  TEST_CHAIN,
+  useStores,
+  withRawDatabase,
+} from '../../support/storeDirectory.js';
+
+const chain = makeChain(1, [[], [seededCollection('a', 2)], [seededCollection('b', 1)]]);
+const { filled, freshPath, open } = useStores();
+const PATIENCE = { timeout: 60_000, interval: 5 };
+
+/** A store whose database is LevelDB with some of its methods replaced. */
+async function openOver(path: string, replace: (database: Database) => Partial<Database>) {
+  return LevelIndexStore.open(
+    { path, chainId: TEST_CHAIN },
+    {
+      logger: new RecordingLogger(),
+      clock: systemClock,
+      openDatabase: async (...args) => {
+        const database = await openLevelDatabase(...args);
+        const replaced = replace(database);
+        return new Proxy(database, {
+          get: (target, name) => {
+            const own: unknown = Reflect.get(name in replaced ? replaced : target, name);
+            return typeof own === 'function' ? (own.bind(target) as unknown) : own;
+          },
+        });
+      },
+    },
+  );
+}
+
+describe('a store that was never initialised', () => {
+  it('holds nothing, says so, and takes nothing', async () => {
+    const store = await open(await freshPath());
+    expect(store.meta()).toBeUndefined();
+    expect(store.latestIndexedHeight()).toBe(0);
+    expect(store.latestBlock()).toBeUndefined();
+    expect(store.blocksAboveWatermark()).toEqual([]);
+    expect(store.hasHeight(0)).toBe(false);
+    expect(await store.blockByHeight(0)).toBeUndefined();
+    await expect(store.rewind(0)).rejects.toThrow('not initialised');
+  });
+
+  it('is not initialised with a schema that this program does not write', async () => {
+    const store = await open(await freshPath());
+    await expect(store.initialise(metaFrom(1, { schemaVersion: 2 }))).rejects.toThrow('writes schema 1');
+    expect(store.meta()).toBeUndefined();
+  });
+
+  it('may begin without a spork, and records the first one it meets', async () => {
+    const store = await open(await freshPath());
+    await store.initialise(metaFrom(1, { sporks: [] }));
+    const spork = { rootHeight: 1, sporkId: 'aa' };
+    await store.commit({ blocks: [chain[0]!], latestIndexedHeight: 1, spork });
+    expect(store.meta()?.sporks).toEqual([spork]);
+  });
+});
+
+describe('a write that fails', () => {
+  it('is the last one, and nothing is prepared for another', async () => {
+    const path = await freshPath();
+    await (await filled(chain.slice(0, 1), path)).close();
+    const failure = new StorageError('disk_full', 'full');
+    let batches = 0;
+    const store = await openOver(path, (database) => ({
+      batch: () => {
+        batches += 1;
+        return { ...database.batch(), write: () => Promise.reject(failure) };
+      },
+    }));
+    const commit = (): Promise<void> => store.commit({ blocks: [chain[1]!], latestIndexedHeight: 2 });
+    await expect(commit()).rejects.toBe(failure);
+    store.stage(chain[1]!);
+    await expect(commit()).rejects.toBe(failure);
+    await expect(store.rewind(0)).rejects.toBe(failure);
+    expect(batches).toBe(1);
+    expect(store.latestIndexedHeight()).toBe(1);
+    await store.close();
+  });
+
+  it('while the store is being closed does not keep it from closing', async () => {
+    const path = await freshPath();
+    await (await filled(chain.slice(0, 1), path)).close();
+    const failure = new StorageError('disk_full', 'full');
+    let fail: (error: Error) => void = () => undefined;
+    const store = await openOver(path, (database) => ({
+      batch: () => ({ ...database.batch(), write: () => new Promise((_, reject) => (fail = reject)) }),
+    }));
+    const commit = store.commit({ blocks: [chain[1]!], latestIndexedHeight: 2 });
+    const refused = expect(commit).rejects.toBe(failure);
+    const closed = store.close();
+    store.stage(chain[1]!);
+    fail(failure);
+    await refused;
+    await closed;
+    await expect(store.commit({ blocks: [], latestIndexedHeight: 1 })).rejects.toThrow('closed');
+    expect((await open(path)).latestIndexedHeight()).toBe(1);
+  });
+});
+
+describe('a rewind', () => {
+  it('to no height at all is refused', async () => {
+    const store = await filled(chain);
+    for (const height of [1.5, Number.NaN, 2 ** 53]) {
+      await expect(store.rewind(height)).rejects.toMatchObject({ exit: 'usage' });
+    }
+    expect(store.latestIndexedHeight()).toBe(3);
+  });
+
+  it('that overtakes a read has it find nothing, which is no damage', async () => {
+    const path = await freshPath();
+    await (await filled(chain, path)).close();
+    // Reads of records are held until the rewind is over; those of pointers are not.
+    let isHeld = true;
+    const held: (() => void)[] = [];
+    const hold = (): Promise<void> => new Promise((resolve) => (isHeld ? held.push(resolve) : resolve()));
+    const keysOf = (key: Buffer): boolean => key[0] === 0x10;
+    const store = await openOver(path, (database) => ({
+      get: async (key) => {
+        if (keysOf(key) && held.length > 0) await hold();
+        return database.get(key);
+      },
+      getMany: async (keys) => {
+        if (keys.some(keysOf)) await hold();
+        return database.getMany(keys);
+      },
+    }));
+    const [collection] = chain[2]!.collections;
+    const transaction = store.transaction(transactionIdsOf(collection!)[0]!);
+    const whole = store.collection(collection!.id);
+    await vi.waitFor(() => expect(held).toHaveLength(2), PATIENCE);
+    const block = store.blockByHeight(3);
+    const byId = store.blockById(chain[2]!.block.id);
+    await vi.waitFor(() => expect(held).toHaveLength(4), PATIENCE);
+    isHeld = false;
+    // The rewind looks at what it forgets, so it passes; the four wait.
+    await store.rewind(2);
+    for (const go of held) go();
+    expect(await Promise.all([transaction, whole, block, byId])).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    await store.close();
+  });
+});
+
+describe('blocks above the watermark', () => {
+  const MAX_ABOVE = 4096;
+  // No one of them is the parent of another: nothing is asserted of neighbours that are not there.
+  const spaced = Array.from({ length: MAX_ABOVE + 1 }, (_, index) =>
+    makeBlock(3 + 2 * index, chain[0]!.block.id, []),
+  );
+
+  it('are bounded, at the commit and at the open', async () => {
+    const path = await freshPath();
+    const store = await filled(chain.slice(0, 1), path);
+    await expect(store.commit({ blocks: spaced, latestIndexedHeight: 1 })).rejects.toThrow(
+      'more than 4096 blocks would stand above the watermark',
+    );
+    await store.commit({ blocks: spaced.slice(0, MAX_ABOVE), latestIndexedHeight: 1 });
+    await store.close();
+    const again = await open(path);
+    expect(again.blocksAboveWatermark()).toHaveLength(MAX_ABOVE);
+    await again.close();
+
+    const other = await freshPath();
+    const one = await open(other);
+    await one.initialise(metaFrom(1));
+    await one.commit({ blocks: [spaced[MAX_ABOVE]!], latestIndexedHeight: 0 });
+    await one.close();
+    const records = (await rawEntries(other)).filter(([key]) => key[0] === 0x10);
+    await withRawDatabase(path, async (database) => {
+      for (const [key, value] of records) await database.put(key, value);
+    });
+    await expect(open(path)).rejects.toMatchObject({
+      kind: 'corrupt',
+      message: expect.stringContaining('more than 4096 blocks are stored above height 1') as string,
+    });
+  });
+
+  it('that are damaged keep the store from opening, unless to be rewound away', async () => {
+    const path = await freshPath();
+    const store = await filled(chain.slice(0, 1), path);
+    await store.commit({ blocks: [chain[2]!], latestIndexedHeight: 1 });
+    await store.close();
+    await withRawDatabase(path, (database) =>
+      database.put(Buffer.from('100000000000000003', 'hex'), Buffer.alloc(9)),
+    );
+    await expect(open(path)).rejects.toMatchObject({ kind: 'corrupt', height: 3 });
+    const damaged = await open(path, { forRewind: true });
+    await damaged.rewind(1);
+    await damaged.close();
+    expect((await open(path)).blocksAboveWatermark()).toEqual([]);
+  });
+});
