@@ -15,7 +15,7 @@ NAME\` one of them, and writes this page.
 const WANTED_SCORE = 80;
 
 /** docs/reliability.md as the results have it. */
-export function reliabilityPage({ outcomes, plantedBugs }: Results): Promise<string> {
+export function reliabilityPage({ outcomes, plantedBugs, coverage }: Results): Promise<string> {
   const rows = proofs.map(({ name }) => {
     const outcome = outcomes[name];
     if (outcome === undefined) return `| ${name} | not run yet | | | |`;
@@ -34,6 +34,7 @@ export function reliabilityPage({ outcomes, plantedBugs }: Results): Promise<str
   const bugs = plantedBugs.map(
     ({ name, file, seeds }) => `| ${name} | \`${file}\` | ${seeds === null ? 'not found' : seeds} |`,
   );
+  const rooms = coverage.map(({ room, lines, branches }) => `| ${room} | ${lines} % | ${branches} % |`);
   return format(
     [
       HEAD,
@@ -52,6 +53,14 @@ export function reliabilityPage({ outcomes, plantedBugs }: Results): Promise<str
       '| bug | in | seeds needed |',
       '| --- | --- | ---: |',
       ...bugs,
+      '',
+      '## Coverage',
+      '',
+      'What the unit and integration tests take of the rooms that hold the data. The scripts above run real processes and come on top.',
+      '',
+      '| room | lines | branches |',
+      '| --- | ---: | ---: |',
+      ...rooms,
       '',
     ].join('\n'),
     { parser: 'markdown', printWidth: 120, proseWrap: 'always' },

@@ -1,3 +1,5 @@
+import { LEAST_PERCENT, MEASURED } from './rooms.js';
+
 /** What one run of a proof came to. */
 export interface Outcome {
   /** How often the promise was put to the test. */
@@ -49,9 +51,6 @@ const tests = (report: unknown): Outcome => ({
   unit: 'tests',
 });
 
-/** The rooms whose tests are measured. */
-const MEASURED = ['jobqueue', 'collections', 'storage'];
-
 /** The promises of docs/reliability.md, in its order. */
 export const proofs: readonly Proof[] = [
   {
@@ -77,6 +76,21 @@ export const proofs: readonly Proof[] = [
       runs: list(report, 'bugs').length,
       failures: list(report, 'bugs').filter((bug) => fields(bug)['seeds'] === null).length,
       unit: 'bugs',
+    }),
+  },
+  {
+    name: 'coverage',
+    promise:
+      `Unit and integration tests take at least ${LEAST_PERCENT} % of the lines, and as much of the branches, of ` +
+      `${MEASURED.join(', ')}, each by itself (see below).`,
+    command: 'npm run test:coverage',
+    reportTo: asFile,
+    read: (report) => ({
+      runs: list(report, 'rooms').length,
+      failures: list(report, 'rooms').filter(
+        (room) => Math.min(number(room, 'lines'), number(room, 'branches')) < LEAST_PERCENT,
+      ).length,
+      unit: 'rooms',
     }),
   },
   {

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Outcome } from './proofs.js';
+import type { RoomCoverage } from './rooms.js';
 
 /** A planted bug, and the seeds of the simulation that it took to find it; `null`: it was not found. */
 export interface PlantedBug {
@@ -13,6 +14,7 @@ export interface PlantedBug {
 export interface Results {
   readonly outcomes: Readonly<Record<string, Outcome & { readonly date: string; readonly seconds: number }>>;
   readonly plantedBugs: readonly PlantedBug[];
+  readonly coverage: readonly RoomCoverage[];
 }
 
 const docs = join(import.meta.dirname, '../../docs');
@@ -21,8 +23,10 @@ const resultsPath = join(docs, 'reliability.results.json');
 export const pagePath = join(docs, 'reliability.md');
 
 export function readResults(): Results {
-  if (!existsSync(resultsPath)) return { outcomes: {}, plantedBugs: [] };
-  return JSON.parse(readFileSync(resultsPath, 'utf8')) as Results;
+  const known = existsSync(resultsPath)
+    ? (JSON.parse(readFileSync(resultsPath, 'utf8')) as Partial<Results>)
+    : {};
+  return { outcomes: {}, plantedBugs: [], coverage: [], ...known };
 }
 
 export function writeResults(results: Results): void {

@@ -14,6 +14,7 @@ import { reliabilityPage } from './page.js';
 import { proofs } from './proofs.js';
 import { pagePath, readResults, writeResults } from './results.js';
 import type { PlantedBug } from './results.js';
+import type { RoomCoverage } from './rooms.js';
 
 const { values: args, positionals } = parseArgs({
   options: { only: { type: 'string' } },
@@ -48,13 +49,14 @@ for (const { name, command, reportTo, read } of chosen) {
   rmSync(file);
   const outcome = read(report);
   failed ||= outcome.failures > 0;
-  const { outcomes, plantedBugs } = readResults();
+  const { outcomes, plantedBugs, coverage } = readResults();
   writeResults({
     outcomes: {
       ...outcomes,
       [name]: { ...outcome, seconds, date: new Date().toISOString().slice(0, 10) },
     },
     plantedBugs: name === 'planted bugs' ? bugsOf(report) : plantedBugs,
+    coverage: name === 'coverage' ? (report as { readonly rooms: readonly RoomCoverage[] }).rooms : coverage,
   });
   writeFileSync(pagePath, await reliabilityPage(readResults()));
 }
