@@ -1,46 +1,43 @@
-import type { IndexReader } from '../storage/index.js';
 import { quoted } from '../runtime/index.js';
 import { ApiError } from './errors.js';
 import { FlowRest } from './FlowRest.js';
+import type { FlowRestReader } from './FlowRest.js';
+import type { HttpAnswer, HttpRequest } from './http.js';
 import { HttpServer } from './HttpServer.js';
 import type { HttpServerDependencies, HttpServerOptions } from './HttpServer.js';
 import { isLookupKind, lookupDocument, lookupKinds } from './lookup.js';
+import { openApiDocument } from './openapi/document.js';
+import { daemonRoutes } from './routes.js';
+import type { Route } from './routes.js';
 import type { StatusSource } from './status.js';
+import { entityTag } from './validity.js';
 
 export type ApiServerOptions = Omit<HttpServerOptions, 'settings'>;
 
 export interface ApiServerDependencies extends HttpServerDependencies {
-  readonly reader: IndexReader;
+  readonly reader: FlowRestReader;
   readonly status: StatusSource;
 }
 
 /**
- * The read side over HTTP: `/status`, Flow's REST routes under `/v1`, and `/lookup/{kind}/{key}` for the command line.
- * It serves from the first second on, also while nothing is indexed, and never touches the writers.
+ * The read side over HTTP: `/status`, Flow's REST routes under `/v1`, `/lookup/{kind}/{key}` for the command line, and
+ * `/openapi.json`, which describes them. It serves from the first second on, also while nothing is indexed, and never
+ * touches the writers.
  */
 export class ApiServer {
   readonly #server: HttpServer;
 
   constructor(options: ApiServerOptions, dependencies: ApiServerDependencies) {
     const { reader, status } = dependencies;
+    const routes: readonly Route[] = [
+      ...new FlowRest({ reader, status }).routes(),
+      { ...daemonRoutes.status, handle: () => ({ body: status.status() }) },
+      { ...daemonRoutes.lookup, handle: (request) => lookUp(dependencies, request) },
+      { ...daemonRoutes.openApi, handle: () => describe(status.status().version, routes) },
+    ];
     this.#server = new HttpServer(
       { ...options, settings: 'api' },
-      {
-        ...dependencies,
-        routes: {
-          '/status': () => ({ body: status.status() }),
-          '/lookup/:kind/:key': async ({ params }) => {
-            const kind = params['kind'] ?? '';
-            if (!isLookupKind(kind)) {
-              const message = `cannot look up ${quoted(kind)}; known: ${lookupKinds.join(', ')}`;
-              throw new ApiError(400, 'invalid_argument', message);
-            }
-            return { body: await lookupDocument(reader, kind, params['key'] ?? '', status.range()) };
-          },
-          ...new FlowRest({ reader, status }).routes(),
-        },
-        unknownPath,
-      },
+      { ...dependencies, routes, unknownPath: (path) => unknownPath(path, routes) },
     );
   }
 
@@ -58,31 +55,44 @@ export class ApiServer {
   }
 }
 
-const served =
-  '/status, /v1/blocks, /v1/blocks/{id}, /v1/blocks/{id}/payload, /v1/collections/{id}, /v1/transactions/{id}';
+async function lookUp(
+  { reader, status }: ApiServerDependencies,
+  { params }: HttpRequest,
+): Promise<HttpAnswer> {
+  const kind = params['kind'] ?? '';
+  if (!isLookupKind(kind)) {
+    const message = `cannot look up ${quoted(kind)}; known: ${lookupKinds.join(', ')}`;
+    throw new ApiError(400, 'invalid_argument', message);
+  }
+  return { body: await lookupDocument(reader, kind, params['key'] ?? '', status.range()) };
+}
+
+function describe(version: string, routes: readonly Route[]): HttpAnswer {
+  const body = openApiDocument(routes, { version });
+  return { body, validity: { tag: entityTag('openapi', JSON.stringify(body)), isForever: false } };
+}
 
 /** First segment under `/v1` of Flow's routes that need more than an index has, and what they need. */
 const servedByAccessNodes: ReadonlyMap<string, string> = new Map([
   ['blocks', 'this part of a block'],
   ['collections', 'collections without an ID'],
-  ['transactions', 'transactions without an ID'],
-  ['transaction_results', 'transaction results'],
-  ['execution_results', 'execution results'],
-  ['accounts', 'accounts'],
-  ['scripts', 'scripts'],
-  ['events', 'events'],
-  ['subscribe_events', 'event subscriptions'],
+  ['transactions', 'this part of a transaction'],
+  ['transaction_results', 'transaction results: execution is not indexed'],
+  ['execution_results', 'execution results: execution is not indexed'],
+  ['accounts', 'accounts: execution is not indexed'],
+  ['scripts', 'scripts: it executes nothing'],
+  ['events', 'events: execution is not indexed'],
+  ['subscribe_events', 'event subscriptions: execution is not indexed'],
   ['ws', 'subscriptions'],
-  ['network', 'network parameters'],
-  ['node_version_info', 'node version information'],
+  ['network', 'this part of the network'],
 ]);
 
-function unknownPath(path: string): ApiError {
+function unknownPath(path: string, routes: readonly Route[]): ApiError {
   const [root, resource] = path.split('/').slice(1);
   const what = root === 'v1' && resource !== undefined ? servedByAccessNodes.get(resource) : undefined;
   const message =
     what === undefined
-      ? `there is nothing at ${quoted(path)}; served here: ${served}`
+      ? `there is nothing at ${quoted(path)}; served here: ${routes.map((route) => route.path).join(', ')}`
       : `${quoted(path)} is not served: this index has no answer for ${what}; ask an access node`;
   return new ApiError(404, 'not_served', message);
 }

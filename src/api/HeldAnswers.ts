@@ -10,6 +10,12 @@ const SMALL_ANSWER_BYTES = 64 * 1024;
 const MAX_HELD_BYTES = 256 * 1024 * 1024;
 export const RETRY_AFTER_SECONDS = 1;
 
+/** One answer that waits for its caller. */
+export interface HeldAnswer {
+  /** It is as large as this from now on. */
+  become(bytes: number): void;
+}
+
 /**
  * Bounds what callers make the server hold for them: a single connection can send a thousand requests for the largest
  * collection there is in one packet, and read none of the answers.
@@ -43,11 +49,11 @@ export class HeldAnswers {
   }
 
   /**
-   * For every answer, before it is sent. The first large one is let through whatever its size. Expected errors: ApiError
-   * (503) when too much is held already.
+   * For every answer, before it is sent. The first large one is let through whatever its size. What comes back says when the
+   * answer changes its size before it is sent. Expected errors: ApiError (503) when too much is held already.
    */
-  hold(bytes: number, socket: Socket, response: ServerResponse): void {
-    if (bytes < SMALL_ANSWER_BYTES || socket.destroyed) return;
+  hold(bytes: number, socket: Socket, response: ServerResponse): HeldAnswer {
+    if (bytes < SMALL_ANSWER_BYTES || socket.destroyed) return { become: () => undefined };
     if (this.#heldBytes > 0 && this.#heldBytes + bytes > this.#maxHeldBytes) {
       throw new ApiError(
         503,
@@ -62,10 +68,15 @@ export class HeldAnswers {
         this.#held.delete(socket);
       });
     }
+    let heldBytes = 0;
+    const become = (size: number): void => {
+      if (this.#held.has(socket)) this.#add(socket, size - heldBytes);
+      heldBytes = size;
+    };
     this.#add(socket, bytes);
-    response.once('finish', () => {
-      if (this.#held.has(socket)) this.#add(socket, -bytes);
-    });
+    heldBytes = bytes;
+    response.once('finish', () => become(0));
+    return { become };
   }
 
   #add(socket: Socket, bytes: number): void {

@@ -4,9 +4,12 @@ import type { Logger } from '../observability/index.js';
 import type { Clock } from '../runtime/index.js';
 import { StorageError } from '../storage/index.js';
 import { AddressLimiter } from './AddressLimiter.js';
+import { AnswerWriter, JSON_TYPE } from './AnswerWriter.js';
 import { ApiError, storageRefusal } from './errors.js';
 import { HeldAnswers, RETRY_AFTER_SECONDS } from './HeldAnswers.js';
+import type { HttpRoute } from './http.js';
 import { isLoopback, listenError, refusalOf, refusedByRouter, refuseClient } from './httpLimits.js';
+import { Places } from './Places.js';
 import type { Query } from './query.js';
 import { SlowReaders } from './SlowReaders.js';
 
@@ -24,7 +27,8 @@ const KEEP_ALIVE_TIMEOUT_MS = 30_000;
 /** For requests under way when the server closes; then their connections are cut. */
 const CLOSE_GRACE_MS = 2000;
 
-const JSON_TYPE = 'application/json; charset=UTF-8';
+/** Answers as large as a block that are made at once. */
+const MAX_BULK_ANSWERS = 4;
 
 export interface HttpServerOptions {
   readonly host: string;
@@ -47,25 +51,8 @@ export interface HttpServerDependencies {
   readonly fail: (error: unknown) => void;
 }
 
-export interface HttpRequest {
-  readonly params: Readonly<Record<string, string>>;
-  readonly query: Query;
-}
-
-export interface HttpAnswer {
-  /** Default 200. */
-  readonly status?: number;
-  /** Sent as JSON, or as it is where `contentType` is given. */
-  readonly body: unknown;
-  readonly contentType?: string;
-}
-
-/** Throws ApiError or StorageError for what is expected; anything else it throws is a bug. */
-export type HttpHandler = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
-
 export interface HttpRoutes {
-  /** Handler by path; `:name` stands for a segment. */
-  readonly routes: Readonly<Record<string, HttpHandler>>;
+  readonly routes: readonly HttpRoute[];
   /** What to say of a path that has no route. */
   readonly unknownPath: (path: string) => ApiError;
 }
@@ -80,6 +67,8 @@ export class HttpServer {
   readonly #app: FastifyInstance;
   readonly #slowReaders: SlowReaders;
   readonly #held: HeldAnswers;
+  readonly #writer: AnswerWriter;
+  readonly #bulk = new Places({ places: MAX_BULK_ANSWERS });
   /** The last damage that was logged, so that a caller who repeats a request does not fill the log. */
   #damageLogged = '';
   /** Handlers that have not answered yet, whether or not their callers still wait. */
@@ -94,6 +83,7 @@ export class HttpServer {
     this.#dependencies = dependencies;
     const { ratePerSecondPerAddress = 0, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
     this.#held = new HeldAnswers(options);
+    this.#writer = new AnswerWriter({ held: this.#held, clock: dependencies.clock });
     this.#app = fastify({
       logger: false,
       http: {
@@ -106,11 +96,13 @@ export class HttpServer {
       keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
       forceCloseConnections: 'idle',
       return503OnClosing: false,
+      exposeHeadRoutes: false,
       routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_HEADER_BYTES },
       frameworkErrors: (error, _request, reply) => {
         const { code, body } = this.#explain(error);
         reply.hijack();
-        reply.raw.writeHead(code, { 'content-type': JSON_TYPE }).end(JSON.stringify(body));
+        const headers = { 'content-type': JSON_TYPE, 'cache-control': 'no-store' };
+        reply.raw.writeHead(code, headers).end(JSON.stringify(body));
       },
       clientErrorHandler: refuseClient,
     });
@@ -130,12 +122,13 @@ export class HttpServer {
     this.#app.setErrorHandler((error, _request, reply) => {
       const { code, body } = this.#explain(error);
       if (code === 503) reply.header('retry-after', RETRY_AFTER_SECONDS);
-      return reply.code(code).header('content-type', JSON_TYPE).send(JSON.stringify(body));
+      reply.code(code).header('content-type', JSON_TYPE).header('cache-control', 'no-store');
+      return reply.send(JSON.stringify(body));
     });
     this.#app.setNotFoundHandler((request) => {
       throw dependencies.unknownPath(request.url.split('?', 1)[0] ?? '');
     });
-    for (const [path, handler] of Object.entries(dependencies.routes)) this.#route(path, handler);
+    for (const route of dependencies.routes) this.#route(route);
   }
 
   #limitRate(ratePerSecond: number): void {
@@ -149,23 +142,30 @@ export class HttpServer {
     });
   }
 
-  #route(path: string, handler: HttpHandler): void {
-    this.#app.get(path, async (request, reply) => {
-      const answer = await this.#handle(handler, {
-        params: request.params as Readonly<Record<string, string>>,
-        query: request.query as Query,
-      });
-      reply.code(answer.status ?? 200).header('content-type', answer.contentType ?? JSON_TYPE);
-      const body = answer.contentType === undefined ? JSON.stringify(answer.body) : answer.body;
-      if (typeof body === 'string') this.#held.hold(body.length, request.raw.socket, reply.raw);
-      return body;
+  #route({ path, handle, isBulk = false }: HttpRoute): void {
+    this.#app.route({
+      // Node.js leaves the body of an answer to HEAD out by itself.
+      method: ['GET', 'HEAD'],
+      url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
+      handler: (request, reply) => {
+        const answer = async () => {
+          // Nobody is there any more: it hung up while it waited for its turn.
+          if (request.raw.socket.destroyed) return undefined;
+          const given = await handle({
+            params: request.params as Readonly<Record<string, string>>,
+            query: request.query as Query,
+          });
+          return this.#writer.write(given, request, reply);
+        };
+        return this.#handle(isBulk ? () => this.#bulk.run(answer) : answer);
+      },
     });
   }
 
-  async #handle(handler: HttpHandler, request: HttpRequest): Promise<HttpAnswer> {
+  async #handle<T>(answer: () => Promise<T>): Promise<T> {
     this.#handling += 1;
     try {
-      return await handler(request);
+      return await answer();
     } finally {
       this.#handling -= 1;
       if (this.#handling === 0) this.#onLastHandled?.();

@@ -25,14 +25,20 @@ export class MetricsServer {
       { ...options, settings: 'metrics' },
       {
         ...dependencies,
-        routes: {
-          '/metrics': async () => ({ body: await registry.metrics(), contentType: registry.contentType }),
-          '/livez': () => ({ body: { live: true } }),
-          '/readyz': () => {
-            const readiness = health.readiness();
-            return { status: readiness.ready ? 200 : 503, body: readiness };
+        routes: [
+          {
+            path: '/metrics',
+            handle: async () => ({ body: await registry.metrics(), contentType: registry.contentType }),
           },
-        },
+          { path: '/livez', handle: () => ({ body: { live: true } }) },
+          {
+            path: '/readyz',
+            handle: () => {
+              const readiness = health.readiness();
+              return { status: readiness.ready ? 200 : 503, body: readiness };
+            },
+          },
+        ],
         unknownPath: (path) =>
           new ApiError(
             404,

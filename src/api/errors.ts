@@ -2,32 +2,34 @@ import type { StorageError } from '../storage/index.js';
 import type { IndexedRange } from './status.js';
 
 /** Why a request was refused, for machines. */
-export type ApiErrorReason =
+export const errorReasons = [
   /** The height is above the watermark. */
-  | 'not_yet_indexed'
+  'not_yet_indexed',
   /** The height is below the first height of the store. */
-  | 'below_first_indexed'
+  'below_first_indexed',
   /** No block, collection or transaction of this id within the indexed heights. */
-  | 'unknown_id'
-  | 'malformed_id'
-  | 'invalid_argument'
+  'unknown_id',
+  'malformed_id',
+  'invalid_argument',
   /** More heights or ids than one request may name. */
-  | 'too_many'
+  'too_many',
   /** A route, or an expansion, that only access nodes serve. */
-  | 'not_served'
-  | 'method_not_allowed'
-  | 'too_large'
+  'not_served',
+  'method_not_allowed',
+  'too_large',
   /** More requests per second than one address may send. */
-  | 'rate_limited'
+  'rate_limited',
   /** Too much waits to be taken by callers. */
-  | 'busy'
-  | 'bad_request'
-  | 'storage'
+  'busy',
+  'bad_request',
+  'storage',
   /** A call that did not come to its end in time. */
-  | 'overdue'
+  'overdue',
   /** The daemon is being stopped. */
-  | 'stopping'
-  | 'internal';
+  'stopping',
+  'internal',
+] as const;
+export type ApiErrorReason = (typeof errorReasons)[number];
 
 /** Flow's error body (`code`, `message`) and what we add to it. */
 export interface ApiErrorBody {
@@ -78,10 +80,15 @@ export function noSuchHead(which: 'final' | 'sealed', range: IndexedRange): ApiE
   return new ApiError(404, 'not_yet_indexed', `no ${which} block is indexed yet (${edges(range)})`, range);
 }
 
+/** For what cannot be said before the first height is known. */
+export function nothingIndexed(range: IndexedRange): ApiError {
+  return new ApiError(404, 'not_yet_indexed', `nothing is indexed yet (${edges(range)})`, range);
+}
+
 export function unknownId(what: 'block' | 'collection' | 'transaction', range: IndexedRange): ApiError {
   const { firstIndexed, latestIndexed } = range;
   if (firstIndexed === null || latestIndexed === null || latestIndexed < firstIndexed) {
-    return new ApiError(404, 'not_yet_indexed', `nothing is indexed yet (${edges(range)})`, range);
+    return nothingIndexed(range);
   }
   const message = `no such ${what} in heights ${firstIndexed}..${latestIndexed}`;
   return new ApiError(404, 'unknown_id', message, range);

@@ -1,7 +1,7 @@
-import type { CollectionPlace, IndexReader, TransactionPlace } from '../storage/index.js';
-import { quoted } from '../runtime/index.js';
-import { ApiError, heightOutside, unknownId } from './errors.js';
-import { parseHeight, parseId } from './query.js';
+import type { Identifier } from '../flow/index.js';
+import type { CollectionPlace, IndexReader, StoredBlock, TransactionPlace } from '../storage/index.js';
+import { heightOutside, unknownId } from './errors.js';
+import { parseBlockKey, parseId } from './query.js';
 import { blockBody } from './rest/block.js';
 import type { BlockBody } from './rest/block.js';
 import { collectionBody } from './rest/collection.js';
@@ -89,13 +89,19 @@ export async function lookupDocument(
   }
 }
 
+/** A block by id or height. Expected errors: ApiError (404 not within `range`, which is older than the read), StorageError. */
+export async function readBlock(
+  reader: IndexReader,
+  key: Identifier | number,
+  range: IndexedRange,
+): Promise<StoredBlock> {
+  const stored = typeof key === 'number' ? await reader.blockByHeight(key) : await reader.blockById(key);
+  if (stored !== undefined) return stored;
+  throw typeof key === 'number' ? heightOutside(key, range) : unknownId('block', range);
+}
+
 async function blockDocument(reader: IndexReader, key: string, range: IndexedRange): Promise<BlockDocument> {
-  const height = parseHeight(key);
-  const stored =
-    height === undefined ? await reader.blockById(blockKey(key)) : await reader.blockByHeight(height);
-  if (stored === undefined)
-    throw height === undefined ? unknownId('block', range) : heightOutside(height, range);
-  const { block, transactionCounts } = stored;
+  const { block, transactionCounts } = await readBlock(reader, parseBlockKey(key), range);
   return {
     kind: 'block',
     id: block.id,
@@ -148,17 +154,6 @@ async function transactionDocument(
     more_places: places.length > MAX_PLACES,
     transaction: transactionBody(id, stored.encoded),
   };
-}
-
-/** Digits alone are a height; ids have 64 of them. */
-function blockKey(key: string): ReturnType<typeof parseId> {
-  try {
-    return parseId(key);
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    const message = `expected a height or a block ID of 64 hexadecimal digits without 0x, got ${quoted(key)}`;
-    throw new ApiError(error.code, error.reason, message);
-  }
 }
 
 function collectionPlace(place: CollectionPlace): { height: number; collection_index: number } {

@@ -6,7 +6,7 @@ import { ApiError } from './errors.js';
 /** Heights or ids that one request may name, as access nodes limit it. */
 export const MAX_ITEMS = 50;
 /** Paths that `select` may name. */
-const MAX_SELECT_PATHS = 50;
+export const MAX_SELECT_PATHS = 50;
 
 /** A query parameter as it arrived: absent, once, or several times. */
 export type QueryValue = string | readonly string[] | undefined;
@@ -38,6 +38,24 @@ export function parseIds(text: string): Identifier[] {
   refuseTooMany(items.length, 'IDs');
   if (items.length === 0) return [parseId(text)];
   return [...new Set(items.map(parseId))];
+}
+
+/** The id or the height of a block: digits alone are a height, ids have 64 of them. Expected errors: ApiError (400). */
+export function parseBlockKey(text: string): Identifier | number {
+  const key = parseHeight(text) ?? parseIdentifier(text);
+  if (key !== undefined) return key;
+  const message = `expected a height or a block ID of 64 hexadecimal digits without 0x, got ${quoted(text)}`;
+  throw new ApiError(400, 'malformed_id', message);
+}
+
+/** The one block that `block_id` names. Expected errors: ApiError (400). */
+export function parseBlockId(query: Query): Identifier {
+  const ids = list(query['block_id']);
+  const [id] = ids;
+  if (id !== undefined && ids.length === 1) return parseId(id);
+  throw invalid(
+    'give block_id, the ID of one block; a transaction by its own ID is at /v1/transactions/{id}',
+  );
 }
 
 /** Decimal height as Flow writes it. `undefined` for anything else. */

@@ -24,7 +24,7 @@ const ids = chain.flatMap((entry) => [
 ]);
 
 /** Every status that a request can deserve; 500 is none of them. */
-const allowed = new Set([100, 200, 400, 404, 405, 408, 413, 414, 417, 429, 431, 503]);
+const allowed = new Set([100, 200, 304, 400, 404, 405, 408, 413, 414, 417, 429, 431, 503]);
 
 /** Our two HTTP servers, over sockets, with whatever bytes. */
 export const httpTarget: FuzzTarget = {
@@ -93,7 +93,7 @@ function judge(answer: Buffer, whole: boolean, input: () => unknown): Outcome {
   for (const [, further] of text.matchAll(/\r\nHTTP\/1\.1 (\d{3}) /g)) {
     insist(allowed.has(Number(further)), `status ${further ?? ''}`, input);
   }
-  if (!whole || status === 100 || status === 200) return String(status);
+  if (!whole || status === 100 || status === 200 || status === 304) return String(status);
   const end = text.indexOf('\r\n\r\n');
   const body = bodyOf(
     answer.subarray(end + 4),
@@ -195,6 +195,8 @@ const headers: readonly ((choices: Choices) => string)[] = [
   (choices) => `X-Large: ${'a'.repeat(choices.of([100, 8_000, 17_000, 70_000]))}`,
   (choices) =>
     Array.from({ length: choices.of([10, 100, 3_000]) }, (_, index) => `A${index}: b`).join('\r\n'),
+  (choices) => `If-None-Match: ${choices.once(3) ? '*' : oddText(choices)}`,
+  (choices) => `Accept-Encoding: ${choices.once(3) ? 'gzip;q=' : ''}${oddText(choices)}`,
   (choices) => `${oddText(choices)}: ${oddText(choices)}`,
   (choices) => oddText(choices),
 ];
@@ -216,6 +218,9 @@ const paths = [
   '/v1/blocks',
   '/v1/collections',
   '/v1/transactions',
+  '/v1/network/parameters',
+  '/v1/node_version_info',
+  '/openapi.json',
   '/lookup',
   '/metrics',
   '/livez',
@@ -228,6 +233,7 @@ const parameters = [
   'end_height',
   'expand',
   'select',
+  'block_id',
   '__proto__',
   'constructor',
   'height[]',
@@ -247,6 +253,7 @@ const parameterValues = [
     '9007199254740993',
     'payload',
     'execution_result',
+    chain[0]?.block.id ?? '',
   ],
   ...[
     'transactions',
@@ -291,10 +298,10 @@ function target(choices: Choices): string {
       'x'.repeat(20_000),
     ]);
   let path = choices.of(paths);
-  if (path.startsWith('/v1/') && !choices.once(4)) path += `/${identifiers(choices)}`;
+  if (/^\/v1\/[bct]/.test(path) && !choices.once(4)) path += `/${identifiers(choices)}`;
   if (path === '/lookup')
     path += `/${choices.of(kinds)}/${choices.once(3) ? String(FIRST + choices.below(12)) : identifiers(choices)}`;
-  if (path.startsWith('/v1/blocks/') && choices.once(3)) path += '/payload';
+  if (path.startsWith('/v1/blocks/') && choices.once(3)) path += choices.of(['/payload', '/collections']);
   if (choices.once(8)) path = misspelt(choices, path);
   if (choices.once(8)) path += choices.of(escapes);
   return choices.once(3) ? path : `${path}?${query(choices)}`;

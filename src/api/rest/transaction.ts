@@ -10,14 +10,16 @@ export interface RestTransactionBody {
   readonly reference_block_id: string;
   readonly gas_limit: string;
   readonly payer: string;
-  readonly proposal_key: {
-    readonly address: string;
-    readonly key_index: string;
-    readonly sequence_number: string;
-  };
+  readonly proposal_key: RestProposalKey;
   readonly authorizers: readonly string[];
   readonly payload_signatures: readonly RestSignature[];
   readonly envelope_signatures: readonly RestSignature[];
+}
+
+export interface RestProposalKey {
+  readonly address: string;
+  readonly key_index: string;
+  readonly sequence_number: string;
 }
 
 export interface RestSignature {

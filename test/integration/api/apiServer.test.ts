@@ -342,10 +342,9 @@ describe('ApiServer', () => {
       '/v1/execution_results/abc',
       '/v1/accounts/f8d6e0586b0a20c7',
       '/v1/events?type=A.b.c',
-      '/v1/network/parameters',
-      '/v1/node_version_info',
-      '/v1/transactions?block_id=abc',
       '/v1/collections',
+      '/v1/transactions/a/b',
+      '/v1/network',
     ])('%s is a 404 that sends the caller to an access node', async (path) => {
       const answer = await get(path);
       expect(answer).toMatchObject({ status: 404, body: { code: 404, reason: 'not_served' } });

@@ -181,6 +181,29 @@ describe('callers that ask for more than they take', () => {
   });
 });
 
+describe('callers who take compressed answers', () => {
+  it('count with the whole answer until it is compressed', async () => {
+    const page = 'x'.repeat(16 * 1024 * 1024);
+    const port = await pageServer(page, new VirtualClock(), { maxHeldBytes: 20 * 1024 * 1024 });
+    const slow = await opened(port);
+    slow.pause();
+    slow.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
+    await new Promise((resolve) => slow.once('readable', resolve));
+    const packed = request('GET /metrics', 'Accept-Encoding: gzip');
+    expect(await sendRaw(port, packed)).toMatch(/^HTTP\/1\.1 503 [^]*"reason":"busy"/);
+    slow.destroy();
+    for (;;) {
+      const answer = await sendRaw(port, packed);
+      if (!answer.startsWith('HTTP/1.1 200 ')) continue;
+      expect(answer).toMatch(/\r\ncontent-encoding: gzip\r\n/i);
+      expect(answer.length).toBeLessThan(page.length / 10);
+      break;
+    }
+    // Nothing of it counts any more.
+    expect(await sendRaw(port, packed)).toMatch(/^HTTP\/1\.1 200 /);
+  });
+});
+
 describe('a rate per address', () => {
   it('is off by default', async () => {
     const port = await apiServer();

@@ -1,0 +1,121 @@
+import type { ApiErrorBody } from '../errors.js';
+import { errorReasons } from '../errors.js';
+import { MAX_PLACES } from '../lookup.js';
+import type { BlockDocument, CollectionDocument, TransactionDocument } from '../lookup.js';
+import type { CollectionBody } from '../rest/collection.js';
+import type { RestTransactionBody } from '../rest/transaction.js';
+import type { EndpointStatus, StatusDocument } from '../status.js';
+import { transactionBodyFields } from './flowShapes.js';
+import {
+  amount,
+  amountOrNull,
+  arrayOf,
+  count,
+  countOrNull,
+  described,
+  flag,
+  identifier,
+  object,
+  oneOfWords,
+  ref,
+  text,
+} from './schema.js';
+
+const edges = { firstIndexed: countOrNull, latestIndexed: countOrNull, head: countOrNull } as const;
+const collectionPlace = { height: count, collection_index: count } as const;
+const transactionPlace = { ...collectionPlace, transaction_index: count } as const;
+
+/** The answers that Flow's REST does not have. */
+export const daemonShapes = {
+  Error: object<ApiErrorBody>(
+    {
+      code: described('The HTTP status.', count),
+      message: described('One sentence for people.', text),
+      reason: described('For machines.', oneOfWords(...errorReasons)),
+      ...edges,
+    },
+    ['firstIndexed', 'latestIndexed', 'head'],
+  ),
+  Status: object<StatusDocument>({
+    network: text,
+    chainId: text,
+    version: text,
+    instance: text,
+    ...edges,
+    sealed: countOrNull,
+    lag: countOrNull,
+    rate: amount,
+    eta: amountOrNull,
+    window: object<StatusDocument['window']>({
+      heights: count,
+      upperBound: countOrNull,
+      inFlight: count,
+      bytesInFlight: count,
+      bytesLimit: count,
+    }),
+    sources: object<StatusDocument['sources']>({
+      requester: object<StatusDocument['sources']['requester']>({
+        state: oneOfWords('off', 'idle', 'asking'),
+        inFlight: count,
+        missing: count,
+      }),
+      edi: object<StatusDocument['sources']['edi']>({
+        state: oneOfWords('off', 'connecting', 'following', 'paused', 'unavailable'),
+        endpoint: { type: ['string', 'null'] },
+        height: countOrNull,
+        ageSeconds: amountOrNull,
+      }),
+    }),
+    endpoints: arrayOf(object<EndpointStatus>({ name: text, state: text })),
+    oldestMissing: {
+      ...object<NonNullable<StatusDocument['oldestMissing']>>({
+        height: count,
+        missing: count,
+        ageSeconds: amount,
+      }),
+      type: ['object', 'null'],
+    },
+    ready: flag,
+    reasons: arrayOf(
+      object<StatusDocument['reasons'][number]>(
+        { code: text, message: text, height: count, sinceSeconds: amount },
+        ['height'],
+      ),
+    ),
+    uptimeSeconds: amount,
+  }),
+  LookupDocument: {
+    oneOf: [ref('BlockDocument'), ref('CollectionDocument'), ref('TransactionDocument')],
+  },
+  BlockDocument: object<BlockDocument>({
+    kind: oneOfWords('block'),
+    id: identifier,
+    height: count,
+    header: ref('BlockHeader'),
+    payload: ref('BlockPayload'),
+    collections: arrayOf(
+      object<BlockDocument['collections'][number]>({ collection_id: identifier, transaction_count: count }),
+    ),
+  }),
+  CollectionDocument: object<CollectionDocument>({
+    kind: oneOfWords('collection'),
+    id: identifier,
+    ...collectionPlace,
+    block_id: identifier,
+    places: arrayOf(object<CollectionDocument['places'][number]>(collectionPlace), MAX_PLACES),
+    more_places: flag,
+    collection: object<CollectionBody>({ id: identifier, transactions: arrayOf(ref('TransactionBody')) }),
+  }),
+  TransactionDocument: object<TransactionDocument>({
+    kind: oneOfWords('transaction'),
+    id: identifier,
+    ...transactionPlace,
+    block_id: identifier,
+    collection_id: identifier,
+    places: arrayOf(object<TransactionDocument['places'][number]>(transactionPlace), MAX_PLACES),
+    more_places: flag,
+    transaction: ref('TransactionBody'),
+  }),
+  TransactionBody: object<RestTransactionBody>(transactionBodyFields),
+  OpenApiDocument: described('This document: OpenAPI 3.1.', { type: 'object' }),
+} as const;

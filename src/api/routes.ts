@@ -1,0 +1,183 @@
+import type { ApiErrorReason } from './errors.js';
+import type { HttpRoute } from './http.js';
+import type { daemonShapes } from './openapi/daemonShapes.js';
+import type { flowShapes } from './openapi/flowShapes.js';
+import { described, identifier, oneOfWords, text } from './openapi/schema.js';
+import type { Schema } from './openapi/schema.js';
+import { lookupKinds } from './lookup.js';
+import { MAX_ITEMS, MAX_SELECT_PATHS } from './query.js';
+
+/** The name of an answer's schema in the OpenAPI document. */
+export type ShapeName = keyof typeof flowShapes | keyof typeof daemonShapes;
+
+export interface Parameter {
+  readonly name: string;
+  readonly in: 'path' | 'query';
+  readonly isRequired: boolean;
+  readonly schema: Schema;
+}
+
+/** All that is said of a route, once: the server, the OpenAPI document and the text of a 404 are made of it. */
+export interface RouteDeclaration extends Omit<HttpRoute, 'handle'> {
+  /** A name for generated clients. */
+  readonly operation: string;
+  readonly summary: string;
+  readonly parameters: readonly Parameter[];
+  readonly answer: ShapeName;
+  /** What it is refused for, besides what any request may be refused for. */
+  readonly errors: readonly ApiErrorReason[];
+}
+
+export interface Route extends RouteDeclaration, HttpRoute {}
+
+const anId = described('64 hexadecimal digits without 0x.', identifier);
+const ids = described(`One id, or up to ${MAX_ITEMS} with commas between them.`, text);
+const term = described('A decimal height, final or sealed.', text);
+
+const path = (name: string, schema: Schema): Parameter => ({ name, in: 'path', isRequired: true, schema });
+const query = (name: string, schema: Schema, isRequired = false): Parameter => ({
+  name,
+  in: 'query',
+  isRequired,
+  schema,
+});
+
+const select = query(
+  'select',
+  described(
+    `Keeps these fields only: up to ${MAX_SELECT_PATHS} paths with commas between them; dots lead into objects, arrays are passed through.`,
+    text,
+  ),
+);
+
+function expand(...names: readonly string[]): Parameter {
+  return query('expand', described('Puts this into the answer instead of a link.', oneOfWords(...names)));
+}
+
+const heightErrors = ['not_yet_indexed', 'below_first_indexed'] as const;
+const idErrors = ['malformed_id', 'not_yet_indexed', 'unknown_id'] as const;
+const queryErrors = ['invalid_argument', 'not_served'] as const;
+
+export const PAYLOAD = 'payload';
+export const TRANSACTIONS = 'transactions';
+
+/** Flow's own routes under `/v1`, and what is added to them. */
+export const flowRoutes = {
+  blocksByHeight: {
+    path: '/v1/blocks',
+    operation: 'getBlocksByHeight',
+    summary: 'Blocks by height: a list, a range with both ends, or one of the words final and sealed.',
+    parameters: [
+      query('height', described(`A height, final, sealed, or up to ${MAX_ITEMS} heights with commas.`, text)),
+      query('start_height', term),
+      query('end_height', described(`At most ${MAX_ITEMS} heights, both ends included.`, text)),
+      expand(PAYLOAD),
+      select,
+    ],
+    answer: 'Blocks',
+    errors: [...queryErrors, 'too_many', ...heightErrors],
+  },
+  blocksById: {
+    path: '/v1/blocks/{ids}',
+    operation: 'getBlocksById',
+    summary: 'Blocks by id.',
+    parameters: [path('ids', ids), expand(PAYLOAD), select],
+    answer: 'Blocks',
+    errors: [...queryErrors, 'too_many', ...idErrors],
+  },
+  payload: {
+    path: '/v1/blocks/{id}/payload',
+    operation: 'getBlockPayload',
+    summary: 'The payload of a block: its collection guarantees.',
+    parameters: [path('id', anId), select],
+    answer: 'BlockPayload',
+    errors: [...queryErrors, ...idErrors],
+  },
+  blockCollections: {
+    path: '/v1/blocks/{block}/collections',
+    operation: 'getBlockCollections',
+    summary:
+      'All collections of a block with the ids of their transactions. Not in the REST interface of Flow.',
+    parameters: [
+      path('block', described('The id of a block, or a height.', text)),
+      expand(TRANSACTIONS),
+      select,
+    ],
+    answer: 'BlockCollections',
+    errors: [...queryErrors, ...idErrors, 'below_first_indexed'],
+    isBulk: true,
+  },
+  collection: {
+    path: '/v1/collections/{id}',
+    operation: 'getCollection',
+    summary: 'A collection.',
+    parameters: [path('id', anId), expand(TRANSACTIONS), select],
+    answer: 'Collection',
+    errors: [...queryErrors, ...idErrors],
+  },
+  transactionsOfBlock: {
+    path: '/v1/transactions',
+    operation: 'getTransactionsOfBlock',
+    summary:
+      'The transactions of a block, those of its guaranteed collections in order. System transactions are not indexed.',
+    parameters: [query('block_id', anId, true), select],
+    answer: 'Transactions',
+    errors: [...queryErrors, ...idErrors],
+    isBulk: true,
+  },
+  transaction: {
+    path: '/v1/transactions/{id}',
+    operation: 'getTransaction',
+    summary: 'A transaction.',
+    parameters: [path('id', anId), select],
+    answer: 'Transaction',
+    errors: [...queryErrors, ...idErrors],
+  },
+  networkParameters: {
+    path: '/v1/network/parameters',
+    operation: 'getNetworkParameters',
+    summary: 'The chain that is indexed.',
+    parameters: [],
+    answer: 'NetworkParameters',
+    errors: [],
+  },
+  nodeVersionInfo: {
+    path: '/v1/node_version_info',
+    operation: 'getNodeVersionInfo',
+    summary: 'The version of the indexer, the spork, and the heights that can be read.',
+    parameters: [],
+    answer: 'NodeVersionInfo',
+    errors: ['not_yet_indexed'],
+  },
+} as const satisfies Readonly<Record<string, RouteDeclaration>>;
+
+/** The routes that Flow's REST does not know. */
+export const daemonRoutes = {
+  status: {
+    path: '/status',
+    operation: 'getStatus',
+    summary: 'What the daemon is doing, and why.',
+    parameters: [],
+    answer: 'Status',
+    errors: [],
+  },
+  lookup: {
+    path: '/lookup/{kind}/{key}',
+    operation: 'lookUp',
+    summary: 'A block, collection or transaction with every place where it stands.',
+    parameters: [
+      path('kind', oneOfWords(...lookupKinds)),
+      path('key', described('An id; for a block also a height.', text)),
+    ],
+    answer: 'LookupDocument',
+    errors: ['invalid_argument', ...idErrors, 'below_first_indexed'],
+  },
+  openApi: {
+    path: '/openapi.json',
+    operation: 'getOpenApiDocument',
+    summary: 'This document.',
+    parameters: [],
+    answer: 'OpenApiDocument',
+    errors: [],
+  },
+} as const satisfies Readonly<Record<string, RouteDeclaration>>;

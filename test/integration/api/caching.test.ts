@@ -1,0 +1,217 @@
+import { get as httpGet } from 'node:http';
+import type { IncomingMessage } from 'node:http';
+import { gunzipSync } from 'node:zlib';
+import { describe, expect, it } from 'vitest';
+import { ServedChain } from '../../support/servedChain.js';
+import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+
+const FIRST = 100;
+const SEALED = 105;
+const script = Buffer.from('transaction { execute { log("hello") } } '.repeat(50));
+/** Heights 100 to 109; the first collection of each is large enough to be compressed. */
+const chain = smallChain(
+  FIRST,
+  Array.from({ length: 10 }, (_, index) => [
+    Array.from({ length: 30 }, (__, place) =>
+      transactionWith({ script, gasLimit: BigInt(100 * index + place) }),
+    ),
+    [transactionWith({ gasLimit: BigInt(5000 + index) })],
+  ]),
+);
+const [block] = chain;
+const idAt = (height: number): string => chain[height - FIRST]!.block.id;
+const large = block!.collections[0]!.id;
+const [transaction = ''] = transactionIds(block!, 1);
+const serve = () => ServedChain.start(chain, { sealed: SEALED, head: 120 });
+
+const FOREVER = 'public, max-age=31536000, immutable';
+
+/** What is sent, byte by byte: fetch would unpack it. */
+function exact(url: string, headers: Record<string, string>) {
+  return new Promise<{ response: IncomingMessage; body: Buffer }>((resolve, reject) => {
+    httpGet(url, { headers, agent: false }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', reject);
+      response.on('end', () => resolve({ response, body: Buffer.concat(chunks) }));
+    }).on('error', reject);
+  });
+}
+
+describe('how long answers hold true', () => {
+  it.each([
+    ['/v1/blocks?height=100', FOREVER],
+    ['/v1/blocks?height=100,105', FOREVER],
+    ['/v1/blocks?start_height=100&end_height=105&expand=payload', FOREVER],
+    ['/v1/blocks/100/collections', FOREVER],
+    [`/v1/blocks/${idAt(105)}`, FOREVER],
+    [`/v1/blocks/${idAt(109)}/payload`, FOREVER],
+    [`/v1/blocks/${idAt(109)}/collections`, FOREVER],
+    [`/v1/transactions?block_id=${idAt(109)}`, FOREVER],
+    [`/v1/collections/${large}`, FOREVER],
+    [`/v1/transactions/${transaction}?select=id`, FOREVER],
+    // Its status will change.
+    ['/v1/blocks?height=106', 'no-cache'],
+    ['/v1/blocks?height=100,106', 'no-cache'],
+    [`/v1/blocks/${idAt(106)}`, 'no-cache'],
+    // A finalized block that is not sealed may be discarded by a new spork.
+    ['/v1/blocks/106/collections', 'no-cache'],
+    // Another block at another time.
+    ['/v1/blocks?height=final', 'no-cache'],
+    ['/v1/blocks?height=sealed', 'no-cache'],
+    ['/v1/blocks?start_height=100&end_height=sealed', 'no-cache'],
+    ['/v1/network/parameters', 'no-cache'],
+    ['/v1/node_version_info', 'no-cache'],
+    ['/openapi.json', 'no-cache'],
+    ['/status', 'no-store'],
+    ['/lookup/block/100', 'no-store'],
+    ['/v1/blocks?height=110', 'no-store'],
+    [`/v1/transactions/${idOf('nothing')}`, 'no-store'],
+    ['/v1/blocks?height=abc', 'no-store'],
+    ['/nothing', 'no-store'],
+  ])('%s: %s', async (path, expected) => {
+    const served = await serve();
+    for (const method of ['GET', 'HEAD']) {
+      const { headers } = await served.get(path, { method });
+      expect(headers.get('cache-control')).toBe(expected);
+      expect(headers.get('etag') === null).toBe(expected === 'no-store');
+    }
+  });
+});
+
+describe('tags', () => {
+  const tagOf = async (served: ServedChain, path: string): Promise<string> =>
+    // As it is: which of several answers at once are compressed is left open.
+    (await served.get(path, { headers: { 'accept-encoding': 'identity' } })).headers.get('etag') ?? '';
+
+  it('are strong, the same for the same answer, and others for every other answer', async () => {
+    const served = await serve();
+    const paths = [
+      '/v1/blocks?height=100',
+      '/v1/blocks?height=100&expand=payload',
+      '/v1/blocks?height=100&select=header',
+      '/v1/blocks?height=100&select=header.id',
+      '/v1/blocks?height=101',
+      '/v1/blocks?height=100,101',
+      '/v1/blocks?height=101,100',
+      `/v1/blocks/${idAt(100)}/payload`,
+      '/v1/blocks/100/collections',
+      '/v1/blocks/100/collections?expand=transactions',
+      `/v1/transactions?block_id=${idAt(100)}`,
+      `/v1/collections/${large}`,
+      `/v1/collections/${large}?expand=transactions`,
+      `/v1/transactions/${transaction}`,
+      '/v1/network/parameters',
+      '/v1/node_version_info',
+    ];
+    const tags = await Promise.all(paths.map((path) => tagOf(served, path)));
+    for (const tag of tags) expect(tag).toMatch(/^"[\w-]{22}"$/);
+    expect(new Set(tags).size).toBe(paths.length);
+    const again = await serve();
+    expect(await Promise.all(paths.map((path) => tagOf(again, path)))).toEqual(tags);
+  });
+
+  it('change with the status of a block', async () => {
+    const served = await serve();
+    const before = await tagOf(served, '/v1/blocks?height=106');
+    served.range = { ...served.range, sealed: 106 };
+    const after = await served.get('/v1/blocks?height=106', { headers: { 'if-none-match': before } });
+    expect(after).toMatchObject({ status: 200, body: [{ block_status: 'BLOCK_SEALED' }] });
+    expect(after.headers.get('etag')).not.toBe(before);
+    expect(after.headers.get('cache-control')).toBe(FOREVER);
+  });
+
+  it('spare a caller the answer that it holds, and only that one', async () => {
+    const served = await serve();
+    const path = `/v1/transactions/${transaction}`;
+    const tag = await tagOf(served, path);
+    for (const held of [tag, `W/${tag}`, `"other", ${tag}`, '*', ` ${tag} ,"x"`]) {
+      for (const method of ['GET', 'HEAD']) {
+        const answer = await served.get(path, { method, headers: { 'if-none-match': held } });
+        expect(answer).toMatchObject({ status: 304, body: undefined });
+        expect(answer.headers.get('etag')).toBe(tag);
+        expect(answer.headers.get('cache-control')).toBe(FOREVER);
+        expect(answer.headers.get('vary')).toBe('accept-encoding');
+      }
+    }
+    for (const other of ['"other"', tag.slice(1, -1), '', ',', 'W/', `"${tag}"`]) {
+      const answer = await served.get(path, { headers: { 'if-none-match': other } });
+      expect(answer).toMatchObject({ status: 200, body: { id: transaction } });
+    }
+    // Nothing is there to be held.
+    const unknown = await served.get(`/v1/transactions/${idOf('nothing')}`, {
+      headers: { 'if-none-match': '*' },
+    });
+    expect(unknown.status).toBe(404);
+    expect((await served.get('/status', { headers: { 'if-none-match': '*' } })).status).toBe(200);
+  });
+});
+
+describe('compression', () => {
+  const path = `/v1/collections/${large}?expand=transactions`;
+
+  it.each(['gzip', 'GZIP', 'br, gzip;q=0.5', '*', 'deflate;q=1, *;q=0.1'])(
+    'is there for who accepts %s',
+    async (accepted) => {
+      const served = await serve();
+      const plain = await exact(served.url + path, {});
+      const packed = await exact(served.url + path, { 'accept-encoding': accepted });
+      expect(packed.response.statusCode).toBe(200);
+      expect(packed.response.headers).toMatchObject({
+        'content-encoding': 'gzip',
+        'content-type': 'application/json; charset=UTF-8',
+        'content-length': String(packed.body.length),
+        vary: 'accept-encoding',
+      });
+      expect(packed.body.length).toBeLessThan(plain.body.length / 2);
+      expect(gunzipSync(packed.body).equals(plain.body)).toBe(true);
+      // Other bytes, another tag; either of them shows that the caller holds the answer.
+      const tags = [plain.response.headers.etag ?? '', packed.response.headers.etag ?? ''];
+      expect(tags[1]).toBe(tags[0]?.replace(/"$/, '-gzip"'));
+      for (const tag of tags) {
+        const held = await exact(served.url + path, { 'accept-encoding': accepted, 'if-none-match': tag });
+        expect(held.response.statusCode).toBe(304);
+        expect(held.response.headers.etag).toBe(tag);
+        expect(held.body).toHaveLength(0);
+      }
+    },
+  );
+
+  it.each(['', 'identity', 'br', 'gzip;q=0', '*;q=0', 'gzip;q=0, *', 'xgzip', 'gzip;q=x'])(
+    'is not there for who accepts %j',
+    async (accepted) => {
+      const served = await serve();
+      const { response, body } = await exact(served.url + path, { 'accept-encoding': accepted });
+      expect(response.headers['content-encoding']).toBeUndefined();
+      expect(response.headers['vary']).toBe('accept-encoding');
+      expect(JSON.parse(body.toString('utf8'))).toMatchObject({ id: large });
+    },
+  );
+
+  it('is not there for small answers and refusals', async () => {
+    const served = await serve();
+    for (const small of [`/v1/transactions/${transaction}`, '/v1/blocks?height=110', '/nothing']) {
+      const { response } = await exact(served.url + small, { 'accept-encoding': 'gzip' });
+      expect(response.headers['content-encoding']).toBeUndefined();
+    }
+  });
+
+  it('leaves HEAD with the headers of GET', async () => {
+    const served = await serve();
+    const [full, head] = [await served.get(path), await served.get(path, { method: 'HEAD' })];
+    expect(head.body).toBeUndefined();
+    for (const name of ['content-length', 'content-encoding', 'etag', 'cache-control', 'content-type']) {
+      expect(head.headers.get(name)).toBe(full.headers.get(name));
+    }
+    expect(full.headers.get('content-encoding')).toBe('gzip');
+  });
+
+  it('serves many at once without mixing them up', async () => {
+    const served = await serve();
+    const ids = chain.map(({ collections }) => collections[0]!.id);
+    const answers = await Promise.all(
+      [...ids, ...ids, ...ids].map((id) => served.get(`/v1/collections/${id}?expand=transactions`)),
+    );
+    expect(answers.map(({ body }) => (body as { id: string }).id)).toEqual([...ids, ...ids, ...ids]);
+  });
+});

@@ -1,0 +1,191 @@
+import { describe, expect, it } from 'vitest';
+import { eventually } from '../../support/program.js';
+import { ServedChain } from '../../support/servedChain.js';
+import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+
+const FIRST = 100;
+const SEALED = 105;
+const repeated = transactionWith({ gasLimit: 7n });
+/** Heights 100 to 109. Even ones have collections, one of them empty. */
+const chain = smallChain(
+  FIRST,
+  Array.from({ length: 10 }, (_, index) =>
+    index % 2 === 0 ? [[transactionWith({ gasLimit: BigInt(index) }), repeated], [], [repeated]] : [],
+  ),
+);
+const blockAt = (height: number) => chain[height - FIRST]!;
+const idAt = (height: number): string => blockAt(height).block.id;
+const serve = () => ServedChain.start(chain, { sealed: SEALED, head: 120 });
+
+describe('/v1/blocks/{id or height}/collections', () => {
+  const { collections } = blockAt(102);
+  const ids = [transactionIds(blockAt(102), 0), [], transactionIds(blockAt(102), 2)];
+
+  it('answers all collections of a block in order, with the ids of their transactions', async () => {
+    const served = await serve();
+    const byId = await served.get(`/v1/blocks/${idAt(102)}/collections`);
+    expect(byId.status).toBe(200);
+    expect(byId.body).toEqual({
+      block_id: idAt(102),
+      height: '102',
+      collections: collections.map(({ id }, index) => ({
+        id,
+        transaction_ids: ids[index],
+        _expandable: { transactions: ids[index]!.map((one) => `/v1/transactions/${one}`) },
+        _links: { _self: `/v1/collections/${id}` },
+      })),
+      _links: { _self: `/v1/blocks/${idAt(102)}/collections` },
+    });
+    expect((await served.get('/v1/blocks/102/collections')).body).toEqual(byId.body);
+  });
+
+  it('holds the bodies when they are expanded, as the collections themselves do', async () => {
+    const served = await serve();
+    const { body } = await served.get('/v1/blocks/102/collections?expand=transactions');
+    const alone = await Promise.all(
+      collections.map(async ({ id }) => (await served.get(`/v1/collections/${id}?expand=transactions`)).body),
+    );
+    expect((body as { collections: unknown[] }).collections).toEqual(
+      alone.map((one, index) => ({ ...(one as object), transaction_ids: ids[index] })),
+    );
+  });
+
+  it('has an array also for a block without collections', async () => {
+    const served = await serve();
+    expect((await served.get('/v1/blocks/103/collections?expand=transactions')).body).toMatchObject({
+      block_id: idAt(103),
+      collections: [],
+    });
+  });
+
+  it('selects fields through the list', async () => {
+    const served = await serve();
+    const { body } = await served.get('/v1/blocks/102/collections?select=height,collections.id');
+    expect(body).toEqual({ height: '102', collections: collections.map(({ id }) => ({ id })) });
+  });
+
+  it.each([
+    ['99', 404, 'below_first_indexed', /below the first indexed height 100/],
+    ['110', 404, 'not_yet_indexed', /height 110 is not yet indexed \(latest 109, head 120\)/],
+    [idOf('nothing'), 404, 'unknown_id', /no such block in heights 100\.\.109/],
+    ['12345678901234567', 400, 'malformed_id', /expected a height or a block ID of 64 hexadecimal digits/],
+    ['final', 400, 'malformed_id', /got "final"/],
+  ])('refuses %s with %i %s', async (key, status, reason, message) => {
+    const served = await serve();
+    const answer = await served.get(`/v1/blocks/${key}/collections`);
+    expect(answer).toMatchObject({ status, body: { code: status, reason } });
+    expect((answer.body as { message: string }).message).toMatch(message);
+  });
+
+  it.each([
+    ['are gone', () => undefined],
+    ['are those of another block', () => []],
+  ])('does not answer with collections that %s meanwhile', async (_, instead) => {
+    const served = await serve();
+    served.store.collectionsByHeight = async () => instead();
+    const answer = await served.get(`/v1/blocks/${idAt(102)}/collections`);
+    expect(answer).toMatchObject({ status: 404, body: { reason: 'not_yet_indexed' } });
+  });
+
+  it('is made for a few callers at a time, and others are answered meanwhile', async () => {
+    const served = await serve();
+    const { store } = served;
+    const read = store.collectionsByHeight.bind(store);
+    let [reading, most] = [0, 0];
+    let letGo = (): void => undefined;
+    const held = new Promise<void>((resolve) => (letGo = resolve));
+    store.collectionsByHeight = async (height) => {
+      reading += 1;
+      most = Math.max(most, reading);
+      await held;
+      reading -= 1;
+      return read(height);
+    };
+    const asked = Array.from({ length: 20 }, () => served.get('/v1/blocks/102/collections'));
+    await eventually(async () => (reading === 4 ? true : undefined));
+    expect((await served.get('/v1/blocks?height=102')).status).toBe(200);
+    letGo();
+    const answers = await Promise.all(asked);
+    expect(answers.map(({ status }) => status)).toEqual(asked.map(() => 200));
+    expect(most).toBe(4);
+  });
+});
+
+describe('/v1/transactions?block_id=', () => {
+  it('answers the transactions of the collections in order, also those that stand there twice', async () => {
+    const served = await serve();
+    const { body } = await served.get(`/v1/transactions?block_id=${idAt(102)}`);
+    const ids = [...transactionIds(blockAt(102), 0), ...transactionIds(blockAt(102), 2)];
+    const alone = await Promise.all(ids.map(async (id) => (await served.get(`/v1/transactions/${id}`)).body));
+    expect(body).toEqual(alone);
+    expect((await served.get(`/v1/transactions?block_id=${idAt(103)}`)).body).toEqual([]);
+    expect((await served.get(`/v1/transactions?block_id=${idAt(102)}&select=id`)).body).toEqual(
+      ids.map((id) => ({ id })),
+    );
+  });
+
+  it.each([
+    ['', 400, 'invalid_argument', /give block_id/],
+    ['?block_id=', 400, 'invalid_argument', /give block_id/],
+    [`?block_id=${idAt(100)},${idAt(101)}`, 400, 'invalid_argument', /the ID of one block/],
+    ['?block_id=abc', 400, 'malformed_id', /invalid ID format: expected 64 hexadecimal digits/],
+    [`?block_id=${idAt(100)}&expand=result`, 400, 'not_served', /does not serve expand="result"/],
+    [`?block_id=${idOf('nothing')}`, 404, 'unknown_id', /no such block in heights 100\.\.109/],
+  ])('%s is refused with %i %s', async (query, status, reason, message) => {
+    const served = await serve();
+    const answer = await served.get(`/v1/transactions${query}`);
+    expect(answer).toMatchObject({ status, body: { code: status, reason } });
+    expect((answer.body as { message: string }).message).toMatch(message);
+  });
+});
+
+describe('/v1/network/parameters and /v1/node_version_info', () => {
+  it('say which chain is indexed, and which heights of it', async () => {
+    const spork = { rootHeight: 90, sporkId: 'ab'.repeat(32) };
+    const served = await ServedChain.start(chain, { sealed: SEALED }, { spork });
+    expect((await served.get('/v1/network/parameters')).body).toEqual({ chain_id: 'flow-localnet' });
+    expect((await served.get('/v1/node_version_info')).body).toEqual({
+      semver: '0.1.0',
+      commit: '',
+      spork_id: spork.sporkId,
+      protocol_version: '0',
+      protocol_state_version: '0',
+      spork_root_block_height: '90',
+      node_root_block_height: '100',
+      compatible_range: { start_height: '100', end_height: '109' },
+    });
+  });
+
+  it('have no range while nothing is indexed, and nothing to say before the first height is known', async () => {
+    const served = await serve();
+    served.range = { firstIndexed: 100, latestIndexed: 99, head: 120, sealed: null };
+    const early = (await served.get('/v1/node_version_info')).body;
+    expect(early).toMatchObject({
+      spork_id: '',
+      spork_root_block_height: '0',
+      node_root_block_height: '100',
+    });
+    expect(early).not.toHaveProperty('compatible_range');
+    served.range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
+    expect((await served.get('/v1/network/parameters')).status).toBe(200);
+    expect(await served.get('/v1/node_version_info')).toMatchObject({
+      status: 404,
+      body: { reason: 'not_yet_indexed', firstIndexed: null },
+    });
+  });
+});
+
+describe('an answer that tells of the range', () => {
+  it('tells of the range that was there before the store was read', async () => {
+    const served = await serve();
+    served.store.transaction = async () => {
+      served.range = { ...served.range, latestIndexed: 115 };
+      return undefined;
+    };
+    // 110 to 115 were not looked at: the answer must not say that it is not there.
+    expect((await served.get(`/v1/transactions/${idOf('nothing')}`)).body).toMatchObject({
+      message: 'no such transaction in heights 100..109',
+      latestIndexed: 109,
+    });
+  });
+});

@@ -1,0 +1,114 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { ServedChain } from '../../support/servedChain.js';
+import { smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+
+const page = readFileSync(new URL('../../../docs/rest-api.md', import.meta.url), 'utf8');
+const base = 'http://127.0.0.1:7180';
+
+/** One call of the page: `curl FLAGS 'URL' # STATUS: { field, … }`. */
+interface Example {
+  readonly line: string;
+  readonly path: string;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly isCompressed: boolean;
+  readonly status: number;
+  /** `undefined` where the page tells of no body. */
+  readonly body: string | undefined;
+}
+
+const examples: Example[] = page
+  .split('\n')
+  .filter((line) => line.startsWith('curl '))
+  .map((line) => {
+    const [, command = '', status = '', body] = /^curl (.*?) +# (\d{3})(?:: (.*))?$/.exec(line) ?? [];
+    const words = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
+    const example = { method: 'GET', headers: {} as Record<string, string>, isCompressed: false, path: '' };
+    for (let at = 0; at < words.length; at += 1) {
+      const word = words[at] ?? '';
+      if (word === '-I') example.method = 'HEAD';
+      else if (word === '--compressed') example.isCompressed = true;
+      else if (word === '-H') {
+        at += 1;
+        const [name = '', value = ''] = (words[at] ?? '').split(': ');
+        example.headers[name] = value;
+      } else if (word.startsWith(base)) example.path = word.slice(base.length);
+      else if (word !== '-s') throw new Error(`what is ${word} in: ${line}`);
+    }
+    return { ...example, line, status: Number(status), body };
+  });
+
+const script = Buffer.from('transaction { execute { log("hello") } } '.repeat(50));
+const chain = smallChain(
+  1000,
+  Array.from({ length: 12 }, (_, index) => [
+    Array.from({ length: 30 }, (__, place) =>
+      transactionWith({ script, gasLimit: BigInt(100 * index + place) }),
+    ),
+  ]),
+);
+const [first] = chain;
+const transaction = transactionIds(first!, 0)[0]!;
+const names: readonly (readonly [RegExp, string])[] = [
+  [/HEIGHT_9/g, '1008'],
+  [/HEIGHT_2/g, '1001'],
+  [/HEIGHT/g, '1000'],
+  [/BLOCK_ID/g, first!.block.id],
+  [/COLLECTION_ID/g, first!.collections[0]!.id],
+  [/TRANSACTION_ID/g, transaction],
+];
+const filledIn = (text: string): string => names.reduce((so, [name, value]) => so.replace(name, value), text);
+
+describe('docs/rest-api.md', () => {
+  it('has calls that can be made', () => {
+    expect(examples.length).toBeGreaterThan(20);
+    for (const { path, status, line } of examples)
+      expect({ line, path, status }).toMatchObject({
+        path: expect.stringMatching(/^\//) as string,
+        status: expect.any(Number) as number,
+      });
+  });
+
+  it.each(examples.map((example) => [example.line.replaceAll(/ +/g, ' '), example] as const))(
+    '%s',
+    async (_, { path, method, headers, isCompressed, status, body }) => {
+      const served = await ServedChain.start(chain, { sealed: 1010, head: 1020 });
+      const url = filledIn(path);
+      const etag = (await served.get(url)).headers.get('etag') ?? '';
+      const answer = await served.get(url, {
+        method,
+        headers: {
+          'accept-encoding': isCompressed ? 'gzip' : 'identity',
+          ...Object.fromEntries(
+            Object.entries(headers).map(([name, value]) => [name, value.replace('ETAG', etag)]),
+          ),
+        },
+      });
+      expect(answer.status).toBe(status);
+      expect(answer.headers.get('content-encoding')).toBe(isCompressed ? 'gzip' : null);
+      if (body === undefined) {
+        expect(answer.body).toBeUndefined();
+        return;
+      }
+      const items = [...body.matchAll(/\{ ([^}]*) \}/g)].map(([, fields = '']) => fields.split(', '));
+      if (body.startsWith('[')) expect(Array.isArray(answer.body)).toBe(true);
+      const given = [answer.body].flat() as Record<string, unknown>[];
+      expect(given.length).toBeGreaterThanOrEqual(items.length);
+      items.forEach((fields, index) => {
+        for (const field of fields) expect(given[index]).toHaveProperty([field]);
+      });
+    },
+  );
+
+  it('shows every route', async () => {
+    const served = await ServedChain.start(chain, { sealed: 1010, head: 1020 });
+    const { paths } = (await served.get('/openapi.json')).body as { paths: Record<string, unknown> };
+    const shown = examples.filter(({ status }) => status === 200).map(({ path }) => path.split('?')[0] ?? '');
+    const unshown = Object.keys(paths).filter((route) => {
+      const pattern = new RegExp(`^${route.replaceAll(/\{\w+\}/g, '[^/]+').replaceAll('.', '\\.')}$`);
+      return !shown.some((path) => pattern.test(path));
+    });
+    expect(unshown).toEqual([]);
+  });
+});

@@ -1,0 +1,95 @@
+import { ApiServer } from '../../src/api/index.js';
+import type { ApiServerOptions, IndexedRange, StatusDocument } from '../../src/api/index.js';
+import { systemClock } from '../../src/runtime/index.js';
+import type { BlockEntry, SporkRecord } from '../../src/storage/index.js';
+import { atEnd } from './cleanup.js';
+import { getJson } from './httpProbe.js';
+import type { JsonAnswer } from './httpProbe.js';
+import { MemoryIndexStore } from './memoryIndexStore.js';
+import { RecordingLogger } from './recordingLogger.js';
+
+/** A status with a value in every field, but for what the test sets itself. */
+export function statusWith(range: IndexedRange): StatusDocument {
+  return {
+    network: 'devnet',
+    chainId: 'flow-localnet',
+    version: '0.1.0',
+    instance: 'one',
+    ...range,
+    lag: 11,
+    rate: 197.9,
+    eta: 0.06,
+    window: { heights: 64, upperBound: 170, inFlight: 11, bytesInFlight: 0, bytesLimit: 1 },
+    sources: {
+      requester: { state: 'asking', inFlight: 3, missing: 4 },
+      edi: { state: 'following', endpoint: 'node:9000', height: 160, ageSeconds: 0.2 },
+    },
+    endpoints: [{ name: 'node:9000', state: 'healthy' }],
+    oldestMissing: { height: 160, missing: 2, ageSeconds: 0.3 },
+    ready: false,
+    reasons: [{ code: 'behind', message: '11 heights behind', height: 160, sinceSeconds: 3 }],
+    uptimeSeconds: 12,
+  };
+}
+
+/** The API server over a store in memory that holds a chain, until the end of the test. */
+export class ServedChain {
+  readonly store: MemoryIndexStore;
+  readonly port: number;
+  readonly url: string;
+  readonly #state: { range: IndexedRange };
+
+  private constructor(store: MemoryIndexStore, port: number, state: { range: IndexedRange }) {
+    this.store = store;
+    this.port = port;
+    this.url = `http://127.0.0.1:${port}`;
+    this.#state = state;
+  }
+
+  /** Every block of the chain is indexed; `sealed` and `head` are as told. A bug in the server fails the test. */
+  static async start(
+    chain: readonly BlockEntry[],
+    heads: { readonly sealed: number | null; readonly head?: number },
+    { spork, ...options }: Partial<ApiServerOptions> & { readonly spork?: SporkRecord } = {},
+  ): Promise<ServedChain> {
+    const firstIndexed = chain[0]?.block.height ?? 0;
+    const latestIndexed = firstIndexed + chain.length - 1;
+    const store = await MemoryIndexStore.startingAt(firstIndexed);
+    await store.commit({
+      blocks: chain,
+      latestIndexedHeight: latestIndexed,
+      ...(spork === undefined ? {} : { spork }),
+    });
+    const range = { firstIndexed, latestIndexed, head: latestIndexed, ...heads };
+    const state = { range };
+    const failures: unknown[] = [];
+    const server = new ApiServer(
+      { host: '127.0.0.1', port: 0, ...options },
+      {
+        reader: store,
+        status: { status: () => statusWith(state.range), range: () => state.range },
+        clock: systemClock,
+        logger: new RecordingLogger(),
+        fail: (error) => failures.push(error),
+      },
+    );
+    await server.start();
+    atEnd(async () => {
+      await server.close();
+      if (failures.length > 0) throw failures[0];
+    });
+    return new ServedChain(store, server.address().port, state);
+  }
+
+  set range(range: IndexedRange) {
+    this.#state.range = range;
+  }
+
+  get range(): IndexedRange {
+    return this.#state.range;
+  }
+
+  get(path: string, init?: RequestInit): Promise<JsonAnswer> {
+    return getJson(this.url + path, init);
+  }
+}
