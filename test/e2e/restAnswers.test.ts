@@ -8,10 +8,10 @@ import type { JsonSchema } from '../support/schemaCheck.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 
 const ROOT = 100;
-const HEAD = 139;
+const HEAD = 127;
 const SEALED_LAG = 10;
 /** Once in how many blocks each odd thing comes. */
-const ODD_EVERY = 20;
+const ODD_EVERY = 14;
 /** Single transactions that are asked for, besides all of them in their collections and blocks. */
 const EVERY = 10;
 
@@ -131,7 +131,7 @@ describe('the REST answers of a daemon', () => {
     const node = await devnetForTest({
       ...{ seed: 3, rootHeight: ROOT },
       profile: {
-        ...{ base: 'mixed', bigCollectionBytes: 300_000 },
+        ...{ base: 'mixed', bigCollectionBytes: 100_000 },
         odd: Object.fromEntries(oddKinds.map((kind) => [kind, ODD_EVERY])),
       },
       ...{ startHead: HEAD, sealedLag: SEALED_LAG, paused: true },
