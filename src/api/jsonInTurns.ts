@@ -8,40 +8,44 @@ const TURN_CHARACTERS = 128 * 1024;
  * item, and after every 128 Ki characters `turn` is waited for: a large answer does not hold the event loop.
  */
 export async function jsonInTurns(value: unknown, turn: () => Promise<void>): Promise<string> {
-  const pieces: string[] = [];
+  const written: string[] = [];
   let sinceTurn = 0;
-  const write = async (text: string): Promise<void> => {
-    pieces.push(text);
-    sinceTurn += text.length;
-    if (sinceTurn < TURN_CHARACTERS) return;
+  for (const piece of piecesOf(value)) {
+    written.push(piece);
+    sinceTurn += piece.length;
+    if (sinceTurn < TURN_CHARACTERS) continue;
     sinceTurn = 0;
     await turn();
-  };
-  const writeValue = async (item: unknown): Promise<void> => {
-    if (!isList(item)) {
-      await write(JSON.stringify(item));
-      return;
-    }
-    let before = '[';
-    for (const element of item) {
-      await write(`${before}${JSON.stringify(element)}`);
-      before = ',';
-    }
-    await write(before === '[' ? '[]' : ']');
-  };
-  if (typeof value !== 'object' || value === null || isList(value)) {
-    await writeValue(value);
-  } else {
-    let before = '{';
-    for (const [key, field] of Object.entries(value)) {
-      if (field === undefined) continue;
-      await write(`${before}${JSON.stringify(key)}:`);
-      await writeValue(field);
-      before = ',';
-    }
-    await write(before === '{' ? '{}' : '}');
   }
-  return pieces.join('');
+  return written.join('');
+}
+
+function* piecesOf(value: unknown): Generator<string> {
+  if (typeof value !== 'object' || value === null || isList(value)) {
+    yield* fieldPieces(value);
+    return;
+  }
+  let before = '{';
+  for (const [key, field] of Object.entries(value)) {
+    if (field === undefined) continue;
+    yield `${before}${JSON.stringify(key)}:`;
+    yield* fieldPieces(field);
+    before = ',';
+  }
+  yield before === '{' ? '{}' : '}';
+}
+
+function* fieldPieces(value: unknown): Generator<string> {
+  if (!isList(value)) {
+    yield JSON.stringify(value);
+    return;
+  }
+  let before = '[';
+  for (const item of value) {
+    yield `${before}${JSON.stringify(item)}`;
+    before = ',';
+  }
+  yield before === '[' ? '[]' : ']';
 }
 
 function isList(value: unknown): value is Iterable<unknown> {

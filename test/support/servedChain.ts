@@ -1,6 +1,7 @@
 import { ApiServer } from '../../src/api/index.js';
 import type { ApiServerOptions, IndexedRange, StatusDocument } from '../../src/api/index.js';
 import { systemClock } from '../../src/runtime/index.js';
+import type { Clock } from '../../src/runtime/index.js';
 import type { BlockEntry, SporkRecord } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
 import { getJson } from './httpProbe.js';
@@ -50,7 +51,11 @@ export class ServedChain {
   static async start(
     chain: readonly BlockEntry[],
     heads: { readonly sealed: number | null; readonly head?: number },
-    { spork, ...options }: Partial<ApiServerOptions> & { readonly spork?: SporkRecord } = {},
+    {
+      spork,
+      clock = systemClock,
+      ...options
+    }: Partial<ApiServerOptions> & { readonly spork?: SporkRecord; readonly clock?: Clock } = {},
   ): Promise<ServedChain> {
     const firstIndexed = chain[0]?.block.height ?? 0;
     const latestIndexed = firstIndexed + chain.length - 1;
@@ -68,7 +73,7 @@ export class ServedChain {
       {
         reader: store,
         status: { status: () => statusWith(state.range), range: () => state.range },
-        clock: systemClock,
+        clock,
         logger: new RecordingLogger(),
         fail: (error) => failures.push(error),
       },
