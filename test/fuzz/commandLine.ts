@@ -98,7 +98,7 @@ const refusals: readonly [string, RegExp][] = [
   ['an argument too long', /^The argument ".*" is too long: at most 4096 characters are read\.$/s],
   ['an argument too few', /^Say (?:what|which) .*flow-collection-indexer /],
   ['no consent', /Add --yes to do it\.$/],
-  ['wrong value', /^Wrong value for \S+: .* is not (?:one of|a |an |true or|root, )/s],
+  ['wrong value', /^Wrong value for \S+: .* is not (?:one of|a |an |true or|root, |off or )/s],
   ['no file', /^Cannot read the (?:configuration file|fault script) .*: .+\.$/s],
   ['contradiction', /(?:Remove|Lower|Raise|drop) .*\.$/s],
   ['no store', /^There is no store at /],
