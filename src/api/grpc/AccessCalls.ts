@@ -15,6 +15,9 @@ import type { UnaryCall } from './calls.js';
 const NOTHING = Buffer.alloc(0);
 const IDENTIFIER_BYTES = ZERO_ID.length / 2;
 
+/** Field of all three requests for a block. */
+const FULL_BLOCK_RESPONSE = 2;
+
 const FINALIZED = 1;
 const SEALED = 2;
 
@@ -52,9 +55,9 @@ export class AccessCalls {
       Ping: () => NOTHING,
       GetNodeVersionInfo: () => this.#nodeVersionInfo(),
       GetNetworkParameters: () => new WireWriter().text(1, this.#options.chainId).finish(),
-      GetLatestBlock: (request) => this.#latestBlock(request.flag(1) ? 'sealed' : 'final'),
-      GetBlockByID: (request) => this.#blockById(idOf('block', request.bytes(1))),
-      GetBlockByHeight: (request) => this.#blockByHeight(heightOf(request.number(1))),
+      GetLatestBlock: light((request) => this.#latestBlock(request.flag(1) ? 'sealed' : 'final')),
+      GetBlockByID: light((request) => this.#blockById(idOf('block', request.bytes(1)))),
+      GetBlockByHeight: light((request) => this.#blockByHeight(heightOf(request.number(1)))),
       GetCollectionByID: (request) => this.#collection(idOf('collection', request.bytes(1))),
       GetFullCollectionByID: (request) => this.#fullCollection(idOf('collection', request.bytes(1))),
       GetTransaction: (request) => this.#transaction(idOf('transaction', request.bytes(1))),
@@ -161,6 +164,19 @@ export class AccessCalls {
     }
     return this.#metadata.encoded;
   }
+}
+
+/**
+ * A call for a block, whose field 2 asks for the full form: with headers, seals, receipts and results, which an index does not
+ * keep. A light one in its place would pass for a block that has none. Expected errors: ApiError (not_served).
+ */
+function light(call: UnaryCall): UnaryCall {
+  return (request) => {
+    if (!request.flag(FULL_BLOCK_RESPONSE)) return call(request);
+    const message =
+      'full_block_response is not served: this index keeps blocks in their light form; ask without it, or ask an access node';
+    throw new ApiError(404, 'not_served', message);
+  };
 }
 
 /** Expected errors: ApiError (malformed_id). */

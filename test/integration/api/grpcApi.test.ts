@@ -174,8 +174,19 @@ describe('GrpcApiServer', () => {
       };
       expect(await call('GetBlockByHeight', { height: FIRST })).toEqual(expected);
       expect(await call('GetBlockByID', { id: bytes(firstBlock.block.id) })).toEqual(expected);
-      // The full form has more than an index keeps.
-      expect(await call('GetBlockByHeight', { height: FIRST, full_block_response: true })).toEqual(expected);
+    });
+
+    it('are not served in the full form, of which an index keeps only some', async () => {
+      const requests = {
+        GetLatestBlock: {},
+        GetBlockByHeight: { height: FIRST },
+        GetBlockByID: { id: bytes(firstBlock.block.id) },
+      };
+      for (const [method, request] of Object.entries(requests)) {
+        const refusal = await refusalOf(call(method, { ...request, full_block_response: true }));
+        expect(refusal).toMatchObject({ code: 'UNIMPLEMENTED', metadata: { reason: 'not_served' } });
+        expect(refusal.details).toContain('ask without it, or ask an access node');
+      }
     });
 
     it('are sealed up to the sealed head, and finalized above it', async () => {
