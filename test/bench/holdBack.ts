@@ -63,7 +63,7 @@ function buildWith(holdMs: number): string {
   cpSync(resolve(ROOT, args.program), join(home, 'dist'), { recursive: true });
   for (const name of ['node_modules', 'proto', 'config', 'package.json'])
     symlinkSync(join(ROOT, name), join(home, name));
-  const file = join(home, 'dist/collections/CollectionRequester.js');
+  const file = join(home, 'dist/collections/HoldBack.js');
   const text = readFileSync(file, 'utf8');
   if (!CONSTANT.test(text)) throw new Error(`${file} no longer has the constant`);
   writeFileSync(file, text.replace(CONSTANT, `$1${holdMs}`));
