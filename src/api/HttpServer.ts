@@ -8,7 +8,7 @@ import { AnswerWriter, JSON_TYPE } from './AnswerWriter.js';
 import { ApiError, storageRefusal } from './errors.js';
 import { HeldAnswers, RETRY_AFTER_SECONDS } from './HeldAnswers.js';
 import type { HttpRoute } from './http.js';
-import { isLoopback, listenError, refusalOf, refusedByRouter, refuseClient } from './httpLimits.js';
+import { listenError, refusalOf, refusedByRouter, refuseClient, warnWhenExposed } from './httpLimits.js';
 import { Places } from './Places.js';
 import type { Query } from './query.js';
 import { SlowReaders } from './SlowReaders.js';
@@ -181,12 +181,7 @@ export class HttpServer {
       throw listenError(error, this.#options);
     }
     this.#slowReaders.start();
-    if (!isLoopback(host)) {
-      this.#dependencies.logger.warn(
-        { server: settings, ...this.address() },
-        'listening beyond this machine: whoever reaches the port can read',
-      );
-    }
+    warnWhenExposed(this.#dependencies.logger, settings, this.address());
   }
 
   /** Where it listens, the port resolved. Only between `start()` and `close()`. */

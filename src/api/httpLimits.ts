@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Logger } from '../observability/index.js';
 import { messageOf, OperatorError, shortened } from '../runtime/index.js';
 import { ApiError } from './errors.js';
 
@@ -93,6 +94,16 @@ const clientRefusals: ReadonlyMap<
 /** True for an address that only this machine reaches. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host);
+}
+
+/** For a server that listens: says so in the log where others than this machine reach it. */
+export function warnWhenExposed(
+  logger: Logger,
+  server: 'api' | 'metrics' | 'grpc',
+  address: { readonly host: string; readonly port: number },
+): void {
+  if (isLoopback(address.host)) return;
+  logger.warn({ server, ...address }, 'listening beyond this machine: whoever reaches the port can read');
 }
 
 /** Why a server cannot listen, with the flag that mends it. An error that nobody foresaw comes back as it is. */

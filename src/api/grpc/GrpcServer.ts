@@ -12,7 +12,7 @@ import type { Clock } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import { AddressLimiter } from '../AddressLimiter.js';
 import { ApiError, storageRefusal } from '../errors.js';
-import { isLoopback, listenError } from '../httpLimits.js';
+import { listenError, warnWhenExposed } from '../httpLimits.js';
 import { fieldsOf, sinkOf } from './calls.js';
 import type { GrpcCalls, StreamCall, UnaryCall } from './calls.js';
 import { Connections } from './Connections.js';
@@ -114,12 +114,7 @@ export class GrpcServer {
     });
     this.#tcp.removeAllListeners('error').on('error', this.#dependencies.fail);
     this.#connections.start();
-    if (!isLoopback(host)) {
-      this.#dependencies.logger.warn(
-        { server: 'grpc', ...this.address() },
-        'listening beyond this machine: whoever reaches the port can read',
-      );
-    }
+    warnWhenExposed(this.#dependencies.logger, 'grpc', this.address());
   }
 
   /** Where it listens, the port resolved. Only between `start()` and `close()`. */
