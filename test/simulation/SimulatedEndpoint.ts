@@ -3,6 +3,7 @@ import { methods, Subscriptions, UnaryCalls } from '../../src/devnet/index.js';
 import type { DevnetMethod, DevnetNode } from '../../src/devnet/index.js';
 import type { Dice } from './Dice.js';
 import { statuses } from './SimulatedChannel.js';
+import { pastUnbound } from './unboundBytes.js';
 
 /** One node behind an endpoint. */
 export interface Backend {
@@ -61,16 +62,18 @@ export class SimulatedEndpoint {
   readonly name: string;
   readonly onBug: (error: unknown) => void;
   readonly #dice: Dice;
+  readonly #unbound: readonly Buffer[];
   readonly #underWay = new Set<CallUnderWay>();
   state: 'up' | 'refusing' | 'silent' = 'up';
   link: LinkQuality = SOUND_LINK;
   backends: readonly Backend[] = [];
 
   constructor(
-    options: { readonly name: string },
+    options: { readonly name: string; /** See `corrupted`. */ readonly unbound: readonly Buffer[] },
     dependencies: { readonly dice: Dice; readonly onBug: (error: unknown) => void },
   ) {
     this.name = options.name;
+    this.#unbound = options.unbound;
     this.#dice = dependencies.dice;
     this.onBug = dependencies.onBug;
   }
@@ -97,10 +100,12 @@ export class SimulatedEndpoint {
     };
   }
 
+  /** With another bit somewhere, but where no id binds it: nobody could tell, and the store would be another one. */
   corrupted(message: Buffer): Buffer {
     const changed = Buffer.from(message);
     if (changed.length === 0) return changed;
-    const at = this.#dice.whole(0, changed.length - 1);
+    const drawn = this.#dice.whole(0, changed.length - 1);
+    const at = pastUnbound(changed, drawn, this.#unbound) % changed.length;
     changed.writeUInt8(changed.readUInt8(at) ^ (1 << this.#dice.whole(0, 7)), at);
     return changed;
   }

@@ -132,7 +132,7 @@ export class World {
     this.#lags = scenario.endpoints.map(() => 0);
     this.#endpoints = scenario.endpoints.map(({ link, name }, index) => {
       const endpoint = new SimulatedEndpoint(
-        { name },
+        { name, unbound: this.#stretch.unbound },
         {
           dice: new Dice(seed, `link ${index}`),
           onBug: (error) => this.#oracle.fail(`a bug of the devnet: ${String(error)}`),

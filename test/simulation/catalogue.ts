@@ -1,6 +1,7 @@
 import { Chain, ChainGenerator, consecutiveSporks } from '../../src/devnet/index.js';
 import type { ChainProfile, GeneratedBlock } from '../../src/devnet/index.js';
 import type { Identifier } from '../../src/flow/index.js';
+import { unboundAddresses } from './unboundBytes.js';
 
 /** A spork of a stretch. */
 export interface StretchSpork {
@@ -29,6 +30,8 @@ export interface Stretch {
   readonly blockAt: (height: number) => GeneratedBlock;
   /** At which heights of the stretch a collection stands. */
   readonly placesOf: ReadonlyMap<Identifier, readonly number[]>;
+  /** Of all its transactions; see `unboundAddresses`. */
+  readonly unbound: readonly Buffer[];
 }
 
 /** Blocks above the stretch, so that all of it is sealed and executed in the end. */
@@ -182,8 +185,11 @@ function stretchOver({
     return spork.chain.block(height);
   };
   const placesOf = new Map<Identifier, number[]>();
+  const unbound: Buffer[] = [];
   for (let height = firstHeight; height <= endHeight; height += 1) {
-    for (const { id } of blockAt(height).collections) {
+    const block = blockAt(height);
+    unbound.push(...unboundAddresses(block));
+    for (const { id } of block.collections) {
       const places = placesOf.get(id);
       if (places === undefined) placesOf.set(id, [height]);
       else if (!places.includes(height)) places.push(height);
@@ -191,7 +197,7 @@ function stretchOver({
   }
   const crosses = sporks.length > 1 ? `, ${sporks.length} sporks, ${stretch.served}` : '';
   const name = `${index}: heights ${firstHeight} to ${stopHeight}${crosses}`;
-  return { ...stretch, name, endHeight, blockAt, placesOf };
+  return { ...stretch, name, endHeight, blockAt, placesOf, unbound };
 }
 
 function sum(numbers: readonly number[]): number {
