@@ -2,11 +2,9 @@ import { ok as assert } from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import type { Identifier } from '../flow/index.js';
 import type { Logger } from '../observability/index.js';
-import { OperatorError, sleep } from '../runtime/index.js';
+import { OperatorError } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
-import { BlockEntryWriter } from './blockEntries.js';
-import type { Put } from './blockEntries.js';
-import type { Database, WriteBatch } from './Database.js';
+import type { Database } from './Database.js';
 import { droppedAtOpen, holdsData, prepareDirectory, refuseDamagedFiles } from './directory.js';
 import type {
   BlockEntry,
@@ -21,6 +19,7 @@ import type {
   TransactionPlace,
 } from './IndexStore.js';
 import { LevelIndexReader } from './LevelIndexReader.js';
+import { LevelIndexWriter } from './LevelIndexWriter.js';
 import { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
 import type { LevelTuning, OpenDatabase } from './LevelDatabase.js';
 import { encodeMeta, encodeProgress } from './records.js';
@@ -54,18 +53,6 @@ export interface LevelIndexStoreDependencies {
   readonly openDatabase?: OpenDatabase;
 }
 
-/** Entries that are in a batch already, ahead of the commit that is to carry them. */
-interface Staged {
-  readonly write: WriteBatch;
-  readonly entries: Set<BlockEntry>;
-}
-
-/**
- * What is put into a batch before the event loop has its turn: readers wait no longer for a group of many blocks. The group
- * of the tip, a block or two, is put together in one go.
- */
-const TURN_BYTES = 128 * 1024;
-
 /**
  * The IndexStore port on LevelDB (docs/architecture.md, "Storage"): one writer, whose watermark moves only after
  * its batch is on disk, and readers beside it.
@@ -75,14 +62,8 @@ export class LevelIndexStore implements IndexStore {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #reader: LevelIndexReader;
-  readonly #entryWriter = new BlockEntryWriter();
+  readonly #writer: LevelIndexWriter;
   #state: StoreState | undefined;
-  /** The beginning of the next commit. */
-  #staged: Staged | undefined;
-  /** The write under way. */
-  #writing: Promise<void> | undefined;
-  /** The write that failed: what is on disk is unknown until the next open, so nothing is written on top of it. */
-  #failure: { readonly error: unknown } | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(
@@ -95,6 +76,7 @@ export class LevelIndexStore implements IndexStore {
     this.#logger = logger;
     this.#clock = clock;
     this.#reader = new LevelIndexReader({ database, covers: (height) => this.#covers(height) });
+    this.#writer = new LevelIndexWriter({ clock, database });
   }
 
   /**
@@ -176,7 +158,7 @@ export class LevelIndexStore implements IndexStore {
     assert(this.#state === undefined, 'the store is initialised already');
     assert(meta.schemaVersion === SCHEMA_VERSION, `this program writes schema ${SCHEMA_VERSION}`);
     const latestIndexedHeight = meta.firstHeight - 1;
-    await this.#write(() => {
+    await this.#writer.alone(() => {
       const batch = this.#database.batch();
       batch.put(META_KEY, seal(META_KEY, encodeMeta(meta)));
       batch.put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(latestIndexedHeight)));
@@ -186,35 +168,15 @@ export class LevelIndexStore implements IndexStore {
   }
 
   stage(entry: BlockEntry): void {
-    if (this.#failure !== undefined || this.#closing !== undefined) return;
-    const { entries, write } = (this.#staged ??= { write: this.#database.batch(), entries: new Set() });
-    if (entries.has(entry)) return;
-    entries.add(entry);
-    this.#entryWriter.put(entry, (key, value) => write.put(key, value));
+    this.#writer.stage(entry);
   }
 
   async commit(batch: CommitBatch): Promise<void> {
-    this.#assertIdle();
+    this.#writer.assertIdle();
     const state = this.#initialised();
     const next = stateAfter(state, batch);
-    const staged = this.#takeStaged(batch);
-    await this.#write(async () => {
-      const write = staged?.write ?? this.#database.batch();
-      const put: Put = (key, value) => write.put(key, value);
-      let turnBytes = 0;
-      for (const entry of batch.blocks) {
-        if (staged?.entries.has(entry) === true) continue;
-        if (turnBytes >= TURN_BYTES) {
-          turnBytes = 0;
-          await sleep(this.#clock, 0);
-        }
-        this.#entryWriter.put(entry, put);
-        for (const { encoded } of entry.collections) turnBytes += encoded.byteLength;
-      }
-      write.put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(next.latestIndexedHeight)));
-      if (next.meta !== state.meta) write.put(META_KEY, seal(META_KEY, encodeMeta(next.meta)));
-      await write.write();
-    });
+    const meta = next.meta === state.meta ? undefined : next.meta;
+    await this.#writer.commit(batch.blocks, { latestIndexedHeight: next.latestIndexedHeight, meta });
     this.#state = next;
   }
 
@@ -223,7 +185,7 @@ export class LevelIndexStore implements IndexStore {
    * logged. Records above the target that are damaged go as well.
    */
   async rewind(height: number): Promise<void> {
-    this.#assertIdle();
+    this.#writer.assertIdle();
     const state = this.#initialised();
     const { meta, latestIndexedHeight: watermarkBefore } = state;
     if (!Number.isSafeInteger(height) || height < meta.firstHeight - 1) {
@@ -236,9 +198,8 @@ export class LevelIndexStore implements IndexStore {
     const remaining = Math.max(watermarkBefore, ...state.above.keys());
     if (remaining <= height && !state.damaged) return;
     const startedAtMs = this.#clock.monotonic();
-    this.#staged?.write.discard();
-    this.#staged = undefined;
-    await this.#write(async () => {
+    this.#writer.discardStaged();
+    await this.#writer.alone(async () => {
       const intent = { target: height, remaining, watermarkBefore, sweep: state.damaged };
       await beginRewind(this.#database, meta, intent);
       this.#logger.info({ height, from: remaining }, 'rewind begins');
@@ -303,40 +264,8 @@ export class LevelIndexStore implements IndexStore {
     return this.#state;
   }
 
-  /** What was staged, unless there is more of it than this batch carries. */
-  #takeStaged({ blocks }: CommitBatch): Staged | undefined {
-    const staged = this.#staged;
-    this.#staged = undefined;
-    if (staged === undefined) return undefined;
-    const carried = new Set(blocks);
-    if ([...staged.entries].every((entry) => carried.has(entry))) return staged;
-    staged.write.discard();
-    return undefined;
-  }
-
-  #assertIdle(): void {
-    assert(this.#writing === undefined, 'a write is under way already');
-    assert(this.#closing === undefined, 'the store is closed');
-  }
-
-  /** One write at a time, and none after one that failed. */
-  async #write(action: () => Promise<void>): Promise<void> {
-    this.#assertIdle();
-    if (this.#failure !== undefined) throw this.#failure.error;
-    try {
-      this.#writing = action();
-      await this.#writing;
-    } catch (error) {
-      this.#failure = { error };
-      throw error;
-    } finally {
-      this.#writing = undefined;
-    }
-  }
-
   async #close(): Promise<void> {
-    // Whoever wrote hears of its failure; here it only must not be cut off.
-    await this.#writing?.catch(() => undefined);
+    await this.#writer.end();
     await this.#database.close();
   }
 

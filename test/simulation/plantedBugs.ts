@@ -19,23 +19,20 @@ export function planted(source: string, { file, instead, name, of }: PlantedBug)
 export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'progress is written before the data, in a batch of its own',
-    file: 'storage/LevelIndexStore.ts',
-    of: `    await this.#write(async () => {
+    file: 'storage/LevelIndexWriter.ts',
+    of: `    await this.alone(async () => {
       const write = staged`,
-    instead: `    await this.#write(async () => {
+    instead: `    await this.alone(async () => {
       const first = this.#database.batch();
-      first.put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(next.latestIndexedHeight)));
+      first.put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(latestIndexedHeight)));
       await first.write();
       const write = staged`,
   },
   {
     name: 'the watermark is told before the batch is durable',
     file: 'storage/LevelIndexStore.ts',
-    of: `    await this.#write(async () => {
-      const write = staged`,
-    instead: `    this.#state = next;
-    await this.#write(async () => {
-      const write = staged`,
+    of: '    await this.#writer.commit(',
+    instead: '    this.#state = next;\n    await this.#writer.commit(',
   },
   {
     name: 'blocks above the watermark are forgotten by a restart',
@@ -51,15 +48,15 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'what was staged is left out of the batch',
-    file: 'storage/LevelIndexStore.ts',
+    file: 'storage/LevelIndexWriter.ts',
     of: '      const write = staged?.write ?? this.#database.batch();',
     instead: '      const write = this.#database.batch();',
   },
   {
     name: 'what was staged is committed though the next batch does not carry it',
-    file: 'storage/LevelIndexStore.ts',
-    of: '    if ([...staged.entries].every((entry) => carried.has(entry))) return staged;',
-    instead: '    if (carried.size >= 0) return staged;',
+    file: 'storage/LevelIndexWriter.ts',
+    of: '    if ([...staged.entries].every((entry) => carried.has(entry))) {',
+    instead: '    if (carried.size >= 0) {',
   },
   {
     name: 'what joined the next batch is left there when no other block follows',
