@@ -75,7 +75,7 @@ async function repairAt(
   { path, chainId }: RepairOptions,
   { logger, signal }: RepairDependencies,
 ): Promise<RepairReport> {
-  const { damages, ...inspection } = await inspectFiles(path, { tableBytes: Infinity });
+  const { damages, ...inspection } = await inspectFiles(path, { tableBytes: Infinity, contents: true });
   await mkdir(copy, { mode: 0o700 });
   if (await copyWithoutDamage(path, copy, { ...inspection, damages })) await rebuildManifest(copy);
   const verify = (): Promise<VerifyReport> =>

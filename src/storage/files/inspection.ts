@@ -36,6 +36,8 @@ export interface Inspection {
 export interface InspectionOptions {
   /** Tables are checked block by block from the newest on until so many bytes are read; the others by their size. */
   readonly tableBytes: number;
+  /** Whether blocks of these whose checksums are right are read as well: several times the work. Default false. */
+  readonly contents?: boolean;
   /** Called for every table that is read. */
   readonly onTable?: () => void;
 }
@@ -128,7 +130,7 @@ async function checkTables(
   names: readonly string[],
   manifest: Manifest | undefined,
   damages: FileDamage[],
-  { tableBytes, onTable }: InspectionOptions,
+  { contents = false, onTable, tableBytes }: InspectionOptions,
 ): Promise<ReadonlyMap<string, TableDamage>> {
   const damaged = new Map<string, TableDamage>();
   const note = (file: string, damage: TableDamage, ...what: readonly string[]): void => {
@@ -155,7 +157,7 @@ async function checkTables(
     if (size > left) continue;
     left -= size;
     onTable?.();
-    const damage = checkTable(await readFile(join(path, file)));
+    const damage = checkTable(await readFile(join(path, file)), { contents });
     if (damage !== undefined) note(file, damage, ...describe(damage));
   }
   return damaged;
@@ -180,10 +182,12 @@ async function sizes(
 
 function* describe({ blocks, unreadable, filter }: TableDamage): Generator<string, void> {
   if (unreadable) {
-    yield 'its footer or index does not match its checksum: none of its entries can be found';
+    yield 'its footer or index is damaged: none of its entries can be found';
   }
-  for (const { offset, size } of blocks) {
-    yield `the block at offset ${offset} (${size} bytes) does not match its checksum`;
+  for (const { offset, size, what } of blocks) {
+    const fault =
+      what === 'checksum' ? 'does not match its checksum' : 'cannot be read though its checksum is right';
+    yield `the block at offset ${offset} (${size} bytes) ${fault}`;
   }
   if (filter && !unreadable) yield 'its filter does not match its checksum: lookups may miss entries';
 }

@@ -66,7 +66,7 @@ export async function verifyStore(
     await prepareDirectory(path, false);
     await assertUnused(path);
     const onTable = (): void => step({ phase: 'files' });
-    const inspection = await inspectFiles(path, { tableBytes: Infinity, onTable });
+    const inspection = await inspectFiles(path, { tableBytes: Infinity, contents: true, onTable });
     for (const { file, what } of inspection.damages)
       damages.add('database', undefined, `file ${file}: ${what}`);
     if (inspection.damages.length === 0) {

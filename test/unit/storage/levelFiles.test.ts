@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { silentLogger } from '../../../src/observability/index.js';
 import { repairStore, verifyStore } from '../../../src/storage/index.js';
 import type { VerifyReport } from '../../../src/storage/index.js';
+import type { TableBlock } from '../../support/levelFiles.js';
 import {
   logFile,
   logRecords,
@@ -116,29 +117,134 @@ describe('a write-ahead log', () => {
   });
 });
 
-describe('a block of a table', () => {
-  it('that matches its checksum and cannot be read is damage of named heights, and ends nothing', async () => {
-    const sound = await closedStore();
-    const name = await fileOf(sound, /\.ldb$/);
-    const bytes = await readFile(name);
+describe('a block of a table that matches its checksum and cannot be read', () => {
+  const words =
+    /^file \d+\.ldb: the block at offset \d+ \(\d+ bytes\) cannot be read though its checksum is right$/;
+
+  /** A closed store, its table, and those of the table's blocks that hold entries. */
+  const storeWithTable = async () => {
+    const path = await closedStore();
+    const name = await fileOf(path, /\.ldb$/);
+    const table = await readFile(name);
     // Behind those with entries come filter, metaindex and index.
-    const blocks = tableBlocks(bytes).slice(0, -3);
+    return { path, name, table, blocks: tableBlocks(table).slice(0, -3) };
+  };
+
+  /** The damage is named, and a repair keeps what is below it. Gives the watermark that is left. */
+  const expectMended = async (path: string): Promise<number> => {
+    const { damages, lowestDamagedHeight = expect.unreachable('no height is named') } = await verify(path);
+    expect(damages[0]).toMatchObject({ kind: 'database', message: expect.stringMatching(words) as string });
+    const repaired = await repairStore({ path, chainId: TEST_CHAIN, apply: true }, { logger: silentLogger });
+    expect(repaired).toMatchObject({ keptThrough: lowestDamagedHeight - 1, applied: true });
+    expect(await verify(path)).toMatchObject({ damageCount: 0 });
+    const store = await open(path);
+    const sound = await filled(chain.slice(0, lowestDamagedHeight - 1));
+    expect(await store.digest()).toBe(await sound.digest());
+    return store.latestIndexedHeight();
+  };
+
+  it('is damage of named heights, wherever it stands', async () => {
+    const { blocks, name, path, table } = await storeWithTable();
     expect(blocks.length).toBeGreaterThan(5);
     const every = Math.ceil(blocks.length / 8);
     for (const [index, { offset, size }] of blocks.entries()) {
       if (index % every !== 0) continue;
-      const changed = Buffer.from(bytes);
+      const changed = Buffer.from(table);
       // No length of something compressed begins so.
       sealedBlock(Buffer.alloc(size, 0xff), SNAPPY).copy(changed, offset);
       await writeFile(name, changed);
-      const report = await verify(sound);
-      expect(report.damageCount, `block ${index}`).toBeGreaterThan(0);
-      expect(messagesOf(report).join('\n')).toMatch(/database files are damaged/);
+      const report = await verify(path);
+      expect(messagesOf(report)[0], `block ${index}`).toMatch(words);
       // What other blocks hold was looked at all the same.
       expect(report.heights, `block ${index}`).toBeGreaterThan(LAST / 2);
     }
-    await writeFile(name, bytes);
-    expect(await verify(sound)).toMatchObject({ damageCount: 0, heights: LAST });
+    await writeFile(name, table);
+    expect(await verify(path)).toMatchObject({ damageCount: 0, heights: LAST });
+  });
+
+  /** A number in a form that is longer than it need be, which LevelDB takes. */
+  const longVarint = (value: number, bytes: number): Buffer =>
+    Buffer.from(
+      Array.from({ length: bytes }, (_, nth) => ((value >> (7 * nth)) & 127) | (nth < bytes - 1 ? 128 : 0)),
+    );
+  const LENGTH_BYTES = 3;
+  /** The beginning of an entry that needs no other one before it. */
+  const entry = (key: Buffer, valueBytes: number, lengthBytes = LENGTH_BYTES): Buffer =>
+    Buffer.concat([varint(0), varint(key.length), longVarint(valueBytes, lengthBytes), key]);
+  /** So many bytes: the beginning, the last entry with a value that takes all the room, and one restart point. */
+  const block = (size: number, before: Buffer, last: (valueBytes: number) => Buffer, restart = 0): Buffer => {
+    const end = Buffer.alloc(8);
+    end.writeUInt32LE(restart, 0);
+    end.writeUInt32LE(1, 4);
+    const valueBytes = size - before.length - last(0).length - end.length;
+    return Buffer.concat([before, last(valueBytes), Buffer.alloc(valueBytes), end]);
+  };
+  const NOTHING = Buffer.alloc(0);
+  const changedAt = (key: Buffer, fromEnd: number, value: number): Buffer => {
+    const changed = Buffer.from(key);
+    changed[key.length - fromEnd] = value;
+    return changed;
+  };
+
+  /** Bodies stand under ascending heights, of eight bytes. */
+  const BODY_PREFIX = 0x11;
+  /** The first key of a block: its entry shares nothing with one before, and the length of its value may be long. */
+  const firstKeyOf = (table: Buffer, { offset, size }: TableBlock): Buffer => {
+    const stored = table.subarray(offset, offset + size);
+    const plain = table[offset + size] === SNAPPY ? unsnappyOf(stored) : stored;
+    let keyAt = 2;
+    while (plain.readUInt8(keyAt++) >= 128);
+    return Buffer.from(plain.subarray(keyAt, keyAt + plain.readUInt8(1)));
+  };
+
+  it.each<[string, (size: number, key: Buffer) => Buffer, number]>([
+    [
+      'has a compression that there is not',
+      (size, key) => block(size, NOTHING, (rest) => entry(key, rest)),
+      7,
+    ],
+    ['has more restart points than bytes', (size) => Buffer.alloc(size, 0x3f), PLAIN],
+    ['begins within an entry', (size, key) => block(size, NOTHING, (rest) => entry(key, rest), 2), PLAIN],
+    ['ends within an entry', (size, key) => block(size, NOTHING, (rest) => entry(key, rest + 1)), PLAIN],
+    ['has a long length', (size, key) => block(size, NOTHING, (rest) => entry(key, rest, 6)), PLAIN],
+    [
+      'begins with the end of a key',
+      (size) => block(size, NOTHING, (rest) => Buffer.from([9, 0, ...longVarint(rest, 3)])),
+      PLAIN,
+    ],
+    [
+      'has a short key',
+      (size, key) => block(size, NOTHING, (rest) => entry(key.subarray(0, 7), rest)),
+      PLAIN,
+    ],
+    [
+      'has a kind of entry that there is not',
+      (size, key) => block(size, NOTHING, (rest) => entry(changedAt(key, 8, 2), rest)),
+      PLAIN,
+    ],
+    [
+      'has a key of another place',
+      (size, key) => block(size, NOTHING, (rest) => entry(changedAt(key, key.length, 255), rest)),
+      PLAIN,
+    ],
+    ['has a key twice', (size, key) => block(size, entry(key, 0), (rest) => entry(key, rest)), PLAIN],
+    [
+      'has an older entry first',
+      (size, key) => block(size, entry(key, 0), (rest) => entry(changedAt(key, 1, 9), rest)),
+      PLAIN,
+    ],
+  ])('and %s: a repair keeps what is below it', async (_, contents, compression) => {
+    const { blocks, name, path, table } = await storeWithTable();
+    const [{ offset, size }, key] =
+      blocks
+        .map((each) => [each, firstKeyOf(table, each)] as const)
+        .find(([, [prefix, ...rest]]) => prefix === BODY_PREFIX && (rest[7] ?? 0) > LAST / 2) ??
+      expect.unreachable('no block begins with such a body');
+    sealedBlock(contents(size, key), compression).copy(table, offset);
+    await writeFile(name, table);
+    const left = await expectMended(path);
+    expect(left).toBeGreaterThanOrEqual(LAST / 2);
+    expect(left).toBeLessThan(LAST);
   });
 });
 
