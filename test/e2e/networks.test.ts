@@ -9,6 +9,7 @@ import type { Readiness } from '../../src/observability/index.js';
 import { seededRandom } from '../../src/runtime/index.js';
 import { FaultProxy } from '../support/faultProxy.js';
 import type { Identity, Weather } from '../support/faultProxy.js';
+import { peakMemoryBytes } from '../support/processMemory.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
@@ -291,15 +292,3 @@ describe('messages without end', () => {
     await proves(line);
   });
 });
-
-/** The most memory that the process ever had resident. */
-async function peakMemoryBytes(daemon: RunningDaemon): Promise<number> {
-  try {
-    const text = readFileSync(`/proc/${daemon.program.child.pid ?? 0}/status`, 'utf8');
-    return Number(/^VmHWM:\s+(\d+) kB$/m.exec(text)?.[1]) * 1024;
-  } catch {
-    // Other systems than Linux: what it has now.
-    const page = await (await fetch(`${daemon.metricsUrl}/metrics`)).text();
-    return Number(/^process_resident_memory_bytes (\S+)$/m.exec(page)?.[1] ?? 0);
-  }
-}

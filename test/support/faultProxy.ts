@@ -1,5 +1,5 @@
 import { createServer as createHttp2Server } from 'node:http2';
-import type { Http2Server, ServerHttp2Stream } from 'node:http2';
+import type { Http2Server, IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import { connect, createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
 import { createSecureContext, TLSSocket } from 'node:tls';
@@ -21,7 +21,10 @@ export type Weather =
   /** What is connected is told to go away, and so is whoever connects, after this time. */
   | { readonly kind: 'go-away'; readonly afterMs: number; readonly code: number; readonly reason: string }
   /** A node of our own answers, over HTTP/2. */
-  | { readonly kind: 'impostor'; readonly answer: (stream: ServerHttp2Stream) => void };
+  | {
+      readonly kind: 'impostor';
+      readonly answer: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => void;
+    };
 
 /** Key and certificate with which the proxy speaks TLS, in PEM. */
 export interface Identity {
@@ -62,9 +65,9 @@ export class FaultProxy {
     this.#identity = identity;
     this.#server = createServer((socket) => this.#accept(socket));
     this.#impostor = createHttp2Server();
-    this.#impostor.on('stream', (stream) => {
+    this.#impostor.on('stream', (stream, headers) => {
       stream.on('error', () => undefined);
-      if (this.#weather.kind === 'impostor') this.#weather.answer(stream);
+      if (this.#weather.kind === 'impostor') this.#weather.answer(stream, headers);
     });
     this.#impostor.on('sessionError', () => undefined);
   }

@@ -1,0 +1,121 @@
+import type { ServerHttp2Stream } from 'node:http2';
+import { constants } from 'node:http2';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { DevnetHandle } from '../../src/devnet/index.js';
+import { RequestFields, WireWriter } from '../../src/flow/index.js';
+import { FaultProxy } from '../support/faultProxy.js';
+import { peakMemoryBytes } from '../support/processMemory.js';
+import { eventually, scratchDirectory } from '../support/program.js';
+import { stopAndProve } from '../support/provenStore.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+
+const MIB = 1024 ** 2;
+/** One chain for both nodes. Execution data reaches the head. */
+const chain = { seed: 41, startHead: 120, paused: true, executionDataLag: -4 } as const;
+const HEAD = chain.startHead;
+const EXECUTION_DATA = 'SubscribeExecutionDataFromStartBlockHeight';
+/** Collections that nobody asked for, in each message. */
+const UNSOLICITED = 50_000;
+/** What a flood may cost in memory: a few messages of it and what waits in sockets. */
+const FLOOD_BYTES_MAX = 96 * MIB;
+
+/** Sends what `message` makes of the height asked for, again and again, as fast as it is taken. */
+function flood(stream: ServerHttp2Stream, message: (fromHeight: number) => Buffer): void {
+  const asked: Buffer[] = [];
+  stream.on('data', (bytes: Buffer) => {
+    asked.push(bytes);
+    const request = Buffer.concat(asked);
+    if (request.length < 5 || request.length < 5 + request.readUInt32BE(1)) return;
+    stream.removeAllListeners('data').resume();
+    const body = message(Number(new RequestFields(request.subarray(5)).number(1)));
+    const frame = Buffer.concat([Buffer.alloc(5), body]);
+    frame.writeUInt32BE(body.length, 1);
+    stream.respond({ ':status': 200, 'content-type': 'application/grpc' });
+    const pump = (): void => {
+      while (!stream.destroyed) if (!stream.write(frame)) return;
+    };
+    stream.on('drain', pump);
+    pump();
+  });
+}
+
+/** A daemon at the head of an honest node, whose only feed of execution data has turned into a flood. */
+interface Flooded {
+  readonly daemon: RunningDaemon;
+  readonly dataDir: string;
+  readonly honest: DevnetHandle;
+  readonly liar: string;
+  readonly memoryBefore: number;
+}
+
+async function floodedWith(message: (honest: DevnetHandle, fromHeight: number) => Buffer): Promise<Flooded> {
+  const honest = await devnetForTest(chain);
+  const proxy = await new FaultProxy(await devnetForTest(chain)).start();
+  onTestFinished(() => proxy.close());
+  const liar = `127.0.0.1:${proxy.port}`;
+  const dataDir = scratchDirectory();
+  const flags = ['--start-height', '0', '--edi-node', liar, '--requester-backoff-max-ms', '1000'];
+  const daemon = await startDaemon(startArguments(honest, dataDir, ...flags));
+  await daemon.reaches(HEAD);
+  const memoryBefore = await peakMemoryBytes(daemon);
+  await proxy.become({
+    kind: 'impostor',
+    answer: (stream, headers) => {
+      if (String(headers[constants.HTTP2_HEADER_PATH]).endsWith(`/${EXECUTION_DATA}`)) {
+        flood(stream, (height) => message(honest, height));
+        return;
+      }
+      const unavailable = { ':status': 200, 'content-type': 'application/grpc', 'grpc-status': '14' };
+      stream.respond(unavailable, { endStream: true });
+    },
+  });
+  return { daemon, dataDir, honest, liar, memoryBefore };
+}
+
+/** The chain grows until the daemon has been lied to, and knows it. */
+async function untilSetAside({ daemon, honest, liar }: Flooded): Promise<void> {
+  await eventually(() => {
+    if (honest.node.head.finalized < HEAD + 200) honest.node.head.advance(1);
+    const lines = daemon.program.logs().filter((line) => line['msg'] === 'access node set aside');
+    return lines.some((line) => line['endpoint'] === liar && line['fault'] === 'lied') ? true : undefined;
+  });
+}
+
+async function isUnharmed({ daemon, dataDir, honest, memoryBefore }: Flooded): Promise<void> {
+  honest.node.head.advance(10);
+  const latestHeight = honest.node.head.finalized;
+  await daemon.reaches(latestHeight);
+  expect((await peakMemoryBytes(daemon)) - memoryBefore).toBeLessThan(FLOOD_BYTES_MAX);
+  await stopAndProve(daemon, dataDir, { firstHeight: 0, latestHeight, chainAt: () => honest.chain });
+}
+
+/** What is refused is counted by source and reason. */
+async function isCounted({ daemon }: Flooded): Promise<void> {
+  const metrics = await daemon.scrape();
+  const refused = metrics.sum('invalid_collections_total', { source: 'edi', reason: 'malformed' });
+  expect(refused).toBeGreaterThan(0);
+}
+
+describe('a stream that is a flood', () => {
+  it('of one and the same block is left at the second one, and the honest node makes the progress', async () => {
+    const stage = await floodedWith(({ node }, fromHeight) => node.chain.executionData(fromHeight));
+    await untilSetAside(stage);
+    await isCounted(stage);
+    await isUnharmed(stage);
+  });
+
+  it('of collections that nobody asked for is left at the first message', async () => {
+    const chunk = new WireWriter().element(1, Buffer.alloc(0)).finish();
+    const unsolicited = new WireWriter().elements(2, Array<Buffer>(UNSOLICITED).fill(chunk)).finish();
+    const stage = await floodedWith(({ node: { chain: blocks } }, fromHeight) => {
+      const { blockId, chunks } = blocks.executionDataParts(blocks.block(fromHeight));
+      const own = new WireWriter().element(1, blockId).elements(2, chunks).finish();
+      const data = Buffer.concat([own, unsolicited]);
+      return new WireWriter().number(1, fromHeight).element(2, data).finish();
+    });
+    await untilSetAside(stage);
+    await isCounted(stage);
+    await isUnharmed(stage);
+  });
+});
