@@ -1,6 +1,5 @@
-import type { Identifier } from '../flow/index.js';
-import type { CollectionPlace, IndexReader, StoredBlock, TransactionPlace } from '../storage/index.js';
-import { heightOutside, unknownId } from './errors.js';
+import type { CollectionPlace, IndexReader, TransactionPlace } from '../storage/index.js';
+import { IndexView } from './IndexView.js';
 import { parseBlockKey, parseId } from './query.js';
 import { blockBody } from './rest/block.js';
 import type { BlockBody } from './rest/block.js';
@@ -70,7 +69,8 @@ export function isLookupKind(word: string): word is LookupKind {
 
 /**
  * All that the index knows of one block (by id or height), collection or transaction (by id): where it stands and what
- * it holds, field names as in Flow's REST, positions as numbers. Serves a running daemon and a closed store alike.
+ * it holds, field names as in Flow's REST, positions as numbers. Serves a running daemon and a closed store alike. `range` is of
+ * the moment of asking: what is committed later is not seen.
  * Expected errors: ApiError (400 malformed key, 404 not within `range`), StorageError.
  */
 export async function lookupDocument(
@@ -79,29 +79,19 @@ export async function lookupDocument(
   key: string,
   range: IndexedRange,
 ): Promise<LookupDocument> {
+  const view = new IndexView(range, { reader });
   switch (kind) {
     case 'block':
-      return blockDocument(reader, key, range);
+      return blockDocument(view, key);
     case 'collection':
-      return collectionDocument(reader, key, range);
+      return collectionDocument(view, key);
     case 'transaction':
-      return transactionDocument(reader, key, range);
+      return transactionDocument(view, key);
   }
 }
 
-/** A block by id or height. Expected errors: ApiError (404 not within `range`, which is older than the read), StorageError. */
-export async function readBlock(
-  reader: IndexReader,
-  key: Identifier | number,
-  range: IndexedRange,
-): Promise<StoredBlock> {
-  const stored = typeof key === 'number' ? await reader.blockByHeight(key) : await reader.blockById(key);
-  if (stored !== undefined) return stored;
-  throw typeof key === 'number' ? heightOutside(key, range) : unknownId('block', range);
-}
-
-async function blockDocument(reader: IndexReader, key: string, range: IndexedRange): Promise<BlockDocument> {
-  const { block, transactionCounts } = await readBlock(reader, parseBlockKey(key), range);
+async function blockDocument(view: IndexView, key: string): Promise<BlockDocument> {
+  const { block, transactionCounts } = await view.block(parseBlockKey(key));
   return {
     kind: 'block',
     id: block.id,
@@ -114,15 +104,10 @@ async function blockDocument(reader: IndexReader, key: string, range: IndexedRan
   };
 }
 
-async function collectionDocument(
-  reader: IndexReader,
-  key: string,
-  range: IndexedRange,
-): Promise<CollectionDocument> {
+async function collectionDocument(view: IndexView, key: string): Promise<CollectionDocument> {
   const id = parseId(key);
-  const stored = await reader.collection(id);
-  if (stored === undefined) throw unknownId('collection', range);
-  const places = await reader.collectionPlaces(id, MAX_PLACES + 1);
+  const stored = await view.collection(id);
+  const places = await view.collectionPlaces(id, MAX_PLACES + 1);
   return {
     kind: 'collection',
     id,
@@ -135,15 +120,10 @@ async function collectionDocument(
   };
 }
 
-async function transactionDocument(
-  reader: IndexReader,
-  key: string,
-  range: IndexedRange,
-): Promise<TransactionDocument> {
+async function transactionDocument(view: IndexView, key: string): Promise<TransactionDocument> {
   const id = parseId(key);
-  const stored = await reader.transaction(id);
-  if (stored === undefined) throw unknownId('transaction', range);
-  const places = await reader.transactionPlaces(id, MAX_PLACES + 1);
+  const stored = await view.transaction(id);
+  const places = await view.transactionPlaces(id, MAX_PLACES + 1);
   return {
     kind: 'transaction',
     id,

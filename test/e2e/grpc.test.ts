@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
+import packageJson from '../../package.json' with { type: 'json' };
 import { ChainGenerator, oddKinds, profiles } from '../../src/devnet/index.js';
 import type { ChainOptions } from '../../src/devnet/index.js';
 import { blocksOf } from '../support/chainReference.js';
@@ -8,6 +9,7 @@ import type { Message } from '../support/grpcProbe.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 
+const { version } = packageJson;
 const ROOT = 1_000;
 const TOP = ROOT + 104;
 const SEALED_LAG = 7;
@@ -114,9 +116,10 @@ it('answers blocks, collections and transactions as the node itself, field by fi
   const versions = await Promise.all(
     [ours, theirs].map(async (client) => (await client.call('GetNodeVersionInfo'))['info'] as Message),
   );
-  // Intended: version and commit are our own, and of the protocol state we know nothing.
-  const own = { semver: versions[0]!['semver'], commit: '', protocol_state_version: '0' };
-  expect(versions[0]).toEqual({ ...versions[1], ...own });
+  // Intended: the version is our own, the range is what can be read here, and of the protocol we know nothing.
+  const own = { semver: `v${version}`, commit: '', protocol_version: '0', protocol_state_version: '0' };
+  const readable = { compatible_range: { start_height: String(ROOT), end_height: String(TOP) } };
+  expect(versions[0]).toEqual({ ...versions[1], ...own, ...readable });
 
   const nobody = Buffer.alloc(32, 7);
   const refusals: readonly (readonly [string, object])[] = [

@@ -55,6 +55,12 @@ interface TransactionMessage {
   readonly envelope_signatures: readonly Signature[];
 }
 
+interface NodeVersion {
+  readonly spork_id: Buffer;
+  readonly spork_root_block_height: string;
+  readonly node_root_block_height: string;
+}
+
 const hex = (bytes: Buffer): string => bytes.toString('hex');
 const base64 = (bytes: Buffer): string => bytes.toString('base64');
 const address = (bytes: Buffer): string => hex(bytes).padStart(16, '0').slice(-16);
@@ -219,13 +225,18 @@ describe('the REST answers of a daemon', () => {
 
     const parameters = await client.call('GetNetworkParameters');
     expect(await get('/v1/network/parameters')).toEqual({ chain_id: parameters['chain_id'] });
-    const { info } = (await client.call('GetNodeVersionInfo')) as {
-      info: { spork_id: Buffer; spork_root_block_height: string; node_root_block_height: string };
-    };
-    expect(await get('/v1/node_version_info')).toMatchObject({
-      spork_id: hex(info.spork_id),
-      spork_root_block_height: info.spork_root_block_height,
-      node_root_block_height: info.node_root_block_height,
+    // The same as over gRPC, and as the node itself where an index can know it.
+    const ours = new PlainClient(daemon.grpcAddress);
+    atEnd(() => ours.close());
+    const [own, its] = (await Promise.all(
+      [ours, client].map(async (one) => (await one.call('GetNodeVersionInfo'))['info']),
+    )) as [NodeVersion, NodeVersion];
+    const version = await get('/v1/node_version_info');
+    expect(version).toEqual({ ...own, spork_id: hex(own.spork_id) });
+    expect(version).toMatchObject({
+      spork_id: hex(its.spork_id),
+      spork_root_block_height: its.spork_root_block_height,
+      node_root_block_height: its.node_root_block_height,
       compatible_range: { start_height: String(ROOT), end_height: String(HEAD) },
     });
 

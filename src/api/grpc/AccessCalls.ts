@@ -6,9 +6,11 @@ import {
   WireWriter,
   ZERO_ID,
 } from '../../flow/index.js';
-import type { Identifier } from '../../flow/index.js';
-import type { IndexReader, IndexStore, StoredBlock } from '../../storage/index.js';
-import { ApiError, heightOutside, noSuchHead, unknownId } from '../errors.js';
+import type { Identifier, RequestFields } from '../../flow/index.js';
+import type { IndexReader, IndexStore } from '../../storage/index.js';
+import { ApiError } from '../errors.js';
+import { IndexView } from '../IndexView.js';
+import { nodeVersion } from '../nodeVersion.js';
 import type { StatusSource } from '../status.js';
 import type { UnaryCall } from './calls.js';
 
@@ -32,6 +34,16 @@ export interface AccessCallsDependencies {
   readonly status: Pick<StatusSource, 'range'>;
 }
 
+/** The index at the moment when a call came. */
+interface Moment {
+  readonly view: IndexView;
+  /** `flow.entities.Metadata`. */
+  readonly metadata: Buffer;
+}
+
+/** Answers a call by one moment's view of the index alone. Expected errors: as `UnaryCall`. */
+type ViewedCall = (request: RequestFields, moment: Moment) => Promise<Buffer>;
+
 /**
  * The calls of `flow.access.AccessAPI` that an index can answer. Blocks, collections and transactions are sent as they are
  * stored, which is their wire form: nothing is decoded on the way.
@@ -51,108 +63,70 @@ export class AccessCalls {
 
   /** By method. */
   calls(): Readonly<Record<string, UnaryCall>> {
+    const viewed =
+      (call: ViewedCall): UnaryCall =>
+      (request) =>
+        call(request, this.#now());
     return {
       Ping: () => NOTHING,
       GetNodeVersionInfo: () => this.#nodeVersionInfo(),
       GetNetworkParameters: () => new WireWriter().text(1, this.#options.chainId).finish(),
-      GetLatestBlock: light((request) => this.#latestBlock(request.flag(1) ? 'sealed' : 'final')),
-      GetBlockByID: light((request) => this.#blockById(idOf('block', request.bytes(1)))),
-      GetBlockByHeight: light((request) => this.#blockByHeight(heightOf(request.number(1)))),
-      GetCollectionByID: (request) => this.#collection(idOf('collection', request.bytes(1))),
-      GetFullCollectionByID: (request) => this.#fullCollection(idOf('collection', request.bytes(1))),
-      GetTransaction: (request) => this.#transaction(idOf('transaction', request.bytes(1))),
-      GetTransactionsByBlockID: (request) => this.#blockTransactions(idOf('block', request.bytes(1))),
+      GetLatestBlock: light(
+        viewed((request, moment) => {
+          const height = moment.view.head(request.flag(1) ? 'sealed' : 'final');
+          return blockResponse(height, moment);
+        }),
+      ),
+      GetBlockByID: light(
+        viewed((request, moment) => blockResponse(idOf('block', request.bytes(1)), moment)),
+      ),
+      GetBlockByHeight: light(
+        viewed((request, moment) => blockResponse(heightOf(request.number(1)), moment)),
+      ),
+      GetCollectionByID: viewed(collectionResponse),
+      GetFullCollectionByID: viewed(async (request, { view, metadata }) => {
+        const { encoded } = await view.collection(idOf('collection', request.bytes(1)));
+        return transactionsResponse([encoded], metadata);
+      }),
+      GetTransaction: viewed(async (request, { view, metadata }) => {
+        const { encoded } = await view.transaction(idOf('transaction', request.bytes(1)));
+        return new WireWriter().element(1, encoded).element(2, metadata).finish();
+      }),
+      // Of the guaranteed collections: the index keeps no transactions of the system chunk.
+      GetTransactionsByBlockID: viewed(async (request, { view, metadata }) => {
+        const { block } = await view.block(idOf('block', request.bytes(1)));
+        const collections = await view.collectionsOf(block);
+        return transactionsResponse(
+          collections.map(({ encoded }) => encoded),
+          metadata,
+        );
+      }),
     };
   }
 
-  /** The index as a node: its own version, the spork it has reached, and the first height that it serves. */
+  /** The index as a node: its own version, the spork it has reached, and the heights that it serves. */
   #nodeVersionInfo(): Buffer {
-    const { firstHeight = 0, sporks = [] } = this.#store.meta() ?? {};
-    const spork = sporks.at(-1);
+    const node = nodeVersion(this.#options.version, this.#store.meta(), this.#status.range());
+    const { semver, sporkId, sporkRootHeight, firstHeight, readable } = node;
     const info = new WireWriter()
-      .text(1, `v${this.#options.version}`)
-      .bytes(3, Buffer.from(spork?.sporkId ?? '', 'hex'))
-      .number(5, spork?.rootHeight ?? 0)
+      .text(1, semver)
+      .bytes(3, Buffer.from(sporkId, 'hex'))
+      .number(5, sporkRootHeight)
       .number(6, firstHeight);
+    if (readable !== undefined) {
+      info.element(7, new WireWriter().number(1, readable.start).number(2, readable.end).finish());
+    }
     return new WireWriter().element(1, info.finish()).finish();
   }
 
-  async #latestBlock(head: 'final' | 'sealed'): Promise<Buffer> {
-    const range = this.#status.range();
-    const { firstIndexed, latestIndexed, sealed } = range;
-    if (firstIndexed === null || latestIndexed === null) throw noSuchHead(head, range);
-    const height = head === 'final' ? latestIndexed : Math.min(latestIndexed, sealed ?? -1);
-    if (height < firstIndexed) throw noSuchHead(head, range);
-    return this.#blockByHeight(height);
-  }
-
-  async #blockByHeight(height: number): Promise<Buffer> {
-    const stored = await this.#store.blockByHeight(height);
-    if (stored === undefined) throw heightOutside(height, this.#status.range());
-    return this.#blockResponse(stored);
-  }
-
-  async #blockById(id: Identifier): Promise<Buffer> {
-    return this.#blockResponse(await this.#storedBlock(id));
-  }
-
-  #blockResponse({ block }: StoredBlock): Buffer {
-    const sealed = this.#status.range().sealed ?? -1;
-    return new WireWriter()
-      .element(1, block.encoded)
-      .number(2, block.height <= sealed ? SEALED : FINALIZED)
-      .element(3, this.#metadataOfNow())
-      .finish();
-  }
-
-  /** The ids are computed anew: the index keeps them as keys only. */
-  async #collection(id: Identifier): Promise<Buffer> {
-    const transactions = splitCollection(await this.#storedCollection(id));
-    const collection = new WireWriter()
-      .bytes(1, identifierBytes(id))
-      .elements(2, transactions.map(transactionId))
-      .finish();
-    return new WireWriter().element(1, collection).element(2, this.#metadataOfNow()).finish();
-  }
-
-  async #fullCollection(id: Identifier): Promise<Buffer> {
-    return this.#transactions([await this.#storedCollection(id)]);
-  }
-
-  async #transaction(id: Identifier): Promise<Buffer> {
-    const stored = await this.#store.transaction(id);
-    if (stored === undefined) throw unknownId('transaction', this.#status.range());
-    return new WireWriter().element(1, stored.encoded).element(2, this.#metadataOfNow()).finish();
-  }
-
-  /** Of the guaranteed collections: the index keeps no transactions of the system chunk. */
-  async #blockTransactions(id: Identifier): Promise<Buffer> {
-    const { block } = await this.#storedBlock(id);
-    const collections = await this.#store.collectionsByHeight(block.height);
-    if (collections === undefined) throw unknownId('block', this.#status.range());
-    return this.#transactions(collections.map(({ encoded }) => encoded));
-  }
-
-  /** Stored collections are `repeated Transaction transactions = 1` already. */
-  #transactions(collections: readonly Uint8Array[]): Buffer {
-    return Buffer.concat([...collections, new WireWriter().element(2, this.#metadataOfNow()).finish()]);
-  }
-
-  async #storedBlock(id: Identifier): Promise<StoredBlock> {
-    const stored = await this.#store.blockById(id);
-    if (stored === undefined) throw unknownId('block', this.#status.range());
-    return stored;
-  }
-
-  async #storedCollection(id: Identifier): Promise<Uint8Array> {
-    const stored = await this.#store.collection(id);
-    if (stored === undefined) throw unknownId('collection', this.#status.range());
-    return stored.encoded;
+  #now(): Moment {
+    const view = new IndexView(this.#status.range(), { reader: this.#store });
+    return { view, metadata: this.#metadataOfNow() };
   }
 
   /**
    * `flow.entities.Metadata`: the newest block that is served here, as finalized and as indexed. There is no node, and so no
-   * node id. Asked for after what is answered was read, so that it is never behind that.
+   * node id.
    */
   #metadataOfNow(): Buffer {
     const latest = this.#store.latestBlock();
@@ -164,6 +138,31 @@ export class AccessCalls {
     }
     return this.#metadata.encoded;
   }
+}
+
+async function blockResponse(key: Identifier | number, { view, metadata }: Moment): Promise<Buffer> {
+  const { block } = await view.block(key);
+  return new WireWriter()
+    .element(1, block.encoded)
+    .number(2, view.isSealed(block.height) ? SEALED : FINALIZED)
+    .element(3, metadata)
+    .finish();
+}
+
+/** The ids are computed anew: the index keeps them as keys only. */
+async function collectionResponse(request: RequestFields, { view, metadata }: Moment): Promise<Buffer> {
+  const id = idOf('collection', request.bytes(1));
+  const { encoded } = await view.collection(id);
+  const collection = new WireWriter()
+    .bytes(1, identifierBytes(id))
+    .elements(2, splitCollection(encoded).map(transactionId))
+    .finish();
+  return new WireWriter().element(1, collection).element(2, metadata).finish();
+}
+
+/** Stored collections are `repeated Transaction transactions = 1` already. */
+function transactionsResponse(collections: readonly Uint8Array[], metadata: Buffer): Buffer {
+  return Buffer.concat([...collections, new WireWriter().element(2, metadata).finish()]);
 }
 
 /**

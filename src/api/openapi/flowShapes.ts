@@ -105,9 +105,9 @@ export const flowShapes = {
   NetworkParameters: object<RestNetworkParameters>({ chain_id: text }),
   NodeVersionInfo: object<RestNodeVersionInfo>(
     {
-      semver: described('The version of the indexer.', text),
+      semver: described('The version of the indexer, behind a v.', text),
       commit: described('Always empty.', text),
-      spork_id: described('Of the newest spork that is indexed; empty when no node told.', hexDigits),
+      spork_id: described('Of the newest spork that can be read; empty when no node told.', hexDigits),
       protocol_version: described('Always 0: the indexer takes no part in the protocol.', decimal),
       protocol_state_version: described('Always 0.', decimal),
       spork_root_block_height: decimal,

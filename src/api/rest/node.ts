@@ -1,3 +1,5 @@
+import type { NodeVersion } from '../nodeVersion.js';
+
 /** Flow's REST form of the network that is served. */
 export interface RestNetworkParameters {
   readonly chain_id: string;
@@ -5,11 +7,11 @@ export interface RestNetworkParameters {
 
 /** Flow's REST form of what a node says of itself, as far as it makes sense of an index. */
 export interface RestNodeVersionInfo {
-  /** Of the indexer. */
+  /** Of the indexer, behind a `v`. */
   readonly semver: string;
   /** Always empty. */
   readonly commit: string;
-  /** Of the newest spork that is indexed; empty when no node told. */
+  /** Of the newest spork that can be read; empty when no node told. */
   readonly spork_id: string;
   /** Always 0: the indexer takes no part in the protocol. */
   readonly protocol_version: string;
@@ -22,23 +24,18 @@ export interface RestNodeVersionInfo {
   readonly compatible_range?: { readonly start_height: string; readonly end_height: string };
 }
 
-export function restNodeVersionInfo(node: {
-  readonly version: string;
-  readonly spork: { readonly rootHeight: number; readonly sporkId: string } | undefined;
-  readonly firstHeight: number;
-  readonly latestHeight: number;
-}): RestNodeVersionInfo {
-  const { version, spork, firstHeight, latestHeight } = node;
+export function restNodeVersionInfo(node: NodeVersion): RestNodeVersionInfo {
+  const { readable } = node;
   return {
-    semver: version,
+    semver: node.semver,
     commit: '',
-    spork_id: spork?.sporkId ?? '',
+    spork_id: node.sporkId,
     protocol_version: '0',
     protocol_state_version: '0',
-    spork_root_block_height: String(spork?.rootHeight ?? 0),
-    node_root_block_height: String(firstHeight),
-    ...(latestHeight < firstHeight
+    spork_root_block_height: String(node.sporkRootHeight),
+    node_root_block_height: String(node.firstHeight),
+    ...(readable === undefined
       ? {}
-      : { compatible_range: { start_height: String(firstHeight), end_height: String(latestHeight) } }),
+      : { compatible_range: { start_height: String(readable.start), end_height: String(readable.end) } }),
   };
 }

@@ -173,7 +173,7 @@ describe('/v1/network/parameters and /v1/node_version_info', () => {
     const served = await ServedChain.start(chain, { sealed: SEALED }, { spork });
     expect((await served.get('/v1/network/parameters')).body).toEqual({ chain_id: 'flow-localnet' });
     expect((await served.get('/v1/node_version_info')).body).toEqual({
-      semver: '0.1.0',
+      semver: 'v0.1.0',
       commit: '',
       spork_id: spork.sporkId,
       protocol_version: '0',

@@ -129,7 +129,7 @@ describe('GrpcApiServer', () => {
       expect(await call('GetNetworkParameters')).toEqual({ chain_id: 'flow-localnet' });
     });
 
-    it('tells its own version, the spork that it has reached and the first height that it serves', async () => {
+    it('tells its own version, the spork that it has reached and the heights that it serves', async () => {
       expect(await call('GetNodeVersionInfo')).toEqual({
         info: {
           semver: 'v1.2.3',
@@ -138,10 +138,34 @@ describe('GrpcApiServer', () => {
           protocol_version: '0',
           spork_root_block_height: '50',
           node_root_block_height: String(FIRST),
-          compatible_range: null,
+          compatible_range: { start_height: String(FIRST), end_height: String(LATEST) },
           protocol_state_version: '0',
         },
       });
+    });
+
+    it('has no heights while nothing is indexed, and nothing to tell before the first height is known', async () => {
+      range = { ...range, latestIndexed: FIRST - 1 };
+      expect((await call('GetNodeVersionInfo'))['info']).toMatchObject({
+        ...{ node_root_block_height: String(FIRST), compatible_range: null },
+      });
+      nothingIndexed();
+      expect(await refused('GetNodeVersionInfo')).toEqual({
+        code: 'NOT_FOUND',
+        details: 'nothing is indexed yet (latest unknown, head unknown)',
+        metadata: { reason: 'not_yet_indexed' },
+      });
+    });
+
+    it('does not tell of a spork whose blocks stand above a gap', async () => {
+      store.meta = () => ({
+        ...{ schemaVersion: 1, chainId: 'flow-localnet', firstHeight: FIRST, createdBy: 'test' },
+        sporks: [
+          { rootHeight: 50, sporkId: SPORK },
+          { rootHeight: LATEST + 2, sporkId: idOf('to come') },
+        ],
+      });
+      expect((await call('GetNodeVersionInfo'))['info']).toMatchObject({ spork_id: bytes(SPORK) });
     });
   });
 

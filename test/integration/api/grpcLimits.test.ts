@@ -21,7 +21,7 @@ afterEach(async () => {
   expect(failures.splice(0)).toEqual([]);
 });
 
-const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
+const range = { firstIndexed: 1, latestIndexed: 1, head: null, sealed: null };
 const ID = Buffer.from(idOf('somebody'), 'hex');
 
 interface Ground {

@@ -1,0 +1,175 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { ApiServer, GrpcApiServer } from '../../../src/api/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { ChangingIndex, ExchangeableIndex } from '../../support/changingIndex.js';
+import type { Change } from '../../support/changingIndex.js';
+import { atEnd } from '../../support/cleanup.js';
+import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import { getJson } from '../../support/httpProbe.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { statusWith } from '../../support/servedChain.js';
+import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+
+const FIRST = 100;
+const shared = transactionWith({ gasLimit: 1n });
+const own = (height: number) => transactionWith({ gasLimit: BigInt(height) });
+/** One transaction stands in every block, one collection in every third. */
+const chain = smallChain(
+  FIRST,
+  Array.from({ length: 9 }, (_, index) => [
+    [own(FIRST + index), shared],
+    ...(index % 3 === 2 ? [[shared]] : []),
+  ]),
+);
+const top = FIRST + chain.length - 1;
+const entry = (height: number) => chain[height - FIRST]!;
+
+function commit(latestIndexedHeight: number, ...heights: number[]): Change[] {
+  return [{ kind: 'begin', batch: { blocks: heights.map(entry), latestIndexedHeight } }, { kind: 'end' }];
+}
+const spork = { rootHeight: 107, sporkId: idOf('spork') };
+const options = {
+  firstHeight: FIRST,
+  sporks: [{ rootHeight: 90, sporkId: idOf('earlier spork') }],
+  changes: [
+    ...commit(101, 100, 101),
+    { kind: 'heads', sealed: 100, head: 104 },
+    ...commit(102, 102),
+    { kind: 'heads', sealed: 102, head: 106 },
+    // Above a gap, which closes after it.
+    ...commit(102, 104),
+    ...commit(104, 103),
+    { kind: 'heads', sealed: 104, head: 108 },
+    { kind: 'begin', batch: { blocks: [entry(107)], latestIndexedHeight: 104, spork } },
+    { kind: 'end' },
+    ...commit(105, 105),
+    ...commit(107, 106),
+    { kind: 'heads', sealed: 107, head: 108 },
+    ...commit(108, 108),
+  ] satisfies Change[],
+};
+
+const bytes = (id: string): Buffer => Buffer.from(id, 'hex');
+const heights = Array.from({ length: chain.length + 2 }, (_, index) => FIRST - 1 + index);
+const blockIds = [...chain.map(({ block }) => block.id), idOf('nothing')];
+const collectionIds = [...new Set(chain.flatMap(({ block }) => block.collectionIds))];
+const ids = [
+  ...new Set(
+    chain.flatMap((one) => [0, 1].flatMap((at) => (one.collections[at] ? transactionIds(one, at) : []))),
+  ),
+];
+
+const paths = [
+  ...['final', 'sealed', heights.join(','), heights.slice(1, -1).reverse().join(',')].map(
+    (height) => `/v1/blocks?height=${height}`,
+  ),
+  ...heights.map((height) => `/v1/blocks?height=${height}&expand=payload`),
+  `/v1/blocks?start_height=${FIRST}&end_height=final`,
+  `/v1/blocks?start_height=${FIRST}&end_height=sealed`,
+  `/v1/blocks/${blockIds.slice(1, 6).join(',')}`,
+  ...blockIds.flatMap((id) => [
+    `/v1/blocks/${id}`,
+    `/v1/blocks/${id}/payload`,
+    `/v1/transactions?block_id=${id}`,
+  ]),
+  ...heights.map((height) => `/v1/blocks/${height}/collections?expand=transactions`),
+  ...collectionIds.flatMap((id) => [`/v1/collections/${id}?expand=transactions`, `/lookup/collection/${id}`]),
+  ...ids.flatMap((id) => [`/v1/transactions/${id}`, `/lookup/transaction/${id}`]),
+  ...heights.map((height) => `/lookup/block/${height}`),
+  '/v1/node_version_info',
+];
+const calls: readonly (readonly [method: string, request: object])[] = [
+  ['GetNodeVersionInfo', {}],
+  ['GetLatestBlock', {}],
+  ['GetLatestBlock', { is_sealed: true }],
+  ...heights.map((height) => ['GetBlockByHeight', { height }] as const),
+  ...blockIds.flatMap((id) => [
+    ['GetBlockByID', { id: bytes(id) }] as const,
+    ['GetTransactionsByBlockID', { block_id: bytes(id) }] as const,
+  ]),
+  ...collectionIds.flatMap((id) => [
+    ['GetCollectionByID', { id: bytes(id) }] as const,
+    ['GetFullCollectionByID', { id: bytes(id) }] as const,
+  ]),
+  ...ids.map((id) => ['GetTransaction', { id: bytes(id) }] as const),
+];
+
+/** Both servers over one index, and every question to them, each answered with all that a caller gets to see. */
+async function questionsTo(index: ExchangeableIndex): Promise<readonly (() => Promise<unknown>)[]> {
+  const dependencies = {
+    ...{ clock: systemClock, logger: new RecordingLogger() },
+    fail: (error: unknown) => {
+      throw error;
+    },
+  };
+  const rest = new ApiServer(
+    { host: '127.0.0.1', port: 0 },
+    {
+      ...dependencies,
+      reader: index,
+      status: { ...index.status, status: () => statusWith(index.status.range()) },
+    },
+  );
+  const grpc = new GrpcApiServer(
+    {
+      host: '127.0.0.1',
+      port: 0,
+      chainId: 'flow-localnet',
+      version: '0.1.0',
+      accessNodes: ['grpc://node:9000'],
+    },
+    { ...dependencies, store: index, status: index.status, health: { readiness: () => ({ ready: true }) } },
+  );
+  await Promise.all([rest.start(), grpc.start()]);
+  const probe = new GrpcProbe(`127.0.0.1:${grpc.address().port}`);
+  atEnd(async () => {
+    probe.close();
+    await Promise.all([rest.close(), grpc.close()]);
+  });
+  return [
+    ...paths.map((path) => async () => {
+      const { status, headers, body } = await getJson(`http://127.0.0.1:${rest.address().port}${path}`);
+      return { path, status, tag: headers.get('etag'), keep: headers.get('cache-control'), body };
+    }),
+    ...calls.map(([method, request]) => async () => {
+      const call = probe.call(method, request);
+      const answer = await call.catch(() => refusalOf(call));
+      return { method, request, answer };
+    }),
+  ];
+}
+
+it('an answer is that of one moment, whatever is committed while it is made', async () => {
+  const index = new ExchangeableIndex();
+  const questions = await questionsTo(index);
+  /** By moment, what each question is answered while nothing changes. */
+  const still: string[][] = [];
+  for (let moment = 0; moment <= options.changes.length; moment += 1) {
+    index.index = await ChangingIndex.after(moment, options);
+    const answers: string[] = [];
+    for (const ask of questions) answers.push(JSON.stringify(await ask()));
+    still.push(answers);
+    await index.index.settle();
+  }
+  expect(new Set(still.map((answers) => answers.join())).size).toBeGreaterThan(options.changes.length / 2);
+  expect(still.at(-1)?.join()).toContain(`"latest_finalized_height":"${top}"`);
+
+  await fc.assert(
+    fc.asyncProperty(
+      fc.nat(options.changes.length),
+      fc.nat(questions.length - 1),
+      fc.array(fc.nat(3), { minLength: 4, maxLength: 8 }),
+      async (moment, which, between) => {
+        index.index = await ChangingIndex.after(moment, options);
+        index.index.between = [...between];
+        const answer = JSON.stringify(await questions[which]?.());
+        const reached = index.index.at;
+        await index.index.settle();
+        const possible = still.slice(moment, reached + 1).map((answers) => answers[which]);
+        expect(possible).toContain(answer);
+      },
+    ),
+    { numRuns: 600 },
+  );
+});
