@@ -1,7 +1,7 @@
 export { ApiServer } from './ApiServer.js';
 export type { ApiServerOptions } from './ApiServer.js';
 export { GrpcApiServer } from './grpc/GrpcApiServer.js';
-export type { GrpcApiServerOptions } from './grpc/GrpcApiServer.js';
+export type { GrpcApiServerDependencies, GrpcApiServerOptions } from './grpc/GrpcApiServer.js';
 export { MetricsServer } from './MetricsServer.js';
 export { AddressLimiter } from './AddressLimiter.js';
 export { ApiError } from './errors.js';

@@ -20,6 +20,11 @@ export class RequestFields {
     }
   }
 
+  /** True where the field was sent, be it empty. */
+  has(field: number): boolean {
+    return this.#bytes.has(field) || this.#numbers.has(field);
+  }
+
   bytes(field: number): Buffer {
     return this.#bytes.get(field) ?? NO_BYTES;
   }

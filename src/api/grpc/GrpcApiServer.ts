@@ -1,9 +1,11 @@
+import { loadDescriptors } from '../../flow/index.js';
 import { AccessCalls } from './AccessCalls.js';
 import type { AccessCallsDependencies, AccessCallsOptions } from './AccessCalls.js';
 import { GrpcServer } from './GrpcServer.js';
 import type { GrpcServerDependencies, GrpcServerOptions } from './GrpcServer.js';
 import { HealthService } from './HealthService.js';
 import { notServed } from './notServed.js';
+import { ReflectionService } from './ReflectionService.js';
 
 const ACCESS_API = 'flow.access.AccessAPI';
 
@@ -17,7 +19,7 @@ export interface GrpcApiServerDependencies extends GrpcServerDependencies, Acces
 }
 
 /**
- * The read side over gRPC: what an index can answer of Flow's `AccessAPI`, and the standard health service. It serves
+ * The read side over gRPC: what an index can answer of Flow's `AccessAPI`, and the standard services for health and reflection. It serves
  * from the first second on, also while nothing is indexed, and never touches the writers.
  */
 export class GrpcApiServer {
@@ -33,6 +35,7 @@ export class GrpcApiServer {
       calls: {
         unary: { ...Object.fromEntries(paths), ...this.#health.unary() },
         streams: this.#health.streams(),
+        conversations: new ReflectionService({ descriptors: loadDescriptors() }).conversations(),
         refused: notServed(ACCESS_API, options),
       },
     });

@@ -1,22 +1,18 @@
 import { createServer } from 'node:net';
 import type { Server as TcpServer } from 'node:net';
 import { Server, ServerCredentials, ServerInterceptingCall, status } from '@grpc/grpc-js';
-import type {
-  handleBidiStreamingCall,
-  handleServerStreamingCall,
-  handleUnaryCall,
-  ServerInterceptor,
-} from '@grpc/grpc-js';
+import type { handleUnaryCall, ServerInterceptor } from '@grpc/grpc-js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import { AddressLimiter } from '../AddressLimiter.js';
 import { ApiError, storageRefusal } from '../errors.js';
 import { listenError, warnWhenExposed } from '../httpLimits.js';
-import { fieldsOf, sinkOf } from './calls.js';
-import type { GrpcCalls, StreamCall, UnaryCall } from './calls.js';
+import { fieldsOf } from './calls.js';
+import type { GrpcCalls, UnaryCall } from './calls.js';
 import { Connections } from './Connections.js';
 import type { Peer } from './Connections.js';
+import { conversationHandler, refusingHandler, streamHandler } from './handlers.js';
 import { HeldMessages } from './HeldMessages.js';
 import { refusalOf, stopping } from './status.js';
 import type { CallRefusal } from './status.js';
@@ -65,6 +61,8 @@ export class GrpcServer {
   readonly #connections: Connections;
   readonly #held: HeldMessages;
   readonly #limiter: AddressLimiter | undefined;
+  /** Paths of the calls that last as long as their callers like. */
+  readonly #lasting: ReadonlySet<string>;
   /** The last damage that was logged, so that a caller who repeats a request does not fill the log. */
   #damageLogged = '';
   #callsUnderWay = 0;
@@ -86,6 +84,7 @@ export class GrpcServer {
     this.#connections = new Connections({ clock });
     this.#held = new HeldMessages(options);
     this.#limiter = ratePerSecond > 0 ? new AddressLimiter({ ratePerSecond }, { clock }) : undefined;
+    this.#lasting = new Set(Object.keys(calls.streams));
     this.#grpc = new Server({
       'grpc.max_receive_message_length': MAX_REQUEST_BYTES,
       'grpc.max_concurrent_streams': MAX_STREAMS_PER_CONNECTION,
@@ -177,7 +176,7 @@ export class GrpcServer {
             // A call that was cancelled before it came here is told neither.
             onReceiveMetadata: (metadata, proceed) => {
               const refuse = (error: ApiError): void => call.sendStatus(refusalOf(error));
-              end = this.#begin(peer, method.responseStream ? undefined : refuse);
+              end = this.#begin(peer, this.#lasting.has(method.path) ? undefined : refuse);
               proceed(metadata);
             },
             onCancel: () => end(),
@@ -207,20 +206,19 @@ export class GrpcServer {
     return new ApiError(429, 'rate_limited', message);
   }
 
-  #register({ unary, streams, refused }: GrpcCalls): void {
+  #register({ unary, streams, conversations, refused }: GrpcCalls): void {
+    const explain = (error: unknown): CallRefusal => this.#explain(error);
     for (const [path, call] of Object.entries(unary)) {
       this.#grpc.register(path, this.#unary(call), asItIs, asItIs, 'unary');
     }
     for (const [path, call] of Object.entries(streams)) {
-      this.#grpc.register(path, this.#stream(call), asItIs, asItIs, 'serverStream');
+      this.#grpc.register(path, streamHandler(call, explain), asItIs, asItIs, 'serverStream');
+    }
+    for (const [path, conversation] of Object.entries(conversations)) {
+      this.#grpc.register(path, conversationHandler(conversation, explain), asItIs, asItIs, 'bidi');
     }
     for (const [path, error] of Object.entries(refused)) {
-      // Taken for a call of many messages, it is refused before the first is read: a transaction may be larger than any
-      // request we read.
-      const refuse: handleBidiStreamingCall<Buffer, Buffer> = (call) => {
-        call.emit('error', refusalOf(error));
-      };
-      this.#grpc.register(path, refuse, asItIs, asItIs, 'bidi');
+      this.#grpc.register(path, refusingHandler(error), asItIs, asItIs, 'bidi');
     }
   }
 
@@ -242,17 +240,6 @@ export class GrpcServer {
         }
       };
       void respond();
-    };
-  }
-
-  #stream(begin: StreamCall): handleServerStreamingCall<Buffer, Buffer> {
-    return (call) => {
-      try {
-        const end = begin(fieldsOf(call.request), sinkOf(call));
-        call.once('cancelled', end);
-      } catch (error) {
-        call.emit('error', this.#explain(error));
-      }
     };
   }
 

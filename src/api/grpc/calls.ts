@@ -19,10 +19,14 @@ export interface StreamSink {
 /** Begins a stream; returns what is to be called when it is over. Expected errors: as `UnaryCall`. */
 export type StreamCall = (request: RequestFields, sink: StreamSink) => () => void;
 
+/** Answers each message of an open call with one, in order. Expected errors: as `UnaryCall`; they end the call. */
+export type Conversation = (request: Buffer) => Buffer;
+
 /** What is served, by path (`/package.Service/Method`). */
 export interface GrpcCalls {
   readonly unary: Readonly<Record<string, UnaryCall>>;
   readonly streams: Readonly<Record<string, StreamCall>>;
+  readonly conversations: Readonly<Record<string, Conversation>>;
   /** Refused at once, whatever they bring. */
   readonly refused: Readonly<Record<string, ApiError>>;
 }

@@ -1,0 +1,59 @@
+import type { handleBidiStreamingCall, handleServerStreamingCall } from '@grpc/grpc-js';
+import { ApiError } from '../errors.js';
+import { fieldsOf, sinkOf } from './calls.js';
+import type { Conversation, StreamCall } from './calls.js';
+import { refusalOf } from './status.js';
+import type { CallRefusal } from './status.js';
+
+/** Messages that one call may bring, where it may bring several. */
+const MAX_QUESTIONS = 1_000;
+
+/** How a call that threw ends. */
+type Explain = (error: unknown) => CallRefusal;
+
+export function streamHandler(
+  begin: StreamCall,
+  explain: Explain,
+): handleServerStreamingCall<Buffer, Buffer> {
+  return (call) => {
+    try {
+      const end = begin(fieldsOf(call.request), sinkOf(call));
+      call.once('cancelled', end);
+    } catch (error) {
+      call.emit('error', explain(error));
+    }
+  };
+}
+
+/** The next message is read once the answer to the one before is taken. */
+export function conversationHandler(
+  answer: Conversation,
+  explain: Explain,
+): handleBidiStreamingCall<Buffer, Buffer> {
+  return (call) => {
+    let questions = 0;
+    call.on('data', (request: Buffer) => {
+      questions += 1;
+      call.pause();
+      try {
+        if (questions > MAX_QUESTIONS) {
+          throw new ApiError(503, 'busy', `one call may ask ${MAX_QUESTIONS} things; begin another one`);
+        }
+        call.write(answer(request), () => call.resume());
+      } catch (error) {
+        call.emit('error', explain(error));
+      }
+    });
+    call.on('end', () => call.end());
+  };
+}
+
+/**
+ * Taken for a call of many messages, it is refused before the first is read: a transaction may be larger than any request we
+ * read.
+ */
+export function refusingHandler(error: ApiError): handleBidiStreamingCall<Buffer, Buffer> {
+  return (call) => {
+    call.emit('error', refusalOf(error));
+  };
+}
