@@ -1,17 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { oddKinds } from '../../src/devnet/index.js';
 import { atEnd } from '../support/cleanup.js';
 import { PlainClient } from '../support/plainClient.js';
-import { eventually, scratchDirectory } from '../support/program.js';
+import { indexedOddChain } from '../support/oddChain.js';
 import { violations } from '../support/schemaCheck.js';
 import type { JsonSchema } from '../support/schemaCheck.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 
-const ROOT = 100;
-const HEAD = 127;
-const SEALED_LAG = 10;
-/** Once in how many blocks each odd thing comes. */
-const ODD_EVERY = 14;
 /** Single transactions that are asked for, besides all of them in their collections and blocks. */
 const EVERY = 10;
 
@@ -134,26 +127,10 @@ function transactionOf(id: string, transaction: TransactionMessage) {
 
 describe('the REST answers of a daemon', () => {
   it('are those of its node, whatever block is asked for', async () => {
-    const node = await devnetForTest({
-      ...{ seed: 3, rootHeight: ROOT },
-      profile: {
-        ...{ base: 'mixed', bigCollectionBytes: 100_000 },
-        odd: Object.fromEntries(oddKinds.map((kind) => [kind, ODD_EVERY])),
-      },
-      ...{ startHead: HEAD, sealedLag: SEALED_LAG, paused: true },
-    });
-    const client = new PlainClient(node.address);
-    atEnd(() => client.close());
-    const daemon = await startDaemon(startArguments(node, scratchDirectory(), '--start-height', 'root'));
-    await daemon.reaches(HEAD);
-    await eventually(async () => {
-      const { sealed } = (await daemon.api('/status')).body as { readonly sealed: number | null };
-      return sealed === HEAD - SEALED_LAG ? true : undefined;
-    });
+    const { client, daemon, heights, sealed } = await indexedOddChain();
+    const [root = 0, head = 0] = [heights[0], heights.at(-1)];
     const get = async (path: string): Promise<unknown> => (await daemon.api(path)).body;
 
-    const heights = Array.from({ length: HEAD - ROOT + 1 }, (_, index) => ROOT + index);
-    expect(new Set(heights.flatMap((height) => node.chain.block(height).odd)).size).toBe(oddKinds.length);
     const asked = (await Promise.all(
       heights.map((height) => client.call('GetBlockByHeight', { height })),
     )) as unknown as BlockAnswer[];
@@ -163,9 +140,9 @@ describe('the REST answers of a daemon', () => {
       _expandable: { payload: `${block._links._self}/payload` },
     }));
     expect(blocks.map(({ block_status }) => block_status)).toEqual(
-      heights.map((height) => (height <= HEAD - SEALED_LAG ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED')),
+      heights.map((height) => (height <= sealed ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED')),
     );
-    const range = `start_height=${ROOT}&end_height=${HEAD}`;
+    const range = `start_height=${root}&end_height=${head}`;
     expect(await get(`/v1/blocks?${range}`)).toEqual(folded);
     expect(await get(`/v1/blocks?${range}&expand=payload`)).toEqual(blocks);
     expect(await get(`/v1/blocks?height=${heights.join(',')}&expand=payload`)).toEqual(blocks);
@@ -237,7 +214,7 @@ describe('the REST answers of a daemon', () => {
       spork_id: hex(its.spork_id),
       spork_root_block_height: its.spork_root_block_height,
       node_root_block_height: its.node_root_block_height,
-      compatible_range: { start_height: String(ROOT), end_height: String(HEAD) },
+      compatible_range: { start_height: String(root), end_height: String(head) },
     });
 
     // What only a running daemon has to say is described as well.
