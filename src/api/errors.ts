@@ -80,6 +80,11 @@ export function noSuchHead(which: 'final' | 'sealed', range: IndexedRange): ApiE
   return new ApiError(404, 'not_yet_indexed', `no ${which} block is indexed yet (${edges(range)})`, range);
 }
 
+/** The refusal of whatever comes while the daemon stops. */
+export function stopping(): ApiError {
+  return new ApiError(503, 'stopping', 'the daemon is stopping; ask again, or ask another one');
+}
+
 /** For what cannot be said before the first height is known. */
 export function nothingIndexed(range: IndexedRange): ApiError {
   return new ApiError(404, 'not_yet_indexed', `nothing is indexed yet (${edges(range)})`, range);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { readSporkTable } from '../access/index.js';
 import type { OpenChannel } from '../access/index.js';
-import { ApiServer, GrpcApiServer, MetricsServer } from '../api/index.js';
+import { ApiServer, ChangeFeed, GrpcApiServer, MetricsServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import {
   createLogger,
@@ -107,10 +107,12 @@ async function run(
   const { network, listener } = parts;
   const reporter = new Reporter({ config, instance: randomUUID() }, { store, network, listener, clock });
   signal.addEventListener('abort', () => reporter.stopping(), { once: true });
-  await serve(config, { lifecycle, logger, metrics, reporter, store, terminal });
+  const feed = new ChangeFeed({ reader: store, status: reporter, clock, metrics });
+  listener.onSealed(() => feed.notify());
+  await serve(config, { lifecycle, logger, metrics, reporter, store, feed, terminal });
   if (signal.aborted) return;
 
-  await runIndexing(config, parts, (line) => reporter.running(line));
+  await runIndexing(config, { ...parts, onIndexed: () => feed.notify() }, (line) => reporter.running(line));
 }
 
 function isFinished(config: DaemonConfig, store: IndexStore): boolean {
@@ -130,10 +132,11 @@ async function serve(
     metrics: Metrics;
     reporter: Reporter;
     store: IndexStore;
+    feed: ChangeFeed;
     terminal: LiveTerminal | undefined;
   },
 ): Promise<void> {
-  const { lifecycle, logger, metrics, reporter, store } = parts;
+  const { lifecycle, logger, metrics, reporter, store, feed } = parts;
   const clock = systemClock;
   const monitor = new HealthMonitor(
     { readyMaxLag: config.ready.maxLag, ediOnly: config.ediOnly },
@@ -153,10 +156,14 @@ async function serve(
   lifecycle.onClose('metrics server', () => metricsServer.close());
   const api = new ApiServer(config.api, { ...{ clock, logger, fail }, reader: store, status: reporter });
   await api.start();
-  const grpc = grpcServerOf(config, { ...{ clock, logger, fail }, store, status: reporter, health: monitor });
-  // Both close together: each may take as long as its callers do, up to a limit.
+  const grpc = grpcServerOf(config, {
+    ...{ clock, logger, fail, store, feed },
+    ...{ status: reporter, health: monitor },
+  });
+  // Both close together: each may take as long as its callers do, up to a limit. Streams would never end by themselves.
   lifecycle.onClose('api servers', async () => {
-    await Promise.all([api.close(), grpc?.close()]);
+    const feedClosed = feed.close();
+    await Promise.all([feedClosed, api.close(), grpc?.close()]);
   });
   await grpc?.start();
   monitor.start();

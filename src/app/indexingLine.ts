@@ -49,6 +49,8 @@ export interface IndexingLineParts {
   readonly random: Random;
   readonly metrics: Metrics;
   readonly logger: Logger;
+  /** The watermark has moved: what can be read has grown. Must not throw. */
+  readonly onIndexed?: () => void;
 }
 
 /** The parts that the status, the metrics and the health read. */
@@ -82,7 +84,19 @@ export function startIndexingLine(
   parts: IndexingLineParts,
   { reachedHeight }: { readonly reachedHeight: number },
 ): IndexingLine {
-  const { store, network, listener, workSignal, lifecycle, sporks, clock, random, metrics, logger } = parts;
+  const {
+    store,
+    network,
+    listener,
+    workSignal,
+    lifecycle,
+    sporks,
+    clock,
+    random,
+    metrics,
+    logger,
+    onIndexed,
+  } = parts;
   const common = { clock, random, metrics, logger };
   const sporkRoots = sporkRootsOf(sporks);
   const scope = new AbortController();
@@ -110,7 +124,7 @@ export function startIndexingLine(
       groupMaxBytes: GROUP_MAX_BYTES,
     },
     {
-      ...{ store, clock, metrics, logger },
+      ...{ store, clock, metrics, logger, ...(onIndexed === undefined ? {} : { onIndexed }) },
       sporkFor: (height) => network.sporkAt(height),
       rootParentAt: (height) => sporkRoots.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
     },

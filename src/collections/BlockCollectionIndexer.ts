@@ -30,6 +30,8 @@ export interface BlockCollectionIndexerDependencies {
    * the spork may have discarded.
    */
   readonly rootParentAt?: (height: number) => Identifier | undefined;
+  /** The watermark has moved. Must not throw. */
+  readonly onIndexed?: () => void;
 }
 
 /**
@@ -72,6 +74,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   readonly #logger: Logger;
   readonly #sporkFor: (height: number) => SporkRecord | undefined;
   readonly #rootParentAt: (height: number) => Identifier | undefined;
+  readonly #onIndexed: () => void;
   /** Ready, not yet in a batch. With `#next`, at most one window of them. */
   readonly #waiting = new Map<number, Turn>();
   /** What the next batch has so far. */
@@ -101,6 +104,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     this.#logger = dependencies.logger;
     this.#sporkFor = dependencies.sporkFor ?? (() => undefined);
     this.#rootParentAt = dependencies.rootParentAt ?? (() => undefined);
+    this.#onIndexed = dependencies.onIndexed ?? (() => undefined);
   }
 
   latestIndexedHeight(): number {
@@ -300,6 +304,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     if (this.#store.latestIndexedHeight() !== latestIndexedHeight) {
       throw new Error(`the store's watermark is not the ${latestIndexedHeight} that was committed`);
     }
+    this.#onIndexed();
     this.#heads.remember(blocks.map(({ block }) => block));
     this.#metrics.commitDuration.observe(durationMs / 1000);
     this.#metrics.commitHeights.observe(blocks.length);

@@ -35,6 +35,7 @@ export class FinalizationListener {
   readonly #finalized: HeadFollower;
   readonly #sealed: HeadFollower;
   readonly #listeners = new Set<(height: number) => void>();
+  readonly #sealedListeners = new Set<() => void>();
   #finalizedHeight: number | undefined;
   #sealedHeight: number | undefined;
   #answeredAtMs: number | undefined;
@@ -105,6 +106,12 @@ export class FinalizationListener {
     return () => void this.#listeners.delete(callback);
   }
 
+  /** Calls back each time the sealed head rises. Returns a function that ends it. */
+  onSealed(callback: () => void): () => void {
+    this.#sealedListeners.add(callback);
+    return () => void this.#sealedListeners.delete(callback);
+  }
+
   /** Milliseconds since any node answered anything about a head; `undefined` while none ever did. */
   lastAnswerAgeMs(): number | undefined {
     return this.#since(this.#answeredAtMs);
@@ -131,8 +138,10 @@ export class FinalizationListener {
   }
 
   #onSealed(height: number): void {
-    this.#sealedHeight = Math.max(this.#sealedHeight ?? 0, height);
+    const hasRisen = height > (this.#sealedHeight ?? -1);
+    if (hasRisen) this.#sealedHeight = height;
     this.#onFinalized(height);
+    if (hasRisen) for (const callback of [...this.#sealedListeners]) callback();
   }
 
   #onFinalized(height: number): void {

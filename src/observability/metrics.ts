@@ -207,6 +207,18 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       ['endpoint', 'method'],
     ),
     streamReopens: counter('stream_reopens_total', 'Streams opened again, by reason.', ['stream', 'reason']),
+    feedFollowers: new Gauge({
+      name: `${PREFIX}feed_followers`,
+      help: 'Streams of the change feed that are open, by interface.',
+      labelNames: ['kind'],
+      registers,
+    }),
+    feedEvents: counter('feed_events_total', 'Events of the change feed that were sent and taken.', ['kind']),
+    feedFollowersCut: counter(
+      'feed_followers_cut_total',
+      'Streams of the change feed that were ended because nothing was taken for too long.',
+      ['kind'],
+    ),
     foreignNodes: counter(
       'foreign_nodes_total',
       'Times an access node was recognised as one of another chain or spork.',

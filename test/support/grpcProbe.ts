@@ -5,9 +5,14 @@ import { loadSync } from '@grpc/proto-loader';
 
 const DEADLINE_MS = 30_000;
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
-const protocol = loadSync(['flow/access/access.proto', 'grpc/health/v1/health.proto'], {
+const files = [
+  'flow/access/access.proto',
+  'flow_collection_indexer/v1/index.proto',
+  'grpc/health/v1/health.proto',
+];
+const protocol = loadSync(files, {
   includeDirs: [join(import.meta.dirname, '../../proto')],
-  ...{ keepCase: true, longs: String, enums: String, defaults: true },
+  ...{ keepCase: true, longs: String, enums: String, defaults: true, oneofs: true },
 });
 
 export type Message = Readonly<Record<string, unknown>>;
@@ -66,13 +71,63 @@ export class GrpcProbe {
   }
 
   watchHealth(service = ''): ClientReadableStream<Message> {
-    const { path, requestSerialize, responseDeserialize } = methodOf('grpc.health.v1.Health', 'Watch');
+    return this.stream('Watch', { service }, 'grpc.health.v1.Health');
+  }
+
+  /** A stream of answers, without a deadline. */
+  stream(method: string, request: object, service = 'flow.access.AccessAPI'): ClientReadableStream<Message> {
+    const { path, requestSerialize, responseDeserialize } = methodOf(service, method);
     const decode = (answer: Buffer): Message => responseDeserialize(answer) as Message;
-    return this.client.makeServerStreamRequest(path, requestSerialize, decode, { service });
+    return this.client.makeServerStreamRequest(path, requestSerialize, decode, request);
+  }
+
+  /** As `stream`, with what it has brought so far. */
+  follow(...call: Parameters<GrpcProbe['stream']>): StreamReader {
+    return new StreamReader(this.stream(...call));
   }
 
   close(): void {
     this.client.close();
+  }
+}
+
+/** Reads a stream as fast as it comes; the test's own time limit bounds each wait. */
+export class StreamReader {
+  readonly stream: ClientReadableStream<Message>;
+  /** Everything that came so far. */
+  readonly messages: Message[] = [];
+  #error: Error | undefined;
+  #wake = (): void => undefined;
+
+  constructor(stream: ClientReadableStream<Message>) {
+    this.stream = stream;
+    stream.on('data', (message: Message) => {
+      this.messages.push(message);
+      this.#wake();
+    });
+    stream.on('error', (error) => {
+      this.#error = error;
+      this.#wake();
+    });
+  }
+
+  /** The first `count` messages, once they are there. Rejects with a ServiceError when the stream ends before. */
+  async first(count: number): Promise<readonly Message[]> {
+    while (this.messages.length < count) {
+      if (this.#error !== undefined) throw this.#error;
+      await new Promise<void>((resolve) => (this.#wake = resolve));
+    }
+    return this.messages.slice(0, count);
+  }
+
+  /** Rejects with the ServiceError that the stream ends with. */
+  async ended(): Promise<never> {
+    while (this.#error === undefined) await new Promise<void>((resolve) => (this.#wake = resolve));
+    throw this.#error;
+  }
+
+  cancel(): void {
+    this.stream.cancel();
   }
 }
 

@@ -3,6 +3,7 @@ import type { GrpcApiServerDependencies, GrpcApiServerOptions, IndexedRange } fr
 import { systemClock } from '../../src/runtime/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
+import { feedOver } from './feed.js';
 import { MemoryIndexStore } from './memoryIndexStore.js';
 import { RecordingLogger } from './recordingLogger.js';
 
@@ -22,6 +23,7 @@ export async function servedOverGrpc(
     ...{ firstIndexed, latestIndexed },
     ...{ head: latestIndexed, sealed: latestIndexed },
   };
+  const status = { range: () => range };
   const failures: unknown[] = [];
   const server = new GrpcApiServer(
     {
@@ -31,7 +33,7 @@ export async function servedOverGrpc(
     },
     {
       ...{ store, clock: systemClock, logger: new RecordingLogger() },
-      status: { range: () => range },
+      ...{ status, feed: feedOver({ reader: store, status }) },
       health: { readiness: () => ({ ready: true }) },
       fail: (error) => failures.push(error),
       ...parts,

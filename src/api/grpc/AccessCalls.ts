@@ -1,21 +1,13 @@
-import {
-  identifierBytes,
-  splitCollection,
-  toIdentifier,
-  transactionId,
-  WireWriter,
-  ZERO_ID,
-} from '../../flow/index.js';
+import { identifierBytes, splitCollection, transactionId, WireWriter } from '../../flow/index.js';
 import type { Identifier, RequestFields } from '../../flow/index.js';
 import type { IndexReader, IndexStore } from '../../storage/index.js';
-import { ApiError } from '../errors.js';
 import { IndexView } from '../IndexView.js';
 import { nodeVersion } from '../nodeVersion.js';
 import type { StatusSource } from '../status.js';
+import { heightOf, idOf, refuseFullBlock } from './arguments.js';
 import type { UnaryCall } from './calls.js';
 
 const NOTHING = Buffer.alloc(0);
-const IDENTIFIER_BYTES = ZERO_ID.length / 2;
 
 /** Field of all three requests for a block. */
 const FULL_BLOCK_RESPONSE = 2;
@@ -165,29 +157,10 @@ function transactionsResponse(collections: readonly Uint8Array[], metadata: Buff
   return Buffer.concat([...collections, new WireWriter().element(2, metadata).finish()]);
 }
 
-/**
- * A call for a block, whose field 2 asks for the full form: with headers, seals, receipts and results, which an index does not
- * keep. A light one in its place would pass for a block that has none. Expected errors: ApiError (not_served).
- */
+/** A call for a block, whose field 2 asks for the full form. Expected errors: ApiError (not_served). */
 function light(call: UnaryCall): UnaryCall {
   return (request) => {
-    if (!request.flag(FULL_BLOCK_RESPONSE)) return call(request);
-    const message =
-      'full_block_response is not served: this index keeps blocks in their light form; ask without it, or ask an access node';
-    throw new ApiError(404, 'not_served', message);
+    refuseFullBlock(request.flag(FULL_BLOCK_RESPONSE));
+    return call(request);
   };
-}
-
-/** Expected errors: ApiError (malformed_id). */
-function idOf(what: string, bytes: Uint8Array): Identifier {
-  if (bytes.length === IDENTIFIER_BYTES) return toIdentifier(bytes);
-  const message = `invalid ${what} ID: expected ${IDENTIFIER_BYTES} raw bytes, got ${bytes.length}`;
-  throw new ApiError(400, 'malformed_id', message);
-}
-
-/** Expected errors: ApiError (invalid_argument). */
-function heightOf(height: bigint): number {
-  if (height <= Number.MAX_SAFE_INTEGER) return Number(height);
-  const message = `invalid height: expected a number up to ${Number.MAX_SAFE_INTEGER}, got ${height}`;
-  throw new ApiError(400, 'invalid_argument', message);
 }

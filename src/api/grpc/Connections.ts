@@ -13,6 +13,11 @@ const LOOK_EVERY_MS = 10_000;
 const MAX_UNCALLED_BYTES = 64 * 1024;
 /** What one call may bring along: headers, the request, and the credit with which its answer is taken. */
 const MAX_CALL_BYTES = 128 * 1024;
+/**
+ * What a connection may send for each byte that it is sent beyond those: credit, and the pings with which clients measure how
+ * much of it they should grant. What answers a ping is as long as the ping.
+ */
+const MAX_BYTES_PER_BYTE_SENT = 0.25;
 
 /** Where a call comes from, as grpc-js tells it. */
 export interface Peer {
@@ -31,9 +36,14 @@ interface Connection {
   readonly socket: Socket;
   /** Those with a limit, the oldest first; their number is bounded by the streams of a connection. */
   readonly calls: Set<OpenCall>;
+  /** Open calls without a limit: streams. */
+  streams: number;
+  /** Streams that have been ended from here and are not over. */
+  readonly ending: Set<{ isSeen: boolean }>;
   /** Begun since the last look, or open at it. */
   recentCalls: number;
   bytesReadAtLook: number;
+  bytesWrittenAtLook: number;
 }
 
 /**
@@ -51,7 +61,10 @@ export class Connections {
 
   add(socket: Socket): void {
     const peer = nameOf(socket);
-    this.#connections.set(peer, { socket, calls: new Set(), recentCalls: 0, bytesReadAtLook: 0 });
+    this.#connections.set(peer, {
+      ...{ socket, calls: new Set(), streams: 0, ending: new Set(), recentCalls: 0 },
+      ...{ bytesReadAtLook: 0, bytesWrittenAtLook: 0 },
+    });
     socket.once('close', () => this.#connections.delete(peer));
   }
 
@@ -63,10 +76,24 @@ export class Connections {
     const connection = this.#connections.get(nameOf(peer));
     if (connection === undefined) return () => undefined;
     connection.recentCalls += 1;
-    if (refuse === undefined) return () => undefined;
+    if (refuse === undefined) {
+      connection.streams += 1;
+      return () => (connection.streams -= 1);
+    }
     const call = { startedAtMs: this.#clock.monotonic(), refuse, isRefused: false };
     connection.calls.add(call);
     return () => connection.calls.delete(call);
+  }
+
+  /**
+   * A stream of this peer (`address:port`) has been ended from here. Returns what is to be called when it is over; when that
+   * takes longer than a whole interval between two looks, the connection is cut.
+   */
+  expectEnd(peer: string): () => void {
+    const end = { isSeen: false };
+    const connection = this.#connections.get(peer);
+    connection?.ending.add(end);
+    return () => connection?.ending.delete(end);
   }
 
   /** Begins to look. */
@@ -95,15 +122,27 @@ export class Connections {
   #look(): void {
     const nowMs = this.#clock.monotonic();
     for (const connection of [...this.#connections.values()]) {
-      const { socket, calls, recentCalls, bytesReadAtLook } = connection;
+      const { socket, calls, streams, ending } = connection;
       const [oldest] = calls;
-      const allowedBytes = MAX_UNCALLED_BYTES + recentCalls * MAX_CALL_BYTES;
-      if (oldest?.isRefused === true || socket.bytesRead - bytesReadAtLook > allowedBytes) socket.destroy();
+      const [firstEnded] = ending;
+      if (oldest?.isRefused === true || firstEnded?.isSeen === true || isTalkative(connection))
+        socket.destroy();
       else refuseOverdue(calls, nowMs);
-      connection.recentCalls = calls.size;
+      for (const end of ending) end.isSeen = true;
+      connection.recentCalls = calls.size + streams;
       connection.bytesReadAtLook = socket.bytesRead;
+      connection.bytesWrittenAtLook = socket.bytesWritten;
     }
   }
+}
+
+/** True for a connection that has sent more since the last look than its calls account for. */
+function isTalkative(connection: Connection): boolean {
+  const { socket, recentCalls, bytesReadAtLook, bytesWrittenAtLook } = connection;
+  const readBytes = socket.bytesRead - bytesReadAtLook;
+  const sentBytes = socket.bytesWritten - bytesWrittenAtLook;
+  const credit = Math.max(0, sentBytes - readBytes) * MAX_BYTES_PER_BYTE_SENT;
+  return readBytes > MAX_UNCALLED_BYTES + recentCalls * MAX_CALL_BYTES + credit;
 }
 
 function refuseOverdue(calls: ReadonlySet<OpenCall>, nowMs: number): void {

@@ -1,13 +1,18 @@
 import { loadDescriptors } from '../../flow/index.js';
+import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { AccessCalls } from './AccessCalls.js';
 import type { AccessCallsDependencies, AccessCallsOptions } from './AccessCalls.js';
+import { BlockStreams } from './BlockStreams.js';
 import { GrpcServer } from './GrpcServer.js';
 import type { GrpcServerDependencies, GrpcServerOptions } from './GrpcServer.js';
 import { HealthService } from './HealthService.js';
+import { IndexStreams } from './IndexStreams.js';
 import { notServed } from './notServed.js';
 import { ReflectionService } from './ReflectionService.js';
 
 const ACCESS_API = 'flow.access.AccessAPI';
+/** Our own. */
+const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
 
 export interface GrpcApiServerOptions extends GrpcServerOptions, AccessCallsOptions {
   /** The first is named to callers who ask for what only an access node has. */
@@ -16,25 +21,33 @@ export interface GrpcApiServerOptions extends GrpcServerOptions, AccessCallsOpti
 
 export interface GrpcApiServerDependencies extends GrpcServerDependencies, AccessCallsDependencies {
   readonly health: { readiness(): { readonly ready: boolean } };
+  /** Its streams are its owner's to end, before the server is closed. */
+  readonly feed: ChangeFeed;
 }
 
 /**
- * The read side over gRPC: what an index can answer of Flow's `AccessAPI`, and the standard services for health and reflection. It serves
- * from the first second on, also while nothing is indexed, and never touches the writers.
+ * The read side over gRPC: what an index can answer of Flow's `AccessAPI`, what Flow's lacks, and the standard services for
+ * health and reflection. It serves from the first second on, also while nothing is indexed, and never touches the writers.
  */
 export class GrpcApiServer {
   readonly #server: GrpcServer;
   readonly #health: HealthService;
 
   constructor(options: GrpcApiServerOptions, dependencies: GrpcApiServerDependencies) {
-    const access = new AccessCalls(options, dependencies).calls();
-    this.#health = new HealthService({ services: [ACCESS_API] }, dependencies);
-    const paths = Object.entries(access).map(([method, call]) => [`/${ACCESS_API}/${method}`, call] as const);
+    const { feed } = dependencies;
+    this.#health = new HealthService({ services: [ACCESS_API, INDEX_API] }, dependencies);
     this.#server = new GrpcServer(options, {
       ...dependencies,
       calls: {
-        unary: { ...Object.fromEntries(paths), ...this.#health.unary() },
-        streams: this.#health.streams(),
+        unary: {
+          ...byPath(ACCESS_API, new AccessCalls(options, dependencies).calls()),
+          ...this.#health.unary(),
+        },
+        streams: {
+          ...byPath(ACCESS_API, new BlockStreams({ feed }).streams()),
+          ...byPath(INDEX_API, new IndexStreams({ feed }).streams()),
+          ...this.#health.streams(),
+        },
         conversations: new ReflectionService({ descriptors: loadDescriptors() }).conversations(),
         refused: notServed(ACCESS_API, options),
       },
@@ -54,4 +67,10 @@ export class GrpcApiServer {
     this.#health.close();
     return this.#server.close();
   }
+}
+
+function byPath<T>(service: string, methods: Readonly<Record<string, T>>): Readonly<Record<string, T>> {
+  return Object.fromEntries(
+    Object.entries(methods).map(([method, call]) => [`/${service}/${method}`, call] as const),
+  );
 }

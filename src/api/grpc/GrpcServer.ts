@@ -6,15 +6,16 @@ import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import { AddressLimiter } from '../AddressLimiter.js';
-import { ApiError, storageRefusal } from '../errors.js';
+import { ApiError, stopping, storageRefusal } from '../errors.js';
 import { listenError, warnWhenExposed } from '../httpLimits.js';
 import { fieldsOf } from './calls.js';
 import type { GrpcCalls, UnaryCall } from './calls.js';
 import { Connections } from './Connections.js';
 import type { Peer } from './Connections.js';
 import { conversationHandler, refusingHandler, streamHandler } from './handlers.js';
+import type { StreamHost } from './handlers.js';
 import { HeldMessages } from './HeldMessages.js';
-import { refusalOf, stopping } from './status.js';
+import { refusalOf } from './status.js';
 import type { CallRefusal } from './status.js';
 
 /** No request that is read needs more than a few ids. */
@@ -66,7 +67,7 @@ export class GrpcServer {
   /** The last damage that was logged, so that a caller who repeats a request does not fill the log. */
   #damageLogged = '';
   #callsUnderWay = 0;
-  /** Unary calls that are not answered yet, whether or not their callers still wait. */
+  /** Calls that are not answered yet, and streams that are not begun, whether or not their callers still wait. */
   #handling = 0;
   #onLastHandled: (() => void) | undefined;
   #closing: Promise<void> | undefined;
@@ -211,8 +212,13 @@ export class GrpcServer {
     for (const [path, call] of Object.entries(unary)) {
       this.#grpc.register(path, this.#unary(call), asItIs, asItIs, 'unary');
     }
+    const host: StreamHost = {
+      explain,
+      expectEnd: (peer) => this.#connections.expectEnd(peer),
+      handle: (work) => this.#handle(work),
+    };
     for (const [path, call] of Object.entries(streams)) {
-      this.#grpc.register(path, streamHandler(call, explain), asItIs, asItIs, 'serverStream');
+      this.#grpc.register(path, streamHandler(call, host), asItIs, asItIs, 'serverStream');
     }
     for (const [path, conversation] of Object.entries(conversations)) {
       this.#grpc.register(path, conversationHandler(conversation, explain), asItIs, asItIs, 'bidi');
@@ -224,8 +230,7 @@ export class GrpcServer {
 
   #unary(answer: UnaryCall): handleUnaryCall<Buffer, Buffer> {
     return (call, callback) => {
-      const respond = async (): Promise<void> => {
-        this.#handling += 1;
+      void this.#handle(async () => {
         try {
           const message = await answer(fieldsOf(call.request));
           const release = this.#held.hold(message.length);
@@ -234,13 +239,19 @@ export class GrpcServer {
           callback(null, message);
         } catch (error) {
           callback(this.#explain(error));
-        } finally {
-          this.#handling -= 1;
-          if (this.#handling === 0) this.#onLastHandled?.();
         }
-      };
-      void respond();
+      });
     };
+  }
+
+  async #handle(work: () => Promise<void>): Promise<void> {
+    this.#handling += 1;
+    try {
+      await work();
+    } finally {
+      this.#handling -= 1;
+      if (this.#handling === 0) this.#onLastHandled?.();
+    }
   }
 
   /** How a call that threw ends. */

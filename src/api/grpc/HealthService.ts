@@ -2,9 +2,8 @@ import { WireWriter } from '../../flow/index.js';
 import type { RequestFields } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import { ApiError } from '../errors.js';
+import { ApiError, stopping } from '../errors.js';
 import type { StreamCall, StreamSink, UnaryCall } from './calls.js';
-import { stopping } from './status.js';
 
 const HEALTH = '/grpc.health.v1.Health';
 /** Open streams of the state. */

@@ -1,7 +1,6 @@
 import type { ServerWritableStream } from '@grpc/grpc-js';
 import { RequestFields, WireError } from '../../flow/index.js';
 import { ApiError } from '../errors.js';
-import { refusalOf } from './status.js';
 
 /**
  * Answers with an encoded message. Throws ApiError or StorageError for what is expected; anything else it throws is a bug.
@@ -12,12 +11,14 @@ export type UnaryCall = (request: RequestFields) => Buffer | Promise<Buffer>;
 export interface StreamSink {
   /** False when the message was dropped because the ones before it are not taken yet. */
   send(message: Buffer): boolean;
-  /** Ends the stream, for this reason. */
-  refuse(error: ApiError): void;
+  /** Sends a message, and calls back once the caller has granted it the credit to be on its way. */
+  write(message: Buffer, onTaken: () => void): void;
+  /** Ends the stream, for this reason: an ApiError or StorageError; anything else is a bug. */
+  refuse(reason: unknown): void;
 }
 
 /** Begins a stream; returns what is to be called when it is over. Expected errors: as `UnaryCall`. */
-export type StreamCall = (request: RequestFields, sink: StreamSink) => () => void;
+export type StreamCall = (request: RequestFields, sink: StreamSink) => (() => void) | Promise<() => void>;
 
 /** Answers each message of an open call with one, in order. Expected errors: as `UnaryCall`; they end the call. */
 export type Conversation = (request: Buffer) => Buffer;
@@ -41,16 +42,19 @@ export function fieldsOf(request: Buffer): RequestFields {
   }
 }
 
-/** What may be written to an open call. */
-export function sinkOf(call: ServerWritableStream<Buffer, Buffer>): StreamSink {
+/** What may be written to an open call, and how it is refused. */
+export function sinkOf(call: ServerWritableStream<Buffer, Buffer>, refuse: StreamSink['refuse']): StreamSink {
   return {
     send: (message) => {
       if (call.writableNeedDrain) return false;
       call.write(message);
       return true;
     },
-    refuse: (error) => {
-      call.emit('error', refusalOf(error));
+    write: (message, onTaken) => {
+      call.write(message, (error: Error | null | undefined) => {
+        if (error === null || error === undefined) onTaken();
+      });
     },
+    refuse,
   };
 }

@@ -11,17 +11,35 @@ const MAX_QUESTIONS = 1_000;
 /** How a call that threw ends. */
 type Explain = (error: unknown) => CallRefusal;
 
+/** What a stream needs of its server. */
+export interface StreamHost {
+  readonly explain: Explain;
+  /** The stream of this peer has been ended from here; what comes back is to be called when it is over. */
+  readonly expectEnd: (peer: string) => () => void;
+  /** Waited for when the server closes. */
+  readonly handle: (work: () => Promise<void>) => Promise<void>;
+}
+
 export function streamHandler(
   begin: StreamCall,
-  explain: Explain,
+  { explain, expectEnd, handle }: StreamHost,
 ): handleServerStreamingCall<Buffer, Buffer> {
   return (call) => {
-    try {
-      const end = begin(fieldsOf(call.request), sinkOf(call));
-      call.once('cancelled', end);
-    } catch (error) {
-      call.emit('error', explain(error));
-    }
+    const refuse = (reason: unknown): void => {
+      const refusal = explain(reason);
+      if (call.cancelled) return;
+      call.once('cancelled', expectEnd(call.getPeer()));
+      call.emit('error', refusal);
+    };
+    void handle(async () => {
+      try {
+        const end = await begin(fieldsOf(call.request), sinkOf(call, refuse));
+        if (call.cancelled) end();
+        else call.once('cancelled', end);
+      } catch (error) {
+        refuse(error);
+      }
+    });
   };
 }
 

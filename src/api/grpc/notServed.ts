@@ -4,7 +4,14 @@ const EXECUTION_DATA_API = 'flow.executiondata.ExecutionDataAPI';
 
 /** What an index does not keep, and the methods of AccessAPI that ask for it. */
 const kept: Readonly<Record<string, readonly string[]>> = {
-  'block headers': ['GetLatestBlockHeader', 'GetBlockHeaderByID', 'GetBlockHeaderByHeight'],
+  'block headers': [
+    'GetLatestBlockHeader',
+    'GetBlockHeaderByID',
+    'GetBlockHeaderByHeight',
+    'SubscribeBlockHeadersFromStartBlockID',
+    'SubscribeBlockHeadersFromStartHeight',
+    'SubscribeBlockHeadersFromLatest',
+  ],
   'transaction results': [
     'GetTransactionResult',
     'GetTransactionResultByIndex',
@@ -42,10 +49,6 @@ const kept: Readonly<Record<string, readonly string[]>> = {
     'GetExecutionReceiptsByResultID',
   ],
 };
-
-const subscriptions = ['Blocks', 'BlockHeaders', 'BlockDigests'].flatMap((what) =>
-  ['FromStartBlockID', 'FromStartHeight', 'FromLatest'].map((from) => `Subscribe${what}${from}`),
-);
 
 const executionDataMethods = [
   'GetExecutionDataByBlockID',
@@ -85,7 +88,6 @@ export function notServed(
     ['SendTransaction', 'SendAndSubscribeTransactionStatuses'],
     'this index takes no transactions, it is for reading',
   );
-  refuse(accessApi, subscriptions, 'this index serves no subscriptions');
   refuse(EXECUTION_DATA_API, executionDataMethods, 'this index does not keep execution data');
   return refusals;
 }

@@ -1,6 +1,5 @@
 import { Metadata, status } from '@grpc/grpc-js';
-import { ApiError } from '../errors.js';
-import type { ApiErrorReason } from '../errors.js';
+import type { ApiError, ApiErrorReason } from '../errors.js';
 
 /** A call that ends with something else than an answer, in the form that grpc-js takes. */
 export interface CallRefusal {
@@ -29,7 +28,7 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
 };
 
 /**
- * The status of a refused call: the message that REST gives too, and in the trailing metadata `reason` and, where the answer
+ * The status of a refused call, INVALID_ARGUMENT for what is a 400: the message that REST gives too, and in the trailing metadata `reason` and, where the answer
  * depends on them and they are known, `first-indexed`, `latest-indexed` and `head`.
  */
 export function refusalOf(error: ApiError): CallRefusal {
@@ -44,10 +43,5 @@ export function refusalOf(error: ApiError): CallRefusal {
   for (const [key, height] of Object.entries(edges)) {
     if (typeof height === 'number') metadata.set(key, String(height));
   }
-  return { code: codes[reason], details: message, metadata };
-}
-
-/** The refusal of whatever comes while the daemon stops. */
-export function stopping(): ApiError {
-  return new ApiError(503, 'stopping', 'the daemon is stopping; ask again, or ask another one');
+  return { code: error.code === 400 ? status.INVALID_ARGUMENT : codes[reason], details: message, metadata };
 }

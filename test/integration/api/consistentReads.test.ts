@@ -5,6 +5,7 @@ import { systemClock } from '../../../src/runtime/index.js';
 import { ChangingIndex, ExchangeableIndex } from '../../support/changingIndex.js';
 import type { Change } from '../../support/changingIndex.js';
 import { atEnd } from '../../support/cleanup.js';
+import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { getJson } from '../../support/httpProbe.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -119,7 +120,11 @@ async function questionsTo(index: ExchangeableIndex): Promise<readonly (() => Pr
       version: '0.1.0',
       accessNodes: ['grpc://node:9000'],
     },
-    { ...dependencies, store: index, status: index.status, health: { readiness: () => ({ ready: true }) } },
+    {
+      ...{ ...dependencies, store: index, status: index.status },
+      health: { readiness: () => ({ ready: true }) },
+      feed: feedOver({ reader: index, status: index.status }),
+    },
   );
   await Promise.all([rest.start(), grpc.start()]);
   const probe = new GrpcProbe(`127.0.0.1:${grpc.address().port}`);

@@ -5,6 +5,7 @@ import { decodeBlock, encodeTransaction } from '../../../src/flow/index.js';
 import type { Identifier, Transaction } from '../../../src/flow/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import { StorageError } from '../../../src/storage/index.js';
+import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -93,6 +94,7 @@ describe('GrpcApiServer', () => {
     ready = true;
     failures = [];
     logger = new RecordingLogger();
+    const status = { range: () => range };
     server = new GrpcApiServer(
       {
         ...{ host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3' },
@@ -100,7 +102,7 @@ describe('GrpcApiServer', () => {
       },
       {
         ...{ store, clock: systemClock, logger },
-        status: { range: () => range },
+        ...{ status, feed: feedOver({ reader: store, status }) },
         health: { readiness: () => ({ ready }) },
         fail: (error) => failures.push(error),
       },
@@ -390,8 +392,7 @@ describe('GrpcApiServer', () => {
       ['GetLatestProtocolStateSnapshot', 'this index does not keep protocol states'],
       ['GetExecutionResultByID', 'this index does not keep execution results'],
       ['SendTransaction', 'this index takes no transactions, it is for reading'],
-      ['SubscribeBlocksFromStartHeight', 'this index serves no subscriptions'],
-      ['SubscribeBlockDigestsFromLatest', 'this index serves no subscriptions'],
+      ['SubscribeBlockHeadersFromLatest', 'this index does not keep block headers'],
     ];
     it.each(cases)('%s is UNIMPLEMENTED with a sentence that says whom to ask', async (method, why) => {
       expect(await refusalOf(probe.raw(`/flow.access.AccessAPI/${method}`, Buffer.alloc(0)))).toEqual({

@@ -7,6 +7,7 @@ import { GrpcApiServer } from '../../../src/api/index.js';
 import type { GrpcApiServerOptions } from '../../../src/api/index.js';
 import { OperatorError, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
+import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -21,7 +22,9 @@ afterEach(async () => {
   expect(failures.splice(0)).toEqual([]);
 });
 
-const range = { firstIndexed: 1, latestIndexed: 1, head: null, sealed: null };
+const rangeOf = (store: MemoryIndexStore) => ({
+  ...{ firstIndexed: 1, latestIndexed: store.latestIndexedHeight(), head: null, sealed: null },
+});
 const ID = Buffer.from(idOf('somebody'), 'hex');
 
 interface Ground {
@@ -33,6 +36,8 @@ interface Ground {
 /** A server that does not listen yet. */
 function serverOn({ store = new MemoryIndexStore(), clock = systemClock, options = {} }: Ground = {}) {
   const logger = new RecordingLogger();
+  const status = { range: () => rangeOf(store) };
+  const feed = feedOver({ reader: store, status, clock });
   const server = new GrpcApiServer(
     {
       ...{ host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
@@ -40,20 +45,20 @@ function serverOn({ store = new MemoryIndexStore(), clock = systemClock, options
     },
     {
       ...{ store, clock, logger },
-      status: { range: () => range },
+      ...{ status, feed },
       health: { readiness: () => ({ ready: true }) },
       fail: (error) => failures.push(error),
     },
   );
-  open.push(server);
-  return { server, logger };
+  open.push(server, feed);
+  return { server, logger, feed };
 }
 
 async function listening(ground: Ground = {}) {
-  const { server, logger } = serverOn(ground);
+  const { server, logger, feed } = serverOn(ground);
   await server.start();
   const { port } = server.address();
-  return { server, logger, port };
+  return { server, logger, feed, port };
 }
 
 function probeOf(port: number): GrpcProbe {

@@ -1,0 +1,210 @@
+import type { Metrics } from '../../observability/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
+import type { IndexReader } from '../../storage/index.js';
+import { ApiError, stopping } from '../errors.js';
+import { IndexView } from '../IndexView.js';
+import type { StatusSource } from '../status.js';
+import { followerKinds } from './events.js';
+import type { Cursor, FeedEvent, FeedSink, FollowerKind, RewindEvent } from './events.js';
+import { Pace } from './Pace.js';
+import { RecentBlocks } from './RecentBlocks.js';
+import { cursorAt } from './start.js';
+import type { StartPoint } from './start.js';
+
+/** Followers at once, of all kinds. For each, one event is held that its transport has not passed on. */
+export const MAX_FOLLOWERS = 200;
+/** How long an event may lie untaken; as access nodes have it. */
+export const SEND_LIMIT_MS = 30_000;
+/** Between two looks for followers that are late. */
+const LOOK_EVERY_MS = 5_000;
+/** Closer to the head than this, indexing is following and has time to spare. */
+const AT_HEAD_HEIGHTS = 100;
+
+export interface ChangeFeedDependencies {
+  readonly reader: IndexReader;
+  readonly status: Pick<StatusSource, 'range'>;
+  readonly clock: Clock;
+  readonly metrics: Pick<Metrics, 'feedFollowers' | 'feedEvents' | 'feedFollowersCut'>;
+}
+
+/** What a follower wants. */
+export interface Following {
+  readonly kind: FollowerKind;
+  readonly from: Cursor;
+  /** `sealed`: a height is sent only once it is known to be sealed. */
+  readonly until: 'indexed' | 'sealed';
+}
+
+interface Follower {
+  readonly kind: FollowerKind;
+  readonly until: Following['until'];
+  readonly sink: FeedSink;
+  next: number;
+  rewind: RewindEvent | undefined;
+  /** `queued`: its next event is there and will be read when its turn comes. */
+  state: 'waiting' | 'queued' | 'sending';
+  sentAtMs: number;
+}
+
+/**
+ * The indexed chain as a feed: to every follower each height once, in order, from where it wants to begin, as soon as the
+ * height can be read here. Whoever moves the watermark or the sealed head calls `notify`; nothing is polled.
+ *
+ * A follower's next height is read only when its last event was taken, so that nothing piles up for a slow one; one that
+ * takes nothing for SEND_LIMIT_MS is cut. Their events are read one after another, at the pace that `Pace` states.
+ */
+export class ChangeFeed {
+  readonly #dependencies: ChangeFeedDependencies;
+  readonly #clock: Clock;
+  readonly #pace: Pace;
+  readonly #blocks: RecentBlocks;
+  readonly #followers = new Set<Follower>();
+  /** Whose turn it is, first come, first served; each follower at most once. */
+  readonly #queue: Follower[] = [];
+  #running: Promise<void> | undefined;
+  #timer: Timer | undefined;
+  #closed = false;
+
+  constructor(dependencies: ChangeFeedDependencies) {
+    this.#dependencies = dependencies;
+    this.#clock = dependencies.clock;
+    this.#blocks = new RecentBlocks(dependencies);
+    this.#pace = new Pace({ isIndexingBusy: () => this.#isIndexingBusy() }, dependencies);
+    for (const kind of followerKinds) {
+      dependencies.metrics.feedFollowers.set({ kind }, 0);
+      dependencies.metrics.feedEvents.inc({ kind }, 0);
+      dependencies.metrics.feedFollowersCut.inc({ kind }, 0);
+    }
+  }
+
+  /** Streams that are open now, of all kinds. */
+  get followers(): number {
+    return this.#followers.size;
+  }
+
+  /** Where a stream begins. Expected errors: as `cursorAt`; ApiError (stopping). */
+  async cursorAt(point: StartPoint): Promise<Cursor> {
+    if (this.#closed) throw stopping();
+    const view = new IndexView(this.#dependencies.status.range(), this.#dependencies);
+    return cursorAt(point, view);
+  }
+
+  /**
+   * Begins to send, never before this returns. Returns what is to be called when the follower has gone. Expected errors:
+   * ApiError (busy, stopping).
+   */
+  follow({ kind, from, until }: Following, sink: FeedSink): () => void {
+    if (this.#closed) throw stopping();
+    if (this.#followers.size >= MAX_FOLLOWERS) {
+      throw new ApiError(503, 'busy', `at most ${MAX_FOLLOWERS} callers may follow the index at once`);
+    }
+    const follower: Follower = { kind, until, sink, ...from, state: 'waiting', sentAtMs: 0 };
+    this.#followers.add(follower);
+    this.#dependencies.metrics.feedFollowers.inc({ kind });
+    if (this.#followers.size === 1) this.#lookLater();
+    this.#enqueue(follower);
+    return () => this.#remove(follower);
+  }
+
+  /** The watermark or the sealed head may have moved. Costs next to nothing, and never throws. */
+  notify(): void {
+    for (const follower of this.#followers) this.#enqueue(follower);
+  }
+
+  /** Ends every stream with `stopping`, and waits for the read under way. Idempotent. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const follower of [...this.#followers]) this.#end(follower, stopping());
+    await this.#running;
+  }
+
+  #enqueue(follower: Follower): void {
+    if (follower.state !== 'waiting' || !this.#hasNext(follower)) return;
+    follower.state = 'queued';
+    this.#queue.push(follower);
+    this.#running ??= this.#run();
+  }
+
+  #hasNext({ rewind, next, until }: Follower): boolean {
+    if (rewind !== undefined) return true;
+    const { latestIndexed, sealed } = this.#dependencies.status.range();
+    const indexed = latestIndexed ?? -1;
+    return next <= (until === 'indexed' ? indexed : Math.min(indexed, sealed ?? -1));
+  }
+
+  async #run(): Promise<void> {
+    while (this.#queue.length > 0) {
+      await this.#pace.turn();
+      const follower = this.#queue.shift();
+      if (follower === undefined || !this.#followers.has(follower)) continue;
+      try {
+        await this.#serve(follower);
+      } catch (error) {
+        // What a read that was left behind runs into is no bug: its ground was taken away.
+        if (!this.#closed) this.#end(follower, error);
+      }
+    }
+    this.#running = undefined;
+  }
+
+  async #serve(follower: Follower): Promise<void> {
+    const event = follower.rewind ?? (await this.#heightEvent(follower.next));
+    // It may have gone meanwhile.
+    if (!this.#followers.has(follower)) return;
+    if (event.kind === 'rewind') follower.rewind = undefined;
+    else follower.next += 1;
+    follower.state = 'sending';
+    follower.sentAtMs = this.#clock.monotonic();
+    let isTaken = false;
+    this.#pace.work(() => {
+      follower.sink.send(event, () => {
+        if (isTaken || !this.#followers.has(follower)) return;
+        isTaken = true;
+        this.#dependencies.metrics.feedEvents.inc({ kind: follower.kind });
+        follower.state = 'waiting';
+        this.#enqueue(follower);
+      });
+    });
+  }
+
+  async #heightEvent(height: number): Promise<FeedEvent> {
+    const stored = this.#blocks.peek(height) ?? (await this.#pace.read(() => this.#blocks.read(height)));
+    const { sealed } = this.#dependencies.status.range();
+    return { kind: 'height', stored, isSealed: height <= (sealed ?? -1) };
+  }
+
+  #end(follower: Follower, reason: unknown): void {
+    this.#remove(follower);
+    follower.sink.end(reason);
+  }
+
+  #remove(follower: Follower): void {
+    if (!this.#followers.delete(follower)) return;
+    this.#dependencies.metrics.feedFollowers.dec({ kind: follower.kind });
+    if (this.#followers.size > 0) return;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #lookLater(): void {
+    this.#timer = this.#clock.setTimer(LOOK_EVERY_MS, () => {
+      this.#lookLater();
+      this.#cutLate();
+    });
+  }
+
+  #cutLate(): void {
+    const sentBeforeMs = this.#clock.monotonic() - SEND_LIMIT_MS;
+    for (const follower of [...this.#followers]) {
+      if (follower.state !== 'sending' || follower.sentAtMs > sentBeforeMs) continue;
+      this.#dependencies.metrics.feedFollowersCut.inc({ kind: follower.kind });
+      const message = `what was sent was not taken for ${SEND_LIMIT_MS / 1_000} s; come back behind the last height that you have`;
+      this.#end(follower, new ApiError(408, 'overdue', message));
+    }
+  }
+
+  #isIndexingBusy(): boolean {
+    const { latestIndexed, head } = this.#dependencies.status.range();
+    return head === null || latestIndexed === null || head - latestIndexed > AT_HEAD_HEIGHTS;
+  }
+}

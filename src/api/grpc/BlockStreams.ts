@@ -1,0 +1,93 @@
+import { decodeBlock, identifierBytes, WireWriter } from '../../flow/index.js';
+import type { RequestFields } from '../../flow/index.js';
+import { ApiError } from '../errors.js';
+import type { ChangeFeed, Following } from '../feed/ChangeFeed.js';
+import type { FeedEvent } from '../feed/events.js';
+import type { StartPoint } from '../feed/start.js';
+import { heightOf, idOf, refuseFullBlock } from './arguments.js';
+import type { StreamCall } from './calls.js';
+import { feedSink, streamCursor } from './feedStreams.js';
+import { timestampMessage } from './timestamp.js';
+
+/** `flow.entities.BlockStatus`, as a request names the head that it follows. */
+const heads: ReadonlyMap<bigint, Following['until']> = new Map([
+  [1n, 'indexed'],
+  [2n, 'sealed'],
+]);
+
+interface Start {
+  /** Field of `block_status`; `full_block_response`, where there is one, is the field behind it. */
+  readonly statusField: number;
+  readonly point: (request: RequestFields) => StartPoint;
+}
+
+const starts: Readonly<Record<string, Start>> = {
+  FromStartBlockID: { statusField: 2, point: (request) => ({ blockId: idOf('block', request.bytes(1)) }) },
+  FromStartHeight: { statusField: 2, point: (request) => ({ height: heightOf(request.number(1)) }) },
+  // The latest sealed block, also for streams of finalized ones: so it is with access nodes.
+  FromLatest: { statusField: 1, point: () => 'sealed' },
+};
+
+const messages = {
+  Blocks: { kind: 'blocks', encode: blockMessage },
+  BlockDigests: { kind: 'digests', encode: digestMessage },
+} as const;
+
+/** The subscriptions of `flow.access.AccessAPI` to blocks and to their digests, over the indexed chain. */
+export class BlockStreams {
+  readonly #feed: ChangeFeed;
+
+  constructor(dependencies: { readonly feed: ChangeFeed }) {
+    this.#feed = dependencies.feed;
+  }
+
+  /** By method. */
+  streams(): Readonly<Record<string, StreamCall>> {
+    return Object.fromEntries(
+      Object.entries(messages).flatMap(([what, message]) =>
+        Object.entries(starts).map(([from, start]) => [
+          `Subscribe${what}${from}`,
+          this.#stream(message, start),
+        ]),
+      ),
+    );
+  }
+
+  #stream({ kind, encode }: (typeof messages)[keyof typeof messages], start: Start): StreamCall {
+    return async (request, sink) => {
+      refuseFullBlock(kind === 'blocks' && request.flag(start.statusField + 1));
+      const until = headOf(request.number(start.statusField));
+      const from = await streamCursor(this.#feed, start.point(request));
+      return this.#feed.follow({ kind, from, until }, feedSink(sink, encode));
+    };
+  }
+}
+
+/** Expected errors: ApiError (invalid_argument). */
+function headOf(status: bigint): Following['until'] {
+  const until = heads.get(status);
+  if (until !== undefined) return until;
+  const message =
+    'block_status must be BLOCK_FINALIZED or BLOCK_SEALED: it says which head the stream follows';
+  throw new ApiError(400, 'invalid_argument', message);
+}
+
+/** `SubscribeBlocksResponse`. */
+function blockMessage(event: FeedEvent): Buffer {
+  return new WireWriter().element(1, storedOf(event).block.encoded).finish();
+}
+
+/** `SubscribeBlockDigestsResponse`. */
+function digestMessage(event: FeedEvent): Buffer {
+  const { block } = storedOf(event);
+  const { timestamp } = decodeBlock(block.encoded);
+  const digest = new WireWriter().bytes(1, identifierBytes(block.id)).number(2, block.height);
+  if (timestamp !== undefined) digest.element(3, timestampMessage(timestamp));
+  return digest.finish();
+}
+
+/** These streams begin where they are told to: none of them says what was seen before. */
+function storedOf(event: FeedEvent) {
+  if (event.kind === 'height') return event.stored;
+  throw new Error('a rewind for a stream that told of nothing seen');
+}

@@ -1,0 +1,378 @@
+import { connect as connectHttp2 } from 'node:http2';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { GrpcApiServer } from '../../../src/api/index.js';
+import type { ChangeFeed, IndexedRange } from '../../../src/api/index.js';
+import { decodeBlock } from '../../../src/flow/index.js';
+import type { Identifier } from '../../../src/flow/index.js';
+import { StorageError } from '../../../src/storage/index.js';
+import { feedOver } from '../../support/feed.js';
+import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import type { Message } from '../../support/grpcProbe.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import type { Clock } from '../../../src/runtime/index.js';
+
+const FIRST = 100;
+const LATEST = 119;
+const SEALED = 115;
+const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
+const one = transactionWith({ gasLimit: 1n });
+const two = transactionWith({ gasLimit: 2n });
+const chain = smallChain(
+  FIRST,
+  Array.from({ length: 40 }, (_, index) => (index % 2 === 0 ? [[one, two], []] : [])),
+);
+const bytes = (id: Identifier): Buffer => Buffer.from(id, 'hex');
+const blockOf = (height: number) => chain[height - FIRST]!.block;
+
+let store: MemoryIndexStore;
+let feed: ChangeFeed;
+let server: GrpcApiServer;
+let range: { sealed: number | null; head: number | null };
+let failures: unknown[];
+let probes: GrpcProbe[];
+let clock: Clock;
+
+const rangeNow = (): IndexedRange => ({
+  ...{ firstIndexed: FIRST, latestIndexed: store.latestIndexedHeight() },
+  ...range,
+});
+
+async function serve(on: Clock = systemClock): Promise<GrpcProbe> {
+  clock = on;
+  const status = { range: rangeNow };
+  feed = feedOver({ reader: store, status, clock });
+  server = new GrpcApiServer(
+    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
+    {
+      ...{ store, clock, feed, status, logger: new RecordingLogger() },
+      health: { readiness: () => ({ ready: true }) },
+      fail: (error) => failures.push(error),
+    },
+  );
+  await server.start();
+  return probe();
+}
+
+function probe(): GrpcProbe {
+  const made = new GrpcProbe(`127.0.0.1:${server.address().port}`);
+  probes.push(made);
+  return made;
+}
+
+async function commit(count: number): Promise<void> {
+  const from = store.latestIndexedHeight() + 1 - FIRST;
+  const blocks = chain.slice(from, from + count);
+  await store.commit({ blocks, latestIndexedHeight: store.latestIndexedHeight() + blocks.length });
+  feed.notify();
+}
+
+beforeEach(async () => {
+  failures = [];
+  probes = [];
+  range = { sealed: SEALED, head: 130 };
+  store = await MemoryIndexStore.startingAt(FIRST);
+  await store.commit({ blocks: chain.slice(0, LATEST + 1 - FIRST), latestIndexedHeight: LATEST });
+});
+
+afterEach(async () => {
+  for (const made of probes) made.close();
+  await feed.close();
+  await server.close();
+  expect(failures).toEqual([]);
+});
+
+/** As a Flow client sees a block. */
+function blockMessage(height: number): object {
+  const { id, parentId, encoded } = blockOf(height);
+  const { timestamp, guarantees, signatures } = decodeBlock(encoded);
+  return {
+    id: bytes(id),
+    parent_id: bytes(parentId),
+    height: String(height),
+    timestamp: { seconds: String(timestamp!.seconds), nanos: timestamp!.nanos },
+    collection_guarantees: guarantees.map(
+      (guarantee) => expect.objectContaining({ collection_id: bytes(guarantee.collectionId) }) as object,
+    ),
+    signatures,
+  };
+}
+
+function digestMessage(height: number): object {
+  const { id, encoded } = blockOf(height);
+  const { timestamp } = decodeBlock(encoded);
+  return {
+    block_id: bytes(id),
+    block_height: String(height),
+    block_timestamp: { seconds: String(timestamp!.seconds), nanos: timestamp!.nanos },
+  };
+}
+
+const heightsOf = (messages: readonly Message[]): number[] =>
+  messages.map((message) => {
+    const { block, indexed, block_height: digest } = message as Record<string, Message>;
+    return Number(digest ?? (block ?? indexed)!['height']);
+  });
+const upwards = (from: number, count: number) => Array.from({ length: count }, (_, at) => from + at);
+
+describe('SubscribeBlocks and SubscribeBlockDigests', () => {
+  it.each([
+    ['SubscribeBlocksFromStartHeight', { start_block_height: 117 }, 117],
+    ['SubscribeBlocksFromStartBlockID', { start_block_id: bytes(blockOf(116).id) }, 116],
+    // As with an access node, the latest is the latest sealed one.
+    ['SubscribeBlocksFromLatest', {}, SEALED],
+  ] as const)('%s sends what is indexed, then what comes', async (method, start, from) => {
+    const client = await serve();
+    const reader = client.follow(method, { ...start, block_status: 'BLOCK_FINALIZED' });
+    const there = LATEST + 1 - from;
+    expect(heightsOf(await reader.first(there))).toEqual(upwards(from, there));
+    await commit(3);
+    const messages = await reader.first(there + 3);
+    expect(heightsOf(messages)).toEqual(upwards(from, there + 3));
+    expect(messages[0]!['block']).toMatchObject(blockMessage(from));
+    reader.cancel();
+  });
+
+  it.each([
+    ['SubscribeBlockDigestsFromStartHeight', { start_block_height: 117 }, 117],
+    ['SubscribeBlockDigestsFromStartBlockID', { start_block_id: bytes(blockOf(116).id) }, 116],
+    ['SubscribeBlockDigestsFromLatest', {}, SEALED],
+  ] as const)('%s sends id, height and time', async (method, start, from) => {
+    const client = await serve();
+    const reader = client.follow(method, { ...start, block_status: 'BLOCK_FINALIZED' });
+    const there = LATEST + 1 - from;
+    await reader.first(there);
+    await commit(3);
+    expect(await reader.first(there + 3)).toEqual(upwards(from, there + 3).map(digestMessage));
+    reader.cancel();
+  });
+
+  it('of sealed blocks follow the sealed head, and what is indexed below it', async () => {
+    const client = await serve();
+    const request = { start_block_height: 114, block_status: 'BLOCK_SEALED' };
+    const reader = client.follow('SubscribeBlocksFromStartHeight', request);
+    expect(heightsOf(await reader.first(2))).toEqual([114, 115]);
+    range = { sealed: 117, head: 130 };
+    feed.notify();
+    expect(heightsOf(await reader.first(4))).toEqual([114, 115, 116, 117]);
+    expect(reader.messages.length).toBe(4);
+    range = { sealed: 130, head: 130 };
+    feed.notify();
+    expect(heightsOf(await reader.first(6))).toEqual(upwards(114, 6));
+    await commit(1);
+    expect(heightsOf(await reader.first(7))).toEqual(upwards(114, 7));
+    reader.cancel();
+  });
+
+  it('can be asked for a height that is not there yet', async () => {
+    const client = await serve();
+    const request = { start_block_height: 121, block_status: 'BLOCK_FINALIZED' };
+    const reader = client.follow('SubscribeBlocksFromStartHeight', request);
+    await commit(1);
+    await commit(2);
+    expect(heightsOf(await reader.first(2))).toEqual([121, 122]);
+    reader.cancel();
+  });
+
+  it.each([
+    ['SubscribeBlocksFromStartHeight', { start_block_height: 99 }, 'INVALID_ARGUMENT', 'below_first_indexed'],
+    ['SubscribeBlocksFromStartHeight', { start_block_height: 132 }, 'NOT_FOUND', 'not_yet_indexed'],
+    [
+      'SubscribeBlockDigestsFromStartHeight',
+      { start_block_height: '9007199254740993' },
+      'INVALID_ARGUMENT',
+      'invalid_argument',
+    ],
+    ['SubscribeBlocksFromStartBlockID', { start_block_id: bytes(idOf('nobody')) }, 'NOT_FOUND', 'unknown_id'],
+    [
+      'SubscribeBlocksFromStartBlockID',
+      { start_block_id: Buffer.alloc(3) },
+      'INVALID_ARGUMENT',
+      'malformed_id',
+    ],
+    ['SubscribeBlocksFromLatest', { block_status: 'BLOCK_UNKNOWN' }, 'INVALID_ARGUMENT', 'invalid_argument'],
+    ['SubscribeBlockDigestsFromLatest', { block_status: 7 }, 'INVALID_ARGUMENT', 'invalid_argument'],
+    ['SubscribeBlocksFromLatest', { full_block_response: true }, 'UNIMPLEMENTED', 'not_served'],
+    [
+      'SubscribeBlocksFromStartHeight',
+      { start_block_height: 110, full_block_response: true },
+      'UNIMPLEMENTED',
+      'not_served',
+    ],
+  ] as const)('%s of %j is refused', async (method, request, code, reason) => {
+    const client = await serve();
+    const call = client.follow(method, { block_status: 'BLOCK_FINALIZED', ...request }).ended();
+    expect(await refusalOf(call)).toMatchObject({ code, metadata: { reason } });
+  });
+
+  it('say how far the index is where that matters', async () => {
+    const client = await serve();
+    const request = { start_block_height: 99, block_status: 'BLOCK_FINALIZED' };
+    expect(await refusalOf(client.follow('SubscribeBlocksFromStartHeight', request).ended())).toEqual({
+      code: 'INVALID_ARGUMENT',
+      details: 'height 99 is below the first indexed height 100',
+      metadata: {
+        ...{ reason: 'below_first_indexed', 'first-indexed': '100' },
+        ...{ 'latest-indexed': '119', head: '130' },
+      },
+    });
+  });
+});
+
+describe('SubscribeIndexedHeights', () => {
+  const seen = (height: number, id: Identifier) => ({ last_seen: { height, block_id: bytes(id) } });
+
+  it('tells of every height what is indexed of it', async () => {
+    const client = await serve();
+    const reader = client.follow('SubscribeIndexedHeights', { start_height: 114 }, INDEX_API);
+    await commit(1);
+    const messages = await reader.first(7);
+    expect(heightsOf(messages)).toEqual(upwards(114, 7));
+    const { block, collections } = chain[14]!;
+    expect(messages[0]).toEqual({
+      event: 'indexed',
+      indexed: {
+        height: '114',
+        block_id: bytes(block.id),
+        parent_id: bytes(block.parentId),
+        timestamp: expect.objectContaining({ nanos: 120_000_000 }) as object,
+        collections: [
+          { collection_id: bytes(collections[0]!.id), transaction_count: 2 },
+          { collection_id: bytes(collections[1]!.id), transaction_count: 0 },
+        ],
+        is_sealed: true,
+      },
+    });
+    expect(messages[2]!['indexed']).toMatchObject({ is_sealed: false });
+    reader.cancel();
+  });
+
+  it('begins with what is indexed next when it is told nothing', async () => {
+    const client = await serve();
+    const reader = client.follow('SubscribeIndexedHeights', {}, INDEX_API);
+    // It has begun once a call that was sent behind it is answered, and then some.
+    while (feed.followers === 0) await client.call('Ping');
+    await commit(2);
+    expect(heightsOf(await reader.first(2))).toEqual([120, 121]);
+    reader.cancel();
+  });
+
+  it('goes on behind the last block that was seen', async () => {
+    const client = await serve();
+    const request = seen(117, blockOf(117).id);
+    const reader = client.follow('SubscribeIndexedHeights', request, INDEX_API);
+    expect(heightsOf(await reader.first(2))).toEqual([118, 119]);
+    reader.cancel();
+  });
+
+  it.each([
+    ['above the watermark', seen(125, blockOf(125).id), 119],
+    ['that is another one here', seen(117, idOf('a lie')), 116],
+  ])('tells how far to go back for a block %s', async (_, request, height) => {
+    const client = await serve();
+    const reader = client.follow('SubscribeIndexedHeights', request, INDEX_API);
+    const [rewind] = await reader.first(1);
+    expect(rewind).toEqual({
+      event: 'rewind',
+      rewind: { height: String(height), block_id: bytes(blockOf(height).id) },
+    });
+    await commit(1);
+    const next = await reader.first(2 + 120 - height - 1);
+    expect(heightsOf(next.slice(1))).toEqual(upwards(height + 1, 120 - height));
+    reader.cancel();
+  });
+
+  it.each([
+    [{ start_height: 99 }, 'INVALID_ARGUMENT', 'below_first_indexed'],
+    [seen(98, idOf('old')), 'INVALID_ARGUMENT', 'below_first_indexed'],
+    [{ start_height: 132 }, 'NOT_FOUND', 'not_yet_indexed'],
+    [{ last_seen: { height: 110, block_id: Buffer.alloc(5) } }, 'INVALID_ARGUMENT', 'malformed_id'],
+  ] as const)('of %j is refused', async (request, code, reason) => {
+    const client = await serve();
+    const call = client.follow('SubscribeIndexedHeights', request, INDEX_API).ended();
+    expect(await refusalOf(call)).toMatchObject({ code, metadata: { reason } });
+  });
+
+  it('is named by the health service', async () => {
+    const client = await serve();
+    expect(await client.health(INDEX_API)).toEqual({ status: 'SERVING' });
+  });
+});
+
+describe('a stream', () => {
+  const blocks = { start_block_height: 100, block_status: 'BLOCK_FINALIZED' };
+
+  it('has no limit in time', async () => {
+    const virtual = new VirtualClock();
+    const client = await serve(virtual);
+    const reader = client.follow('SubscribeBlocksFromStartHeight', blocks);
+    while (reader.messages.length < 20) await virtual.advance(1);
+    await virtual.advance(3_600_000);
+    await commit(1);
+    while (reader.messages.length < 21) await virtual.advance(1);
+    expect(heightsOf(reader.messages)).toEqual(upwards(100, 21));
+    reader.cancel();
+  });
+
+  it('ends with the daemon', async () => {
+    const client = await serve();
+    const reader = client.follow('SubscribeBlocksFromStartHeight', blocks);
+    await reader.first(20);
+    const ended = refusalOf(reader.ended());
+    await feed.close();
+    await server.close();
+    expect(await ended).toMatchObject({ code: 'UNAVAILABLE', metadata: { reason: 'stopping' } });
+  });
+
+  it('of a caller who has gone is let go', async () => {
+    const client = await serve();
+    const reader = client.follow('SubscribeBlocksFromStartHeight', blocks);
+    await reader.first(20);
+    expect(feed.followers).toBe(1);
+    reader.cancel();
+    while (feed.followers > 0) await client.call('Ping');
+  });
+
+  it('of a caller who takes nothing is cut, with its connection', async () => {
+    const virtual = new VirtualClock();
+    await serve(virtual);
+    const session = connectHttp2(`http://127.0.0.1:${server.address().port}`, {
+      settings: { initialWindowSize: 0 },
+    });
+    session.on('error', () => undefined);
+    await new Promise((resolve) => session.once('remoteSettings', resolve));
+    const stream = session.request({
+      ...{ ':method': 'POST', ':path': '/flow.access.AccessAPI/SubscribeBlocksFromStartHeight' },
+      ...{ 'content-type': 'application/grpc', te: 'trailers' },
+    });
+    stream.on('error', () => undefined);
+    // Height 100, finalized.
+    const message = Buffer.from([0x08, 100, 0x10, 1]);
+    stream.end(Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message]));
+    while (feed.followers === 0) await virtual.turn();
+    await virtual.settle();
+    await virtual.advance(29_000);
+    expect(feed.followers).toBe(1);
+    const cut = new Promise<void>((resolve) => session.once('close', resolve));
+    await virtual.advance(6_000);
+    expect(feed.followers).toBe(0);
+    await virtual.advance(20_000);
+    await cut;
+  });
+
+  it('tells of a damaged record', async () => {
+    const read = store.blockByHeight.bind(store);
+    store.blockByHeight = (height) =>
+      height === 102 ? Promise.reject(new StorageError('corrupt', 'block 102 is damaged')) : read(height);
+    const client = await serve();
+    const reader = client.follow('SubscribeBlocksFromStartHeight', blocks);
+    expect(await refusalOf(reader.ended())).toMatchObject({
+      code: 'DATA_LOSS',
+      metadata: { reason: 'storage' },
+    });
+    expect(heightsOf(reader.messages)).toEqual([100, 101]);
+  });
+});

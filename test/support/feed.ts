@@ -1,0 +1,16 @@
+import { ChangeFeed } from '../../src/api/index.js';
+import { createMetrics } from '../../src/observability/index.js';
+import { systemClock } from '../../src/runtime/index.js';
+
+type Dependencies = ConstructorParameters<typeof ChangeFeed>[0];
+
+/** A change feed on the machine's own clock whose metrics nobody reads, unless the test gives others. */
+export function feedOver(
+  dependencies: Pick<Dependencies, 'reader' | 'status'> & Partial<Dependencies>,
+): ChangeFeed {
+  return new ChangeFeed({
+    clock: systemClock,
+    metrics: createMetrics({ version: '', node: '' }),
+    ...dependencies,
+  });
+}

@@ -1,0 +1,502 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ApiError, ChangeFeed, MAX_FOLLOWERS, SEND_LIMIT_MS } from '../../../src/api/index.js';
+import type { FeedEvent, IndexedRange, StartPoint } from '../../../src/api/index.js';
+import { createMetrics } from '../../../src/observability/index.js';
+import type { Clock } from '../../../src/runtime/index.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const FIRST = 100;
+const chain = smallChain(
+  FIRST,
+  Array.from({ length: 60 }, (_, index) => (index % 3 === 0 ? [[transactionWith()], []] : [])),
+);
+
+/** A reader of the feed that takes what it is sent when the test says so, or at once. */
+class Reader {
+  readonly events: FeedEvent[] = [];
+  ended: unknown;
+  #taken: (() => void) | undefined;
+  leave = (): void => undefined;
+  readonly #world: World;
+  readonly #atOnce: boolean;
+
+  constructor(world: World, atOnce: boolean) {
+    this.#world = world;
+    this.#atOnce = atOnce;
+  }
+
+  send(event: FeedEvent, taken: () => void): void {
+    expect(this.ended).toBeUndefined();
+    expect(this.#taken, 'an event while the one before is not taken').toBeUndefined();
+    if (event.kind === 'height') expect(event.stored.block.height).toBeLessThanOrEqual(this.#world.latest);
+    this.events.push(event);
+    if (this.#atOnce) taken();
+    else this.#taken = taken;
+  }
+
+  end(reason: unknown): void {
+    this.ended = reason;
+  }
+
+  take(): boolean {
+    const taken = this.#taken;
+    this.#taken = undefined;
+    taken?.();
+    // Saying it twice changes nothing.
+    taken?.();
+    return taken !== undefined;
+  }
+
+  get heights(): number[] {
+    return this.events.map((event) => (event.kind === 'height' ? event.stored.block.height : -event.height));
+  }
+}
+
+class World {
+  readonly clock = new VirtualClock();
+  readonly metrics = createMetrics({ version: '', node: '' });
+  readonly reads: number[] = [];
+  sealed: number | null = null;
+  head: number | null = null;
+  readonly feed: ChangeFeed;
+  readonly store: MemoryIndexStore;
+
+  private constructor(store: MemoryIndexStore, clock?: Clock) {
+    this.store = store;
+    const read = store.blockByHeight.bind(store);
+    store.blockByHeight = (height) => {
+      this.reads.push(height);
+      return read(height);
+    };
+    this.feed = new ChangeFeed({
+      reader: store,
+      status: { range: () => this.range },
+      clock: clock ?? this.clock,
+      metrics: this.metrics,
+    });
+  }
+
+  static async with(blocks: number, clock?: Clock): Promise<World> {
+    const world = new World(await MemoryIndexStore.startingAt(FIRST), clock);
+    await world.commit(blocks);
+    return world;
+  }
+
+  get latest(): number {
+    return this.store.latestIndexedHeight();
+  }
+
+  get range(): IndexedRange {
+    return { firstIndexed: FIRST, latestIndexed: this.latest, head: this.head, sealed: this.sealed };
+  }
+
+  async commit(count: number): Promise<void> {
+    const from = this.latest + 1 - FIRST;
+    const blocks = chain.slice(from, from + count);
+    const latestIndexedHeight = this.latest + blocks.length;
+    await this.store.commit({ blocks, latestIndexedHeight });
+    this.feed.notify();
+  }
+
+  seal(height: number): void {
+    this.sealed = height;
+    this.feed.notify();
+  }
+
+  async follow(
+    point: StartPoint,
+    { atOnce = true, until = 'indexed' }: { atOnce?: boolean; until?: 'indexed' | 'sealed' } = {},
+  ): Promise<Reader> {
+    const reader = new Reader(this, atOnce);
+    const from = await this.feed.cursorAt(point);
+    reader.leave = this.feed.follow({ kind: 'blocks', from, until }, reader);
+    expect(reader.events).toEqual([]);
+    return reader;
+  }
+
+  async value(name: string): Promise<number> {
+    const [sample] = (
+      await this.metrics.registry.getSingleMetric(`flow_collection_indexer_${name}`)!.get()
+    ).values.filter(({ labels }) => labels['kind'] === 'blocks');
+    return sample!.value;
+  }
+}
+
+const refusal = (promise: Promise<unknown>) => promise.catch((error: unknown) => error);
+const heights = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, at) => from + at);
+
+describe('where a stream begins', () => {
+  it('may be a height that is not indexed yet, up to the one behind the head', async () => {
+    const world = await World.with(10);
+    expect(await world.feed.cursorAt({ height: FIRST })).toEqual({ next: FIRST, rewind: undefined });
+    expect(await world.feed.cursorAt({ height: 110 })).toEqual({ next: 110, rewind: undefined });
+    expect(await refusal(world.feed.cursorAt({ height: 111 }))).toMatchObject({ reason: 'not_yet_indexed' });
+    world.head = 115;
+    expect(await world.feed.cursorAt({ height: 116 })).toMatchObject({ next: 116 });
+    expect(await refusal(world.feed.cursorAt({ height: 117 }))).toMatchObject({ reason: 'not_yet_indexed' });
+    expect(await refusal(world.feed.cursorAt({ height: 99 }))).toMatchObject({
+      reason: 'below_first_indexed',
+    });
+  });
+
+  it('may be a block, the latest sealed one, or what comes next', async () => {
+    const world = await World.with(10);
+    expect(await world.feed.cursorAt({ blockId: chain[4]!.block.id })).toMatchObject({ next: 104 });
+    expect(await refusal(world.feed.cursorAt({ blockId: chain[10]!.block.id }))).toMatchObject({
+      reason: 'unknown_id',
+    });
+    expect(await refusal(world.feed.cursorAt('sealed'))).toMatchObject({ reason: 'not_yet_indexed' });
+    world.sealed = 107;
+    expect(await world.feed.cursorAt('sealed')).toMatchObject({ next: 107 });
+    world.sealed = 200;
+    expect(await world.feed.cursorAt('sealed')).toMatchObject({ next: 109 });
+    expect(await world.feed.cursorAt('next')).toMatchObject({ next: 110 });
+  });
+
+  it('is refused while nothing is known', async () => {
+    const none = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
+    const { feed } = await World.with(0);
+    const store = await MemoryIndexStore.startingAt(FIRST);
+    const early = new ChangeFeed({
+      ...{ reader: store, status: { range: () => none }, clock: new VirtualClock() },
+      metrics: createMetrics({ version: '', node: '' }),
+    });
+    expect(await refusal(early.cursorAt('next'))).toMatchObject({ reason: 'not_yet_indexed' });
+    expect(await feed.cursorAt('next')).toMatchObject({ next: FIRST });
+  });
+
+  describe('behind what was seen last', () => {
+    const seen = (height: number, blockId = idOf(`block ${height}`)) => ({ lastSeen: { height, blockId } });
+
+    it('is the next height where that block is indexed', async () => {
+      const world = await World.with(10);
+      expect(await world.feed.cursorAt(seen(104))).toEqual({ next: 105, rewind: undefined });
+      expect(await world.feed.cursorAt(seen(109))).toEqual({ next: 110, rewind: undefined });
+      expect(await world.feed.cursorAt(seen(99))).toEqual({ next: 100, rewind: undefined });
+      const { lastSeen } = seen(104);
+      const heightAlone = { lastSeen: { ...lastSeen, blockId: undefined } };
+      expect(await world.feed.cursorAt(heightAlone)).toEqual({ next: 105, rewind: undefined });
+    });
+
+    it('is the watermark, told as a rewind, for what lies above it', async () => {
+      const world = await World.with(10);
+      const rewind = { kind: 'rewind', height: 109, blockId: chain[9]!.block.id };
+      expect(await world.feed.cursorAt(seen(110))).toEqual({ next: 110, rewind });
+      expect(await world.feed.cursorAt(seen(5000))).toEqual({ next: 110, rewind });
+      const { lastSeen } = seen(110);
+      expect(await world.feed.cursorAt({ lastSeen: { ...lastSeen, blockId: undefined } })).toEqual({
+        next: 110,
+        rewind,
+      });
+    });
+
+    it('is one below, told as a rewind, where another block is indexed', async () => {
+      const world = await World.with(10);
+      expect(await world.feed.cursorAt(seen(104, idOf('a lie')))).toEqual({
+        next: 104,
+        rewind: { kind: 'rewind', height: 103, blockId: chain[3]!.block.id },
+      });
+      // Below the first height, the parent of the first block is all that is known.
+      expect(await world.feed.cursorAt(seen(100, idOf('a lie')))).toEqual({
+        next: 100,
+        rewind: { kind: 'rewind', height: 99, blockId: chain[0]!.block.parentId },
+      });
+    });
+
+    it('can be before everything', async () => {
+      const world = await World.with(0);
+      expect(await world.feed.cursorAt(seen(104))).toEqual({
+        next: 100,
+        rewind: { kind: 'rewind', height: 99, blockId: undefined },
+      });
+    });
+
+    it('is refused where heights between would be passed over', async () => {
+      const world = await World.with(10);
+      expect(await refusal(world.feed.cursorAt(seen(98)))).toMatchObject({ reason: 'below_first_indexed' });
+    });
+  });
+});
+
+describe('a follower', () => {
+  it('gets each height once, in order, as it becomes readable', async () => {
+    const world = await World.with(5);
+    const reader = await world.follow({ height: 102 });
+    await world.clock.settle();
+    expect(reader.heights).toEqual([102, 103, 104]);
+    await world.commit(3);
+    await world.clock.settle();
+    expect(reader.heights).toEqual([102, 103, 104, 105, 106, 107]);
+    expect(reader.events.map((event) => event.kind === 'height' && event.stored.block.id)).toEqual(
+      chain.slice(2, 8).map(({ block }) => block.id),
+    );
+    expect(await world.value('feed_events_total')).toBe(6);
+  });
+
+  it('of sealed blocks waits for the seal, and nobody else does', async () => {
+    const world = await World.with(5);
+    const sealed = await world.follow({ height: 100 }, { until: 'sealed' });
+    const indexed = await world.follow({ height: 100 });
+    await world.clock.settle();
+    expect(sealed.heights).toEqual([]);
+    world.seal(102);
+    await world.clock.settle();
+    expect(sealed.heights).toEqual([100, 101, 102]);
+    // Sealed elsewhere, and not indexed here.
+    world.seal(200);
+    await world.clock.settle();
+    expect(sealed.heights).toEqual([100, 101, 102, 103, 104]);
+    expect(indexed.heights).toEqual([100, 101, 102, 103, 104]);
+    expect(indexed.events.every((event) => event.kind === 'height' && !event.isSealed)).toBe(true);
+    expect(sealed.events.every((event) => event.kind === 'height' && event.isSealed)).toBe(true);
+  });
+
+  it('is told of a rewind first', async () => {
+    const world = await World.with(5);
+    const reader = await world.follow({ lastSeen: { height: 120, blockId: undefined } });
+    await world.clock.settle();
+    await world.commit(2);
+    await world.clock.settle();
+    expect(reader.heights).toEqual([-104, 105, 106]);
+  });
+
+  it('has its next height read only when the last one was taken', async () => {
+    const world = await World.with(20);
+    const reader = await world.follow({ height: 100 }, { atOnce: false });
+    await world.clock.advance(20_000);
+    expect(reader.heights).toEqual([100]);
+    expect(world.reads).toEqual([100]);
+    reader.take();
+    await world.clock.advance(1_000);
+    expect(world.reads).toEqual([100, 101]);
+  });
+
+  it('that takes nothing for half a minute is cut, and no other', async () => {
+    const world = await World.with(20);
+    const slow = await world.follow({ height: 100 }, { atOnce: false });
+    const good = await world.follow({ height: 100 });
+    await world.clock.advance(SEND_LIMIT_MS - 5_000);
+    slow.take();
+    await world.clock.advance(SEND_LIMIT_MS - 1_000);
+    expect(slow.ended).toBeUndefined();
+    await world.clock.advance(6_000);
+    expect(slow.ended).toMatchObject({ reason: 'overdue' });
+    expect(slow.heights).toEqual([100, 101]);
+    // It waits for the chain, which is nobody's fault.
+    await world.clock.advance(3_600_000);
+    expect(good.ended).toBeUndefined();
+    expect(await world.value('feed_followers_cut_total')).toBe(1);
+    expect(await world.value('feed_followers')).toBe(1);
+  });
+
+  it('shares what is read with those who want it about the same time', async () => {
+    const world = await World.with(10);
+    for (let count = 0; count < 20; count += 1) await world.follow({ height: 105 });
+    await world.clock.settle();
+    expect(world.reads).toEqual([105, 106, 107, 108, 109]);
+  });
+
+  it('that is one too many is refused, until another one leaves', async () => {
+    const world = await World.with(1);
+    const readers: Reader[] = [];
+    for (let count = 0; count < MAX_FOLLOWERS; count += 1) readers.push(await world.follow('next'));
+    const from = await world.feed.cursorAt('next');
+    const oneMore = () =>
+      world.feed.follow({ kind: 'digests', from, until: 'indexed' }, new Reader(world, true));
+    expect(oneMore).toThrow(ApiError);
+    expect(await world.value('feed_followers')).toBe(MAX_FOLLOWERS);
+    readers[7]!.leave();
+    readers[7]!.leave();
+    oneMore();
+    expect(oneMore).toThrow('at most 200 callers');
+  });
+
+  it('is told of a read that fails, and the others go on', async () => {
+    const world = await World.with(3);
+    const good = await world.follow({ height: 101 });
+    await world.clock.settle();
+    const { store } = world;
+    const read = store.blockByHeight.bind(store);
+    store.blockByHeight = (height) => (height === 100 ? Promise.reject(new Error('damaged')) : read(height));
+    const unlucky = await world.follow({ height: 100 });
+    await world.commit(2);
+    await world.clock.settle();
+    expect(unlucky.ended).toEqual(new Error('damaged'));
+    expect(unlucky.heights).toEqual([]);
+    expect(good.heights).toEqual([101, 102, 103, 104]);
+  });
+});
+
+describe('the end of the feed', () => {
+  it('is told to all, and nobody is let in any more', async () => {
+    const world = await World.with(20);
+    const slow = await world.follow({ height: 100 }, { atOnce: false });
+    const idle = await world.follow('next');
+    await world.clock.settle();
+    await world.feed.close();
+    expect(slow.ended).toMatchObject({ reason: 'stopping' });
+    expect(idle.ended).toMatchObject({ reason: 'stopping' });
+    expect(await refusal(world.feed.cursorAt('next'))).toMatchObject({ reason: 'stopping' });
+    await world.commit(1);
+    slow.take();
+    await world.clock.settle();
+    expect(slow.heights).toEqual([100]);
+    expect(world.clock.pendingTimers).toBe(0);
+    await world.feed.close();
+  });
+
+  it('waits for the read under way, whose failure is no bug', async () => {
+    const world = await World.with(3);
+    let fail = (_: Error): void => undefined;
+    let reading = (): void => undefined;
+    const read = new Promise<void>((resolve) => (reading = resolve));
+    world.store.blockByHeight = () =>
+      new Promise((_, reject) => {
+        fail = reject;
+        reading();
+      });
+    const reader = await world.follow({ height: 100 });
+    await world.clock.settle();
+    await read;
+    let isClosed = false;
+    const closing = world.feed.close().then(() => (isClosed = true));
+    await world.clock.settle();
+    expect(isClosed).toBe(false);
+    fail(new Error('the database is closed'));
+    await closing;
+    expect(reader.ended).toMatchObject({ reason: 'stopping' });
+  });
+});
+
+describe('the share of the event loop', () => {
+  /** Every event costs its sender 5 ms. */
+  async function busyWorld() {
+    const virtual = new VirtualClock();
+    let workedMs = 0;
+    const clock: Clock = {
+      now: () => virtual.now(),
+      monotonic: () => virtual.monotonic() + workedMs,
+      setTimer: (delayMs, callback) => virtual.setTimer(delayMs, callback),
+    };
+    const world = await World.with(20, clock);
+    const sent: number[] = [];
+    const from = await world.feed.cursorAt({ height: 100 });
+    const sink = {
+      send: (_: FeedEvent, taken: () => void) => {
+        workedMs += 5;
+        sent.push(virtual.monotonic());
+        taken();
+      },
+      end: () => undefined,
+    };
+    return {
+      world,
+      virtual,
+      sent,
+      follow: () => world.feed.follow({ kind: 'blocks', from, until: 'indexed' }, sink),
+    };
+  }
+
+  it('is a quarter while indexing catches up', async () => {
+    const { world, virtual, sent, follow } = await busyWorld();
+    world.head = 1_000;
+    follow();
+    await virtual.advance(300);
+    // 5 ms of work, 15 ms of rest; work takes no virtual time.
+    expect(sent.slice(0, 5)).toEqual([0, 15, 30, 45, 60]);
+  });
+
+  it('is three quarters at the head', async () => {
+    const { world, virtual, sent, follow } = await busyWorld();
+    world.head = 120;
+    follow();
+    await virtual.advance(300);
+    expect(sent[3]).toBeCloseTo(5, 5);
+  });
+});
+
+describe('whatever commits, slow readers and disconnects do', () => {
+  type Step =
+    | { readonly do: 'commit'; readonly count: number }
+    | { readonly do: 'seal'; readonly behind: number }
+    | { readonly do: 'follow'; readonly from: number; readonly atOnce: boolean; readonly sealed: boolean }
+    | { readonly do: 'take' | 'leave' | 'resume'; readonly who: number }
+    | { readonly do: 'wait'; readonly ms: number }
+    | { readonly do: 'race' };
+  const who = fc.nat(20);
+  const step: fc.Arbitrary<Step> = fc.oneof(
+    fc.record({ do: fc.constant('commit' as const), count: fc.integer({ min: 1, max: 4 }) }),
+    fc.record({ do: fc.constant('seal' as const), behind: fc.nat(5) }),
+    fc.record({
+      do: fc.constant('follow' as const),
+      ...{ from: fc.nat(60), atOnce: fc.boolean(), sealed: fc.boolean() },
+    }),
+    fc.record({ do: fc.constantFrom('take' as const, 'leave' as const, 'resume' as const), who }),
+    fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(0, 0, 1, 100, 4_000) }),
+    fc.record({ do: fc.constant('race' as const) }),
+  );
+
+  it('every follower gets every height once and in order', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 60 }), async (steps) => {
+        const world = await World.with(0);
+        const all: { reader: Reader; from: number; sealed: boolean; left: boolean }[] = [];
+        const join = async (from: number, atOnce: boolean, sealed: boolean): Promise<void> => {
+          const reader = await world.follow(
+            { height: from },
+            { atOnce, until: sealed ? 'sealed' : 'indexed' },
+          );
+          all.push({ reader, from, sealed, left: false });
+        };
+        const check = (): void => {
+          for (const { reader, from, sealed } of all) {
+            const got = reader.heights;
+            expect(got).toEqual(heights(from, from + got.length - 1));
+            if (sealed) expect(got.at(-1) ?? -1).toBeLessThanOrEqual(world.sealed ?? -1);
+          }
+        };
+        for (const now of steps) {
+          const one = 'who' in now ? all[now.who % Math.max(1, all.length)] : undefined;
+          if (now.do === 'commit') await world.commit(now.count);
+          else if (now.do === 'seal') world.seal(Math.max(world.sealed ?? 0, world.latest - now.behind));
+          else if (now.do === 'follow')
+            await join(Math.min(FIRST + now.from, world.latest + 1), now.atOnce, now.sealed);
+          else if (now.do === 'take') one?.reader.take();
+          else if (now.do === 'wait') await world.clock.advance(now.ms);
+          else if (now.do === 'race') await world.clock.turn();
+          else if (one !== undefined) {
+            one.reader.leave();
+            one.left = true;
+            // What it got, and what it gets after it came back behind that, are one stream.
+            if (now.do === 'resume')
+              await join(
+                one.reader.heights.at(-1) === undefined ? one.from : one.reader.heights.at(-1)! + 1,
+                true,
+                one.sealed,
+              );
+          }
+          check();
+        }
+        // Everything that is there comes in the end.
+        world.seal(world.latest);
+        for (let quiet = false; !quiet;) {
+          await world.clock.advance(10);
+          quiet = !all.map(({ reader }) => reader.take()).includes(true);
+        }
+        check();
+        for (const { reader, from, left } of all) {
+          if (left) continue;
+          expect(reader.ended).toBeUndefined();
+          expect(reader.heights).toEqual(heights(from, Math.max(from - 1, world.latest)));
+        }
+        expect(await world.value('feed_followers')).toBe(all.filter(({ left }) => !left).length);
+        await world.feed.close();
+        expect(world.clock.pendingTimers).toBe(0);
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
