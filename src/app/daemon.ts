@@ -93,6 +93,8 @@ async function run(
     { clock, logger },
   );
   lifecycle.onClose('store', () => store.close());
+  // The directory is ours now: a record found in it is of a daemon that was killed.
+  removeDaemonRecord(config.dataDir);
   await warnOfOpenDirectory(config.dataDir, { logger });
   checkStartOfFilledStore(config, store);
   if (isFinished(config, store)) {

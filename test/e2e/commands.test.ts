@@ -480,6 +480,10 @@ describe('status', () => {
     expectRefusal(await runProgram(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
     const found = await runProgram(['get', 'block', rich.id, ...storeFlags(dataDir)]);
     expect(JSON.parse(found.stdout)).toMatchObject({ height: rich.height });
+
+    // Whoever has the directory next takes the record away, also when there is nothing to do.
+    expect(await runStart(devnet, dataDir, '--stop-height', String(LAST))).toMatchObject({ code: 0 });
+    expect(readdirSync(dataDir)).not.toContain('daemon.json');
   });
 });
 
