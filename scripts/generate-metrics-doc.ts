@@ -71,7 +71,7 @@ the moment at which the reason arose. Each code is logged once when it arises an
 | \`behind\` | more than \`ready.maxLag\` heights behind the head |
 | \`upstream_unreachable\` | no access node told its head for 60 s; a head that answers and stands still is a quiet chain, and no reason |
 | \`edi_unavailable\` | with \`ediOnly\`: no access node serves execution data |
-| \`parent_mismatch\` | a finalized block does not continue the block below it |
+| \`parent_mismatch\` | a finalized block does not continue the block below it, or no node has the last block of a spork that the spork table names |
 | \`unresolvable\` | a height that no source could complete for \`requester.unresolvableAfterMs\` |
 | \`store_stalled\` | there is work below the head, and no height became durable for 60 s |
 | \`stopping\` | the daemon is stopping |

@@ -152,6 +152,7 @@ export class Identification {
       }
       member.tried = true;
       this.judge();
+      this.listenForNews(member);
       if (failures === 0) {
         opens = member.identity?.isRootOpen === true ? opens + 1 : 0;
         const isAskedAgain = opens > 0 && opens <= ROOT_ASKED_AGAIN;
@@ -192,6 +193,20 @@ export class Identification {
       { endpoint: member.node.name, kind: error.kind, reason: error.message },
       'access node does not answer',
     );
+  }
+
+  /** Where a node tells of a spork ahead of the store, those that may have crossed into it too are asked again at once. */
+  private listenForNews(member: Member): void {
+    const { news } = this.pool;
+    news.answered(member);
+    const rootHeight = member.identity?.sporkRootHeight;
+    const { watermark } = this.expectation();
+    if (rootHeight === undefined || watermark === undefined || rootHeight <= watermark.height) return;
+    const others = this.pool.members.filter((other) => other !== member && other.origin === 'configured');
+    if (!isUsable(member) || others.some(({ identity }) => identity?.sporkRootHeight === rootHeight)) return;
+    const toHear = others.filter((other) => !other.outage && mayCrossInto(rootHeight, other));
+    if (!news.tells(member, rootHeight, toHear)) return;
+    for (const other of toHear) other.wake?.();
   }
 
   /** Judges all nodes anew: what one says of our last block may bear on the others. */
@@ -279,6 +294,13 @@ export class Identification {
       if (member !== undefined) member.wake = done;
     });
   }
+}
+
+/** It is of an earlier spork, or has not said, and no spork between is known. */
+function mayCrossInto(rootHeight: number, { identity, range }: Member): boolean {
+  const own = identity?.sporkRootHeight;
+  if (own !== undefined && own >= rootHeight) return false;
+  return range.endExclusive === undefined || range.endExclusive >= rootHeight;
 }
 
 function describe({ reason, expected, found, height }: Foreignness): string {

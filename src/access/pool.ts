@@ -7,6 +7,7 @@ import { covers, isUsable, newMember, rangeOf } from './member.js';
 import type { Member } from './member.js';
 import type { NodeEvents } from './caller.js';
 import type { PooledNode } from './node.js';
+import { SporkNews } from './SporkNews.js';
 import { sporkOf } from './sporks.js';
 import type { SporkTable } from './sporks.js';
 
@@ -40,6 +41,7 @@ export class NodePool {
   private readonly clock: Clock;
   private readonly openNode: OpenNode;
   private readonly hooks: NodePoolHooks;
+  readonly news: SporkNews<Member>;
   private readonly byName = new Map<string, Member>();
   /** Where known sporks begin, ascending: those of the table and of the nodes that said so. */
   private sporkRoots: readonly number[] = [];
@@ -52,6 +54,7 @@ export class NodePool {
     this.clock = dependencies.clock;
     this.openNode = dependencies.openNode;
     this.hooks = dependencies.hooks;
+    this.news = new SporkNews({ clock: this.clock });
   }
 
   get members(): readonly Member[] {
@@ -93,6 +96,7 @@ export class NodePool {
   /** Lets a historic node go. It comes in again when it is wanted again. */
   remove(member: Member): void {
     this.byName.delete(member.node.name);
+    this.news.forget(member);
     member.node.close();
     this.refreshRanges();
   }
@@ -111,8 +115,12 @@ export class NodePool {
     return this.members.filter(({ origin, roles }) => origin === 'configured' && roles.access);
   }
 
-  /** Usable nodes of a role that serve a height; those the operator named if there are any, else historic ones. */
+  /**
+   * Usable nodes of a role that serve a height; those the operator named if there are any, else historic ones. None while the
+   * height may be of a new spork of which the others are still to be heard.
+   */
   serving(height: number, role: keyof Member['roles']): readonly Member[] {
+    if (this.news.isOpen(height)) return [];
     const serving = this.members.filter(
       (member) => member.roles[role] && isUsable(member) && covers(member.range, height),
     );
@@ -156,20 +164,26 @@ export class NodePool {
     return minimum(this.live().map(({ range }) => range.lowest));
   }
 
-  /** The spork that a height belongs to, as far as usable nodes and the table tell. */
+  /**
+   * The spork that a height belongs to, as far as usable nodes and the table tell. Its id is the one that more than half of
+   * those tell who tell one; empty when there is none.
+   */
   sporkAt(height: number): SporkRoot | undefined {
-    const known: SporkRoot[] = [];
-    for (const member of this.members) {
-      const rootHeight = member.identity?.sporkRootHeight;
-      if (rootHeight === undefined || !isUsable(member)) continue;
-      known.push({ rootHeight, sporkId: member.identity?.sporkId ?? '' });
-    }
-    const listed = sporkOf(this.options.sporks, height);
-    if (listed !== undefined) known.push({ rootHeight: listed.rootHeight, sporkId: '' });
-    // The latest that began at or below the height; of two that name the same root, the one that knows the id.
-    return known
-      .filter(({ rootHeight }) => rootHeight <= height)
-      .sort((a, b) => b.rootHeight - a.rootHeight || b.sporkId.length - a.sporkId.length)[0];
+    const roots = this.members
+      .filter(isUsable)
+      .map(({ identity }) => identity?.sporkRootHeight)
+      .concat(sporkOf(this.options.sporks, height)?.rootHeight)
+      .filter((root) => root !== undefined && root <= height && !this.news.isOpen(root));
+    const rootHeight = maximum(roots);
+    return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.agreedSporkId(rootHeight) };
+  }
+
+  private agreedSporkId(rootHeight: number): string {
+    const told = this.members
+      .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight)
+      .map(({ identity }) => identity?.sporkId ?? '')
+      .filter((sporkId) => sporkId !== '');
+    return told.find((id) => 2 * told.filter((other) => other === id).length > told.length) ?? '';
   }
 
   /** To be called whenever a node said who it is: its spork may end the heights of another. */
@@ -197,4 +211,9 @@ export class NodePool {
 function minimum(heights: readonly (number | undefined)[]): number | undefined {
   const known = heights.filter((height) => height !== undefined);
   return known.length === 0 ? undefined : known.reduce((a, b) => Math.min(a, b));
+}
+
+function maximum(heights: readonly (number | undefined)[]): number | undefined {
+  const known = heights.filter((height) => height !== undefined);
+  return known.length === 0 ? undefined : known.reduce((a, b) => Math.max(a, b));
 }

@@ -11,6 +11,11 @@ export interface Spork {
   readonly endHeightExclusive: number | null;
   /** Id of the root block's parent, as 64 hex digits. */
   readonly rootParentId: string;
+  /**
+   * Whether that parent is the block below the root that nodes of the spork before have: then nothing else may stand there.
+   * Default true: heights and parents go on. False only where it is known that they do not.
+   */
+  readonly rootParentIsBelow?: boolean;
   /** At least one, in the form of `parseEndpoint`. */
   readonly accessNodes: readonly string[];
 }
@@ -68,7 +73,7 @@ export function sporkOf(table: SporkTable, height: number): Spork | undefined {
 
 function parseSpork(entry: unknown, place: string, refuse: (what: string) => never): Spork {
   if (!isRecord(entry)) return refuse(`${place} is not an object`);
-  const { name, rootHeight, endHeightExclusive, rootParentId, accessNodes } = entry;
+  const { name, rootHeight, endHeightExclusive, rootParentId, rootParentIsBelow = true, accessNodes } = entry;
   if (typeof name !== 'string' || name === '') return refuse(`${place}.name is missing`);
   if (!isHeight(rootHeight)) return refuse(`${place}.rootHeight is not a height`);
   if (endHeightExclusive !== null && !(isHeight(endHeightExclusive) && endHeightExclusive > rootHeight)) {
@@ -77,6 +82,8 @@ function parseSpork(entry: unknown, place: string, refuse: (what: string) => nev
   if (typeof rootParentId !== 'string' || !IDENTIFIER.test(rootParentId)) {
     return refuse(`${place}.rootParentId is not 64 hex digits`);
   }
+  if (typeof rootParentIsBelow !== 'boolean')
+    return refuse(`${place}.rootParentIsBelow is not true or false`);
   if (!isTextList(accessNodes) || accessNodes.length === 0) {
     return refuse(`${place}.accessNodes is not a list of nodes`);
   }
@@ -87,7 +94,7 @@ function parseSpork(entry: unknown, place: string, refuse: (what: string) => nev
       refuse(`${place}.accessNodes: ${messageOf(error)}`);
     }
   }
-  return { name, rootHeight, endHeightExclusive, rootParentId, accessNodes };
+  return { name, rootHeight, endHeightExclusive, rootParentId, rootParentIsBelow, accessNodes };
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

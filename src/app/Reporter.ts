@@ -166,6 +166,15 @@ export class Reporter implements StatusSource, ScrapedValues {
         return state !== undefined && state !== 'unavailable' && state !== 'off';
       },
       parentMismatch: () => {
+        const missing = this.#line?.blocks.missingSporkEnd();
+        if (missing !== undefined) {
+          const { height, mend } = missing;
+          return {
+            height,
+            message: mend,
+            logged: `no access node has the last block of the spork, ${height}`,
+          };
+        }
         const mismatch = this.#line?.blocks.parentMismatch();
         if (mismatch === undefined) return undefined;
         const { height, mend } = mismatch;

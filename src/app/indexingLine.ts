@@ -15,9 +15,9 @@ import {
 } from '../collections/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { parseIdentifier } from '../flow/index.js';
-import type { FinalizedBlock, Identifier } from '../flow/index.js';
+import type { FinalizedBlock } from '../flow/index.js';
 import { FinalizedBlocks } from '../finality/index.js';
-import type { FinalizationListener } from '../finality/index.js';
+import type { FinalizationListener, SporkRoot } from '../finality/index.js';
 import { ComponentConsumer } from '../jobqueue/index.js';
 import type { WorkSignal } from '../jobqueue/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
@@ -270,9 +270,9 @@ function holds(
 }
 
 /** The table's parents of root blocks: a spork may have discarded blocks that we hold as the parent. */
-function sporkRootsOf(sporks: SporkTable): { rootHeight: number; rootParentId: Identifier }[] {
-  return sporks.flatMap(({ rootHeight, rootParentId }) => {
+function sporkRootsOf(sporks: SporkTable): SporkRoot[] {
+  return sporks.flatMap(({ rootHeight, rootParentId, rootParentIsBelow = true }) => {
     const parsed = parseIdentifier(rootParentId);
-    return parsed === undefined ? [] : [{ rootHeight, rootParentId: parsed }];
+    return parsed === undefined ? [] : [{ rootHeight, rootParentId: parsed, rootParentIsBelow }];
   });
 }

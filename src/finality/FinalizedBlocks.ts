@@ -11,7 +11,7 @@ import type { BlockVerdict } from './BlockReview.js';
 import { BLOCK_STREAM, pollBlocks } from './blockSource.js';
 import { childOf, Puller, wasAborted } from './cancellation.js';
 import { ForkResolver } from './ForkResolver.js';
-import type { ParentMismatch } from './ForkResolver.js';
+import type { ChainTrouble, ParentMismatch } from './ForkResolver.js';
 import { ForkInspector } from './ForkInspector.js';
 import type { StoredBlockReader } from './ForkInspector.js';
 import { LinkedBlocks } from './LinkedBlocks.js';
@@ -126,7 +126,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       throw new RangeError(`window must be a positive integer, not ${options.window}`);
     this.#window = options.window;
     this.#stopHeight = options.stopHeight ?? Number.MAX_SAFE_INTEGER;
-    this.#reachedHeight = options.reachedHeight ?? 0;
+    // A spork that is in the table has begun.
+    const begun = (options.sporkRoots ?? []).map(({ rootHeight }) => rootHeight + TIP_HEIGHTS);
+    this.#reachedHeight = Math.max(options.reachedHeight ?? 0, ...begun);
     this.#silentAfterMs = options.silentAfterMs ?? 8_000;
     this.#notFoundRetryMs = options.notFoundRetryMs ?? 200;
     this.#parallelReads = options.parallelReads ?? 8;
@@ -188,14 +190,14 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /**
    * The highest height that `atIndex` has. A block that links may still be a lie, one off the finalized chain, and shows
    * it only when its child names another parent: were it complete and durable by then, nothing but a `rewind` would mend
-   * it. So the last linked block waits for its child, except near the tip, where no child may be known for long, and at
-   * the stop height and with a window of one, where none may be asked for.
+   * it. So the last linked block waits for its child, except near the tip, where no child may be known for long, at the
+   * stop height and with a window of one, where none may be asked for, and where the spork table vouches for the block.
    */
   head(): number {
     const linked = this.#linked.next - 1;
     const tip = Math.max(this.#deps.head(), this.#reachedHeight);
     const isTip = linked >= tip - TIP_HEIGHTS || linked >= this.#stopHeight;
-    if (isTip || this.#window === 1) return linked;
+    if (isTip || this.#window === 1 || this.#linked.vouchedAt(linked) !== undefined) return linked;
     return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
   }
 
@@ -223,6 +225,11 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /** Set while every node that answers gives a block that does not link to the latest stored one. */
   parentMismatch(): ParentMismatch | undefined {
     return this.#resolver.parentMismatch();
+  }
+
+  /** Set while every node that answers gives another last block of a spork than the spork table vouches for. */
+  missingSporkEnd(): ChainTrouble | undefined {
+    return this.#resolver.missingEnd();
   }
 
   async #room(signal: AbortSignal): Promise<void> {
@@ -275,7 +282,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       case 'wrong_height':
         return this.#refuse(node, ending.block, ending.kind, signal);
       case 'mismatch':
-        this.#deps.metrics.invalidBlocks.inc({ reason: 'parent_mismatch' });
+        this.#deps.metrics.invalidBlocks.inc({
+          reason: this.#linked.mayStand(ending.block) ? 'parent_mismatch' : 'not_vouched',
+        });
         return this.#resolve(node, ending.block, signal);
     }
   }

@@ -9,18 +9,22 @@ import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
 /** Before so many rounds in a row, nodes that do not answer keep the mismatch from being called certain. */
 const CERTAIN_AFTER_ROUNDS = 2;
 
-/** The nodes' block above the watermark does not link to the latest stored block, and no node has one that does. */
-export interface ParentMismatch {
-  /** The height of the block that does not link: one above the watermark. */
+/** Nothing goes on, and it lies neither with the connections nor with us. */
+export interface ChainTrouble {
+  /** The height at which nothing is accepted. */
   readonly height: number;
+  /** Monotonic milliseconds at which it was first certain. */
+  readonly sinceMs: number;
+  /** One or two sentences for the operator: what happened and what mends it. */
+  readonly mend: string;
+}
+
+/** The nodes' block above the watermark does not link to the latest stored block, and no node has one that does. */
+export interface ParentMismatch extends ChainTrouble {
   /** The latest stored block. */
   readonly expectedParentId: Identifier;
   readonly blockId: Identifier;
   readonly givenParentId: Identifier;
-  /** Monotonic milliseconds at which it was first certain. */
-  readonly sinceMs: number;
-  /** One or two sentences for the operator: what happened and the command that mends it. */
-  readonly mend: string;
 }
 
 export type Resolution =
@@ -45,6 +49,7 @@ export class ForkResolver {
   readonly #backoff: Backoff;
   readonly #inspector: ForkInspector;
   #mismatch: ParentMismatch | undefined;
+  #missingEnd: ChainTrouble | undefined;
   #rounds = 0;
 
   constructor(
@@ -75,9 +80,18 @@ export class ForkResolver {
     return this.#mismatch;
   }
 
+  /** Set while every node that answers has another last block of a spork than the spork table vouches for. */
+  missingEnd(): ChainTrouble | undefined {
+    return this.#missingEnd;
+  }
+
   /** A block was linked: whatever was wrong with the watermark is over. */
   linkedAgain(): void {
     this.#rounds = 0;
+    if (this.#missingEnd !== undefined) {
+      this.#logger.info({ height: this.#missingEnd.height }, 'the last block of the spork is found');
+      this.#missingEnd = undefined;
+    }
     if (this.#mismatch === undefined) return;
     this.#logger.info({ height: this.#mismatch.height }, 'the latest stored block is confirmed again');
     this.#mismatch = undefined;
@@ -86,20 +100,24 @@ export class ForkResolver {
   /** Asks every node about the height of a block that does not link. Expected errors: the signal's abort reason. */
   async resolve(refused: Answer, signal: AbortSignal): Promise<Resolution> {
     const height = refused.block.height;
-    const { answers, complete } = await this.#inspector.ask(height, signal, [refused]);
+    const { answers: given, complete } = await this.#inspector.ask(height, signal, [refused]);
     // The watermark may have moved while the nodes were asked: what does not link any more is simply read again.
     if (this.#linked.next !== height) return { kind: 'retry', avoid: [], pauseMs: 0 };
 
+    const answers = given.filter(({ block }) => this.#linked.mayStand(block));
+    for (const answer of given) if (!answers.includes(answer)) this.#blame(answer, 'not_vouched');
+    const [first = refused] = answers;
+    if (answers.length === 0) return this.#awaitEnd(refused, complete);
     const linking = answers.find(({ block }) => this.#linked.links(block));
     if (linking !== undefined) {
       for (const answer of answers) if (!this.#linked.links(answer.block)) this.#blame(answer);
       return { kind: 'accept', answer: linking };
     }
-    if (this.#linked.giverOf(height - 1) !== undefined) return this.#questionBelow(refused, answers, signal);
+    if (this.#linked.giverOf(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
 
     this.#rounds += 1;
-    if (!complete && this.#rounds < CERTAIN_AFTER_ROUNDS) return this.#distrust(refused);
-    await this.#expose(refused, signal);
+    if (!complete && this.#rounds < CERTAIN_AFTER_ROUNDS) return this.#distrust(first);
+    await this.#expose(first, signal);
     return { kind: 'retry', avoid: [], pauseMs: this.#retryMs };
   }
 
@@ -140,13 +158,31 @@ export class ForkResolver {
     return { kind: 'retry', avoid: [refused.node.name], pauseMs: this.#backoff.nextMs() };
   }
 
-  #blame({ node, block }: Answer): void {
-    const detail = `block ${block.id} at height ${block.height} refused: parent_mismatch`;
+  #blame({ node, block }: Answer, reason: 'parent_mismatch' | 'not_vouched' = 'parent_mismatch'): void {
+    const detail = `block ${block.id} at height ${block.height} refused: ${reason}`;
     this.#nodes.blame(node, 'lied', detail);
-    this.#logger.warn(
-      { node: node.name, height: block.height, reason: 'parent_mismatch' },
-      'a block was refused',
-    );
+    this.#logger.warn({ node: node.name, height: block.height, reason }, 'a block was refused');
+  }
+
+  /** Nobody who answers has the block that the spork table vouches for: that one, or none. */
+  #awaitEnd(refused: Answer, complete: boolean): Resolution {
+    const { height } = refused.block;
+    this.#rounds += 1;
+    if (this.#missingEnd === undefined && (complete || this.#rounds >= CERTAIN_AFTER_ROUNDS)) {
+      const root = height + 1;
+      this.#missingEnd = {
+        height,
+        sinceMs: this.#clock.monotonic(),
+        mend:
+          `No access node has block ${this.#linked.vouchedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
+          `the parent of the root block at height ${root}: those that answer have another one there. Name an access node ` +
+          `that has it (--access-node). Should the root be known to name another parent than the block below it, set ` +
+          `"rootParentIsBelow": false for it in config/sporks.json.`,
+      };
+      const { mend } = this.#missingEnd;
+      this.#logger.error({ height, mend }, 'no access node has the last block of the spork');
+    }
+    return this.#askAnother(refused);
   }
 
   async #expose({ block }: Answer, signal: AbortSignal): Promise<void> {

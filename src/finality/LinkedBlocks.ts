@@ -22,6 +22,8 @@ export interface Watermark {
 export interface SporkRoot {
   readonly rootHeight: number;
   readonly rootParentId: Identifier;
+  /** False where the parent is known to be another block than the one that nodes have below the root. Default true. */
+  readonly rootParentIsBelow?: boolean;
 }
 
 interface Entry {
@@ -37,6 +39,8 @@ interface Entry {
 export class LinkedBlocks {
   readonly #watermark: Watermark;
   readonly #rootParents: ReadonlyMap<number, Identifier>;
+  /** By height: the only block that may stand there. */
+  readonly #vouched: ReadonlyMap<number, Identifier>;
   readonly #entries = new Map<number, Entry>();
   /** Blocks that were taken back after they may have been handed out. */
   readonly #takenBack = new Map<number, FinalizedBlock>();
@@ -49,6 +53,11 @@ export class LinkedBlocks {
   ) {
     this.#watermark = dependencies.watermark;
     this.#rootParents = new Map(options.sporkRoots.map((root) => [root.rootHeight, root.rootParentId]));
+    this.#vouched = new Map(
+      options.sporkRoots
+        .filter(({ rootParentIsBelow = true }) => rootParentIsBelow)
+        .map(({ rootHeight, rootParentId }) => [rootHeight - 1, rootParentId]),
+    );
     this.#base = this.#watermark.latestIndexedHeight();
     this.#next = this.#base + 1;
   }
@@ -82,10 +91,21 @@ export class LinkedBlocks {
     return latest;
   }
 
+  /** The id of the block at the end of a spork, where the root of the next one tells it. */
+  vouchedAt(height: number): Identifier | undefined {
+    return this.#vouched.get(height);
+  }
+
+  /** False for a block that stands where the spork table vouches for another one. */
+  mayStand({ height, id }: BlockLink): boolean {
+    const vouched = this.#vouched.get(height);
+    return vouched === undefined || vouched === id;
+  }
+
   /** True when the block may stand at `next`. */
   links(block: FinalizedBlock): boolean {
     const tip = this.tip();
-    if (block.height !== this.#next) return false;
+    if (block.height !== this.#next || !this.mayStand(block)) return false;
     return (
       tip === undefined || block.parentId === tip.id || block.parentId === this.#rootParents.get(block.height)
     );

@@ -11,7 +11,7 @@ export type ReadinessCode =
   | 'upstream_unreachable'
   /** Execution data is the only source and no node serves it. */
   | 'edi_unavailable'
-  /** A finalized block does not continue the block below it. */
+  /** A finalized block does not continue the block below it, or no node has the last block of a spork that the table names. */
   | 'parent_mismatch'
   /** A height that no source could complete for longer than `requester.unresolvableAfterMs`. */
   | 'unresolvable'

@@ -102,6 +102,18 @@ export const plantedBugs: readonly PlantedBug[] = [
     instead: 'this.#rootParents.get(-1)\n',
   },
   {
+    name: 'the last block of a spork is taken from whoever gives one',
+    file: 'finality/LinkedBlocks.ts',
+    of: '    return vouched === undefined || vouched === id;',
+    instead: '    return vouched === undefined || id !== undefined;',
+  },
+  {
+    name: 'the end of a spork is taken for the tip',
+    file: 'finality/FinalizedBlocks.ts',
+    of: 'rootHeight + TIP_HEIGHTS);',
+    instead: 'Math.min(rootHeight, 0));',
+  },
+  {
     name: 'wake-up lost: a notification that comes while nobody waits',
     file: 'jobqueue/WorkSignal.ts',
     of: '      this.#pending = true;\n',

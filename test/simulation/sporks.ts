@@ -10,10 +10,10 @@ import { SOUND_LINK } from './SimulatedEndpoint.js';
 export const HISTORIC_CALLS_PER_SECOND = 80;
 
 /**
- * How far below the end of a spork nobody lies of blocks: where the spork table vouches for the next root, that root does not
- * bear out the block below it; and to a process that has heard of no other nodes yet, the end of a spork is the tip.
+ * How far below the end of a spork nobody lies of blocks where the spork table does not vouch for the last one: to a process that
+ * has heard of no other nodes yet, the end of a spork is the tip. Where it does, there are lies of these heights in particular.
  */
-const TRUSTED_AT_THE_END_HEIGHTS = 4;
+const LAST_HEIGHTS = 4;
 
 /** The endpoints whose nodes serve the heights of sporks that have ended, and what befalls them. */
 interface EarlierSporks {
@@ -23,18 +23,18 @@ interface EarlierSporks {
 }
 
 /** Drawn from a generator of its own: worlds of one spork stay what they are. */
-export function drawEarlierSporks(
-  { config, quietAtMs, seed }: Scenario,
-  { firstHeight, sporks }: Stretch,
-): EarlierSporks {
+export function drawEarlierSporks({ config, quietAtMs, seed }: Scenario, stretch: Stretch): EarlierSporks {
+  const { firstHeight, sporks } = stretch;
   const dice = new Dice(seed, 'earlier sporks');
+  // Of its own again: what else befalls these nodes is what it was before anybody lied of the ends.
+  const endDice = new Dice(seed, 'lies of the ends of sporks');
   const temper = temperOf(dice);
   const endpoints: Omit<EndpointPlan, 'name'>[] = [];
   const events: TimedEvent[] = [];
   for (const [spork, { chain, lastHeight }] of sporks.slice(0, -1).entries()) {
     const lieHeights = {
       fromHeight: Math.max(firstHeight + 1, chain.generator.rootHeight),
-      toHeight: lastHeight - TRUSTED_AT_THE_END_HEIGHTS,
+      toHeight: lastHeight - LAST_HEIGHTS,
     };
     const count = dice.whole(1, 2);
     for (let nth = 0; nth < count; nth += 1) {
@@ -48,10 +48,51 @@ export function drawEarlierSporks(
         ? faultsOf(dice, quietAtMs, { mayLieOfBlocks: config.window > 1, lieHeights })
         : [];
       events.push(...interruptionsOf(dice, temper, { endpoint: endpoints.length, quietAtMs }));
-      endpoints.push({ spork, backends, link, faults: faults.filter(hasHeights) });
+      const ofTheEnd =
+        isVouched(stretch, spork) && endDice.chance(END_LIE_SHARE)
+          ? [lieOfTheEnd(endDice, stretch, { spork, window: config.window, quietAtMs })]
+          : [];
+      endpoints.push({ spork, backends, link, faults: [...faults, ...ofTheEnd].filter(hasHeights) });
     }
   }
   return { endpoints, events };
+}
+
+/** Share of the nodes of earlier sporks that lie of the end of theirs, where that can be known. */
+const END_LIE_SHARE = 0.5;
+
+/** The spork table tells which block is the last one of this spork. */
+function isVouched({ served, sporks }: Stretch, spork: number): boolean {
+  const next = sporks[spork + 1]?.chain.generator;
+  const last = sporks[spork];
+  return (
+    served === 'table' &&
+    next !== undefined &&
+    last !== undefined &&
+    next.parentId(next.rootHeight) === last.chain.block(last.lastHeight).id
+  );
+}
+
+function lieOfTheEnd(
+  dice: Dice,
+  { firstHeight, sporks }: Stretch,
+  {
+    quietAtMs,
+    spork,
+    window,
+  }: { readonly quietAtMs: number; readonly spork: number; readonly window: number },
+): FaultRule {
+  const { chain, lastHeight } = sporks[spork]!;
+  // In a window of one a block waits for no child; but the last one is known without.
+  const heights = window === 1 ? 1 : dice.whole(1, LAST_HEIGHTS);
+  const lowest = Math.max(firstHeight + 1, chain.generator.rootHeight);
+  const afterMs = dice.chance(0.6) ? 0 : dice.whole(0, quietAtMs);
+  return {
+    method: dice.pick(['GetBlockByHeight', 'SubscribeBlocksFromStartHeight', '*']),
+    fault: dice.pick(['orphaned', 'orphaned', 'wrong_parent', 'other_body'] as const),
+    ...{ fromHeight: Math.max(lowest, lastHeight - heights + 1), toHeight: lastHeight },
+    ...{ afterMs, untilMs: dice.whole(afterMs, quietAtMs), probability: dice.magnitude(0.2, 1) },
+  };
 }
 
 /** The scenario with the nodes of the sporks that have ended behind those of the live one. */
@@ -82,12 +123,14 @@ export function withEarlierSporks(scenario: Scenario, stretch: Stretch, earlier:
   };
 }
 
-function tableOf({ sporks }: Stretch, endpoints: readonly EndpointPlan[]) {
+function tableOf(stretch: Stretch, endpoints: readonly EndpointPlan[]) {
+  const { sporks } = stretch;
   const entries = sporks.map(({ chain: { generator } }: StretchSpork, spork) => ({
     name: `spork${spork}`,
     rootHeight: generator.rootHeight,
     endHeightExclusive: sporks[spork + 1]?.chain.generator.rootHeight ?? null,
     rootParentId: generator.parentId(generator.rootHeight),
+    rootParentIsBelow: spork === 0 || isVouched(stretch, spork - 1),
     accessNodes: endpoints.filter((endpoint) => endpoint.spork === spork).map(({ name }) => name),
   }));
   return parseSporkTable({ devnet: entries }, 'devnet', 'of the simulation');

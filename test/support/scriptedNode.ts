@@ -24,6 +24,8 @@ export interface NodeScript {
   blockIdAt?: (height: number) => Identifier | undefined;
   /** While set, nothing answers. */
   down?: boolean;
+  /** The first answer comes only then. */
+  until?: Promise<void>;
 }
 
 /** The id whose hex digits are all the same. */
@@ -83,6 +85,7 @@ export class ScriptedNode implements PooledNode {
 
   async getNetworkParameters() {
     this.asked += 1;
+    await this.script.until;
     this.#answerOrThrow('GetNetworkParameters');
     if (this.script.hidesChain === true) throw this.#error('unimplemented', 'GetNetworkParameters');
     return { chainId: this.script.chainId ?? 'flow-localnet' };

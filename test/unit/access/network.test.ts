@@ -424,6 +424,84 @@ describe('foreign nodes', () => {
   });
 });
 
+describe('a new spork', () => {
+  const [TRUE_ID, FALSE_ID] = ['bb'.repeat(32), 'dd'.repeat(32)];
+  const before = { sporks: [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }] };
+  const watermark = { height: 199, id: idOf('9') };
+  /** Three nodes of the spork that began at 100, all of them identified. */
+  async function three() {
+    const scripts: Record<'a:1' | 'b:1' | 'c:1', NodeScript> = {
+      'a:1': { version: version(100) },
+      'b:1': { version: version(100) },
+      'c:1': { version: version(100) },
+    };
+    const built = network(scripts, { accessNodes: Object.keys(scripts) }, { ...before, watermark });
+    await built.network.whenAllAsked(stop.signal);
+    await clock.advance(10_000);
+    return { ...built, scripts };
+  }
+
+  it('has the id that more than half of the nodes tell, and none where no id has so many', async () => {
+    const told = async (...ids: readonly string[]): Promise<string | undefined> => {
+      const scripts = Object.fromEntries(
+        ids.map((id, nth) => [`n${nth}:1`, { version: version(200, 200, id) }] as const),
+      );
+      const { network: net } = network(scripts, { accessNodes: Object.keys(scripts) }, before);
+      await net.whenAllAsked(stop.signal);
+      return net.sporkAt(200)?.sporkId;
+    };
+    expect(await told(FALSE_ID)).toBe(FALSE_ID);
+    expect(await told(FALSE_ID, TRUE_ID, TRUE_ID)).toBe(TRUE_ID);
+    expect(await told(FALSE_ID, '', '')).toBe(FALSE_ID);
+    expect(await told(FALSE_ID, TRUE_ID)).toBe('');
+    expect(await told(FALSE_ID, TRUE_ID, 'ee'.repeat(32))).toBe('');
+  });
+
+  it('that one node tells of has the others asked at once, and them decide', async () => {
+    const { network: net, nodes, scripts } = await three();
+    scripts['a:1'].version = version(200, 200, FALSE_ID);
+    for (const name of ['b:1', 'c:1'] as const) scripts[name].version = version(200, 200, TRUE_ID);
+    nodes.node('a:1').breakConnection();
+    await clock.advance(2_000);
+    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
+    expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
+  });
+
+  it('is not served, nor known, before they have answered, or for a minute', async () => {
+    const { network: net, nodes, scripts } = await three();
+    let answer = (): void => undefined;
+    scripts['b:1'].until = new Promise((resolve) => (answer = resolve));
+    scripts['a:1'].version = version(200, 200, FALSE_ID);
+    nodes.node('a:1').breakConnection();
+    await clock.advance(2_000);
+    expect(net.forHeight(200)).toEqual([]);
+    expect(net.sporkAt(200)?.rootHeight).toBe(100);
+    expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
+    await clock.advance(MINUTE_MS);
+    expect(names(net.forHeight(200))).toEqual(['a:1']);
+    // By what it tells next it holds up nothing.
+    scripts['a:1'].version = version(201, 201, FALSE_ID);
+    nodes.node('a:1').breakConnection();
+    await clock.advance(2_000);
+    expect(names(net.forHeight(201))).toEqual(['a:1']);
+    answer();
+    await clock.settle();
+  });
+
+  it('that the store has come past is no news', async () => {
+    const scripts = { 'a:1': { version: version(100) }, 'b:1': { version: version(100) } };
+    const { network: net, nodes } = network(
+      scripts,
+      { accessNodes: ['a:1', 'b:1'] },
+      { sporks: [], watermark },
+    );
+    await net.whenAllAsked(stop.signal);
+    await clock.advance(10_000);
+    expect(nodes.opened.map(({ asked }) => asked)).toEqual([1, 1]);
+    expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1']);
+  });
+});
+
 describe('which node for which height', () => {
   const table: SporkTable = [
     {

@@ -53,6 +53,11 @@ describe('a spork table', () => {
     ['an end at its root', { net: [spork(5, 5)] }, 'net[0].endHeightExclusive'],
     ['a missing end', { net: [spork(5, null, { endHeightExclusive: undefined })] }, 'endHeightExclusive'],
     ['a short parent id', { net: [spork(5, null, { rootParentId: 'ab' })] }, 'net[0].rootParentId'],
+    [
+      'a parent that is below or not',
+      { net: [spork(5, null, { rootParentIsBelow: 'no' })] },
+      'net[0].rootParentIsBelow',
+    ],
     ['no nodes', { net: [spork(5, null, { accessNodes: [] })] }, 'net[0].accessNodes'],
     ['a bad node', { net: [spork(5, null, { accessNodes: ['http://x'] })] }, 'net[0].accessNodes'],
     ['an overlap', { net: [spork(5, 10), spork(9, null)] }, '"spork5" overlaps "spork9"'],
@@ -63,6 +68,12 @@ describe('a spork table', () => {
     expect(parse).toThrow(OperatorError);
     expect(parse).toThrow(message);
     expect(parse).toThrow('table.json');
+  });
+
+  it('has the parents of its roots below them unless it says otherwise', () => {
+    const entries = [spork(5, 10), spork(10, null, { rootParentIsBelow: false })];
+    const table = parseSporkTable({ net: entries }, 'net', 'table.json');
+    expect(table.map(({ rootParentIsBelow }) => rootParentIsBelow)).toEqual([true, false]);
   });
 
   it('may have gaps', () => {

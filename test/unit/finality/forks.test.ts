@@ -368,9 +368,87 @@ describe('blocks that do not fit', () => {
       await world.end();
     });
 
+    /** The parent is another block than the nodes have below the root. */
     const named = (world: World): SporkRoot[] => [
-      { rootHeight: 103, rootParentId: world.chain.fork('new spork', 102).idAt(102) },
+      {
+        rootHeight: 103,
+        rootParentId: world.chain.fork('new spork', 102).idAt(102),
+        rootParentIsBelow: false,
+      },
     ];
+    /** The root at 103 names the last block of the spork before. */
+    const vouched = (world: World): SporkRoot[] => [{ rootHeight: 103, rootParentId: world.chain.idAt(102) }];
+    const lieOf102 = (world: World) => ({
+      block: { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) },
+      status: 'finalized' as const,
+    });
+
+    it('takes the last block that the spork table vouches for, and knows the liar', async () => {
+      const world = new World('liar', 'old', 'new');
+      world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
+      world.node('liar').odd.set(102, lieOf102(world));
+      const reading = new Reading(world, { window: 10, sporkRoots: vouched(world) });
+      // The next spork is not heard of: nothing but the table tells.
+      await reading.moveHead(102);
+      await world.clock.advance(1_000);
+      expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+      expect(world.nodes.faults()).toEqual(['liar lied']);
+      expect(world.invalidBlocks.counts).toEqual({ not_vouched: 1 });
+      expect(reading.blocks.missingSporkEnd()).toBeUndefined();
+      await world.end();
+    });
+
+    it('waits for that block where nobody has it, and says so', async () => {
+      const world = new World('old', 'new');
+      world.nodes.serving = (node, height) => (node.name === 'old') === height < 103;
+      world.node('old').odd.set(102, lieOf102(world));
+      const reading = new Reading(world, { window: 10, sporkRoots: vouched(world) });
+      await reading.moveHead(105);
+      await world.clock.advance(60_000);
+      expect(reading.linked()).toEqual([101]);
+      expect(new Set(world.nodes.faults())).toEqual(new Set(['old lied']));
+      expect(reading.blocks.missingSporkEnd()).toMatchObject({ height: 102 });
+      expect(reading.blocks.missingSporkEnd()?.mend).toContain(
+        `has block ${world.chain.idAt(102)} at height 102`,
+      );
+      const errors = world.logger.records.filter(({ level }) => level === 'error');
+      expect(errors.map(({ message }) => message)).toEqual([
+        'no access node has the last block of the spork',
+      ]);
+      world.node('old').odd.clear();
+      await world.clock.advance(20_000);
+      expect(reading.available()).toEqual(range(101, 105));
+      expect(reading.blocks.missingSporkEnd()).toBeUndefined();
+      await world.end();
+    });
+
+    it('goes by that block in a dispute about the one below it', async () => {
+      const world = new World('liar', 'old', 'new');
+      world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
+      const fork = world.chain.fork('fork', 101);
+      const first = { ...fork.block(101), parentId: world.chain.idAt(100) };
+      world.node('liar').odd.set(101, { block: first, status: 'finalized' });
+      world.node('liar').odd.set(102, { block: fork.block(102), status: 'finalized' });
+      const reading = new Reading(world, { window: 10, sporkRoots: vouched(world) });
+      await reading.moveHead(102);
+      await world.clock.advance(20_000);
+      expect(reading.blocks.atIndex(101)?.block.id).toBe(world.chain.idAt(101));
+      expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+      expect(reading.replaced).toEqual([]);
+      expect(new Set(world.nodes.faults())).toEqual(new Set(['liar lied']));
+      await world.end();
+    });
+
+    it('takes no block below a root that is in the table for one of the tip', async () => {
+      const world = new World('a');
+      const reading = new Reading(world, { window: 10, sporkRoots: vouched(world) });
+      await reading.moveHead(101);
+      expect(reading.linked()).toEqual([101]);
+      expect(reading.available()).toEqual([]);
+      await reading.moveHead(102);
+      expect(reading.available()).toEqual([101, 102]);
+      await world.end();
+    });
 
     it('takes the parent that the spork table names', async () => {
       const world = new World('a');
@@ -386,7 +464,7 @@ describe('blocks that do not fit', () => {
 
     it('but at the root height only', async () => {
       const world = new World('a');
-      const sporkRoots = [{ rootHeight: 104, rootParentId: named(world)[0]!.rootParentId }];
+      const sporkRoots = [{ ...named(world)[0]!, rootHeight: 104 }];
       world.node('a').odd.set(103, {
         block: world.chain.fork('new spork', 102).block(103),
         status: 'finalized',
