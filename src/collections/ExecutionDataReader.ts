@@ -183,7 +183,14 @@ export class ExecutionDataReader {
     this.#messageBytes.observe(message.byteLength);
     const block = await this.#blockOf(height, signal);
     if (block === undefined) metrics.executionDataSkipped.inc();
-    else this.#deliver(block, message, receivedAtMs);
+    else {
+      try {
+        this.#deliver(block, message, receivedAtMs);
+      } catch (error) {
+        // Above its end a node of an earlier spork may hold blocks that the next one discarded: no lie of its own.
+        throw this.#moved(node) ?? error;
+      }
+    }
     this.#next += 1;
     outlook.alive();
     events.onMessage(node, block !== undefined, receivedAtMs);

@@ -27,4 +27,11 @@ export const knownBadSeeds: readonly {
     isFixed: true,
     crossesSporks: false,
   },
+  {
+    seed: 3613,
+    cause:
+      'execution data of a historic node goes on above the end of its spork, with blocks that the next one discarded, and is held against it',
+    isFixed: true,
+    crossesSporks: true,
+  },
 ];

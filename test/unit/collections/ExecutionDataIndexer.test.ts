@@ -607,6 +607,24 @@ describe('a stream that lags', () => {
     expect(deliveredHeights()).toEqual([100, 101]);
     expect(nodes.blamed).toEqual([]);
   });
+
+  it('is left without blame where its node goes on with blocks that the next spork discarded', async () => {
+    handOut(100, 102);
+    sealed = 102;
+    start();
+    await clock.settle();
+    a.stream.push(dataOf(100));
+    await clock.settle();
+    nodes.list = [b];
+    b.onStream = serves(102);
+    a.stream.push({ ...dataOf(101), blockId: makeBlock(7, 0).block.id });
+    await clock.advance(200);
+    expect(opened(b)).toEqual([101]);
+    expect(deliveredHeights()).toEqual([100, 101, 102]);
+    expect(nodes.blamed).toEqual([]);
+    expect(sink.contradictions).toEqual([]);
+    expect(await counted(metrics.invalidCollections)).toBe(0);
+  });
 });
 
 describe('nodes without execution data', () => {
