@@ -1,6 +1,7 @@
 import { commandLineTarget, processTarget } from './commandLine.js';
 import { configurationTarget } from './configuration.js';
 import { endpointTarget } from './endpoints.js';
+import { grpcTarget } from './grpc.js';
 import { httpTarget } from './http.js';
 import type { FuzzTarget } from './target.js';
 import { statusTarget } from './statuses.js';
@@ -16,6 +17,7 @@ export const targets: readonly FuzzTarget[] = [
   tableTarget,
   commandLineTarget,
   httpTarget,
+  grpcTarget,
   processTarget,
 ];
 

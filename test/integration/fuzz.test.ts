@@ -15,6 +15,7 @@ const samples: Readonly<Record<string, number>> = {
   table: 1_000,
   'command-line': 4_000,
   http: 1_500,
+  grpc: 800,
 };
 
 describe('whatever comes in', () => {
