@@ -1,5 +1,7 @@
 import { quoted } from '../runtime/index.js';
 import { ApiError } from './errors.js';
+import { EventStreams } from './EventStreams.js';
+import type { ChangeFeed } from './feed/ChangeFeed.js';
 import { FlowRest } from './FlowRest.js';
 import type { FlowRestReader } from './FlowRest.js';
 import type { HttpAnswer, HttpRequest } from './http.js';
@@ -17,10 +19,12 @@ export type ApiServerOptions = Omit<HttpServerOptions, 'settings'>;
 export interface ApiServerDependencies extends HttpServerDependencies {
   readonly reader: FlowRestReader;
   readonly status: StatusSource;
+  /** Its streams are its owner's to end, before the server is closed. */
+  readonly feed: ChangeFeed;
 }
 
 /**
- * The read side over HTTP: `/status`, Flow's REST routes under `/v1`, `/lookup/{kind}/{key}` for the command line, and
+ * The read side over HTTP: `/status`, Flow's REST routes under `/v1`, `/lookup/{kind}/{key}` for the command line, `/events`, and
  * `/openapi.json`, which describes them. It serves from the first second on, also while nothing is indexed, and never
  * touches the writers.
  */
@@ -29,10 +33,12 @@ export class ApiServer {
 
   constructor(options: ApiServerOptions, dependencies: ApiServerDependencies) {
     const { reader, status } = dependencies;
+    const events = new EventStreams(dependencies);
     const routes: readonly Route[] = [
       ...new FlowRest({ reader, status }).routes(),
       { ...daemonRoutes.status, handle: () => ({ body: status.status() }) },
       { ...daemonRoutes.lookup, handle: (request) => lookUp(dependencies, request) },
+      { ...daemonRoutes.events, handle: (request) => events.answer(request) },
       { ...daemonRoutes.openApi, handle: () => describe(status.status().version, routes) },
     ];
     this.#server = new HttpServer(

@@ -12,6 +12,7 @@ import { listenError, refusalOf, refusedByRouter, refuseClient, warnWhenExposed 
 import { Places } from './Places.js';
 import type { Query } from './query.js';
 import { SlowReaders } from './SlowReaders.js';
+import { beginStream } from './StreamedAnswer.js';
 
 /** Request line and headers together, in bytes. */
 const MAX_HEADER_BYTES = 16_384;
@@ -154,7 +155,12 @@ export class HttpServer {
           const given = await handle({
             params: request.params as Readonly<Record<string, string>>,
             query: request.query as Query,
+            headers: request.headers,
           });
+          if ('stream' in given) {
+            beginStream(given, request, reply, (reason) => this.#explain(reason).body);
+            return undefined;
+          }
           return this.#writer.write(given, request, reply);
         };
         return this.#handle(isBulk ? () => this.#bulk.run(answer) : answer);

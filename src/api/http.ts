@@ -1,8 +1,10 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Query } from './query.js';
 
 export interface HttpRequest {
   readonly params: Readonly<Record<string, string>>;
   readonly query: Query;
+  readonly headers: IncomingHttpHeaders;
 }
 
 /** How long an answer holds true, for callers and caches that keep it. */
@@ -26,8 +28,34 @@ export type HttpAnswer = {
   | { readonly build: () => unknown }
 );
 
+/** What may be written to an answer without an end. */
+export interface StreamedBody {
+  /** Writes, and calls back once the connection has passed it on. */
+  write(text: string, onTaken: () => void): void;
+  /** Ends the answer behind what was written. */
+  end(): void;
+  /** Ends the connection at once. */
+  cut(): void;
+  /** The body with which a refusal for this reason is answered; what is no expected error is a bug. */
+  explain(reason: unknown): unknown;
+}
+
+/** An answer that goes on until its caller leaves. */
+export interface StreamingAnswer {
+  readonly contentType: string;
+  /** Sent with the headers. */
+  readonly preamble: string;
+  /**
+   * Begins, and returns what is to be called when the caller has gone. Nothing may be written before it returns. Not called for
+   * HEAD. Expected errors: ApiError.
+   */
+  readonly stream: (body: StreamedBody) => () => void;
+}
+
 /** Throws ApiError or StorageError for what is expected; anything else it throws is a bug. */
-export type HttpHandler = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
+export type HttpHandler = (
+  request: HttpRequest,
+) => HttpAnswer | StreamingAnswer | Promise<HttpAnswer | StreamingAnswer>;
 
 export interface HttpRoute {
   /** `{name}` stands for a segment. */

@@ -12,7 +12,7 @@ export type ShapeName = keyof typeof flowShapes | keyof typeof daemonShapes;
 
 export interface Parameter {
   readonly name: string;
-  readonly in: 'path' | 'query';
+  readonly in: 'path' | 'query' | 'header';
   readonly isRequired: boolean;
   readonly schema: Schema;
 }
@@ -24,6 +24,8 @@ export interface RouteDeclaration extends Omit<HttpRoute, 'handle'> {
   readonly summary: string;
   readonly parameters: readonly Parameter[];
   readonly answer: ShapeName;
+  /** True: the answer is a stream of server-sent events, whose data has this shape. */
+  readonly isStream?: boolean;
   /** What it is refused for, besides what any request may be refused for. */
   readonly errors: readonly ApiErrorReason[];
 }
@@ -171,6 +173,28 @@ export const daemonRoutes = {
     ],
     answer: 'LookupDocument',
     errors: ['invalid_argument', ...idErrors, 'below_first_indexed'],
+  },
+  events: {
+    path: '/events',
+    operation: 'followIndex',
+    summary:
+      'The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it takes the stream up again, after an event named rewind where what was seen is not what is indexed. An event named end says why a stream ends.',
+    parameters: [
+      query(
+        'from',
+        described(
+          'The first height; it need not be indexed yet. Without it, the next one that is indexed.',
+          text,
+        ),
+      ),
+      {
+        ...{ name: 'Last-Event-ID', in: 'header', isRequired: false },
+        schema: described('The id of the last event that was seen. It counts before from.', text),
+      },
+    ],
+    answer: 'FeedEvent',
+    isStream: true,
+    errors: ['invalid_argument', 'not_yet_indexed', 'below_first_indexed'],
   },
   openApi: {
     path: '/openapi.json',

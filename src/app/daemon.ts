@@ -156,7 +156,11 @@ async function serve(
   });
   await metricsServer.start();
   lifecycle.onClose('metrics server', () => metricsServer.close());
-  const api = new ApiServer(config.api, { ...{ clock, logger, fail }, reader: store, status: reporter });
+  const api = new ApiServer(config.api, {
+    ...{ clock, logger, fail, feed },
+    reader: store,
+    status: reporter,
+  });
   await api.start();
   const grpc = grpcServerOf(config, {
     ...{ clock, logger, fail, store, feed },

@@ -3,6 +3,7 @@ import { ApiServer, MetricsServer } from '../../src/api/index.js';
 import type { StatusDocument } from '../../src/api/index.js';
 import { createMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
+import { feedOver } from '../support/feed.js';
 import { MemoryIndexStore } from '../support/memoryIndexStore.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { smallChain, transactionIds, transactionWith } from '../support/smallChain.js';
@@ -60,7 +61,7 @@ class HttpSession implements FuzzSession {
       reasons: [{ code: 'behind', message: 'behind by 12 heights', sinceSeconds: 1 } as const],
     });
     const servers = [
-      new ApiServer(here, { ...shared, reader: store, status }),
+      new ApiServer(here, { ...shared, reader: store, status, feed: feedOver({ reader: store, status }) }),
       new MetricsServer(here, { ...shared, registry, health: { readiness } }),
     ];
     for (const server of servers) await server.start();

@@ -1,9 +1,10 @@
 import { ApiServer } from '../../src/api/index.js';
-import type { ApiServerOptions, IndexedRange, StatusDocument } from '../../src/api/index.js';
+import type { ApiServerOptions, ChangeFeed, IndexedRange, StatusDocument } from '../../src/api/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import type { BlockEntry, SporkRecord } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
+import { feedOver } from './feed.js';
 import { getJson } from './httpProbe.js';
 import type { JsonAnswer } from './httpProbe.js';
 import { MemoryIndexStore } from './memoryIndexStore.js';
@@ -38,12 +39,18 @@ export class ServedChain {
   readonly store: MemoryIndexStore;
   readonly port: number;
   readonly url: string;
+  readonly feed: ChangeFeed;
   readonly #state: { range: IndexedRange };
 
-  private constructor(store: MemoryIndexStore, port: number, state: { range: IndexedRange }) {
+  private constructor(
+    store: MemoryIndexStore,
+    port: number,
+    { feed, state }: { readonly feed: ChangeFeed; readonly state: { range: IndexedRange } },
+  ) {
     this.store = store;
     this.port = port;
     this.url = `http://127.0.0.1:${port}`;
+    this.feed = feed;
     this.#state = state;
   }
 
@@ -68,22 +75,32 @@ export class ServedChain {
     const range = { firstIndexed, latestIndexed, head: latestIndexed, ...heads };
     const state = { range };
     const failures: unknown[] = [];
+    const status = { status: () => statusWith(state.range), range: () => state.range };
+    const feed = feedOver({ reader: store, status, clock });
     const server = new ApiServer(
       { host: '127.0.0.1', port: 0, ...options },
       {
         reader: store,
-        status: { status: () => statusWith(state.range), range: () => state.range },
-        clock,
+        ...{ status, feed, clock },
         logger: new RecordingLogger(),
         fail: (error) => failures.push(error),
       },
     );
     await server.start();
     atEnd(async () => {
+      await feed.close();
       await server.close();
       if (failures.length > 0) throw failures[0];
     });
-    return new ServedChain(store, server.address().port, state);
+    return new ServedChain(store, server.address().port, { feed, state });
+  }
+
+  /** Makes further blocks of the chain readable, and lets the feed know. */
+  async commit(blocks: readonly BlockEntry[]): Promise<void> {
+    const latestIndexed = (this.range.latestIndexed ?? 0) + blocks.length;
+    await this.store.commit({ blocks, latestIndexedHeight: latestIndexed });
+    this.range = { ...this.range, latestIndexed, head: Math.max(latestIndexed, this.range.head ?? 0) };
+    this.feed.notify();
   }
 
   set range(range: IndexedRange) {

@@ -1,3 +1,4 @@
+import type { HeightDocument, RewindDocument } from '../EventStreams.js';
 import type { ApiErrorBody } from '../errors.js';
 import { errorReasons } from '../errors.js';
 import { MAX_PLACES } from '../lookup.js';
@@ -19,6 +20,7 @@ import {
   oneOfWords,
   ref,
   text,
+  time,
 } from './schema.js';
 
 const edges = { firstIndexed: countOrNull, latestIndexed: countOrNull, head: countOrNull } as const;
@@ -117,5 +119,22 @@ export const daemonShapes = {
     transaction: ref('TransactionBody'),
   }),
   TransactionBody: object<RestTransactionBody>(transactionBodyFields),
+  FeedEvent: {
+    oneOf: [ref('IndexedHeight'), ref('Rewind'), ref('Error')],
+  },
+  IndexedHeight: object<HeightDocument>({
+    height: count,
+    block_id: identifier,
+    parent_id: identifier,
+    timestamp: time,
+    collections: arrayOf(
+      object<HeightDocument['collections'][number]>({ collection_id: identifier, transaction_count: count }),
+    ),
+    sealed: described('Known to be sealed when this was sent.', flag),
+  }),
+  Rewind: object<RewindDocument>({
+    height: described('Everything above is to be forgotten.', count),
+    block_id: { ...identifier, type: ['string', 'null'] },
+  }),
   OpenApiDocument: described('This document: OpenAPI 3.1.', { type: 'object' }),
 } as const;

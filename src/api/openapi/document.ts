@@ -38,7 +38,7 @@ const commonReasons: readonly ApiErrorReason[] = [
 interface Response {
   readonly description: string;
   readonly headers?: Readonly<Record<string, { readonly description: string; readonly schema: Schema }>>;
-  readonly content?: Readonly<Record<'application/json', { readonly schema: Schema }>>;
+  readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
 }
 
 /** The OpenAPI 3.1 document of these routes. */
@@ -60,27 +60,39 @@ export function openApiDocument(
   };
 }
 
-function operation({ operation: operationId, summary, parameters, answer, errors }: RouteDeclaration) {
+function operation(route: RouteDeclaration) {
+  const { operation: operationId, summary, parameters, errors, isStream = false } = route;
   return {
     operationId,
     summary,
     parameters: parameters.map(parameter),
     responses: {
-      200: {
-        description: summary,
-        headers: {
-          ETag: { description: 'Names an answer that may be kept.', schema: { type: 'string' } },
-          'Cache-Control': {
-            description: 'Immutable for what can never change, else no-cache or no-store.',
-            schema: { type: 'string' },
-          },
-        },
-        content: { 'application/json': { schema: ref(answer) } },
-      } satisfies Response,
-      304: { description: 'The caller holds this answer already (If-None-Match).' } satisfies Response,
+      ...(isStream ? streamed(route) : answered(route)),
       ...refusalsOf([...errors, ...commonReasons]),
     },
   };
+}
+
+function answered({ summary, answer }: RouteDeclaration): Record<string, Response> {
+  return {
+    200: {
+      description: summary,
+      headers: {
+        ETag: { description: 'Names an answer that may be kept.', schema: { type: 'string' } },
+        'Cache-Control': {
+          description: 'Immutable for what can never change, else no-cache or no-store.',
+          schema: { type: 'string' },
+        },
+      },
+      content: { 'application/json': { schema: ref(answer) } },
+    },
+    304: { description: 'The caller holds this answer already (If-None-Match).' },
+  };
+}
+
+/** The schema is that of the data of one event. */
+function streamed({ summary, answer }: RouteDeclaration): Record<string, Response> {
+  return { 200: { description: summary, content: { 'text/event-stream': { schema: ref(answer) } } } };
 }
 
 function parameter({ name, in: place, isRequired, schema }: Parameter) {

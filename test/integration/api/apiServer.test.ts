@@ -3,6 +3,7 @@ import { ApiServer } from '../../../src/api/index.js';
 import type { IndexedRange, StatusDocument } from '../../../src/api/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import { StorageError } from '../../../src/storage/index.js';
+import { feedOver } from '../../support/feed.js';
 import { getJson, sendRaw } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -58,11 +59,11 @@ describe('ApiServer', () => {
     range = { ...edges, sealed: SEALED };
     failures = [];
     logger = new RecordingLogger();
+    const source = { status: () => status, range: () => range };
     server = new ApiServer(
       { host: '127.0.0.1', port: 0 },
       {
-        reader: store,
-        status: { status: () => status, range: () => range },
+        ...{ reader: store, status: source, feed: feedOver({ reader: store, status: source }) },
         clock: systemClock,
         logger,
         fail: (error) => failures.push(error),

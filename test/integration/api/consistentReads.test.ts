@@ -110,6 +110,7 @@ async function questionsTo(index: ExchangeableIndex): Promise<readonly (() => Pr
       ...dependencies,
       reader: index,
       status: { ...index.status, status: () => statusWith(index.status.range()) },
+      feed: feedOver({ reader: index, status: index.status }),
     },
   );
   const grpc = new GrpcApiServer(

@@ -5,6 +5,7 @@ import { ApiServer, MetricsServer } from '../../../src/api/index.js';
 import type { ApiServerOptions } from '../../../src/api/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
+import { feedOver } from '../../support/feed.js';
 import { sendRaw } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -21,11 +22,13 @@ afterEach(async () => {
 
 async function apiServer(options: Partial<ApiServerOptions> = {}, clock: Clock = systemClock) {
   const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
+  const reader = new MemoryIndexStore();
+  const status = { range: () => range, status: () => ({ ...range }) as never };
   const server = new ApiServer(
     { host: '127.0.0.1', port: 0, ...options },
     {
-      ...{ clock, fail, reader: new MemoryIndexStore(), logger: new RecordingLogger() },
-      status: { range: () => range, status: () => ({ ...range }) as never },
+      ...{ clock, fail, reader, status, logger: new RecordingLogger() },
+      feed: feedOver({ reader, status, clock }),
     },
   );
   await server.start();

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { EventReader } from '../../support/eventReader.js';
 import { violations } from '../../support/schemaCheck.js';
 import type { JsonSchema } from '../../support/schemaCheck.js';
 import { ServedChain } from '../../support/servedChain.js';
@@ -9,7 +10,7 @@ interface Operation {
   readonly summary: string;
   readonly parameters: readonly {
     readonly name: string;
-    readonly in: 'path' | 'query';
+    readonly in: 'path' | 'query' | 'header';
     readonly required: boolean;
     readonly schema: JsonSchema;
   }[];
@@ -18,7 +19,7 @@ interface Operation {
       string,
       {
         readonly description: string;
-        readonly content?: { readonly 'application/json': { readonly schema: JsonSchema } };
+        readonly content?: Readonly<Record<string, { readonly schema: JsonSchema }>>;
       }
     >
   >;
@@ -80,6 +81,7 @@ const answered: Readonly<Record<string, readonly string[]>> = {
     `/lookup/collection/${collectionId}`,
     `/lookup/transaction/${transaction}`,
   ],
+  '/events': ['/events?from=103'],
   '/openapi.json': ['/openapi.json'],
 };
 
@@ -146,6 +148,11 @@ const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     not_yet_indexed: '/lookup/block/110',
     below_first_indexed: '/lookup/block/99',
   },
+  '/events': {
+    invalid_argument: '/events?from=abc',
+    not_yet_indexed: '/events?from=150',
+    below_first_indexed: '/events?from=99',
+  },
   '/openapi.json': {},
 };
 
@@ -153,7 +160,7 @@ const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 const common = ['bad_request', 'too_large', 'rate_limited', 'storage', 'internal', 'busy'];
 
 function schemaOf(operation: Operation, status: number): JsonSchema | undefined {
-  return operation.responses[status]?.content?.['application/json'].schema;
+  return operation.responses[status]?.content?.['application/json']?.schema;
 }
 
 /** The reasons that a route is said to be refused for. */
@@ -191,16 +198,36 @@ describe('/openapi.json', () => {
     expect(byHeight).toEqual(['height', 'start_height', 'end_height', 'expand', 'select']);
   });
 
-  it.each(Object.entries(answered))('describes what %s answers', async (path, calls) => {
+  it.each(Object.entries(answered).filter(([path]) => path !== '/events'))(
+    'describes what %s answers',
+    async (path, calls) => {
+      const served = await serve();
+      const { paths, components } = await documentOf(served);
+      const schema = schemaOf(paths[path]!.get, 200)!;
+      for (const call of calls) {
+        const { status, headers, body } = await served.get(call);
+        expect(status).toBe(200);
+        expect(headers.get('content-type')).toMatch(/^application\/json/);
+        expect(violations(schema, body, components.schemas)).toEqual([]);
+      }
+    },
+  );
+
+  it('describes the events of a stream', async () => {
     const served = await serve();
     const { paths, components } = await documentOf(served);
-    const schema = schemaOf(paths[path]!.get, 200)!;
-    for (const call of calls) {
-      const { status, headers, body } = await served.get(call);
-      expect(status).toBe(200);
-      expect(headers.get('content-type')).toMatch(/^application\/json/);
-      expect(violations(schema, body, components.schemas)).toEqual([]);
-    }
+    const { schema } = paths['/events']!.get.responses[200]!.content!['text/event-stream']!;
+    const reader = await EventReader.open(`${served.url}/events?from=103`);
+    const behind = await EventReader.open(`${served.url}/events`, { 'last-event-id': `500-${unknown}` });
+    await behind.first(1);
+    await reader.first(7);
+    await served.feed.close();
+    const events = [...(await reader.first(8)), ...(await behind.first(2))];
+    expect(events.map(({ event }) => event)).toEqual([
+      ...Array.from({ length: 7 }, () => 'height'),
+      ...['end', 'rewind', 'end'],
+    ]);
+    for (const { data } of events) expect(violations(schema, data, components.schemas)).toEqual([]);
   });
 
   it.each(Object.entries(refused))('describes every refusal of %s', async (path, calls) => {

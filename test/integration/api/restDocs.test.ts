@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { EventReader } from '../../support/eventReader.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
 
@@ -13,6 +14,8 @@ interface Example {
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly isCompressed: boolean;
+  /** What is shown of it is its first event. */
+  readonly isStream: boolean;
   readonly status: number;
   /** `undefined` where the page tells of no body. */
   readonly body: string | undefined;
@@ -24,11 +27,18 @@ const examples: Example[] = page
   .map((line) => {
     const [, command = '', status = '', body] = /^curl (.*?) +# (\d{3})(?:: (.*))?$/.exec(line) ?? [];
     const words = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
-    const example = { method: 'GET', headers: {} as Record<string, string>, isCompressed: false, path: '' };
+    const example = {
+      method: 'GET',
+      headers: {} as Record<string, string>,
+      isCompressed: false,
+      isStream: false,
+      path: '',
+    };
     for (let at = 0; at < words.length; at += 1) {
       const word = words[at] ?? '';
       if (word === '-I') example.method = 'HEAD';
       else if (word === '--compressed') example.isCompressed = true;
+      else if (word === '-N') example.isStream = true;
       else if (word === '-H') {
         at += 1;
         const [name = '', value = ''] = (words[at] ?? '').split(': ');
@@ -72,9 +82,18 @@ describe('docs/rest-api.md', () => {
 
   it.each(examples.map((example) => [example.line.replaceAll(/ +/g, ' '), example] as const))(
     '%s',
-    async (_, { path, method, headers, isCompressed, status, body }) => {
+    async (_, { path, method, headers, isCompressed, isStream, status, body }) => {
       const served = await ServedChain.start(chain, { sealed: 1010, head: 1020 });
       const url = filledIn(path);
+      if (isStream) {
+        const named = Object.entries(headers).map(([name, value]) => [name, filledIn(value)]);
+        const reader = await EventReader.open(served.url + url, Object.fromEntries(named) as typeof headers);
+        expect(reader.status).toBe(status);
+        const [event] = await reader.first(1);
+        const fields = /^\{ (.*) \}$/.exec(body ?? '')?.[1]?.split(', ') ?? [];
+        expect(Object.keys(event?.data as object)).toEqual(fields);
+        return;
+      }
       const etag = (await served.get(url)).headers.get('etag') ?? '';
       const answer = await served.get(url, {
         method,

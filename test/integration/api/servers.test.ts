@@ -5,6 +5,7 @@ import { createMetrics } from '../../../src/observability/index.js';
 import type { Readiness } from '../../../src/observability/index.js';
 import { OperatorError, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
+import { feedOver } from '../../support/feed.js';
 import { getJson } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -41,20 +42,16 @@ function metricsServer(change: { host?: string; port?: number; clock?: Clock } =
 function apiServer(reader: MemoryIndexStore, host = '127.0.0.1', port = 0, clock: Clock = systemClock) {
   const logger = new RecordingLogger();
   const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
+  const status = {
+    range: () => range,
+    status: () => {
+      throw new Error('not asked for here');
+    },
+  };
+  const feed = feedOver({ reader, status, clock });
   const server = new ApiServer(
     { host, port },
-    {
-      reader,
-      clock,
-      logger,
-      fail: () => undefined,
-      status: {
-        range: () => range,
-        status: () => {
-          throw new Error('not asked for here');
-        },
-      },
-    },
+    { ...{ reader, clock, logger, status, feed }, fail: () => undefined },
   );
   open.push(server);
   return { server, logger };

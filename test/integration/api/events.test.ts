@@ -1,0 +1,215 @@
+import { connect } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { StorageError } from '../../../src/storage/index.js';
+import { EventReader } from '../../support/eventReader.js';
+import { sendRaw } from '../../support/httpProbe.js';
+import { ServedChain } from '../../support/servedChain.js';
+import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+import type { Clock } from '../../../src/runtime/index.js';
+
+const FIRST = 100;
+const chain = smallChain(
+  FIRST,
+  Array.from({ length: 40 }, (_, index) =>
+    index % 2 === 0 ? [[transactionWith({ gasLimit: 1n }), transactionWith({ gasLimit: 2n })], []] : [],
+  ),
+);
+const there = chain.slice(0, 20);
+const coming = chain.slice(20);
+const serve = (clock?: Clock) =>
+  ServedChain.start(there, { sealed: 115, head: 130 }, clock === undefined ? {} : { clock });
+const idAt = (height: number): string => `${height}-${chain[height - FIRST]!.block.id}`;
+const idsOf = (from: number, count: number) => Array.from({ length: count }, (_, at) => idAt(from + at));
+
+describe('/events', () => {
+  it('sends each height once, in order, as it becomes readable', async () => {
+    const served = await serve();
+    const reader = await EventReader.open(`${served.url}/events?from=114`);
+    expect(reader.status).toBe(200);
+    expect(reader.headers.get('content-type')).toBe('text/event-stream; charset=UTF-8');
+    expect(reader.headers.get('cache-control')).toBe('no-store');
+    await reader.first(6);
+    await served.commit(coming.slice(0, 3));
+    const events = await reader.first(9);
+    expect(events.map(({ id }) => id)).toEqual(idsOf(114, 9));
+    const { block, collections } = chain[14]!;
+    expect(events[0]).toEqual({
+      id: `114-${block.id}`,
+      event: 'height',
+      data: {
+        ...{ height: 114, block_id: block.id, parent_id: block.parentId },
+        timestamp: '2026-01-01T00:00:00.12Z',
+        collections: [
+          { collection_id: collections[0]!.id, transaction_count: 2 },
+          { collection_id: collections[1]!.id, transaction_count: 0 },
+        ],
+        sealed: true,
+      },
+    });
+    expect(events[2]!.data).toMatchObject({ height: 116, sealed: false });
+    reader.close();
+    while (served.feed.followers > 0) await served.get('/status');
+  });
+
+  it('begins with what is indexed next where nothing else is said', async () => {
+    const served = await serve();
+    const reader = await EventReader.open(`${served.url}/events`);
+    await served.commit(coming.slice(0, 2));
+    expect((await reader.first(2)).map(({ id }) => id)).toEqual(idsOf(120, 2));
+  });
+
+  it('may be asked for a height that is not there yet', async () => {
+    const served = await serve();
+    const reader = await EventReader.open(`${served.url}/events?from=121`);
+    await served.commit(coming.slice(0, 3));
+    expect((await reader.first(2)).map(({ id }) => id)).toEqual(idsOf(121, 2));
+  });
+
+  it('goes on behind the event that was seen last, whatever from says', async () => {
+    const served = await serve();
+    const headers = { 'last-event-id': idAt(117) };
+    const reader = await EventReader.open(`${served.url}/events?from=100`, headers);
+    expect((await reader.first(2)).map(({ id }) => id)).toEqual(idsOf(118, 2));
+  });
+
+  it.each([
+    ['above the watermark', idAt(125), 119],
+    ['that is another one here', `117-${idOf('a lie')}`, 116],
+    ['of which only the height is known, above the watermark', '125', 119],
+  ])('tells how far to go back for a block %s', async (_, lastEventId, height) => {
+    const served = await serve();
+    const reader = await EventReader.open(`${served.url}/events`, { 'last-event-id': lastEventId });
+    await served.commit(coming.slice(0, 1));
+    const [rewind, ...rest] = await reader.first(1 + 120 - height);
+    expect(rewind).toEqual({
+      id: idAt(height),
+      event: 'rewind',
+      data: { height, block_id: chain[height - FIRST]!.block.id },
+    });
+    expect(rest.map(({ id }) => id)).toEqual(idsOf(height + 1, 120 - height));
+  });
+
+  it('can tell to forget everything', async () => {
+    const served = await ServedChain.start([], { sealed: null });
+    served.range = { firstIndexed: 100, latestIndexed: 99, head: null, sealed: null };
+    const reader = await EventReader.open(`${served.url}/events`, { 'last-event-id': idAt(117) });
+    expect(await reader.first(1)).toEqual([
+      { id: '99', event: 'rewind', data: { height: 99, block_id: null } },
+    ]);
+    // And that is an id with which one can come back.
+    const again = await EventReader.open(`${served.url}/events`, { 'last-event-id': '99' });
+    expect(again.status).toBe(200);
+  });
+
+  it.each([
+    ['/events?from=abc', {}, 400, 'invalid_argument'],
+    ['/events?from=1,2', {}, 400, 'invalid_argument'],
+    ['/events?from=-1', {}, 400, 'invalid_argument'],
+    ['/events?from=99', {}, 404, 'below_first_indexed'],
+    ['/events?from=132', {}, 404, 'not_yet_indexed'],
+    ['/events', { 'last-event-id': 'x' }, 400, 'invalid_argument'],
+    ['/events', { 'last-event-id': '117-abc' }, 400, 'invalid_argument'],
+    ['/events', { 'last-event-id': `98-${idOf('old')}` }, 404, 'below_first_indexed'],
+  ])('%s %j is refused', async (path, headers, status, reason) => {
+    const served = await serve();
+    const answer = await served.get(path, { headers });
+    expect(answer.status).toBe(status);
+    expect(answer.body).toMatchObject({ code: status, reason });
+    const { status: headStatus } = await served.get(path, { headers, method: 'HEAD' });
+    expect(headStatus).toBe(status);
+  });
+
+  it('answers HEAD with its headers, and keeps nothing open', async () => {
+    const served = await serve();
+    const answer = await served.get('/events?from=114', { method: 'HEAD' });
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('content-type')).toBe('text/event-stream; charset=UTF-8');
+    expect(answer.body).toBeUndefined();
+    expect(served.feed.followers).toBe(0);
+  });
+
+  it('is refused to one caller too many', async () => {
+    const served = await serve();
+    const from = await served.feed.cursorAt('next');
+    const sink = { send: () => undefined, end: () => undefined };
+    for (let count = 0; count < 200; count += 1) {
+      served.feed.follow({ kind: 'blocks', from, until: 'indexed' }, sink);
+    }
+    const answer = await served.get('/events');
+    expect(answer.status).toBe(503);
+    expect(answer.headers.get('retry-after')).toBe('1');
+    expect(answer.body).toMatchObject({ reason: 'busy' });
+  });
+
+  it('shows that it lives while nothing happens, for as long as anybody wants', async () => {
+    const clock = new VirtualClock();
+    const served = await serve(clock);
+    const reader = await EventReader.open(`${served.url}/events`);
+    for (let minute = 0; minute < 120; minute += 1) await clock.advance(60_000);
+    while (reader.comments < 100) await clock.turn();
+    await served.commit(coming.slice(0, 1));
+    while (reader.events.length === 0) await clock.settle();
+    expect(reader.events[0]).toMatchObject({ id: idAt(120) });
+    expect(reader.isOver).toBe(false);
+  });
+
+  it('ends with the daemon, and says so', async () => {
+    const served = await serve();
+    const reader = await EventReader.open(`${served.url}/events?from=118`);
+    await reader.first(2);
+    await served.feed.close();
+    const events = await reader.first(3);
+    expect(events[2]).toMatchObject({ event: 'end', data: { code: 503, reason: 'stopping' } });
+    await reader.over();
+  });
+
+  it('ends where a record is damaged, and says so', async () => {
+    const served = await serve();
+    const read = served.store.blockByHeight.bind(served.store);
+    served.store.blockByHeight = (height) =>
+      height === 118 ? Promise.reject(new StorageError('corrupt', 'block 118 is damaged')) : read(height);
+    const reader = await EventReader.open(`${served.url}/events?from=117`);
+    await reader.over();
+    expect(reader.events.map(({ event }) => event)).toEqual(['height', 'end']);
+    expect(reader.events[1]!.data).toMatchObject({ code: 500, reason: 'storage' });
+  });
+
+  it('is not sent behind another request on the same connection', async () => {
+    const served = await serve();
+    const read = served.store.blockByHeight.bind(served.store);
+    let release = (): void => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    served.store.blockByHeight = async (height) => {
+      if (height === 100) await held;
+      // The stream is about to begin, and finds the connection taken.
+      else setImmediate(release);
+      return read(height);
+    };
+    const first = 'GET /v1/blocks?height=100 HTTP/1.1\r\nHost: x\r\n\r\n';
+    const second = `GET /events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: ${idAt(118)}\r\nConnection: close\r\n\r\n`;
+    const answers = await sendRaw(served.port, first + second);
+    expect(answers).toContain('a stream cannot wait behind another request');
+    expect(served.feed.followers).toBe(0);
+  });
+
+  it('cuts callers who take nothing', async () => {
+    const clock = new VirtualClock();
+    const [large] = smallChain(FIRST, [Array.from({ length: 3_000 }, () => [])]);
+    const served = await ServedChain.start([large!], { sealed: null }, { clock });
+    // More than any kernel takes.
+    const stored = await served.store.blockByHeight(FIRST);
+    served.store.blockByHeight = () => Promise.resolve(stored);
+    served.range = { ...served.range, latestIndexed: 1_000_000 };
+    const socket = connect(served.port, '127.0.0.1');
+    socket.on('error', () => undefined);
+    socket.pause();
+    socket.write('GET /events?from=100 HTTP/1.1\r\nHost: x\r\n\r\n');
+    const closed = new Promise<void>((resolve) => socket.once('close', resolve));
+    while (served.feed.followers === 0) await clock.turn();
+    // The kernel takes some; when it takes no more, the next look but a few finds an event that lies untaken.
+    while (served.feed.followers > 0) await clock.advance(1_000);
+    socket.resume();
+    await closed;
+  });
+});

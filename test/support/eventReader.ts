@@ -1,0 +1,80 @@
+import { atEnd } from './cleanup.js';
+
+/** One server-sent event. */
+export interface ServerEvent {
+  readonly id: string | undefined;
+  readonly event: string | undefined;
+  readonly data: unknown;
+}
+
+/** Reads server-sent events as fast as they come, until the end of the test; its time limit bounds each wait. */
+export class EventReader {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly events: ServerEvent[] = [];
+  /** Lines that begin with a colon. */
+  comments = 0;
+  isOver = false;
+  readonly #abort: AbortController;
+  #wake = (): void => undefined;
+
+  private constructor(response: Response, abort: AbortController) {
+    this.status = response.status;
+    this.headers = response.headers;
+    this.#abort = abort;
+    void this.#read(response);
+  }
+
+  /** Resolves when the headers are there. Rejects when there is nobody. */
+  static async open(url: string, headers: Readonly<Record<string, string>> = {}): Promise<EventReader> {
+    const abort = new AbortController();
+    atEnd(() => abort.abort());
+    return new EventReader(await fetch(url, { headers, signal: abort.signal }), abort);
+  }
+
+  /** The first `count` events, once they are there. */
+  async first(count: number): Promise<readonly ServerEvent[]> {
+    while (this.events.length < count) {
+      if (this.isOver) throw new Error(`the stream ended after ${this.events.length} events`);
+      await new Promise<void>((resolve) => (this.#wake = resolve));
+    }
+    return this.events.slice(0, count);
+  }
+
+  /** Resolves when the stream is over, however it ended. */
+  async over(): Promise<void> {
+    while (!this.isOver) await new Promise<void>((resolve) => (this.#wake = resolve));
+  }
+
+  close(): void {
+    this.#abort.abort();
+  }
+
+  async #read(response: Response): Promise<void> {
+    const decoder = new TextDecoder();
+    let text = '';
+    try {
+      for await (const chunk of response.body ?? []) {
+        text += decoder.decode(chunk as Uint8Array, { stream: true });
+        const parts = text.split('\n\n');
+        text = parts.pop() ?? '';
+        for (const part of parts) this.#add(part.split('\n'));
+        this.#wake();
+      }
+    } catch {
+      // Cut, by either side.
+    }
+    this.isOver = true;
+    this.#wake();
+  }
+
+  #add(lines: readonly string[]): void {
+    const valueOf = (name: string): string | undefined =>
+      lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
+    this.comments += lines.filter((line) => line.startsWith(':')).length;
+    const data = valueOf('data');
+    // What follows a cut in the middle of an event is not there: an event ends with an empty line.
+    if (data === undefined) return;
+    this.events.push({ id: valueOf('id'), event: valueOf('event'), data: JSON.parse(data) });
+  }
+}
