@@ -7,6 +7,12 @@ import { AbortError, abortReason } from '../runtime/index.js';
 /** Transactions of one collection that are asked for at once; each takes a slot of the endpoint, the first has one. */
 const MAX_PARALLEL_TRANSACTIONS = 8;
 
+/**
+ * How often a transaction is asked for again that was refused for the node's rate limit. The node is then held back by that
+ * limit; were all transactions begun anew each time, a large collection would never come to its end where little is allowed.
+ */
+const MAX_RATE_LIMITED = 5;
+
 export interface FetchOptions {
   /** Deadline of each call. */
   readonly timeoutMs: number;
@@ -52,7 +58,9 @@ export async function fetchCollection(
   return await fetchTransactions(transactionIds, node, options, dependencies);
 }
 
-/** All or nothing: the first failure cancels the others, and is thrown once all of them have returned. */
+/**
+ * All or nothing: the first failure, rate limits aside, cancels the others, and is thrown once all of them have returned.
+ */
 async function fetchTransactions(
   ids: readonly Identifier[],
   node: AccessNode,
@@ -71,10 +79,10 @@ async function fetchTransactions(
     for (const [place, id] of queue) {
       if (controller.signal.aborted) return;
       try {
-        bodies[place] = await node.getTransaction(id, {
-          signal: controller.signal,
-          timeoutMs: options.timeoutMs,
-        });
+        const { timeoutMs } = options;
+        bodies[place] = await patiently(() =>
+          node.getTransaction(id, { signal: controller.signal, timeoutMs }),
+        );
       } catch (error) {
         failure ??= { error };
         controller.abort(new AbortError('another transaction of the collection failed'));
@@ -98,4 +106,16 @@ async function fetchTransactions(
   if (options.signal.aborted) throw abortReason(options.signal);
   if (failure !== undefined) throw failure.error;
   return bodies;
+}
+
+/** The call's answer; of refusals for a rate limit, some are passed over. */
+async function patiently<T>(call: () => Promise<T>): Promise<T> {
+  for (let refusals = 0; ; refusals += 1) {
+    try {
+      return await call();
+    } catch (error) {
+      const isRefused = error instanceof UpstreamError && error.kind === 'rate_limited';
+      if (!isRefused || refusals >= MAX_RATE_LIMITED) throw error;
+    }
+  }
 }

@@ -34,4 +34,11 @@ export const knownBadSeeds: readonly {
     isFixed: true,
     crossesSporks: true,
   },
+  {
+    seed: 2392,
+    cause:
+      'a node without full collections that allows few calls refuses one of a hundred transactions for its rate, and the collection is begun anew, again and again',
+    isFixed: true,
+    crossesSporks: true,
+  },
 ];

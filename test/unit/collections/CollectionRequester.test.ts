@@ -590,6 +590,33 @@ describe('nodes without GetFullCollectionByID', () => {
     expect(await counted(metrics.collectionsRequested)).toBe(3);
   });
 
+  it('are asked on where they left off when their rate limit refuses a transaction, within bounds', async () => {
+    a.unsupported.add('GetFullCollectionByID');
+    const full = makeCollection('a full one', 30);
+    const serve = honest(full);
+    const refused = new Set<string>();
+    a.onCall = (call) => {
+      if (call.method === 'GetCollectionByID' || refused.has(call.id)) {
+        serve(call);
+        return;
+      }
+      refused.add(call.id);
+      call.fail('rate_limited');
+    };
+    requester().request(1, [full.id]);
+    await clock.settle();
+    expect(sink.ids).toEqual([full.id]);
+    expect(a.calls.filter((call) => call.method === 'GetCollectionByID')).toHaveLength(1);
+    expect(a.calls.filter((call) => call.method === 'GetTransaction')).toHaveLength(60);
+
+    const before = a.calls.length;
+    a.onCall = (call) => (call.method === 'GetTransaction' ? call.fail('rate_limited') : honest(one)(call));
+    requester().request(2, [one.id]);
+    await clock.settle();
+    expect(a.calls.length - before).toBeGreaterThan(2);
+    expect(a.calls.length - before).toBeLessThan(20);
+  });
+
   it('never get more calls at once than concurrency allows', async () => {
     a.unsupported.add('GetFullCollectionByID');
     const made = [makeCollection('x', 20), makeCollection('y', 20), makeCollection('z', 20)];
