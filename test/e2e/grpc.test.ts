@@ -6,6 +6,7 @@ import type { ChainOptions } from '../../src/devnet/index.js';
 import { blocksOf } from '../support/chainReference.js';
 import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import type { Message } from '../support/grpcProbe.js';
+import { PlainClient } from '../support/plainClient.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 
@@ -44,6 +45,34 @@ const AT_ONCE = 16;
 async function each<T>(all: readonly T[], compare: (one: T) => Promise<unknown>): Promise<void> {
   for (let at = 0; at < all.length; at += AT_ONCE)
     await Promise.all(all.slice(at, at + AT_ONCE).map(compare));
+}
+
+/** The subscriptions, each from its beginning to the last block that it has to tell. */
+async function expectSameStreams(our: string, their: string): Promise<void> {
+  const clients = [our, their].map((address) => new PlainClient(address));
+  onTestFinished(() => clients.forEach((client) => client.close()));
+  const sealed = TOP - SEALED_LAG;
+  const middle = blocks[20]!;
+  const streams: readonly (readonly [from: string, start: object, first: number])[] = [
+    ['FromStartHeight', { start_block_height: ROOT }, ROOT],
+    ['FromStartBlockID', { start_block_id: Buffer.from(middle.id, 'hex') }, middle.height],
+    // The latest sealed block, whichever head is followed.
+    ['FromLatest', {}, sealed],
+  ];
+  for (const what of ['Blocks', 'BlockDigests']) {
+    for (const [from, start, first] of streams) {
+      for (const [block_status, last] of [
+        ['BLOCK_FINALIZED', TOP],
+        ['BLOCK_SEALED', sealed],
+      ] as const) {
+        const method = `Subscribe${what}${from}`;
+        const [us, them] = await Promise.all(
+          clients.map((client) => client.take(method, { ...start, block_status }, last - first + 1)),
+        );
+        if (!isDeepStrictEqual(us, them)) expect(us, method).toEqual(them);
+      }
+    }
+  }
 }
 
 const bytes = (id: string): Buffer => Buffer.from(id, 'hex');
@@ -108,8 +137,17 @@ it('answers blocks, collections and transactions as the node itself, field by fi
   });
 
   // Intended: a block is not given in the full form.
-  const full = ours.call('GetBlockByHeight', { height: TOP, full_block_response: true });
-  expect(await refusalOf(full)).toMatchObject({ code: 'UNIMPLEMENTED' });
+  for (const [method, request] of [
+    ['GetBlockByHeight', { height: TOP }],
+    ['GetBlockByID', { id: bytes(blocks[0]!.id) }],
+    ['GetLatestBlock', {}],
+  ] as const) {
+    const full = ours.call(method, { ...request, full_block_response: true });
+    expect(await refusalOf(full), method).toMatchObject({ code: 'UNIMPLEMENTED' });
+  }
+
+  await expectSameStreams(daemon.grpcAddress, devnet.address);
+  expect(await ours.call('Ping')).toEqual(await theirs.call('Ping'));
 
   const network = await Promise.all([ours, theirs].map((client) => client.call('GetNetworkParameters')));
   expect(network[0]).toEqual(network[1]);
@@ -139,6 +177,14 @@ it('answers blocks, collections and transactions as the node itself, field by fi
       [ours, theirs].map((client) => refusalOf(client.call(method, request))),
     );
     expect(us!.code, method).toBe(them!.code);
+  }
+
+  // Intended: nodes fill up an id that is too short, and then find nothing.
+  for (const method of ['GetCollectionByID', 'GetFullCollectionByID', 'GetTransaction']) {
+    const [us, them] = await Promise.all(
+      [ours, theirs].map((client) => refusalOf(client.call(method, { id: Buffer.alloc(3) }))),
+    );
+    expect([us!.code, them!.code], method).toEqual(['INVALID_ARGUMENT', 'NOT_FOUND']);
   }
 
   expect(await ours.health('flow.access.AccessAPI')).toEqual({ status: 'SERVING' });
