@@ -1,6 +1,6 @@
 /**
- * How fast the index is read over HTTP while the daemon is at the tip, against bare unary calls of the node for the same
- * ids; and what a steady load of reads and a catch-up at full speed do to each other. Build first: it runs `dist/main.js`.
+ * How fast the index is read over HTTP and over gRPC while the daemon is at the tip, against bare unary calls for the same
+ * ids, of the node and of a server that is grpc-js and nothing else; and what a steady load of reads and a catch-up at full speed do to each other. Build first: it runs `dist/main.js`.
  *
  *     --program PATH    the daemon's main.js [dist/main.js]
  */
@@ -11,9 +11,10 @@ import type { Mode } from './lib/daemonRun.js';
 import { startLiveDaemon } from './lib/liveDaemon.js';
 import { startBenchNode } from './lib/node.js';
 import { scratch } from './lib/processes.js';
-import { startReadClient } from './lib/readClient.js';
+import { startBareServer, startReadClient } from './lib/readClient.js';
 import type { ReadKind, ReadResult } from './lib/readClient.js';
 import { bench, digits } from './lib/report.js';
+import type { Table } from './lib/report.js';
 import { interleave, median, percentile, ratioOf } from './lib/statistics.js';
 
 const PROFILE = 'dense';
@@ -31,6 +32,9 @@ const READS = 5_000;
 const QUICK_READS = 2_000;
 const OFFERED_PER_SECOND = 1_000;
 const OFFER_CONNECTIONS = 64;
+/** Who is asked at the tip: the daemon by either of its ports, the node, and the bare server. */
+const SIDES = ['http', 'grpc', 'node', 'bare'] as const;
+type Side = (typeof SIDES)[number];
 const KINDS: readonly ReadKind[] = ['transaction', 'collection'];
 const MODES: readonly Mode[] = ['edi-only', 'requester-only'];
 
@@ -48,7 +52,8 @@ await bench(
     about:
       'Transactions and whole collections by random ids, over kept-alive HTTP connections from a client in a process of ' +
       'its own. At the tip: as fast as they are answered, against GetTransaction and GetFullCollectionByID called bare on ' +
-      'grpc-js for the same ids at the node, each side at its better concurrency. During catch-up: 1,000 reads per second ' +
+      'grpc-js for the same ids at the node, each side at its better concurrency. Over gRPC likewise: the same bare client asks the ' +
+      'daemon and, as the limit, a server that is grpc-js with the bytes of every answer in a map. During catch-up: 1,000 reads per second ' +
       'offered by the clock, whatever is answered; latency counts from the moment a read is due, after the first second and a half. Daemon, node and client ' +
       'share the processors, and the node works for the catch-up only.',
   },
@@ -56,22 +61,29 @@ await bench(
     const heightsOf = (mode: Mode): number => CATCH_UP_HEIGHTS[mode] / (quick ? 2 : 1);
     const heights = Math.max(...MODES.map(heightsOf));
     const node = await startBenchNode({ profile: PROFILE, seed: SEED, heights });
-    const client = await startReadClient({ profile: PROFILE, seed: SEED, heights: TIP_HEIGHTS });
+    const read = { profile: PROFILE, seed: SEED, heights: TIP_HEIGHTS } as const;
+    const client = await startReadClient(read);
+    const bareServer = await startBareServer(read);
 
     const dataDir = mkdtempSync(join(scratch, 'data-'));
     // A stop height would end the daemon: it stays, at the tip of a node that has nothing more to tell.
     const tipNode = await startBenchNode({ profile: PROFILE, seed: SEED, heights: TIP_HEIGHTS });
-    const nodePort = Number(tipNode.address.split(':')[1]);
     const daemon = await startLiveDaemon({ node: tipNode.address, mode: 'edi-only', dataDir, program });
     await daemon.reaches(TIP_HEIGHTS);
+    const ports: Readonly<Record<Side, number>> = {
+      http: daemon.apiPort,
+      grpc: daemon.grpcPort ?? 0,
+      node: Number(tipNode.address.split(':')[1]),
+      bare: bareServer.port,
+    };
     const subjects: Record<string, () => Promise<ReadResult>> = {};
     const reads = quick ? QUICK_READS : READS;
     for (const kind of KINDS) {
       for (const concurrency of CONCURRENCIES) {
-        for (const how of ['http', 'grpc'] as const) {
-          const port = how === 'http' ? daemon.apiPort : nodePort;
-          subjects[`${kind} ${how} ${concurrency}`] = () =>
-            client.run({ how, kind, port, concurrency, reads });
+        for (const side of SIDES) {
+          const how = side === 'http' ? 'http' : 'grpc';
+          subjects[`${kind} ${side} ${concurrency}`] = () =>
+            client.run({ how, kind, port: ports[side], concurrency, reads });
         }
       }
     }
@@ -80,12 +92,13 @@ await bench(
     const speeds = (name: string): number[] =>
       (atTip[name] ?? []).map(({ readsPerSecond }) => readsPerSecond);
     /** Of each round, what the better concurrency reached. */
-    const best = (kind: ReadKind, how: string): number[] =>
+    const best = (kind: ReadKind, side: Side): number[] =>
       Array.from({ length: rounds }, (_, round) =>
-        Math.max(...CONCURRENCIES.map((concurrency) => speeds(`${kind} ${how} ${concurrency}`)[round] ?? 0)),
+        Math.max(...CONCURRENCIES.map((concurrency) => speeds(`${kind} ${side} ${concurrency}`)[round] ?? 0)),
       );
     await daemon.stop();
     tipNode.close();
+    bareServer.close();
     client.close();
 
     const loaded = await startReadClient({ profile: PROFILE, seed: SEED, heights });
@@ -130,28 +143,31 @@ await bench(
     node.close();
     loaded.close();
 
+    const tipTable = (name: string, side: Side, limitName: string, limit: Side): Table => ({
+      title: `At the tip over ${name}, random ids of ${TIP_HEIGHTS} heights of 5 × 10`,
+      columns: ['read', `${name} reads/s`, 'p50 ms', 'p99 ms', `${limitName}/s`, `${name} ÷ bare`],
+      rows: KINDS.flatMap((kind) =>
+        CONCURRENCIES.map((concurrency) => {
+          const own = `${kind} ${side} ${concurrency}`;
+          const bare = `${kind} ${limit} ${concurrency}`;
+          const latency = (share: number): string =>
+            digits(median((atTip[own] ?? []).map(({ latenciesMs }) => percentile(latenciesMs, share))));
+          return [
+            `${kind}, ${concurrency} at once`,
+            digits(median(speeds(own))),
+            latency(0.5),
+            latency(0.99),
+            digits(median(speeds(bare))),
+            digits(ratioOf(speeds(own), speeds(bare))),
+          ];
+        }),
+      ),
+    });
+
     return {
       tables: [
-        {
-          title: `At the tip, random ids of ${TIP_HEIGHTS} heights of 5 × 10`,
-          columns: ['read', 'HTTP reads/s', 'p50 ms', 'p99 ms', 'bare unary calls/s', 'HTTP ÷ bare'],
-          rows: KINDS.flatMap((kind) =>
-            CONCURRENCIES.map((concurrency) => {
-              const http = `${kind} http ${concurrency}`;
-              const bare = `${kind} grpc ${concurrency}`;
-              const latency = (share: number): string =>
-                digits(median((atTip[http] ?? []).map(({ latenciesMs }) => percentile(latenciesMs, share))));
-              return [
-                `${kind}, ${concurrency} at once`,
-                digits(median(speeds(http))),
-                latency(0.5),
-                latency(0.99),
-                digits(median(speeds(bare))),
-                digits(ratioOf(speeds(http), speeds(bare))),
-              ];
-            }),
-          ),
-        },
+        tipTable('HTTP', 'http', 'bare unary calls', 'node'),
+        tipTable('gRPC', 'grpc', 'bare server, reads', 'bare'),
         {
           title: `${OFFERED_PER_SECOND} reads per second offered while the daemon catches up`,
           columns: ['mode', 'heights', 'heights/s alone', 'heights/s read', 'reads/s', 'p50 ms', 'p99 ms'],
@@ -169,7 +185,12 @@ await bench(
       figures: [
         ...KINDS.map((kind) => ({
           what: `reads at the tip ÷ bare unary, ${kind}`,
-          value: ratioOf(best(kind, 'http'), best(kind, 'grpc')),
+          value: ratioOf(best(kind, 'http'), best(kind, 'node')),
+          atLeast: 0.7,
+        })),
+        ...KINDS.map((kind) => ({
+          what: `gRPC reads at the tip ÷ bare server, ${kind}`,
+          value: ratioOf(best(kind, 'grpc'), best(kind, 'bare')),
           atLeast: 0.7,
         })),
         ...MODES.flatMap((mode) => [

@@ -27,6 +27,8 @@ export interface LiveDaemon {
   /** Ports on 127.0.0.1. */
   readonly apiPort: number;
   readonly metricsPort: number;
+  /** `undefined` where the program has none. */
+  readonly grpcPort: number | undefined;
   /** Resolves with the exit code, `null` for a signal. */
   readonly exited: Promise<number | null>;
   /** The text of /metrics. */
@@ -36,6 +38,14 @@ export interface LiveDaemon {
   reaches(height: number): Promise<void>;
   /** SIGTERM; resolves with the milliseconds until it had ended. Rejects when it ended otherwise than with 0. */
   stop(): Promise<number>;
+}
+
+/** The line of the log that tells the ports. */
+interface Listening {
+  readonly msg: string;
+  readonly api: { readonly port: number };
+  readonly metrics: { readonly port: number };
+  readonly grpc?: { readonly port: number };
 }
 
 const POLL_MS = 20;
@@ -53,15 +63,13 @@ export async function startLiveDaemon(options: LiveDaemonOptions): Promise<LiveD
     ...(options.flags ?? []),
   ]);
   const exited = once(child, 'exit').then(([code]) => code as number | null);
-  const ports = await new Promise<{ readonly api: { port: number }; readonly metrics: { port: number } }>(
-    (onPorts, onFailure) => {
-      void exited.then((code) => onFailure(new Error(`the daemon ended with ${String(code)}`)));
-      void eachLine(child, (line) => {
-        const log = JSON.parse(line) as { msg: string; api: { port: number }; metrics: { port: number } };
-        if (log.msg === 'listening') onPorts(log);
-      });
-    },
-  );
+  const ports = await new Promise<Listening>((onPorts, onFailure) => {
+    void exited.then((code) => onFailure(new Error(`the daemon ended with ${String(code)}`)));
+    void eachLine(child, (line) => {
+      const log = JSON.parse(line) as Listening;
+      if (log.msg === 'listening') onPorts(log);
+    });
+  });
   const text = async (port: number, path: string): Promise<string> =>
     (await fetch(`http://127.0.0.1:${port}${path}`)).text();
   const latestIndexed = async (): Promise<number> =>
@@ -71,6 +79,7 @@ export async function startLiveDaemon(options: LiveDaemonOptions): Promise<LiveD
     process: child,
     apiPort: ports.api.port,
     metricsPort: ports.metrics.port,
+    grpcPort: ports.grpc?.port,
     exited,
     metrics: () => text(ports.metrics.port, '/metrics'),
     latestIndexed,

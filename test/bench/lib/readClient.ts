@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import type { ProfileName } from '../../../src/devnet/index.js';
-import { startScript } from './processes.js';
+import { eachLine, startScript } from './processes.js';
 
 /** The read that is measured, of random ids among the heights given. */
 export type ReadKind = 'transaction' | 'collection';
@@ -45,6 +45,22 @@ export interface ReadClient {
   /** Ends an open loop; its result comes from `run`. */
   stop(): void;
   close(): void;
+}
+
+/** A gRPC server in a process of its own that answers for the same ids and does nothing else. */
+export interface BareServer {
+  /** On 127.0.0.1. */
+  readonly port: number;
+  close(): void;
+}
+
+export async function startBareServer(options: ReaderOptions): Promise<BareServer> {
+  const child = startScript('test/bench/limits/bareServer.ts', [JSON.stringify(options)]);
+  const port = await new Promise<string>((onPort, onFailure) => {
+    child.once('exit', (code) => onFailure(new Error(`the bare server ended with ${String(code)}`)));
+    void eachLine(child, onPort);
+  });
+  return { port: Number(port), close: () => void child.kill('SIGKILL') };
 }
 
 export async function startReadClient(options: ReaderOptions): Promise<ReadClient> {
