@@ -56,6 +56,7 @@ To these come the usual metrics of a Node.js process: \`process_resident_memory_
 | Does one height hold everything up? | \`oldest_missing_age_seconds\`, \`unresolvable_heights\` |
 | Is a node bad? | \`endpoint_state\`, \`upstream_errors_total\` by \`kind\`, \`invalid_collections_total\` |
 | Is a stream silent? | \`stream_age_seconds\`, \`stream_reopens_total\` |
+| Does anybody follow the index, and is anybody too slow? | \`feed_followers\` and \`rate(feed_events_total)\` by \`kind\`, \`feed_followers_cut_total\` |
 | Is memory bounded? | \`in_flight_bytes\` against \`in_flight_bytes_limit\`, \`process_resident_memory_bytes\` |
 
 Names in this table leave the prefix \`flow_collection_indexer_\` out.

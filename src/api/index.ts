@@ -5,7 +5,7 @@ export type { GrpcApiServerDependencies, GrpcApiServerOptions } from './grpc/Grp
 export { MetricsServer } from './MetricsServer.js';
 export { AddressLimiter } from './AddressLimiter.js';
 export { ChangeFeed, MAX_FOLLOWERS, SEND_LIMIT_MS } from './feed/ChangeFeed.js';
-export type { FeedEvent, FeedSink } from './feed/events.js';
+export type { FeedEvent } from './feed/events.js';
 export type { StartPoint } from './feed/start.js';
 export { ApiError } from './errors.js';
 export type { IndexedRange, StatusDocument, StatusSource } from './status.js';

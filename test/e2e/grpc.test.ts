@@ -187,6 +187,23 @@ it('answers blocks, collections and transactions as the node itself, field by fi
     expect([us!.code, them!.code], method).toEqual(['INVALID_ARGUMENT', 'NOT_FOUND']);
   }
 
+  const finalized = { block_status: 'BLOCK_FINALIZED' };
+  const refusedStreams: readonly (readonly [string, object])[] = [
+    ['SubscribeBlocksFromStartHeight', { start_block_height: ROOT - 1, ...finalized }],
+    // Intended: the height behind the head may be asked for here, and comes; a node wants to be asked again.
+    ['SubscribeBlocksFromStartHeight', { start_block_height: TOP + 2, ...finalized }],
+    ['SubscribeBlocksFromStartBlockID', { start_block_id: nobody, ...finalized }],
+    ['SubscribeBlocksFromStartBlockID', { start_block_id: Buffer.alloc(3), ...finalized }],
+    ['SubscribeBlockDigestsFromStartHeight', { start_block_height: ROOT - 1, ...finalized }],
+    ['SubscribeBlockDigestsFromLatest', {}],
+  ];
+  for (const [method, request] of refusedStreams) {
+    const [us, them] = await Promise.all(
+      [ours, theirs].map((client) => refusalOf(client.follow(method, request).ended())),
+    );
+    expect(us!.code, method).toBe(them!.code);
+  }
+
   expect(await ours.health('flow.access.AccessAPI')).toEqual({ status: 'SERVING' });
   expect(await daemon.program.stop()).toBe(0);
   expect(daemon.program.stderr).toBe('');

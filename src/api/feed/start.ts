@@ -4,7 +4,7 @@ import type { IndexView } from '../IndexView.js';
 import type { Cursor } from './events.js';
 
 /** The last block that a follower has; without an id only the height is compared. */
-export interface SeenBlock {
+interface SeenBlock {
   readonly height: number;
   readonly blockId: Identifier | undefined;
 }

@@ -37,6 +37,24 @@ describe('FinalizationListener', () => {
     await world.end();
   });
 
+  it('tells each rise of the sealed head, when it has risen', async () => {
+    const world = new World('a');
+    world.advance(100, 90);
+    const listener = world.listener();
+    const told: (number | undefined)[] = [];
+    const end = listener.onSealed(() => told.push(listener.sealedHeight()));
+    await world.clock.settle();
+    world.advance(103, 92);
+    await world.clock.settle();
+    world.advance(104, 92);
+    await world.clock.settle();
+    end();
+    world.advance(105, 95);
+    await world.clock.settle();
+    expect(told).toEqual([90, 91, 92]);
+    await world.end();
+  });
+
   it('gives the first head as soon as there is one, and stops waiting when told', async () => {
     const world = new World('a');
     world.node('a').down = true;
