@@ -8,6 +8,7 @@ export type { Expectation, SporkRoot } from './identity.js';
 export { inOrderOfAsking, NodeLedger } from './ledger.js';
 export { MethodLimiter } from './limiter.js';
 export type { Permit } from './limiter.js';
+export { takeGrpcRemarks } from './grpcRemarks.js';
 export { AccessNetwork } from './network.js';
 export type { AccessNetworkDependencies, AccessNetworkOptions, NodeState } from './network.js';
 export { GrpcAccessNode } from './node.js';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import { readSporkTable } from '../access/index.js';
+import { readSporkTable, takeGrpcRemarks } from '../access/index.js';
 import type { OpenChannel } from '../access/index.js';
 import { ApiServer, ChangeFeed, GrpcApiServer, MetricsServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
@@ -57,6 +57,7 @@ export async function runDaemon(
     colorize: host.isTerminal && process.env['NO_COLOR'] === undefined,
     ...(terminal === undefined ? {} : { destination: terminal }),
   });
+  takeGrpcRemarks({ logger });
   const lifecycle = new Lifecycle({ clock, logger });
   const onStop = (): void => {
     logger.info({ stopWithinSeconds: 10 }, 'stopping; a second signal forces');

@@ -1,7 +1,8 @@
 import { chmodSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:http2';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { runProgram, scratchDirectory } from '../support/program.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
@@ -51,6 +52,24 @@ describe('the servers', () => {
       ['warn', 'api'],
       ['warn', 'grpc'],
     ]);
+  });
+
+  it('let nobody write to standard error what the gRPC library thinks of his headers', async () => {
+    const node = await devnetForTest({ startHead: 3, paused: true });
+    const daemon = await startDaemon(startArguments(node, scratchDirectory(), '--log-level', 'debug'));
+    const session = connect(`http://${daemon.grpcAddress}`);
+    const call = session.request({
+      ...{ ':method': 'POST', ':path': '/flow.access.AccessAPI/Ping', te: 'trailers' },
+      ...{ 'content-type': 'application/grpc', 'x-note': 'caf\u00e9 of somebody' },
+    });
+    call.end(Buffer.alloc(5));
+    await new Promise((resolve) => call.resume().once('close', resolve));
+    session.destroy();
+    const remark = await eventually(() =>
+      Promise.resolve(daemon.program.logs().find(({ msg }) => msg === 'remark of the gRPC library')),
+    );
+    expect(remark).toMatchObject({ level: 'debug', text: expect.stringContaining('of somebody') as string });
+    expect(daemon.program.stderr).toBe('');
   });
 
   it('answer an address no more often than they are told to; the metrics are not held back', async () => {
