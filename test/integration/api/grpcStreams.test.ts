@@ -1,10 +1,12 @@
 import { connect as connectHttp2 } from 'node:http2';
+import type { ClientHttp2Session, ClientHttp2Stream } from 'node:http2';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { GrpcApiServer } from '../../../src/api/index.js';
 import type { ChangeFeed, IndexedRange } from '../../../src/api/index.js';
 import { decodeBlock } from '../../../src/flow/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { StorageError } from '../../../src/storage/index.js';
+import { atEnd } from '../../support/cleanup.js';
 import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import type { Message } from '../../support/grpcProbe.js';
@@ -336,22 +338,48 @@ describe('a stream', () => {
     while (feed.followers > 0) await client.call('Ping');
   });
 
-  it('of a caller who takes nothing is cut, with its connection', async () => {
-    const virtual = new VirtualClock();
-    await serve(virtual);
-    const session = connectHttp2(`http://127.0.0.1:${server.address().port}`, {
-      settings: { initialWindowSize: 0 },
-    });
+  /** HTTP/2 without a gRPC client's good manners, and a stream from height 100 on. */
+  async function rawStream(settings: object): Promise<[ClientHttp2Session, ClientHttp2Stream]> {
+    const session = connectHttp2(`http://127.0.0.1:${server.address().port}`, { settings });
     session.on('error', () => undefined);
+    atEnd(() => session.destroy());
     await new Promise((resolve) => session.once('remoteSettings', resolve));
     const stream = session.request({
       ...{ ':method': 'POST', ':path': '/flow.access.AccessAPI/SubscribeBlocksFromStartHeight' },
       ...{ 'content-type': 'application/grpc', te: 'trailers' },
     });
     stream.on('error', () => undefined);
-    // Height 100, finalized.
     const message = Buffer.from([0x08, 100, 0x10, 1]);
     stream.end(Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message]));
+    return [session, stream];
+  }
+
+  it('leaves its caller as many pings as it needs to measure its way', async () => {
+    const [large] = smallChain(FIRST, [Array.from({ length: 3_000 }, () => [])]);
+    const virtual = new VirtualClock();
+    const client = await serve(virtual);
+    const stored = { block: large!.block, transactionCounts: [] };
+    store.blockByHeight = () => Promise.resolve(stored);
+    const [session, stream] = await rawStream({});
+    let taken = 0;
+    stream.on('data', (chunk: Buffer) => (taken += chunk.length));
+    while (taken < 20 * large!.block.encoded.length) await virtual.settle();
+    const ping = (): Promise<void> =>
+      new Promise((resolve, reject) => {
+        session.ping((error) => (error === null ? resolve() : reject(error)));
+      });
+    // More than a call may bring along where nothing is sent.
+    for (let count = 0; count < 13_000; count += 10) await Promise.all(Array.from({ length: 10 }, ping));
+    await virtual.advance(10_000);
+    await client.call('Ping');
+    await ping();
+    expect(session.destroyed).toBe(false);
+  });
+
+  it('of a caller who takes nothing is cut, with its connection', async () => {
+    const virtual = new VirtualClock();
+    await serve(virtual);
+    const [session] = await rawStream({ initialWindowSize: 0 });
     while (feed.followers === 0) await virtual.turn();
     await virtual.settle();
     await virtual.advance(29_000);
