@@ -1,7 +1,10 @@
-import { quoted } from '../runtime/index.js';
+import { quoted, sleep } from '../runtime/index.js';
 import { ApiError } from './errors.js';
 import { EventStreams } from './EventStreams.js';
 import type { ChangeFeed } from './feed/ChangeFeed.js';
+import { explainDocument } from './explain.js';
+import type { ExplainReader } from './explain.js';
+import { exportPage, exportRange, NDJSON_TYPE } from './exportPage.js';
 import { FlowRest } from './FlowRest.js';
 import type { FlowRestReader } from './FlowRest.js';
 import type { HttpAnswer, HttpRequest } from './http.js';
@@ -13,19 +16,22 @@ import { daemonRoutes } from './routes.js';
 import type { Route } from './routes.js';
 import type { StatusSource } from './status.js';
 import { entityTag } from './validity.js';
+import type { WorkSource } from './work.js';
 
 export type ApiServerOptions = Omit<HttpServerOptions, 'settings'>;
 
 export interface ApiServerDependencies extends HttpServerDependencies {
-  readonly reader: FlowRestReader;
+  readonly reader: FlowRestReader & ExplainReader;
   readonly status: StatusSource;
   /** Its streams are its owner's to end, before the server is closed. */
   readonly feed: ChangeFeed;
+  /** Left out: what is worked on is not told. */
+  readonly work?: WorkSource;
 }
 
 /**
- * The read side over HTTP: `/status`, Flow's REST routes under `/v1`, `/lookup/{kind}/{key}` for the command line, `/events`, and
- * `/openapi.json`, which describes them. It serves from the first second on, also while nothing is indexed, and never
+ * The read side over HTTP: `/status`, Flow's REST routes under `/v1`, `/lookup`, `/explain` and `/export` for the command
+ * line, `/events`, and `/openapi.json`, which describes them. It serves from the first second on, also while nothing is indexed, and never
  * touches the writers.
  */
 export class ApiServer {
@@ -39,6 +45,8 @@ export class ApiServer {
       { ...daemonRoutes.status, handle: () => ({ body: status.status() }) },
       { ...daemonRoutes.lookup, handle: (request) => lookUp(dependencies, request) },
       { ...daemonRoutes.events, handle: (request) => events.answer(request) },
+      { ...daemonRoutes.explain, handle: (request) => explain(dependencies, request) },
+      { ...daemonRoutes.export, handle: (request) => exportLines(dependencies, request) },
       { ...daemonRoutes.openApi, handle: () => describe(status.status().version, routes) },
     ];
     this.#server = new HttpServer(
@@ -71,6 +79,22 @@ async function lookUp(
     throw new ApiError(400, 'invalid_argument', message);
   }
   return { body: await lookupDocument(reader, kind, params['key'] ?? '', status.range()) };
+}
+
+async function explain(
+  { reader, status, work }: ApiServerDependencies,
+  { params }: HttpRequest,
+): Promise<HttpAnswer> {
+  const daemon = work && { work, reasons: status.status().reasons };
+  return { body: await explainDocument(reader, params['key'] ?? '', status.range(), daemon) };
+}
+
+async function exportLines(
+  { reader, status, clock }: ApiServerDependencies,
+  { query }: HttpRequest,
+): Promise<HttpAnswer> {
+  const asked = exportRange(query, status.range());
+  return { contentType: NDJSON_TYPE, body: await exportPage(reader, asked, () => sleep(clock, 0)) };
 }
 
 function describe(version: string, routes: readonly Route[]): HttpAnswer {

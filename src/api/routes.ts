@@ -1,4 +1,5 @@
 import type { ApiErrorReason } from './errors.js';
+import { NDJSON_TYPE } from './exportPage.js';
 import type { HttpRoute } from './http.js';
 import type { daemonShapes } from './openapi/daemonShapes.js';
 import type { flowShapes } from './openapi/flowShapes.js';
@@ -26,6 +27,8 @@ export interface RouteDeclaration extends Omit<HttpRoute, 'handle'> {
   readonly answer: ShapeName;
   /** True: the answer is a stream of server-sent events, whose data has this shape. */
   readonly isStream?: boolean;
+  /** Of the answer. Default: JSON. */
+  readonly mediaType?: string;
   /** What it is refused for, besides what any request may be refused for. */
   readonly errors: readonly ApiErrorReason[];
 }
@@ -195,6 +198,28 @@ export const daemonRoutes = {
     answer: 'FeedEvent',
     isStream: true,
     errors: ['invalid_argument', 'not_yet_indexed', 'below_first_indexed'],
+  },
+  explain: {
+    path: '/explain/{key}',
+    operation: 'explain',
+    summary: 'Why a height, or what has this ID, is or is not in the index.',
+    parameters: [path('key', described('A height, or the ID of a block, collection or transaction.', text))],
+    answer: 'Explanation',
+    errors: ['malformed_id'],
+  },
+  export: {
+    path: '/export',
+    operation: 'exportPage',
+    summary:
+      'Blocks and their transactions as lines of JSON: as many whole blocks from a height on as make a page.',
+    parameters: [
+      query('from', described('The height to begin at.', text), true),
+      query('to', described('Nothing above it; the page may end lower. Default: the latest indexed.', text)),
+    ],
+    answer: 'ExportLine',
+    mediaType: NDJSON_TYPE,
+    errors: ['invalid_argument', ...heightErrors],
+    isBulk: true,
   },
   openApi: {
     path: '/openapi.json',

@@ -25,6 +25,7 @@ import { checkStartOfFilledStore } from './startHeight.js';
 import { openLevelStore } from './store.js';
 import type { OpenStore } from './store.js';
 import { packageRoot, programVersion } from './version.js';
+import { Work } from './Work.js';
 
 /** What the daemon needs of the process it runs in. */
 export interface Host {
@@ -109,13 +110,17 @@ async function run(
   });
   const { network, listener } = parts;
   const reporter = new Reporter({ config, instance: randomUUID() }, { store, network, listener, clock });
+  const work = new Work(config, { network, reporter });
   signal.addEventListener('abort', () => reporter.stopping(), { once: true });
   const feed = new ChangeFeed({ reader: store, status: reporter, clock, metrics });
   listener.onSealed(() => feed.notify());
-  await serve(config, { lifecycle, logger, metrics, reporter, store, feed, terminal });
+  await serve(config, { lifecycle, logger, metrics, reporter, work, store, feed, terminal });
   if (signal.aborted) return;
 
-  await runIndexing(config, { ...parts, onIndexed: () => feed.notify() }, (line) => reporter.running(line));
+  await runIndexing(config, { ...parts, onIndexed: () => feed.notify() }, (line) => {
+    reporter.running(line);
+    work.running(line);
+  });
 }
 
 function isFinished(config: DaemonConfig, store: IndexStore): boolean {
@@ -134,12 +139,13 @@ async function serve(
     logger: Logger;
     metrics: Metrics;
     reporter: Reporter;
+    work: Work;
     store: IndexStore;
     feed: ChangeFeed;
     terminal: LiveTerminal | undefined;
   },
 ): Promise<void> {
-  const { lifecycle, logger, metrics, reporter, store, feed } = parts;
+  const { lifecycle, logger, metrics, reporter, work, store, feed } = parts;
   const clock = systemClock;
   const monitor = new HealthMonitor(
     { readyMaxLag: config.ready.maxLag, ediOnly: config.ediOnly },
@@ -159,8 +165,7 @@ async function serve(
   lifecycle.onClose('metrics server', () => metricsServer.close());
   const api = new ApiServer(config.api, {
     ...{ clock, logger, fail, feed },
-    reader: store,
-    status: reporter,
+    ...{ reader: store, status: reporter, work },
   });
   await api.start();
   const grpc = grpcServerOf(config, {

@@ -68,6 +68,8 @@ const NO_NODE_RETRY_MS = 1_000;
 /** What a collection may weigh: the bounds of the estimate by which a call is admitted (Flow allows 3 MB at most). */
 const COLLECTION_BYTES = { initialBytes: 16 * 1024, minBytes: 512, maxBytes: 3 * 1024 * 1024 };
 
+const NO_FAILURES: RequestTrail['failures'] = new Map();
+
 /** One call under way. */
 interface Call {
   readonly controller: AbortController;
@@ -149,8 +151,16 @@ export class CollectionRequester implements CollectionRequests {
   trail(id: Identifier): RequestTrail | undefined {
     const wanted = this.#wanted.get(id);
     if (wanted === undefined) return undefined;
-    const { attempts, lastNode, lastError, lastAskedAt, notFound } = wanted;
-    return { attempts, lastNode, lastError, lastAskedAt, notFound };
+    const { attempts, lastNode, lastError, lastAskedAt, notFound, failures = NO_FAILURES } = wanted;
+    return {
+      attempts,
+      lastNode,
+      lastError,
+      lastAskedAt,
+      notFound,
+      isUnderWay: this.#calls.has(id),
+      failures,
+    };
   }
 
   /** Collection calls under way: a light collection with its transactions is one. */
@@ -364,7 +374,7 @@ export class CollectionRequester implements CollectionRequests {
     }
     if (failure === undefined || wanted === undefined) throw error;
     this.#reporter.report(node, failure, wanted.heights[0], { collectionId: wanted.id });
-    wanted.lastError = failure.text;
+    remember(wanted, node, failure.text);
     if (failure.isNotFound) wanted.notFound += 1;
     if (failure.isNodeBusy) wanted.rotation.declined(node);
     else wanted.rotation.failed(node);
@@ -379,4 +389,12 @@ export class CollectionRequester implements CollectionRequests {
 /** The call by which a node is asked for a collection; what it answered UNIMPLEMENTED to is left alone for a while. */
 function methodFor(node: AccessNode): UnaryMethod {
   return node.supports('GetFullCollectionByID') ? 'GetFullCollectionByID' : 'GetCollectionByID';
+}
+
+/** For "why is it not here". */
+function remember(wanted: WantedCollection, { name }: AccessNode, error: string): void {
+  wanted.lastError = error;
+  const failures = (wanted.failures ??= new Map());
+  const count = (failures.get(name)?.count ?? 0) + 1;
+  failures.set(name, { count, lastError: error, lastAt: wanted.lastAskedAt ?? 0 });
 }

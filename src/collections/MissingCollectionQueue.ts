@@ -140,6 +140,19 @@ export class MissingCollectionQueue {
     return this.#entries.get(height);
   }
 
+  /**
+   * The lowest height here whose block is this one, or names this collection, received or not. Looks through all of them:
+   * off the hot path only.
+   */
+  naming(id: Identifier): { readonly kind: 'block' | 'collection'; readonly height: number } | undefined {
+    let lowest: Entry | undefined;
+    for (const entry of this.#entries.values()) {
+      const names = entry.block.id === id || entry.block.collectionIds.includes(id);
+      if (names && entry.height < (lowest?.height ?? Infinity)) lowest = entry;
+    }
+    return lowest && { kind: lowest.block.id === id ? 'block' : 'collection', height: lowest.height };
+  }
+
   /** Every height that lacks a collection, in no particular order. */
   *incomplete(): Generator<QueuedHeight> {
     for (const entry of this.#entries.values()) {

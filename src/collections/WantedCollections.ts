@@ -1,6 +1,7 @@
 import type { Identifier } from '../flow/index.js';
 import { KeyedHeap } from './KeyedHeap.js';
 import { NodeRotation } from './NodeRotation.js';
+import type { NodeFailures } from './ports.js';
 
 /** One collection id that at least one height wants. */
 export interface WantedCollection {
@@ -17,6 +18,8 @@ export interface WantedCollection {
   firstAskedAtMs: number | undefined;
   /** Wall-clock milliseconds of the last call. */
   lastAskedAt: number | undefined;
+  /** By node; nothing before the first failure. Bounded by the number of nodes. */
+  failures: Map<string, NodeFailures> | undefined;
 }
 
 /** One height and its ids. */
@@ -237,5 +240,6 @@ function newWanted(id: Identifier, height: number): WantedCollection {
     lastError: undefined,
     firstAskedAtMs: undefined,
     lastAskedAt: undefined,
+    failures: undefined,
   };
 }

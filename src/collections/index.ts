@@ -39,6 +39,7 @@ export type {
 export type {
   BlockWindow,
   ExecutionDataOutlook,
+  NodeFailures,
   RequestTrail,
   BlockIndexer,
   BlockJob,

@@ -39,6 +39,18 @@ export interface RequestTrail {
   readonly lastAskedAt?: number | undefined;
   /** Calls that were answered with "no such collection", or "not yet". */
   readonly notFound: number;
+  /** A call for it is under way. */
+  readonly isUnderWay: boolean;
+  /** Nodes that did not give it, by name, in the order in which they first did not. */
+  readonly failures: ReadonlyMap<string, NodeFailures>;
+}
+
+/** What came of asking one node for one collection. */
+export interface NodeFailures {
+  readonly count: number;
+  readonly lastError: string;
+  /** Wall-clock milliseconds of the call that failed last. */
+  readonly lastAt: number;
 }
 
 /** What came of asking the nodes again for a block. */

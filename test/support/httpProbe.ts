@@ -6,11 +6,15 @@ export interface JsonAnswer {
   readonly body: unknown;
 }
 
-/** GETs a URL (or another method) and parses the JSON that comes back; `undefined` where there is no body. */
+/**
+ * GETs a URL (or another method) and parses the JSON that comes back; `undefined` where there is no body. Of lines of JSON the
+ * first.
+ */
 export async function getJson(url: string, init: RequestInit = {}): Promise<JsonAnswer> {
   const response = await fetch(url, init);
   const text = await response.text();
-  const body: unknown = text === '' ? undefined : JSON.parse(text);
+  const isLines = response.headers.get('content-type') === 'application/x-ndjson';
+  const body: unknown = text === '' ? undefined : JSON.parse(isLines ? (text.split('\n')[0] ?? '') : text);
   return { status: response.status, headers: response.headers, body };
 }
 

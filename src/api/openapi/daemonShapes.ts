@@ -1,11 +1,16 @@
 import type { HeightDocument, RewindDocument } from '../EventStreams.js';
 import type { ApiErrorBody } from '../errors.js';
 import { errorReasons } from '../errors.js';
+import { explainKinds, explainStages } from '../explain.js';
+import type { ExplainDocument } from '../explain.js';
+import type { ExportedBlock, ExportedTransaction } from '../exportPage.js';
 import { MAX_PLACES } from '../lookup.js';
 import type { BlockDocument, CollectionDocument, TransactionDocument } from '../lookup.js';
 import type { CollectionBody } from '../rest/collection.js';
 import type { RestTransactionBody } from '../rest/transaction.js';
 import type { EndpointStatus, StatusDocument } from '../status.js';
+import { MAX_MISSING_SHOWN } from '../work.js';
+import type { MissingDocument, NodeDocument, NodeFailures, WorkDocument } from '../work.js';
 import { transactionBodyFields } from './flowShapes.js';
 import {
   amount,
@@ -22,10 +27,51 @@ import {
   text,
   time,
 } from './schema.js';
+import type { Schema } from './schema.js';
 
 const edges = { firstIndexed: countOrNull, latestIndexed: countOrNull, head: countOrNull } as const;
 const collectionPlace = { height: count, collection_index: count } as const;
 const transactionPlace = { ...collectionPlace, transaction_index: count } as const;
+
+const textOrNull = { type: ['string', 'null'] } as const;
+
+const executionDataStatus = object<StatusDocument['sources']['edi']>({
+  state: oneOfWords('off', 'connecting', 'following', 'paused', 'unavailable'),
+  endpoint: textOrNull,
+  height: countOrNull,
+  ageSeconds: amountOrNull,
+});
+
+const oldestMissing = orNull(
+  object<NonNullable<StatusDocument['oldestMissing']>>({ height: count, missing: count, ageSeconds: amount }),
+);
+
+const reasons = arrayOf(
+  object<StatusDocument['reasons'][number]>(
+    { code: text, message: text, height: count, sinceSeconds: amount },
+    ['height'],
+  ),
+);
+
+const missingCollection = object<MissingDocument>({
+  collectionId: identifier,
+  isUnderWay: flag,
+  attempts: count,
+  notFound: count,
+  lastNode: textOrNull,
+  lastError: textOrNull,
+  lastAskedAt: textOrNull,
+  failures: arrayOf(object<NodeFailures>({ node: text, count, lastError: text, lastAt: time })),
+});
+
+const work = object<WorkDocument>({
+  ageSeconds: amount,
+  collections: count,
+  missing: count,
+  missingCollections: arrayOf(missingCollection, MAX_MISSING_SHOWN),
+  executionData: textOrNull,
+  dispute: textOrNull,
+});
 
 /** The answers that Flow's REST does not have. */
 export const daemonShapes = {
@@ -61,29 +107,12 @@ export const daemonShapes = {
         inFlight: count,
         missing: count,
       }),
-      edi: object<StatusDocument['sources']['edi']>({
-        state: oneOfWords('off', 'connecting', 'following', 'paused', 'unavailable'),
-        endpoint: { type: ['string', 'null'] },
-        height: countOrNull,
-        ageSeconds: amountOrNull,
-      }),
+      edi: executionDataStatus,
     }),
     endpoints: arrayOf(object<EndpointStatus>({ name: text, state: text })),
-    oldestMissing: {
-      ...object<NonNullable<StatusDocument['oldestMissing']>>({
-        height: count,
-        missing: count,
-        ageSeconds: amount,
-      }),
-      type: ['object', 'null'],
-    },
+    oldestMissing,
     ready: flag,
-    reasons: arrayOf(
-      object<StatusDocument['reasons'][number]>(
-        { code: text, message: text, height: count, sinceSeconds: amount },
-        ['height'],
-      ),
-    ),
+    reasons,
     uptimeSeconds: amount,
   }),
   LookupDocument: {
@@ -119,6 +148,48 @@ export const daemonShapes = {
     transaction: ref('TransactionBody'),
   }),
   TransactionBody: object<RestTransactionBody>(transactionBodyFields),
+  Explanation: object<ExplainDocument>({
+    key: text,
+    kind: oneOfWords(...explainKinds),
+    stage: oneOfWords(...explainStages),
+    summary: described('One or two sentences for people.', text),
+    height: countOrNull,
+    blockId: textOrNull,
+    ...edges,
+    sealed: countOrNull,
+    work: described('While the height is worked on.', orNull(work)),
+    holdingUp: described('The lowest height that lacks a collection.', oldestMissing),
+    sources: orNull(
+      object<NonNullable<ExplainDocument['sources']>>({
+        nodes: arrayOf(
+          object<NodeDocument>({ name: text, state: text, servesHeight: flag, trouble: textOrNull }),
+        ),
+        executionData: executionDataStatus,
+      }),
+    ),
+    reasons,
+  }),
+  ExportLine: described('One line.', { oneOf: [ref('ExportedBlock'), ref('ExportedTransaction')] }),
+  ExportedBlock: object<ExportedBlock>({
+    kind: oneOfWords('block'),
+    height: count,
+    block_id: identifier,
+    parent_id: identifier,
+    timestamp: time,
+    collections: arrayOf(
+      object<ExportedBlock['collections'][number]>({ collection_id: identifier, transaction_count: count }),
+    ),
+  }),
+  ExportedTransaction: object<ExportedTransaction>({
+    kind: oneOfWords('transaction'),
+    height: count,
+    block_id: identifier,
+    timestamp: time,
+    collection_id: identifier,
+    collection_index: count,
+    transaction_index: count,
+    transaction: ref('TransactionBody'),
+  }),
   FeedEvent: {
     oneOf: [ref('IndexedHeight'), ref('Rewind'), ref('Error')],
   },
@@ -138,3 +209,7 @@ export const daemonShapes = {
   }),
   OpenApiDocument: described('This document: OpenAPI 3.1.', { type: 'object' }),
 } as const;
+
+function orNull(schema: Schema): Schema {
+  return { ...schema, type: ['object', 'null'] };
+}

@@ -60,6 +60,8 @@ export function openApiDocument(
   };
 }
 
+const JSON_MEDIA_TYPE = 'application/json';
+
 function operation(route: RouteDeclaration) {
   const { operation: operationId, summary, parameters, errors, isStream = false } = route;
   return {
@@ -73,7 +75,11 @@ function operation(route: RouteDeclaration) {
   };
 }
 
-function answered({ summary, answer }: RouteDeclaration): Record<string, Response> {
+function answered({
+  summary,
+  answer,
+  mediaType = JSON_MEDIA_TYPE,
+}: RouteDeclaration): Record<string, Response> {
   return {
     200: {
       description: summary,
@@ -84,7 +90,7 @@ function answered({ summary, answer }: RouteDeclaration): Record<string, Respons
           schema: { type: 'string' },
         },
       },
-      content: { 'application/json': { schema: ref(answer) } },
+      content: { [mediaType]: { schema: ref(answer) } },
     },
     304: { description: 'The caller holds this answer already (If-None-Match).' },
   };

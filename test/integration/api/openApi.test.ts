@@ -82,6 +82,14 @@ const answered: Readonly<Record<string, readonly string[]>> = {
     `/lookup/transaction/${transaction}`,
   ],
   '/events': ['/events?from=103'],
+  '/explain/{key}': [
+    '/explain/100',
+    '/explain/99',
+    '/explain/110',
+    `/explain/${transaction}`,
+    `/explain/${unknown}`,
+  ],
+  '/export': ['/export?from=100', '/export?from=101&to=101'],
   '/openapi.json': ['/openapi.json'],
 };
 
@@ -153,6 +161,12 @@ const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     not_yet_indexed: '/events?from=150',
     below_first_indexed: '/events?from=99',
   },
+  '/explain/{key}': { malformed_id: '/explain/final' },
+  '/export': {
+    invalid_argument: '/export?to=109',
+    not_yet_indexed: '/export?from=110',
+    below_first_indexed: '/export?from=99',
+  },
   '/openapi.json': {},
 };
 
@@ -160,7 +174,7 @@ const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 const common = ['bad_request', 'too_large', 'rate_limited', 'storage', 'internal', 'busy'];
 
 function schemaOf(operation: Operation, status: number): JsonSchema | undefined {
-  return operation.responses[status]?.content?.['application/json']?.schema;
+  return Object.values(operation.responses[status]?.content ?? {})[0]?.schema;
 }
 
 /** The reasons that a route is said to be refused for. */

@@ -20,6 +20,7 @@ function watching(
   const verdict: BlockVerdict = { kind: 'upheld', giver: 'a:9000', confirmedBy: 1 };
   const trail = (each: string) => ({
     ...{ attempts: 9, lastNode: 'a:9000', lastError: 'not found', notFound: notFound.get(each) ?? 0 },
+    ...{ isUnderWay: false, failures: new Map() },
   });
   const watch = new DisputeWatch(
     {},

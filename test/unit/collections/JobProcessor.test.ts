@@ -425,7 +425,10 @@ describe('JobProcessor', () => {
       missing: [
         {
           id: id('lost'),
-          trail: { attempts: 3, lastNode: 'node:9000', lastError: 'not found', notFound: 3 },
+          trail: {
+            ...{ attempts: 3, lastNode: 'node:9000', lastError: 'not found', notFound: 3 },
+            ...{ isUnderWay: false, failures: new Map() },
+          },
         },
       ],
       executionData: 'no feed',

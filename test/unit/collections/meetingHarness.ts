@@ -236,7 +236,10 @@ export function meeting(options: MeetingOptions = {}) {
     },
     trail: (each: Identifier) =>
       each === id('lost')
-        ? { attempts: 3, lastNode: 'node:9000', lastError: 'not found', notFound: 3 }
+        ? {
+            ...{ attempts: 3, lastNode: 'node:9000', lastError: 'not found', notFound: 3 },
+            ...{ isUnderWay: false, failures: new Map() },
+          }
         : undefined,
   };
   const fatal: unknown[] = [];

@@ -1,0 +1,173 @@
+import { parseIdentifier } from '../flow/index.js';
+import type { Identifier } from '../flow/index.js';
+import type { ReadinessReason } from '../observability/index.js';
+import { quoted } from '../runtime/index.js';
+import type { IndexReader, IndexStore } from '../storage/index.js';
+import { ApiError } from './errors.js';
+import { summaryOf } from './explainSummary.js';
+import { parseHeight } from './query.js';
+import type { IndexedRange } from './status.js';
+import type { HeightWork, WorkDocument, WorkSource } from './work.js';
+
+/** Why something is, or is not, in the index. */
+export const explainStages = [
+  /** It can be read. */
+  'indexed',
+  /** Below the first height of the store: it will not come. */
+  'below_first_indexed',
+  /** The chain has not come so far, as far as the access nodes tell. */
+  'above_head',
+  /** Above the stop height: nobody asks for it. */
+  'beyond_stop',
+  /** Above the window: its turn comes when the heights below it are done. */
+  'outside_window',
+  /** Within the window; its block is not known, or not borne out by the chain yet. */
+  'queued',
+  /** It lacks collections, which are being fetched. */
+  'fetching',
+  /** Complete; its batch is not on disk yet. */
+  'committing',
+  /** On disk, and not readable before the heights below it are. */
+  'waiting_for_gap',
+  /** A daemon runs and has not begun to index. */
+  'starting',
+  /** Above what is indexed, and no daemon runs. */
+  'not_indexed',
+  /** Nothing that is indexed or worked on has this id. */
+  'unknown_id',
+] as const;
+export type ExplainStage = (typeof explainStages)[number];
+
+/** What was asked about. */
+export const explainKinds = ['height', 'block', 'collection', 'transaction', 'unknown'] as const;
+
+/** The body of `/explain/{key}`. `null`: not known, or does not apply. */
+export interface ExplainDocument extends IndexedRange {
+  /** As it was asked for. */
+  readonly key: string;
+  readonly kind: (typeof explainKinds)[number];
+  readonly stage: ExplainStage;
+  /** The same for people. */
+  readonly summary: string;
+  /** The height; of an id, the lowest at which it stands. */
+  readonly height: number | null;
+  readonly blockId: string | null;
+  /** The work on this height, while there is any. */
+  readonly work: WorkDocument | null;
+  /** What keeps the watermark from moving: the lowest height that lacks a collection. */
+  readonly holdingUp: HeightWork['holdingUp'];
+  /** Whom the daemon has for this height; `null` where no daemon runs. */
+  readonly sources: HeightWork['sources'] | null;
+  /** Why the daemon is not ready, if it is not. */
+  readonly reasons: readonly ReadinessReason[];
+}
+
+export type ExplainReader = IndexReader & Pick<IndexStore, 'meta' | 'hasHeight' | 'blocksAboveWatermark'>;
+
+/** The daemon around the store; left out where none runs. */
+export interface ExplainingDaemon {
+  readonly work: WorkSource;
+  readonly reasons: readonly ReadinessReason[];
+}
+
+interface Subject {
+  readonly key: string;
+  readonly kind: ExplainDocument['kind'];
+  /** Height and block of the lowest place, as far as they are known. */
+  readonly height: number | null;
+  readonly blockId: Identifier | null;
+}
+
+/**
+ * Why a height, or the block, collection or transaction of an id, is or is not in the index. Serves a running daemon and a
+ * closed store alike. Expected errors: ApiError (400, a key that is neither), StorageError.
+ */
+export async function explainDocument(
+  reader: ExplainReader,
+  key: string,
+  range: IndexedRange,
+  daemon?: ExplainingDaemon,
+): Promise<ExplainDocument> {
+  const subject = await subjectOf(reader, key, daemon?.work);
+  const { kind, height } = subject;
+  const at = height === null ? undefined : daemon?.work.workAt(height);
+  const stage = height === null ? 'unknown_id' : stageOf(height, range, { reader, at, daemon });
+  const work = stage === 'indexed' ? null : (at?.work ?? null);
+  const blockId = subject.blockId ?? at?.blockId ?? null;
+  const holdingUp = stage === 'indexed' ? null : (at?.holdingUp ?? null);
+  const reasons = stage === 'indexed' ? [] : (daemon?.reasons ?? []);
+  const facts = { kind, stage, height, range, work, holdingUp, window: at, key };
+  return {
+    ...{ key, kind, stage, summary: summaryOf(facts), height, blockId },
+    ...range,
+    ...{ work, holdingUp, sources: at?.sources ?? null, reasons },
+  };
+}
+
+function stageOf(
+  height: number,
+  { firstIndexed, latestIndexed, head }: IndexedRange,
+  { reader, at, daemon }: { reader: ExplainReader; at: HeightWork | undefined; daemon: object | undefined },
+): ExplainStage {
+  if (firstIndexed !== null && height < firstIndexed) return 'below_first_indexed';
+  if (firstIndexed !== null && latestIndexed !== null && height <= latestIndexed) return 'indexed';
+  if (at === undefined) {
+    if (reader.hasHeight(height)) return 'waiting_for_gap';
+    return daemon === undefined ? 'not_indexed' : 'starting';
+  }
+  switch (at.stage) {
+    case 'durable':
+      return 'waiting_for_gap';
+    case 'committing':
+      return 'committing';
+    case 'collecting':
+      return 'fetching';
+    case 'queued':
+    case 'outside':
+      if (at.stopHeight !== null && height > at.stopHeight) return 'beyond_stop';
+      if (head === null || height > head) return head === null ? 'starting' : 'above_head';
+      return at.stage === 'queued' ? 'queued' : 'outside_window';
+  }
+}
+
+async function subjectOf(reader: ExplainReader, key: string, work: WorkSource | undefined): Promise<Subject> {
+  const height = parseHeight(key);
+  if (height !== undefined) {
+    const stored = await reader.blockByHeight(height);
+    const above = reader.blocksAboveWatermark().find((head) => head.height === height);
+    return { key, kind: 'height', height, blockId: stored?.block.id ?? above?.id ?? null };
+  }
+  const id = parseIdentifier(key);
+  if (id === undefined) {
+    const message = `expected a height or an ID of 64 hexadecimal digits without 0x, got ${quoted(key)}`;
+    throw new ApiError(400, 'malformed_id', message);
+  }
+  const found = (await placeInIndex(reader, id)) ?? placeInWork(reader, id, work);
+  return { key, ...(found ?? { kind: 'unknown', height: null, blockId: null }) };
+}
+
+async function placeInIndex(
+  reader: ExplainReader,
+  id: Identifier,
+): Promise<Omit<Subject, 'key'> | undefined> {
+  const block = await reader.blockById(id);
+  if (block !== undefined) return { kind: 'block', height: block.block.height, blockId: id };
+  const [collection] = await reader.collectionPlaces(id, 1);
+  const [transaction] = collection === undefined ? await reader.transactionPlaces(id, 1) : [];
+  const place = collection ?? transaction;
+  if (place === undefined) return undefined;
+  const stored = await reader.blockByHeight(place.height);
+  const kind = collection === undefined ? 'transaction' : 'collection';
+  return { kind, height: place.height, blockId: stored?.block.id ?? null };
+}
+
+function placeInWork(
+  reader: ExplainReader,
+  id: Identifier,
+  work: WorkSource | undefined,
+): Omit<Subject, 'key'> | undefined {
+  const above = reader.blocksAboveWatermark().find((head) => head.id === id);
+  if (above !== undefined) return { kind: 'block', height: above.height, blockId: id };
+  const named = work?.naming(id);
+  return named && { ...named, blockId: named.kind === 'block' ? id : null };
+}

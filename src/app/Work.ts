@@ -1,0 +1,98 @@
+import type { AccessNetwork } from '../access/index.js';
+import { MAX_MISSING_SHOWN } from '../api/index.js';
+import type { HeightWork, MissingDocument, WorkDocument, WorkSource } from '../api/index.js';
+import type { HeightExplanation, MissingExplanation } from '../collections/index.js';
+import type { Identifier } from '../flow/index.js';
+import type { IndexingLine } from './indexingLine.js';
+import type { Reporter } from './Reporter.js';
+
+interface WorkParts {
+  readonly network: Pick<AccessNetwork, 'states' | 'forHeight'>;
+  readonly reporter: Pick<Reporter, 'status'>;
+}
+
+/** What the daemon can tell of the work on one height, read from the parts of the line at the moment of asking. */
+export class Work implements WorkSource {
+  readonly #stopHeight: number | null;
+  readonly #parts: WorkParts;
+  #line: IndexingLine | undefined;
+
+  constructor(options: { readonly stopHeight: number | undefined }, parts: WorkParts) {
+    this.#stopHeight = options.stopHeight ?? null;
+    this.#parts = parts;
+  }
+
+  running(line: IndexingLine): void {
+    this.#line = line;
+  }
+
+  workAt(height: number): HeightWork | undefined {
+    const line = this.#line;
+    if (line === undefined) return undefined;
+    const { network, reporter } = this.#parts;
+    const { oldestMissing, sources } = reporter.status();
+    const explained = line.processor.explain(height);
+    const serving = new Set(network.forHeight(height).map(({ name }) => name));
+    return {
+      stage: explained.stage === 'indexed' ? 'durable' : explained.stage,
+      blockId: explained.blockId ?? line.blocks.blockAt(height)?.id ?? null,
+      upperBound: line.window.upperBound(),
+      stopHeight: this.#stopHeight,
+      work: workOf(explained),
+      holdingUp: oldestMissing,
+      sources: {
+        nodes: network.states().map(({ endpoint, state, trouble }) => ({
+          ...{ name: endpoint, state, servesHeight: serving.has(endpoint), trouble: trouble ?? null },
+        })),
+        executionData: sources.edi,
+      },
+    };
+  }
+
+  naming(id: Identifier): ReturnType<WorkSource['naming']> {
+    const line = this.#line;
+    if (line === undefined) return undefined;
+    const inHand = line.mcq.naming(id);
+    if (inHand !== undefined) return inHand;
+    // Read ahead, and not handed out: at most a window of them.
+    const last = line.window.upperBound();
+    for (let height = line.window.latestIndexedHeight() + 1; height <= last; height += 1) {
+      const block = line.blocks.blockAt(height);
+      if (block?.id === id) return { kind: 'block', height };
+      if (block?.collectionIds.includes(id) === true) return { kind: 'collection', height };
+    }
+    return undefined;
+  }
+}
+
+function workOf(explained: HeightExplanation): WorkDocument | null {
+  const { ageMs, guarantees, missing, executionData = null, dispute = null } = explained;
+  if (ageMs === undefined || guarantees === undefined) return null;
+  return {
+    ageSeconds: ageMs / 1000,
+    collections: guarantees,
+    missing: missing.length,
+    missingCollections: missing.slice(0, MAX_MISSING_SHOWN).map(missingOf),
+    executionData,
+    dispute: dispute === '' ? null : dispute,
+  };
+}
+
+function missingOf({ id, trail }: MissingExplanation): MissingDocument {
+  return {
+    collectionId: id,
+    isUnderWay: trail?.isUnderWay ?? false,
+    attempts: trail?.attempts ?? 0,
+    notFound: trail?.notFound ?? 0,
+    lastNode: trail?.lastNode ?? null,
+    lastError: trail?.lastError ?? null,
+    lastAskedAt: trail?.lastAskedAt === undefined ? null : timeOf(trail.lastAskedAt),
+    failures: [...(trail?.failures ?? [])].map(([node, { count, lastError, lastAt }]) => ({
+      ...{ node, count, lastError, lastAt: timeOf(lastAt) },
+    })),
+  };
+}
+
+function timeOf(wallClockMs: number): string {
+  return new Date(wallClockMs).toISOString();
+}
