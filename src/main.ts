@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import { exitCodeOf } from './app/index.js';
-import { runCommandLine } from './cli/index.js';
+import { outputError, runCommandLine, writeAll } from './cli/index.js';
 import type { Terminal } from './cli/index.js';
-import { OperatorError, withoutCredentials } from './runtime/index.js';
+import { isAbort, OperatorError, withoutCredentials } from './runtime/index.js';
 
 /** What a shell shows of a process that a signal has ended: 128 + its number. */
 const signalCodes = { SIGINT: 130, SIGTERM: 143 } as const;
@@ -12,17 +12,25 @@ type StopSignal = keyof typeof signalCodes;
 const LINGER_LIMIT_MS = 1_500;
 
 const stop = new AbortController();
+let stoppedBy: StopSignal | undefined;
 for (const signal of Object.keys(signalCodes) as StopSignal[]) {
   process.on(signal, () => {
     if (stop.signal.aborted) endBy(signal);
+    stoppedBy = signal;
     stop.abort();
   });
 }
 
-// A reader that went away (`… | head`) is no fault of ours; everything else nobody caught is a bug.
+const STDOUT = 1;
+const STDOUT_NAME = 'to standard output';
+
+// A reader that went away (`… | head`) is no fault of ours, nor is a full disk; everything else nobody caught is a bug.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0);
-  throw error;
+  const known = outputError(error, STDOUT_NAME);
+  if (!(known instanceof OperatorError)) throw error;
+  process.stderr.write(`${known.message}\n`);
+  process.exit(exitCodeOf(known.exit));
 });
 process.on('uncaughtException', (error) => dieOfBug(error));
 process.on('unhandledRejection', (error) => dieOfBug(error));
@@ -31,10 +39,27 @@ const terminal: Terminal = {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
   environment: process.env,
+  write: (bytes) => writeAll(STDOUT, bytes, STDOUT_NAME),
   isTerminal: process.stdout.isTTY,
   columns: () => process.stdout.columns,
+  rows: () => process.stdout.rows,
+  errTerminal: process.stderr.isTTY ? process.stderr : undefined,
+  onKey,
   signal: stop.signal,
 };
+
+function onKey(listener: (key: string) => void): () => void {
+  const { stdin } = process;
+  if (!stdin.isTTY) return () => undefined;
+  const onData = (data: Buffer): void => {
+    for (const key of data.toString('utf8')) listener(key);
+  };
+  stdin.setRawMode(true).on('data', onData).resume();
+  return () => {
+    stdin.off('data', onData).pause();
+    stdin.setRawMode(false);
+  };
+}
 
 function dieOfBug(error: unknown): never {
   const trace = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -45,6 +70,8 @@ function dieOfBug(error: unknown): never {
 try {
   process.exitCode = exitCodeOf(await runCommandLine(process.argv.slice(2), terminal));
 } catch (error) {
+  // A command that was stopped before it was done: whoever started it is to know.
+  if (stoppedBy !== undefined && isAbort(error)) endBy(stoppedBy);
   if (!(error instanceof OperatorError)) dieOfBug(error);
   process.stderr.write(`${withoutCredentials(error.message)}\n`);
   process.exitCode = exitCodeOf(error.exit);

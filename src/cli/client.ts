@@ -1,10 +1,14 @@
 import { readDaemonRecord } from '../app/index.js';
+import type { StatusDocument } from '../api/index.js';
 import type { LoadedConfig } from '../config/index.js';
 import { AbortError, OperatorError, systemClock } from '../runtime/index.js';
+import type { ExitReason } from '../runtime/index.js';
 import { knowsDaemonAddress, namesDaemonAddress } from './settings.js';
 
 /** How long a daemon on the same machine may take to answer. */
 const ANSWER_TIMEOUT_MS = 5_000;
+/** How long it may take over an answer that may be large. */
+const LARGE_ANSWER_TIMEOUT_MS = 60_000;
 
 /** Where a daemon is said to listen. */
 interface DaemonAddress {
@@ -43,18 +47,32 @@ export interface Answer {
   readonly body: unknown;
 }
 
+/** A daemon that answers. */
+export interface FoundDaemon {
+  readonly url: string;
+  readonly status: StatusDocument;
+}
+
 /**
- * One GET for JSON from the daemon of this configuration; `undefined` when it does not answer. A record that a crash
- * left behind may name the address of another daemon by now: whoever answers there must be the process of the record.
+ * The running daemon of this configuration; `undefined` when none answers. A record that a crash left behind may name the
+ * address of another daemon by now: whoever answers there must be the process of the record.
  */
-export async function askDaemon(loaded: LoadedConfig, path: string): Promise<Answer | undefined> {
+export async function findDaemon(loaded: LoadedConfig): Promise<FoundDaemon | undefined> {
   const address = daemonAddress(loaded);
   if (address === undefined) return undefined;
   const { url, instance } = address;
-  if (instance === undefined) return get(url + path);
   const status = await get(`${url}/status`);
-  if (status === undefined || instanceOf(status) !== instance) return undefined;
-  return path === '/status' ? status : get(url + path);
+  if (status?.status !== 200 || (instance !== undefined && instanceOf(status) !== instance)) return undefined;
+  return { url, status: status.body as StatusDocument };
+}
+
+/** One GET for JSON from the daemon of this configuration; `undefined` when it does not answer. */
+export async function askDaemon(loaded: LoadedConfig, path: string): Promise<Answer | undefined> {
+  const address = daemonAddress(loaded);
+  if (address === undefined) return undefined;
+  if (address.instance === undefined) return get(address.url + path);
+  const found = await findDaemon(loaded);
+  return found && get(found.url + path);
 }
 
 /** What to say when `askDaemon` got no answer. */
@@ -77,17 +95,67 @@ function instanceOf({ body }: Answer): unknown {
 }
 
 async function get(url: string): Promise<Answer | undefined> {
-  const tooLate = new AbortController();
-  const timer = systemClock.setTimer(ANSWER_TIMEOUT_MS, () =>
-    tooLate.abort(new AbortError('no answer in time')),
+  return fetched(url, ANSWER_TIMEOUT_MS, async (response) => ({
+    status: response.status,
+    body: await response.json(),
+  }));
+}
+
+export interface LargeAnswer {
+  readonly status: number;
+  readonly bytes: Buffer;
+}
+
+/** One GET, uncompressed; `undefined` when nothing answers, or the signal aborts. */
+export function readBytes(url: string, signal: AbortSignal): Promise<LargeAnswer | undefined> {
+  return fetched(
+    url,
+    LARGE_ANSWER_TIMEOUT_MS,
+    async (response) => ({ status: response.status, bytes: Buffer.from(await response.arrayBuffer()) }),
+    signal,
   );
+}
+
+/** Why the daemon refuses. */
+export function refusalOf({ status, bytes }: LargeAnswer): {
+  readonly reason: string | undefined;
+  readonly error: OperatorError;
+} {
+  let body: { readonly reason?: string; readonly message?: string } = {};
   try {
-    const response = await fetch(url, { signal: tooLate.signal });
-    return { status: response.status, body: await response.json() };
+    body = JSON.parse(bytes.toString('utf8')) as typeof body;
+  } catch {
+    // Not one of ours: the status has to do.
+  }
+  const { reason, message = `the daemon answered with status ${status}` } = body;
+  return { reason, error: refusal(status, message, reason) };
+}
+
+/** What a refusal of the daemon means to whoever typed the command. */
+export function refusal(status: number, message: string, reason?: string): OperatorError {
+  const exit: ExitReason =
+    reason === 'storage' ? 'storage' : status === 404 ? 'not_found' : status === 400 ? 'usage' : 'no_daemon';
+  return new OperatorError(exit, message);
+}
+
+async function fetched<T>(
+  url: string,
+  timeoutMs: number,
+  read: (response: Response) => Promise<T>,
+  signal?: AbortSignal,
+): Promise<T | undefined> {
+  const cut = new AbortController();
+  const timer = systemClock.setTimer(timeoutMs, () => cut.abort(new AbortError('no answer in time')));
+  const onAbort = (): void => cut.abort(new AbortError());
+  signal?.addEventListener('abort', onAbort, { once: true });
+  if (signal?.aborted === true) onAbort();
+  try {
+    return await read(await fetch(url, { signal: cut.signal, headers: { 'accept-encoding': 'identity' } }));
   } catch {
     // Whatever it is, from a refused connection to an answer that is no JSON: no daemon of ours is there.
     return undefined;
   } finally {
     timer.cancel();
+    signal?.removeEventListener('abort', onAbort);
   }
 }

@@ -1,14 +1,29 @@
 import type { Settings } from '../config/index.js';
+import type { TerminalStream } from '../observability/index.js';
 import type { ExitReason } from '../runtime/index.js';
 
 /** The process around a command: everything it may print to or read from. */
 export interface Terminal {
   out(text: string): void;
   err(text: string): void;
+  /**
+   * Writes to standard output, for what is too much to be held: resolves once it was taken, with false when nobody reads
+   * any more. Not to be mixed with `out`. Expected errors: OperatorError (`storage`).
+   */
+  write(bytes: Uint8Array): Promise<boolean>;
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** True when standard output is a terminal. */
   readonly isTerminal: boolean;
   readonly columns: () => number;
+  /** Lines of the terminal. */
+  readonly rows: () => number;
+  /** Standard error, when that is a terminal. */
+  readonly errTerminal: TerminalStream | undefined;
+  /**
+   * Tells of keys as they are pressed, without Enter, until the function that it gives back is called. Nothing where standard
+   * input is no terminal.
+   */
+  onKey(listener: (key: string) => void): () => void;
   /** Aborted by SIGINT or SIGTERM. */
   readonly signal: AbortSignal;
 }

@@ -1,8 +1,7 @@
 import { ApiError, isLookupKind, lookupDocument, lookupKinds } from '../api/index.js';
 import { openStoreReadOnly } from '../app/index.js';
 import { OperatorError } from '../runtime/index.js';
-import type { ExitReason } from '../runtime/index.js';
-import { askDaemon, noDaemon } from './client.js';
+import { askDaemon, noDaemon, refusal } from './client.js';
 import type { Command } from './command.js';
 import { configOf, daemonAddressSettings, namesDaemonAddress } from './settings.js';
 
@@ -29,10 +28,8 @@ export const getCommand: Command = {
         terminal.out(JSON.stringify(answer.body, undefined, 2) + '\n');
         return 'done';
       }
-      throw refusal(
-        answer.status,
-        (answer.body as { message?: string }).message ?? `status ${answer.status}`,
-      );
+      const { message, reason } = answer.body as { message?: string; reason?: string };
+      throw refusal(answer.status, message ?? `status ${answer.status}`, reason);
     }
     if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
     const store = await openStoreReadOnly(loaded.config);
@@ -51,8 +48,3 @@ export const getCommand: Command = {
     }
   },
 };
-
-function refusal(status: number, message: string): OperatorError {
-  const exit: ExitReason = status === 404 ? 'not_found' : status === 400 ? 'usage' : 'no_daemon';
-  return new OperatorError(exit, message);
-}

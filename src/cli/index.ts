@@ -5,6 +5,8 @@ import type { ExitReason } from '../runtime/index.js';
 import type { Command, Terminal } from './command.js';
 import { configCommand } from './config.js';
 import { devnetCommand } from './devnet.js';
+import { explainCommand } from './explain.js';
+import { exportCommand } from './export.js';
 import { getCommand } from './get.js';
 import { commandHelp, overview, PROGRAM } from './help.js';
 import { parseInvocation } from './parse.js';
@@ -15,11 +17,14 @@ import { statusCommand } from './status.js';
 import { verifyCommand } from './verify.js';
 
 export type { Terminal } from './command.js';
+export { outputError, writeAll } from './output.js';
 
 const commands: readonly Command[] = [
   startCommand,
   statusCommand,
   getCommand,
+  explainCommand,
+  exportCommand,
   verifyCommand,
   repairCommand,
   rewindCommand,

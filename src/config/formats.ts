@@ -145,6 +145,11 @@ export function optional<T>(format: Format<T>): Format<T | null> {
   };
 }
 
+/** As `text`, or absent. */
+export function optionalText(allowed: string): Format<string | null> {
+  return optional(text(allowed));
+}
+
 /** What is longer is no misspelt word; comparing it letter by letter would take seconds. */
 const LONGEST_WORD = 64;
 

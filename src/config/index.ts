@@ -8,3 +8,4 @@ export type { NetworkName } from './networks.js';
 export { configurationReference, flagTable } from './reference.js';
 export { daemonSettings, environmentOf, flagOf, MAX_HEIGHT } from './settings.js';
 export type { Setting, Settings } from './settings.js';
+export { optionalText } from './formats.js';

@@ -6,6 +6,7 @@ import { runCommandLine } from '../../src/cli/index.js';
 import { daemonSettings, devnetSettings, flagOf } from '../../src/config/index.js';
 import type { Settings } from '../../src/config/index.js';
 import { OperatorError } from '../../src/runtime/index.js';
+import { recordingTerminal } from '../support/terminal.js';
 import { misspelt, oddText } from './mutation.js';
 import { insist, insistReadable } from './target.js';
 import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
@@ -28,6 +29,11 @@ const commands: Readonly<
   config: { flags: flagsOf(daemonSettings), ending: [] },
   status: { flags: ['--network', '--data-dir', '--watch', '--json'], ending: ['--api-port', 'none'] },
   get: { flags: ['--network', '--data-dir'], ending: ['--api-port', 'none'] },
+  explain: { flags: ['--network', '--data-dir', '--json'], ending: ['--api-port', 'none'] },
+  export: {
+    flags: ['--network', '--data-dir', '--from', '--to', '--output', '--resume', '--follow', '--quiet'],
+    ending: ['--to', 'none'],
+  },
   verify: { flags: ['--network', '--from', '--to'], ending: ['--to', 'none'] },
   rewind: { flags: ['--network', '--to', '--yes'], ending: ['--to', 'none'] },
 };
@@ -125,20 +131,12 @@ class CommandLineSession implements FuzzSession {
   async run(choices: Choices): Promise<Outcome> {
     const args = commandLine(choices);
     const input = () => args;
-    let out = '';
-    const terminal = {
-      out: (text: string) => void (out += text),
-      err: (text: string) => void (out += text),
-      environment: { FCI_DATA_DIR: this.#nowhere },
-      isTerminal: false,
-      columns: () => 80,
-      signal: new AbortController().signal,
-    };
+    const { terminal, printed } = recordingTerminal({ environment: { FCI_DATA_DIR: this.#nowhere } });
     try {
       const exit = await runCommandLine(args, terminal);
       insist(exit === 'done' || exit === 'usage', `ended with ${exit}`, input);
-      insist(out.length > 0, 'nothing was printed', input);
-      insist(!out.includes('sesame'), 'a password is shown', input);
+      insist(printed.out.length + printed.err.length > 0, 'nothing was printed', input);
+      insist(!(printed.out + printed.err).includes('sesame'), 'a password is shown', input);
       return 'accepted';
     } catch (error) {
       if (!(error instanceof OperatorError))

@@ -1,35 +1,29 @@
 import { describe, expect, it } from 'vitest';
-import { runCommandLine } from '../../../src/cli/index.js';
-import { OperatorError } from '../../../src/runtime/index.js';
+import { runInProcess } from '../../support/terminal.js';
 
-/** Runs a command line without a process; only for commands that end by themselves. */
-async function run(...args: string[]) {
-  const printed = { out: '', err: '' };
-  const terminal = {
-    out: (text: string) => void (printed.out += text),
-    err: (text: string) => void (printed.err += text),
-    environment: {},
-    isTerminal: false,
-    columns: () => 80,
-    signal: new AbortController().signal,
-  };
-  try {
-    return { exit: await runCommandLine(args, terminal), ...printed, message: '' };
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return { exit: error.exit, ...printed, message: error.message };
-  }
-}
+/** Only for commands that end by themselves. */
+const run = (...args: string[]) => runInProcess(args);
 
 describe('help', () => {
   it('lists every command', async () => {
     const { exit, out } = await run('--help');
     expect(exit).toBe('done');
-    for (const name of ['start', 'devnet', 'status', 'get', 'verify', 'repair', 'rewind', 'config'])
+    for (const name of [
+      'start',
+      'devnet',
+      'status',
+      'get',
+      'export',
+      'explain',
+      'verify',
+      'repair',
+      'rewind',
+      'config',
+    ])
       expect(out).toContain(name);
   });
 
-  it.each(['start', 'devnet', 'status', 'get', 'verify', 'repair', 'rewind', 'config'])(
+  it.each(['start', 'devnet', 'status', 'get', 'export', 'explain', 'verify', 'repair', 'rewind', 'config'])(
     '%s --help shows its flags',
     async (name) => {
       const { exit, out } = await run(name, '--help');

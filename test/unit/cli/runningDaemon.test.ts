@@ -4,8 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { runCommandLine } from '../../../src/cli/index.js';
-import { OperatorError } from '../../../src/runtime/index.js';
+import { runInProcess } from '../../support/terminal.js';
 
 /** Something that answers like a daemon of this instance. Resolves with its port. */
 async function answerer(instance: string): Promise<number> {
@@ -33,27 +32,10 @@ function dataDirectory(instance: string, port: number): string {
   return directory;
 }
 
-async function run(...args: string[]) {
-  return runWith({}, ...args);
-}
+const run = (...args: string[]) => runInProcess(args);
 
-async function runWith(environment: Readonly<Record<string, string>>, ...args: string[]) {
-  let out = '';
-  const terminal = {
-    out: (text: string) => void (out += text),
-    err: () => undefined,
-    environment,
-    isTerminal: false,
-    columns: () => 80,
-    signal: new AbortController().signal,
-  };
-  try {
-    return { exit: await runCommandLine(args, terminal), out, message: '' };
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return { exit: error.exit, out, message: error.message };
-  }
-}
+const runWith = (environment: Readonly<Record<string, string>>, ...args: string[]) =>
+  runInProcess(args, { environment });
 
 describe('a running daemon', () => {
   it('is found through the record in its data directory', async () => {

@@ -1,0 +1,47 @@
+import { runCommandLine } from '../../src/cli/index.js';
+import type { Terminal } from '../../src/cli/index.js';
+import { OperatorError } from '../../src/runtime/index.js';
+import type { ExitReason } from '../../src/runtime/index.js';
+
+/** What a command printed, and how it ended. */
+export interface Ran {
+  readonly exit: ExitReason;
+  readonly out: string;
+  readonly err: string;
+  /** Of the refusal, if it was one. */
+  readonly message: string;
+}
+
+/** A process that only remembers what is printed; no terminal, unless the test says so. */
+export function recordingTerminal(change: Partial<Terminal> = {}) {
+  const printed = { out: '', err: '' };
+  const terminal: Terminal = {
+    out: (text) => void (printed.out += text),
+    err: (text) => void (printed.err += text),
+    write: (bytes) => {
+      printed.out += Buffer.from(bytes).toString('utf8');
+      return Promise.resolve(true);
+    },
+    environment: {},
+    isTerminal: false,
+    columns: () => 80,
+    rows: () => 24,
+    errTerminal: undefined,
+    onKey: () => () => undefined,
+    signal: new AbortController().signal,
+    ...change,
+  };
+  return { terminal, printed };
+}
+
+/** Runs a command line without a process, to its end. */
+export async function runInProcess(args: readonly string[], change: Partial<Terminal> = {}): Promise<Ran> {
+  const { terminal, printed } = recordingTerminal(change);
+  try {
+    const exit = await runCommandLine(args, terminal);
+    return { exit, ...printed, message: '' };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { exit: error.exit, ...printed, message: error.message };
+  }
+}
