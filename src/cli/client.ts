@@ -57,22 +57,32 @@ export interface FoundDaemon {
  * The running daemon of this configuration; `undefined` when none answers. A record that a crash left behind may name the
  * address of another daemon by now: whoever answers there must be the process of the record.
  */
-export async function findDaemon(loaded: LoadedConfig): Promise<FoundDaemon | undefined> {
+export async function findDaemon(
+  loaded: LoadedConfig,
+  signal?: AbortSignal,
+): Promise<FoundDaemon | undefined> {
   const address = daemonAddress(loaded);
   if (address === undefined) return undefined;
   const { url, instance } = address;
-  const status = await get(`${url}/status`);
+  const status = await get(`${url}/status`, signal);
   if (status?.status !== 200 || (instance !== undefined && instanceOf(status) !== instance)) return undefined;
   return { url, status: status.body as StatusDocument };
 }
 
-/** One GET for JSON from the daemon of this configuration; `undefined` when it does not answer. */
-export async function askDaemon(loaded: LoadedConfig, path: string): Promise<Answer | undefined> {
+/**
+ * One GET for JSON from the daemon of this configuration; `undefined` when it does not answer, or the signal aborts.
+ */
+export async function askDaemon(
+  loaded: LoadedConfig,
+  path: string,
+  signal?: AbortSignal,
+): Promise<Answer | undefined> {
   const address = daemonAddress(loaded);
   if (address === undefined) return undefined;
-  if (address.instance === undefined) return get(address.url + path);
-  const found = await findDaemon(loaded);
-  return found && get(found.url + path);
+  if (address.instance === undefined) return get(address.url + path, signal);
+  const found = await findDaemon(loaded, signal);
+  if (found === undefined || path === '/status') return found && { status: 200, body: found.status };
+  return get(found.url + path, signal);
 }
 
 /** What to say when `askDaemon` got no answer. */
@@ -94,11 +104,13 @@ function instanceOf({ body }: Answer): unknown {
   return typeof body === 'object' && body !== null && 'instance' in body ? body.instance : undefined;
 }
 
-async function get(url: string): Promise<Answer | undefined> {
-  return fetched(url, ANSWER_TIMEOUT_MS, async (response) => ({
-    status: response.status,
-    body: await response.json(),
-  }));
+async function get(url: string, signal?: AbortSignal): Promise<Answer | undefined> {
+  return fetched(
+    url,
+    ANSWER_TIMEOUT_MS,
+    async (response) => ({ status: response.status, body: await response.json() }),
+    signal,
+  );
 }
 
 export interface LargeAnswer {

@@ -1,11 +1,85 @@
 import type { StatusDocument } from '../api/index.js';
-import { formatCount, formatDuration, formatRate } from '../observability/index.js';
+import { formatCount, formatDuration, formatRate, renderProgressLine } from '../observability/index.js';
+import type { ProgressState } from '../observability/index.js';
 
 const LABEL_WIDTH = 12;
 
 /** The daemon's status as a page for the eye: what, how far, from where, and why it is not ready. */
 export function renderStatus(status: StatusDocument): string {
-  const lines: [string, string][] = [
+  return rowsOf(status)
+    .map(([label, text]) => `${label.padEnd(LABEL_WIDTH)} ${text}\n`)
+    .join('');
+}
+
+/** Below this, a label stands above its text. */
+const MIN_COLUMNS_FOR_LABELS = 40;
+
+/** The same as the lines of a terminal: a word about it, the way so far, and the page, wrapped to fit. */
+export function statusScreen(
+  status: StatusDocument,
+  { columns, rows, head }: { readonly columns: number; readonly rows: number; readonly head: string },
+): string[] {
+  const lines = [...wrapped(head, columns), '', renderProgressLine(progressOf(status), columns), ''];
+  for (const [label, text] of rowsOf(status)) {
+    if (columns < MIN_COLUMNS_FOR_LABELS) {
+      lines.push(...wrapped(`${label === '' ? '' : `${label}: `}${text}`, columns));
+      continue;
+    }
+    const parts = wrapped(text, columns - LABEL_WIDTH - 1);
+    lines.push(...parts.map((part, index) => `${(index === 0 ? label : '').padEnd(LABEL_WIDTH)} ${part}`));
+  }
+  return lines.slice(0, rows);
+}
+
+/** The same in one line. */
+export function statusLine(status: StatusDocument): string {
+  const { firstIndexed, latestIndexed, eta, ready, reasons } = status;
+  const isEmpty = firstIndexed === null || latestIndexed === null || latestIndexed < firstIndexed;
+  const parts = [
+    `indexed ${isEmpty ? 'nothing yet' : `through ${height(latestIndexed)}`}`,
+    `head ${height(status.head)}${lag(status)}`,
+    formatRate(status.rate) + (eta === null || eta === 0 ? '' : ` (${formatDuration(eta)} left)`),
+    ready ? 'ready' : `not ready: ${reasons.map(({ code }) => code).join(', ')}`,
+  ];
+  return parts.join('; ');
+}
+
+/** Heights behind the head at which it is the head that is followed. */
+const FOLLOWING_LAG = 10;
+
+function progressOf(status: StatusDocument): ProgressState {
+  const { firstIndexed, latestIndexed, head, lag: behind, rate, eta } = status;
+  const first = firstIndexed ?? 0;
+  const done = (latestIndexed ?? 0) - first + 1;
+  return {
+    mode: behind === null ? 'waiting' : behind <= FOLLOWING_LAG ? 'following' : 'catching_up',
+    latestIndexed: latestIndexed ?? undefined,
+    head: head ?? undefined,
+    lag: behind ?? undefined,
+    ratePerSecond: rate,
+    etaSeconds: eta ?? undefined,
+    fraction: head === null || head < first ? 0 : Math.min(1, Math.max(0, done / (head - first + 1))),
+  };
+}
+
+/** A text in lines of at most so many characters, broken between words where that is possible. */
+function wrapped(text: string, columns: number): string[] {
+  const width = Math.max(1, columns);
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = '';
+    }
+    line = line === '' ? word : `${line} ${word}`;
+    for (; line.length > width; line = line.slice(width)) lines.push(line.slice(0, width));
+  }
+  return [...lines, line];
+}
+
+function rowsOf(status: StatusDocument): [string, string][] {
+  return [
     [
       'network',
       `${status.network} (${status.chainId}), version ${status.version}, up ${formatDuration(status.uptimeSeconds)}`,
@@ -30,7 +104,6 @@ export function renderStatus(status: StatusDocument): string {
       `${code}: ${message} (for ${formatDuration(sinceSeconds)})`,
     ]),
   ];
-  return lines.map(([label, text]) => `${label.padEnd(LABEL_WIDTH)} ${text}\n`).join('');
 }
 
 function height(value: number | null): string {

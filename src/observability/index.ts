@@ -9,6 +9,7 @@ export type { ProgressSource, ProgressState } from './ProgressMeter.js';
 export { progressFields, renderProgressLine } from './progressLine.js';
 export { ProgressReporter } from './ProgressReporter.js';
 export type { ProgressReporterOptions } from './ProgressReporter.js';
+export { LiveScreen } from './LiveScreen.js';
 export { LiveTerminal } from './LiveTerminal.js';
 export type { TerminalStream } from './LiveTerminal.js';
 export { formatCount, formatDuration, formatRate } from './format.js';
