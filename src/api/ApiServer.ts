@@ -86,7 +86,7 @@ async function explain(
   { params }: HttpRequest,
 ): Promise<HttpAnswer> {
   const daemon = work && { work, reasons: status.status().reasons };
-  return { body: await explainDocument(reader, params['key'] ?? '', status.range(), daemon) };
+  return { body: await explainDocument(reader, params['key'] ?? '', () => status.range(), daemon) };
 }
 
 async function exportLines(

@@ -80,15 +80,18 @@ interface Subject {
 
 /**
  * Why a height, or the block, collection or transaction of an id, is or is not in the index. Serves a running daemon and a
- * closed store alike. Expected errors: ApiError (400, a key that is neither), StorageError.
+ * closed store alike. `rangeOf`: the range at the moment of asking. Expected errors: ApiError (400, a key that is neither),
+ * StorageError.
  */
 export async function explainDocument(
   reader: ExplainReader,
   key: string,
-  range: IndexedRange,
+  rangeOf: () => IndexedRange,
   daemon?: ExplainingDaemon,
 ): Promise<ExplainDocument> {
   const subject = await subjectOf(reader, key, daemon?.work);
+  // From here on nothing is waited for: range and work are of one moment.
+  const range = rangeOf();
   const { kind, height } = subject;
   const at = height === null ? undefined : daemon?.work.workAt(height);
   const stage = height === null ? 'unknown_id' : stageOf(height, range, { reader, at, daemon });
@@ -142,7 +145,9 @@ async function subjectOf(reader: ExplainReader, key: string, work: WorkSource | 
     const message = `expected a height or an ID of 64 hexadecimal digits without 0x, got ${quoted(key)}`;
     throw new ApiError(400, 'malformed_id', message);
   }
-  const found = (await placeInIndex(reader, id)) ?? placeInWork(reader, id, work);
+  // What is not in work any more may have been indexed since the first look.
+  const found =
+    (await placeInIndex(reader, id)) ?? placeInWork(reader, id, work) ?? (await placeInIndex(reader, id));
   return { key, ...(found ?? { kind: 'unknown', height: null, blockId: null }) };
 }
 

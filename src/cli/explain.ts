@@ -47,7 +47,8 @@ async function explanationOf(loaded: LoadedConfig, key: string): Promise<Explain
   try {
     const firstIndexed = store.meta()?.firstHeight ?? null;
     const latestIndexed = firstIndexed === null ? null : store.latestIndexedHeight();
-    return await explainDocument(store, key, { firstIndexed, latestIndexed, head: null, sealed: null });
+    const range = { firstIndexed, latestIndexed, head: null, sealed: null };
+    return await explainDocument(store, key, () => range);
   } catch (error) {
     if (error instanceof ApiError) throw refusal(error.code, error.message);
     throw error;

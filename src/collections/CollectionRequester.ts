@@ -20,6 +20,7 @@ import type {
   CollectionRequests,
   CollectionSink,
   ExecutionDataOutlook,
+  NodeFailures,
   RequestTrail,
 } from './ports.js';
 import { judgeFailure } from './requestFailure.js';
@@ -394,7 +395,7 @@ function methodFor(node: AccessNode): UnaryMethod {
 /** For "why is it not here". */
 function remember(wanted: WantedCollection, { name }: AccessNode, error: string): void {
   wanted.lastError = error;
-  const failures = (wanted.failures ??= new Map());
+  const failures = (wanted.failures ??= new Map<string, NodeFailures>());
   const count = (failures.get(name)?.count ?? 0) + 1;
   failures.set(name, { count, lastError: error, lastAt: wanted.lastAskedAt ?? 0 });
 }

@@ -167,12 +167,16 @@ export class ChangingIndex {
 }
 
 /** The read side of an index that may be exchanged for another. */
-export class ExchangeableIndex implements IndexReader, Pick<IndexStore, 'meta' | 'latestBlock'> {
+export class ExchangeableIndex
+  implements IndexReader, Pick<IndexStore, 'meta' | 'latestBlock' | 'hasHeight' | 'blocksAboveWatermark'>
+{
   index: ChangingIndex | undefined;
   readonly status = { range: () => this.#index.status.range() };
 
   meta = () => this.#index.store.meta();
   latestBlock = () => this.#index.store.latestBlock();
+  hasHeight = (height: number) => this.#index.store.hasHeight(height);
+  blocksAboveWatermark = () => this.#index.store.blocksAboveWatermark();
   latestIndexedHeight = () => this.#index.store.latestIndexedHeight();
   blockByHeight: IndexReader['blockByHeight'] = (height) => this.#index.store.blockByHeight(height);
   blockById: IndexReader['blockById'] = (id) => this.#index.store.blockById(id);

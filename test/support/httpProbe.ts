@@ -13,7 +13,7 @@ export interface JsonAnswer {
 export async function getJson(url: string, init: RequestInit = {}): Promise<JsonAnswer> {
   const response = await fetch(url, init);
   const text = await response.text();
-  const isLines = response.headers.get('content-type') === 'application/x-ndjson';
+  const isLines = response.headers.get('content-type')?.startsWith('application/x-ndjson') === true;
   const body: unknown = text === '' ? undefined : JSON.parse(isLines ? (text.split('\n')[0] ?? '') : text);
   return { status: response.status, headers: response.headers, body };
 }

@@ -40,18 +40,25 @@ export class ServedChain {
   readonly port: number;
   readonly url: string;
   readonly feed: ChangeFeed;
+  /** Stops the server before the end of the test. */
+  readonly stop: () => Promise<void>;
   readonly #state: { range: IndexedRange };
 
   private constructor(
     store: MemoryIndexStore,
     port: number,
-    { feed, state }: { readonly feed: ChangeFeed; readonly state: { range: IndexedRange } },
+    parts: {
+      readonly feed: ChangeFeed;
+      readonly state: { range: IndexedRange };
+      readonly stop: () => Promise<void>;
+    },
   ) {
     this.store = store;
     this.port = port;
     this.url = `http://127.0.0.1:${port}`;
-    this.feed = feed;
-    this.#state = state;
+    this.feed = parts.feed;
+    this.stop = parts.stop;
+    this.#state = parts.state;
   }
 
   /** Every block of the chain is indexed; `sealed` and `head` are as told. A bug in the server fails the test. */
@@ -87,12 +94,15 @@ export class ServedChain {
       },
     );
     await server.start();
-    atEnd(async () => {
+    const stop = async (): Promise<void> => {
       await feed.close();
       await server.close();
+    };
+    atEnd(async () => {
+      await stop();
       if (failures.length > 0) throw failures[0];
     });
-    return new ServedChain(store, server.address().port, { feed, state });
+    return new ServedChain(store, server.address().port, { feed, state, stop });
   }
 
   /** Makes further blocks of the chain readable, and lets the feed know. */

@@ -46,7 +46,7 @@ export async function runExport(plan: ExportPlan, parts: ExportParts): Promise<b
       tally.add(lines);
       next = (tally.last?.height ?? next) + 1;
       asked = next <= plan.to ? ask(next, plan, parts) : undefined;
-      if (!(await output.write(lines))) return false;
+      if (!(await written(output.write(lines), plan, signal))) return false;
       progress.at(next - 1, tally);
     }
     return true;
@@ -54,6 +54,17 @@ export async function runExport(plan: ExportPlan, parts: ExportParts): Promise<b
     if (plan.follow && signal.aborted && isAbort(error)) return true;
     throw signal.aborted && isAbort(error) ? abortReason(signal) : error;
   }
+}
+
+/** A reader that takes nothing any more does not hold up the end. With `follow` there is a closing line to come behind it. */
+function written(taken: Promise<boolean>, { follow }: ExportPlan, signal: AbortSignal): Promise<boolean> {
+  if (follow) return taken;
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(abortReason(signal));
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    taken.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
 }
 
 /** The page that begins at a height, however long it has to be waited for. */

@@ -210,6 +210,11 @@ describe('retrying', () => {
       lastError: expect.stringContaining('not_yet') as string,
       lastAskedAt: clock.now() - (clock.monotonic() - a.calls.at(-1)!.atMs),
     });
+    const { attempts, lastError, lastAskedAt } = requests.trail(one.id)!;
+    expect(requests.trail(one.id)).toMatchObject({
+      isUnderWay: false,
+      failures: new Map([['a:9000', { count: attempts, lastError, lastAt: lastAskedAt }]]),
+    });
     expect(requests.lastError(1)).toContain('not_yet');
     a.onCall = honest(one);
     await clock.advance(10_000);

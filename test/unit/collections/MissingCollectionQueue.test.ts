@@ -49,6 +49,17 @@ describe('MissingCollectionQueue', () => {
     expect(completed.map(({ height }) => height)).toEqual([1, 2]);
   });
 
+  it('knows the lowest height that an id belongs to, as its block or as a collection, received or not', () => {
+    const mcq = queue();
+    mcq.enqueueMissingCollections(block(2, ['a', 'b']), 0, nothing);
+    mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing);
+    mcq.onReceivedCollection(received('b', 'edi'));
+    expect(mcq.naming(id('a'))).toEqual({ kind: 'collection', height: 1 });
+    expect(mcq.naming(id('b'))).toEqual({ kind: 'collection', height: 2 });
+    expect(mcq.naming(block(2, []).id)).toEqual({ kind: 'block', height: 2 });
+    expect(mcq.naming(id('c'))).toBeUndefined();
+  });
+
   it('takes a whole block for its own height only', () => {
     const mcq = queue();
     for (const height of [1, 2, 3]) mcq.enqueueMissingCollections(block(height, ['a']), 0, nothing);

@@ -1,0 +1,180 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { ApiError, explainDocument } from '../../../src/api/index.js';
+import type { HeightWork, IndexedRange, WorkSource } from '../../../src/api/index.js';
+import type { Identifier } from '../../../src/flow/index.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+
+const FIRST = 100;
+const chain = smallChain(
+  FIRST,
+  Array.from({ length: 8 }, (_, index) => [[transactionWith({ gasLimit: BigInt(index) })]]),
+);
+const indexed = chain.slice(0, 5);
+const LATEST = FIRST + 4;
+const above = chain[6]!;
+const UPPER = 110;
+const HEAD = 120;
+
+let store: MemoryIndexStore;
+let range: IndexedRange;
+
+beforeEach(async () => {
+  store = await MemoryIndexStore.startingAt(FIRST);
+  await store.commit({ blocks: [...indexed, above], latestIndexedHeight: LATEST });
+  range = { firstIndexed: FIRST, latestIndexed: LATEST, head: HEAD, sealed: 90 };
+});
+
+const missing = {
+  ...{ collectionId: idOf('lost'), isUnderWay: false, attempts: 2, notFound: 2 },
+  ...{ lastNode: 'node:9000', lastError: 'not_found', lastAskedAt: '2026-01-01T00:00:00.000Z' },
+  failures: [{ node: 'node:9000', count: 2, lastError: 'not_found', lastAt: '2026-01-01T00:00:00.000Z' }],
+};
+
+function working(stage: HeightWork['stage'], change: Partial<HeightWork> = {}): HeightWork {
+  const work = {
+    ...{ ageSeconds: 3, collections: 2, missing: 1, missingCollections: [missing] },
+    ...{ executionData: null, dispute: null },
+  };
+  return {
+    ...{ stage, blockId: idOf('block in hand'), upperBound: UPPER, stopHeight: null },
+    work: stage === 'collecting' || stage === 'committing' ? work : null,
+    holdingUp: { height: LATEST + 1, missing: 1, ageSeconds: 3 },
+    sources: {
+      nodes: [{ name: 'node:9000', state: 'healthy', servesHeight: true, trouble: null }],
+      executionData: { state: 'off', endpoint: null, height: null, ageSeconds: null },
+    },
+    ...change,
+  };
+}
+
+const reasons = [{ code: 'behind', message: 'far behind', sinceSeconds: 1 } as const];
+
+function explained(key: number | string, work?: HeightWork, naming: WorkSource['naming'] = () => undefined) {
+  const source: WorkSource = { workAt: () => work, naming };
+  return explainDocument(store, String(key), () => range, { work: source, reasons });
+}
+
+describe('a height', () => {
+  it.each([
+    ['indexed', LATEST, working('durable'), /can be read/],
+    ['below_first_indexed', FIRST - 1, working('outside'), /below the first height of this store, 100/],
+    ['fetching', LATEST + 1, working('collecting'), /1 of 2 collections missing/],
+    ['committing', LATEST + 2, working('committing'), /complete.*held|complete.*holds it up is height 105/],
+    ['waiting_for_gap', LATEST + 2, working('durable'), /on disk.*holds it up is height 105/],
+    ['queued', LATEST + 3, working('queued', { blockId: null }), /its block has not come yet/],
+    ['outside_window', UPPER + 1, working('outside', { blockId: null }), /window, which ends at 110/],
+    ['above_head', HEAD + 1, working('outside'), /above the finalized head, 120/],
+    ['beyond_stop', 116, working('outside', { stopHeight: 115 }), /above the stop height, 115/],
+    ['starting', LATEST + 1, undefined, /has not begun/],
+  ] as const)('is %s', async (stage, height, work, summary) => {
+    expect(await explained(height, work)).toMatchObject({
+      ...{ kind: 'height', stage, height, summary: expect.stringMatching(summary) as string },
+      ...range,
+    });
+  });
+
+  it('that is fetched tells what is missing, who was asked and when, and what holds it up', async () => {
+    expect(await explained(LATEST + 1, working('collecting'))).toMatchObject({
+      blockId: idOf('block in hand'),
+      work: { collections: 2, missing: 1, missingCollections: [missing] },
+      holdingUp: { height: LATEST + 1 },
+      sources: { nodes: [{ name: 'node:9000', servesHeight: true }] },
+      reasons,
+    });
+  });
+
+  it('that is indexed tells of no work, and not why the daemon is not ready', async () => {
+    expect(await explained(LATEST, working('durable'))).toMatchObject({
+      ...{ blockId: indexed.at(-1)!.block.id, work: null, holdingUp: null, reasons: [] },
+    });
+  });
+
+  it.each([
+    ['not_indexed', LATEST + 1, /the store ends at 104, and no daemon runs/],
+    ['waiting_for_gap', above.block.height, /on disk/],
+    ['indexed', FIRST, /can be read/],
+    ['below_first_indexed', 1, /will not come/],
+  ] as const)('is %s where no daemon runs', async (stage, height, summary) => {
+    const document = await explainDocument(store, String(height), () => range);
+    expect(document).toMatchObject({
+      ...{ stage, sources: null, work: null, reasons: [] },
+      summary: expect.stringMatching(summary) as string,
+    });
+  });
+
+  it('is not indexed in an empty store', async () => {
+    range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
+    expect(await explainDocument(new MemoryIndexStore(), '5', () => range)).toMatchObject({
+      stage: 'not_indexed',
+      summary: expect.stringMatching(/store is empty/) as string,
+    });
+  });
+});
+
+describe('an id', () => {
+  const entry = indexed[2]!;
+  const place = { height: entry.block.height, blockId: entry.block.id, stage: 'indexed' };
+
+  it.each([
+    ['block', entry.block.id],
+    ['collection', entry.collections[0]!.id],
+    ['transaction', transactionIds(entry, 0)[0]!],
+  ])('of an indexed %s is found', async (kind, id) => {
+    expect(await explained(id, working('durable'))).toMatchObject({ kind, ...place });
+  });
+
+  const inHand =
+    (kind: 'block' | 'collection', id: Identifier): WorkSource['naming'] =>
+    (asked) =>
+      asked === id ? { kind, height: LATEST + 1 } : undefined;
+
+  it('that is missing is being fetched, and one that has come waits for the others', async () => {
+    const [lost, come] = [missing.collectionId, idOf('come')];
+    expect(await explained(lost, working('collecting'), inHand('collection', lost))).toMatchObject({
+      ...{ kind: 'collection', stage: 'fetching', height: LATEST + 1 },
+      summary: expect.stringMatching(/is being fetched/) as string,
+    });
+    expect(await explained(come, working('collecting'), inHand('collection', come))).toMatchObject({
+      stage: 'fetching',
+      summary: expect.stringMatching(/has come and waits for the others/) as string,
+    });
+  });
+
+  it('of a block in hand, or on disk above a gap, is known', async () => {
+    const id = idOf('block in hand');
+    expect(await explained(id, working('queued'), inHand('block', id))).toMatchObject({
+      ...{ kind: 'block', stage: 'queued', blockId: id },
+    });
+    expect(await explainDocument(store, above.block.id, () => range)).toMatchObject({
+      ...{ kind: 'block', stage: 'waiting_for_gap', height: above.block.height },
+    });
+  });
+
+  it('that is committed between the looks is found all the same', async () => {
+    const late = chain[5]!;
+    const naming = (): undefined => {
+      // It has just left the work, and is in the index before the next look.
+      void store.commit({ blocks: [late], latestIndexedHeight: late.block.height });
+      range = { ...range, latestIndexed: late.block.height };
+      return undefined;
+    };
+    expect(await explained(late.collections[0]!.id, working('durable'), naming)).toMatchObject({
+      ...{ kind: 'collection', stage: 'indexed', height: late.block.height },
+    });
+  });
+
+  it('that nobody knows is unknown', async () => {
+    expect(await explained(idOf('nothing'), working('queued'))).toMatchObject({
+      ...{ kind: 'unknown', stage: 'unknown_id', height: null, blockId: null },
+      summary: expect.stringMatching(/^Nothing in heights 100 to 104/) as string,
+    });
+  });
+
+  it('that is none is refused with what is expected', async () => {
+    for (const key of ['latest', '0x00', '-1', ''])
+      await expect(explained(key)).rejects.toMatchObject({
+        ...{ name: ApiError.name, code: 400, reason: 'malformed_id' },
+      });
+  });
+});

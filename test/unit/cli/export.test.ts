@@ -1,0 +1,359 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ChainGenerator } from '../../../src/devnet/index.js';
+import { SCHEMA_VERSION } from '../../../src/storage/index.js';
+import { blocksOf, writeReferenceStore } from '../../support/chainReference.js';
+import { scratchDirectory } from '../../support/program.js';
+import { ServedChain } from '../../support/servedChain.js';
+import { smallChain, transactionWith } from '../../support/smallChain.js';
+import { runInProcess } from '../../support/terminal.js';
+import type { Ran } from '../../support/terminal.js';
+
+const FIRST = 100;
+const LAST = 112;
+const MIDDLE = 106;
+
+const chain = new ChainGenerator({ seed: 5, rootHeight: FIRST, profile: 'mixed' });
+
+async function fill(directory: string, generator: ChainGenerator): Promise<void> {
+  await writeReferenceStore(directory, blocksOf(generator, FIRST, LAST), {
+    schemaVersion: SCHEMA_VERSION,
+    chainId: generator.chainId,
+    createdBy: 'a test',
+    sporks: [],
+  });
+}
+
+let dataDir: string;
+/** What an export of everything is. */
+let whole: Buffer;
+
+const run = (...args: string[]): Promise<Ran> =>
+  runInProcess(['export', '--network', 'devnet', '--data-dir', dataDir, '--quiet', ...args]);
+
+beforeAll(async () => {
+  dataDir = mkdtempSync(join(tmpdir(), 'fci-export-'));
+  await fill(dataDir, chain);
+  whole = Buffer.from((await run()).out);
+});
+
+afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
+
+function linesOf(text: string): Record<string, unknown>[] {
+  expect(text.endsWith('\n')).toBe(true);
+  return text
+    .slice(0, -1)
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+/** The closing line speaks of exactly what stands above it. */
+function expectClosed(text: string): Record<string, unknown> {
+  const above = text.slice(0, text.lastIndexOf('\n', text.length - 2) + 1);
+  const closing = linesOf(text).at(-1)!;
+  expect(closing).toMatchObject({
+    kind: 'end',
+    bytes: Buffer.byteLength(above),
+    sha256: createHash('sha256').update(above).digest('hex'),
+  });
+  return closing;
+}
+
+/** A file with the beginning of an export. */
+function cutFile(bytes: Uint8Array): string {
+  const path = join(scratchDirectory(), 'cut.ndjson');
+  writeFileSync(path, bytes);
+  return path;
+}
+
+describe('an export', () => {
+  it('has a line for each block and each of its transactions, in order, and says what it holds', () => {
+    const lines = linesOf(whole.toString());
+    const expected = blocksOf(chain, FIRST, LAST).flatMap(({ id, parentId, height, collections }) => [
+      {
+        ...{ kind: 'block', height, block_id: id, parent_id: parentId },
+        timestamp: expect.stringMatching(/^\d{4}-.*Z$/) as string,
+        collections: collections.map((collection) => ({
+          collection_id: collection.id,
+          transaction_count: collection.transactions.length,
+        })),
+      },
+      ...collections.flatMap((collection, collection_index) =>
+        collection.transactions.map((_, transaction_index) => ({
+          ...{ kind: 'transaction', height, block_id: id, collection_id: collection.id },
+          ...{ collection_index, transaction_index },
+          transaction: expect.objectContaining({
+            id: collection.transactionIds.toString(
+              'hex',
+              32 * transaction_index,
+              32 * transaction_index + 32,
+            ),
+          }) as object,
+        })),
+      ),
+    ]);
+    expect(lines.slice(0, -1)).toMatchObject(expected);
+    // Among them, blocks that hold nothing.
+    expect(expected.filter((line) => 'collections' in line && line.collections.length === 0)).not.toEqual([]);
+    expect(expectClosed(whole.toString())).toMatchObject({
+      ...{ chain_id: 'flow-localnet', from: FIRST, to: LAST, blocks: LAST - FIRST + 1 },
+      transactions: expected.filter(({ kind }) => kind === 'transaction').length,
+    });
+  });
+
+  it('shows a transaction as get does', async () => {
+    const line = linesOf(whole.toString()).find(({ kind }) => kind === 'transaction')!;
+    const { id } = line['transaction'] as { id: string };
+    const got = await runInProcess(['get', 'transaction', id, '--network', 'devnet', '--data-dir', dataDir]);
+    const {
+      transaction,
+      places,
+      more_places: _,
+      id: __,
+      ...place
+    } = JSON.parse(got.out) as Record<string, unknown>;
+    expect(line).toMatchObject({ ...place, transaction });
+    expect(places).toHaveLength(1);
+  });
+
+  it('of some heights is a part of the whole', async () => {
+    const { out } = await run('--from', String(MIDDLE), '--to', String(MIDDLE + 1));
+    const part = out.slice(0, out.lastIndexOf('\n', out.length - 2) + 1);
+    expect(whole.toString()).toContain(part);
+    expect(expectClosed(out)).toMatchObject({ from: MIDDLE, to: MIDDLE + 1, blocks: 2 });
+  });
+
+  it('tells on standard error what it wrote, and where from', async () => {
+    const path = cutFile(Buffer.alloc(0));
+    const args = ['export', '--network', 'devnet', '--data-dir', dataDir, '--output', path];
+    const { exit, out, err } = await runInProcess(args);
+    expect({ exit, out }).toEqual({ exit: 'done', out: '' });
+    expect(err).toContain(`heights ${FIRST} to ${LAST}`);
+    expect(err).toContain(dataDir);
+    expect(readFileSync(path)).toEqual(whole);
+  });
+
+  it('goes on when its reader is slow, and ends quietly when nobody reads any more', async () => {
+    let taken = 0;
+    const args = ['export', '--network', 'devnet', '--data-dir', dataDir, '--quiet'];
+    const { exit } = await runInProcess(args, {
+      write: () => Promise.resolve((taken += 1) < 1),
+    });
+    expect({ exit, taken }).toEqual({ exit: 'done', taken: 1 });
+  });
+
+  it.each([
+    [['--from', String(FIRST - 1)], 'not_found', /99 is below the first.*100 to 112/],
+    [['--from', String(LAST + 1)], 'not_found', /113 is not yet indexed.*100 to 112/],
+    [['--to', String(LAST + 1)], 'not_found', /113 is not yet indexed.*--follow/],
+    [['--from', '105', '--to', '104'], 'usage', /--from 105 is above --to 104/],
+    [['--resume'], 'usage', /--output FILE/],
+    [['--follow'], 'no_daemon', /No daemon answers/],
+    [['--output', '/'], 'storage', /Cannot write \/: it is a directory/],
+    [['--output', '/nowhere/at/all'], 'storage', /its directory does not exist/],
+    [['--output', '/dev/full'], 'storage', /the disk is full/],
+    [['--output', '/dev/null', '--resume'], 'usage', /leave --resume out/],
+  ] as const)('%j is refused: %s', async (args, exit, message) => {
+    const refused = await run(...args);
+    expect({ exit: refused.exit, out: refused.out }).toEqual({ exit, out: '' });
+    expect(refused.message).toMatch(message);
+  });
+});
+
+describe('a file that was cut', () => {
+  it('anywhere, and continued, is the same file as one that was written in one go', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.nat(whole.length), fc.nat(LAST - FIRST), async (cut, heights) => {
+        const path = cutFile(whole.subarray(0, cut));
+        // Part of the way first, where the cut leaves room for that.
+        const first = await run('--output', path, '--resume', '--to', String(FIRST + heights));
+        expect(['done', 'usage']).toContain(first.exit);
+        if (first.exit === 'done') expectClosed(readFileSync(path, 'utf8'));
+        expect(await run('--output', path, '--resume')).toMatchObject({ exit: 'done', message: '' });
+        expect(readFileSync(path).equals(whole)).toBe(true);
+      }),
+      {
+        numRuns: 30,
+        examples: [
+          [0, 0],
+          [1, 0],
+          [whole.length, 0],
+          [whole.length - 1, 3],
+        ],
+      },
+    );
+  });
+
+  it('is left alone when it is complete', async () => {
+    const path = cutFile(whole);
+    const before = statSync(path, { bigint: true }).mtimeNs;
+    const args = ['export', '--network', 'devnet', '--data-dir', dataDir, '--output', path, '--resume'];
+    const { exit, err } = await runInProcess(args);
+    expect({ exit, err }).toMatchObject({
+      exit: 'done',
+      err: expect.stringContaining('is complete') as string,
+    });
+    expect(statSync(path, { bigint: true }).mtimeNs).toBe(before);
+  });
+
+  it('begins where it begins, and ends no earlier than it does', async () => {
+    const part = await run('--from', String(MIDDLE));
+    const path = cutFile(Buffer.from(part.out).subarray(0, -300));
+    expect(await run('--output', path, '--resume', '--from', String(FIRST))).toMatchObject({
+      exit: 'usage',
+      message: expect.stringMatching(/begins at height 106, not at --from 100/) as string,
+    });
+    expect(await run('--output', path, '--resume', '--to', String(MIDDLE))).toMatchObject({
+      exit: 'usage',
+      message: expect.stringMatching(/above --to 106/) as string,
+    });
+    expect((await run('--output', path, '--resume')).exit).toBe('done');
+    expect(readFileSync(path, 'utf8')).toBe(part.out);
+  });
+
+  it('is not overwritten by accident', async () => {
+    const path = cutFile(whole.subarray(0, 1000));
+    expect(await run('--output', path)).toMatchObject({
+      exit: 'usage',
+      message: expect.stringMatching(/Add --resume/) as string,
+    });
+    expect(readFileSync(path)).toEqual(whole.subarray(0, 1000));
+  });
+
+  it('of another chain is refused, and not changed', async () => {
+    const other = scratchDirectory();
+    await fill(other, new ChainGenerator({ seed: 6, rootHeight: FIRST, profile: 'mixed' }));
+    const path = cutFile(whole.subarray(0, -2000));
+    const args = ['export', '--network', 'devnet', '--data-dir', other, '--output', path, '--resume'];
+    const { exit, message } = await runInProcess(args);
+    expect({ exit, message }).toMatchObject({
+      exit: 'foreign',
+      message: expect.stringMatching(/has another one there/) as string,
+    });
+    expect(readFileSync(path)).toEqual(whole.subarray(0, -2000));
+  });
+
+  it('is found out when it was changed after it was closed', async () => {
+    const changed = Buffer.from(whole);
+    const place = whole.indexOf('"gas_limit":"') + '"gas_limit":"'.length;
+    changed[place] = changed[place] === 0x31 ? 0x32 : 0x31;
+    expect(await run('--output', cutFile(changed), '--resume')).toMatchObject({
+      exit: 'damage',
+      message: expect.stringMatching(/is not what its closing line says/) as string,
+    });
+  });
+
+  const lineEnd = (from: number): number => whole.indexOf('\n', from) + 1;
+  it.each([
+    ['holds other things', () => Buffer.from('a thesis\n'), /other lines than an export/],
+    ['lacks a block', () => Buffer.concat([whole.subarray(0, lineEnd(0)), lastBlock()]), /follows height/],
+    ['lacks a transaction', () => withoutOneTransaction(), /lacks 1 lines|outside its block/],
+    ['goes on after its end', () => Buffer.concat([whole, whole]), /more follows its closing line/],
+    ['has a block that cannot be read', () => Buffer.from('{"kind":"block","height":1}\n'), /cannot be read/],
+  ])('is refused when it %s', async (_, bytes, message) => {
+    const refused = await run('--output', cutFile(bytes()), '--resume');
+    expect(refused).toMatchObject({ exit: 'usage', message: expect.stringMatching(message) as string });
+  });
+
+  function lastBlock(): Buffer {
+    return whole.subarray(whole.lastIndexOf('{"kind":"block"'));
+  }
+
+  function withoutOneTransaction(): Buffer {
+    const at = whole.indexOf('{"kind":"transaction"');
+    return Buffer.concat([whole.subarray(0, at), whole.subarray(lineEnd(at))]);
+  }
+});
+
+describe('an export from a daemon', () => {
+  /** Many pages of small blocks, and blocks that are larger than a page. */
+  const script = Buffer.alloc(400_000, 'x');
+  const blocks = smallChain(
+    FIRST,
+    Array.from({ length: 2_100 }, (_, index) =>
+      index % 700 === 5 ? [[transactionWith({ script }), transactionWith({ script, gasLimit: 1n })], []] : [],
+    ),
+  );
+  const top = FIRST + blocks.length - 1;
+
+  const runAt = (served: ServedChain, ...args: string[]) =>
+    runInProcess(['export', '--api-port', String(served.port), '--quiet', ...args]);
+
+  it('is whole, however many pages it takes, and a page is bounded', async () => {
+    const served = await ServedChain.start(blocks, { sealed: null });
+    const { exit, out } = await runAt(served);
+    expect(exit).toBe('done');
+    expect(expectClosed(out)).toMatchObject({ from: FIRST, to: top, blocks: blocks.length, transactions: 6 });
+    const page = await (await fetch(`${served.url}/export?from=${FIRST}`)).text();
+    expect(linesOf(page).filter(({ kind }) => kind === 'block').length).toBeLessThanOrEqual(1_000);
+    const heights = linesOf(out).flatMap(({ kind, height }) => (kind === 'block' ? [height] : []));
+    expect(heights).toEqual(blocks.map(({ block }) => block.height));
+  });
+
+  it('is fetched no faster than it is taken', async () => {
+    const served = await ServedChain.start(blocks, { sealed: null });
+    let pages = 0;
+    const { reader } = { reader: served.store };
+    const read = reader.blockByHeight.bind(reader);
+    const asked = new Set<number>();
+    reader.blockByHeight = (height) => {
+      asked.add(height);
+      return read(height);
+    };
+    const { exit } = await runInProcess(['export', '--api-port', String(served.port), '--quiet'], {
+      write: async () => {
+        pages += 1;
+        // Whatever the daemon could make meanwhile, it is asked for the next page at most.
+        for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+        expect(asked.size).toBeLessThanOrEqual((pages + 1) * 1_001);
+        return pages < 2;
+      },
+    });
+    expect({ exit, pages }).toEqual({ exit: 'done', pages: 2 });
+  });
+
+  it('follows what becomes indexed, and is closed when it is told to end', async () => {
+    const [before, after] = [blocks.slice(0, 10), blocks.slice(10, 20)];
+    const served = await ServedChain.start(before, { sealed: null });
+    const ending = new AbortController();
+    let out = '';
+    const running = runInProcess(['export', '--api-port', String(served.port), '--quiet', '--follow'], {
+      signal: ending.signal,
+      write: async (bytes) => {
+        out += Buffer.from(bytes).toString();
+        if (out.includes(`"height":${FIRST + 9},`) && served.store.latestIndexedHeight() < FIRST + 19) {
+          await served.commit(after);
+        }
+        if (out.includes(`"height":${FIRST + 19},`)) ending.abort();
+        return true;
+      },
+    });
+    expect((await running).exit).toBe('done');
+    expect(expectClosed(out)).toMatchObject({ from: FIRST, to: FIRST + 19, blocks: 20 });
+  });
+
+  it('that goes away is an error, and that never was is one too', async () => {
+    const served = await ServedChain.start(blocks, { sealed: null });
+    let pages = 0;
+    const cut = await runInProcess(['export', '--api-port', String(served.port), '--quiet'], {
+      write: async () => {
+        pages += 1;
+        await served.stop();
+        return true;
+      },
+    });
+    // The page that was fetched while the daemon went may have come whole.
+    expect(pages).toBeLessThanOrEqual(2);
+    expect(cut).toMatchObject({
+      exit: 'no_daemon',
+      message: expect.stringMatching(/No daemon answers/) as string,
+    });
+    expect(await runInProcess(['export', '--api-port', String(served.port)])).toMatchObject({
+      exit: 'no_daemon',
+    });
+  });
+});

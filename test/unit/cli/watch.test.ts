@@ -1,0 +1,118 @@
+import { describe, expect, it } from 'vitest';
+import type { Terminal } from '../../../src/cli/index.js';
+import { eventually } from '../../support/program.js';
+import { ServedChain } from '../../support/servedChain.js';
+import { smallChain } from '../../support/smallChain.js';
+import { recordingTerminal, runInProcess } from '../../support/terminal.js';
+import { runCommandLine } from '../../../src/cli/index.js';
+
+const served = (): Promise<ServedChain> => ServedChain.start(smallChain(100, [[], []]), { sealed: 101 });
+
+/** A watch that runs; `change` makes its terminal. */
+function watching(port: number, flags: readonly string[], change: Partial<Terminal> = {}) {
+  const ending = new AbortController();
+  const { terminal, printed } = recordingTerminal({ signal: ending.signal, ...change });
+  const ended = runCommandLine(['status', '--watch', '--api-port', String(port), ...flags], terminal);
+  const sees = (text: string): Promise<true> =>
+    eventually(() => (printed.out.includes(text) || printed.err.includes(text) ? true : undefined));
+  return { printed, ended, sees, end: () => ending.abort() };
+}
+
+const SCREEN_ON = '\u001b[?1049h';
+const SCREEN_OFF = '\u001b[?1049l';
+// eslint-disable-next-line no-control-regex -- what a terminal acts on
+const sequences = /\u001b\[[?\d;]*[a-zA-Z]/g;
+
+/** What the terminal shows after the last page. */
+function lastPage(out: string): string[] {
+  const page = out.slice(out.lastIndexOf('\u001b[H'));
+  return page.replaceAll(sequences, '').split('\r\n');
+}
+
+describe('status --watch', () => {
+  it('prints a line each time where there is no terminal, and a word when the daemon goes', async () => {
+    const chain = await served();
+    const watch = watching(chain.port, []);
+    await watch.sees('\nindexed through 101; head 101');
+    await chain.stop();
+    await watch.sees('The daemon does not answer any more; still asking.\n');
+    watch.end();
+    expect(await watch.ended).toBe('done');
+    expect(watch.printed.out).not.toContain('\u001b');
+    expect(watch.printed.out).toMatch(/not ready: behind\n/);
+  });
+
+  it('--json prints documents and nothing else', async () => {
+    const chain = await served();
+    const watch = watching(chain.port, ['--json'], { isTerminal: true });
+    await watch.sees('}\n{');
+    await chain.stop();
+    await watch.sees('still asking');
+    watch.end();
+    expect(await watch.ended).toBe('done');
+    const lines = watch.printed.out.trimEnd().split('\n');
+    for (const line of lines) expect(JSON.parse(line)).toMatchObject({ latestIndexed: 101 });
+    expect(watch.printed.err).toContain('The daemon does not answer any more');
+  });
+
+  it('is an error when no daemon answers at first', async () => {
+    expect(await runInProcess(['status', '--watch', '--api-port', '1'])).toMatchObject({ exit: 'no_daemon' });
+  });
+
+  it.each(['q', '\u0003'])('on a terminal is a page that %j ends, and leaves the last state', async (key) => {
+    const chain = await served();
+    let press: (key: string) => void = () => undefined;
+    let stopped = false;
+    const watch = watching(chain.port, [], {
+      isTerminal: true,
+      onKey: (listener) => {
+        press = listener;
+        return () => (stopped = true);
+      },
+    });
+    await watch.sees('q ends this');
+    press('x');
+    await watch.sees(`indexed      100 to 101`);
+    press(key);
+    expect(await watch.ended).toBe('done');
+    expect(stopped).toBe(true);
+    const { out } = watch.printed;
+    expect(out.startsWith(SCREEN_ON)).toBe(true);
+    expect(out.split(SCREEN_ON)).toHaveLength(2);
+    const [, after = ''] = out.split(SCREEN_OFF);
+    expect(after).toContain('indexed      100 to 101: 2 heights, complete');
+  });
+
+  it.each([
+    [120, 40],
+    [80, 24],
+    [36, 30],
+    [12, 5],
+    [1, 1],
+  ])('fits a terminal of %i columns and %i lines', async (columns, rows) => {
+    const chain = await served();
+    const watch = watching(chain.port, [], {
+      ...{ isTerminal: true, columns: () => columns, rows: () => rows },
+    });
+    await watch.sees(SCREEN_ON);
+    watch.end();
+    await watch.ended;
+    const [screen = ''] = watch.printed.out.split(SCREEN_OFF);
+    const page = lastPage(screen);
+    expect(page.length).toBeLessThanOrEqual(rows);
+    for (const line of page) expect(line.length).toBeLessThan(Math.max(2, columns));
+    if (columns >= 36) expect(page.join(' ').replaceAll(/\s+/g, ' ')).toContain('2 heights, complete');
+  });
+
+  it('says on the page that the daemon is away, and keeps what it said last', async () => {
+    const chain = await served();
+    const watch = watching(chain.port, [], { isTerminal: true });
+    await watch.sees('2 heights, complete');
+    await chain.stop();
+    await watch.sees('The daemon does not answer, for');
+    watch.end();
+    await watch.ended;
+    const [screen = ''] = watch.printed.out.split(SCREEN_OFF);
+    expect(lastPage(screen).join('\n')).toContain('2 heights, complete');
+  });
+});
