@@ -92,11 +92,12 @@ describe('lookupDocument', () => {
     const store = await MemoryIndexStore.startingAt(1);
     await store.commit({ blocks, latestIndexedHeight: blocks.length });
     const [id] = transactionIds(blocks[0]!, 0);
+    const whole = { ...range, firstIndexed: 1, latestIndexed: blocks.length };
     for (const [kind, key] of [
       ['transaction', id!],
       ['collection', blocks[0]!.collections[0]!.id],
     ] as const) {
-      const document = await lookupDocument(store, kind, key, range);
+      const document = await lookupDocument(store, kind, key, whole);
       if (document.kind === 'block') throw new Error('not asked for');
       expect(document.places).toHaveLength(MAX_PLACES);
       expect(document.more_places).toBe(true);
