@@ -17,7 +17,7 @@ export { restTransaction, transactionBody } from './rest/transaction.js';
 export { selectFields } from './rest/select.js';
 export { explainDocument } from './explain.js';
 export type { ExplainDocument } from './explain.js';
-export { exportPage, NDJSON_TYPE } from './exportPage.js';
+export { exportPage } from './exportPage.js';
 export type { ExportedBlock, ExportRange } from './exportPage.js';
 export { MAX_MISSING_SHOWN } from './work.js';
 export type { HeightWork, MissingDocument, WorkDocument, WorkSource } from './work.js';
