@@ -15,9 +15,12 @@ export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; rea
   damage: {
     code: 65,
     meaning:
-      '`verify` found damage and names every height, or `repair` without `--yes` found some to repair.',
+      '`verify` found damage and names every height, `repair` without `--yes` found some to repair, or a file that `export --resume` was to go on with is not what its closing line says.',
   },
-  not_found: { code: 66, meaning: 'No such id or height is indexed.' },
+  not_found: {
+    code: 66,
+    meaning: 'No such id or height is indexed; for `explain`, nothing has this id at all.',
+  },
   no_daemon: { code: 69, meaning: 'No daemon answers.' },
   storage: {
     code: 74,
