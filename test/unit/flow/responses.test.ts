@@ -250,11 +250,11 @@ describe('the protocol definition', () => {
   const protocol = loadProtocol();
   const methods = (service: string): string[] => Object.keys(protocol[service] ?? {});
 
-  it('has the services and methods of a Flow access node', () => {
+  it('has what the daemon calls of a Flow access node, and what the simulated one serves', () => {
     const subscribed = (what: string): string[] =>
       ['StartBlockID', 'StartHeight', 'Latest'].map((from) => `Subscribe${what}From${from}`);
-    expect(methods('flow.access.AccessAPI').sort()).toEqual(
-      [
+    expect(methods('flow.access.AccessAPI')).toEqual(
+      expect.arrayContaining([
         'Ping',
         'GetNodeVersionInfo',
         'GetNetworkParameters',
@@ -271,16 +271,16 @@ describe('the protocol definition', () => {
         ...subscribed('Blocks'),
         ...subscribed('BlockHeaders'),
         ...subscribed('BlockDigests'),
-      ].sort(),
+      ]),
     );
-    expect(methods('flow.executiondata.ExecutionDataAPI').sort()).toEqual(
-      [
+    expect(methods('flow.executiondata.ExecutionDataAPI')).toEqual(
+      expect.arrayContaining([
         'GetExecutionDataByBlockID',
         'SubscribeExecutionData',
         'SubscribeExecutionDataFromStartBlockID',
         'SubscribeExecutionDataFromStartBlockHeight',
         'SubscribeExecutionDataFromLatest',
-      ].sort(),
+      ]),
     );
   });
 
