@@ -1,3 +1,12 @@
+export {
+  accountRoles,
+  accountsOf,
+  ADDRESS_BYTES,
+  addressBytes,
+  parseAddress,
+  toAddress,
+} from './accounts.js';
+export type { AccountRole, Address } from './accounts.js';
 export { decodeBlock, encodeBlock } from './block.js';
 export {
   collectionIdOf,

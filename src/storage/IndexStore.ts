@@ -1,4 +1,4 @@
-import type { FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
+import type { Address, FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
 
 /** One spork whose heights the store holds: recorded with its root so that nodes of another spork are recognised. */
 export interface SporkRecord {
@@ -81,11 +81,72 @@ export interface StoredTransaction {
   readonly encoded: Uint8Array;
 }
 
+/** The heights that the account index answers for, both ends included; none while `from` is above `to`. */
+export interface AccountCoverage {
+  readonly from: number;
+  /** The watermark. */
+  readonly to: number;
+  /** Heights below `from` that are still to be gone through; 0: the index is complete. */
+  readonly missingHeights: number;
+}
+
+/** Which transactions of an account are asked for. */
+export interface AccountQuery {
+  readonly address: Address;
+  /** In at least one of these roles (a sum of `accountRoles`). */
+  readonly roles: number;
+  /** Below this place only. */
+  readonly before?: TransactionPlace | undefined;
+  /** At most so many; from 1 on. */
+  readonly limit: number;
+}
+
+/** One place of a transaction in which an account has a part. */
+export interface AccountTransaction {
+  readonly id: Identifier;
+  readonly place: TransactionPlace;
+  readonly blockId: Identifier;
+  readonly collectionId: Identifier;
+  /** The sum of the account's `accountRoles`. */
+  readonly roles: number;
+}
+
+/** Newest first. */
+export interface AccountPage {
+  readonly transactions: readonly AccountTransaction[];
+  /** Where to go on (`before`); `undefined`: there is nothing older, down to the first height of the store. */
+  readonly next: TransactionPlace | undefined;
+  /** What was covered when the page was read: nothing below `from` is in it. */
+  readonly coverage: AccountCoverage;
+}
+
+/** The read side of the account index. */
+export interface AccountReader {
+  /** `undefined`: the index is off. */
+  coverage(): AccountCoverage | undefined;
+  /**
+   * A page may hold fewer than `limit`, even none, and yet have a `next`: the work for one page is bounded, and the index may
+   * not reach further down yet. Expected errors: `StorageError`. Only while the index is on.
+   */
+  page(query: AccountQuery): Promise<AccountPage>;
+}
+
+/** The account index, which is optional: on or off for as long as the store is open. */
+export interface AccountIndex extends AccountReader {
+  /**
+   * One bounded step further down, where heights from before the index was switched on are missing: one atomic, durable
+   * write, which may be under way beside a commit. One at a time. Expected errors: `StorageError`; of kind `corrupt` when a
+   * stored block is damaged: then nothing was written, and the next step would meet it again.
+   */
+  extend(): Promise<void>;
+}
+
 /**
  * The read side of the port. Answers cover heights `firstHeight … latestIndexedHeight` only; `undefined` means "not
  * within them". Expected errors: `StorageError` (`corrupt` when a checksum does not match; never wrong data).
  */
 export interface IndexReader {
+  readonly accounts: AccountReader;
   latestIndexedHeight(): number;
   blockByHeight(height: number): Promise<StoredBlock | undefined>;
   blockById(id: Identifier): Promise<StoredBlock | undefined>;
@@ -103,6 +164,7 @@ export interface IndexReader {
  * watermark, so progress is never ahead of data and data is never half a block (docs/architecture.md, "Storage").
  */
 export interface IndexStore extends IndexReader {
+  readonly accounts: AccountIndex;
   /** `undefined` for a store that was never initialised. */
   meta(): StoreMeta | undefined;
   /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */

@@ -25,7 +25,7 @@ export interface LevelIndexReaderDependencies {
  * The read side of the port. It needs no lock and no snapshot: what lies at or below the watermark never changes, and
  * the watermark is asked for each pointer and block.
  */
-export class LevelIndexReader implements Omit<IndexReader, 'latestIndexedHeight'> {
+export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'latestIndexedHeight'> {
   readonly #database: Database;
   readonly #covers: (height: number) => boolean;
 

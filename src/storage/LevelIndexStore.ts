@@ -4,9 +4,13 @@ import type { Identifier } from '../flow/index.js';
 import type { Logger } from '../observability/index.js';
 import { OperatorError } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
+import { closed, OPEN_END, opened } from './accounts/coverage.js';
+import type { Coverage } from './accounts/coverage.js';
+import { LevelAccountIndex } from './accounts/LevelAccountIndex.js';
 import type { Database } from './Database.js';
 import { droppedAtOpen, holdsData, prepareDirectory, refuseDamagedFiles } from './directory.js';
 import type {
+  AccountIndex,
   BlockEntry,
   BlockHead,
   CollectionPlace,
@@ -22,10 +26,17 @@ import { LevelIndexReader } from './LevelIndexReader.js';
 import { LevelIndexWriter } from './LevelIndexWriter.js';
 import { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
 import type { LevelTuning, OpenDatabase } from './LevelDatabase.js';
-import { encodeMeta, encodeProgress } from './records.js';
+import { encodeCoverage, encodeMeta, encodeProgress } from './records.js';
 import { beginRewind, finishRewind, metaAfterRewind } from './rewind.js';
-import { META_KEY, PROGRESS_KEY, SCHEMA_VERSION, seal } from './schema.js';
-import { checkEmpty, checkMeta, readMeta, readProgress, readRewind, readState } from './state.js';
+import {
+  ACCOUNTS_SCHEMA_VERSION,
+  COVERAGE_KEY,
+  META_KEY,
+  PROGRESS_KEY,
+  SCHEMA_VERSION,
+  seal,
+} from './schema.js';
+import { checkEmpty, checkMeta, coverageOf, readMeta, readProgress, readRewind, readState } from './state.js';
 import type { StoreState } from './state.js';
 import { corruptRecord } from './StorageError.js';
 import { stateAfter } from './transition.js';
@@ -42,6 +53,8 @@ export interface LevelIndexStoreOptions {
    * be rewound away. Nothing but `rewind` may be called then.
    */
   readonly forRewind?: boolean;
+  /** Whether the account index is kept. Default: it is left as it is, for commands that index nothing. */
+  readonly accounts?: boolean;
   /** Overrides of the measured defaults. */
   readonly tuning?: Partial<LevelTuning>;
 }
@@ -63,12 +76,14 @@ export class LevelIndexStore implements IndexStore {
   readonly #clock: Clock;
   readonly #reader: LevelIndexReader;
   readonly #writer: LevelIndexWriter;
+  readonly #accounts: LevelAccountIndex;
   #state: StoreState | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(
     database: Database,
-    state: StoreState | undefined,
+    { state, coverage }: Loaded,
+    { accounts = false }: Pick<LevelIndexStoreOptions, 'accounts'>,
     { logger, clock }: LevelIndexStoreDependencies,
   ) {
     this.#database = database;
@@ -76,7 +91,15 @@ export class LevelIndexStore implements IndexStore {
     this.#logger = logger;
     this.#clock = clock;
     this.#reader = new LevelIndexReader({ database, covers: (height) => this.#covers(height) });
-    this.#writer = new LevelIndexWriter({ clock, database });
+    this.#writer = new LevelIndexWriter({ clock, database, hasAccounts: () => this.#accounts.isLive() });
+    this.#accounts = new LevelAccountIndex(
+      { coverage, isWanted: accounts },
+      {
+        database,
+        range: () => this.#state && { ...this.#state, firstHeight: this.#state.meta.firstHeight },
+        writeBeside: (action) => this.#writer.beside(action),
+      },
+    );
   }
 
   /**
@@ -115,12 +138,13 @@ export class LevelIndexStore implements IndexStore {
    */
   static async over(
     database: Database,
-    options: Pick<LevelIndexStoreOptions, 'path' | 'chainId' | 'forRewind'>,
+    options: Pick<LevelIndexStoreOptions, 'path' | 'chainId' | 'forRewind' | 'accounts'>,
     dependencies: LevelIndexStoreDependencies,
   ): Promise<LevelIndexStore> {
-    const { path, forRewind = false } = options;
+    const { path } = options;
     const startedAtMs = dependencies.clock.monotonic();
-    const state = await load(database, options, forRewind, dependencies.logger);
+    const loaded = await load(database, options, dependencies.logger);
+    const { state } = loaded;
     dependencies.logger.info(
       {
         path,
@@ -130,7 +154,11 @@ export class LevelIndexStore implements IndexStore {
       },
       'store opened',
     );
-    return new LevelIndexStore(database, state, dependencies);
+    return new LevelIndexStore(database, loaded, options, dependencies);
+  }
+
+  get accounts(): AccountIndex {
+    return this.#accounts;
   }
 
   meta(): StoreMeta | undefined {
@@ -158,13 +186,24 @@ export class LevelIndexStore implements IndexStore {
     assert(this.#state === undefined, 'the store is initialised already');
     assert(meta.schemaVersion === SCHEMA_VERSION, `this program writes schema ${SCHEMA_VERSION}`);
     const latestIndexedHeight = meta.firstHeight - 1;
+    const hasAccounts = this.#accounts.coverage() !== undefined;
+    const coverage = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
+    const begun = hasAccounts ? { ...meta, schemaVersion: ACCOUNTS_SCHEMA_VERSION } : meta;
     await this.#writer.alone(() => {
       const batch = this.#database.batch();
-      batch.put(META_KEY, seal(META_KEY, encodeMeta(meta)));
+      batch.put(META_KEY, seal(META_KEY, encodeMeta(begun)));
       batch.put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(latestIndexedHeight)));
+      if (coverage !== undefined) batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(coverage)));
       return batch.write();
     });
-    this.#state = { meta, latestIndexedHeight, latestBlock: undefined, above: new Map(), damaged: false };
+    this.#accounts.release(coverage);
+    this.#state = {
+      meta: begun,
+      latestIndexedHeight,
+      latestBlock: undefined,
+      above: new Map(),
+      damaged: false,
+    };
   }
 
   stage(entry: BlockEntry): void {
@@ -198,14 +237,18 @@ export class LevelIndexStore implements IndexStore {
     const remaining = Math.max(watermarkBefore, ...state.above.keys());
     if (remaining <= height && !state.damaged) return;
     const startedAtMs = this.#clock.monotonic();
+    const lastStep = this.#accounts.hold();
+    if (lastStep !== undefined) await lastStep;
     this.#writer.discardStaged();
     await this.#writer.alone(async () => {
       const intent = { target: height, remaining, watermarkBefore, sweep: state.damaged };
       await beginRewind(this.#database, meta, intent);
       this.#logger.info({ height, from: remaining }, 'rewind begins');
-      await finishRewind(this.#database, intent, { logger: this.#logger });
+      const coverage = await coverageOf(this.#database, meta);
+      await finishRewind(this.#database, intent, { logger: this.#logger, coverage });
     });
     this.#state = await loadState(this.#database, metaAfterRewind(meta, height), false);
+    this.#accounts.release(await coverageOf(this.#database, meta));
     this.#logger.info({ height, durationMs: this.#clock.monotonic() - startedAtMs }, 'rewind done');
   }
 
@@ -265,6 +308,7 @@ export class LevelIndexStore implements IndexStore {
   }
 
   async #close(): Promise<void> {
+    await this.#accounts.hold();
     await this.#writer.end();
     await this.#database.close();
   }
@@ -280,29 +324,64 @@ export class LevelIndexStore implements IndexStore {
   }
 }
 
+/** What the records of a store say. */
+interface Loaded {
+  readonly state: StoreState | undefined;
+  readonly coverage: Coverage | undefined;
+}
+
 /** What the records say, once they are known to be of a store that this program may touch. */
 async function load(
   database: Database,
-  { path, chainId }: Pick<LevelIndexStoreOptions, 'path' | 'chainId'>,
-  forRewind: boolean,
+  options: Pick<LevelIndexStoreOptions, 'path' | 'chainId' | 'forRewind' | 'accounts'>,
   logger: Logger,
-): Promise<StoreState | undefined> {
+): Promise<Loaded> {
+  const { path, forRewind = false, accounts } = options;
   const meta = await readMeta(database);
   if (meta === undefined) {
     await checkEmpty(database, path);
-    return undefined;
+    return { state: undefined, coverage: undefined };
   }
-  checkMeta(meta, { path, chainId });
+  checkMeta(meta, options);
   const rewind = await readRewind(database);
   if (rewind !== undefined) {
     logger.info({ height: rewind.target, from: rewind.remaining }, 'finishing an interrupted rewind');
-    await finishRewind(database, rewind, { logger });
+    await finishRewind(database, rewind, { logger, coverage: await coverageOf(database, meta) });
   }
-  return loadState(database, meta, forRewind);
+  const state = await loadState(database, meta, forRewind);
+  const coverage = await coverageOf(database, meta);
+  if (accounts === undefined) return { state, coverage };
+  return switchAccounts(database, { state, coverage }, accounts);
 }
 
 async function loadState(database: Database, meta: StoreMeta, forRewind: boolean): Promise<StoreState> {
   const latestIndexedHeight = await readProgress(database);
   if (latestIndexedHeight === undefined) throw corruptRecord('progress record', undefined, 'it is missing');
   return readState(database, meta, latestIndexedHeight, forRewind);
+}
+
+/**
+ * Switches the account index on or off, durably, before any block is committed: what is committed without its entries is
+ * never taken for covered.
+ */
+async function switchAccounts(
+  database: Database,
+  { state, coverage }: { readonly state: StoreState; readonly coverage: Coverage | undefined },
+  isOn: boolean,
+): Promise<Loaded> {
+  const { above, latestIndexedHeight, meta } = state;
+  const highest = Math.max(latestIndexedHeight, ...above.keys());
+  const next = isOn ? opened(coverage ?? [], highest + 1) : coverage && closed(coverage, latestIndexedHeight);
+  if (
+    next === undefined ||
+    (coverage !== undefined && encodeCoverage(next).equals(encodeCoverage(coverage)))
+  ) {
+    return { state, coverage };
+  }
+  const begun = { ...meta, schemaVersion: ACCOUNTS_SCHEMA_VERSION };
+  const batch = database.batch();
+  batch.put(META_KEY, seal(META_KEY, encodeMeta(begun)));
+  batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(next)));
+  await batch.write();
+  return { state: { ...state, meta: begun }, coverage: next };
 }

@@ -1,6 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
 import { sleep } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
+import { putAccounts } from './accounts/accountEntries.js';
 import { BlockEntryWriter } from './blockEntries.js';
 import type { Put } from './blockEntries.js';
 import type { Database, WriteBatch } from './Database.js';
@@ -27,10 +28,18 @@ export interface Outcome {
   readonly meta: StoreMeta | undefined;
 }
 
+export interface LevelIndexWriterDependencies {
+  readonly clock: Clock;
+  readonly database: Database;
+  /** True: every block that is committed has its entries in the account index. The same for the life of a store. */
+  readonly hasAccounts: () => boolean;
+}
+
 /** Writes to the database of a store: one batch at a time, and nothing on top of a write that failed. */
 export class LevelIndexWriter {
   readonly #database: Database;
   readonly #clock: Clock;
+  readonly #hasAccounts: () => boolean;
   readonly #entryWriter = new BlockEntryWriter();
   /** The beginning of the next commit. */
   #staged: Staged | undefined;
@@ -40,9 +49,10 @@ export class LevelIndexWriter {
   #failure: { readonly error: unknown } | undefined;
   #closed = false;
 
-  constructor({ clock, database }: { readonly clock: Clock; readonly database: Database }) {
+  constructor({ clock, database, hasAccounts }: LevelIndexWriterDependencies) {
     this.#clock = clock;
     this.#database = database;
+    this.#hasAccounts = hasAccounts;
   }
 
   /** As `IndexStore.stage`. */
@@ -51,7 +61,7 @@ export class LevelIndexWriter {
     const { entries, write } = (this.#staged ??= { write: this.#database.batch(), entries: new Set() });
     if (entries.has(entry)) return;
     entries.add(entry);
-    this.#entryWriter.put(entry, (key, value) => write.put(key, value));
+    this.#put(entry, (key, value) => write.put(key, value));
   }
 
   discardStaged(): void {
@@ -72,7 +82,7 @@ export class LevelIndexWriter {
           turnBytes = 0;
           await sleep(this.#clock, 0);
         }
-        this.#entryWriter.put(entry, put);
+        this.#put(entry, put);
         for (const { encoded } of entry.collections) turnBytes += encoded.byteLength;
       }
       put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(latestIndexedHeight)));
@@ -96,6 +106,18 @@ export class LevelIndexWriter {
     }
   }
 
+  /** Runs a write that touches nothing of what is written alone, and may be under way beside it. Rejects as `alone`. */
+  async beside(action: () => Promise<void>): Promise<void> {
+    assert(!this.#closed, 'the store is closed');
+    if (this.#failure !== undefined) throw this.#failure.error;
+    try {
+      await action();
+    } catch (error) {
+      this.#failure ??= { error };
+      throw error;
+    }
+  }
+
   /** Throws while a write is under way, and after the end. */
   assertIdle(): void {
     assert(this.#writing === undefined, 'a write is under way already');
@@ -107,6 +129,11 @@ export class LevelIndexWriter {
     this.#closed = true;
     // Whoever wrote hears of its failure; here it only must not be cut off.
     await this.#writing?.catch(() => undefined);
+  }
+
+  #put(entry: BlockEntry, put: Put): void {
+    this.#entryWriter.put(entry, put);
+    if (this.#hasAccounts()) putAccounts(entry.block.height, entry.collections, put);
   }
 
   /** What was staged, unless there is more of it than this batch carries. */

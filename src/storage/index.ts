@@ -1,5 +1,12 @@
+export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
+export type { AccountIndexProgress } from './accounts/AccountIndexBuilder.js';
 export type { Database, Entry, WriteBatch } from './Database.js';
 export type {
+  AccountCoverage,
+  AccountIndex,
+  AccountPage,
+  AccountReader,
+  AccountTransaction,
   BlockEntry,
   BlockHead,
   CollectionPlace,
@@ -19,7 +26,7 @@ export { LevelIndexStore } from './LevelIndexStore.js';
 export type { LevelIndexStoreOptions } from './LevelIndexStore.js';
 export { repairStore } from './repair.js';
 export type { RepairReport } from './repair.js';
-export { SCHEMA_VERSION } from './schema.js';
+export { ACCOUNTS_SCHEMA_VERSION, SCHEMA_VERSION } from './schema.js';
 export type { KeyRange } from './schema.js';
 export { StorageError, storageErrorFrom } from './StorageError.js';
 export type { VerifyReport } from './verify/report.js';

@@ -3,14 +3,16 @@ import type { BlockHead, StoredBlock } from './IndexStore.js';
 import type { Database, Entry } from './Database.js';
 import { decodeBlockRecord } from './records.js';
 import type { CollectionShape } from './records.js';
-import type { PointerKey, PointerPrefix, Slice } from './schema.js';
+import type { AccountKey, AccountValue, PointerKey, PointerPrefix, Slice } from './schema.js';
 import {
   blockKey,
   BODY_CHUNK_BYTES,
   bodyChunks,
   bodyKey,
+  decodeAccountValue,
   decodeSlice,
   MAX_WHOLE_BODY_BYTES,
+  parseAccountKey,
   parsePointerKey,
   Prefix,
   unseal,
@@ -185,6 +187,26 @@ export function openPointer([key, value]: Entry): ReadPointer {
   const slice = decodeSlice(payload);
   if (slice === undefined) throw corruptRecord(name, parsed.height, 'it has the wrong length');
   return { ...parsed, slice };
+}
+
+const ACCOUNT_ENTRY = 'entry of the account index';
+
+/** Checks an entry of the account index and takes it apart. Expected errors: `StorageError` (`corrupt`). */
+export function openAccountEntry([key, value]: Entry): AccountKey & AccountValue {
+  const parsed = parseAccountKey(key);
+  if (parsed === undefined) {
+    throw corruptRecord(ACCOUNT_ENTRY, undefined, `key ${key.toString('hex')} is not one of ours`);
+  }
+  const payload = unseal(key, value);
+  if (payload === undefined) throw corruptRecord(ACCOUNT_ENTRY, parsed.height, 'its checksum does not match');
+  const decoded = decodeAccountValue(payload);
+  if (decoded === undefined) throw corruptRecord(ACCOUNT_ENTRY, parsed.height, 'it cannot be read');
+  return { ...parsed, ...decoded };
+}
+
+/** For messages. */
+export function describeAccountKey({ address, height }: AccountKey): string {
+  return `${ACCOUNT_ENTRY} of height ${height}, address ${address}`;
 }
 
 export const pointerNames: Readonly<Record<PointerPrefix, string>> = {

@@ -1,4 +1,5 @@
 import { parseIdentifier } from '../flow/index.js';
+import type { CoveredRange, Coverage } from './accounts/coverage.js';
 import type { SporkRecord, StoreMeta } from './IndexStore.js';
 import { writeHeight, tryReadHeight } from './schema.js';
 
@@ -96,6 +97,33 @@ export function decodeRewind(payload: Buffer): RewindIntent | undefined {
     watermarkBefore: watermark - 1,
     sweep: payload[3 * HEIGHT_BYTES] === 1,
   };
+}
+
+const RANGE_BYTES = 2 * HEIGHT_BYTES;
+
+/** `(u64 from, u64 to)*`; the height 2^53 - 1 stands for an open end. */
+export function encodeCoverage(coverage: Coverage): Buffer {
+  const payload = Buffer.allocUnsafe(RANGE_BYTES * coverage.length);
+  coverage.forEach(({ from, to }, index) => {
+    writeHeight(payload, from, RANGE_BYTES * index);
+    writeHeight(payload, to, RANGE_BYTES * index + HEIGHT_BYTES);
+  });
+  return payload;
+}
+
+/** `undefined` when the payload is no coverage: ranges that ascend and do not touch. */
+export function decodeCoverage(payload: Buffer): Coverage | undefined {
+  if (payload.length % RANGE_BYTES !== 0) return undefined;
+  const ranges: CoveredRange[] = [];
+  let lowest = 0;
+  for (let at = 0; at < payload.length; at += RANGE_BYTES) {
+    const from = tryReadHeight(payload, at);
+    const to = tryReadHeight(payload, at + HEIGHT_BYTES);
+    if (from === undefined || to === undefined || from < lowest || to < from) return undefined;
+    ranges.push({ from, to });
+    lowest = to + 2;
+  }
+  return ranges;
 }
 
 /** JSON with its keys in a fixed order: readable with any tool, and the same bytes for the same content. */

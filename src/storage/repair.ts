@@ -1,12 +1,13 @@
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Logger } from '../observability/index.js';
+import { withSoundAccounts } from './accounts/forgetAccounts.js';
 import { damagedPathOf, prepareDirectory } from './directory.js';
 import { inspectFiles } from './files/inspection.js';
 import { copyWithoutDamage } from './files/mendedCopy.js';
 import { assertUnused, defaultTuning, LevelDatabase, rebuildManifest } from './LevelDatabase.js';
 import { beginRewind, finishRewind } from './rewind.js';
-import { readMeta } from './state.js';
+import { coverageOf, readMeta } from './state.js';
 import { hasCode, isCorruption, StorageError, storageErrorFrom } from './StorageError.js';
 import type { VerifyReport } from './verify/report.js';
 import { verifyStore } from './verify/verifyStore.js';
@@ -112,8 +113,9 @@ async function forgetDamage(copy: string, path: string, found: VerifyReport, log
     );
     // Nothing to remove height by height: the sweep looks at every key.
     const intent = { target: keptThrough, remaining: keptThrough, watermarkBefore: keptThrough, sweep: true };
-    await beginRewind(database, meta, intent);
-    await finishRewind(database, intent, { logger });
+    const sound = await withSoundAccounts(database, meta);
+    await beginRewind(database, sound, intent);
+    await finishRewind(database, intent, { logger, coverage: await coverageOf(database, sound) });
     return { firstHeight: meta.firstHeight, keptThrough };
   } finally {
     await database.close();

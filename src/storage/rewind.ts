@@ -1,14 +1,19 @@
 import type { Logger } from '../observability/index.js';
+import { putAccounts } from './accounts/accountEntries.js';
+import { covers, rewound } from './accounts/coverage.js';
+import type { Coverage } from './accounts/coverage.js';
 import { putPointers } from './blockEntries.js';
 import type { StoreMeta } from './IndexStore.js';
 import type { Database, WriteBatch } from './Database.js';
 import { readEntry } from './wholeBlock.js';
-import { encodeMeta, encodeProgress, encodeRewind } from './records.js';
+import { encodeCoverage, encodeMeta, encodeProgress, encodeRewind } from './records.js';
 import type { RewindIntent } from './records.js';
 import {
   blockKey,
+  COVERAGE_KEY,
   heightRange,
   META_KEY,
+  parseAccountKey,
   parseBlockKey,
   parseBodyKey,
   parsePointerKey,
@@ -45,13 +50,13 @@ export async function beginRewind(database: Database, meta: StoreMeta, intent: R
 
 /**
  * Removes every record above the target, highest first, in bounded batches that each say how far they came: a crash
- * loses at most the batch in hand. A record that shares an id with a kept block has its own pointers, so nothing of the
+ * loses at most the batch in hand. `coverage` is that of before the rewind, and stays recorded until the end. A record that shares an id with a kept block has its own pointers, so nothing of the
  * kept block is touched.
  */
 export async function finishRewind(
   database: Database,
   begun: RewindIntent,
-  { logger }: { readonly logger: Logger },
+  { logger, coverage }: { readonly logger: Logger; readonly coverage: Coverage | undefined },
 ): Promise<void> {
   let intent = begun;
   while (intent.remaining > intent.target) {
@@ -59,7 +64,10 @@ export async function finishRewind(
     let { remaining, sweep } = intent;
     const lowest = Math.max(intent.target + 1, remaining - MAX_HEIGHTS_PER_BATCH + 1);
     while (remaining >= lowest && batch.length < MAX_DELETIONS_PER_BATCH) {
-      const whole = await removeHeight(database, batch, remaining, intent.watermarkBefore);
+      const whole = await removeHeight(batch, remaining, {
+        ...{ database, coverage },
+        watermarkBefore: intent.watermarkBefore,
+      });
       sweep ||= !whole;
       remaining -= 1;
     }
@@ -74,15 +82,25 @@ export async function finishRewind(
   }
   const batch = database.batch();
   batch.del(REWIND_KEY);
+  if (coverage !== undefined) {
+    batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(rewound(coverage, intent.target))));
+  }
   await batch.write();
 }
 
 /** Adds the deletion of all that a height has. `false` when damage hides some of it. */
 async function removeHeight(
-  database: Database,
   batch: WriteBatch,
   height: number,
-  watermarkBefore: number,
+  {
+    database,
+    coverage,
+    watermarkBefore,
+  }: {
+    readonly database: Database;
+    readonly coverage: Coverage | undefined;
+    readonly watermarkBefore: number;
+  },
 ): Promise<boolean> {
   const entry = await readEntry(database, height);
   batch.del(blockKey(height));
@@ -93,7 +111,13 @@ async function removeHeight(
   if (entry === undefined) return height > watermarkBefore;
   const pointers: Buffer[] = [];
   putPointers(entry, (key) => pointers.push(Buffer.from(key)));
-  for (const key of pointers) batch.del(key);
+  const accounts: Buffer[] = [];
+  if (coverage !== undefined) {
+    putAccounts(height, entry.collections, (key) => accounts.push(Buffer.from(key)));
+  }
+  for (const key of [...pointers, ...accounts]) batch.del(key);
+  // Of heights that are not covered, some may have theirs and some not.
+  if (covers(coverage, height)) pointers.push(...accounts);
   // A pointer that is not where it should be is under a changed key somewhere else.
   const present = await database.hasMany(pointers);
   return present.every(Boolean);
@@ -101,7 +125,7 @@ async function removeHeight(
 
 /** Deletes whatever lies above the target, or under no valid key, by looking at every key. */
 async function sweepAbove(database: Database, target: number): Promise<void> {
-  for (const prefix of [Prefix.block, Prefix.body, ...POINTER_PREFIXES]) {
+  for (const prefix of [Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account]) {
     for await (const keys of database.keyPages(prefixRange(prefix))) {
       const batch = database.batch();
       for (const key of keys) {
@@ -114,5 +138,7 @@ async function sweepAbove(database: Database, target: number): Promise<void> {
 }
 
 function heightOf(key: Buffer): number | undefined {
-  return parseBlockKey(key) ?? parseBodyKey(key)?.height ?? parsePointerKey(key)?.height;
+  return (
+    parseBlockKey(key) ?? parseBodyKey(key)?.height ?? (parsePointerKey(key) ?? parseAccountKey(key))?.height
+  );
 }

@@ -1,10 +1,15 @@
 import { crc32 } from 'node:zlib';
+import { ADDRESS_BYTES, addressBytes, toAddress } from '../flow/index.js';
+import type { Address } from '../flow/index.js';
+
+/** Version of a store without an account index: all that is in this file, but what is of version 2. */
+export const SCHEMA_VERSION = 1;
 
 /**
- * Version of everything in this file. A store with a higher one is refused; a lower one would be migrated at open
- * (there is none yet).
+ * Version of a store that has an account index, or a part of one, so that no program goes on with it that does not know
+ * what it has to keep. A store with a higher version is refused.
  */
-export const SCHEMA_VERSION = 1;
+export const ACCOUNTS_SCHEMA_VERSION = 2;
 
 /**
  * The whole key space, one line per prefix: key → value. Integers are big-endian, heights are u64 (safe integers only),
@@ -21,6 +26,8 @@ export const Prefix = {
   progress: 0x02,
   /** `rewind` → RewindIntent; only while a rewind is under way */
   rewind: 0x03,
+  /** `coverage` → the heights that the account index covers; version 2, absent where there never was such an index */
+  coverage: 0x04,
   /** `block, height` → BlockRecord: canonical light block, length and transaction count per collection, body length */
   block: 0x10,
   /** `body, height, u32 chunk` → the block's collections in guarantee order, each in its wire form, or a chunk of that */
@@ -31,6 +38,11 @@ export const Prefix = {
   collection: 0x21,
   /** `transaction, 32-byte id, height, u32 collection index, u32 transaction index` → u32 offset in the body, u32 length */
   transaction: 0x22,
+  /**
+   * `account, 8-byte address, ~height, ~u32 collection index, ~u32 transaction index` → u8 roles, u32 offset in the body,
+   * u32 length; version 2. `~`: all bits turned over, so that the newest come first
+   */
+  account: 0x23,
 } as const;
 
 /** A body up to this size is one value; a larger one is cut into chunks. */
@@ -45,12 +57,14 @@ const INDEX_BYTES = 4;
 export const META_KEY = Buffer.of(Prefix.meta);
 export const PROGRESS_KEY = Buffer.of(Prefix.progress);
 export const REWIND_KEY = Buffer.of(Prefix.rewind);
+export const COVERAGE_KEY = Buffer.of(Prefix.coverage);
 
 export const BLOCK_KEY_BYTES = 1 + HEIGHT_BYTES;
 export const BODY_KEY_BYTES = 1 + HEIGHT_BYTES + INDEX_BYTES;
 export const BLOCK_ID_KEY_BYTES = 1 + ID_BYTES + HEIGHT_BYTES;
 export const COLLECTION_KEY_BYTES = BLOCK_ID_KEY_BYTES + INDEX_BYTES;
 export const TRANSACTION_KEY_BYTES = COLLECTION_KEY_BYTES + INDEX_BYTES;
+export const ACCOUNT_KEY_BYTES = 1 + ADDRESS_BYTES + HEIGHT_BYTES + 2 * INDEX_BYTES;
 
 /** A half-open range of keys: `gte` ≤ key < `lt`. */
 export interface KeyRange {
@@ -153,6 +167,66 @@ export function parsePointerKey(key: Buffer): PointerKey | undefined {
     collectionIndex: prefix === Prefix.blockId ? 0 : key.readUInt32BE(BLOCK_ID_KEY_BYTES),
     transactionIndex: prefix === Prefix.transaction ? key.readUInt32BE(COLLECTION_KEY_BYTES) : 0,
   };
+}
+
+/** An account key taken apart. */
+export interface AccountKey {
+  readonly address: Address;
+  readonly height: number;
+  readonly collectionIndex: number;
+  readonly transactionIndex: number;
+}
+
+const TURNED = 0xffff_ffff;
+
+export function accountKey({ address, height, collectionIndex, transactionIndex }: AccountKey): Buffer {
+  const key = Buffer.allocUnsafe(ACCOUNT_KEY_BYTES);
+  key[0] = Prefix.account;
+  key.set(addressBytes(address), 1);
+  writeHeight(key, height, 1 + ADDRESS_BYTES);
+  key.writeUInt32BE(collectionIndex, 1 + ADDRESS_BYTES + HEIGHT_BYTES);
+  key.writeUInt32BE(transactionIndex, 1 + ADDRESS_BYTES + HEIGHT_BYTES + INDEX_BYTES);
+  for (let at = 1 + ADDRESS_BYTES; at < ACCOUNT_KEY_BYTES; at += 1) key[at] = ~(key[at] as number) & 0xff;
+  return key;
+}
+
+/** `undefined` for a key that is no account key (wrong prefix, length or height). */
+export function parseAccountKey(key: Buffer): AccountKey | undefined {
+  if (key[0] !== Prefix.account || key.length !== ACCOUNT_KEY_BYTES) return undefined;
+  const at = 1 + ADDRESS_BYTES;
+  const turned = (offset: number): number => TURNED - key.readUInt32BE(at + offset);
+  const height = turned(0) * 2 ** 32 + turned(4);
+  if (!Number.isSafeInteger(height)) return undefined;
+  return {
+    address: toAddress(key.subarray(1, at)),
+    height,
+    collectionIndex: turned(HEIGHT_BYTES),
+    transactionIndex: turned(HEIGHT_BYTES + INDEX_BYTES),
+  };
+}
+
+/** What an account key leads to. */
+export interface AccountValue extends Slice {
+  /** The sum of its roles (`accountRoles`). */
+  readonly roles: number;
+}
+
+const ACCOUNT_VALUE_BYTES = 9;
+const ALL_ROLES = 7;
+
+export function encodeAccountValue({ roles, offset, length }: AccountValue): Buffer {
+  const payload = Buffer.allocUnsafe(ACCOUNT_VALUE_BYTES);
+  payload[0] = roles;
+  payload.writeUInt32BE(offset, 1);
+  payload.writeUInt32BE(length, 5);
+  return payload;
+}
+
+export function decodeAccountValue(payload: Buffer): AccountValue | undefined {
+  const [roles] = payload;
+  if (payload.length !== ACCOUNT_VALUE_BYTES || roles === undefined) return undefined;
+  if (roles === 0 || roles > ALL_ROLES) return undefined;
+  return { roles, offset: payload.readUInt32BE(1), length: payload.readUInt32BE(5) };
 }
 
 /** Where a collection or transaction stands in its block's body. */

@@ -2,16 +2,18 @@ import { OperatorError } from '../runtime/index.js';
 import type { BlockHead, StoreMeta } from './IndexStore.js';
 import type { Database } from './Database.js';
 import { headOf, openBlockRecord, readBlock } from './reading.js';
-import { decodeMeta, decodeProgress, decodeRewind } from './records.js';
+import type { Coverage } from './accounts/coverage.js';
+import { decodeCoverage, decodeMeta, decodeProgress, decodeRewind } from './records.js';
 import type { RewindIntent } from './records.js';
 import {
+  ACCOUNTS_SCHEMA_VERSION,
+  COVERAGE_KEY,
   heightRange,
   META_KEY,
   parseBlockKey,
   Prefix,
   PROGRESS_KEY,
   REWIND_KEY,
-  SCHEMA_VERSION,
   unseal,
 } from './schema.js';
 import { corruptRecord, isCorruption, StorageError } from './StorageError.js';
@@ -34,7 +36,9 @@ export interface StoreState {
 }
 
 export function readMeta(database: Database): Promise<StoreMeta | undefined> {
-  return readRecord(database, META_KEY, 'meta record', (payload) => decodeMeta(payload, SCHEMA_VERSION));
+  return readRecord(database, META_KEY, 'meta record', (payload) =>
+    decodeMeta(payload, ACCOUNTS_SCHEMA_VERSION),
+  );
 }
 
 export function readProgress(database: Database): Promise<number | undefined> {
@@ -44,6 +48,24 @@ export function readProgress(database: Database): Promise<number | undefined> {
 export function readRewind(database: Database): Promise<RewindIntent | undefined> {
   return readRecord(database, REWIND_KEY, 'rewind record', decodeRewind);
 }
+
+/** Whether or not the store says that it has an account index. */
+export function readCoverage(database: Database): Promise<Coverage | undefined> {
+  return readRecord(database, COVERAGE_KEY, COVERAGE_RECORD, decodeCoverage);
+}
+
+/**
+ * What the account index of a store covers; `undefined` for a store that never had one, of which nothing is read. Expected
+ * errors: `StorageError` (`corrupt`).
+ */
+export async function coverageOf(database: Database, meta: StoreMeta): Promise<Coverage | undefined> {
+  if (meta.schemaVersion < ACCOUNTS_SCHEMA_VERSION) return undefined;
+  const coverage = await readCoverage(database);
+  if (coverage === undefined) throw corruptRecord(COVERAGE_RECORD, undefined, 'it is missing');
+  return coverage;
+}
+
+const COVERAGE_RECORD = 'record of the account index';
 
 async function readRecord<T>(
   database: Database,
@@ -65,11 +87,11 @@ async function readRecord<T>(
  * `configuration` for one that a newer version wrote.
  */
 export function checkMeta(meta: StoreMeta, { path, chainId }: { path: string; chainId: string }): void {
-  if (meta.schemaVersion > SCHEMA_VERSION) {
+  if (meta.schemaVersion > ACCOUNTS_SCHEMA_VERSION) {
     throw new OperatorError(
       'configuration',
       `The store at ${path} was written by a newer version of this program (schema ${meta.schemaVersion}, ` +
-        `this one knows ${SCHEMA_VERSION}). Upgrade the program, or choose another data directory.`,
+        `this one knows ${ACCOUNTS_SCHEMA_VERSION}). Upgrade the program, or choose another data directory.`,
     );
   }
   if (meta.chainId !== chainId) {

@@ -16,6 +16,10 @@ export class SteppedStore implements IndexStore {
     steps.shownWatermark = () => (inner.meta() === undefined ? undefined : inner.latestIndexedHeight());
   }
 
+  get accounts(): IndexStore['accounts'] {
+    return this.#inner.accounts;
+  }
+
   meta(): StoreMeta | undefined {
     return this.#inner.meta();
   }

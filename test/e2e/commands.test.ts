@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
-import { SCHEMA_VERSION } from '../../src/storage/index.js';
+import { ACCOUNTS_SCHEMA_VERSION, SCHEMA_VERSION } from '../../src/storage/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
@@ -163,7 +163,7 @@ describe('start', () => {
 
     await withRawDatabase(storePath(dataDir), async (database) => {
       const key = Buffer.of(0x01);
-      const meta = { schemaVersion: SCHEMA_VERSION + 1, chainId: 'flow-localnet', new: 'things' };
+      const meta = { schemaVersion: ACCOUNTS_SCHEMA_VERSION + 1, chainId: 'flow-localnet', new: 'things' };
       await database.put(key, sealed(key, Buffer.from(JSON.stringify(meta))));
     });
     for (const command of ['start', 'verify'])

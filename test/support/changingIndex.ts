@@ -12,6 +12,7 @@ import type {
   WriteBatch,
 } from '../../src/storage/index.js';
 import { DISK_PATH, SimulatedDatabase, SimulatedDisk } from '../simulation/SimulatedDisk.js';
+import { accountsOff } from './accountsOff.js';
 import { RecordingLogger } from './recordingLogger.js';
 
 /** What happens to the index beside its readers; `begin` and `end` are the halves of a commit. */
@@ -171,6 +172,7 @@ export class ExchangeableIndex
   implements IndexReader, Pick<IndexStore, 'meta' | 'latestBlock' | 'hasHeight' | 'blocksAboveWatermark'>
 {
   index: ChangingIndex | undefined;
+  readonly accounts = accountsOff;
   readonly status = { range: () => this.#index.status.range() };
 
   meta = () => this.#index.store.meta();

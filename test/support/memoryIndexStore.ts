@@ -1,5 +1,6 @@
 import type { Identifier } from '../../src/flow/index.js';
 import type {
+  AccountIndex,
   BlockEntry,
   BlockHead,
   CollectionPlace,
@@ -11,6 +12,8 @@ import type {
   StoreMeta,
   TransactionPlace,
 } from '../../src/storage/index.js';
+import { everyTransactionOf } from './accountChain.js';
+import { accountsOff } from './accountsOff.js';
 
 export interface MemoryIndexStoreHooks {
   /** Runs before a commit takes effect: wait to hold it back, throw to make it fail. */
@@ -21,6 +24,8 @@ export interface MemoryIndexStoreHooks {
 export class MemoryIndexStore implements IndexStore {
   /** Every commit that took effect, in order. */
   readonly commits: CommitBatch[] = [];
+  /** Off, unless `switchAccountsOn` was called. */
+  accounts: AccountIndex = accountsOff;
   closed = false;
   readonly #hooks: MemoryIndexStoreHooks;
   readonly #blocks = new Map<number, BlockEntry>();
@@ -40,6 +45,32 @@ export class MemoryIndexStore implements IndexStore {
     const store = new MemoryIndexStore(hooks);
     await store.initialise({ schemaVersion: 1, chainId, firstHeight, createdBy: 'test', sporks: [] });
     return store;
+  }
+
+  /** The account index covers the heights from `coveredFrom` on. */
+  switchAccountsOn(coveredFrom = 0): void {
+    const coverage = () => {
+      const first = this.#meta?.firstHeight ?? 0;
+      const from = Math.max(first, coveredFrom);
+      return { from, to: this.#latest, missingHeights: from - first };
+    };
+    this.accounts = {
+      coverage,
+      extend: () => Promise.resolve(),
+      page: async ({ address, roles, before, limit }) => {
+        const { from } = coverage();
+        const all = everyTransactionOf(address, this.#entries()).filter(
+          ({ place, roles: its }) => place.height >= from && (its & roles) !== 0,
+        );
+        const start = before === undefined ? 0 : all.findIndex(({ place }) => isBelow(place, before));
+        const rest = start < 0 ? [] : all.slice(start);
+        const transactions = rest.slice(0, limit);
+        const bottom = { height: from, collectionIndex: 0, transactionIndex: 0 };
+        const end = from > (this.#meta?.firstHeight ?? 0) ? bottom : undefined;
+        const next = rest.length > limit ? transactions.at(-1)?.place : end;
+        return { transactions, next, coverage: coverage() };
+      },
+    };
   }
 
   meta(): StoreMeta | undefined {
@@ -201,4 +232,12 @@ function storedCollection({ block, collections }: BlockEntry, place: CollectionP
 function splitIds(transactionIds: Uint8Array): string[] {
   const hex = Buffer.from(transactionIds).toString('hex');
   return hex.match(/.{64}/g) ?? [];
+}
+
+function isBelow(left: TransactionPlace, right: TransactionPlace): boolean {
+  const difference =
+    left.height - right.height ||
+    left.collectionIndex - right.collectionIndex ||
+    left.transactionIndex - right.transactionIndex;
+  return difference < 0;
 }

@@ -1,4 +1,6 @@
+import { putAccounts } from '../accounts/accountEntries.js';
 import { putPointers } from '../blockEntries.js';
+import type { Put } from '../blockEntries.js';
 import type { BlockEntry, BlockHead } from '../IndexStore.js';
 import type { Database } from '../Database.js';
 import { headOf, readBlock } from '../reading.js';
@@ -10,6 +12,7 @@ import { storedHeights } from './heights.js';
 import type { StoredHeight } from './heights.js';
 import type { HeightRun, PointerBalance } from './PointerBalance.js';
 import type { DamageList } from './report.js';
+import { isCovered } from './storeRecords.js';
 import type { Extent } from './storeRecords.js';
 
 export interface BlockCounts {
@@ -57,7 +60,9 @@ export async function checkBlocks(pass: BlockPass): Promise<BlockCounts> {
     checkParent(previous, entry, extent, damages);
     previous = entry.block;
     count(counts, entry);
-    putPointers(entry, (key, value) => pass.balance.expect(height, key, value));
+    const expect: Put = (key, value) => pass.balance.expect(height, key, value);
+    putPointers(entry, expect);
+    if (isCovered(extent, height)) putAccounts(height, entry.collections, expect);
   }
   reportMissing(next, Math.min(range.to, extent.latestIndexedHeight), damages);
   return counts;

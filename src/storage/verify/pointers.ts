@@ -1,12 +1,14 @@
+import { putAccounts } from '../accounts/accountEntries.js';
 import { putPointers } from '../blockEntries.js';
+import type { Put } from '../blockEntries.js';
 import type { Database } from '../Database.js';
-import { openPointer, pointerNames } from '../reading.js';
-import { parsePointerKey, POINTER_PREFIXES, prefixRange } from '../schema.js';
-import type { PointerKey } from '../schema.js';
+import { describeAccountKey, openAccountEntry, openPointer, pointerNames } from '../reading.js';
+import { POINTER_PREFIXES, Prefix, prefixRange } from '../schema.js';
 import { isCorruption } from '../StorageError.js';
 import { readEntry } from '../wholeBlock.js';
 import type { HeightRun, PointerBalance } from './PointerBalance.js';
 import type { DamageList } from './report.js';
+import { isCovered } from './storeRecords.js';
 import type { Extent } from './storeRecords.js';
 
 export interface PointerPass {
@@ -18,15 +20,18 @@ export interface PointerPass {
   readonly onStep: (pointers: number) => void;
 }
 
+/** What stands under a hash or an address and leads to a height. */
+const LEADING_PREFIXES = [...POINTER_PREFIXES, Prefix.account];
+
 /**
- * Compares the stored pointers with those that the blocks call for: one pass over all of them, then a closer look at
- * those heights alone that do not come out even. Returns how many pointers are stored.
+ * Compares the stored pointers, and the entries of the account index, with those that the blocks call for: one pass over
+ * all of them, then a closer look at those heights alone that do not come out even. Returns how many are stored.
  */
 export async function checkPointers(pass: PointerPass): Promise<number> {
   const { balance } = pass;
   let pointers = 0;
   let readable = true;
-  for (const prefix of POINTER_PREFIXES) {
+  for (const prefix of LEADING_PREFIXES) {
     try {
       for await (const page of pass.database.pages(prefixRange(prefix))) {
         pointers += page.length;
@@ -50,11 +55,13 @@ export async function checkPointers(pass: PointerPass): Promise<number> {
 }
 
 function weigh([key, value]: [Buffer, Buffer], { balance, damages, extent }: PointerPass): void {
+  if (key[0] === Prefix.account && extent.coverage === 'unknown') return;
   try {
-    const pointer = openPointer([key, value]);
-    const { height } = pointer;
+    const { height, name } = open([key, value]);
     if (height < extent.firstHeight || height > extent.highest) {
-      damages.add('unexpected', height, `${describe(pointer)}: the store does not reach there`);
+      damages.add('unexpected', height, `${name()}: the store does not reach there`);
+    } else if (key[0] === Prefix.account && extent.coverage === undefined) {
+      damages.add('unexpected', height, `${name()}: the store has no account index`);
     } else if (balance.covers(height)) {
       balance.found(height, key, value);
     }
@@ -65,8 +72,8 @@ function weigh([key, value]: [Buffer, Buffer], { balance, damages, extent }: Poi
 }
 
 /** Looks up every pointer that the block of a height calls for. */
-async function checkPointersOf(height: number, { database, damages }: PointerPass): Promise<void> {
-  const expected = await expectedPointers(database, height);
+async function checkPointersOf(height: number, { database, damages, extent }: PointerPass): Promise<void> {
+  const expected = await expectedPointers(database, height, isCovered(extent, height));
   // A block that is missing or damaged is reported already, and what it called for is unknown.
   if (expected === undefined) return;
   const keys = expected.map(([key]) => key);
@@ -76,7 +83,7 @@ async function checkPointersOf(height: number, { database, damages }: PointerPas
       const stored = values[index];
       if (stored?.equals(value) === true) continue;
       const what = stored === undefined ? 'missing' : 'not what it should be';
-      damages.add('pointer', height, `${describe(openPointer([key, value]))}: it is ${what}`);
+      damages.add('pointer', height, `${open([key, value]).name()}: it is ${what}`);
     }
   } catch (error) {
     if (!isCorruption(error)) throw error;
@@ -87,29 +94,46 @@ async function checkPointersOf(height: number, { database, damages }: PointerPas
 /** Looks for stored pointers of these heights that no block calls for. */
 async function findExtraPointers(runs: readonly HeightRun[], pass: PointerPass): Promise<void> {
   const { database, damages, extent } = pass;
-  for (const prefix of POINTER_PREFIXES) {
+  for (const prefix of LEADING_PREFIXES) {
+    if (prefix === Prefix.account && extent.coverage === 'unknown') continue;
     for await (const page of database.pages(prefixRange(prefix))) {
       for (const [key, value] of page) {
-        const pointer = parsePointerKey(key);
-        if (pointer === undefined || !contains(runs, pointer.height) || !sound([key, value])) continue;
-        const { height } = pointer;
-        const expected = await expectedPointers(database, height);
+        const pointer = sound([key, value]);
+        if (pointer === undefined || !contains(runs, pointer.height)) continue;
+        const { height, name } = pointer;
+        // Entries of heights that are not covered may be there, as long as they are true.
+        const expected = await expectedPointers(database, height, extent.coverage !== undefined);
         if (expected === undefined && height <= extent.latestIndexedHeight) continue;
         if (expected?.some(([other]) => other.equals(key)) === true) continue;
-        damages.add('unexpected', height, `${describe(pointer)}: no block calls for it`);
+        damages.add('unexpected', height, `${name()}: no block calls for it`);
       }
     }
   }
 }
 
-/** False for a pointer that the first pass reported. */
-function sound(entry: [Buffer, Buffer]): boolean {
+interface OpenedPointer {
+  readonly height: number;
+  /** For messages. */
+  readonly name: () => string;
+}
+
+/** Expected errors: `StorageError` (`corrupt`). */
+function open(entry: [Buffer, Buffer]): OpenedPointer {
+  if (entry[0][0] === Prefix.account) {
+    const opened = openAccountEntry(entry);
+    return { height: opened.height, name: () => describeAccountKey(opened) };
+  }
+  const { prefix, height, id } = openPointer(entry);
+  return { height, name: () => `${pointerNames[prefix]} of height ${height}, id ${id.toString('hex')}` };
+}
+
+/** `undefined` for one that the first pass reported. */
+function sound(entry: [Buffer, Buffer]): OpenedPointer | undefined {
   try {
-    openPointer(entry);
-    return true;
+    return open(entry);
   } catch (error) {
     if (!isCorruption(error)) throw error;
-    return false;
+    return undefined;
   }
 }
 
@@ -117,11 +141,14 @@ function sound(entry: [Buffer, Buffer]): boolean {
 async function expectedPointers(
   database: Database,
   height: number,
+  withAccounts: boolean,
 ): Promise<[key: Buffer, value: Buffer][] | undefined> {
   const entry = await readEntry(database, height);
   if (entry === undefined || entry === 'damaged') return undefined;
   const pointers: [Buffer, Buffer][] = [];
-  putPointers(entry, (key, value) => pointers.push([Buffer.from(key), Buffer.from(value)]));
+  const put: Put = (key, value) => void pointers.push([Buffer.from(key), Buffer.from(value)]);
+  putPointers(entry, put);
+  if (withAccounts) putAccounts(height, entry.collections, put);
   return pointers;
 }
 
@@ -136,8 +163,4 @@ function contains(runs: readonly HeightRun[], height: number): boolean {
   }
   const run = runs[low];
   return run !== undefined && run.from <= height;
-}
-
-function describe({ prefix, height, id }: PointerKey): string {
-  return `${pointerNames[prefix]} of height ${height}, id ${id.toString('hex')}`;
 }

@@ -1,9 +1,13 @@
 import type { Logger } from '../../observability/index.js';
 import type { SporkRecord, StoreMeta } from '../IndexStore.js';
+import { covers } from '../accounts/coverage.js';
+import type { Coverage } from '../accounts/coverage.js';
 import type { Database } from '../Database.js';
 import { encodeMeta } from '../records.js';
 import { finishRewind } from '../rewind.js';
 import {
+  ACCOUNTS_SCHEMA_VERSION,
+  COVERAGE_KEY,
   heightRange,
   META_KEY,
   parseBlockKey,
@@ -15,7 +19,15 @@ import {
   seal,
 } from '../schema.js';
 import type { KeyRange } from '../schema.js';
-import { checkMeta, MAX_BLOCKS_ABOVE_WATERMARK, readMeta, readProgress, readRewind } from '../state.js';
+import {
+  checkMeta,
+  coverageOf,
+  MAX_BLOCKS_ABOVE_WATERMARK,
+  readCoverage,
+  readMeta,
+  readProgress,
+  readRewind,
+} from '../state.js';
 import type { DamageList } from './report.js';
 
 /** How far the store reaches, by what it says of itself or, where that is damaged, by its block records. */
@@ -27,6 +39,16 @@ export interface Extent {
   readonly highest: number;
   /** The sporks that the store has crossed. */
   readonly sporks: readonly SporkRecord[];
+  /**
+   * The heights whose account entries must be there; `undefined`: no entry may be there at all; `unknown`: the record is
+   * damaged, and the index lost with it.
+   */
+  readonly coverage: Coverage | 'unknown' | undefined;
+}
+
+/** True for a height whose account entries must be there. */
+export function isCovered({ coverage }: Extent, height: number): boolean {
+  return coverage !== 'unknown' && covers(coverage, height);
 }
 
 /**
@@ -47,7 +69,12 @@ export async function checkStoreRecords(
     await attempt(damages, () => checkMetaForm(database, meta, damages));
   }
   const rewind = await attempt(damages, () => readRewind(database));
-  if (rewind !== undefined) await attempt(damages, () => finishRewind(database, rewind, { logger }));
+  if (rewind !== undefined) {
+    await attempt(damages, async () => {
+      const coverage = meta && (await coverageOf(database, meta));
+      await finishRewind(database, rewind, { logger, coverage });
+    });
+  }
   const progress = await attempt(damages, () => readProgress(database));
   const [anything] = (await attempt(damages, () => database.first({}, 1))) ?? [];
   if (anything === undefined && damages.count === 0) return undefined;
@@ -67,8 +94,24 @@ export async function checkStoreRecords(
     latestIndexedHeight + 1,
     latestIndexedHeight + MAX_BLOCKS_ABOVE_WATERMARK,
   );
+  const coverage = await checkCoverage(database, meta, damages);
   const highest = (await attempt(damages, () => highestBlock(database, window))) ?? latestIndexedHeight;
-  return { firstHeight, latestIndexedHeight, highest, sporks: meta?.sporks ?? [] };
+  return { firstHeight, latestIndexedHeight, highest, sporks: meta?.sporks ?? [], coverage };
+}
+
+async function checkCoverage(
+  database: Database,
+  meta: StoreMeta | undefined,
+  damages: DamageList,
+): Promise<Coverage | 'unknown' | undefined> {
+  const coverage = await attempt(damages, () => readCoverage(database));
+  const isThere = (await attempt(damages, () => database.hasMany([COVERAGE_KEY])))?.[0] === true;
+  if (meta !== undefined && isThere !== (meta.schemaVersion === ACCOUNTS_SCHEMA_VERSION)) {
+    const message = 'record of the account index: it does not go with the meta record';
+    damages.add('store_record', undefined, message);
+    return 'unknown';
+  }
+  return isThere ? (coverage ?? 'unknown') : undefined;
 }
 
 async function checkMetaForm(database: Database, meta: StoreMeta, damages: DamageList): Promise<void> {
@@ -105,8 +148,8 @@ async function attempt<T>(damages: DamageList, action: () => Promise<T>): Promis
 
 /** Looks for keys outside the key space: between the known prefixes, and beside the single records. */
 export async function checkUnknownKeys(database: Database, damages: DamageList): Promise<void> {
-  const singles = [META_KEY, PROGRESS_KEY, REWIND_KEY];
-  const prefixes = [Prefix.block, Prefix.body, ...POINTER_PREFIXES];
+  const singles = [META_KEY, PROGRESS_KEY, REWIND_KEY, COVERAGE_KEY];
+  const prefixes = [Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account];
   const gaps: Partial<KeyRange>[] = [];
   let gte: Buffer | undefined;
   for (const prefix of prefixes) {

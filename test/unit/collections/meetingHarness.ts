@@ -1,3 +1,4 @@
+import { accountsOff } from '../../support/accountsOff.js';
 import type { ReceivedCollection, Source } from '../../../src/collections/index.js';
 import {
   BlockCollectionIndexer,
@@ -79,6 +80,7 @@ export class HandClock implements Clock {
 export class HandStore implements IndexStore {
   readonly written = new Map<number, CommitBatch['blocks'][number]>();
   readonly batches: CommitBatch[] = [];
+  readonly accounts = accountsOff;
   auto = false;
   #latest: number;
   #meta: StoreMeta;

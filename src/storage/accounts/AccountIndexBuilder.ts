@@ -1,0 +1,89 @@
+import type { Logger } from '../../observability/index.js';
+import { sleep } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import type { AccountCoverage, AccountIndex } from '../IndexStore.js';
+import { isCorruption } from '../StorageError.js';
+
+/** How much of the time the building takes at most, whatever else there is to do: for each step it rests four times as long. */
+export const BUILD_SHARE = 0.2;
+/** A step takes next to no time where there is next to nothing in it. */
+const MIN_REST_MS = 1;
+/** Between two lines in the log. */
+const REPORT_EVERY_MS = 10_000;
+
+/** How far the account index is. */
+export interface AccountIndexProgress {
+  /** `stopped`: a stored block is damaged, and the index does not get past it. */
+  readonly state: 'off' | 'building' | 'stopped' | 'complete';
+  /** `undefined`: off. */
+  readonly coverage: AccountCoverage | undefined;
+}
+
+export interface AccountIndexBuilderDependencies {
+  readonly accounts: AccountIndex;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Builds what the account index lacks of heights that were stored without it: newest first, from the store alone. */
+export class AccountIndexBuilder {
+  readonly #accounts: AccountIndex;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #isStopped = false;
+
+  constructor({ accounts, clock, logger }: AccountIndexBuilderDependencies) {
+    this.#accounts = accounts;
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  progress(): AccountIndexProgress {
+    const coverage = this.#accounts.coverage();
+    if (coverage === undefined) return { state: 'off', coverage };
+    if (coverage.missingHeights === 0) return { state: 'complete', coverage };
+    return { state: this.#isStopped ? 'stopped' : 'building', coverage };
+  }
+
+  /**
+   * Resolves when nothing is left to do, or nothing more can be done. Expected errors: `StorageError`, where it is not damage
+   * that reads meet as well; the signal's abort reason.
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    if (!this.#isBuilding()) return;
+    this.#log('building the account index');
+    let reportedAtMs = this.#clock.monotonic();
+    while (this.#isBuilding()) {
+      const startedAtMs = this.#clock.monotonic();
+      await this.#step();
+      const nowMs = this.#clock.monotonic();
+      if (nowMs - reportedAtMs >= REPORT_EVERY_MS) {
+        reportedAtMs = nowMs;
+        this.#log('building the account index');
+      }
+      const restMs = (nowMs - startedAtMs) * (1 / BUILD_SHARE - 1);
+      await sleep(this.#clock, Math.max(MIN_REST_MS, restMs), signal);
+    }
+    if (!this.#isStopped) this.#log('the account index is complete');
+  }
+
+  async #step(): Promise<void> {
+    try {
+      await this.#accounts.extend();
+    } catch (error) {
+      // As reads do, it leaves the rest of the daemon alone.
+      if (!isCorruption(error)) throw error;
+      this.#isStopped = true;
+      this.#logger.error({ kind: error.kind, error }, 'the account index cannot be built further');
+    }
+  }
+
+  #isBuilding(): boolean {
+    return this.progress().state === 'building';
+  }
+
+  #log(message: string): void {
+    const { coverage } = this.progress();
+    this.#logger.info({ coveredFrom: coverage?.from, missingHeights: coverage?.missingHeights }, message);
+  }
+}

@@ -1,0 +1,109 @@
+import { ok as assert } from 'node:assert/strict';
+import type { Database } from '../Database.js';
+import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery } from '../IndexStore.js';
+import { encodeCoverage } from '../records.js';
+import { COVERAGE_KEY, seal } from '../schema.js';
+import { readAccountPage } from './accountPages.js';
+import { putStep } from './accountSteps.js';
+import { extended, isLive, missingHeights, nextHole } from './coverage.js';
+import type { Coverage } from './coverage.js';
+
+/** What the account index asks of its store. */
+export interface AccountIndexDependencies {
+  readonly database: Database;
+  /** `undefined` before the store begins. */
+  readonly range: () => { readonly firstHeight: number; readonly latestIndexedHeight: number } | undefined;
+  /** Runs a write that may be under way beside a commit. */
+  readonly writeBeside: (action: () => Promise<void>) => Promise<void>;
+}
+
+const NOTHING: AccountCoverage = { from: 0, to: -1, missingHeights: 0 };
+
+/** The account index of a store that is open (docs/architecture.md, "The account index"). */
+export class LevelAccountIndex implements AccountIndex {
+  readonly #deps: AccountIndexDependencies;
+  readonly #isWanted: boolean;
+  #coverage: Coverage | undefined;
+  #step: Promise<void> | undefined;
+  #isHeld = false;
+
+  /** `isWanted`: a store that has not begun yet will have the index. */
+  constructor(
+    options: { readonly coverage: Coverage | undefined; readonly isWanted: boolean },
+    dependencies: AccountIndexDependencies,
+  ) {
+    this.#coverage = options.coverage;
+    this.#isWanted = options.isWanted;
+    this.#deps = dependencies;
+  }
+
+  /** True: every block that is committed has its entries written along. */
+  isLive(): boolean {
+    return isLive(this.#coverage);
+  }
+
+  coverage(): AccountCoverage | undefined {
+    const range = this.#deps.range();
+    if (range === undefined) return this.#isWanted ? NOTHING : undefined;
+    const live = this.#coverage?.at(-1);
+    if (this.#coverage === undefined || live === undefined || !this.isLive()) return undefined;
+    const { firstHeight, latestIndexedHeight: to } = range;
+    return {
+      from: Math.min(live.from, to + 1),
+      to,
+      missingHeights: missingHeights(this.#coverage, firstHeight),
+    };
+  }
+
+  async page(query: AccountQuery): Promise<AccountPage> {
+    const coverage = this.coverage();
+    assert(coverage !== undefined, 'the account index is off');
+    const { database, range } = this.#deps;
+    const firstHeight = range()?.firstHeight ?? 0;
+    return readAccountPage(database, query, { coverage, firstHeight });
+  }
+
+  async extend(): Promise<void> {
+    assert(this.#step === undefined, 'a step of the account index is under way already');
+    if (this.#isHeld || !this.isLive()) return;
+    this.#step = this.#extend();
+    try {
+      await this.#step;
+    } finally {
+      this.#step = undefined;
+    }
+  }
+
+  /** No step begins from here on; resolves when the one under way has ended, `undefined` when there is none. */
+  hold(): Promise<void> | undefined {
+    this.#isHeld = true;
+    return this.#step?.catch(() => undefined);
+  }
+
+  /** After `hold`: goes on, from what is covered now. */
+  release(coverage: Coverage | undefined): void {
+    this.#coverage = coverage;
+    this.#isHeld = false;
+  }
+
+  async #extend(): Promise<void> {
+    const { database, range, writeBeside } = this.#deps;
+    const { firstHeight = 0, latestIndexedHeight = -1 } = range() ?? {};
+    const coverage = this.#coverage ?? [];
+    const hole = nextHole(coverage, firstHeight);
+    if (hole === undefined) return;
+    const batch = database.batch();
+    let next: Coverage;
+    try {
+      const put = (key: Buffer, value: Buffer): void => batch.put(key, value);
+      const from = await putStep(database, hole, { watermark: latestIndexedHeight, put });
+      next = extended(coverage, from);
+      batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(next)));
+    } catch (error) {
+      batch.discard();
+      throw error;
+    }
+    await writeBeside(() => batch.write());
+    this.#coverage = next;
+  }
+}

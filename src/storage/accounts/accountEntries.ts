@@ -1,0 +1,38 @@
+import { accountsOf, splitCollection } from '../../flow/index.js';
+import type { Put } from '../blockEntries.js';
+import { accountKey, encodeAccountValue, seal } from '../schema.js';
+
+/** A collection whose transactions are located, as `VerifiedCollection` does it. */
+export interface LocatedCollection {
+  readonly encoded: Uint8Array;
+  /** For each transaction two numbers: its offset in `encoded` and its length. */
+  readonly ranges: ArrayLike<number>;
+}
+
+/**
+ * The entries of the account index that a block stands for: one for each of its transactions and each account of that. As
+ * with `BlockEntryWriter`, there is no second opinion of what they are.
+ */
+export function putAccounts(height: number, collections: readonly LocatedCollection[], put: Put): void {
+  let bodyOffset = 0;
+  for (const [collectionIndex, { encoded, ranges }] of collections.entries()) {
+    for (let index = 0; index < ranges.length / 2; index += 1) {
+      const start = ranges[2 * index] as number;
+      const length = ranges[2 * index + 1] as number;
+      for (const { address, roles } of accountsOf(encoded.subarray(start, start + length))) {
+        const key = accountKey({ address, height, collectionIndex, transactionIndex: index });
+        put(key, seal(key, encodeAccountValue({ roles, offset: bodyOffset + start, length })));
+      }
+    }
+    bodyOffset += encoded.length;
+  }
+}
+
+/** Finds the transactions of a stored collection. Expected errors: `WireError`. */
+export function locate(encoded: Uint8Array): LocatedCollection {
+  const ranges = splitCollection(encoded).flatMap((transaction) => [
+    transaction.byteOffset - encoded.byteOffset,
+    transaction.length,
+  ]);
+  return { encoded, ranges };
+}

@@ -1,0 +1,101 @@
+import {
+  accountRoles,
+  decodeTransaction,
+  encodeTransaction,
+  parseAddress,
+  sha3,
+  toIdentifier,
+  transactionId,
+} from '../../src/flow/index.js';
+import type { AccountRole, Address } from '../../src/flow/index.js';
+import type { Random } from '../../src/runtime/index.js';
+import type { AccountTransaction, BlockEntry } from '../../src/storage/index.js';
+import { makeChain, makeCollection, transactionsOf } from './storeBlocks.js';
+
+const hex = (text: string): Address => parseAddress(text) ?? failed(`no address: ${text}`);
+function failed(message: string): never {
+  throw new Error(message);
+}
+
+/** The accounts of the chains below; the last has no transaction. */
+export const accounts = ['01', '02', '03', 'f0'].map((end) => hex(end.padStart(16, '1')));
+const PARTIES = accounts.slice(0, 3).map((address) => Buffer.from(address, 'hex'));
+
+const pick = <T>(random: Random, values: readonly T[]): T =>
+  values[Math.floor(random.next() * values.length)] ?? failed('nothing to pick from');
+
+function transaction(random: Random, seed: string): Uint8Array {
+  const authorizers = PARTIES.filter(() => random.next() < 0.4);
+  return encodeTransaction({
+    script: Buffer.from(`// ${seed}`),
+    arguments: [],
+    referenceBlockId: sha3(Buffer.from('reference')),
+    gasLimit: 10n,
+    // Some have none, and then their proposer is the address of zeros.
+    proposalKey:
+      random.next() < 0.9 ? { address: pick(random, PARTIES), keyId: 0, sequenceNumber: 1n } : undefined,
+    payer: pick(random, PARTIES),
+    // One may be named twice.
+    authorizers: random.next() < 0.2 ? [...authorizers, ...authorizers] : authorizers,
+    payloadSignatures: [],
+    envelopeSignatures: [],
+  });
+}
+
+/** Consecutive blocks, two in three of them empty, whose transactions are of few accounts; some collections occur again. */
+export function accountChain(random: Random, firstHeight: number, heights: number): BlockEntry[] {
+  const again = makeCollection([transaction(random, 'again'), transaction(random, 'and again')]);
+  return makeChain(
+    firstHeight,
+    Array.from({ length: heights }, (_, height) => {
+      if (random.next() < 0.67) return [];
+      return Array.from({ length: 1 + Math.floor(random.next() * 2) }, (_each, collection) => {
+        if (random.next() < 0.1) return again;
+        const count = Math.floor(random.next() * 4);
+        return makeCollection(
+          Array.from({ length: count }, (_one, index) =>
+            transaction(random, `${height}/${collection}/${index}`),
+          ),
+        );
+      });
+    }),
+  );
+}
+
+/** All that an account has a part in, newest first, found by looking at everything. */
+export function everyTransactionOf(address: Address, chain: readonly BlockEntry[]): AccountTransaction[] {
+  const found: AccountTransaction[] = [];
+  for (const { block, collections } of chain) {
+    for (const [collectionIndex, collection] of collections.entries()) {
+      for (const [transactionIndex, encoded] of transactionsOf(collection).entries()) {
+        const roles = rolesIn(encoded, address);
+        if (roles === 0) continue;
+        found.push({
+          id: toIdentifier(transactionId(encoded)),
+          place: { height: block.height, collectionIndex, transactionIndex },
+          blockId: block.id,
+          collectionId: collection.id,
+          roles,
+        });
+      }
+    }
+  }
+  return found.reverse();
+}
+
+function rolesIn(encoded: Uint8Array, address: Address): number {
+  const { payer, proposalKey, authorizers } = decodeTransaction(encoded);
+  // Whatever its length, as REST writes it.
+  const is = (bytes: Uint8Array = new Uint8Array()): boolean =>
+    Buffer.from(bytes).toString('hex').slice(-16).padStart(16, '0') === address;
+  return (
+    (is(payer) ? accountRoles.payer : 0) +
+    (is(proposalKey?.address) ? accountRoles.proposer : 0) +
+    (authorizers.some(is) ? accountRoles.authorizer : 0)
+  );
+}
+
+/** The names of a sum of roles. */
+export function roleNamesIn(roles: number): AccountRole[] {
+  return (['payer', 'proposer', 'authorizer'] as const).filter((name) => (roles & accountRoles[name]) !== 0);
+}

@@ -1,0 +1,285 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { accountRoles } from '../../../src/flow/index.js';
+import type { Address } from '../../../src/flow/index.js';
+import { seededRandom, systemClock } from '../../../src/runtime/index.js';
+import { LevelIndexStore } from '../../../src/storage/index.js';
+import type { AccountTransaction } from '../../../src/storage/index.js';
+import { accountChain, accounts, everyTransactionOf } from '../../support/accountChain.js';
+import { MemoryDatabase } from '../../support/memoryDatabase.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+
+const FIRST = 50;
+/** More than one step goes through. */
+const HEIGHTS = 400;
+const LAST = FIRST + HEIGHTS - 1;
+const chain = accountChain(seededRandom(7), FIRST, HEIGHTS);
+const ALL = accountRoles.payer + accountRoles.proposer + accountRoles.authorizer;
+
+const openOver = (database: MemoryDatabase, isOn: boolean | undefined): Promise<LevelIndexStore> =>
+  LevelIndexStore.over(
+    database,
+    { path: 'memory', chainId: TEST_CHAIN, ...(isOn === undefined ? {} : { accounts: isOn }) },
+    { logger: new RecordingLogger(), clock: systemClock },
+  );
+
+async function begun(isOn: boolean): Promise<{ database: MemoryDatabase; store: LevelIndexStore }> {
+  const database = new MemoryDatabase();
+  const store = await openOver(database, isOn);
+  await store.initialise(metaFrom(FIRST));
+  return { database, store };
+}
+
+const blocksUpTo = (from: number, to: number) => chain.slice(from - FIRST, to - FIRST + 1);
+
+async function commitUpTo(store: LevelIndexStore, height: number): Promise<void> {
+  const above = store.blocksAboveWatermark().map((head) => head.height);
+  const blocks = blocksUpTo(store.latestIndexedHeight() + 1, height);
+  await store.commit({
+    blocks: blocks.filter(({ block }) => !above.includes(block.height)),
+    latestIndexedHeight: height,
+  });
+}
+
+async function build(store: LevelIndexStore): Promise<number> {
+  let steps = 0;
+  while (store.accounts.coverage()?.missingHeights !== 0) {
+    await store.accounts.extend();
+    steps += 1;
+    if (steps > HEIGHTS) throw new Error('the index does not get further');
+  }
+  return steps;
+}
+
+/** Page by page, to where the index ends. */
+async function listed(store: LevelIndexStore, address: Address, roles = ALL, limit = 7) {
+  const all: AccountTransaction[] = [];
+  const { from } = store.accounts.coverage()!;
+  let before: AccountTransaction['place'] | undefined;
+  for (;;) {
+    const page = await store.accounts.page({ address, roles, limit, before });
+    expect(page.transactions.length).toBeLessThanOrEqual(limit);
+    all.push(...page.transactions);
+    if (page.next === undefined) {
+      expect(from).toBe(FIRST);
+      return all;
+    }
+    // Below what is covered it goes on later, from the same place.
+    if (page.transactions.length === 0) {
+      expect(from).toBeGreaterThan(FIRST);
+      expect(page.next.height).toBeLessThanOrEqual(from);
+      return all;
+    }
+    before = page.next;
+  }
+}
+
+async function expectTrue(store: LevelIndexStore): Promise<void> {
+  const coverage = store.accounts.coverage();
+  if (coverage === undefined) return;
+  expect(coverage.to).toBe(store.latestIndexedHeight());
+  const covered = blocksUpTo(coverage.from, coverage.to);
+  for (const address of accounts) {
+    expect(await listed(store, address)).toEqual(everyTransactionOf(address, covered));
+  }
+}
+
+describe('the account index', () => {
+  it('lists every transaction of an account in any of the roles asked for, newest first', async () => {
+    const { store } = await begun(true);
+    await commitUpTo(store, LAST);
+    for (const address of accounts) {
+      const all = everyTransactionOf(address, chain);
+      for (let roles = 1; roles <= ALL; roles += 1) {
+        for (const limit of [1, 50]) {
+          expect(await listed(store, address, roles, limit)).toEqual(
+            all.filter((each) => (each.roles & roles) !== 0),
+          );
+        }
+      }
+    }
+    expect(everyTransactionOf(accounts[0]!, chain).length).toBeGreaterThan(100);
+    expect(everyTransactionOf(accounts[3]!, chain)).toEqual([]);
+  });
+
+  it('goes on at the same place while new blocks come', async () => {
+    const { store } = await begun(true);
+    await commitUpTo(store, LAST - 100);
+    const [address] = accounts as [Address];
+    const first = await store.accounts.page({ address, roles: ALL, limit: 10 });
+    await commitUpTo(store, LAST);
+    const second = await store.accounts.page({ address, roles: ALL, limit: 10, before: first.next });
+    expect([...first.transactions, ...second.transactions]).toEqual(
+      everyTransactionOf(address, blocksUpTo(FIRST, LAST - 100)).slice(0, 20),
+    );
+  });
+
+  it('shows nothing above the watermark', async () => {
+    const { store } = await begun(true);
+    await store.commit({ blocks: blocksUpTo(FIRST + 1, LAST), latestIndexedHeight: FIRST - 1 });
+    const [address] = accounts as [Address];
+    expect(await store.accounts.page({ address, roles: ALL, limit: 10 })).toEqual({
+      transactions: [],
+      next: undefined,
+      coverage: { from: FIRST, to: FIRST - 1, missingHeights: 0 },
+    });
+    await commitUpTo(store, LAST);
+    await expectTrue(store);
+  });
+
+  it('is the same store whether it was built along or later', async () => {
+    const along = await begun(true);
+    await commitUpTo(along.store, LAST);
+    const later = await begun(false);
+    await commitUpTo(later.store, LAST);
+    const built = await openOver(later.database, true);
+    expect(built.accounts.coverage()).toEqual({ from: LAST + 1, to: LAST, missingHeights: HEIGHTS });
+    expect(await build(built)).toBeGreaterThan(2);
+    expect(await built.digest()).toBe(await along.store.digest());
+  });
+
+  it('changes nothing of a store that does not have it', async () => {
+    const { database, store } = await begun(false);
+    await commitUpTo(store, LAST - 3);
+    expect(store.accounts.coverage()).toBeUndefined();
+    const before = await store.digest();
+    const again = await openOver(database, false);
+    await again.accounts.extend();
+    expect(await again.digest()).toBe(before);
+    for await (const [key] of again.entries()) expect([0x04, 0x23]).not.toContain(key[0]);
+  });
+
+  it('never takes for covered what was indexed while it was off', async () => {
+    const { database, store } = await begun(true);
+    await commitUpTo(store, FIRST + 99);
+    const off = await openOver(database, false);
+    expect(off.accounts.coverage()).toBeUndefined();
+    await commitUpTo(off, FIRST + 199);
+    const on = await openOver(database, true);
+    // Kept: the lowest hundred heights.
+    expect(on.accounts.coverage()).toEqual({ from: FIRST + 200, to: FIRST + 199, missingHeights: 100 });
+    await commitUpTo(on, LAST);
+    await expectTrue(on);
+    await build(on);
+    await expectTrue(on);
+    expect(await on.digest()).toBe(await builtAlong());
+  });
+
+  it('stops at a damaged block, and reads go on', async () => {
+    const { database, store } = await begun(false);
+    await commitUpTo(store, LAST);
+    const key = Buffer.alloc(9);
+    key[0] = 0x10;
+    key.writeUInt32BE(LAST - 150, 5);
+    const record = (await database.get(key))!;
+    record[3]! ^= 1;
+    const on = await openOver(database, true);
+    await on.accounts.extend();
+    await expect(on.accounts.extend()).rejects.toMatchObject({ kind: 'corrupt', height: LAST - 150 });
+    expect(on.accounts.coverage()?.from).toBe(LAST - 127);
+    await expectTrue(on);
+    record[3]! ^= 1;
+    await build(on);
+    await expectTrue(on);
+  });
+
+  it('waits with a rewind for the step in hand', async () => {
+    const { database, store } = await begun(false);
+    await commitUpTo(store, LAST - 50);
+    await store.commit({ blocks: blocksUpTo(LAST - 20, LAST), latestIndexedHeight: LAST - 50 });
+    const on = await openOver(database, true);
+    let goOn = (): void => undefined;
+    database.beforeWrite = () => new Promise((resolve) => (goOn = resolve));
+    const step = on.accounts.extend();
+    await expect.poll(() => String(goOn)).not.toBe(String(() => undefined));
+    database.beforeWrite = () => Promise.resolve();
+    const rewinding = on.rewind(LAST - 50);
+    goOn();
+    await Promise.all([step, rewinding]);
+    await commitUpTo(on, LAST);
+    await build(on);
+    expect(await on.digest()).toBe(await builtAlong());
+  });
+
+  it('is the same store whatever happens on the way', { timeout: 120_000 }, async () => {
+    const height = fc.integer({ min: FIRST, max: LAST });
+    const act = fc.oneof(
+      { weight: 4, arbitrary: fc.record({ do: fc.constant('commit' as const), to: height }) },
+      { weight: 2, arbitrary: fc.record({ do: fc.constant('commitAbove' as const), from: height }) },
+      { weight: 2, arbitrary: fc.record({ do: fc.constant('rewind' as const), to: height }) },
+      {
+        weight: 3,
+        arbitrary: fc.record({
+          do: fc.constant('open' as const),
+          isOn: fc.constantFrom(true, true, false, undefined),
+        }),
+      },
+      {
+        weight: 5,
+        arbitrary: fc.record({ do: fc.constant('extend' as const), steps: fc.integer({ min: 1, max: 3 }) }),
+      },
+      // The process ends after so many more writes, in the middle of whatever it does.
+      {
+        weight: 2,
+        arbitrary: fc.record({ do: fc.constant('crash' as const), writes: fc.integer({ min: 0, max: 3 }) }),
+      },
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.boolean(), fc.array(act, { maxLength: 14 }), async (isOnAtFirst, acts) => {
+        const { database, store: first } = await begun(isOnAtFirst);
+        let store = first;
+        let isOn = isOnAtFirst;
+        const reopen = async (wanted: boolean | undefined): Promise<void> => {
+          database.beforeWrite = () => Promise.resolve();
+          store = await openOver(database, wanted);
+          isOn = store.accounts.coverage() !== undefined;
+        };
+        for (const each of acts) {
+          try {
+            if (each.do === 'commit' && each.to > store.latestIndexedHeight())
+              await commitUpTo(store, each.to);
+            if (each.do === 'commitAbove' && each.from > store.latestIndexedHeight() + 1) {
+              const blocks = blocksUpTo(each.from, each.from + 9).filter(
+                ({ block }) => !store.hasHeight(block.height),
+              );
+              await store.commit({ blocks, latestIndexedHeight: store.latestIndexedHeight() });
+            }
+            if (each.do === 'rewind') await store.rewind(each.to);
+            if (each.do === 'extend') {
+              for (let step = 0; step < each.steps; step += 1) await store.accounts.extend();
+            }
+            if (each.do === 'open') await reopen(each.isOn);
+            if (each.do === 'crash') {
+              const last = database.writes + each.writes;
+              database.beforeWrite = () =>
+                database.writes < last ? Promise.resolve() : Promise.reject(new Crash());
+              continue;
+            }
+          } catch (error) {
+            if (!(error instanceof Crash)) throw error;
+            await reopen(isOn);
+          }
+          await expectTrue(store);
+        }
+        await reopen(true);
+        if (store.latestIndexedHeight() < LAST) await commitUpTo(store, LAST);
+        await build(store);
+        await expectTrue(store);
+        expect(await store.digest()).toBe(await builtAlong());
+      }),
+      { numRuns: 15 },
+    );
+  });
+});
+
+class Crash extends Error {}
+
+let along: Promise<string> | undefined;
+function builtAlong(): Promise<string> {
+  along ??= begun(true).then(async ({ store }) => {
+    await commitUpTo(store, LAST);
+    return store.digest();
+  });
+  return along;
+}

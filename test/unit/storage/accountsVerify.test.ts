@@ -1,0 +1,123 @@
+import { describe, expect, it } from 'vitest';
+import { seededRandom } from '../../../src/runtime/index.js';
+import { repairStore, verifyStore } from '../../../src/storage/index.js';
+import type { VerifyReport } from '../../../src/storage/index.js';
+import { accountChain } from '../../support/accountChain.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+
+const FIRST = 20;
+const chain = accountChain(seededRandom(3), FIRST, 200);
+const LAST = FIRST + chain.length - 1;
+const COVERAGE = Buffer.of(0x04);
+const ENTRIES = { gte: Buffer.of(0x23), lt: Buffer.of(0x24) };
+
+const verify = (path: string): Promise<VerifyReport> =>
+  verifyStore({ path, chainId: TEST_CHAIN }, { logger: new RecordingLogger() });
+
+const heightOf = (key: Buffer): number => 0xffff_ffff - key.readUInt32BE(13);
+
+describe('verify and repair of the account index', () => {
+  const { open, freshPath } = useStores();
+
+  /** Heights up to LAST - 50 without the index, the rest with it; `steps` of the building are done. */
+  const halfBuilt = async (steps: number): Promise<string> => {
+    const path = await freshPath();
+    const off = await open(path);
+    await off.initialise(metaFrom(FIRST));
+    await off.commit({ blocks: chain.slice(0, -50), latestIndexedHeight: LAST - 50 });
+    await off.close();
+    const on = await open(path, { accounts: true });
+    await on.commit({ blocks: chain.slice(-50), latestIndexedHeight: LAST });
+    for (let step = 0; step < steps; step += 1) await on.accounts.extend();
+    await on.close();
+    return path;
+  };
+
+  /** An entry of a height in the given range. */
+  const entryAt = (path: string, from: number, to: number): Promise<[Buffer, Buffer]> =>
+    withRawDatabase(path, async (database) => {
+      const entries = await database.iterator(ENTRIES).all();
+      return entries.find(([key]) => heightOf(key) >= from && heightOf(key) <= to)!;
+    });
+
+  it.each([0, 1, 2])('find nothing wrong after %i steps of building', async (steps) => {
+    const path = await halfBuilt(steps);
+    const report = await verify(path);
+    expect(report.damages).toEqual([]);
+    expect(report.pointers).toBeGreaterThan(0);
+    // Nor after the index was switched off again.
+    await (await open(path, { accounts: false })).close();
+    expect((await verify(path)).damages).toEqual([]);
+  });
+
+  it('tell an entry that is missing, one that is changed and one that nobody calls for', async () => {
+    const path = await halfBuilt(2);
+    const [missing] = await entryAt(path, LAST - 20, LAST);
+    const [changed, value] = await entryAt(path, LAST - 60, LAST - 45);
+    const [other] = await entryAt(path, FIRST, FIRST + 20);
+    const extra = Buffer.from(other);
+    extra.writeUInt32BE(extra.readUInt32BE(21) - 900, 21);
+    await withRawDatabase(path, async (database) => {
+      await database.del(missing);
+      const payload = Buffer.from(value.subarray(0, -4));
+      payload[0]! ^= 7;
+      if (payload[0] === 0) payload[0] = 1;
+      await database.put(changed, sealed(changed, payload));
+      await database.put(extra, sealed(extra, Buffer.from([1, 0, 0, 0, 0, 0, 0, 0, 9])));
+    });
+    const { damages } = await verify(path);
+    const told = damages.map(
+      ({ height, kind, message }) => `${kind} ${height}: ${message.replace(/^.*: /, '')}`,
+    );
+    expect(told.sort()).toEqual(
+      [
+        `pointer ${heightOf(missing)}: it is missing`,
+        `pointer ${heightOf(changed)}: it is not what it should be`,
+        `unexpected ${heightOf(extra)}: no block calls for it`,
+      ].sort(),
+    );
+    await repairStore({ path, chainId: TEST_CHAIN, apply: true }, { logger: new RecordingLogger() });
+    expect((await verify(path)).damages).toEqual([]);
+    const store = await open(path, { accounts: true });
+    expect(store.latestIndexedHeight()).toBe(heightOf(extra) - 1);
+    expect(store.accounts.coverage()?.missingHeights).toBe(0);
+  });
+
+  it('tell of false entries below what is covered as well, and of none in a store without the index', async () => {
+    const path = await halfBuilt(0);
+    const [key] = await entryAt(path, LAST - 40, LAST);
+    const low = Buffer.from(key);
+    low.writeUInt32BE(0xffff_ffff - FIRST, 13);
+    const payload = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0, 9]);
+    await withRawDatabase(path, (database) => database.put(low, sealed(low, payload)));
+    expect((await verify(path)).damages).toMatchObject([{ kind: 'unexpected', height: FIRST }]);
+    const bare = await freshPath();
+    const store = await open(bare);
+    await store.initialise(metaFrom(FIRST));
+    await store.commit({ blocks: chain, latestIndexedHeight: LAST });
+    await store.close();
+    await withRawDatabase(bare, (database) => database.put(low, sealed(low, payload)));
+    expect((await verify(bare)).damages).toMatchObject([{ kind: 'unexpected', height: FIRST }]);
+  });
+
+  it.each([
+    ['damaged', (key: Buffer) => sealed(key, Buffer.from('nonsense'))],
+    ['lost', () => undefined],
+  ])('forget the index when what it covers is %s, and keep every block', async (_word, value) => {
+    const path = await halfBuilt(2);
+    const plain = await open(await freshPath());
+    await plain.initialise(metaFrom(FIRST));
+    await plain.commit({ blocks: chain, latestIndexedHeight: LAST });
+    await withRawDatabase(path, async (database) => {
+      const stored = value(COVERAGE);
+      if (stored === undefined) await database.del(COVERAGE);
+      else await database.put(COVERAGE, stored);
+    });
+    await expect(open(path)).rejects.toMatchObject({ kind: 'corrupt' });
+    expect((await verify(path)).damages[0]).toMatchObject({ kind: 'store_record' });
+    await repairStore({ path, chainId: TEST_CHAIN, apply: true }, { logger: new RecordingLogger() });
+    expect((await verify(path)).damages).toEqual([]);
+    expect(await (await open(path)).digest()).toBe(await plain.digest());
+  });
+});
