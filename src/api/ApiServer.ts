@@ -1,4 +1,5 @@
 import { quoted, sleep } from '../runtime/index.js';
+import { accountDocument } from './accounts.js';
 import { ApiError } from './errors.js';
 import { EventStreams } from './EventStreams.js';
 import type { ChangeFeed } from './feed/ChangeFeed.js';
@@ -11,6 +12,7 @@ import type { HttpAnswer, HttpRequest } from './http.js';
 import { HttpServer } from './HttpServer.js';
 import type { HttpServerDependencies, HttpServerOptions } from './HttpServer.js';
 import { isLookupKind, lookupDocument, lookupKinds } from './lookup.js';
+import { single } from './query.js';
 import { openApiDocument } from './openapi/document.js';
 import { daemonRoutes } from './routes.js';
 import type { Route } from './routes.js';
@@ -31,7 +33,7 @@ export interface ApiServerDependencies extends HttpServerDependencies {
 
 /**
  * The read side over HTTP: `/status`, Flow's REST routes under `/v1`, `/lookup`, `/explain` and `/export` for the command
- * line, `/events`, and `/openapi.json`, which describes them. It serves from the first second on, also while nothing is indexed, and never
+ * line, `/events`, the account index, and `/openapi.json`, which describes them. It serves from the first second on, also while nothing is indexed, and never
  * touches the writers.
  */
 export class ApiServer {
@@ -47,6 +49,7 @@ export class ApiServer {
       { ...daemonRoutes.events, handle: (request) => events.answer(request) },
       { ...daemonRoutes.explain, handle: (request) => explain(dependencies, request) },
       { ...daemonRoutes.export, handle: (request) => exportLines(dependencies, request) },
+      { ...daemonRoutes.accountTransactions, handle: (request) => listAccount(dependencies, request) },
       { ...daemonRoutes.openApi, handle: () => describe(status.status().version, routes) },
     ];
     this.#server = new HttpServer(
@@ -95,6 +98,19 @@ async function exportLines(
 ): Promise<HttpAnswer> {
   const asked = exportRange(query, status.range());
   return { contentType: NDJSON_TYPE, body: await exportPage(reader, asked, () => sleep(clock, 0)) };
+}
+
+async function listAccount(
+  { reader, status }: ApiServerDependencies,
+  { params, query }: HttpRequest,
+): Promise<HttpAnswer> {
+  const asked = {
+    address: params['address'] ?? '',
+    role: single(query, 'role'),
+    limit: single(query, 'limit'),
+    cursor: single(query, 'cursor'),
+  };
+  return { body: await accountDocument(reader, asked, status.range()) };
 }
 
 function describe(version: string, routes: readonly Route[]): HttpAnswer {

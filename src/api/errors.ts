@@ -10,6 +10,9 @@ export const errorReasons = [
   /** No block, collection or transaction of this id within the indexed heights. */
   'unknown_id',
   'malformed_id',
+  'malformed_address',
+  /** The account index, which this store or this daemon does not keep. */
+  'index_off',
   'invalid_argument',
   /** More heights or ids than one request may name. */
   'too_many',

@@ -9,6 +9,8 @@ export type { FeedEvent } from './feed/events.js';
 export type { StartPoint } from './feed/start.js';
 export { ApiError } from './errors.js';
 export type { IndexedRange, StatusDocument, StatusSource } from './status.js';
+export { accountDocument, accountRoleNames, DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS } from './accounts.js';
+export type { AccountRequest } from './accounts.js';
 export { isLookupKind, lookupDocument, lookupKinds, MAX_PLACES } from './lookup.js';
 export type { LookupKind } from './lookup.js';
 export { restBlock, restBlockPayload } from './rest/block.js';

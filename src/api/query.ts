@@ -24,6 +24,13 @@ export function list(value: QueryValue): string[] {
     .filter((item) => item !== '');
 }
 
+/** The value of a parameter that takes one; empty where there is none. Expected errors: ApiError (400). */
+export function single(query: Query, name: string): string {
+  const value = query[name] ?? '';
+  if (typeof value === 'string') return value;
+  throw invalid(`give ${name} once`);
+}
+
 /** Expected errors: ApiError (400). */
 export function parseId(text: string): Identifier {
   const id = parseIdentifier(text);

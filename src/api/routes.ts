@@ -1,3 +1,4 @@
+import { accountRoleNames, DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS } from './accounts.js';
 import type { ApiErrorReason } from './errors.js';
 import { NDJSON_TYPE } from './exportPage.js';
 import type { HttpRoute } from './http.js';
@@ -219,6 +220,23 @@ export const daemonRoutes = {
     answer: 'ExportLine',
     mediaType: NDJSON_TYPE,
     errors: ['invalid_argument', ...heightErrors],
+    isBulk: true,
+  },
+  accountTransactions: {
+    path: '/accounts/{address}/transactions',
+    operation: 'getAccountTransactions',
+    summary: 'The transactions in which an account has a part, newest first, page by page.',
+    parameters: [
+      path('address', described('16 hexadecimal digits, with or without 0x.', text)),
+      query('role', described('All roles where none is named.', oneOfWords(...accountRoleNames))),
+      query(
+        'limit',
+        described(`Transactions of one page: ${DEFAULT_PAGE_ITEMS}, or up to ${MAX_PAGE_ITEMS}.`, text),
+      ),
+      query('cursor', described('next_cursor of the page before; the newest without it.', text)),
+    ],
+    answer: 'AccountTransactions',
+    errors: ['malformed_address', 'invalid_argument', 'too_many', 'index_off', 'not_yet_indexed'],
     isBulk: true,
   },
   openApi: {

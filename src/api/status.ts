@@ -60,6 +60,15 @@ export interface StatusDocument extends IndexedRange {
     readonly missing: number;
     readonly ageSeconds: number;
   } | null;
+  /** The index of the transactions of each account. */
+  readonly accountIndex: {
+    /** `building`: heights from before it was switched on are missing. `stopped`: and one of them is damaged. */
+    readonly state: 'off' | 'building' | 'stopped' | 'complete';
+    /** It answers for all heights from here to `latestIndexed`. */
+    readonly coveredFrom: number | null;
+    /** Heights below that it is still to go through. */
+    readonly missingHeights: number | null;
+  };
   readonly ready: boolean;
   readonly reasons: readonly ReadinessReason[];
   readonly uptimeSeconds: number;

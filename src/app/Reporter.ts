@@ -13,7 +13,7 @@ import type {
 } from '../observability/index.js';
 import { formatDuration } from '../observability/index.js';
 import type { Clock } from '../runtime/index.js';
-import type { IndexStore } from '../storage/index.js';
+import type { AccountIndexBuilder, IndexStore } from '../storage/index.js';
 import type { IndexingLine } from './indexingLine.js';
 import { programVersion } from './version.js';
 
@@ -30,6 +30,7 @@ interface ReporterParts {
   readonly store: IndexStore;
   readonly network: AccessNetwork;
   readonly listener: FinalizationListener;
+  readonly accountBuilder: AccountIndexBuilder;
   readonly clock: Clock;
 }
 
@@ -102,6 +103,10 @@ export class Reporter implements StatusSource, ScrapedValues {
       head: this.#parts.listener.finalizedHeight() ?? null,
       sealed: this.#parts.listener.sealedHeight() ?? null,
     };
+  }
+
+  accountIndexMissingHeights(): number {
+    return this.#parts.accountBuilder.progress().coverage?.missingHeights ?? 0;
   }
 
   // Work in hand.
@@ -254,10 +259,17 @@ export class Reporter implements StatusSource, ScrapedValues {
         oldest === undefined
           ? null
           : { height: oldest.height, missing: oldest.missingIds.length, ageSeconds: oldest.ageSeconds },
+      accountIndex: this.#accountIndex(),
       ready: readiness.ready,
       reasons: readiness.reasons,
       uptimeSeconds: (this.#parts.clock.monotonic() - this.#startedAtMs) / 1000,
     };
+  }
+
+  #accountIndex(): StatusDocument['accountIndex'] {
+    const { state, coverage } = this.#parts.accountBuilder.progress();
+    const { from = null, missingHeights = null } = coverage ?? {};
+    return { state, coveredFrom: from, missingHeights };
   }
 
   #requesterStatus(): StatusDocument['sources']['requester'] {

@@ -22,6 +22,7 @@ import { openUpstream, runIndexing } from './indexing.js';
 import { Lifecycle } from './lifecycle.js';
 import { Reporter } from './Reporter.js';
 import { checkStartOfFilledStore } from './startHeight.js';
+import { hasReachedStop } from './stopHeight.js';
 import { openLevelStore } from './store.js';
 import type { OpenStore } from './store.js';
 import { packageRoot, programVersion } from './version.js';
@@ -91,7 +92,7 @@ async function run(
   logger.info({ version, network: config.network, dataDir: config.dataDir }, 'starting');
 
   const store = await openStore(
-    { path: storePathOf(config.dataDir), chainId: config.chainId },
+    { path: storePathOf(config.dataDir), chainId: config.chainId, accounts: config.index.accounts },
     { clock, logger },
   );
   lifecycle.onClose('store', () => store.close());
@@ -99,7 +100,7 @@ async function run(
   removeDaemonRecord(config.dataDir);
   await warnOfOpenDirectory(config.dataDir, { logger });
   checkStartOfFilledStore(config, store);
-  if (isFinished(config, store)) {
+  if (hasReachedStop(config, store) && !lacksAccounts(store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
     return;
   }
@@ -108,8 +109,11 @@ async function run(
   const parts = openUpstream(config, {
     ...{ store, lifecycle, sporks, clock, random, metrics, logger, openChannel },
   });
-  const { network, listener } = parts;
-  const reporter = new Reporter({ config, instance: randomUUID() }, { store, network, listener, clock });
+  const { accountBuilder, network, listener } = parts;
+  const reporter = new Reporter(
+    { config, instance: randomUUID() },
+    { store, network, listener, accountBuilder, clock },
+  );
   const work = new Work(config, { network, reporter });
   signal.addEventListener('abort', () => reporter.stopping(), { once: true });
   const feed = new ChangeFeed({ reader: store, status: reporter, clock, metrics });
@@ -123,12 +127,9 @@ async function run(
   });
 }
 
-function isFinished(config: DaemonConfig, store: IndexStore): boolean {
-  return (
-    config.stopHeight !== undefined &&
-    store.meta() !== undefined &&
-    store.latestIndexedHeight() >= config.stopHeight
-  );
+/** There is something to do without any access node. */
+function lacksAccounts({ accounts }: IndexStore): boolean {
+  return (accounts.coverage()?.missingHeights ?? 0) > 0;
 }
 
 /** All servers, from the first second on, and the record by which other commands find them. */

@@ -3,13 +3,18 @@ import type { OpenChannel, OpenNode } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { FinalizationListener } from '../finality/index.js';
 import { WorkSignal } from '../jobqueue/index.js';
+import { AccountIndexBuilder } from '../storage/index.js';
 import { startIndexingLine } from './indexingLine.js';
 import type { IndexingLine, IndexingLineParts } from './indexingLine.js';
 import { firstHeightOf, initialiseStore } from './startHeight.js';
+import { stopWhenFinished } from './stopHeight.js';
 import { programVersion } from './version.js';
 
 /** What stands outside the line: the store below it, the process around it, and how nodes are reached. */
-export interface IndexingDependencies extends Omit<IndexingLineParts, 'network' | 'listener' | 'workSignal'> {
+export interface IndexingDependencies extends Omit<
+  IndexingLineParts,
+  'network' | 'listener' | 'workSignal' | 'accountBuilder'
+> {
   /** Default: gRPC. */
   readonly openNode?: OpenNode | undefined;
   /** Default: gRPC. */
@@ -42,12 +47,16 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   const workSignal = new WorkSignal();
   const listener = new FinalizationListener({}, { nodes: network, clock, random, logger, metrics });
   listener.onHead(() => workSignal.notify());
-  return { store, network, listener, workSignal, lifecycle, sporks, clock, random, metrics, logger };
+  const accountBuilder = new AccountIndexBuilder({ accounts: store.accounts, clock, logger });
+  return {
+    ...{ store, network, listener, workSignal, accountBuilder },
+    ...{ lifecycle, sporks, clock, random, metrics, logger },
+  };
 }
 
 /**
  * Follows the chain and indexes it until the daemon stops: learns who the nodes are, begins the store when it is empty,
- * and runs the indexing line, which is begun anew when a lie was found out too late to be exchanged. `onLine` is told of
+ * builds what its account index lacks, and runs the indexing line, which is begun anew when a lie was found out too late to be exchanged. `onLine` is told of
  * every line that begins. Expected errors: OperatorError; the life cycle's abort reason.
  */
 export async function runIndexing(
@@ -55,8 +64,10 @@ export async function runIndexing(
   parts: IndexingLineParts,
   onLine: (line: IndexingLine) => void,
 ): Promise<void> {
-  const { lifecycle, listener, logger, network, store } = parts;
+  const { accountBuilder, lifecycle, listener, logger, network, store } = parts;
   const { signal } = lifecycle;
+  // It needs nothing but the store.
+  lifecycle.supervise(accountBuilder.run(signal).then(() => stopWhenFinished(config, parts)));
   lifecycle.supervise(network.run(signal));
   lifecycle.supervise(listener.run(signal));
   await network.whenIdentified(signal);

@@ -23,8 +23,9 @@ import type { WorkSignal } from '../jobqueue/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import { AbortError } from '../runtime/index.js';
 import type { Clock, Random } from '../runtime/index.js';
-import type { IndexStore } from '../storage/index.js';
+import type { AccountIndexBuilder, IndexStore } from '../storage/index.js';
 import type { Lifecycle } from './lifecycle.js';
+import { stopWhenFinished } from './stopHeight.js';
 
 /**
  * Heights and bytes of one durable batch at most: large enough that the sync of a batch costs nothing, and at most half
@@ -43,6 +44,7 @@ export interface IndexingLineParts {
   readonly network: AccessNetwork;
   readonly listener: FinalizationListener;
   readonly workSignal: WorkSignal;
+  readonly accountBuilder: AccountIndexBuilder;
   readonly lifecycle: Lifecycle;
   readonly sporks: SporkTable;
   readonly clock: Clock;
@@ -229,9 +231,7 @@ export function startIndexingLine(
       hooks: {
         post: () => {
           blocks.notify();
-          if (config.stopHeight === undefined || store.latestIndexedHeight() < config.stopHeight) return;
-          if (!lifecycle.signal.aborted) logger.info({ height: config.stopHeight }, 'stop height reached');
-          lifecycle.stop();
+          stopWhenFinished(config, parts);
         },
       },
     },

@@ -1,33 +1,67 @@
-import { ApiError, isLookupKind, lookupDocument, lookupKinds } from '../api/index.js';
+import {
+  accountDocument,
+  accountRoleNames,
+  ApiError,
+  DEFAULT_PAGE_ITEMS,
+  isLookupKind,
+  lookupDocument,
+  lookupKinds,
+  MAX_PAGE_ITEMS,
+} from '../api/index.js';
+import type { AccountRequest, IndexedRange, LookupKind } from '../api/index.js';
 import { openStoreReadOnly } from '../app/index.js';
+import type { Setting } from '../config/index.js';
 import { OperatorError } from '../runtime/index.js';
+import type { ExitReason } from '../runtime/index.js';
+import type { IndexStore } from '../storage/index.js';
 import { askDaemon, noDaemon, refusal } from './client.js';
-import type { Command } from './command.js';
-import { configOf, daemonAddressSettings, namesDaemonAddress } from './settings.js';
+import type { Command, Invocation } from './command.js';
+import { configOf, daemonAddressSettings, namesDaemonAddress, ownValuesOf } from './settings.js';
+
+const ACCOUNT = 'account';
+const kinds = [...lookupKinds, ACCOUNT].join('|');
+
+/** Whether it can be meant is for whoever answers to say. */
+const word = (doc: string, defaultDoc: string): Setting<string | null> => ({
+  doc,
+  format: {
+    allowed: 'text',
+    parse: (text) => text,
+    check: (value) => (typeof value === 'string' ? value : null),
+  },
+  default: null,
+  defaultDoc,
+});
+
+const ownFlags = {
+  role: word(`Of an account: only where it is ${accountRoleNames.join(', ')}.`, 'every role'),
+  limit: word(`Of an account: transactions at once, up to ${MAX_PAGE_ITEMS}.`, String(DEFAULT_PAGE_ITEMS)),
+  cursor: word('Of an account: next_cursor of the page before.', 'the newest'),
+} as const;
+
+/** What is asked for. */
+type Question =
+  | { readonly kind: LookupKind; readonly key: string }
+  | { readonly kind: typeof ACCOUNT; readonly asked: AccountRequest };
 
 /** `get`: one JSON document, from the running daemon or, when none runs, from the store itself. */
 export const getCommand: Command = {
   name: 'get',
-  summary: 'Print one block, collection or transaction as JSON, with its height and place.',
-  positionals: `${lookupKinds.join('|')} <id or height>`,
+  summary: 'Print one block, collection or transaction, or the transactions of an account, as JSON.',
+  positionals: `${kinds} <id, height or address>`,
   maxPositionals: 2,
   settings: daemonAddressSettings,
-  ownFlags: {},
+  ownFlags,
   run: async (invocation, terminal) => {
-    const [kind, key] = invocation.positionals;
-    if (kind === undefined || !isLookupKind(kind) || key === undefined) {
-      throw new OperatorError(
-        'usage',
-        `Say what to get: flow-collection-indexer get ${lookupKinds.join('|')} <id or height>.`,
-      );
-    }
+    const question = questionOf(invocation);
     const loaded = configOf(invocation, terminal);
-    const answer = await askDaemon(loaded, `/lookup/${kind}/${encodeURIComponent(key)}`);
+    const print = (document: unknown): ExitReason => {
+      terminal.out(JSON.stringify(document, undefined, 2) + '\n');
+      return 'done';
+    };
+    const answer = await askDaemon(loaded, pathOf(question));
     if (answer !== undefined) {
-      if (answer.status === 200) {
-        terminal.out(JSON.stringify(answer.body, undefined, 2) + '\n');
-        return 'done';
-      }
+      if (answer.status === 200) return print(answer.body);
       const { message, reason } = answer.body as { message?: string; reason?: string };
       throw refusal(answer.status, message ?? `status ${answer.status}`, reason);
     }
@@ -37,9 +71,7 @@ export const getCommand: Command = {
       const first = store.meta()?.firstHeight ?? null;
       const latest = first === null ? null : store.latestIndexedHeight();
       const range = { firstIndexed: first, latestIndexed: latest, head: null, sealed: null };
-      const document = await lookupDocument(store, kind, key, range);
-      terminal.out(JSON.stringify(document, undefined, 2) + '\n');
-      return 'done';
+      return print(await documentOf(store, question, range));
     } catch (error) {
       if (error instanceof ApiError) throw refusal(error.code, error.message);
       throw error;
@@ -48,3 +80,39 @@ export const getCommand: Command = {
     }
   },
 };
+
+function questionOf(invocation: Invocation): Question {
+  const [kind, key] = invocation.positionals;
+  const { role, limit, cursor } = ownValuesOf(ownFlags, invocation);
+  if (kind === ACCOUNT && key !== undefined) {
+    const asked = { address: key, role: role ?? '', limit: limit ?? '', cursor: cursor ?? '' };
+    return { kind, asked };
+  }
+  if (kind === undefined || !isLookupKind(kind) || key === undefined) {
+    throw new OperatorError(
+      'usage',
+      `Say what to get: flow-collection-indexer get ${kinds} <id, height or address>.`,
+    );
+  }
+  const foreign = Object.entries({ role, limit, cursor }).find(([, value]) => value !== null);
+  if (foreign !== undefined) {
+    throw new OperatorError(
+      'usage',
+      `--${foreign[0]} goes with get account alone. See flow-collection-indexer get --help.`,
+    );
+  }
+  return { kind, key };
+}
+
+function pathOf(question: Question): string {
+  if (question.kind !== ACCOUNT) return `/lookup/${question.kind}/${encodeURIComponent(question.key)}`;
+  const { address, ...asked } = question.asked;
+  const query = new URLSearchParams(Object.entries(asked).filter(([, value]) => value !== ''));
+  return `/accounts/${encodeURIComponent(address)}/transactions?${query.toString()}`;
+}
+
+function documentOf(store: IndexStore, question: Question, range: IndexedRange): Promise<unknown> {
+  return question.kind === ACCOUNT
+    ? accountDocument(store, question.asked, range)
+    : lookupDocument(store, question.kind, question.key, range);
+}

@@ -98,6 +98,7 @@ function rowsOf(status: StatusDocument): [string, string][] {
       `${name}: ${state.replace('_', ' ')}`,
     ]),
     ['waiting for', oldest(status)],
+    ...accounts(status).map((text): [string, string] => ['accounts', text]),
     ['ready', status.ready ? 'yes' : 'no'],
     ...status.reasons.map(({ code, message, sinceSeconds }): [string, string] => [
       '',
@@ -139,6 +140,14 @@ function edi({ sources: { edi: source } }: StatusDocument): string {
   const at = source.height === null ? '' : `, delivered height ${formatCount(source.height)}`;
   const age = source.ageSeconds === null ? '' : ` ${formatDuration(source.ageSeconds)} ago`;
   return `${source.state}${from}${at}${age}`;
+}
+
+/** Nothing where the index is off. */
+function accounts({ accountIndex: { state, coveredFrom, missingHeights } }: StatusDocument): string[] {
+  if (state === 'off') return [];
+  if (state === 'complete') return ['complete'];
+  const toGo = `${formatCount(missingHeights ?? 0)} heights to go`;
+  return [`${state}: covers ${height(coveredFrom)} and above, ${toGo}`];
 }
 
 function oldest({ oldestMissing }: StatusDocument): string {

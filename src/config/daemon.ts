@@ -29,6 +29,7 @@ export interface DaemonConfig {
     readonly backoffMaxMs: number;
     readonly unresolvableAfterMs: number;
   };
+  readonly index: { readonly accounts: boolean };
   readonly api: {
     readonly host: string;
     readonly port: number;
@@ -92,6 +93,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       backoffMaxMs: values['requester.backoffMaxMs'],
       unresolvableAfterMs: values['requester.unresolvableAfterMs'],
     }),
+    index: Object.freeze({ accounts: values['index.accounts'] }),
     api: Object.freeze({
       host: values['api.host'],
       port: values['api.port'],

@@ -147,6 +147,11 @@ export const daemonSettings = {
     format: integer(1_000, 86_400_000),
     default: 600_000,
   }),
+  'index.accounts': setting({
+    doc: 'Keep an index of the transactions of each account, by payer, proposer and authorizer. Switched on later, it is built in the background from what is stored; switched off again, it is kept as it is and not extended.',
+    format: boolean,
+    default: false,
+  }),
   'api.host': setting({
     doc: 'Address that the read API listens on.',
     format: host,

@@ -13,6 +13,8 @@ export interface ScrapedValues {
   firstIndexedHeight(): number;
   headHeight(): number;
   sealedHeight(): number;
+  /** Heights that the account index does not cover yet. */
+  accountIndexMissingHeights(): number;
   /** Heights handed out and not yet durable. */
   inFlightHeights(): number;
   /** Ids registered in the MCQ and not yet received. */
@@ -75,6 +77,11 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   scraped('sealed_height', "The node's sealed head.", (v) => v.sealedHeight());
   scraped('lag_heights', 'Finalized head minus watermark.', (v) =>
     Math.max(0, v.headHeight() - v.latestIndexedHeight()),
+  );
+  scraped(
+    'account_index_missing_heights',
+    'Heights that the account index does not cover yet; 0 when it is complete, or off.',
+    (v) => v.accountIndexMissingHeights(),
   );
   scraped('in_flight_heights', 'Heights handed out and not yet durable.', (v) => v.inFlightHeights());
   scraped('collections_missing', 'Collection ids registered as missing and not yet received.', (v) =>

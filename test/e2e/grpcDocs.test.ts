@@ -4,6 +4,7 @@ import { Client, credentials, status } from '@grpc/grpc-js';
 import type { ServiceError } from '@grpc/grpc-js';
 import type { MethodDefinition, PackageDefinition } from '@grpc/proto-loader';
 import { expect, it } from 'vitest';
+import { decodeTransaction } from '../../src/flow/index.js';
 import { atEnd } from '../support/cleanup.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { ReflectedClient } from '../support/reflectedClient.js';
@@ -143,7 +144,9 @@ function printed(answer: Message): string[] {
 it('docs/grpc.md shows every call that is served, and each can be made as it stands there', async () => {
   expect(lines.length).toBeGreaterThan(10);
   const devnet = await devnetForTest({ rootHeight: ROOT, startHead: ROOT + 20, sealedLag: 2, paused: true });
-  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
+  const daemon = await startDaemon(
+    startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--index-accounts'),
+  );
   await daemon.reaches(ROOT + 20);
   await eventually(async () => {
     const { sealed } = (await daemon.api('/status')).body as { readonly sealed: number | null };
@@ -158,13 +161,16 @@ it('docs/grpc.md shows every call that is served, and each can be made as it sta
     block: Buffer.from(block.id, 'hex'),
     collection: Buffer.from(collection!.id, 'hex'),
     transaction: Buffer.from(collection!.transactionIds.subarray(0, 32)),
+    account: Buffer.from(decodeTransaction(collection!.transactions[0]!).payer),
   };
   const filledIn = shell.replaceAll(/^.*BASE64.*$/gm, (line) => {
-    const kind = /block(by)?_?id/i.test(line)
-      ? 'block'
-      : /Collection/.test(line)
-        ? 'collection'
-        : 'transaction';
+    const kind = /"address"/.test(line)
+      ? 'account'
+      : /block(by)?_?id/i.test(line)
+        ? 'block'
+        : /Collection/.test(line)
+          ? 'collection'
+          : 'transaction';
     return line.replaceAll('BASE64', ids[kind].toString('base64'));
   });
 

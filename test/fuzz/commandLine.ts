@@ -28,7 +28,10 @@ const commands: Readonly<
   devnet: { flags: flagsOf(devnetSettings), ending: ['--port', 'none'] },
   config: { flags: flagsOf(daemonSettings), ending: [] },
   status: { flags: ['--network', '--data-dir', '--watch', '--json'], ending: ['--api-port', 'none'] },
-  get: { flags: ['--network', '--data-dir'], ending: ['--api-port', 'none'] },
+  get: {
+    flags: ['--network', '--data-dir', '--role', '--limit', '--cursor'],
+    ending: ['--api-port', 'none'],
+  },
   explain: { flags: ['--network', '--data-dir', '--json'], ending: ['--api-port', 'none'] },
   export: {
     flags: ['--network', '--data-dir', '--from', '--to', '--output', '--resume', '--follow', '--quiet'],
@@ -100,6 +103,10 @@ const refusals: readonly [string, RegExp][] = [
   [
     'an argument too many',
     /^[a-z]+ does not take the argument ".*"\. See flow-collection-indexer [a-z]+ --help\.$/s,
+  ],
+  [
+    'a flag of another kind',
+    /^--\S+ goes with get account alone\. See flow-collection-indexer get --help\.$/,
   ],
   ['an argument too long', /^The argument ".*" is too long: at most 4096 characters are read\.$/s],
   ['an argument too few', /^Say (?:what|which) .*flow-collection-indexer /],

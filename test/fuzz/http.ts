@@ -47,6 +47,7 @@ class HttpSession implements FuzzSession {
   static async open(): Promise<HttpSession> {
     const store = await MemoryIndexStore.startingAt(FIRST);
     await store.commit({ blocks: chain, latestIndexedHeight: range.latestIndexed });
+    store.switchAccountsOn(FIRST + 2);
     const failures: unknown[] = [];
     const shared = {
       clock: systemClock,
@@ -223,10 +224,12 @@ const paths = [
   '/v1/node_version_info',
   '/openapi.json',
   '/lookup',
+  '/accounts',
   '/metrics',
   '/livez',
   '/readyz',
 ];
+const addresses = ['f8d6e0586b0a20c7', '0xF8D6E0586B0A20C7', '01cf0e2f2f715450', '1', '0x', '0'.repeat(17)];
 const kinds = ['block', 'collection', 'transaction', 'account'];
 const parameters = [
   'height',
@@ -235,6 +238,9 @@ const parameters = [
   'expand',
   'select',
   'block_id',
+  'role',
+  'limit',
+  'cursor',
   '__proto__',
   'constructor',
   'height[]',
@@ -253,6 +259,8 @@ const parameterValues = [
     '-1',
     '9007199254740993',
     'payload',
+    'payer',
+    'AAAAAAAAAGQAAAAAAAAAAA',
     'execution_result',
     chain[0]?.block.id ?? '',
   ],
@@ -302,6 +310,8 @@ function target(choices: Choices): string {
   if (/^\/v1\/[bct]/.test(path) && !choices.once(4)) path += `/${identifiers(choices)}`;
   if (path === '/lookup')
     path += `/${choices.of(kinds)}/${choices.once(3) ? String(FIRST + choices.below(12)) : identifiers(choices)}`;
+  if (path === '/accounts')
+    path += `/${choices.once(4) ? oddText(choices) : choices.of(addresses)}${choices.once(8) ? '' : '/transactions'}`;
   if (path.startsWith('/v1/blocks/') && choices.once(3)) path += choices.of(['/payload', '/collections']);
   if (choices.once(8)) path = misspelt(choices, path);
   if (choices.once(8)) path += choices.of(escapes);

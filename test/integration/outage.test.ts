@@ -41,7 +41,7 @@ describe('all nodes gone for an hour', () => {
       const middle = Math.floor((stretch.firstHeight + stretch.stopHeight) / 2);
       const scenario = outage(faultFree(0, stretch), how, middle, stretch.endHeight);
       const world = new World({ scenario, print: undefined }, { stretch, workshop: new Workshop() });
-      const { digest, virtualMs } = await world.run(reference);
+      const { digest, virtualMs } = await world.run(() => reference);
       expect(virtualMs).toBeGreaterThan(scenario.quietAtMs);
       expect(virtualMs - scenario.quietAtMs).toBeLessThan(RECOVERY_MS);
       expect(digest).toBe(reference);

@@ -114,6 +114,8 @@ export class SimulatedDatabase implements Database {
   /** Looked at again after each wait. */
   readonly #life = { isOver: false };
   isClosed = false;
+  /** As LevelDB does it: one write at a time reaches the log. */
+  #writing: Promise<void> | undefined;
 
   constructor(disk: SimulatedDisk, dependencies: DiskDependencies) {
     this.#disk = disk;
@@ -195,6 +197,17 @@ export class SimulatedDatabase implements Database {
 
   async #write(operations: readonly Operation[]): Promise<void> {
     this.#assertOpen();
+    while (this.#writing !== undefined) await this.#writing;
+    const writing = this.#writeAlone(operations);
+    const ended = writing.then(
+      () => undefined,
+      () => undefined,
+    );
+    this.#writing = ended.then(() => void (this.#writing = undefined));
+    await writing;
+  }
+
+  async #writeAlone(operations: readonly Operation[]): Promise<void> {
     const { clock, onStage, writeFate } = this.#deps;
     const { writtenMs, syncedMs, toldMs, failure } = writeFate();
     onStage('begun');

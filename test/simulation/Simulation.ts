@@ -8,6 +8,8 @@ export class Simulation {
   readonly #catalogue = new Catalogue();
   readonly #workshop = new Workshop();
   readonly #references: Map<number, string>;
+  /** Of runs with an account index. */
+  readonly #accountReferences = new Map<number, string>();
 
   /** `references`: digests of fault-free runs by stretch, where they are known already. */
   constructor(options: { readonly references?: ReadonlyMap<number, string> } = {}) {
@@ -15,29 +17,33 @@ export class Simulation {
   }
 
   /** The store of the fault-free run over a stretch. Expected errors: `RunFailure`. */
-  async reference(index: number): Promise<string> {
-    const known = this.#references.get(index);
+  async reference(index: number, hasAccounts = false): Promise<string> {
+    const references = hasAccounts ? this.#accountReferences : this.#references;
+    const known = references.get(index);
     if (known !== undefined) return known;
-    const { digest } = await this.faultFree(index);
-    this.#references.set(index, digest);
+    const { digest } = await this.faultFree(index, undefined, hasAccounts);
+    references.set(index, digest);
     return digest;
   }
 
   /** Expected errors: `RunFailure`. */
-  faultFree(index: number, print?: (line: string) => void): Promise<RunResult> {
+  faultFree(index: number, print?: (line: string) => void, hasAccounts = false): Promise<RunResult> {
     const stretch = this.#catalogue.at(index);
-    const scenario = faultFree(index, stretch);
-    return new World({ scenario, print }, { stretch, workshop: this.#workshop }).run(
-      this.#references.get(index),
-    );
+    const scenario = faultFree(index, stretch, hasAccounts);
+    const known = hasAccounts ? this.#accountReferences : this.#references;
+    const world = new World({ scenario, print }, { stretch, workshop: this.#workshop });
+    return world.run(() => known.get(index));
   }
 
   /** Expected errors: `RunFailure`. */
   async run(seed: number, print?: (line: string) => void): Promise<RunResult> {
     const index = stretchOf(seed);
-    const reference = await this.reference(index);
     const stretch = this.#catalogue.at(index);
     const scenario = scenarioOf(seed, stretch);
+    // Made beforehand: worlds share the metrics.
+    const plain = await this.reference(index);
+    const withAccounts = scenario.accountsFrom === Infinity ? plain : await this.reference(index, true);
+    const reference = (hasAccounts: boolean): string => (hasAccounts ? withAccounts : plain);
     return new World({ scenario, print }, { stretch, workshop: this.#workshop }).run(reference);
   }
 }

@@ -38,7 +38,12 @@ export interface RunResult {
   readonly processes: number;
   /** The store at the end. */
   readonly digest: string;
+  /** It has an account index. */
+  readonly hasAccounts: boolean;
 }
+
+/** The digest that the store must have at the end, with an account index or without. */
+export type Reference = (hasAccounts: boolean) => Promise<string> | string | undefined;
 
 /** A run that broke a promise, with what happened last. */
 export class RunFailure extends Error {
@@ -149,11 +154,11 @@ export class World {
   }
 
   /** Expected errors: `RunFailure`. */
-  async run(referenceDigest: string | undefined): Promise<RunResult> {
+  async run(reference: Reference | undefined): Promise<RunResult> {
     const { metrics } = this.#workshop;
     metrics.registry.resetMetrics();
     try {
-      return await this.#run(referenceDigest);
+      return await this.#run(reference);
     } catch (error) {
       throw new RunFailure(error, this.#trace.tail(), this.#steps);
     } finally {
@@ -161,7 +166,7 @@ export class World {
     }
   }
 
-  async #run(referenceDigest: string | undefined): Promise<RunResult> {
+  async #run(reference: Reference | undefined): Promise<RunResult> {
     const { config, disk, endpoints, quietAtMs } = this.#scenario;
     if (this.#trace.isVerbose) {
       const { window, maxProcessing, maxInFlightBytes, ediOnly, edi, requester, access } = config;
@@ -187,12 +192,19 @@ export class World {
       if (this.#steps > MAX_STEPS) throw new Violation(`no end after ${this.#steps} steps`);
     }
     await this.#oracle.checkCounters(this.#workshop.metrics);
-    const digest = await this.#oracle.finished(referenceDigest);
+    const hasAccounts = this.#hasAccounts;
+    const digest = await this.#oracle.finished(await reference?.(hasAccounts));
     return {
       ...{ traceHash: this.#trace.hash(), events: this.#trace.events, steps: this.#steps },
       afterQuietMs: Math.max(0, this.#clock.monotonic() - quietAtMs),
       ...{ virtualMs: this.#clock.monotonic(), processes: this.#processes, digest },
+      hasAccounts,
     };
+  }
+
+  /** The process in hand, or the last one, keeps an account index. */
+  get #hasAccounts(): boolean {
+    return this.#processes >= this.#scenario.accountsFrom;
   }
 
   // The process.
@@ -248,12 +260,15 @@ export class World {
     };
     const hasDied = (): boolean => process.isDead;
     const work = async (): Promise<void> => {
-      const store = await openStore(database, config.chainId, { clock, logger });
+      const store = await openStore(database, config.chainId, this.#hasAccounts, { clock, logger });
       if (hasDied()) return;
       lifecycle.onClose('store', () => store.close());
       const watched: Watched = { store, head: () => undefined, line: undefined };
       this.#oracle.processStarts(watched);
-      if (store.meta() !== undefined && store.latestIndexedHeight() >= this.#stretch.stopHeight) return;
+      const lacksAccounts = (store.accounts.coverage()?.missingHeights ?? 0) > 0;
+      if (store.meta() !== undefined && store.latestIndexedHeight() >= this.#stretch.stopHeight) {
+        if (!lacksAccounts) return;
+      }
       const parts = openUpstream(config, {
         ...{ store, lifecycle, sporks: this.#scenario.sporkTable, clock, random, metrics, logger, openNode },
       });
@@ -576,10 +591,11 @@ function isForgery({ fault, method }: FaultRule): boolean {
 async function openStore(
   database: SimulatedDatabase,
   chainId: string,
+  accounts: boolean,
   dependencies: { readonly clock: Clock; readonly logger: Logger },
 ): Promise<LevelIndexStore> {
   try {
-    return await LevelIndexStore.over(database, { path: DISK_PATH, chainId }, dependencies);
+    return await LevelIndexStore.over(database, { path: DISK_PATH, chainId, accounts }, dependencies);
   } catch (error) {
     await database.close();
     throw error;

@@ -72,4 +72,6 @@ export interface Scenario {
   readonly quietAtMs: number;
   /** From then on no node offers execution data: what was won by it so far must not hold up the requests. */
   readonly endsWithoutExecutionData: boolean;
+  /** From this process on, counted from 1, the account index is on. `Infinity`: it never is. */
+  readonly accountsFrom: number;
 }

@@ -109,6 +109,7 @@ function configOf(
       unresolvableAfterMs: 600_000,
       ...changes.requester,
     },
+    index: { accounts: false },
     api: { host: '127.0.0.1', port: 0, grpcPort: 'off', ratePerSecondPerAddress: 0 },
     metrics: { host: '127.0.0.1', port: 0 },
     ready: { maxLag: 100 },
@@ -117,7 +118,7 @@ function configOf(
 }
 
 /** A run in which nothing goes wrong: what all others must end like. */
-export function faultFree(index: number, stretch: Stretch): Scenario {
+export function faultFree(index: number, stretch: Stretch, hasAccounts = false): Scenario {
   const name = 'node0.test:9000';
   const live = stretch.sporks.length - 1;
   const sound = { backends: [SOUND_BACKEND], link: SOUND_LINK, faults: [] };
@@ -134,6 +135,7 @@ export function faultFree(index: number, stretch: Stretch): Scenario {
     crashSteps: [],
     quietAtMs: 0,
     endsWithoutExecutionData: false,
+    accountsFrom: hasAccounts ? 1 : Infinity,
   };
   return withEarlierSporks(scenario, stretch, { endpoints: earlier, events: [] });
 }
@@ -151,6 +153,16 @@ export function stretchOf(seed: number): number {
   const isDrawn = dice.chance(SPORK_SHARE);
   if (known?.crossesSporks ?? isDrawn) return PLAIN_STRETCHES + dice.whole(0, SPORK_STRETCHES - 1);
   return new Dice(seed, 'stretch').whole(0, PLAIN_STRETCHES - 1);
+}
+
+/** How many of the seeds have an account index, some of them from a later process on only. */
+const ACCOUNTS_SHARE = 1 / 4;
+
+/** Drawn apart, so that it changes nothing else; known seeds keep their world. */
+function accountsFromOf(seed: number): number {
+  const dice = new Dice(seed, 'account index');
+  const isKnown = knownBadSeeds.some((each) => each.seed === seed);
+  return !isKnown && dice.chance(ACCOUNTS_SHARE) ? dice.whole(1, 3) : Infinity;
 }
 
 export function scenarioOf(seed: number, stretch: Stretch): Scenario {
@@ -221,6 +233,7 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
       : [],
     quietAtMs,
     endsWithoutExecutionData: !ediOnly && dice.chance(0.3),
+    accountsFrom: accountsFromOf(seed),
   };
   return withEarlierSporks(scenario, stretch, drawEarlierSporks(scenario, stretch));
 }

@@ -28,6 +28,7 @@ export function statusWith(range: IndexedRange): StatusDocument {
     },
     endpoints: [{ name: 'node:9000', state: 'healthy' }],
     oldestMissing: { height: 160, missing: 2, ageSeconds: 0.3 },
+    accountIndex: { state: 'off', coveredFrom: null, missingHeights: null },
     ready: false,
     reasons: [{ code: 'behind', message: '11 heights behind', height: 160, sinceSeconds: 3 }],
     uptimeSeconds: 12,
@@ -61,7 +62,7 @@ export class ServedChain {
     this.#state = parts.state;
   }
 
-  /** Every block of the chain is indexed; `sealed` and `head` are as told. A bug in the server fails the test. */
+  /** Every block of the chain is indexed, by account too; `sealed` and `head` are as told. A bug in the server fails the test. */
   static async start(
     chain: readonly BlockEntry[],
     heads: { readonly sealed: number | null; readonly head?: number },
@@ -79,6 +80,7 @@ export class ServedChain {
       latestIndexedHeight: latestIndexed,
       ...(spork === undefined ? {} : { spork }),
     });
+    store.switchAccountsOn();
     const range = { firstIndexed, latestIndexed, head: latestIndexed, ...heads };
     const state = { range };
     const failures: unknown[] = [];

@@ -2,6 +2,7 @@ import { loadDescriptors } from '../../flow/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { AccessCalls } from './AccessCalls.js';
 import type { AccessCallsDependencies, AccessCallsOptions } from './AccessCalls.js';
+import { AccountCalls } from './AccountCalls.js';
 import { BlockStreams } from './BlockStreams.js';
 import { GrpcServer } from './GrpcServer.js';
 import type { GrpcServerDependencies, GrpcServerOptions } from './GrpcServer.js';
@@ -41,6 +42,7 @@ export class GrpcApiServer {
       calls: {
         unary: {
           ...byPath(ACCESS_API, new AccessCalls(options, dependencies).calls()),
+          ...byPath(INDEX_API, new AccountCalls(dependencies).calls()),
           ...this.#health.unary(),
         },
         streams: {

@@ -13,6 +13,8 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
   below_first_indexed: status.NOT_FOUND,
   unknown_id: status.NOT_FOUND,
   malformed_id: status.INVALID_ARGUMENT,
+  malformed_address: status.INVALID_ARGUMENT,
+  index_off: status.FAILED_PRECONDITION,
   invalid_argument: status.INVALID_ARGUMENT,
   too_many: status.INVALID_ARGUMENT,
   bad_request: status.INVALID_ARGUMENT,

@@ -1,3 +1,5 @@
+import { accountRoleNames, MAX_PAGE_ITEMS } from '../accounts.js';
+import type { AccountTransactionDocument, AccountTransactionsDocument } from '../accounts.js';
 import type { HeightDocument, RewindDocument } from '../EventStreams.js';
 import type { ApiErrorBody } from '../errors.js';
 import { errorReasons } from '../errors.js';
@@ -13,6 +15,7 @@ import { MAX_MISSING_SHOWN } from '../work.js';
 import type { MissingDocument, NodeDocument, NodeFailures, WorkDocument } from '../work.js';
 import { transactionBodyFields } from './flowShapes.js';
 import {
+  address,
   amount,
   amountOrNull,
   arrayOf,
@@ -111,6 +114,11 @@ export const daemonShapes = {
     }),
     endpoints: arrayOf(object<EndpointStatus>({ name: text, state: text })),
     oldestMissing,
+    accountIndex: object<StatusDocument['accountIndex']>({
+      state: oneOfWords('off', 'building', 'stopped', 'complete'),
+      coveredFrom: countOrNull,
+      missingHeights: countOrNull,
+    }),
     ready: flag,
     reasons,
     uptimeSeconds: amount,
@@ -146,6 +154,28 @@ export const daemonShapes = {
     places: arrayOf(object<TransactionDocument['places'][number]>(transactionPlace), MAX_PLACES),
     more_places: flag,
     transaction: ref('TransactionBody'),
+  }),
+  AccountTransactions: object<AccountTransactionsDocument>({
+    kind: oneOfWords('account'),
+    address,
+    covered: described(
+      'The heights that the index covers, both ends included; none while the first is above the second.',
+      object<AccountTransactionsDocument['covered']>({ from: count, to: { type: 'integer' } }),
+    ),
+    complete: described('False: the index does not reach down to the first indexed height yet.', flag),
+    transactions: arrayOf(
+      object<AccountTransactionDocument>({
+        id: identifier,
+        ...transactionPlace,
+        block_id: identifier,
+        collection_id: identifier,
+        roles: arrayOf(oneOfWords(...accountRoleNames), accountRoleNames.length),
+      }),
+      MAX_PAGE_ITEMS,
+    ),
+    next_cursor: described('Where older ones follow, also when this page holds none; null: there are none.', {
+      type: ['string', 'null'],
+    }),
   }),
   TransactionBody: object<RestTransactionBody>(transactionBodyFields),
   Explanation: object<ExplainDocument>({

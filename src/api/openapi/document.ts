@@ -11,6 +11,8 @@ const refusals: Readonly<Record<ApiErrorReason, { readonly status: number; reado
   below_first_indexed: { status: 404, when: 'below the first indexed height' },
   unknown_id: { status: 404, when: 'nothing of this id stands in the indexed heights' },
   malformed_id: { status: 400, when: 'the id is not 64 hexadecimal digits' },
+  malformed_address: { status: 400, when: 'the address is not 16 hexadecimal digits' },
+  index_off: { status: 404, when: 'the account index is off' },
   invalid_argument: { status: 400, when: 'a parameter cannot be read, is missing, or contradicts another' },
   too_many: { status: 400, when: 'more heights or ids than one request may name' },
   not_served: { status: 400, when: 'an expansion that only access nodes have' },

@@ -40,6 +40,7 @@ const status: StatusDocument = {
   },
   endpoints: [{ name: 'node:9000', state: 'healthy' }],
   oldestMissing: { height: 160, missing: 2, ageSeconds: 0.3 },
+  accountIndex: { state: 'off', coveredFrom: null, missingHeights: null },
   ready: true,
   reasons: [],
   uptimeSeconds: 12,

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { accountsOff } from '../../support/accountsOff.js';
 import { EventReader } from '../../support/eventReader.js';
 import { violations } from '../../support/schemaCheck.js';
 import type { JsonSchema } from '../../support/schemaCheck.js';
@@ -43,6 +44,7 @@ const [first] = chain;
 const blockId = first!.block.id;
 const collectionId = first!.collections[0]!.id;
 const transaction = transactionIds(first!, 0)[0]!;
+const payer = 'f8d6e0586b0a20c7';
 const unknown = idOf('nothing');
 const fiftyOne = Array.from({ length: 51 }, (_, index) => idOf(String(index))).join(',');
 const fiftyOneHeights = Array.from({ length: 51 }, (_, index) => 100 + index).join(',');
@@ -90,10 +92,15 @@ const answered: Readonly<Record<string, readonly string[]>> = {
     `/explain/${unknown}`,
   ],
   '/export': ['/export?from=100', '/export?from=101&to=101'],
+  '/accounts/{address}/transactions': [
+    `/accounts/${payer}/transactions`,
+    `/accounts/0x${payer}/transactions?role=payer&limit=1`,
+    `/accounts/${'9'.repeat(16)}/transactions`,
+  ],
   '/openapi.json': ['/openapi.json'],
 };
 
-/** For every route, calls that are refused, by reason. `early` ones are made while nothing is indexed. */
+/** For every route, calls that are refused, by reason. `early` ones are made while nothing is indexed, `off` ones without an index of accounts. */
 const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   '/v1/blocks': {
     invalid_argument: '/v1/blocks?height=abc',
@@ -166,6 +173,13 @@ const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     invalid_argument: '/export?to=109',
     not_yet_indexed: '/export?from=110',
     below_first_indexed: '/export?from=99',
+  },
+  '/accounts/{address}/transactions': {
+    malformed_address: '/accounts/12/transactions',
+    invalid_argument: `/accounts/${payer}/transactions?role=owner`,
+    too_many: `/accounts/${payer}/transactions?limit=51`,
+    index_off: `off /accounts/${payer}/transactions`,
+    not_yet_indexed: `early /accounts/${payer}/transactions`,
   },
   '/openapi.json': {},
 };
@@ -253,8 +267,10 @@ describe('/openapi.json', () => {
       const { range } = served;
       const early = call.startsWith('early ');
       if (early) served.range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
-      const { status, body } = await served.get(call.replace('early ', ''));
+      if (call.startsWith('off ')) served.store.accounts = accountsOff;
+      const { status, body } = await served.get(call.replace(/^(?:early|off) /, ''));
       served.range = range;
+      served.store.switchAccountsOn();
       expect(body).toMatchObject({ reason });
       expect(violations(schemaOf(operation, status) ?? { enum: [] }, body, components.schemas)).toEqual([]);
     }

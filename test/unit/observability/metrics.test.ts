@@ -26,6 +26,7 @@ function values(change: Partial<ScrapedValues> = {}): ScrapedValues {
     firstIndexedHeight: () => 10,
     headHeight: () => 130,
     sealedHeight: () => 120,
+    accountIndexMissingHeights: () => 0,
     inFlightHeights: () => 7,
     collectionsMissing: () => 5,
     oldestMissingAgeSeconds: () => 1.5,

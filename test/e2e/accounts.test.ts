@@ -1,0 +1,164 @@
+import { describe, expect, it } from 'vitest';
+import { ChainGenerator } from '../../src/devnet/index.js';
+import type { ChainOptions } from '../../src/devnet/index.js';
+import { decodeBlockMessage, decodeTransaction, toAddress, verifyCollection } from '../../src/flow/index.js';
+import type { AccountTransaction, BlockEntry } from '../../src/storage/index.js';
+import { everyTransactionOf, roleNamesIn } from '../support/accountChain.js';
+import { blocksOf } from '../support/chainReference.js';
+import { atEnd } from '../support/cleanup.js';
+import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import { transactionsOf } from '../support/storeBlocks.js';
+import { dumpStore, firstDifference } from '../support/storeDump.js';
+
+const ROOT = 300;
+const MIDDLE = 420;
+const HEAD = 500;
+const chainOptions: ChainOptions = { seed: 11, rootHeight: ROOT, profile: 'mixed' };
+const chain: readonly BlockEntry[] = blocksOf(new ChainGenerator(chainOptions), ROOT, HEAD).map((block) => ({
+  block: decodeBlockMessage(Buffer.from(block.encoded)),
+  collections: block.collections.map(({ id, transactions }) => verifyCollection(id, transactions)),
+}));
+
+/** Every account that occurs in the chain. */
+const addresses = [
+  ...new Set(
+    chain
+      .flatMap(({ collections }) => collections)
+      .flatMap(transactionsOf)
+      .flatMap((encoded) => {
+        const { payer, proposalKey, authorizers } = decodeTransaction(encoded);
+        return [payer, proposalKey?.address ?? new Uint8Array(), ...authorizers].map(toAddress);
+      }),
+  ),
+];
+
+const documentOf = ({ id, place, blockId, collectionId, roles }: AccountTransaction) => ({
+  id,
+  height: place.height,
+  block_id: blockId,
+  collection_id: collectionId,
+  collection_index: place.collectionIndex,
+  transaction_index: place.transactionIndex,
+  roles: roleNamesIn(roles),
+});
+
+interface Page {
+  readonly covered: { readonly from: number; readonly to: number };
+  readonly complete: boolean;
+  readonly transactions: readonly unknown[];
+  readonly next_cursor: string | null;
+}
+
+async function listedBy(daemon: RunningDaemon, address: string, query: string): Promise<unknown[]> {
+  const all: unknown[] = [];
+  for (let cursor = ''; ;) {
+    const { status, body } = await daemon.api(`/accounts/${address}/transactions?${query}${cursor}`);
+    expect(status).toBe(200);
+    const page = body as Page;
+    expect(page).toMatchObject({ address, complete: true, covered: { from: ROOT, to: HEAD } });
+    all.push(...page.transactions);
+    if (page.next_cursor === null) return all;
+    cursor = `&cursor=${page.next_cursor}`;
+  }
+}
+
+const whenComplete = (daemon: RunningDaemon): Promise<true> =>
+  eventually(async () => {
+    const { accountIndex } = (await daemon.api('/status')).body as { accountIndex: { state: string } };
+    return accountIndex.state === 'complete' ? true : undefined;
+  });
+
+describe('the account index of a daemon', () => {
+  it(
+    'answers for every account as a look at the whole chain does, though it was switched on late and killed',
+    { timeout: 240_000 },
+    async () => {
+      expect(addresses.length).toBeGreaterThan(10);
+      const devnet = await devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: 0 });
+      const dataDir = scratchDirectory();
+      const store = ['--network', 'devnet', '--data-dir', dataDir];
+      const start = (...flags: string[]): string[] =>
+        startArguments(devnet, dataDir, '--start-height', String(ROOT), ...flags);
+      expect((await runProgram(start('--stop-height', String(MIDDLE)))).code).toBe(0);
+      const off = await runProgram(['get', 'account', addresses[0]!, ...store]);
+      expect(off).toMatchObject({ code: 66, stderr: expect.stringMatching(/--index-accounts/) as string });
+
+      const first = await startDaemon(start('--index-accounts'));
+      await first.program.stop('SIGKILL');
+      const daemon = await startDaemon(start('--index-accounts'));
+      await daemon.reaches(HEAD);
+      await whenComplete(daemon);
+      expect((await daemon.scrape()).value('account_index_missing_heights')).toBe(0);
+
+      for (const [index, address] of addresses.entries()) {
+        const expected = everyTransactionOf(address, chain).map(documentOf);
+        expect(await listedBy(daemon, address, 'limit=50')).toEqual(expected);
+        // The shorter questions of some are enough.
+        if (index >= 5) continue;
+        expect(await listedBy(daemon, address, 'limit=7')).toEqual(expected);
+        for (const role of ['payer', 'proposer', 'authorizer'] as const) {
+          const inRole = expected.filter(({ roles }) => roles.includes(role));
+          expect(await listedBy(daemon, address, `role=${role}`)).toEqual(inRole);
+        }
+      }
+
+      const [address] = addresses as [(typeof addresses)[number]];
+      const grpc = new GrpcProbe(daemon.grpcAddress);
+      atEnd(() => grpc.close());
+      const expected = everyTransactionOf(address, chain);
+      const request = { address: Buffer.from(address, 'hex'), limit: 3 };
+      const service = 'flow_collection_indexer.v1.IndexAPI';
+      const answer = await grpc.call('GetAccountTransactions', request, service);
+      expect(answer).toMatchObject({
+        transactions: expected.slice(0, 3).map(({ id, place, roles }) => ({
+          transaction_id: Buffer.from(id, 'hex'),
+          height: String(place.height),
+          roles: roleNamesIn(roles).map((name) => `ACCOUNT_ROLE_${name.toUpperCase()}`),
+        })),
+        ...{ covered_from: String(ROOT), covered_to: String(HEAD), complete: true },
+      });
+      const malformed = grpc.call('GetAccountTransactions', { address: Buffer.alloc(3) }, service);
+      expect(await refusalOf(malformed)).toMatchObject({
+        code: 'INVALID_ARGUMENT',
+        metadata: { reason: 'malformed_address' },
+      });
+
+      const command = ['get', 'account', `0x${address}`, '--role', 'payer', '--limit', '2', ...store];
+      const asked = await runProgram(command);
+      expect(await daemon.program.stop()).toBe(0);
+      const fromStore = await runProgram(command);
+      expect(fromStore).toEqual(asked);
+      expect(JSON.parse(asked.stdout)).toMatchObject({
+        complete: true,
+        transactions: expected
+          .map(documentOf)
+          .filter(({ roles }) => roles.includes('payer'))
+          .slice(0, 2),
+      });
+
+      // The same store, byte for byte, as one that had the index from the beginning.
+      const along = scratchDirectory();
+      const args = ['--start-height', String(ROOT), '--stop-height', String(HEAD), '--index-accounts'];
+      expect((await runProgram(startArguments(devnet, along, ...args))).code).toBe(0);
+      expect(firstDifference(await dumpStore(dataDir), await dumpStore(along))).toBeUndefined();
+      expect((await runProgram(['verify', ...store])).code).toBe(0);
+    },
+  );
+
+  it('is refused over gRPC, with what to do, where it is off', async () => {
+    const devnet = await devnetForTest({ ...chainOptions, startHead: HEAD, paused: true });
+    const daemon = await startDaemon(startArguments(devnet, scratchDirectory()));
+    const grpc = new GrpcProbe(daemon.grpcAddress);
+    atEnd(() => grpc.close());
+    const service = 'flow_collection_indexer.v1.IndexAPI';
+    const call = grpc.call('GetAccountTransactions', { address: Buffer.alloc(8, 1) }, service);
+    expect(await refusalOf(call)).toMatchObject({
+      code: 'FAILED_PRECONDITION',
+      details: expect.stringMatching(/--index-accounts/) as string,
+      metadata: { reason: 'index_off' },
+    });
+  });
+});

@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest';
+import { everyTransactionOf } from '../../support/accountChain.js';
+import { ServedChain } from '../../support/servedChain.js';
+import { smallChain, transactionWith } from '../../support/smallChain.js';
+import { parseAddress } from '../../../src/flow/index.js';
+
+const FIRST = 100;
+const chain = smallChain(
+  FIRST,
+  Array.from({ length: 30 }, (_, index) => [[transactionWith({ gasLimit: BigInt(index) })]]),
+);
+const payer = parseAddress('f8d6e0586b0a20c7')!;
+const authorizer = parseAddress('01cf0e2f2f715450')!;
+const serve = () => ServedChain.start(chain, { sealed: 105, head: 140 });
+
+interface Page {
+  readonly covered: { readonly from: number; readonly to: number };
+  readonly complete: boolean;
+  readonly transactions: readonly { readonly id: string; readonly roles: readonly string[] }[];
+  readonly next_cursor: string | null;
+}
+
+const pageOf = async (served: ServedChain, path: string): Promise<Page> => {
+  const { status, headers, body } = await served.get(`/accounts/${path}`);
+  expect(status).toBe(200);
+  expect(headers.get('cache-control')).toBe('no-store');
+  return body as Page;
+};
+
+describe('/accounts/{address}/transactions', () => {
+  it('takes an address in every form, and says what the account is in each transaction', async () => {
+    const served = await serve();
+    const newest = await pageOf(served, `${payer}/transactions`);
+    expect(newest.transactions).toHaveLength(20);
+    expect(newest.transactions[0]?.roles).toEqual(['payer', 'proposer', 'authorizer']);
+    for (const form of [`0x${payer}`, payer.toUpperCase(), `0x${payer.toUpperCase()}`]) {
+      expect(await pageOf(served, `${form}/transactions`)).toEqual(newest);
+    }
+    expect((await pageOf(served, `${authorizer}/transactions?role=payer`)).transactions).toEqual([]);
+    const [other] = (await pageOf(served, `${authorizer}/transactions?role=authorizer`)).transactions;
+    expect(other?.roles).toEqual(['authorizer']);
+  });
+
+  it('says how far down it answers, and leads on to what is not covered yet', async () => {
+    const served = await serve();
+    served.store.switchAccountsOn(115);
+    const page = await pageOf(served, `${payer}/transactions?limit=50`);
+    expect(page).toMatchObject({ covered: { from: 115, to: 129 }, complete: false });
+    const expected = everyTransactionOf(payer, chain).map(({ id }) => id);
+    expect(page.transactions.map(({ id }) => id)).toEqual(expected.slice(0, 15));
+    // Later, from the same place.
+    served.store.switchAccountsOn();
+    const rest = await pageOf(served, `${payer}/transactions?limit=50&cursor=${page.next_cursor}`);
+    expect(rest.transactions.map(({ id }) => id)).toEqual(expected.slice(15));
+    expect(rest).toMatchObject({ complete: true, next_cursor: null });
+  });
+
+  it.each([
+    ['f8d6e0586b0a20c/transactions', 'malformed_address'],
+    ['f8d6e0586b0a20c7a/transactions', 'malformed_address'],
+    ['0x0xf8d6e0586b0a20c7/transactions', 'malformed_address'],
+    [`${payer}/transactions?role=`, undefined],
+    [`${payer}/transactions?role=payer&role=payer`, 'invalid_argument'],
+    [`${payer}/transactions?role=PAYER`, 'invalid_argument'],
+    [`${payer}/transactions?limit=0`, 'invalid_argument'],
+    [`${payer}/transactions?limit=-1`, 'invalid_argument'],
+    [`${payer}/transactions?limit=1e1`, 'invalid_argument'],
+    [`${payer}/transactions?limit=51`, 'too_many'],
+    [`${payer}/transactions?cursor=abc`, 'invalid_argument'],
+    [`${payer}/transactions?cursor=${'_'.repeat(22)}`, 'invalid_argument'],
+    [`${payer}/transactions?cursor=%00`, 'invalid_argument'],
+  ])('answers %s with %s', async (path, reason) => {
+    const served = await serve();
+    const { status, body } = await served.get(`/accounts/${path}`);
+    expect(status).toBe(reason === undefined ? 200 : 400);
+    if (reason !== undefined) expect(body).toMatchObject({ code: 400, reason });
+  });
+});
