@@ -1,16 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions } from '../../src/devnet/index.js';
-import { decodeBlockMessage, decodeTransaction, toAddress, verifyCollection } from '../../src/flow/index.js';
+import { decodeBlockMessage, verifyCollection } from '../../src/flow/index.js';
 import type { AccountTransaction, BlockEntry } from '../../src/storage/index.js';
-import { everyTransactionOf, roleNamesIn } from '../support/accountChain.js';
+import { roleNamesIn, transactionsByAccount } from '../support/accountChain.js';
 import { blocksOf } from '../support/chainReference.js';
 import { atEnd } from '../support/cleanup.js';
 import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
-import { transactionsOf } from '../support/storeBlocks.js';
 import { dumpStore, firstDifference } from '../support/storeDump.js';
 
 const ROOT = 300;
@@ -22,18 +21,9 @@ const chain: readonly BlockEntry[] = blocksOf(new ChainGenerator(chainOptions), 
   collections: block.collections.map(({ id, transactions }) => verifyCollection(id, transactions)),
 }));
 
+const byAccount = transactionsByAccount(chain);
 /** Every account that occurs in the chain. */
-const addresses = [
-  ...new Set(
-    chain
-      .flatMap(({ collections }) => collections)
-      .flatMap(transactionsOf)
-      .flatMap((encoded) => {
-        const { payer, proposalKey, authorizers } = decodeTransaction(encoded);
-        return [payer, proposalKey?.address ?? new Uint8Array(), ...authorizers].map(toAddress);
-      }),
-  ),
-];
+const addresses = [...byAccount.keys()];
 
 const documentOf = ({ id, place, blockId, collectionId, roles }: AccountTransaction) => ({
   id,
@@ -94,7 +84,7 @@ describe('the account index of a daemon', () => {
       expect((await daemon.scrape()).value('account_index_missing_heights')).toBe(0);
 
       for (const [index, address] of addresses.entries()) {
-        const expected = everyTransactionOf(address, chain).map(documentOf);
+        const expected = (byAccount.get(address) ?? []).map(documentOf);
         expect(await listedBy(daemon, address, 'limit=50')).toEqual(expected);
         // The shorter questions of some are enough.
         if (index >= 5) continue;
@@ -105,10 +95,10 @@ describe('the account index of a daemon', () => {
         }
       }
 
-      const [address] = addresses as [(typeof addresses)[number]];
+      const [address] = addresses as [string];
       const grpc = new GrpcProbe(daemon.grpcAddress);
       atEnd(() => grpc.close());
-      const expected = everyTransactionOf(address, chain);
+      const expected = byAccount.get(address) ?? [];
       const request = { address: Buffer.from(address, 'hex'), limit: 3 };
       const service = 'flow_collection_indexer.v1.IndexAPI';
       const answer = await grpc.call('GetAccountTransactions', request, service);

@@ -64,35 +64,44 @@ export function accountChain(random: Random, firstHeight: number, heights: numbe
 
 /** All that an account has a part in, newest first, found by looking at everything. */
 export function everyTransactionOf(address: Address, chain: readonly BlockEntry[]): AccountTransaction[] {
-  const found: AccountTransaction[] = [];
+  return transactionsByAccount(chain).get(address) ?? [];
+}
+
+/** The same of every account. */
+export function transactionsByAccount(
+  chain: readonly BlockEntry[],
+): ReadonlyMap<string, AccountTransaction[]> {
+  const found = new Map<string, AccountTransaction[]>();
   for (const { block, collections } of chain) {
     for (const [collectionIndex, collection] of collections.entries()) {
       for (const [transactionIndex, encoded] of transactionsOf(collection).entries()) {
-        const roles = rolesIn(encoded, address);
-        if (roles === 0) continue;
-        found.push({
+        const at = {
           id: toIdentifier(transactionId(encoded)),
           place: { height: block.height, collectionIndex, transactionIndex },
           blockId: block.id,
           collectionId: collection.id,
-          roles,
-        });
+        };
+        for (const [address, roles] of rolesIn(encoded)) {
+          found.set(address, [{ ...at, roles }, ...(found.get(address) ?? [])]);
+        }
       }
     }
   }
-  return found.reverse();
+  return found;
 }
 
-function rolesIn(encoded: Uint8Array, address: Address): number {
+function rolesIn(encoded: Uint8Array): Map<string, number> {
   const { payer, proposalKey, authorizers } = decodeTransaction(encoded);
-  // Whatever its length, as REST writes it.
-  const is = (bytes: Uint8Array = new Uint8Array()): boolean =>
-    Buffer.from(bytes).toString('hex').slice(-16).padStart(16, '0') === address;
-  return (
-    (is(payer) ? accountRoles.payer : 0) +
-    (is(proposalKey?.address) ? accountRoles.proposer : 0) +
-    (authorizers.some(is) ? accountRoles.authorizer : 0)
-  );
+  const roles = new Map<string, number>();
+  const add = (bytes: Uint8Array = new Uint8Array(), role: number): void => {
+    // Whatever its length, as REST writes it.
+    const address = Buffer.from(bytes).toString('hex').slice(-16).padStart(16, '0');
+    roles.set(address, (roles.get(address) ?? 0) | role);
+  };
+  add(payer, accountRoles.payer);
+  add(proposalKey?.address, accountRoles.proposer);
+  for (const authorizer of authorizers) add(authorizer, accountRoles.authorizer);
+  return roles;
 }
 
 /** The names of a sum of roles. */
