@@ -10,6 +10,7 @@ import { upstreamError } from './errors.js';
 import type { NodeLedger } from './ledger.js';
 import { MethodLimiter } from './limiter.js';
 import { MessageStream } from './stream.js';
+import { StreamScarcity } from './StreamScarcity.js';
 import type { StreamSource } from './stream.js';
 import type { MethodStubs } from './stubs.js';
 import { UpstreamError } from './types.js';
@@ -17,8 +18,6 @@ import type { AccessMethod, CallOptions, StreamMethod, UnaryMethod, UpstreamErro
 
 /** A method that a node does not know is not tried again for this long: the node may be upgraded meanwhile. */
 const UNSUPPORTED_MS = 300_000;
-/** A node that refused us a stream for want of streams is asked for none that can do without for this long. */
-const STREAMS_SCARCE_MS = 60_000;
 /** What these streams tell can be polled too. Execution data cannot: where streams are scarce it goes first. */
 const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
   'SubscribeBlocksFromStartHeight',
@@ -78,6 +77,8 @@ export interface StreamQuestion<T> {
  * remembers methods that the node does not know, and replaces a connection on which nothing comes back any more.
  */
 export class MethodCaller {
+  /** Streams that make way end in good order. */
+  readonly scarcity: StreamScarcity;
   private readonly name: string;
   private readonly options: MethodCallerOptions;
   private readonly clock: Clock;
@@ -88,9 +89,6 @@ export class MethodCaller {
   private readonly channel: Channel;
   private readonly limiters = new Map<UnaryMethod, MethodLimiter>();
   private readonly unsupportedUntilMs = new Map<AccessMethod, number>();
-  /** Ends each open stream that can be polled instead, in good order. */
-  private readonly pollable = new Set<() => void>();
-  private streamsScarceUntilMs = -Infinity;
   private calls = 0;
   /** Deadlines missed in a row on the present connection. */
   private missedDeadlines = 0;
@@ -101,6 +99,7 @@ export class MethodCaller {
     this.options = options;
     this.name = options.endpoint.name;
     this.clock = dependencies.clock;
+    this.scarcity = new StreamScarcity({ clock: this.clock });
     this.stubs = dependencies.stubs;
     this.ledger = dependencies.ledger;
     this.metrics = dependencies.metrics;
@@ -121,9 +120,8 @@ export class MethodCaller {
   }
 
   supports(method: AccessMethod): boolean {
-    const nowMs = this.clock.monotonic();
-    if (POLLABLE.has(method) && nowMs < this.streamsScarceUntilMs) return false;
-    return nowMs >= (this.unsupportedUntilMs.get(method) ?? -Infinity);
+    if (POLLABLE.has(method) && this.scarcity.scarce) return false;
+    return this.clock.monotonic() >= (this.unsupportedUntilMs.get(method) ?? -Infinity);
   }
 
   delayMs(method: UnaryMethod): number {
@@ -188,6 +186,11 @@ export class MethodCaller {
     this.channel.close();
   }
 
+  /** The limiter of a method that is called here, for others who call it too; `undefined` for any other. */
+  limiterOf(method: string): MethodLimiter | undefined {
+    return Object.hasOwn(this.stubs, method) ? this.limiter(method as UnaryMethod) : undefined;
+  }
+
   private limiter(method: UnaryMethod): MethodLimiter {
     let limiter = this.limiters.get(method);
     if (limiter === undefined) {
@@ -221,7 +224,7 @@ export class MethodCaller {
       fail: (callStatus) => {
         const failure = upstreamError(callStatus, this.where(method));
         this.count(failure);
-        if (failure.kind === 'rate_limited') this.onStreamsScarce(method);
+        if (failure.kind === 'rate_limited') this.scarcity.refused({ makesWay: POLLABLE.has(method) });
         return failure;
       },
       ...(otherwise === undefined ? {} : { fallback: () => this.source(otherwise) }),
@@ -230,21 +233,14 @@ export class MethodCaller {
 
   /** The call, remembered until it is cancelled (as every call is in the end) as one that may have to make way. */
   private yielding(call: StreamCall, end: () => void): StreamCall {
-    this.pollable.add(end);
+    const over = this.scarcity.yielding(end);
     return {
       read: () => call.read(),
       cancel: () => {
-        this.pollable.delete(end);
+        over();
         call.cancel();
       },
     };
-  }
-
-  /** The node has no stream to spare. When it is execution data that gets none, our own streams make way. */
-  private onStreamsScarce(method: AccessMethod): void {
-    this.streamsScarceUntilMs = this.clock.monotonic() + STREAMS_SCARCE_MS;
-    if (POLLABLE.has(method)) return;
-    for (const end of [...this.pollable]) end();
   }
 
   /** The error as the caller sees it: statuses and malformed bytes typed; anything else, a bug or an abort, as it is. */

@@ -1,9 +1,9 @@
-import { Client, credentials, Metadata, status } from '@grpc/grpc-js';
-import type { ChannelInterface, ClientOptions } from '@grpc/grpc-js';
+import { Metadata, status } from '@grpc/grpc-js';
+import type { ChannelInterface, Client } from '@grpc/grpc-js';
 import type { Clock } from '../runtime/index.js';
 import { abortReason } from '../runtime/index.js';
 import { CancelBudget } from './CancelBudget.js';
-import { grpcTarget } from './endpoint.js';
+import { openClient } from './client.js';
 import type { Endpoint } from './endpoint.js';
 import type { CallStatus } from './errors.js';
 
@@ -14,13 +14,6 @@ import type { CallStatus } from './errors.js';
  * more than 1 MiB and are twice as fast at a distance, 4 MiB cost 55 MiB more.
  */
 const FLOW_CONTROL_WINDOW_BYTES = 2 * 1024 * 1024;
-/** Bounds of the pauses between attempts to connect. */
-const RECONNECT_MIN_MS = 250;
-const RECONNECT_MAX_MS = 10_000;
-/** Nodes close connections that ping more than once in five minutes ("too_many_pings"). */
-const KEEPALIVE_MS = 330_000;
-const KEEPALIVE_TIMEOUT_MS = 20_000;
-
 export interface ChannelOptions {
   readonly endpoint: Endpoint;
   /** Larger answers are refused with RESOURCE_EXHAUSTED and a text of its own. */
@@ -186,26 +179,7 @@ class RpcChannel implements Channel {
   }
 
   private connect(): Connection {
-    const { endpoint, maxMessageBytes, userAgent } = this.options;
-    const options: ClientOptions = {
-      'grpc.max_receive_message_length': maxMessageBytes,
-      'grpc-node.flow_control_window': FLOW_CONTROL_WINDOW_BYTES,
-      'grpc.initial_reconnect_backoff_ms': RECONNECT_MIN_MS,
-      'grpc.max_reconnect_backoff_ms': RECONNECT_MAX_MS,
-      'grpc.keepalive_time_ms': KEEPALIVE_MS,
-      'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
-      'grpc.primary_user_agent': userAgent,
-      // A connection of its own: a rebuilt channel must not be given the connection that it replaces.
-      'grpc.use_local_subchannel_pool': 1,
-      // Whoever calls decides on retries; and no look-up of a service configuration beside every name.
-      'grpc.enable_retries': 0,
-      'grpc.service_config_disable_resolution': 1,
-    };
-    const client = new Client(
-      grpcTarget(endpoint),
-      endpoint.tls ? credentials.createSsl() : credentials.createInsecure(),
-      options,
-    );
+    const client = openClient({ ...this.options, windowBytes: FLOW_CONTROL_WINDOW_BYTES });
     const cancels = new CancelBudget({ clock: this.clock });
     return { client, channel: client.getChannel(), calls: 0, retired: false, cancels, forsaken: new Set() };
   }

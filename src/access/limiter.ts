@@ -54,6 +54,8 @@ export class MethodLimiter {
   private sentThisSecond = 0;
   private sentLastSecond = 0;
   private readonly waiting = new Set<Waiter>();
+  /** Leave only while none of those waits. */
+  private readonly yielding = new Set<Waiter>();
   private timer: Timer | undefined;
 
   constructor(options: MethodLimiterOptions, dependencies: { readonly clock: Clock }) {
@@ -79,6 +81,11 @@ export class MethodLimiter {
     return this.waiting.size >= this.maxWaiting;
   }
 
+  /** As `full`, for callers that yield. */
+  get yieldingFull(): boolean {
+    return this.yielding.size >= this.maxWaiting;
+  }
+
   /** Milliseconds until a call that came now could leave, behind those that wait already. */
   delayMs(): number {
     const now = this.clock.monotonic();
@@ -96,26 +103,17 @@ export class MethodLimiter {
    */
   acquire(signal?: AbortSignal): Permit | Promise<Permit> {
     if (this.waiting.size === 0 && this.delayMs() === 0) return this.take();
-    return new Promise((resolve, reject) => {
-      const waiter: Waiter = {
-        admit: () => {
-          signal?.removeEventListener('abort', onAbort);
-          resolve(this.take());
-        },
-      };
-      const onAbort = (): void => {
-        this.waiting.delete(waiter);
-        if (this.waiting.size === 0) this.cancelTimer();
-        if (signal !== undefined) reject(abortReason(signal));
-      };
-      if (signal?.aborted === true) {
-        reject(abortReason(signal));
-        return;
-      }
-      signal?.addEventListener('abort', onAbort, { once: true });
-      this.waiting.add(waiter);
-      this.schedule();
-    });
+    return this.wait(this.waiting, signal);
+  }
+
+  /**
+   * As `acquire`, behind everybody who acquires, now or later: what they leave of the rate. The caller checks `yieldingFull`
+   * first.
+   */
+  acquireYielding(signal?: AbortSignal): Permit | Promise<Permit> {
+    const idle = this.waiting.size === 0 && this.yielding.size === 0;
+    if (idle && this.delayMs() === 0) return this.take();
+    return this.wait(this.yielding, signal);
   }
 
   /** The node answered the call: the pause starts short again and the adapted rate grows. */
@@ -148,6 +146,33 @@ export class MethodLimiter {
     this.pauses += 1;
     this.cancelTimer();
     this.schedule();
+  }
+
+  private wait(line: Set<Waiter>, signal: AbortSignal | undefined): Promise<Permit> {
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter = {
+        admit: () => {
+          signal?.removeEventListener('abort', onAbort);
+          resolve(this.take());
+        },
+      };
+      const onAbort = (): void => {
+        line.delete(waiter);
+        if (this.nobodyWaits) this.cancelTimer();
+        if (signal !== undefined) reject(abortReason(signal));
+      };
+      if (signal?.aborted === true) {
+        reject(abortReason(signal));
+        return;
+      }
+      signal?.addEventListener('abort', onAbort, { once: true });
+      line.add(waiter);
+      this.schedule();
+    });
+  }
+
+  private get nobodyWaits(): boolean {
+    return this.waiting.size === 0 && this.yielding.size === 0;
   }
 
   private burst(): number {
@@ -189,7 +214,7 @@ export class MethodLimiter {
   }
 
   private schedule(): void {
-    if (this.timer !== undefined || this.waiting.size === 0) return;
+    if (this.timer !== undefined || this.nobodyWaits) return;
     // Whole milliseconds, rounded up: a timer that fires a fraction early would only be set again.
     this.timer = this.clock.setTimer(Math.ceil(this.headDelayMs()), () => {
       this.timer = undefined;
@@ -198,12 +223,16 @@ export class MethodLimiter {
   }
 
   private admitWaiting(): void {
-    for (const waiter of this.waiting) {
-      if (this.headDelayMs() > 0) break;
-      this.waiting.delete(waiter);
-      waiter.admit();
+    for (const line of [this.waiting, this.yielding]) {
+      for (const waiter of line) {
+        if (this.headDelayMs() > 0) {
+          this.schedule();
+          return;
+        }
+        line.delete(waiter);
+        waiter.admit();
+      }
     }
-    this.schedule();
   }
 
   private cancelTimer(): void {

@@ -4,6 +4,7 @@ import { OperatorError } from '../runtime/index.js';
 import { parseEndpoint } from './endpoint.js';
 import type { Endpoint } from './endpoint.js';
 import type { OpenChannel } from './channel.js';
+import { Forwarder } from './Forwarder.js';
 import { Identification } from './identification.js';
 import type { Expectation, ForeignReason, SporkRoot } from './identity.js';
 import { inOrderOfAsking } from './ledger.js';
@@ -66,6 +67,11 @@ export interface NodeState {
  * node is offered before it has said who it is; a foreign one never is.
  */
 export class AccessNetwork implements AccessNodes {
+  /** Passes calls of others on to the nodes that `live` gives, in their order: never to a foreign one. */
+  readonly forwarder = new Forwarder({
+    nodes: () =>
+      inOrderOfAsking(this.pool.live().map(({ node }) => node)).flatMap(({ forwarding }) => forwarding ?? []),
+  });
   private readonly logger: Logger;
   private readonly pool: NodePool;
   private readonly identification: Identification;

@@ -18,6 +18,7 @@ import {
 import { MethodCaller } from './caller.js';
 import type { MethodCallerDependencies, MethodCallerOptions, StreamQuestion } from './caller.js';
 import type { Candidate, NodeLedger } from './ledger.js';
+import { NodeForwarding } from './NodeForwarding.js';
 import type { MethodStubs } from './stubs.js';
 import type {
   AccessMethod,
@@ -36,6 +37,8 @@ export type GrpcAccessNodeDependencies = MethodCallerDependencies;
 
 /** A node as the pool holds it. */
 export interface PooledNode extends AccessNode, Candidate {
+  /** Passes calls of others on to it. Absent where it is not reached by gRPC. */
+  readonly forwarding?: NodeForwarding;
   /** Further calls fail; calls under way are left to their signals. */
   close(): void;
 }
@@ -44,6 +47,7 @@ export interface PooledNode extends AccessNode, Candidate {
 export class GrpcAccessNode implements PooledNode {
   readonly name: string;
   readonly ledger: NodeLedger;
+  readonly forwarding: NodeForwarding;
   private readonly stubs: MethodStubs;
   private readonly caller: MethodCaller;
 
@@ -52,6 +56,7 @@ export class GrpcAccessNode implements PooledNode {
     this.ledger = dependencies.ledger;
     this.stubs = dependencies.stubs;
     this.caller = new MethodCaller(options, dependencies);
+    this.forwarding = new NodeForwarding(options, { ...dependencies, caller: this.caller });
   }
 
   get health(): NodeHealth {
@@ -201,6 +206,7 @@ export class GrpcAccessNode implements PooledNode {
   }
 
   close(): void {
+    this.forwarding.close();
     this.caller.close();
   }
 }

@@ -14,13 +14,17 @@ import type { HttpServerDependencies, HttpServerOptions } from './HttpServer.js'
 import { isLookupKind, lookupDocument, lookupKinds } from './lookup.js';
 import { single } from './query.js';
 import { openApiDocument } from './openapi/document.js';
+import { RestForwarding } from './RestForwarding.js';
 import { daemonRoutes } from './routes.js';
 import type { Route } from './routes.js';
 import type { StatusSource } from './status.js';
 import { entityTag } from './validity.js';
 import type { WorkSource } from './work.js';
 
-export type ApiServerOptions = Omit<HttpServerOptions, 'settings'>;
+export interface ApiServerOptions extends Omit<HttpServerOptions, 'settings'> {
+  /** Base address of a node's REST interface, which gets what the index cannot answer. Default: that is refused. */
+  readonly forwardRest?: string | undefined;
+}
 
 export interface ApiServerDependencies extends HttpServerDependencies {
   readonly reader: FlowRestReader & ExplainReader;
@@ -40,7 +44,10 @@ export class ApiServer {
   readonly #server: HttpServer;
 
   constructor(options: ApiServerOptions, dependencies: ApiServerDependencies) {
-    const { reader, status } = dependencies;
+    const { reader, status, clock } = dependencies;
+    const { forwardRest } = options;
+    const forwarding =
+      forwardRest === undefined ? undefined : new RestForwarding({ to: forwardRest }, { clock });
     const events = new EventStreams(dependencies);
     const routes: readonly Route[] = [
       ...new FlowRest({ reader, status }).routes(),
@@ -54,7 +61,7 @@ export class ApiServer {
     ];
     this.#server = new HttpServer(
       { ...options, settings: 'api' },
-      { ...dependencies, routes, unknownPath: (path) => unknownPath(path, routes) },
+      { ...dependencies, routes, forwarding, unknownPath: (path) => unknownPath(path, routes) },
     );
   }
 
@@ -136,9 +143,13 @@ const servedByAccessNodes: ReadonlyMap<string, string> = new Map([
 function unknownPath(path: string, routes: readonly Route[]): ApiError {
   const [root, resource] = path.split('/').slice(1);
   const what = root === 'v1' && resource !== undefined ? servedByAccessNodes.get(resource) : undefined;
+  const orForward =
+    resource === 'ws' || resource === 'subscribe_events'
+      ? ''
+      : ', or have the daemon forward such requests (api.forwardRest)';
   const message =
     what === undefined
       ? `there is nothing at ${quoted(path)}; served here: ${routes.map((route) => route.path).join(', ')}`
-      : `${quoted(path)} is not served: this index has no answer for ${what}; ask an access node`;
+      : `${quoted(path)} is not served: this index has no answer for ${what}; ask an access node${orForward}`;
   return new ApiError(404, 'not_served', message);
 }

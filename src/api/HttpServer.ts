@@ -5,12 +5,21 @@ import type { Clock } from '../runtime/index.js';
 import { StorageError } from '../storage/index.js';
 import { AddressLimiter } from './AddressLimiter.js';
 import { AnswerWriter, JSON_TYPE } from './AnswerWriter.js';
-import { ApiError, storageRefusal } from './errors.js';
+import { ApiError, isElsewhere, storageRefusal } from './errors.js';
 import { HeldAnswers, RETRY_AFTER_SECONDS } from './HeldAnswers.js';
 import type { HttpRoute } from './http.js';
-import { listenError, refusalOf, refusedByRouter, refuseClient, warnWhenExposed } from './httpLimits.js';
+import {
+  listenError,
+  refusalOf,
+  refusalOfForwarded,
+  refusedByRouter,
+  refuseClient,
+  warnWhenExposed,
+} from './httpLimits.js';
 import { Places } from './Places.js';
 import type { Query } from './query.js';
+import { MAX_FORWARDED_BODY_BYTES } from './RestForwarding.js';
+import type { RestForwarding } from './RestForwarding.js';
 import { SlowReaders } from './SlowReaders.js';
 import { beginStream } from './StreamedAnswer.js';
 
@@ -56,6 +65,8 @@ export interface HttpRoutes {
   readonly routes: readonly HttpRoute[];
   /** What to say of a path that has no route. */
   readonly unknownPath: (path: string) => ApiError;
+  /** Takes what has no route, and what a handler has no answer to. */
+  readonly forwarding?: RestForwarding | undefined;
 }
 
 /**
@@ -64,7 +75,7 @@ export interface HttpRoutes {
  */
 export class HttpServer {
   readonly #options: HttpServerOptions;
-  readonly #dependencies: HttpServerDependencies;
+  readonly #dependencies: HttpServerDependencies & HttpRoutes;
   readonly #app: FastifyInstance;
   readonly #slowReaders: SlowReaders;
   readonly #held: HeldAnswers;
@@ -109,9 +120,13 @@ export class HttpServer {
     });
     this.#app.server.maxConnections = MAX_CONNECTIONS;
     this.#slowReaders = new SlowReaders({ server: this.#app.server }, { clock: dependencies.clock });
+    const { forwarding } = dependencies;
     this.#app.addHook('onRequest', async (request, reply) => {
+      const isForwarded = request.is404 && forwarding?.takes(request.method, request.url) === true;
       const refusal =
-        refusalOf(request.method, request.url, request.headers) ??
+        (isForwarded
+          ? refusalOfForwarded(request.url, request.headers, MAX_FORWARDED_BODY_BYTES)
+          : refusalOf(request.method, request.url, request.headers)) ??
         this.#held.refusalOf(request.raw.socket, reply.raw);
       if (refusal === undefined) return;
       // What the caller may still be sending is not read: the connection ends with the answer.
@@ -120,7 +135,14 @@ export class HttpServer {
       throw refusal;
     });
     if (ratePerSecondPerAddress > 0) this.#limitRate(ratePerSecondPerAddress);
-    this.#app.setErrorHandler((error, _request, reply) => {
+    if (forwarding !== undefined) this.#forward(forwarding);
+    this.#app.setErrorHandler((error, request, reply) => {
+      if (forwarding?.takes(request.method, request.url) === true && isElsewhere(error)) {
+        const own = error.reason === 'not_served' ? undefined : error;
+        reply.hijack();
+        forwarding.pass(request.raw, reply.raw, own);
+        return reply;
+      }
       const { code, body } = this.#explain(error);
       if (code === 503) reply.header('retry-after', RETRY_AFTER_SECONDS);
       reply.code(code).header('content-type', JSON_TYPE).header('cache-control', 'no-store');
@@ -140,6 +162,15 @@ export class HttpServer {
       reply.header('retry-after', waitSeconds);
       const message = `at most ${ratePerSecond} requests per second are answered to one address; ask again in ${waitSeconds} s`;
       throw new ApiError(429, 'rate_limited', message);
+    });
+  }
+
+  /** Before a body is read, and after everything that may refuse a request. */
+  #forward(forwarding: RestForwarding): void {
+    this.#app.addHook('onRequest', async (request, reply) => {
+      if (!request.is404 || !forwarding.takes(request.method, request.url)) return;
+      reply.hijack();
+      forwarding.pass(request.raw, reply.raw);
     });
   }
 
@@ -221,6 +252,7 @@ export class HttpServer {
       }
     } finally {
       grace.cancel();
+      this.#dependencies.forwarding?.close();
       this.#closed = true;
     }
   }

@@ -18,6 +18,8 @@ export const errorReasons = [
   'too_many',
   /** A route, or an expansion, that only access nodes serve. */
   'not_served',
+  /** What is asked for is forwarded to access nodes, and none can be reached. */
+  'upstream_unreachable',
   'method_not_allowed',
   'too_large',
   /** More requests per second than one address may send. */
@@ -69,6 +71,19 @@ export class ApiError extends Error {
   }
 }
 
+/** What another one may have the answer to: it is in the index only that it is not. */
+const elsewhere: ReadonlySet<ApiErrorReason> = new Set<ApiErrorReason>([
+  'not_served',
+  'not_yet_indexed',
+  'below_first_indexed',
+  'unknown_id',
+]);
+
+/** True where an access node may have the answer. Of the index itself, such as where it ends, none has. */
+export function isElsewhere(error: unknown): error is ApiError {
+  return error instanceof ApiError && elsewhere.has(error.reason) && !(error instanceof NoSuchHead);
+}
+
 /** A height outside the range, told apart by the side on which it lies. */
 export function heightOutside(height: number, range: IndexedRange): ApiError {
   if (range.firstIndexed !== null && height < range.firstIndexed) {
@@ -78,9 +93,13 @@ export function heightOutside(height: number, range: IndexedRange): ApiError {
   return new ApiError(404, 'not_yet_indexed', `height ${height} is not yet indexed (${edges(range)})`, range);
 }
 
+/** The index has no such head yet. A node has: but heads that are now its, now the index's, would go back and forth. */
+class NoSuchHead extends ApiError {}
+
 /** `final` or `sealed` while no such block can be served. */
 export function noSuchHead(which: 'final' | 'sealed', range: IndexedRange): ApiError {
-  return new ApiError(404, 'not_yet_indexed', `no ${which} block is indexed yet (${edges(range)})`, range);
+  const message = `no ${which} block is indexed yet (${edges(range)})`;
+  return new NoSuchHead(404, 'not_yet_indexed', message, range);
 }
 
 /** The refusal of whatever comes while the daemon stops. */

@@ -1,8 +1,9 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from '../observability/index.js';
 import { messageOf, OperatorError, shortened } from '../runtime/index.js';
 import { ApiError } from './errors.js';
+import { RETRY_AFTER_SECONDS } from './HeldAnswers.js';
 
 /** Fifty ids are 3,250 characters. */
 const MAX_URL_LENGTH = 8192;
@@ -12,17 +13,52 @@ const MAX_BODY_BYTES = 1024;
 /** What is wrong with a request before anyone looks at its path; `undefined` for nothing. */
 export function refusalOf(method: string, url: string, headers: IncomingHttpHeaders): ApiError | undefined {
   if (method !== 'GET' && method !== 'HEAD') {
-    const message = `${method} is not served: this is an index to read from (GET, HEAD); send transactions and scripts to an access node`;
+    const message = `${method} is not served: this is an index to read from (GET, HEAD); send transactions and scripts to an access node, or have the daemon forward them (api.forwardRest)`;
     return new ApiError(405, 'method_not_allowed', message);
   }
-  if (url.length > MAX_URL_LENGTH) {
-    return new ApiError(414, 'too_large', `the URL is longer than ${MAX_URL_LENGTH} characters`);
-  }
+  if (url.length > MAX_URL_LENGTH) return urlTooLong();
   const length = Number(headers['content-length'] ?? 0);
   if (headers['transfer-encoding'] !== undefined || length > MAX_BODY_BYTES) {
     return new ApiError(413, 'too_large', 'a request needs no body');
   }
   return undefined;
+}
+
+/** As `refusalOf`, of a request that is passed on: its body has a bound of its own, which is held again while it is read. */
+export function refusalOfForwarded(
+  url: string,
+  headers: IncomingHttpHeaders,
+  maxBodyBytes: number,
+): ApiError | undefined {
+  if (url.length > MAX_URL_LENGTH) return urlTooLong();
+  return Number(headers['content-length'] ?? 0) > maxBodyBytes
+    ? forwardedBodyTooLarge(maxBodyBytes)
+    : undefined;
+}
+
+/** A request with a body that is larger than any that is forwarded. */
+export function forwardedBodyTooLarge(maxBodyBytes: number): ApiError {
+  return new ApiError(413, 'too_large', `a request that is forwarded may bring ${maxBodyBytes} bytes`);
+}
+
+function urlTooLong(): ApiError {
+  return new ApiError(414, 'too_large', `the URL is longer than ${MAX_URL_LENGTH} characters`);
+}
+
+/** Refuses by hand, where no handler answers. The connection ends with it while the request has not been read. */
+export function writeRefusal(
+  response: ServerResponse,
+  error: ApiError,
+  { isBodyUnread }: { readonly isBodyUnread: boolean },
+): void {
+  const body = JSON.stringify(error.body());
+  response.statusCode = error.code;
+  response.setHeader('content-type', 'application/json; charset=UTF-8');
+  response.setHeader('content-length', Buffer.byteLength(body));
+  response.setHeader('cache-control', 'no-store');
+  if (error.code === 503) response.setHeader('retry-after', RETRY_AFTER_SECONDS);
+  if (isBodyUnread) response.setHeader('connection', 'close');
+  response.end(body);
 }
 
 /** What the router itself refuses, in words of ours: its own repeat the whole URL. */

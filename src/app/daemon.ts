@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { readSporkTable, takeGrpcRemarks } from '../access/index.js';
-import type { OpenChannel } from '../access/index.js';
+import type { AccessNetwork, OpenChannel } from '../access/index.js';
 import { ApiServer, ChangeFeed, GrpcApiServer, MetricsServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import {
@@ -118,7 +118,7 @@ async function run(
   signal.addEventListener('abort', () => reporter.stopping(), { once: true });
   const feed = new ChangeFeed({ reader: store, status: reporter, clock, metrics });
   listener.onSealed(() => feed.notify());
-  await serve(config, { lifecycle, logger, metrics, reporter, work, store, feed, terminal });
+  await serve(config, { lifecycle, logger, metrics, reporter, work, store, network, feed, terminal });
   if (signal.aborted) return;
 
   await runIndexing(config, { ...parts, onIndexed: () => feed.notify() }, (line) => {
@@ -142,11 +142,12 @@ async function serve(
     reporter: Reporter;
     work: Work;
     store: IndexStore;
+    network: AccessNetwork;
     feed: ChangeFeed;
     terminal: LiveTerminal | undefined;
   },
 ): Promise<void> {
-  const { lifecycle, logger, metrics, reporter, work, store, feed } = parts;
+  const { lifecycle, logger, metrics, reporter, work, store, network, feed } = parts;
   const clock = systemClock;
   const monitor = new HealthMonitor(
     { readyMaxLag: config.ready.maxLag, ediOnly: config.ediOnly },
@@ -172,6 +173,7 @@ async function serve(
   const grpc = grpcServerOf(config, {
     ...{ clock, logger, fail, store, feed },
     ...{ status: reporter, health: monitor },
+    forwarder: config.api.forward ? network.forwarder : undefined,
   });
   // Both close together: each may take as long as its callers do, up to a limit. Streams would never end by themselves.
   lifecycle.onClose('api servers', async () => {

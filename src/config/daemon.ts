@@ -34,6 +34,10 @@ export interface DaemonConfig {
     readonly host: string;
     readonly port: number;
     readonly grpcPort: number | 'off';
+    /** Pass gRPC calls that the index cannot answer on to the access nodes. */
+    readonly forward: boolean;
+    /** Base address of a node's REST interface, without `/v1`. */
+    readonly forwardRest: string | undefined;
     readonly ratePerSecondPerAddress: number;
   };
   readonly metrics: { readonly host: string; readonly port: number };
@@ -98,6 +102,8 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       host: values['api.host'],
       port: values['api.port'],
       grpcPort: values['api.grpcPort'],
+      forward: values['api.forward'],
+      forwardRest: values['api.forwardRest'] ?? undefined,
       ratePerSecondPerAddress: values['api.ratePerSecondPerAddress'],
     }),
     metrics: Object.freeze({ host: values['metrics.host'], port: values['metrics.port'] }),

@@ -27,6 +27,8 @@ function refuse(value: unknown, allowed: string): never {
   throw new FormatError(`${shown} is not ${allowed}`);
 }
 
+const MAX_ADDRESS_LENGTH = 2_048;
+
 const BYTE_UNITS: Readonly<Record<string, number>> = { KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 };
 
 /** A whole number within bounds. */
@@ -93,6 +95,23 @@ export function text(allowed: string): Format<string> {
     typeof value === 'string' && value.trim() !== '' && !CONTROL.test(value) ? value : refuse(value, allowed);
   return { allowed, check, parse: check };
 }
+
+/** The base address of an HTTP interface: no credentials, query or fragment, and no slash or `/v1` at its end. */
+export const httpAddress: Format<string> = (() => {
+  const allowed = 'an address such as https://host, or http://host:port/path, to which /v1/… is added';
+  const check = (value: unknown): string => {
+    if (typeof value !== 'string' || value.length > MAX_ADDRESS_LENGTH || /[\s\\]/.test(value)) {
+      return refuse(value, allowed);
+    }
+    if (!/^https?:\/\/[^/]/i.test(value) || !URL.canParse(value)) return refuse(value, allowed);
+    const { hostname, username, password, search, hash, pathname } = new URL(value);
+    const path = pathname.replace(/\/+$/, '');
+    const isBase = hostname !== '' && search === '' && hash === '' && !/[?#]/.test(value);
+    if (!isBase || username + password !== '' || /(?:^|\/)v1$/.test(path)) return refuse(value, allowed);
+    return new URL(value).origin + path;
+  };
+  return { allowed, check, parse: check };
+})();
 
 /** A number, or one of a few words that stand for one. */
 export function integerOr<const T extends string>(

@@ -1,4 +1,14 @@
-import { boolean, byteSize, choice, integer, integerOr, list, optional, text } from './formats.js';
+import {
+  boolean,
+  byteSize,
+  choice,
+  httpAddress,
+  integer,
+  integerOr,
+  list,
+  optional,
+  text,
+} from './formats.js';
 import type { Format } from './formats.js';
 import { networkNames } from './networks.js';
 import type { NetworkName } from './networks.js';
@@ -166,6 +176,17 @@ export const daemonSettings = {
     doc: 'gRPC port of the read API (flow.access.AccessAPI), on the same address; 0 = any free port, `off` = none.',
     format: integerOr(0, MAX_PORT, ['off']),
     default: 7181,
+  }),
+  'api.forward': setting({
+    doc: 'Pass gRPC calls that the index cannot answer (headers, results, accounts, scripts, events, sending, …) on to the access nodes (docs/grpc.md, Forwarding).',
+    format: boolean,
+    default: false,
+  }),
+  'api.forwardRest': setting<string | null>({
+    doc: 'REST address of an access node, to which requests under /v1 that the index cannot answer are passed on (docs/rest-api.md, Forwarding). Without `/v1`.',
+    format: optional(httpAddress),
+    default: null,
+    defaultDoc: 'none: such requests get 404',
   }),
   'api.ratePerSecondPerAddress': setting({
     doc: 'Requests per second that one client address (IPv6: one /64) may send to the read API, over HTTP and over gRPC each; more get 429 or RESOURCE_EXHAUSTED. 0 = no limit. Set it where others than you reach the API.',

@@ -23,6 +23,8 @@ const plausible: readonly unknown[] = [
     '64MiB',
     'data/x',
     'node:9000',
+    'https://rest.node:8070/flow',
+    'http://user:sesame@node',
   ],
   ...[0, 1, 2, 100, 4096, 65_535, 1_000_000, true, false, null, ['node:9000'], ['a:1', 'b:2'], []],
 ];

@@ -29,7 +29,16 @@ interface OpenCall {
   readonly startedAtMs: number;
   /** Ends the call as far as its caller lets it. */
   readonly refuse: (error: ApiError) => void;
+  readonly extraBytes: number;
   isRefused: boolean;
+}
+
+/** How a call is looked at. */
+export interface Watched {
+  /** Ends it from here, when it is overdue. Without, it has no limit in time. */
+  readonly refuse: ((error: ApiError) => void) | undefined;
+  /** What its request may hold beyond that of other calls. Default: 0. */
+  readonly extraBytes?: number;
 }
 
 interface Connection {
@@ -42,6 +51,8 @@ interface Connection {
   readonly ending: Set<{ isSeen: boolean }>;
   /** Begun since the last look, or open at it. */
   recentCalls: number;
+  /** What those may have brought beyond other calls. */
+  recentExtraBytes: number;
   bytesReadAtLook: number;
   bytesWrittenAtLook: number;
 }
@@ -51,11 +62,20 @@ interface Connection {
  * coming to an end, and those that send a lot without calling anything. Their number is bounded by the listener.
  */
 export class Connections {
+  readonly #glanceEveryMs: number | undefined;
   readonly #clock: Clock;
   readonly #connections = new Map<string, Connection>();
   #timer: Timer | undefined;
+  #glanceTimer: Timer | undefined;
 
-  constructor(dependencies: { readonly clock: Clock }) {
+  constructor(
+    options: {
+      /** How often connections that send too much are looked for between two looks. Default: never. */
+      readonly glanceEveryMs?: number | undefined;
+    },
+    dependencies: { readonly clock: Clock },
+  ) {
+    this.#glanceEveryMs = options.glanceEveryMs;
     this.#clock = dependencies.clock;
   }
 
@@ -63,24 +83,22 @@ export class Connections {
     const peer = nameOf(socket);
     this.#connections.set(peer, {
       ...{ socket, calls: new Set(), streams: 0, ending: new Set(), recentCalls: 0 },
-      ...{ bytesReadAtLook: 0, bytesWrittenAtLook: 0 },
+      ...{ recentExtraBytes: 0, bytesReadAtLook: 0, bytesWrittenAtLook: 0 },
     });
     socket.once('close', () => this.#connections.delete(peer));
   }
 
-  /**
-   * A call has begun. Returns what is to be called when it is over: answered and taken, refused, or given up. `refuse` ends it
-   * from here, when it is overdue; a call without has no limit in time.
-   */
-  begin(peer: Peer, refuse: ((error: ApiError) => void) | undefined): () => void {
+  /** A call has begun. Returns what is to be called when it is over: answered and taken, refused, or given up. */
+  begin(peer: Peer, { refuse, extraBytes = 0 }: Watched): () => void {
     const connection = this.#connections.get(nameOf(peer));
     if (connection === undefined) return () => undefined;
     connection.recentCalls += 1;
+    connection.recentExtraBytes += extraBytes;
     if (refuse === undefined) {
       connection.streams += 1;
       return () => (connection.streams -= 1);
     }
-    const call = { startedAtMs: this.#clock.monotonic(), refuse, isRefused: false };
+    const call = { startedAtMs: this.#clock.monotonic(), refuse, extraBytes, isRefused: false };
     connection.calls.add(call);
     return () => connection.calls.delete(call);
   }
@@ -98,15 +116,13 @@ export class Connections {
 
   /** Begins to look. */
   start(): void {
-    this.#timer = this.#clock.setTimer(LOOK_EVERY_MS, () => {
-      this.#look();
-      this.start();
-    });
+    this.#lookLater();
+    if (this.#glanceEveryMs !== undefined) this.#glanceLater(this.#glanceEveryMs);
   }
 
   close(): void {
     this.#timer?.cancel();
-    this.#timer = undefined;
+    this.#glanceTimer?.cancel();
   }
 
   /** Ends every call that has a limit. */
@@ -117,6 +133,22 @@ export class Connections {
   /** Cuts every connection. */
   destroyAll(): void {
     for (const { socket } of [...this.#connections.values()]) socket.destroy();
+  }
+
+  #lookLater(): void {
+    this.#timer = this.#clock.setTimer(LOOK_EVERY_MS, () => {
+      this.#look();
+      this.#lookLater();
+    });
+  }
+
+  #glanceLater(everyMs: number): void {
+    this.#glanceTimer = this.#clock.setTimer(everyMs, () => {
+      for (const connection of [...this.#connections.values()]) {
+        if (isTalkative(connection)) connection.socket.destroy();
+      }
+      this.#glanceLater(everyMs);
+    });
   }
 
   #look(): void {
@@ -130,6 +162,8 @@ export class Connections {
       else refuseOverdue(calls, nowMs);
       for (const end of ending) end.isSeen = true;
       connection.recentCalls = calls.size + streams;
+      connection.recentExtraBytes = 0;
+      for (const { extraBytes } of calls) connection.recentExtraBytes += extraBytes;
       connection.bytesReadAtLook = socket.bytesRead;
       connection.bytesWrittenAtLook = socket.bytesWritten;
     }
@@ -138,11 +172,12 @@ export class Connections {
 
 /** True for a connection that has sent more since the last look than its calls account for. */
 function isTalkative(connection: Connection): boolean {
-  const { socket, recentCalls, bytesReadAtLook, bytesWrittenAtLook } = connection;
+  const { socket, recentCalls, recentExtraBytes, bytesReadAtLook, bytesWrittenAtLook } = connection;
   const readBytes = socket.bytesRead - bytesReadAtLook;
   const sentBytes = socket.bytesWritten - bytesWrittenAtLook;
   const credit = Math.max(0, sentBytes - readBytes) * MAX_BYTES_PER_BYTE_SENT;
-  return readBytes > MAX_UNCALLED_BYTES + recentCalls * MAX_CALL_BYTES + credit;
+  const allowedBytes = MAX_UNCALLED_BYTES + recentCalls * MAX_CALL_BYTES + recentExtraBytes;
+  return readBytes > allowedBytes + credit;
 }
 
 function refuseOverdue(calls: ReadonlySet<OpenCall>, nowMs: number): void {

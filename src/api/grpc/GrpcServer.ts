@@ -1,25 +1,28 @@
 import { createServer } from 'node:net';
 import type { Server as TcpServer } from 'node:net';
 import { Server, ServerCredentials, ServerInterceptingCall, status } from '@grpc/grpc-js';
-import type { handleUnaryCall, ServerInterceptor } from '@grpc/grpc-js';
+import type { handleBidiStreamingCall, ServerInterceptor } from '@grpc/grpc-js';
+import type { Forwarder } from '../../access/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import { AddressLimiter } from '../AddressLimiter.js';
 import { ApiError, stopping, storageRefusal } from '../errors.js';
 import { listenError, warnWhenExposed } from '../httpLimits.js';
-import { fieldsOf } from './calls.js';
-import type { GrpcCalls, UnaryCall } from './calls.js';
+import type { GrpcCalls } from './calls.js';
 import { Connections } from './Connections.js';
 import type { Peer } from './Connections.js';
-import { conversationHandler, refusingHandler, streamHandler } from './handlers.js';
-import type { StreamHost } from './handlers.js';
+import { GrpcForwarding, isStream, MAX_FORWARDED_REQUEST_BYTES } from './GrpcForwarding.js';
+import { conversationHandler, refusingHandler, streamHandler, unaryHandler } from './handlers.js';
+import type { CallHost } from './handlers.js';
 import { HeldMessages } from './HeldMessages.js';
 import { refusalOf } from './status.js';
 import type { CallRefusal } from './status.js';
 
 /** No request that is read needs more than a few ids. */
 const MAX_REQUEST_BYTES = 16 * 1024;
+/** While requests may be as large as those of forwarded calls: so long may a connection pour in what none of its calls needs. */
+const GLANCE_EVERY_MS = 1_000;
 const MAX_CONNECTIONS = 512;
 /** Calls under way at once on one connection; further ones wait with the caller. */
 const MAX_STREAMS_PER_CONNECTION = 100;
@@ -48,6 +51,8 @@ export interface GrpcServerDependencies {
   readonly logger: Logger;
   /** Is told of every error that is a bug, after the caller got INTERNAL: the owner stops the process. */
   readonly fail: (error: unknown) => void;
+  /** Takes what the index cannot answer. Without, that is refused. */
+  readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
 }
 
 /**
@@ -64,6 +69,9 @@ export class GrpcServer {
   readonly #limiter: AddressLimiter | undefined;
   /** Paths of the calls that last as long as their callers like. */
   readonly #lasting: ReadonlySet<string>;
+  /** Paths of the calls that are none of the index's, where they are forwarded. */
+  readonly #forwarded: ReadonlySet<string>;
+  readonly #forwarding: GrpcForwarding | undefined;
   /** The last damage that was logged, so that a caller who repeats a request does not fill the log. */
   #damageLogged = '';
   #callsUnderWay = 0;
@@ -78,16 +86,23 @@ export class GrpcServer {
     options: GrpcServerOptions,
     dependencies: GrpcServerDependencies & { readonly calls: GrpcCalls },
   ) {
-    const { clock, calls } = dependencies;
+    const { clock, calls, forwarder } = dependencies;
     const { ratePerSecondPerAddress: ratePerSecond = 0 } = options;
     this.#options = options;
     this.#dependencies = dependencies;
-    this.#connections = new Connections({ clock });
+    const glanceEveryMs = forwarder === undefined ? undefined : GLANCE_EVERY_MS;
+    this.#connections = new Connections({ glanceEveryMs }, { clock });
     this.#held = new HeldMessages(options);
     this.#limiter = ratePerSecond > 0 ? new AddressLimiter({ ratePerSecond }, { clock }) : undefined;
-    this.#lasting = new Set(Object.keys(calls.streams));
+    const explain = (error: unknown): CallRefusal => this.#explain(error);
+    this.#forwarding =
+      forwarder && new GrpcForwarding({ ...{ forwarder, clock, explain }, held: this.#held });
+    const forwarded = forwarder === undefined ? [] : Object.keys(calls.refused);
+    this.#forwarded = new Set(forwarded);
+    this.#lasting = new Set([...Object.keys(calls.streams), ...forwarded.filter(isStream)]);
     this.#grpc = new Server({
-      'grpc.max_receive_message_length': MAX_REQUEST_BYTES,
+      'grpc.max_receive_message_length':
+        forwarder === undefined ? MAX_REQUEST_BYTES : MAX_FORWARDED_REQUEST_BYTES,
       'grpc.max_concurrent_streams': MAX_STREAMS_PER_CONNECTION,
       'grpc.max_connection_idle_ms': MAX_CONNECTION_IDLE_MS,
       'grpc.keepalive_time_ms': KEEPALIVE_MS,
@@ -135,6 +150,7 @@ export class GrpcServer {
 
   async #close(): Promise<void> {
     this.#connections.close();
+    this.#forwarding?.close();
     let endGrace = (): void => undefined;
     const graceOver = new Promise<void>((resolve) => (endGrace = resolve));
     let grace = this.#dependencies.clock.setTimer(CLOSE_GRACE_MS, () => {
@@ -177,8 +193,16 @@ export class GrpcServer {
             // A call that was cancelled before it came here is told neither.
             onReceiveMetadata: (metadata, proceed) => {
               const refuse = (error: ApiError): void => call.sendStatus(refusalOf(error));
-              end = this.#begin(peer, this.#lasting.has(method.path) ? undefined : refuse);
+              end = this.#begin(peer, {
+                refuse: this.#lasting.has(method.path) ? undefined : refuse,
+                extraBytes: this.#forwarded.has(method.path) ? MAX_FORWARDED_REQUEST_BYTES : 0,
+              });
               proceed(metadata);
+            },
+            onReceiveMessage: (message, proceed) => {
+              const isLarge = Buffer.isBuffer(message) && message.length > MAX_REQUEST_BYTES;
+              if (isLarge && !this.#forwarded.has(method.path)) call.sendStatus(refusalOf(tooLarge()));
+              else proceed(message);
             },
             onCancel: () => end(),
           });
@@ -209,14 +233,14 @@ export class GrpcServer {
 
   #register({ unary, streams, conversations, refused }: GrpcCalls): void {
     const explain = (error: unknown): CallRefusal => this.#explain(error);
-    for (const [path, call] of Object.entries(unary)) {
-      this.#grpc.register(path, this.#unary(call), asItIs, asItIs, 'unary');
-    }
-    const host: StreamHost = {
-      explain,
+    const host: CallHost = {
+      ...{ explain, held: this.#held, forwarding: this.#forwarding },
       expectEnd: (peer) => this.#connections.expectEnd(peer),
       handle: (work) => this.#handle(work),
     };
+    for (const [path, call] of Object.entries(unary)) {
+      this.#grpc.register(path, unaryHandler(call, host), asItIs, asItIs, 'unary');
+    }
     for (const [path, call] of Object.entries(streams)) {
       this.#grpc.register(path, streamHandler(call, host), asItIs, asItIs, 'serverStream');
     }
@@ -224,24 +248,14 @@ export class GrpcServer {
       this.#grpc.register(path, conversationHandler(conversation, explain), asItIs, asItIs, 'bidi');
     }
     for (const [path, error] of Object.entries(refused)) {
-      this.#grpc.register(path, refusingHandler(error), asItIs, asItIs, 'bidi');
+      this.#grpc.register(path, this.#elsewhere(error), asItIs, asItIs, 'bidi');
     }
   }
 
-  #unary(answer: UnaryCall): handleUnaryCall<Buffer, Buffer> {
-    return (call, callback) => {
-      void this.#handle(async () => {
-        try {
-          const message = await answer(fieldsOf(call.request));
-          const release = this.#held.hold(message.length);
-          if (call.cancelled) release();
-          else call.once('cancelled', release);
-          callback(null, message);
-        } catch (error) {
-          callback(this.#explain(error));
-        }
-      });
-    };
+  /** A call that is none of the index's. */
+  #elsewhere(error: ApiError): handleBidiStreamingCall<Buffer, Buffer> {
+    const forwarding = this.#forwarding;
+    return forwarding === undefined ? refusingHandler(error) : (call) => forwarding.serve(call);
   }
 
   async #handle(work: () => Promise<void>): Promise<void> {
@@ -268,6 +282,10 @@ export class GrpcServer {
     if (!this.#closed) this.#dependencies.fail(error);
     return refusalOf(new ApiError(500, 'internal', 'internal server error'));
   }
+}
+
+function tooLarge(): ApiError {
+  return new ApiError(413, 'too_large', `the request is larger than ${MAX_REQUEST_BYTES} bytes`);
 }
 
 function asItIs(message: Buffer): Buffer {

@@ -25,6 +25,6 @@ export function heightOf(height: bigint): number {
 export function refuseFullBlock(isAsked: boolean): void {
   if (!isAsked) return;
   const message =
-    'full_block_response is not served: this index keeps blocks in their light form; ask without it, or ask an access node';
+    'full_block_response is not served: this index keeps blocks in their light form; ask without it, or ask an access node, or have the daemon forward such calls (api.forward)';
   throw new ApiError(404, 'not_served', message);
 }

@@ -28,7 +28,7 @@ export interface GrpcCalls {
   readonly unary: Readonly<Record<string, UnaryCall>>;
   readonly streams: Readonly<Record<string, StreamCall>>;
   readonly conversations: Readonly<Record<string, Conversation>>;
-  /** Refused at once, whatever they bring. */
+  /** Calls that are none of the index's, and why: refused at once, whatever they bring, or forwarded. */
   readonly refused: Readonly<Record<string, ApiError>>;
 }
 

@@ -1,7 +1,9 @@
-import type { handleBidiStreamingCall, handleServerStreamingCall } from '@grpc/grpc-js';
+import type { handleBidiStreamingCall, handleServerStreamingCall, handleUnaryCall } from '@grpc/grpc-js';
 import { ApiError } from '../errors.js';
 import { fieldsOf, sinkOf } from './calls.js';
-import type { Conversation, StreamCall } from './calls.js';
+import type { Conversation, StreamCall, UnaryCall } from './calls.js';
+import type { GrpcForwarding } from './GrpcForwarding.js';
+import type { HeldMessages } from './HeldMessages.js';
 import { refusalOf } from './status.js';
 import type { CallRefusal } from './status.js';
 
@@ -11,18 +13,41 @@ const MAX_QUESTIONS = 1_000;
 /** How a call that threw ends. */
 type Explain = (error: unknown) => CallRefusal;
 
-/** What a stream needs of its server. */
-export interface StreamHost {
+/** What calls need of their server. */
+export interface CallHost {
   readonly explain: Explain;
+  readonly held: HeldMessages;
+  /** Takes what the index has no answer to. */
+  readonly forwarding: GrpcForwarding | undefined;
   /** The stream of this peer has been ended from here; what comes back is to be called when it is over. */
   readonly expectEnd: (peer: string) => () => void;
   /** Waited for when the server closes. */
   readonly handle: (work: () => Promise<void>) => Promise<void>;
 }
 
+export function unaryHandler(
+  answer: UnaryCall,
+  { explain, held, forwarding, handle }: CallHost,
+): handleUnaryCall<Buffer, Buffer> {
+  return (call, callback) => {
+    void handle(async () => {
+      try {
+        const message = await answer(fieldsOf(call.request));
+        const release = held.hold(message.length);
+        if (call.cancelled) release();
+        else call.once('cancelled', release);
+        callback(null, message);
+      } catch (error) {
+        if (forwarding?.takes(call.getPath(), error) === true) forwarding.serveRefused(call, callback, error);
+        else callback(explain(error));
+      }
+    });
+  };
+}
+
 export function streamHandler(
   begin: StreamCall,
-  { explain, expectEnd, handle }: StreamHost,
+  { explain, forwarding, expectEnd, handle }: CallHost,
 ): handleServerStreamingCall<Buffer, Buffer> {
   return (call) => {
     const refuse = (reason: unknown): void => {
@@ -37,7 +62,12 @@ export function streamHandler(
         if (call.cancelled) end();
         else call.once('cancelled', end);
       } catch (error) {
-        refuse(error);
+        // Where a stream of the index may begin is for the index to say; what it never has, only a node has.
+        if (forwarding?.takes(call.getPath(), error) === true && error.reason === 'not_served') {
+          forwarding.serveRefusedStream(call);
+        } else {
+          refuse(error);
+        }
       }
     });
   };

@@ -72,7 +72,8 @@ export function notServed(
   { accessNodes }: { readonly accessNodes: readonly string[] },
 ): Readonly<Record<string, ApiError>> {
   const [first] = accessNodes;
-  const askInstead = `ask an access node${first === undefined ? '' : `, such as ${first}`}`;
+  const node = `an access node${first === undefined ? '' : `, such as ${first}`}`;
+  const askInstead = `ask ${node}, or have the daemon forward such calls (api.forward)`;
   const refusals: Record<string, ApiError> = {};
   const refuse = (service: string, methods: readonly string[], why: string): void => {
     for (const method of methods) {

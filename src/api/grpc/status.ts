@@ -19,6 +19,7 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
   too_many: status.INVALID_ARGUMENT,
   bad_request: status.INVALID_ARGUMENT,
   not_served: status.UNIMPLEMENTED,
+  upstream_unreachable: status.UNAVAILABLE,
   method_not_allowed: status.UNIMPLEMENTED,
   too_large: status.RESOURCE_EXHAUSTED,
   rate_limited: status.RESOURCE_EXHAUSTED,

@@ -397,7 +397,7 @@ describe('GrpcApiServer', () => {
     it.each(cases)('%s is UNIMPLEMENTED with a sentence that says whom to ask', async (method, why) => {
       expect(await refusalOf(probe.raw(`/flow.access.AccessAPI/${method}`, Buffer.alloc(0)))).toEqual({
         code: 'UNIMPLEMENTED',
-        details: `${method} is not served: ${why}; ask an access node, such as grpc://node:9000`,
+        details: `${method} is not served: ${why}; ask an access node, such as grpc://node:9000, or have the daemon forward such calls (api.forward)`,
         metadata: { reason: 'not_served' },
       });
     });

@@ -221,3 +221,41 @@ describe('an answered rate limit', () => {
     expect(node.delayMs()).toBe(0);
   });
 });
+
+describe('calls that yield', () => {
+  it('leave behind everybody else, and get what is left of the rate', async () => {
+    const paced = limiter(10);
+    now(paced);
+    const left: string[] = [];
+    const call = (name: string, permit: Permit | Promise<Permit>): Promise<unknown> =>
+      Promise.resolve(permit).then(() => left.push(name));
+    const all = [
+      call('yielding 1', paced.acquireYielding()),
+      call('yielding 2', paced.acquireYielding()),
+      call('own 1', paced.acquire()),
+    ];
+    // They take nothing of what is promised to the others.
+    expect(paced.delayMs()).toBe(200);
+    await clock.advance(100);
+    all.push(call('own 2', paced.acquire()));
+    await clock.advance(100);
+    expect(left).toEqual(['own 1', 'own 2']);
+    await clock.advance(200);
+    await Promise.all(all);
+    expect(left).toEqual(['own 1', 'own 2', 'yielding 1', 'yielding 2']);
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('leave at once while nobody waits, wait no more when they are given up, and are bounded', async () => {
+    const paced = limiter(10, 2);
+    expect(paced.acquireYielding()).not.toBeInstanceOf(Promise);
+    const given = new AbortController();
+    const waiting = [paced.acquireYielding(given.signal), paced.acquireYielding(given.signal)];
+    expect(paced.yieldingFull).toBe(true);
+    expect(paced.full).toBe(false);
+    given.abort();
+    for (const call of waiting) await expect(call).rejects.toThrow();
+    expect(paced.yieldingFull).toBe(false);
+    expect(clock.pendingTimers).toBe(0);
+  });
+});

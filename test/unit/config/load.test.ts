@@ -135,6 +135,24 @@ describe('precedence', () => {
     expect(load({ environment: { FCI_API_GRPC_PORT: '9000' } }).config.api.grpcPort).toBe(9000);
   });
 
+  it('reads the address that requests are forwarded to, which is a base and nothing else', () => {
+    const forwardRest = (address: string): string | undefined =>
+      load({ flags: { 'api.forwardRest': [address] } }).config.api.forwardRest;
+    expect(load({}).config.api).toMatchObject({ forward: false, forwardRest: undefined });
+    expect(load({ flags: { 'api.forward': ['true'] } }).config.api.forward).toBe(true);
+    expect(forwardRest('https://rest.example.org')).toBe('https://rest.example.org');
+    expect(forwardRest('http://Node:8070/')).toBe('http://node:8070');
+    expect(forwardRest('http://[::1]:8070/flow/')).toBe('http://[::1]:8070/flow');
+    for (const wrong of [
+      ...['node:8070', 'ftp://node', 'http://', 'https:///v1', 'http://node/v1', 'http://node/v1/'],
+      ...['http://node/?x=1', 'http://node#x', 'http://user:sesame@node', 'http://node:99999', 'http://a b'],
+    ]) {
+      const refusal = (): unknown => forwardRest(wrong);
+      expect(refusal, wrong).toThrow(/--api-forward-rest.* is not an address such as https:/);
+      expect(refusal, wrong).not.toThrow(/sesame/);
+    }
+  });
+
   it('freezes what it gives, however deep', () => {
     const open: string[] = [];
     const walk = (value: unknown, path: string): void => {

@@ -1,0 +1,38 @@
+import { Client, credentials } from '@grpc/grpc-js';
+import type { ClientOptions } from '@grpc/grpc-js';
+import { grpcTarget } from './endpoint.js';
+import type { Endpoint } from './endpoint.js';
+
+/** Bounds of the pauses between attempts to connect. */
+const RECONNECT_MIN_MS = 250;
+const RECONNECT_MAX_MS = 10_000;
+/** Nodes close connections that ping more than once in five minutes ("too_many_pings"). */
+const KEEPALIVE_MS = 330_000;
+const KEEPALIVE_TIMEOUT_MS = 20_000;
+
+/** A connection of its own to one node. It connects when it is first used, and again when it was lost. */
+export function openClient(options: {
+  readonly endpoint: Endpoint;
+  readonly maxMessageBytes: number;
+  readonly userAgent: string;
+  /** What may be on the way, or wait here for a paused reader, of one stream. */
+  readonly windowBytes: number;
+}): Client {
+  const { endpoint, maxMessageBytes, userAgent, windowBytes } = options;
+  const clientOptions: ClientOptions = {
+    'grpc.max_receive_message_length': maxMessageBytes,
+    'grpc-node.flow_control_window': windowBytes,
+    'grpc.initial_reconnect_backoff_ms': RECONNECT_MIN_MS,
+    'grpc.max_reconnect_backoff_ms': RECONNECT_MAX_MS,
+    'grpc.keepalive_time_ms': KEEPALIVE_MS,
+    'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+    'grpc.primary_user_agent': userAgent,
+    // A connection of its own: a rebuilt channel must not be given the connection that it replaces.
+    'grpc.use_local_subchannel_pool': 1,
+    // Whoever calls decides on retries; and no look-up of a service configuration beside every name.
+    'grpc.enable_retries': 0,
+    'grpc.service_config_disable_resolution': 1,
+  };
+  const secrecy = endpoint.tls ? credentials.createSsl() : credentials.createInsecure();
+  return new Client(grpcTarget(endpoint), secrecy, clientOptions);
+}

@@ -1,0 +1,234 @@
+import { Metadata, status } from '@grpc/grpc-js';
+import type { sendUnaryData, ServerDuplexStream, ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
+import type {
+  ForwardedCall,
+  ForwardedRequest,
+  Forwarder,
+  ForwarderSink,
+  ForwardOutcome,
+} from '../../access/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { AbortError, isAbort } from '../../runtime/index.js';
+import { ApiError, isElsewhere, stopping } from '../errors.js';
+import { Places } from '../Places.js';
+import { marked, passedOn, readRequest, streamCaller, unaryCaller } from './forwardedCallers.js';
+import type { ForwardedCaller } from './forwardedCallers.js';
+import type { HeldMessages } from './HeldMessages.js';
+import { refusalOf } from './status.js';
+import type { CallRefusal } from './status.js';
+
+/** Of a forwarded call: as access nodes. The largest transaction has 1.5 MB. */
+export const MAX_FORWARDED_REQUEST_BYTES = 4 * 1024 * 1024;
+/** Forwarded calls at once that are answered by one message. */
+const MAX_CALLS = 100;
+/** Forwarded streams at once. */
+const MAX_STREAMS = 100;
+/** Requests of forwarded calls that are received at once; those of the others wait with their callers. */
+const MAX_RECEIVED = 32;
+/** For a forwarded call of one answer, whatever its caller would wait. As for every call. */
+const CALL_LIMIT_MS = 120_000;
+
+export interface GrpcForwardingDependencies {
+  readonly forwarder: Pick<Forwarder, 'forward'>;
+  readonly held: HeldMessages;
+  readonly clock: Clock;
+  /** How a call ends that threw this. */
+  readonly explain: (error: unknown) => CallRefusal;
+}
+
+/** Of the calls that the index has in common with access nodes. */
+const OF_FLOW = '/flow.access.';
+
+/** True for calls that are answered by more than one message. */
+export function isStream(path: string): boolean {
+  return /\/(?:SendAnd)?Subscribe[^/]*$/.test(path);
+}
+
+/** Passes calls on to the access nodes as they are, and the answers back. */
+export class GrpcForwarding {
+  readonly #forwarder: GrpcForwardingDependencies['forwarder'];
+  readonly #held: HeldMessages;
+  readonly #clock: Clock;
+  readonly #explain: (error: unknown) => CallRefusal;
+  readonly #received = new Places({ places: MAX_RECEIVED });
+  readonly #streams = new Set<ForwardedCaller>();
+  #calls = 0;
+  #closed = false;
+
+  constructor(dependencies: GrpcForwardingDependencies) {
+    this.#forwarder = dependencies.forwarder;
+    this.#held = dependencies.held;
+    this.#clock = dependencies.clock;
+    this.#explain = dependencies.explain;
+  }
+
+  /** A call that is none of the index's. */
+  serve(call: ServerDuplexStream<Buffer, Buffer>): void {
+    const caller = streamCaller(call);
+    const { signal } = caller;
+    void this.#run(caller, async () => {
+      const message = await this.#received.run(() => readRequest(call, { clock: this.#clock, signal }));
+      return this.#pass(caller, message, undefined);
+    });
+  }
+
+  /** True where a node may have the answer to a call that ended so. */
+  takes(path: string, error: unknown): error is ApiError {
+    return path.startsWith(OF_FLOW) && isElsewhere(error);
+  }
+
+  /**
+   * A call that the index refused. Unless it is of a kind that is not served at all, the refusal is told to the caller where no
+   * node has the answer: nobody's is better than the index's own.
+   */
+  serveRefused(
+    call: ServerUnaryCall<Buffer, Buffer>,
+    callback: sendUnaryData<Buffer>,
+    refusal: ApiError,
+  ): void {
+    const caller = unaryCaller(call, callback);
+    const own = refusal.reason === 'not_served' ? undefined : refusal;
+    void this.#run(caller, () => this.#pass(caller, call.request, own), own);
+  }
+
+  serveRefusedStream(call: ServerWritableStream<Buffer, Buffer>): void {
+    const caller = streamCaller(call);
+    void this.#run(caller, () => this.#pass(caller, call.request, undefined));
+  }
+
+  /** Ends every stream. Calls of one answer are left to the server. */
+  close(): void {
+    this.#closed = true;
+    for (const caller of [...this.#streams]) caller.end(refusalOf(stopping()));
+  }
+
+  /** Counts a call while it is under way, and ends it with what was thrown. */
+  async #run(caller: ForwardedCaller, pass: () => Promise<void>, own?: ApiError): Promise<void> {
+    const isLasting = isStream(caller.path);
+    const refusal = this.#refusalOf(isLasting);
+    if (refusal !== undefined) {
+      caller.end(refusalOf(own ?? refusal));
+      return;
+    }
+    if (isLasting) this.#streams.add(caller);
+    else this.#calls += 1;
+    try {
+      await pass();
+    } catch (error) {
+      if (!isAbort(error)) caller.end(this.#explain(error));
+    } finally {
+      if (isLasting) this.#streams.delete(caller);
+      else this.#calls -= 1;
+    }
+  }
+
+  #refusalOf(isLasting: boolean): ApiError | undefined {
+    if (this.#closed) return stopping();
+    const bound = isLasting ? MAX_STREAMS : MAX_CALLS;
+    if ((isLasting ? this.#streams.size : this.#calls) < bound) return undefined;
+    const what = isLasting ? 'streams' : 'calls';
+    return new ApiError(503, 'busy', `at most ${bound} ${what} are forwarded at once; ask again`);
+  }
+
+  async #pass(caller: ForwardedCaller, message: Buffer, own: ApiError | undefined): Promise<void> {
+    const { path, metadata, signal } = caller;
+    const isLasting = isStream(path);
+    const deadlineMs = isLasting
+      ? caller.deadlineMs
+      : Math.min(caller.deadlineMs, this.#clock.now() + CALL_LIMIT_MS);
+    const request: ForwardedRequest = { path, message, metadata, deadlineMs, isStream: isLasting };
+    const given = new AbortController();
+    const onOver = (): void => given.abort(new AbortError());
+    signal.addEventListener('abort', onOver, { once: true });
+    if (signal.aborted) onOver();
+    const giveUp = (error: ApiError): void => {
+      caller.end(refusalOf(error));
+      onOver();
+    };
+    const outcome = await this.#forwarder.forward(request, this.#sink(caller, own, giveUp), {
+      signal: given.signal,
+      isRepeatable: !/\/Send[^/]*$/.test(path),
+    });
+    if (outcome !== 'ended') caller.end(refusalOf(own ?? refusals[outcome]()));
+  }
+
+  #sink(
+    caller: ForwardedCaller,
+    own: ApiError | undefined,
+    giveUp: (error: ApiError) => void,
+  ): ForwarderSink {
+    let call: ForwardedCall | undefined;
+    /** What the node sent ahead. Passed on when it is sure that the caller gets the node's answer. */
+    let ahead: Metadata | undefined;
+    let isBegun = false;
+    const begin = (metadata: Metadata): void => {
+      if (isBegun) return;
+      isBegun = true;
+      caller.sendMetadata(marked(metadata));
+    };
+    return {
+      onCall: (begun) => {
+        call = begun;
+        call.read();
+      },
+      onMetadata: (metadata) => {
+        ahead = metadata;
+        if (own === undefined) begin(metadata);
+      },
+      onMessage: (message) => {
+        let release: () => void;
+        try {
+          release = once(this.#held.hold(message.length));
+        } catch (error) {
+          if (!(error instanceof ApiError)) throw error;
+          giveUp(error);
+          return;
+        }
+        if (caller.signal.aborted) release();
+        else caller.signal.addEventListener('abort', release, { once: true });
+        begin(ahead ?? new Metadata());
+        caller.send(message, () => {
+          if (isStream(caller.path)) {
+            caller.signal.removeEventListener('abort', release);
+            release();
+          }
+          call?.read();
+        });
+      },
+      onEnd: ({ code, details, metadata }) => {
+        if (own !== undefined && code !== status.OK) caller.end(refusalOf(own));
+        else caller.end({ code, details, metadata: isBegun ? passedOn(metadata) : marked(metadata) });
+      },
+    };
+  }
+}
+
+const refusals: Readonly<Record<Exclude<ForwardOutcome, 'ended'>, () => ApiError>> = {
+  unreachable: () =>
+    new ApiError(
+      503,
+      'upstream_unreachable',
+      'this call is forwarded, and no access node can be reached now; what is indexed is served all the same',
+    ),
+  busy: () =>
+    new ApiError(
+      503,
+      'busy',
+      'this call is forwarded, and the access nodes take no more of its kind now (access.ratePerSecond, or their own limits); ask again',
+    ),
+  lost: () =>
+    new ApiError(
+      503,
+      'upstream_unreachable',
+      'the connection to the access node was lost, and whether it took the transaction is not known; look for its id before it is sent again',
+    ),
+};
+
+function once(action: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (isDone) return;
+    isDone = true;
+    action();
+  };
+}

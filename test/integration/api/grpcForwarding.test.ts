@@ -1,0 +1,416 @@
+import { Client, credentials, Metadata, status } from '@grpc/grpc-js';
+import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { WireWriter } from '../../../src/flow/index.js';
+import { atEnd } from '../../support/cleanup.js';
+import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import { eventually } from '../../support/program.js';
+import { answer, fail, networkOf, RawNode } from '../../support/rawNode.js';
+import type { RawCall, RawHandler } from '../../support/rawNode.js';
+import { servedOverGrpc } from '../../support/servedOverGrpc.js';
+import { smallChain, transactionWith } from '../../support/smallChain.js';
+
+const API = '/flow.access.AccessAPI';
+const SCRIPT = `${API}/ExecuteScriptAtLatestBlock`;
+const SEND = `${API}/SendTransaction`;
+const EVENTS = '/flow.executiondata.ExecutionDataAPI/SubscribeEvents';
+const MIB = 1024 * 1024;
+
+const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
+const LATEST = 102;
+
+interface Answered {
+  readonly message: Buffer;
+  readonly headers: Metadata;
+  readonly trailers: Metadata;
+}
+
+/** The server that forwards to some nodes, and a bare client of it. */
+class Forwarded {
+  readonly probe: GrpcProbe;
+  readonly #client: Client;
+
+  private constructor(address: string) {
+    this.probe = new GrpcProbe(address);
+    this.#client = new Client(address, credentials.createInsecure(), {
+      'grpc.max_receive_message_length': -1,
+      'grpc.use_local_subchannel_pool': 1,
+    });
+    atEnd(() => {
+      this.probe.close();
+      this.#client.close();
+    });
+  }
+
+  static async to(...nodes: readonly RawNode[]): Promise<Forwarded> {
+    const network = await networkOf(nodes);
+    const { address } = await servedOverGrpc(chain, { forwarder: network.forwarder });
+    return new Forwarded(address);
+  }
+
+  call(
+    path: string,
+    request: Buffer,
+    { metadata = new Metadata(), deadline = Date.now() + 60_000, signal = new AbortController().signal } = {},
+  ): Promise<Answered> {
+    return new Promise((resolve, reject) => {
+      let headers = new Metadata();
+      let message: Buffer = Buffer.alloc(0);
+      const call = this.#client.makeUnaryRequest(
+        path,
+        asItIs,
+        asItIs,
+        request,
+        metadata,
+        { deadline },
+        (error, given) => {
+          if (error !== null) reject(error);
+          else message = given ?? message;
+        },
+      );
+      signal.addEventListener('abort', () => call.cancel());
+      call.on('metadata', (sent: Metadata) => (headers = sent));
+      call.on('status', ({ code, metadata: trailers }) => {
+        if (code === status.OK) resolve({ message, headers, trailers });
+      });
+    });
+  }
+
+  stream(path: string, request: Buffer): ClientReadableStream<Buffer> {
+    const call = this.#client.makeServerStreamRequest(path, asItIs, asItIs, request);
+    call.on('error', () => undefined);
+    return call;
+  }
+}
+
+const asItIs = (bytes: Buffer): Buffer => bytes;
+const error = (call: Promise<unknown>): Promise<ServiceError> =>
+  call.then(
+    () => {
+      throw new Error('answered');
+    },
+    (reason: unknown) => reason as ServiceError,
+  );
+const echo: RawHandler = (call, request) => answer(call, request);
+const endOf = (stream: ClientReadableStream<Buffer>): Promise<{ code: status; details: string }> =>
+  new Promise((resolve) => stream.once('status', resolve));
+
+describe('a forwarded call', () => {
+  it('brings the very bytes and the metadata there, and the answer with its own back', async () => {
+    const seen: { request: Buffer; metadata: Metadata }[] = [];
+    const node = await RawNode.start({
+      [SCRIPT]: (call, request) => {
+        seen.push({ request, metadata: call.metadata });
+        const headers = new Metadata();
+        headers.set('x-from-node', 'before');
+        call.sendMetadata(headers);
+        const trailers = new Metadata();
+        trailers.set('x-from-node', 'after');
+        trailers.set('x-some-bin', Buffer.from([0, 255]));
+        answer(call, Buffer.from([7, 0, 255]), trailers);
+      },
+    });
+    const to = await Forwarded.to(node);
+    const metadata = new Metadata();
+    metadata.set('x-from-client', 'yes');
+    // No message of any kind: what is passed on is not read.
+    const { message, headers, trailers } = await to.call(SCRIPT, Buffer.from([255, 1, 2]), { metadata });
+    expect(message).toEqual(Buffer.from([7, 0, 255]));
+    expect(headers.get('x-from-node')).toEqual(['before']);
+    expect(headers.get('via')).toEqual(['2.0 flow-collection-indexer']);
+    expect(trailers.get('x-from-node')).toEqual(['after']);
+    expect(trailers.get('x-some-bin')).toEqual([Buffer.from([0, 255])]);
+    expect(seen[0]?.request).toEqual(Buffer.from([255, 1, 2]));
+    expect(seen[0]?.metadata.get('x-from-client')).toEqual(['yes']);
+    expect(seen[0]?.metadata.get('user-agent')[0]).toMatch(/^test\/1/);
+  });
+
+  it('ends with the status, the words and the trailers of the node', async () => {
+    const trailers = new Metadata();
+    trailers.set('x-why', 'because');
+    const node = await RawNode.start({
+      [SCRIPT]: (call) => fail(call, status.INVALID_ARGUMENT, 'Straße: no such thing', trailers),
+      // The node's own, which is no reason to ask another one.
+      [SEND]: (call) => fail(call, status.UNAVAILABLE, 'no collection node', trailers),
+    });
+    const to = await Forwarded.to(node);
+    const first = await error(to.call(SCRIPT, Buffer.alloc(0)));
+    expect(first).toMatchObject({ code: status.INVALID_ARGUMENT, details: 'Straße: no such thing' });
+    expect(first.metadata.get('x-why')).toEqual(['because']);
+    const second = await error(to.call(SEND, Buffer.alloc(0)));
+    expect(second).toMatchObject({ code: status.UNAVAILABLE, details: 'no collection node' });
+    expect(second.metadata.get('reason')).toEqual([]);
+  });
+
+  it('takes its deadline along, and is cancelled at the node when it is over or given up', async () => {
+    const open: RawCall[] = [];
+    const hang: RawHandler = (call) => open.push(call);
+    const node = await RawNode.start({ [SCRIPT]: hang, [EVENTS]: hang });
+    const to = await Forwarded.to(node);
+    const deadline = Date.now() + 1_500;
+    expect(await error(to.call(SCRIPT, Buffer.alloc(0), { deadline }))).toMatchObject({
+      code: status.DEADLINE_EXCEEDED,
+    });
+    const [first] = open;
+    expect(Number.isFinite(Number(first?.getDeadline()))).toBe(true);
+    await eventually(() => (first?.cancelled === true ? true : undefined));
+
+    const given = new AbortController();
+    const call = error(to.call(SCRIPT, Buffer.alloc(0), { signal: given.signal }));
+    await eventually(() => (open.length === 2 ? true : undefined));
+    given.abort();
+    expect(await call).toMatchObject({ code: status.CANCELLED });
+    await eventually(() => (open[1]?.cancelled === true ? true : undefined));
+
+    const stream = to.stream(EVENTS, Buffer.alloc(0));
+    await eventually(() => (open.length === 3 ? true : undefined));
+    expect(open[2]?.getDeadline()).toBe(Infinity);
+    stream.cancel();
+    await eventually(() => (open[2]?.cancelled === true ? true : undefined));
+  });
+
+  it('may be as large as a transaction, and its answer larger; an indexed one may not', async () => {
+    const node = await RawNode.start({
+      [SEND]: (call, request) => answer(call, Buffer.from(String(request.length))),
+      [SCRIPT]: (call) => answer(call, Buffer.alloc(20 * MIB, 5)),
+    });
+    const to = await Forwarded.to(node);
+    expect((await to.call(SEND, Buffer.alloc(3 * MIB))).message.toString()).toBe(String(3 * MIB));
+    const { message } = await to.call(SCRIPT, Buffer.alloc(0));
+    expect(message.equals(Buffer.alloc(20 * MIB, 5))).toBe(true);
+    const exhausted = { code: status.RESOURCE_EXHAUSTED };
+    expect(await error(to.call(SEND, Buffer.alloc(4 * MIB + 1)))).toMatchObject(exhausted);
+    const ping = error(to.call(`${API}/Ping`, Buffer.alloc(20_000)));
+    expect(await ping).toMatchObject(exhausted);
+    expect(node.calls).toEqual([SEND, SCRIPT]);
+  });
+
+  it('of a stream is taken as slowly as its caller takes it, in order and whole', async () => {
+    const COUNT = 60;
+    let written = 0;
+    const node = await RawNode.start({
+      [EVENTS]: (call) => {
+        const next = (): void => {
+          if (written === COUNT) {
+            call.end();
+            return;
+          }
+          const message = Buffer.alloc(MIB);
+          message.writeUInt32BE(written);
+          written += 1;
+          call.write(message, next);
+        };
+        next();
+      },
+    });
+    const to = await Forwarded.to(node);
+    const stream = to.stream(EVENTS, Buffer.alloc(0));
+    const end = endOf(stream);
+    const numbers: number[] = [];
+    for await (const message of stream) {
+      numbers.push((message as Buffer).readUInt32BE());
+      // What grpc-js reads ahead for its users, at either end, and little more.
+      expect(written - numbers.length).toBeLessThan(40);
+      for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(numbers).toEqual(Array.from({ length: COUNT }, (_, index) => index));
+    expect(await end).toMatchObject({ code: status.OK });
+  });
+
+  it('of a stream ends with the words of the node, after everything that came before', async () => {
+    const node = await RawNode.start({
+      [EVENTS]: (call) => {
+        call.write(Buffer.from('a'));
+        call.write(Buffer.from('b'), () => fail(call, status.NOT_FOUND, 'no more'));
+      },
+    });
+    const to = await Forwarded.to(node);
+    const stream = to.stream(EVENTS, Buffer.alloc(0));
+    const end = endOf(stream);
+    const texts: string[] = [];
+    stream.on('data', (message: Buffer) => texts.push(message.toString()));
+    expect(await end).toMatchObject({ code: status.NOT_FOUND, details: 'no more' });
+    expect(texts).toEqual(['a', 'b']);
+  });
+
+  it('brings one message, no more and no less', async () => {
+    const node = await RawNode.start({ [SCRIPT]: () => undefined });
+    const to = await Forwarded.to(node);
+    for (const messages of [0, 2]) {
+      const call = to.probe.client.makeClientStreamRequest(SCRIPT, asItIs, asItIs, () => undefined);
+      call.on('error', () => undefined);
+      const end = new Promise<{ code: status }>((resolve) => call.once('status', resolve));
+      for (let left = messages; left > 0; left -= 1) call.write(Buffer.from('x'));
+      call.end();
+      expect(await end).toMatchObject({ code: status.INVALID_ARGUMENT });
+    }
+  });
+});
+
+describe('without a node that answers', () => {
+  it('forwarded calls say so, indexed ones go on, and all is well when the node is back', async () => {
+    const node = await RawNode.start({ [SCRIPT]: echo, [SEND]: echo, [EVENTS]: (call) => call.end() });
+    const to = await Forwarded.to(node);
+    expect((await to.call(SCRIPT, Buffer.from('x'))).message.toString()).toBe('x');
+    node.stop();
+    for (const path of [SCRIPT, SEND, EVENTS]) {
+      const refusal = await refusalOf(to.probe.raw(path, Buffer.alloc(0)));
+      expect(refusal.code, path).toBe('UNAVAILABLE');
+      expect(refusal.metadata).toEqual({ reason: 'upstream_unreachable' });
+      expect(refusal.details).toContain('no access node can be reached');
+    }
+    const block = (await to.probe.call('GetBlockByHeight', { height: LATEST }))['block'];
+    expect(block).toMatchObject({ height: String(LATEST) });
+    await node.start();
+    const back = await eventually(() => to.call(SCRIPT, Buffer.from('y')).catch(() => undefined));
+    expect(back.message.toString()).toBe('y');
+  });
+
+  it('a foreign one is not asked', async () => {
+    const foreign = await RawNode.start({ [SCRIPT]: echo }, 'flow-mainnet');
+    const to = await Forwarded.to(foreign);
+    expect(await refusalOf(to.probe.raw(SCRIPT, Buffer.alloc(0)))).toMatchObject({
+      metadata: { reason: 'upstream_unreachable' },
+    });
+    expect(foreign.calls).toEqual([]);
+  });
+});
+
+describe('with several nodes', () => {
+  it('a call whose connection breaks is asked of the next one, but nothing is sent twice', async () => {
+    let toBreak: RawNode | undefined;
+    const handlers = (mine: () => RawNode): Readonly<Record<string, RawHandler>> => ({
+      [SCRIPT]: (call, request) => (toBreak === mine() ? mine().stop() : echo(call, request)),
+      [SEND]: (call, request) => (toBreak === mine() ? mine().stop() : echo(call, request)),
+    });
+    const nodes: RawNode[] = [];
+    nodes.push(await RawNode.start(handlers(() => nodes[0]!)));
+    nodes.push(await RawNode.start(handlers(() => nodes[1]!)));
+    const to = await Forwarded.to(...nodes);
+    for (const path of [SCRIPT, SEND]) {
+      // Whichever is asked first, that one breaks.
+      toBreak = undefined;
+      await to.call(path, Buffer.from('which'));
+      toBreak = nodes.find(({ calls }) => calls.length > 0)!;
+      const other = nodes.find((node) => node !== toBreak)!;
+      if (path === SCRIPT) {
+        expect((await to.call(path, Buffer.from('x'))).message.toString()).toBe('x');
+        expect(other.calls).toEqual([SCRIPT]);
+      } else {
+        const refusal = await refusalOf(to.probe.raw(path, Buffer.from('x')));
+        expect(refusal).toMatchObject({ code: 'UNAVAILABLE', metadata: { reason: 'upstream_unreachable' } });
+        expect(refusal.details).toContain('is not known');
+        expect(other.calls).toEqual([]);
+        // What was not sent anywhere yet goes to whoever can be connected to.
+        expect((await to.call(path, Buffer.from('y'))).message.toString()).toBe('y');
+      }
+      for (const node of nodes) node.calls.length = 0;
+      await toBreak.start();
+    }
+  });
+});
+
+describe('what the index does not have', () => {
+  const BY_HEIGHT = `${API}/GetBlockByHeight`;
+  const BY_ID = `${API}/GetTransaction`;
+  const FULL_BLOCKS = `${API}/SubscribeBlocksFromStartHeight`;
+  const LATEST_BLOCK = `${API}/GetLatestBlock`;
+  const height = (value: number): Buffer => new WireWriter().number(1, value).finish();
+  const id = (byte: number): Buffer => new WireWriter().bytes(1, Buffer.alloc(32, byte)).finish();
+
+  it('is asked of a node: full blocks, heights out of range and unknown ids', async () => {
+    const says =
+      (text: string): RawHandler =>
+      (call) =>
+        answer(call, Buffer.from(text));
+    const node = await RawNode.start({
+      [BY_HEIGHT]: says('block'),
+      [BY_ID]: says('transaction'),
+      [LATEST_BLOCK]: says('latest'),
+      [FULL_BLOCKS]: says('full blocks'),
+    });
+    const to = await Forwarded.to(node);
+    const full = Buffer.concat([height(LATEST), new WireWriter().number(2, 1).finish()]);
+    for (const request of [full, height(LATEST + 1), height(1)]) {
+      const { message, headers } = await to.call(BY_HEIGHT, request);
+      expect(message.toString()).toBe('block');
+      expect(headers.get('via')).toHaveLength(1);
+    }
+    expect((await to.call(BY_ID, id(9))).message.toString()).toBe('transaction');
+    const blocks = to.stream(FULL_BLOCKS, new WireWriter().number(2, 1).number(3, 1).finish());
+    expect(await new Promise((resolve) => blocks.once('data', resolve))).toEqual(Buffer.from('full blocks'));
+    expect(node.calls.splice(4)).toEqual([FULL_BLOCKS]);
+    expect(node.calls).toEqual([BY_HEIGHT, BY_HEIGHT, BY_HEIGHT, BY_ID]);
+
+    // What is indexed is answered here, and so is what no node could answer better.
+    const own = await to.call(BY_HEIGHT, height(LATEST));
+    expect(own.message.length).toBeGreaterThan(32);
+    expect(own.headers.get('via')).toEqual([]);
+    expect((await to.call(LATEST_BLOCK, Buffer.alloc(0))).message.toString()).not.toBe('latest');
+    const short = await refusalOf(to.probe.call('GetTransaction', { id: Buffer.alloc(3) }));
+    expect(short.metadata['reason']).toBe('malformed_id');
+    expect(node.calls).toHaveLength(4);
+  });
+
+  it('is refused in the words of the index where no node has it either, or none can be reached', async () => {
+    const node = await RawNode.start({
+      [BY_HEIGHT]: (call) => fail(call, status.NOT_FOUND, 'not found: some words of a node'),
+      [BY_ID]: (call) => fail(call, status.INTERNAL, 'failed to find'),
+    });
+    const to = await Forwarded.to(node);
+    const expectOwn = async (): Promise<void> => {
+      const edges = { 'first-indexed': '100', 'latest-indexed': '102', head: '102' };
+      const above = await refusalOf(to.probe.call('GetBlockByHeight', { height: 500 }));
+      expect(above).toEqual({
+        code: 'NOT_FOUND',
+        details: 'height 500 is not yet indexed (latest 102, head 102)',
+        metadata: { reason: 'not_yet_indexed', ...edges },
+      });
+      const below = await refusalOf(to.probe.call('GetBlockByHeight', { height: 5 }));
+      expect(below.metadata).toEqual({ reason: 'below_first_indexed', ...edges });
+      const unknown = await refusalOf(to.probe.call('GetTransaction', { id: Buffer.alloc(32, 9) }));
+      expect(unknown.metadata).toEqual({ reason: 'unknown_id', ...edges });
+    };
+    await expectOwn();
+    expect(node.calls).toEqual([BY_HEIGHT, BY_HEIGHT, BY_ID]);
+    node.stop();
+    await expectOwn();
+  });
+
+  it('is not asked of a node where the head of the index is meant', async () => {
+    const node = await RawNode.start({ [LATEST_BLOCK]: echo });
+    const network = await networkOf([node]);
+    const nothing = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
+    const { address } = await servedOverGrpc([], {
+      forwarder: network.forwarder,
+      status: { range: () => nothing },
+    });
+    const probe = new GrpcProbe(address);
+    atEnd(() => probe.close());
+    const refusal = await refusalOf(probe.call('GetLatestBlock'));
+    expect(refusal).toMatchObject({ code: 'NOT_FOUND', metadata: { reason: 'not_yet_indexed' } });
+    expect(node.calls).toEqual([]);
+  });
+});
+
+describe('bounds', () => {
+  it('allow so many streams, and end them when the server closes', async () => {
+    const node = await RawNode.start({ [EVENTS]: (call) => call.write(Buffer.from('begun')) });
+    const network = await networkOf([node]);
+    const { address, server } = await servedOverGrpc(chain, { forwarder: network.forwarder });
+    const clients = [0, 1].map(
+      () => new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 }),
+    );
+    atEnd(() => clients.forEach((client) => client.close()));
+    const open = (index: number) => {
+      const stream = clients[index % 2]!.makeServerStreamRequest(EVENTS, asItIs, asItIs, Buffer.alloc(0));
+      stream.on('error', () => undefined);
+      return { end: endOf(stream), begun: new Promise((resolve) => stream.once('data', resolve)) };
+    };
+    const streams = Array.from({ length: 100 }, (_, index) => open(index));
+    await Promise.all(streams.map(({ begun }) => begun));
+    expect(await open(0).end).toMatchObject({ code: status.RESOURCE_EXHAUSTED });
+    await server.close();
+    for (const { end } of streams) expect(await end).toMatchObject({ code: status.UNAVAILABLE });
+  });
+});

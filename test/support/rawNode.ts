@@ -1,0 +1,120 @@
+import { Metadata, Server, ServerCredentials } from '@grpc/grpc-js';
+import type { ServerDuplexStream, status } from '@grpc/grpc-js';
+import { AccessNetwork } from '../../src/access/index.js';
+import { WireWriter } from '../../src/flow/index.js';
+import { createMetrics } from '../../src/observability/index.js';
+import { seededRandom, systemClock } from '../../src/runtime/index.js';
+import { atEnd } from './cleanup.js';
+import { RecordingLogger } from './recordingLogger.js';
+
+export type RawCall = ServerDuplexStream<Buffer, Buffer>;
+
+/** What a node does with a call once its request is there. */
+export type RawHandler = (call: RawCall, request: Buffer) => void;
+
+/** How a handler ends a call with something else than an answer. */
+export function fail(call: RawCall, code: status, details: string, metadata = new Metadata()): void {
+  call.emit('error', { code, details, metadata });
+}
+
+/** An access node that answers with bytes, and says which chain it is of. It can be stopped and come back on its port. */
+export class RawNode {
+  port = 0;
+  /** Paths of the calls that came, in order; those by which it is asked who it is left out. */
+  readonly calls: string[] = [];
+  readonly #handlers: Readonly<Record<string, RawHandler>>;
+  readonly #chainId: string;
+  #server: Server | undefined;
+
+  constructor(handlers: Readonly<Record<string, RawHandler>>, chainId = 'flow-localnet') {
+    this.#handlers = handlers;
+    this.#chainId = chainId;
+  }
+
+  /** Until the end of the test. */
+  static async start(handlers: Readonly<Record<string, RawHandler>>, chainId?: string): Promise<RawNode> {
+    const node = new RawNode(handlers, chainId);
+    await node.start();
+    atEnd(() => node.stop());
+    return node;
+  }
+
+  get endpoint(): string {
+    return `127.0.0.1:${this.port}`;
+  }
+
+  async start(): Promise<void> {
+    const server = new Server({
+      'grpc.max_receive_message_length': -1,
+      'grpc.max_send_message_length': -1,
+    });
+    const register = (path: string, handler: RawHandler, isCounted: boolean): void => {
+      const take = (call: RawCall): void => {
+        if (isCounted) this.calls.push(path);
+        call.once('data', (request: Buffer) => handler(call, request));
+      };
+      server.register(path, take, asItIs, asItIs, 'bidi');
+    };
+    const chain = new WireWriter().text(1, this.#chainId).finish();
+    register('/flow.access.AccessAPI/GetNetworkParameters', (call) => answer(call, chain), false);
+    const info = new WireWriter()
+      .text(1, 'v1')
+      .bytes(3, Buffer.alloc(32, 1))
+      .number(5, 1)
+      .number(6, 1)
+      .finish();
+    const version = new WireWriter().element(1, info).finish();
+    register('/flow.access.AccessAPI/GetNodeVersionInfo', (call) => answer(call, version), false);
+    for (const [path, handler] of Object.entries(this.#handlers)) register(path, handler, true);
+    this.port = await new Promise<number>((resolve, reject) => {
+      server.bindAsync(`127.0.0.1:${this.port}`, ServerCredentials.createInsecure(), (error, port) =>
+        error === null ? resolve(port) : reject(error),
+      );
+    });
+    this.#server = server;
+  }
+
+  /** Cuts every connection. */
+  stop(): void {
+    this.#server?.forceShutdown();
+    this.#server = undefined;
+  }
+}
+
+/** One message, and the end. */
+export function answer(call: RawCall, message: Buffer, trailers?: Metadata): void {
+  call.write(message);
+  call.end(trailers);
+}
+
+/** The access network of some nodes, which has asked them who they are; until the end of the test. */
+export async function networkOf(
+  nodes: readonly RawNode[],
+  { ratePerSecond = 0 }: { readonly ratePerSecond?: number } = {},
+): Promise<AccessNetwork> {
+  const stop = new AbortController();
+  const network = new AccessNetwork(
+    {
+      accessNodes: nodes.map(({ endpoint }) => endpoint),
+      ...{ sporks: [], ratePerSecond, maxMessageBytes: 128 * 1024 * 1024, timeoutMs: 10_000 },
+      userAgent: 'test/1',
+    },
+    {
+      ...{ clock: systemClock, random: seededRandom(1), logger: new RecordingLogger() },
+      metrics: createMetrics({ version: 'test', node: 'test' }),
+      expectation: () => ({ chainId: 'flow-localnet', sporks: [], watermark: undefined }),
+    },
+  );
+  const running = network.run(stop.signal);
+  atEnd(async () => {
+    stop.abort();
+    await running;
+    network.close();
+  });
+  await network.whenAllAsked(stop.signal);
+  return network;
+}
+
+function asItIs(bytes: Buffer): Buffer {
+  return bytes;
+}
