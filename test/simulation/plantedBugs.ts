@@ -297,7 +297,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a caller that went away keeps its turn at the limiter',
     file: 'access/limiter.ts',
-    of: '        this.waiting.delete(waiter);\n        if (this.waiting.size === 0) this.cancelTimer();\n        if',
+    of: '        line.delete(waiter);\n        if (this.nobodyWaits) this.cancelTimer();\n        if',
     instead: '        if',
   },
   {
