@@ -345,7 +345,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
    */
   #lateSporkAt(height: number): SporkRecord | undefined {
     const spork = this.#sporkFor(height);
-    const recorded = this.#store.meta()?.sporks.at(-1);
+    const recorded = this.#store.meta()?.sporks.findLast(({ rootHeight }) => rootHeight <= height);
     if (spork === undefined || spork.rootHeight <= (recorded?.rootHeight ?? -1)) return undefined;
     return spork.rootHeight <= height ? spork : undefined;
   }

@@ -23,7 +23,7 @@ export function stateAfter(state: StoreState, batch: CommitBatch): StoreState {
   }
   const headAt = (height: number): BlockHead | undefined =>
     height === latest ? state.latestBlock : known.get(height);
-  const meta = batch.spork === undefined ? state.meta : withSpork(state.meta, batch.spork);
+  const meta = batch.spork === undefined ? state.meta : withSpork(state, batch.spork);
   for (const { block } of batch.blocks) {
     checkLink(headAt(block.height - 1), block, meta);
     checkLink(block, headAt(block.height + 1), meta);
@@ -64,13 +64,18 @@ export function isVouchedRoot(block: BlockHead, meta: Pick<StoreMeta, 'sporks'>)
   );
 }
 
-/** Sporks ascend; one that is recorded already changes nothing. */
-function withSpork(meta: StoreMeta, spork: SporkRecord): StoreMeta {
-  const last = meta.sporks.at(-1);
-  if (last?.rootHeight === spork.rootHeight && last.sporkId === spork.sporkId) return meta;
+/**
+ * Sporks ascend, and one that is recorded already changes nothing. A later one may have come before: its root stands above
+ * the gap that this one's is in.
+ */
+function withSpork({ meta, latestIndexedHeight }: StoreState, spork: SporkRecord): StoreMeta {
+  const known = meta.sporks.find(({ rootHeight }) => rootHeight === spork.rootHeight);
+  if (known?.sporkId === spork.sporkId) return meta;
+  const passed = meta.sporks.findLast(({ rootHeight }) => rootHeight <= latestIndexedHeight);
   assert(
-    last === undefined || spork.rootHeight > last.rootHeight,
-    `the spork of root height ${spork.rootHeight} is not above the one recorded last`,
+    known === undefined && spork.rootHeight > (passed?.rootHeight ?? -1),
+    `the spork of root height ${spork.rootHeight} is not above the one that the watermark is in`,
   );
-  return { ...meta, sporks: [...meta.sporks, spork] };
+  const sporks = [...meta.sporks, spork].sort((a, b) => a.rootHeight - b.rootHeight);
+  return { ...meta, sporks };
 }

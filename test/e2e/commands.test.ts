@@ -413,7 +413,7 @@ describe('get', () => {
   });
 
   it('says what it takes', async () => {
-    expectRefusal(await runProgram(['get', 'account', '1']), 64, /get block\|collection\|transaction/);
+    expectRefusal(await runProgram(['get', 'header', '1']), 64, /Say what to get/);
     expectRefusal(
       await runProgram(['get', 'block', '1', ...storeFlags(scratchDirectory())]),
       74,

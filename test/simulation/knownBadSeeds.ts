@@ -41,4 +41,11 @@ export const knownBadSeeds: readonly {
     isFixed: true,
     crossesSporks: true,
   },
+  {
+    seed: 7264,
+    cause:
+      'the root of a spork is durable above a gap that the root of the spork before is in: its record was taken for one out of order',
+    isFixed: true,
+    crossesSporks: true,
+  },
 ];

@@ -262,14 +262,14 @@ describe('a commit refuses', () => {
       /height 102 are not the guaranteed ones/,
     ],
     [
-      'a spork below the one recorded last',
+      'a spork below the one that the watermark is in',
       (store) =>
         store.commit({
           blocks: [at(102)],
           latestIndexedHeight: 102,
           spork: { rootHeight: 50, sporkId: 'cc' },
         }),
-      /not above the one recorded last/,
+      /not above the one that the watermark is in/,
     ],
   ])('%s', async (_, commit, message) => {
     const store = await filled(chain.slice(0, 2));
