@@ -201,7 +201,12 @@ export class Identification {
     news.answered(member);
     const rootHeight = member.identity?.sporkRootHeight;
     const { watermark } = this.expectation();
-    if (rootHeight === undefined || watermark === undefined || rootHeight <= watermark.height) return;
+    if (rootHeight === undefined) return;
+    if (watermark === undefined) {
+      news.begins(member, rootHeight);
+      return;
+    }
+    if (rootHeight <= watermark.height) return;
     const others = this.pool.members.filter((other) => other !== member && other.origin === 'configured');
     if (!isUsable(member) || others.some(({ identity }) => identity?.sporkRootHeight === rootHeight)) return;
     const toHear = others.filter((other) => !other.outage && mayCrossInto(rootHeight, other));

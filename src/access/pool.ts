@@ -14,6 +14,9 @@ import type { SporkTable } from './sporks.js';
 /** Historic nodes are public ones, which allow about 100 calls per second, method and address. */
 const HISTORIC_RATE_PER_SECOND = 80;
 
+/** Sporks whose agreed id is remembered: far more than follow on each other while a daemon runs. */
+const REMEMBERED_SPORKS_MAX = 64;
+
 /** How a node is reached. */
 export type OpenNode = (
   endpoint: Endpoint,
@@ -45,6 +48,11 @@ export class NodePool {
   private readonly byName = new Map<string, Member>();
   /** Where known sporks begin, ascending: those of the table and of the nodes that said so. */
   private sporkRoots: readonly number[] = [];
+  /**
+   * The ids that were agreed on last, by root. A node's blocks may be on their way into the store when it, the only one to
+   * tell of its spork, goes over to another chain: what is recorded must not depend on that.
+   */
+  private readonly agreedIds = new Map<number, string>();
 
   constructor(
     options: NodePoolOptions,
@@ -166,14 +174,15 @@ export class NodePool {
 
   /**
    * The spork that a height belongs to, as far as usable nodes and the table tell. Its id is the one that more than half of
-   * those tell who tell one; empty when there is none.
+   * those tell who tell one, or told last while nobody does; empty when there is none.
    */
   sporkAt(height: number): SporkRoot | undefined {
     const roots = this.members
       .filter(isUsable)
       .map(({ identity }) => identity?.sporkRootHeight)
-      .concat(sporkOf(this.options.sporks, height)?.rootHeight)
-      .filter((root) => root !== undefined && root <= height && !this.news.isOpen(root));
+      .filter((root) => root !== undefined && root <= height && !this.news.isOpen(root))
+      // The table's word waits for nobody.
+      .concat(sporkOf(this.options.sporks, height)?.rootHeight);
     const rootHeight = maximum(roots);
     return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.agreedSporkId(rootHeight) };
   }
@@ -183,7 +192,17 @@ export class NodePool {
       .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight)
       .map(({ identity }) => identity?.sporkId ?? '')
       .filter((sporkId) => sporkId !== '');
+    if (told.length === 0) return this.agreedIds.get(rootHeight) ?? '';
     return told.find((id) => 2 * told.filter((other) => other === id).length > told.length) ?? '';
+  }
+
+  private rememberId(rootHeight: number): void {
+    const agreed = this.agreedSporkId(rootHeight);
+    if (agreed === '') return;
+    this.agreedIds.delete(rootHeight);
+    this.agreedIds.set(rootHeight, agreed);
+    const [oldest] = this.agreedIds.keys();
+    if (this.agreedIds.size > REMEMBERED_SPORKS_MAX && oldest !== undefined) this.agreedIds.delete(oldest);
   }
 
   /** To be called whenever a node said who it is: its spork may end the heights of another. */
@@ -195,7 +214,9 @@ export class NodePool {
     }
     for (const member of this.members) {
       const root = member.identity?.sporkRootHeight;
-      if (root !== undefined && isUsable(member)) roots.add(root);
+      if (root === undefined || !isUsable(member)) continue;
+      roots.add(root);
+      this.rememberId(root);
     }
     this.sporkRoots = [...roots].sort((a, b) => a - b);
     for (const member of this.members) member.range = rangeOf(member, this.sporkRoots);

@@ -33,9 +33,12 @@ export class DueTimer<K> {
     if (this.#due.delete(key)) this.#disarmIfIdle();
   }
 
-  /** Asks for a wake-up without a key; replaces the one asked for before. `undefined`: none is needed any more. */
+  /**
+   * Asks for a wake-up without a key, in whole milliseconds: less than the clock can tell apart would be due at once, again
+   * and again. Replaces the one asked for before. `undefined`: none is needed any more.
+   */
   lookAgainIn(delayMs: number | undefined): void {
-    this.#lookAtMs = delayMs === undefined ? Infinity : this.#clock.monotonic() + delayMs;
+    this.#lookAtMs = delayMs === undefined ? Infinity : this.#clock.monotonic() + Math.ceil(delayMs);
     if (delayMs === undefined) this.#disarmIfIdle();
     else this.#arm();
   }

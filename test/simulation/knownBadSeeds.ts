@@ -48,4 +48,25 @@ export const knownBadSeeds: readonly {
     isFixed: true,
     crossesSporks: true,
   },
+  {
+    seed: 6551,
+    cause:
+      'a rate limit lets the next call leave in less time than the clock can tell apart, and the requester looks again and again without time passing',
+    isFixed: true,
+    crossesSporks: true,
+  },
+  {
+    seed: 7901,
+    cause:
+      'the only node to tell the id of a spork is asked again while its root is on the way into the store, which is then recorded without id',
+    isFixed: true,
+    crossesSporks: true,
+  },
+  {
+    seed: 9960,
+    cause:
+      'a spork that was told of while the store was empty is news when that node is asked again, and its root is stored without its record',
+    isFixed: true,
+    crossesSporks: true,
+  },
 ];

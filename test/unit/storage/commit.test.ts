@@ -192,6 +192,18 @@ describe('the watermark', () => {
     expect((await open(path)).meta()?.sporks).toEqual(sporks);
   });
 
+  it('records sporks in ascending order, whichever root is durable first', async () => {
+    const path = await freshPath();
+    const store = await filled(chain.slice(0, 2), path);
+    const earlier = { rootHeight: 102, sporkId: 'bb' };
+    const later = { rootHeight: 104, sporkId: 'cc' };
+    await store.commit({ blocks: [at(104)], latestIndexedHeight: 101, spork: later });
+    await store.commit({ blocks: [at(102), at(103)], latestIndexedHeight: 104, spork: earlier });
+    await store.close();
+    const sporks = [{ rootHeight: 100, sporkId: 'aa' }, earlier, later];
+    expect((await open(path)).meta()?.sporks).toEqual(sporks);
+  });
+
   it('takes a spork root whose parent the spork table vouches for, and verify agrees', async () => {
     const path = await freshPath();
     const store = await filled(chain.slice(0, 2), path);
