@@ -6,6 +6,7 @@ import { atEnd } from '../support/cleanup.js';
 import { indexedOddChain } from '../support/oddChain.js';
 import type { OddChain } from '../support/oddChain.js';
 import { Program } from '../support/program.js';
+import type { SignatureMessage, TransactionMessage } from '../support/flowMessages.js';
 
 const hex = (bytes: Buffer): string => bytes.toString('hex');
 const address = (from: Buffer): string => hex(from).padStart(16, '0').slice(-16);
@@ -44,28 +45,6 @@ function headerOf(block: Pick<BlockMessage, 'id' | 'parent_id' | 'height' | 'tim
 
 function millisecondsOf({ seconds, nanos }: BlockMessage['timestamp']): number {
   return Number(seconds) * 1000 + Math.trunc(nanos / 1e6);
-}
-
-interface SignatureMessage {
-  readonly address: Buffer;
-  readonly key_id: number;
-  readonly signature: Buffer;
-  readonly extension_data: Buffer;
-}
-interface TransactionMessage {
-  readonly script: Buffer;
-  readonly arguments: readonly Buffer[];
-  readonly reference_block_id: Buffer;
-  readonly gas_limit: string;
-  readonly proposal_key: {
-    readonly address: Buffer;
-    readonly key_id: number;
-    readonly sequence_number: string;
-  } | null;
-  readonly payer: Buffer;
-  readonly authorizers: readonly Buffer[];
-  readonly payload_signatures: readonly SignatureMessage[];
-  readonly envelope_signatures: readonly SignatureMessage[];
 }
 
 function signatureOf({ address: signer, key_id: keyId, signature, extension_data }: SignatureMessage) {

@@ -4,6 +4,7 @@ import { PlainClient } from '../support/plainClient.js';
 import { indexedOddChain } from '../support/oddChain.js';
 import { violations } from '../support/schemaCheck.js';
 import type { JsonSchema } from '../support/schemaCheck.js';
+import type { SignatureMessage, TransactionMessage } from '../support/flowMessages.js';
 
 /** Single transactions that are asked for, besides all of them in their collections and blocks. */
 const EVERY = 10;
@@ -26,28 +27,6 @@ interface BlockAnswer {
   };
   readonly block_status: string;
 }
-interface Signature {
-  readonly address: Buffer;
-  readonly key_id: number;
-  readonly signature: Buffer;
-  readonly extension_data: Buffer;
-}
-interface TransactionMessage {
-  readonly script: Buffer;
-  readonly arguments: readonly Buffer[];
-  readonly reference_block_id: Buffer;
-  readonly gas_limit: string;
-  readonly proposal_key: {
-    readonly address: Buffer;
-    readonly key_id: number;
-    readonly sequence_number: string;
-  } | null;
-  readonly payer: Buffer;
-  readonly authorizers: readonly Buffer[];
-  readonly payload_signatures: readonly Signature[];
-  readonly envelope_signatures: readonly Signature[];
-}
-
 interface NodeVersion {
   readonly spork_id: Buffer;
   readonly spork_root_block_height: string;
@@ -94,7 +73,7 @@ function blockOf({ block, block_status }: BlockAnswer) {
   };
 }
 
-function signatureOf(signature: Signature) {
+function signatureOf(signature: SignatureMessage) {
   return {
     address: address(signature.address),
     key_index: String(signature.key_id),

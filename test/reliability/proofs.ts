@@ -143,7 +143,7 @@ export const proofs: readonly Proof[] = [
   {
     name: 'bad input',
     promise:
-      'Random messages, requests over HTTP and gRPC, configurations and command lines: no crash, nothing that takes a second, and a refusal says ' +
+      'Random messages, requests, configurations and command lines: no crash, nothing that takes a second, and a refusal says ' +
       'what was wrong.',
     command: 'npm run test:fuzz',
     reportTo: asFile,
