@@ -4,7 +4,7 @@ import type { Metrics } from '../observability/index.js';
 import type { Clock } from '../runtime/index.js';
 import { messageOf } from '../runtime/index.js';
 import { CallFailure, openRpcChannel } from './channel.js';
-import type { Channel, OpenChannel, StreamCall } from './channel.js';
+import type { Channel, OpenChannel, StreamCall, StreamSink } from './channel.js';
 import type { Endpoint } from './endpoint.js';
 import { upstreamError } from './errors.js';
 import type { NodeLedger } from './ledger.js';
@@ -87,6 +87,8 @@ export class MethodCaller {
   private readonly metrics: AccessMetrics;
   private readonly events: NodeEvents;
   private readonly channel: Channel;
+  private readonly openChannel: () => Channel;
+  private isClosed = false;
   private readonly limiters = new Map<UnaryMethod, MethodLimiter>();
   private readonly unsupportedUntilMs = new Map<AccessMethod, number>();
   private calls = 0;
@@ -104,8 +106,9 @@ export class MethodCaller {
     this.ledger = dependencies.ledger;
     this.metrics = dependencies.metrics;
     this.events = dependencies.events ?? {};
-    const openChannel = dependencies.openChannel ?? openRpcChannel;
-    this.channel = openChannel(options, { clock: this.clock });
+    const { openChannel = openRpcChannel } = dependencies;
+    this.openChannel = () => openChannel(options, { clock: this.clock });
+    this.channel = this.openChannel();
   }
 
   /** Unary calls under way. */
@@ -183,6 +186,7 @@ export class MethodCaller {
 
   /** Further calls fail; calls under way are left to their signals. */
   close(): void {
+    this.isClosed = true;
     this.channel.close();
   }
 
@@ -207,10 +211,10 @@ export class MethodCaller {
     return {
       open: (sink) => {
         this.metrics.upstreamRequests.inc({ endpoint: this.name, method });
-        const call = this.channel.stream(stub.path, stub.encode(question.request), sink);
-        return POLLABLE.has(method)
-          ? this.yielding(call, () => sink.onEnd({ code: status.OK, details: '' }))
-          : call;
+        const request = stub.encode(question.request);
+        if (!POLLABLE.has(method)) return this.apart(stub.path, request, sink);
+        const call = this.channel.stream(stub.path, request, sink);
+        return this.yielding(call, () => sink.onEnd({ code: status.OK, details: '' }));
       },
       decode: (message) => {
         try {
@@ -229,6 +233,20 @@ export class MethodCaller {
       },
       ...(otherwise === undefined ? {} : { fallback: () => this.source(otherwise) }),
     };
+  }
+
+  /**
+   * A stream on a connection of its own. Execution data is large, and gone without: a node or a proxy that breaks the
+   * connection over it would otherwise take every other call to the node with it, each time that the stream is tried again,
+   * and a stream that we leave unread would take up the window of all.
+   */
+  private apart(path: string, request: Buffer, sink: StreamSink): StreamCall {
+    if (this.isClosed) return this.channel.stream(path, request, sink);
+    const channel = this.openChannel();
+    const call = channel.stream(path, request, sink);
+    // No further calls go out on it: it is closed with this one.
+    channel.close();
+    return call;
   }
 
   /** The call, remembered until it is cancelled (as every call is in the end) as one that may have to make way. */

@@ -124,6 +124,28 @@ describe('a simulated access node', () => {
     expect((await node.getBlockByHeight(102)).block.height).toBe(102);
   });
 
+  it('that breaks the connection over execution data, time after time, breaks no other call by that', async () => {
+    const method = 'SubscribeExecutionData*';
+    const made = await devnet({
+      ...{ rootHeight: 100, startHead: 110 },
+      faults: [{ method, fault: 'cut', how: 'reset' }],
+    });
+    const net = await follow(made);
+    const node = net.live()[0]!;
+    const { signal } = stop;
+    const blocks = node.subscribeBlocks(110, { signal })[Symbol.asyncIterator]();
+    expect((await blocks.next()).value).toMatchObject({ block: { height: 110 } });
+    const next = blocks.next();
+    for (let time = 0; time < 3; time += 1) {
+      await expect(take(1, node.subscribeExecutionData(101, { signal }))).rejects.toMatchObject({
+        kind: 'unavailable',
+      });
+      expect((await node.getBlockByHeight(101 + time)).block.height).toBe(101 + time);
+    }
+    made.node.head.advance(1);
+    expect((await next).value).toMatchObject({ block: { height: 111 } });
+  });
+
   it('is known as the end of a spork beside the next one, old nodes included', async () => {
     const old = await devnet({ seed: 1, rootHeight: 100, startHead: 399, nodeVersionInfo: false });
     const next = await devnet({ seed: 2, previousSeed: 1, rootHeight: 400, startHead: 500 });
