@@ -31,6 +31,8 @@ export interface CampaignOptions {
   readonly hangMs?: number;
   /** Told before each input, so that somebody outside can name the one that never ends. */
   readonly onInput?: (index: number) => void;
+  /** Told when no more follow: what is left is to close the target. */
+  readonly onLastInput?: () => void;
 }
 
 /**
@@ -41,7 +43,7 @@ export async function campaign(
   target: FuzzTarget,
   options: CampaignOptions,
 ): Promise<{ readonly tally: Tally; readonly finding: Finding | undefined }> {
-  const { seed, firstIndex, inputs, hangMs = HANG_MS, onInput } = options;
+  const { seed, firstIndex, inputs, hangMs = HANG_MS, onInput, onLastInput } = options;
   const outcomes = new Map<string, number>();
   let slowest = { index: firstIndex, ms: 0 };
   let next = firstIndex;
@@ -85,6 +87,7 @@ export async function campaign(
   const feedAgain = async (): Promise<void> => {
     for (const index of late.splice(0, MOST_AGAIN)) {
       if (finding !== undefined) return;
+      onInput?.(index);
       const beganMs = performance.now();
       await session.run(new Choices(seed, target.name, index));
       const ms = performance.now() - beganMs;
@@ -94,6 +97,7 @@ export async function campaign(
   try {
     await Promise.all(Array.from({ length: target.concurrency }, worker));
     await feedAgain();
+    onLastInput?.();
     // What was left behind by the last input comes to light within a turn or two.
     await new Promise((resolve) => setImmediate(resolve));
     await close(session);

@@ -12,6 +12,7 @@ import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import type { Finding, Tally } from './campaign.js';
 import { HANG_MS } from './campaign.js';
+import { StuckWatch, WorkerState } from './StuckWatch.js';
 import { hangMsOf, targets } from './targets.js';
 import type { FuzzTarget } from './target.js';
 
@@ -32,8 +33,8 @@ export interface Assignment {
   readonly firstIndex: number;
   readonly inputs: number;
   readonly hangMs: number;
-  /** Holds the case under way: it can be read even when the worker hangs. */
-  readonly current: Int32Array;
+  /** Those of its `WorkerState`. */
+  readonly cells: Int32Array;
 }
 
 /** What it gives back. */
@@ -44,8 +45,6 @@ export interface Report {
 
 /** How often it is looked whether a worker still gets on. */
 const LOOK_EVERY_MS = 500;
-/** A worker that is at the same input for so long will never come back. */
-const STUCK_FACTOR = 10;
 /** A message that makes the program take more memory than this is a finding. */
 const MAX_HEAP_MB = 1_024;
 
@@ -77,19 +76,19 @@ async function runTarget(
   inputs: number,
 ): Promise<Report> {
   const hangMs = hangMsOf(target) ?? HANG_MS;
-  const current = new Int32Array(new SharedArrayBuffer(4));
-  Atomics.store(current, 0, firstIndex);
-  const assignment: Assignment = { target: target.name, seed, firstIndex, inputs, hangMs, current };
+  const state = new WorkerState();
+  const { cells } = state;
+  const assignment: Assignment = { target: target.name, seed, firstIndex, inputs, hangMs, cells };
   const worker = new Worker(BOOT, {
     eval: true,
     workerData: { assignment, module: new URL('worker.ts', import.meta.url).href },
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
   });
-  let [seen, seenAtMs] = [-1, performance.now()];
+  const stuck = new StuckWatch({ hangMs, nowMs: performance.now() }, state);
   let watch: NodeJS.Timeout | undefined;
   const stopped = (problem: string): Report => ({
     tally: { inputs: 0, outcomes: new Map(), slowest: { index: 0, ms: 0 }, elapsedMs: 0 },
-    finding: { target: target.name, index: Atomics.load(current, 0), problem },
+    finding: { target: target.name, index: Math.max(state.index, firstIndex), problem },
   });
   try {
     return await new Promise<Report>((resolve) => {
@@ -97,9 +96,8 @@ async function runTarget(
       worker.once('error', (error) => resolve(stopped(`the worker ended: ${error.message}`)));
       worker.once('exit', (code) => resolve(stopped(`the worker ended with ${code}`)));
       watch = setInterval(() => {
-        const now = Atomics.load(current, 0);
-        if (now !== seen) [seen, seenAtMs] = [now, performance.now()];
-        else if (performance.now() - seenAtMs > hangMs * STUCK_FACTOR) resolve(stopped('it never ends'));
+        const problem = stuck.problem(performance.now());
+        if (problem !== undefined) resolve(stopped(problem));
       }, LOOK_EVERY_MS);
     });
   } finally {
