@@ -26,19 +26,31 @@ const pick = <T>(random: Random, values: readonly T[]): T =>
 
 function transaction(random: Random, seed: string): Uint8Array {
   const authorizers = PARTIES.filter(() => random.next() < 0.4);
+  return transactionBy(seed, {
+    // Some have none, and then their proposer is the address of zeros.
+    proposer: random.next() < 0.9 ? pick(random, PARTIES) : undefined,
+    payer: pick(random, PARTIES),
+    // One may be named twice.
+    authorizers: random.next() < 0.2 ? [...authorizers, ...authorizers] : authorizers,
+  });
+}
+
+/** A transaction of these accounts; the same seed gives the same one. */
+export function transactionBy(
+  seed: string,
+  {
+    authorizers,
+    payer,
+    proposer,
+  }: { readonly authorizers: Buffer[]; readonly payer: Buffer; readonly proposer: Buffer | undefined },
+): Uint8Array {
   return encodeTransaction({
     script: Buffer.from(`// ${seed}`),
     arguments: [],
     referenceBlockId: sha3(Buffer.from('reference')),
     gasLimit: 10n,
-    // Some have none, and then their proposer is the address of zeros.
-    proposalKey:
-      random.next() < 0.9 ? { address: pick(random, PARTIES), keyId: 0, sequenceNumber: 1n } : undefined,
-    payer: pick(random, PARTIES),
-    // One may be named twice.
-    authorizers: random.next() < 0.2 ? [...authorizers, ...authorizers] : authorizers,
-    payloadSignatures: [],
-    envelopeSignatures: [],
+    proposalKey: proposer && { address: proposer, keyId: 0, sequenceNumber: 1n },
+    ...{ payer, authorizers, payloadSignatures: [], envelopeSignatures: [] },
   });
 }
 

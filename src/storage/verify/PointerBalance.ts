@@ -57,20 +57,9 @@ export class PointerBalance {
 
   /** The buckets that hold a difference, ascending. */
   differences(): HeightRun[] {
-    return this.#runs(
-      (bucket) => this.#counts[bucket] !== 0 || this.#sums[bucket] !== 0 || this.#mixes[bucket] !== 0,
-    );
-  }
-
-  /** Every bucket. */
-  all(): HeightRun[] {
-    return this.#runs(() => true);
-  }
-
-  #runs(wanted: (bucket: number) => boolean): HeightRun[] {
     const runs: HeightRun[] = [];
     for (let bucket = 0; bucket < this.#counts.length; bucket += 1) {
-      if (!wanted(bucket)) continue;
+      if (this.#counts[bucket] === 0 && this.#sums[bucket] === 0 && this.#mixes[bucket] === 0) continue;
       const from = this.#from + bucket * this.#width;
       runs.push({ from, to: Math.min(from + this.#width - 1, this.#to) });
     }

@@ -1,9 +1,6 @@
 import type { Database } from '../Database.js';
-import { openBlockRecord } from '../reading.js';
 import type { KeyRange } from '../schema.js';
-import { blockKey, heightRange, parseBlockKey, parseBodyKey, Prefix, prefixRange } from '../schema.js';
-import { isCorruption } from '../StorageError.js';
-import { readBodyValues } from '../wholeBlock.js';
+import { heightRange, parseBlockKey, parseBodyKey, Prefix, prefixRange } from '../schema.js';
 import type { BodyValues } from '../wholeBlock.js';
 import type { HeightRun } from './PointerBalance.js';
 import type { DamageList } from './report.js';
@@ -17,32 +14,9 @@ export interface StoredHeight {
 
 /**
  * Block records and bodies of a run of heights, ascending, in one pass over the disk. Keys that are none of ours are
- * damage. When the database reports damaged files, the rest is read height by height, so that the damage gets a name.
- * `whole`: look at every key of the two prefixes, impossible heights included.
+ * damage. `whole`: look at every key of the two prefixes, impossible heights included. Expected errors: `StorageError`.
  */
 export async function* storedHeights(
-  database: Database,
-  { from, to }: HeightRun,
-  whole: boolean,
-  damages: DamageList,
-): AsyncGenerator<StoredHeight, void, undefined> {
-  let next = from;
-  try {
-    for await (const stored of stream(database, { from, to }, whole, damages)) {
-      yield stored;
-      next = stored.height + 1;
-    }
-    return;
-  } catch (error) {
-    damages.addError('database', error);
-  }
-  for (; next <= to; next += 1) {
-    const stored = await readHeight(database, next, damages);
-    if (stored !== undefined) yield stored;
-  }
-}
-
-async function* stream(
   database: Database,
   { from, to }: HeightRun,
   whole: boolean,
@@ -102,33 +76,5 @@ async function* cursor(
         yield { ...position, value };
       }
     }
-  }
-}
-
-async function readHeight(
-  database: Database,
-  height: number,
-  damages: DamageList,
-): Promise<StoredHeight | undefined> {
-  const key = blockKey(height);
-  try {
-    const record = await database.get(key);
-    if (record === undefined) return undefined;
-    const bodyLength = lengthOfBody(key, record, height);
-    return { height, record, body: await readBodyValues(database, height, bodyLength) };
-  } catch (error) {
-    if (!isCorruption(error)) throw error;
-    damages.add('database', height, `the block of height ${height} cannot be read: ${error.message}`);
-    return undefined;
-  }
-}
-
-/** 0 when the record is damaged, which is found out later. */
-function lengthOfBody(key: Buffer, record: Buffer, height: number): number {
-  try {
-    return openBlockRecord(key, record, height).bodyLength;
-  } catch (error) {
-    if (!isCorruption(error)) throw error;
-    return 0;
   }
 }

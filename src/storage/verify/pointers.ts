@@ -25,32 +25,27 @@ const LEADING_PREFIXES = [...POINTER_PREFIXES, Prefix.account];
 
 /**
  * Compares the stored pointers, and the entries of the account index, with those that the blocks call for: one pass over
- * all of them, then a closer look at those heights alone that do not come out even. Returns how many are stored.
+ * all of them, then a closer look at those heights alone that do not come out even. Returns how many are stored. Expected
+ * errors: `StorageError`.
  */
 export async function checkPointers(pass: PointerPass): Promise<number> {
   const { balance } = pass;
   let pointers = 0;
-  let readable = true;
   for (const prefix of LEADING_PREFIXES) {
-    try {
-      for await (const page of pass.database.pages(prefixRange(prefix))) {
-        pointers += page.length;
-        pass.onStep(pointers);
-        for (const entry of page) weigh(entry, pass);
-      }
-    } catch (error) {
-      pass.damages.addError('database', error);
-      readable = false;
+    for await (const page of pass.database.pages(prefixRange(prefix))) {
+      pointers += page.length;
+      pass.onStep(pointers);
+      for (const entry of page) weigh(entry, pass);
     }
   }
-  const suspects = readable ? balance.differences() : balance.all();
+  const suspects = balance.differences();
   for (const run of suspects) {
     for (let height = run.from; height <= run.to; height += 1) {
       pass.onStep(pointers);
       await checkPointersOf(height, pass);
     }
   }
-  if (readable && suspects.length > 0) await findExtraPointers(suspects, pass);
+  if (suspects.length > 0) await findExtraPointers(suspects, pass);
   return pointers;
 }
 
@@ -77,17 +72,12 @@ async function checkPointersOf(height: number, { database, damages, extent }: Po
   // A block that is missing or damaged is reported already, and what it called for is unknown.
   if (expected === undefined) return;
   const keys = expected.map(([key]) => key);
-  try {
-    const values = await database.getMany(keys);
-    for (const [index, [key, value]] of expected.entries()) {
-      const stored = values[index];
-      if (stored?.equals(value) === true) continue;
-      const what = stored === undefined ? 'missing' : 'not what it should be';
-      damages.add('pointer', height, `${open([key, value]).name()}: it is ${what}`);
-    }
-  } catch (error) {
-    if (!isCorruption(error)) throw error;
-    damages.add('database', height, `pointers of height ${height} cannot be read: ${error.message}`);
+  const values = await database.getMany(keys);
+  for (const [index, [key, value]] of expected.entries()) {
+    const stored = values[index];
+    if (stored?.equals(value) === true) continue;
+    const what = stored === undefined ? 'missing' : 'not what it should be';
+    damages.add('pointer', height, `${open([key, value]).name()}: it is ${what}`);
   }
 }
 

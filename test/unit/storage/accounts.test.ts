@@ -5,10 +5,11 @@ import type { Address } from '../../../src/flow/index.js';
 import { seededRandom, systemClock } from '../../../src/runtime/index.js';
 import { LevelIndexStore } from '../../../src/storage/index.js';
 import type { AccountTransaction } from '../../../src/storage/index.js';
-import { accountChain, accounts, everyTransactionOf } from '../../support/accountChain.js';
+import { accountChain, accounts, everyTransactionOf, transactionBy } from '../../support/accountChain.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { makeChain, makeCollection, seededCollection } from '../../support/storeBlocks.js';
+import { metaFrom, sealed, TEST_CHAIN } from '../../support/storeDirectory.js';
 
 const FIRST = 50;
 /** More than one step goes through. */
@@ -182,6 +183,136 @@ describe('the account index', () => {
     record[3]! ^= 1;
     await build(on);
     await expectTrue(on);
+  });
+
+  it('sends a caller on who asks for a role that an account next to never has', async () => {
+    const [address, other] = accounts as [Address, Address];
+    const [own, others] = [Buffer.from(address, 'hex'), Buffer.from(other, 'hex')];
+    const parties = { payer: own, proposer: others };
+    const rare = makeCollection([transactionBy('rare', { ...parties, authorizers: [own] })]);
+    const many = Array.from({ length: 2_500 }, (_, index) =>
+      transactionBy(`${index}`, { ...parties, authorizers: [] }),
+    );
+    const blocks = makeChain(FIRST, [[rare], [makeCollection(many)]]);
+    const { store } = await begun(true);
+    await store.commit({ blocks, latestIndexedHeight: FIRST + 1 });
+    const query = { address, roles: accountRoles.authorizer, limit: 10 };
+    const first = await store.accounts.page(query);
+    // Not all of the newer ones were looked at, and none of them was meant.
+    expect(first).toMatchObject({ transactions: [], next: { height: FIRST + 1 } });
+    const second = await store.accounts.page({ ...query, before: first.next });
+    expect(second.transactions).toEqual(
+      everyTransactionOf(address, blocks).filter(({ roles }) => (roles & accountRoles.authorizer) !== 0),
+    );
+    expect(second).toMatchObject({ transactions: [{ place: { height: FIRST } }], next: undefined });
+  });
+
+  it.each([
+    [300, 1],
+    [200, 2],
+    [900, 1],
+  ])('is built in steps of bounded bytes: of blocks of %i KiB, %i at once', async (kib, heightsAtOnce) => {
+    const blocks = makeChain(
+      FIRST,
+      Array.from({ length: 6 }, (_, index) => [seededCollection(`${index}`, 1, kib * 1024)]),
+    );
+    const { database, store } = await begun(false);
+    await store.commit({ blocks, latestIndexedHeight: FIRST + 5 });
+    const on = await openOver(database, true);
+    for (let missing = 6 - heightsAtOnce; missing >= 0; missing -= heightsAtOnce) {
+      await on.accounts.extend();
+      expect(on.accounts.coverage()).toMatchObject({ missingHeights: missing });
+    }
+  });
+
+  it('claims nothing when it is switched off again before any block came', async () => {
+    const { database, store } = await begun(false);
+    await commitUpTo(store, FIRST + 99);
+    await openOver(database, true);
+    await openOver(database, false);
+    const on = await openOver(database, true);
+    expect(on.accounts.coverage()).toEqual({ from: FIRST + 100, to: FIRST + 99, missingHeights: 100 });
+    await commitUpTo(on, LAST);
+    await build(on);
+    expect(await on.digest()).toBe(await builtAlong());
+  });
+
+  it('keeps to a bound of what it remembers, however often it is switched off and on', async () => {
+    const { database, store: first } = await begun(true);
+    let store = first;
+    for (let height = FIRST; height < LAST - 4; height += 12) {
+      // Nine heights with, then three without.
+      await commitUpTo(store, height + 8);
+      store = await openOver(database, false);
+      await commitUpTo(store, height + 11);
+      store = await openOver(database, true);
+    }
+    const record = await database.get(Buffer.of(0x04));
+    // Sixteen ranges of two heights, and the checksum.
+    expect(record).toHaveLength(16 * 16 + 4);
+    await expectTrue(store);
+    await commitUpTo(store, LAST);
+    await build(store);
+    await expectTrue(store);
+    expect(await store.digest()).toBe(await builtAlong());
+  });
+
+  it('builds nothing of a height whose block is gone, or whose body holds no collection', async () => {
+    const { database, store } = await begun(false);
+    await commitUpTo(store, LAST);
+    const at = (prefix: number, height: number, rest: number[] = []): Buffer => {
+      const key = Buffer.from([prefix, 0, 0, 0, 0, 0, 0, 0, 0, ...rest]);
+      key.writeUInt32BE(height, 5);
+      return key;
+    };
+    const change = async (key: Buffer, value: Buffer | undefined): Promise<void> => {
+      const batch = database.batch();
+      if (value === undefined) batch.del(key);
+      else batch.put(key, value);
+      await batch.write();
+    };
+    const on = await openOver(database, true);
+    const { height } = chain.findLast(({ collections }) =>
+      collections.some(({ encoded }) => encoded.length > 0),
+    )!.block;
+    const record = (await database.get(at(0x10, height)))!;
+    await change(at(0x10, height), undefined);
+    await expect(on.accounts.extend()).rejects.toMatchObject({
+      ...{ kind: 'corrupt', height },
+      damage: `block record of height ${height}: it is missing`,
+    });
+    await change(at(0x10, height), record);
+    const bodyKey = at(0x11, height, [0, 0, 0, 0]);
+    const body = (await database.get(bodyKey))!;
+    await change(bodyKey, sealed(bodyKey, Buffer.alloc(body.length - 4, 0xff)));
+    await expect(on.accounts.extend()).rejects.toMatchObject({
+      ...{ kind: 'corrupt', height },
+      damage: expect.stringMatching(new RegExp(`^collection \\d of height ${height}: `)) as string,
+    });
+    expect(on.accounts.coverage()).toMatchObject({ missingHeights: HEIGHTS });
+    await change(bodyKey, body);
+    await build(on);
+    expect(await on.digest()).toBe(await builtAlong());
+  });
+
+  it('never serves an entry that leads nowhere', async () => {
+    const { database, store } = await begun(true);
+    await commitUpTo(store, LAST);
+    const [address] = accounts as [Address];
+    const { place } = everyTransactionOf(address, chain)[0]!;
+    // Its key, with a collection that the block has not: turned over, as all of the place is.
+    const key = Buffer.alloc(25, 0xff);
+    key[0] = 0x23;
+    key.write(address, 1, 'hex');
+    key.writeUInt32BE(0xffff_ffff - place.height, 13);
+    key.writeUInt32BE(0xffff_ffff - 900, 17);
+    const batch = database.batch();
+    batch.put(key, sealed(key, Buffer.from([ALL, 0, 0, 0, 0, 0, 0, 0, 1])));
+    await batch.write();
+    await expect(store.accounts.page({ address, roles: ALL, limit: 50 })).rejects.toMatchObject({
+      ...{ kind: 'corrupt', height: place.height },
+      damage: `entry of the account index of height ${place.height}: there is no such block or collection`,
+    });
   });
 
   it('waits with a rewind for the step in hand', async () => {

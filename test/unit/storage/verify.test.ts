@@ -14,6 +14,7 @@ import {
 import {
   metaFrom,
   rawEntries,
+  sealed,
   TEST_CHAIN,
   useStores,
   withRawDatabase,
@@ -289,6 +290,30 @@ describe('verify', () => {
       'progress record: it is missing',
     ]);
     expect(heights).toBe(6);
+  });
+
+  it('finishes a rewind that was cut short before it looks, with an account index and without', async () => {
+    for (const accounts of [false, true]) {
+      const path = await freshPath();
+      const store = await open(path, { accounts });
+      await store.initialise(metaFrom(5));
+      await store.commit({ blocks: chain, latestIndexedHeight: 10 });
+      await store.close();
+      // To height 7, before anything above was removed. Each height of the record is one more than it says.
+      const payload = Buffer.alloc(25);
+      [8, 11, 11].forEach((height, index) => payload.writeBigUInt64BE(BigInt(height), 8 * index));
+      const [rewind, progress] = [Buffer.of(0x03), Buffer.of(0x02)];
+      const watermark = Buffer.alloc(8);
+      watermark.writeBigUInt64BE(8n);
+      await withRawDatabase(path, async (database) => {
+        await database.put(rewind, sealed(rewind, payload));
+        await database.put(progress, sealed(progress, watermark));
+      });
+      expect(await verify(path)).toMatchObject({
+        ...{ range: { from: 5, to: 7 }, latestIndexedHeight: 7, heights: 3, damages: [] },
+      });
+      expect((await rawEntries(path)).map(([key]) => key)).not.toContainEqual(rewind);
+    }
   });
 
   it('refuses a store of another chain, and a path without a store', async () => {

@@ -1,0 +1,160 @@
+import { describe, expect, it } from 'vitest';
+import { seededRandom, sleep, systemClock } from '../../../src/runtime/index.js';
+import { AccountIndexBuilder, LevelIndexStore, StorageError } from '../../../src/storage/index.js';
+import type { AccountIndex } from '../../../src/storage/index.js';
+import { accountChain } from '../../support/accountChain.js';
+import { MemoryDatabase } from '../../support/memoryDatabase.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const FIRST = 50;
+const chain = accountChain(seededRandom(5), FIRST, 300);
+const LAST = FIRST + chain.length - 1;
+const NEVER = new AbortController().signal;
+
+const BUILDING = 'building the account index';
+const COMPLETE = 'the account index is complete';
+
+/** An index that lacks so many heights, each a step that takes so long. */
+class SlowIndex implements AccountIndex {
+  steps = 0;
+  readonly #clock: VirtualClock;
+  readonly #heights: number;
+  readonly #stepMs: number;
+
+  constructor(clock: VirtualClock, heights: number, stepMs: number) {
+    this.#clock = clock;
+    this.#heights = heights;
+    this.#stepMs = stepMs;
+  }
+
+  coverage() {
+    return { from: FIRST + this.#heights - this.steps, to: LAST, missingHeights: this.#heights - this.steps };
+  }
+
+  async extend(): Promise<void> {
+    if (this.#stepMs > 0) await sleep(this.#clock, this.#stepMs);
+    this.steps += 1;
+  }
+
+  page(): never {
+    throw new Error('nobody reads');
+  }
+}
+
+const over = (database: MemoryDatabase, accounts: boolean): Promise<LevelIndexStore> =>
+  LevelIndexStore.over(
+    database,
+    { path: 'memory', chainId: TEST_CHAIN, accounts },
+    { logger: new RecordingLogger(), clock: systemClock },
+  );
+
+/** A store whose blocks came while the index was off; now it is on. */
+async function lateIndex(): Promise<{ database: MemoryDatabase; store: LevelIndexStore }> {
+  const database = new MemoryDatabase();
+  const off = await over(database, false);
+  await off.initialise(metaFrom(FIRST));
+  await off.commit({ blocks: chain, latestIndexedHeight: LAST });
+  return { database, store: await over(database, true) };
+}
+
+/** Runs to the end of it, in virtual time. */
+async function run(clock: VirtualClock, accounts: AccountIndex, signal = NEVER) {
+  const logger = new RecordingLogger();
+  const builder = new AccountIndexBuilder({ accounts, clock, logger });
+  let isOver = false;
+  const running = builder.run(signal).finally(() => (isOver = true));
+  running.catch(() => undefined);
+  const tookMs = await clock.advanceUntil(() => isOver);
+  return { builder, logger, running, tookMs };
+}
+
+describe('the building of the account index', () => {
+  it('rests four times as long as it works', async () => {
+    const clock = new VirtualClock();
+    const index = new SlowIndex(clock, 40, 25);
+    const { builder, tookMs } = await run(clock, index);
+    expect(index.steps).toBe(40);
+    expect(tookMs).toBe(40 * 25 * 5);
+    expect(builder.progress()).toMatchObject({ state: 'complete', coverage: { missingHeights: 0 } });
+  });
+
+  it('lets others have a turn also after a step that took no time', async () => {
+    const clock = new VirtualClock();
+    expect((await run(clock, new SlowIndex(clock, 300, 0))).tookMs).toBeGreaterThanOrEqual(300);
+  });
+
+  it('says when it begins and ends, and now and then how far it is', async () => {
+    const clock = new VirtualClock();
+    const { logger } = await run(clock, new SlowIndex(clock, 70, 100));
+    // 35 seconds, with a line in each ten.
+    expect(logger.messages()).toEqual([BUILDING, BUILDING, BUILDING, BUILDING, COMPLETE]);
+    const lacking = logger.records.map(({ fields }) => fields['missingHeights'] as number);
+    expect(lacking).toEqual([...lacking].sort((left, right) => right - left));
+    expect([lacking[0], lacking.at(-1)]).toEqual([70, 0]);
+  });
+
+  it('has nothing to do, or to say, where the index is off or complete', async () => {
+    const { database, store } = await lateIndex();
+    const clock = new VirtualClock();
+    while (store.accounts.coverage()?.missingHeights !== 0) await store.accounts.extend();
+    const complete = await run(clock, store.accounts);
+    expect(complete.builder.progress().state).toBe('complete');
+    const off = await run(clock, (await over(database, false)).accounts);
+    expect(off.builder.progress()).toEqual({ state: 'off', coverage: undefined });
+    expect([...complete.logger.records, ...off.logger.records]).toEqual([]);
+  });
+
+  it('builds all that a store lacks', async () => {
+    const { store } = await lateIndex();
+    const logger = new RecordingLogger();
+    const builder = new AccountIndexBuilder({ accounts: store.accounts, clock: systemClock, logger });
+    expect(builder.progress()).toMatchObject({ state: 'building', coverage: { missingHeights: 300 } });
+    await builder.run(NEVER);
+    expect(builder.progress()).toMatchObject({ state: 'complete', coverage: { from: FIRST, to: LAST } });
+  });
+
+  it('stops at damage, says so once, and leaves the rest of the daemon alone', async () => {
+    const { database, store } = await lateIndex();
+    const key = Buffer.alloc(9);
+    key[0] = 0x10;
+    key.writeUInt32BE(LAST - 150, 5);
+    (await database.get(key))![3]! ^= 1;
+    const logger = new RecordingLogger();
+    const builder = new AccountIndexBuilder({ accounts: store.accounts, clock: systemClock, logger });
+    await builder.run(NEVER);
+    expect(builder.progress()).toMatchObject({ state: 'stopped', coverage: { from: LAST - 127 } });
+    expect(logger.records.filter(({ level }) => level === 'error')).toMatchObject([
+      { message: 'the account index cannot be built further', fields: { kind: 'corrupt' } },
+    ]);
+    expect(logger.messages()).not.toContain(COMPLETE);
+    await builder.run(NEVER);
+    expect(logger.records.filter(({ level }) => level === 'error')).toHaveLength(1);
+  });
+
+  it('fails with a disk that fails', async () => {
+    const { database, store } = await lateIndex();
+    const full = new StorageError('disk_full', 'The disk is full.');
+    database.beforeWrite = () => Promise.reject(full);
+    const logger = new RecordingLogger();
+    const builder = new AccountIndexBuilder({ accounts: store.accounts, clock: systemClock, logger });
+    await expect(builder.run(NEVER)).rejects.toBe(full);
+    // Nor is anything written on top of it.
+    database.beforeWrite = () => Promise.resolve();
+    await expect(builder.run(NEVER)).rejects.toBe(full);
+    expect(builder.progress()).toMatchObject({ coverage: { missingHeights: 300 } });
+  });
+
+  it('ends in its rest when it is told to', async () => {
+    const clock = new VirtualClock();
+    const index = new SlowIndex(clock, 40, 25);
+    const controller = new AbortController();
+    clock.setTimer(60, () => controller.abort());
+    const { builder, logger, running, tookMs } = await run(clock, index, controller.signal);
+    await expect(running).rejects.toMatchObject({ name: 'AbortError' });
+    expect({ steps: index.steps, tookMs }).toEqual({ steps: 1, tookMs: 60 });
+    expect(builder.progress().state).toBe('building');
+    expect(logger.messages()).toEqual([BUILDING]);
+  });
+});
