@@ -22,6 +22,7 @@ import { MAX_FORWARDED_BODY_BYTES } from './RestForwarding.js';
 import type { RestForwarding } from './RestForwarding.js';
 import { SlowReaders } from './SlowReaders.js';
 import { beginStream } from './StreamedAnswer.js';
+import { UnderWay } from './UnderWay.js';
 
 /** Request line and headers together, in bytes. */
 const MAX_HEADER_BYTES = 16_384;
@@ -34,8 +35,6 @@ const LATE_REQUESTS_EVERY_MS = 1_000;
 const CONNECTION_TIMEOUT_MS = 60_000;
 /** For a connection between two requests. */
 const KEEP_ALIVE_TIMEOUT_MS = 30_000;
-/** For requests under way when the server closes; then their connections are cut. */
-const CLOSE_GRACE_MS = 2000;
 
 /** Answers as large as a block that are made at once. */
 const MAX_BULK_ANSWERS = 4;
@@ -71,7 +70,7 @@ export interface HttpRoutes {
 
 /**
  * What our two HTTP servers have in common: GET and HEAD only, bounds on everything a caller sends, error bodies in
- * Flow's form, a clear refusal when the address cannot be used, and an end within CLOSE_GRACE_MS.
+ * Flow's form, a clear refusal when the address cannot be used, and an end in time (`UnderWay`).
  */
 export class HttpServer {
   readonly #options: HttpServerOptions;
@@ -81,11 +80,9 @@ export class HttpServer {
   readonly #held: HeldAnswers;
   readonly #writer: AnswerWriter;
   readonly #bulk = new Places({ places: MAX_BULK_ANSWERS });
+  readonly #underWay: UnderWay;
   /** The last damage that was logged, so that a caller who repeats a request does not fill the log. */
   #damageLogged = '';
-  /** Handlers that have not answered yet, whether or not their callers still wait. */
-  #handling = 0;
-  #onLastHandled: (() => void) | undefined;
   #closing: Promise<void> | undefined;
   /** What a handler that was left behind runs into is no bug: its ground was taken away. */
   #closed = false;
@@ -94,6 +91,7 @@ export class HttpServer {
     this.#options = options;
     this.#dependencies = dependencies;
     const { ratePerSecondPerAddress = 0, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
+    this.#underWay = new UnderWay(dependencies);
     this.#held = new HeldAnswers(options);
     this.#writer = new AnswerWriter({ held: this.#held, clock: dependencies.clock });
     this.#app = fastify({
@@ -194,19 +192,9 @@ export class HttpServer {
           }
           return this.#writer.write(given, request, reply);
         };
-        return this.#handle(isBulk ? () => this.#bulk.run(answer) : answer);
+        return this.#underWay.run(isBulk ? () => this.#bulk.run(answer) : answer);
       },
     });
-  }
-
-  async #handle<T>(answer: () => Promise<T>): Promise<T> {
-    this.#handling += 1;
-    try {
-      return await answer();
-    } finally {
-      this.#handling -= 1;
-      if (this.#handling === 0) this.#onLastHandled?.();
-    }
   }
 
   /** Listens. Expected errors: OperatorError (`configuration`) when the address cannot be used. */
@@ -229,8 +217,8 @@ export class HttpServer {
   }
 
   /**
-   * Stops listening; idle connections get nothing, requests under way CLOSE_GRACE_MS. Their handlers are waited for as
-   * long, also where the caller has hung up: what they read from may be closed next. Idempotent.
+   * Stops listening; idle connections get nothing, requests under way CLOSE_GRACE_MS (of `UnderWay`). Their handlers are
+   * waited for as long, also where the caller has hung up: what they read from may be closed next. Idempotent.
    */
   close(): Promise<void> {
     this.#closing ??= this.#close();
@@ -239,19 +227,12 @@ export class HttpServer {
 
   async #close(): Promise<void> {
     this.#slowReaders.close();
-    let endGrace = (): void => undefined;
-    const graceOver = new Promise<void>((resolve) => (endGrace = resolve));
-    const grace = this.#dependencies.clock.setTimer(CLOSE_GRACE_MS, () => {
-      this.#app.server.closeAllConnections();
-      endGrace();
-    });
     try {
-      await this.#app.close();
-      if (this.#handling > 0) {
-        await Promise.race([graceOver, new Promise<void>((resolve) => (this.#onLastHandled = resolve))]);
-      }
+      await this.#underWay.end({
+        stop: () => this.#app.close(),
+        cut: () => this.#app.server.closeAllConnections(),
+      });
     } finally {
-      grace.cancel();
       this.#dependencies.forwarding?.close();
       this.#closed = true;
     }

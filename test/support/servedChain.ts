@@ -41,15 +41,19 @@ export class ServedChain {
   readonly port: number;
   readonly url: string;
   readonly feed: ChangeFeed;
+  readonly logger: RecordingLogger;
   /** Stops the server before the end of the test. */
   readonly stop: () => Promise<void>;
   readonly #state: { range: IndexedRange };
+  readonly #failures: unknown[];
 
   private constructor(
     store: MemoryIndexStore,
     port: number,
     parts: {
       readonly feed: ChangeFeed;
+      readonly logger: RecordingLogger;
+      readonly failures: unknown[];
       readonly state: { range: IndexedRange };
       readonly stop: () => Promise<void>;
     },
@@ -58,11 +62,16 @@ export class ServedChain {
     this.port = port;
     this.url = `http://127.0.0.1:${port}`;
     this.feed = parts.feed;
+    this.logger = parts.logger;
     this.stop = parts.stop;
     this.#state = parts.state;
+    this.#failures = parts.failures;
   }
 
-  /** Every block of the chain is indexed, by account too; `sealed` and `head` are as told. A bug in the server fails the test. */
+  /**
+   * Every block of the chain is indexed, by account too; `sealed` and `head` are as told. A bug in the server fails the test,
+   * unless the test takes it.
+   */
   static async start(
     chain: readonly BlockEntry[],
     heads: { readonly sealed: number | null; readonly head?: number },
@@ -84,14 +93,14 @@ export class ServedChain {
     const range = { firstIndexed, latestIndexed, head: latestIndexed, ...heads };
     const state = { range };
     const failures: unknown[] = [];
+    const logger = new RecordingLogger();
     const status = { status: () => statusWith(state.range), range: () => state.range };
     const feed = feedOver({ reader: store, status, clock });
     const server = new ApiServer(
       { host: '127.0.0.1', port: 0, ...options },
       {
         reader: store,
-        ...{ status, feed, clock },
-        logger: new RecordingLogger(),
+        ...{ status, feed, clock, logger },
         fail: (error) => failures.push(error),
       },
     );
@@ -104,7 +113,7 @@ export class ServedChain {
       await stop();
       if (failures.length > 0) throw failures[0];
     });
-    return new ServedChain(store, server.address().port, { feed, state, stop });
+    return new ServedChain(store, server.address().port, { feed, logger, failures, state, stop });
   }
 
   /** Makes further blocks of the chain readable, and lets the feed know. */
@@ -121,6 +130,11 @@ export class ServedChain {
 
   get range(): IndexedRange {
     return this.#state.range;
+  }
+
+  /** The bugs that the server told its owner of since the last time. */
+  takeFailures(): unknown[] {
+    return this.#failures.splice(0);
   }
 
   get(path: string, init?: RequestInit): Promise<JsonAnswer> {

@@ -4,11 +4,13 @@ import { Server, ServerCredentials, ServerInterceptingCall, status } from '@grpc
 import type { handleBidiStreamingCall, ServerInterceptor } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { Logger } from '../../observability/index.js';
+import { sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import { AddressLimiter } from '../AddressLimiter.js';
 import { ApiError, stopping, storageRefusal } from '../errors.js';
 import { listenError, warnWhenExposed } from '../httpLimits.js';
+import { UnderWay } from '../UnderWay.js';
 import type { GrpcCalls } from './calls.js';
 import { Connections } from './Connections.js';
 import type { Peer } from './Connections.js';
@@ -33,8 +35,6 @@ const MAX_CONNECTION_IDLE_MS = 300_000;
 /** After which a caller is asked whether it is still there, and how long it has to say so. */
 const KEEPALIVE_MS = 60_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
-/** For calls under way when the server closes; then their connections are cut. As for HTTP. */
-const CLOSE_GRACE_MS = 2_000;
 
 export interface GrpcServerOptions {
   readonly host: string;
@@ -57,7 +57,7 @@ export interface GrpcServerDependencies {
 
 /**
  * gRPC over a TCP port of its own, bytes in and bytes out: bounds on everything a caller sends and leaves lying, one
- * translation of errors, a clear refusal when the address cannot be used, and an end within CLOSE_GRACE_MS.
+ * translation of errors, a clear refusal when the address cannot be used, and an end in time (`UnderWay`).
  */
 export class GrpcServer {
   readonly #options: GrpcServerOptions;
@@ -72,12 +72,11 @@ export class GrpcServer {
   /** Paths of the calls that are none of the index's, where they are forwarded. */
   readonly #forwarded: ReadonlySet<string>;
   readonly #forwarding: GrpcForwarding | undefined;
+  /** Calls that are not answered yet, and streams that are not begun. */
+  readonly #underWay: UnderWay;
   /** The last damage that was logged, so that a caller who repeats a request does not fill the log. */
   #damageLogged = '';
   #callsUnderWay = 0;
-  /** Calls that are not answered yet, and streams that are not begun, whether or not their callers still wait. */
-  #handling = 0;
-  #onLastHandled: (() => void) | undefined;
   #closing: Promise<void> | undefined;
   /** What a call that was left behind runs into is no bug: its ground was taken away. */
   #closed = false;
@@ -93,6 +92,7 @@ export class GrpcServer {
     const glanceEveryMs = forwarder === undefined ? undefined : GLANCE_EVERY_MS;
     this.#connections = new Connections({ glanceEveryMs }, { clock });
     this.#held = new HeldMessages(options);
+    this.#underWay = new UnderWay({ clock });
     this.#limiter = ratePerSecond > 0 ? new AddressLimiter({ ratePerSecond }, { clock }) : undefined;
     const explain = (error: unknown): CallRefusal => this.#explain(error);
     this.#forwarding =
@@ -140,7 +140,7 @@ export class GrpcServer {
   }
 
   /**
-   * Stops listening and refuses further calls; those under way get CLOSE_GRACE_MS, and what they read is waited for as
+   * Stops listening and refuses further calls; those under way get CLOSE_GRACE_MS (of `UnderWay`), and what they read is waited for as
    * long, also where the caller has hung up. Streams are their owner's to end. Idempotent.
    */
   close(): Promise<void> {
@@ -151,23 +151,19 @@ export class GrpcServer {
   async #close(): Promise<void> {
     this.#connections.close();
     this.#forwarding?.close();
-    let endGrace = (): void => undefined;
-    const graceOver = new Promise<void>((resolve) => (endGrace = resolve));
-    let grace = this.#dependencies.clock.setTimer(CLOSE_GRACE_MS, () => {
-      this.#connections.refuseAll(stopping());
-      // What they are told is on its way first.
-      grace = this.#dependencies.clock.setTimer(0, () => {
+    await this.#underWay.end({
+      stop: () => {
+        const closed = new Promise<void>((resolve) => this.#tcp.close(() => resolve()));
+        this.#grpc.tryShutdown(() => this.#connections.destroyAll());
+        return closed;
+      },
+      cut: async () => {
+        this.#connections.refuseAll(stopping());
+        // What they are told is on its way first.
+        await sleep(this.#dependencies.clock, 0);
         this.#connections.destroyAll();
-        endGrace();
-      });
+      },
     });
-    const closed = new Promise<void>((resolve) => this.#tcp.close(() => resolve()));
-    this.#grpc.tryShutdown(() => this.#connections.destroyAll());
-    await closed;
-    if (this.#handling > 0) {
-      await Promise.race([graceOver, new Promise<void>((resolve) => (this.#onLastHandled = resolve))]);
-    }
-    grace.cancel();
     this.#grpc.forceShutdown();
     this.#closed = true;
   }
@@ -236,7 +232,7 @@ export class GrpcServer {
     const host: CallHost = {
       ...{ explain, held: this.#held, forwarding: this.#forwarding },
       expectEnd: (peer) => this.#connections.expectEnd(peer),
-      handle: (work) => this.#handle(work),
+      handle: (work) => this.#underWay.run(work),
     };
     for (const [path, call] of Object.entries(unary)) {
       this.#grpc.register(path, unaryHandler(call, host), asItIs, asItIs, 'unary');
@@ -256,16 +252,6 @@ export class GrpcServer {
   #elsewhere(error: ApiError): handleBidiStreamingCall<Buffer, Buffer> {
     const forwarding = this.#forwarding;
     return forwarding === undefined ? refusingHandler(error) : (call) => forwarding.serve(call);
-  }
-
-  async #handle(work: () => Promise<void>): Promise<void> {
-    this.#handling += 1;
-    try {
-      await work();
-    } finally {
-      this.#handling -= 1;
-      if (this.#handling === 0) this.#onLastHandled?.();
-    }
   }
 
   /** How a call that threw ends. */

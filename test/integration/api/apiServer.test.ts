@@ -1,12 +1,7 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ApiServer } from '../../../src/api/index.js';
-import type { IndexedRange, StatusDocument } from '../../../src/api/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { StorageError } from '../../../src/storage/index.js';
-import { feedOver } from '../../support/feed.js';
-import { getJson, sendRaw } from '../../support/httpProbe.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { sendRaw } from '../../support/httpProbe.js';
+import { ServedChain, statusWith } from '../../support/servedChain.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
 
 const FIRST = 100;
@@ -23,62 +18,14 @@ const chain = smallChain(
 const [firstBlock] = chain;
 const edges = { firstIndexed: FIRST, latestIndexed: LATEST, head: HEAD };
 
-const status: StatusDocument = {
-  network: 'devnet',
-  chainId: 'flow-localnet',
-  version: '0.1.0',
-  instance: 'one',
-  ...edges,
-  sealed: SEALED,
-  lag: 11,
-  rate: 197.9,
-  eta: 0.06,
-  window: { heights: 64, upperBound: 170, inFlight: 11, bytesInFlight: 0, bytesLimit: 1 },
-  sources: {
-    requester: { state: 'asking', inFlight: 3, missing: 4 },
-    edi: { state: 'following', endpoint: 'node:9000', height: 160, ageSeconds: 0.2 },
-  },
-  endpoints: [{ name: 'node:9000', state: 'healthy' }],
-  oldestMissing: { height: 160, missing: 2, ageSeconds: 0.3 },
-  accountIndex: { state: 'off', coveredFrom: null, missingHeights: null },
-  ready: true,
-  reasons: [],
-  uptimeSeconds: 12,
-};
-
 describe('ApiServer', () => {
-  let store: MemoryIndexStore;
-  let server: ApiServer;
-  let range: IndexedRange;
-  let base: string;
-  let failures: unknown[];
-  let logger: RecordingLogger;
+  let served: ServedChain;
 
   beforeEach(async () => {
-    store = await MemoryIndexStore.startingAt(FIRST);
-    await store.commit({ blocks: chain, latestIndexedHeight: LATEST });
-    range = { ...edges, sealed: SEALED };
-    failures = [];
-    logger = new RecordingLogger();
-    const source = { status: () => status, range: () => range };
-    server = new ApiServer(
-      { host: '127.0.0.1', port: 0 },
-      {
-        ...{ reader: store, status: source, feed: feedOver({ reader: store, status: source }) },
-        clock: systemClock,
-        logger,
-        fail: (error) => failures.push(error),
-      },
-    );
-    await server.start();
-    base = `http://127.0.0.1:${server.address().port}`;
+    served = await ServedChain.start(chain, { sealed: SEALED, head: HEAD });
   });
 
-  afterEach(async () => {
-    await server.close();
-  });
-
-  const get = (path: string, init?: RequestInit) => getJson(base + path, init);
+  const get = (path: string, init?: RequestInit) => served.get(path, init);
   const heightsOf = (body: unknown) =>
     (body as { header: { height: string } }[]).map(({ header }) => Number(header.height));
 
@@ -87,7 +34,7 @@ describe('ApiServer', () => {
       const answer = await get('/status');
       expect(answer.status).toBe(200);
       expect(answer.headers.get('content-type')).toBe('application/json; charset=UTF-8');
-      expect(answer.body).toEqual(status);
+      expect(answer.body).toEqual(statusWith({ ...edges, sealed: SEALED }));
     });
   });
 
@@ -145,7 +92,7 @@ describe('ApiServer', () => {
       const sealed = await get('/v1/blocks?height=sealed');
       expect(heightsOf(sealed.body)).toEqual([SEALED]);
       expect(sealed.body).toMatchObject([{ block_status: 'BLOCK_SEALED' }]);
-      range = { ...range, sealed: HEAD };
+      served.range = { ...served.range, sealed: HEAD };
       expect(heightsOf((await get('/v1/blocks?height=sealed')).body)).toEqual([LATEST]);
     });
 
@@ -317,8 +264,8 @@ describe('ApiServer', () => {
       [{ firstIndexed: FIRST, latestIndexed: FIRST - 1, head: HEAD, sealed: null }, 'latest 99, head 170'],
       [{ firstIndexed: null, latestIndexed: null, head: null, sealed: null }, 'latest unknown, head unknown'],
     ])('says so at every lookup (%#)', async (nothing, text) => {
-      await store.rewind(FIRST - 1);
-      range = nothing;
+      await served.store.rewind(FIRST - 1);
+      served.range = nothing;
       const answers = await Promise.all(
         [
           '/v1/blocks?height=final',
@@ -386,7 +333,7 @@ describe('ApiServer', () => {
     );
 
     it('bounds the URL, the headers and the body, and survives what is no HTTP', async () => {
-      const { port } = server.address();
+      const { port } = served;
       const long = await get(`/v1/transactions/${'a'.repeat(9000)}`);
       expect(long).toMatchObject({ status: 414, body: { code: 414, reason: 'too_large' } });
       const send = (text: string) => sendRaw(port, text);
@@ -404,7 +351,6 @@ describe('ApiServer', () => {
         /^HTTP\/1\.1 400 [^]*"code":400/,
       );
       expect((await get('/status')).status).toBe(200);
-      expect(failures).toEqual([]);
     });
   });
 
@@ -428,7 +374,7 @@ describe('ApiServer', () => {
     });
 
     it('tells the caller that a record is damaged, the log what and where, once', async () => {
-      store.transaction = () =>
+      served.store.transaction = () =>
         Promise.reject(new StorageError('corrupt', 'body of height 7: wrong checksum'));
       for (const path of [`/v1/transactions/${idOf('a')}`, `/lookup/transaction/${idOf('a')}`]) {
         expect(await get(path)).toMatchObject({
@@ -436,22 +382,21 @@ describe('ApiServer', () => {
           body: { code: 500, reason: 'storage', message: expect.stringContaining('damaged') as string },
         });
       }
-      expect(logger.records).toEqual([
+      expect(served.logger.records).toEqual([
         {
           level: 'error',
           message: 'a read failed',
           fields: expect.objectContaining({ kind: 'corrupt' }) as object,
         },
       ]);
-      expect(failures).toEqual([]);
     });
 
     it('hands an error that nobody foresaw to its owner', async () => {
       const bug = new TypeError('cannot read properties of undefined');
-      store.collection = () => Promise.reject(bug);
+      served.store.collection = () => Promise.reject(bug);
       const answer = await get(`/v1/collections/${idOf('a')}`);
       expect(answer).toMatchObject({ status: 500, body: { code: 500, message: 'internal server error' } });
-      expect(failures).toEqual([bug]);
+      expect(served.takeFailures()).toEqual([bug]);
     });
   });
 });
