@@ -66,7 +66,15 @@ export function decodeBlockHeader(stub: MethodStub, message: Buffer): BlockHeade
     parentId: identifier(block['parent_id']),
     height: height(block['height']),
     chainId: text(block['chain_id']),
+    timestampMs: timestampMs(block['timestamp']),
   };
+}
+
+/** Whole seconds will do. Nonsense is as good as nothing: nothing that is stored depends on it. */
+function timestampMs(timestamp: unknown): number | undefined {
+  if (typeof timestamp !== 'object' || timestamp === null) return undefined;
+  const ms = Number((timestamp as Fields)['seconds']) * 1_000;
+  return Number.isSafeInteger(ms) ? ms : undefined;
 }
 
 export function decodeBlockDigest(stub: MethodStub, message: Buffer): BlockDigest {

@@ -2,8 +2,8 @@ import type { Logger } from '../observability/index.js';
 import type { Clock, Random } from '../runtime/index.js';
 import { abortReason, backoffMs, OperatorError } from '../runtime/index.js';
 import { askIdentity, confirmsWatermark, foreignness } from './identity.js';
-import type { Expectation, Foreignness } from './identity.js';
-import { isUsable } from './member.js';
+import type { Expectation, Foreignness, NodeIdentity } from './identity.js';
+import { anchorOf, isUsable } from './member.js';
 import type { Member } from './member.js';
 import type { AccessMetrics } from './caller.js';
 import type { NodePool } from './pool.js';
@@ -23,6 +23,8 @@ const ROOT_RETRY = { minMs: 500, maxMs: 10_000 };
 const ROOT_ASKED_AGAIN = 10;
 /** How long a new store waits for its spork to be told by nodes that may yet tell it. */
 const ROOT_WAIT_MS = 60_000;
+/** How long it is waited for the verdict on sporks that some nodes tell. */
+const CLAIMS_WAIT_MS = 60_000;
 /** A historic node that nobody wanted for this long is let go. */
 const HISTORIC_IDLE_MS = 600_000;
 
@@ -100,15 +102,14 @@ export class Identification {
   }
 
   /**
-   * Resolves once every access node that the operator named was asked who it is, whatever came of it: from then on it is
-   * known which heights the nodes have. Expected errors: the signal's abort reason.
+   * Resolves once every access node that the operator named was asked who it is, whatever came of it, and it is decided which
+   * of the sporks that they tell are believed, or a minute later: from then on it is known which heights the nodes have.
+   * Expected errors: the signal's abort reason.
    */
   async whenAllAsked(signal: AbortSignal): Promise<void> {
-    for (;;) {
-      if (signal.aborted) throw abortReason(signal);
-      if (this.pool.named().every(({ tried }) => tried)) return;
-      await this.changed(signal);
-    }
+    if (signal.aborted) throw abortReason(signal);
+    while (!this.pool.named().every(({ tried }) => tried)) await this.changed(signal);
+    await this.changedUntil(() => !this.pool.claims.anyOpen, CLAIMS_WAIT_MS, signal);
   }
 
   /**
@@ -116,15 +117,18 @@ export class Identification {
    * after a minute. Expected errors: the signal's abort reason.
    */
   async whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
+    const isDecided = (): boolean =>
+      this.pool.sporkAt(height) !== undefined ||
+      !this.pool.named().some((member) => isUsable(member) && member.identity?.isRootOpen === true);
+    await this.changedUntil(isDecided, ROOT_WAIT_MS, signal);
+  }
+
+  /** Resolves once the condition holds, or after the time. Expected errors: the signal's abort reason. */
+  private async changedUntil(condition: () => boolean, limitMs: number, signal: AbortSignal): Promise<void> {
     const limit = new AbortController();
-    const timer = this.clock.setTimer(ROOT_WAIT_MS, () => limit.abort());
+    const timer = this.clock.setTimer(limitMs, () => limit.abort());
     try {
-      while (this.pool.sporkAt(height) === undefined) {
-        if (limit.signal.aborted) return;
-        const mayTell = this.pool
-          .named()
-          .some((member) => isUsable(member) && member.identity?.isRootOpen === true);
-        if (!mayTell) return;
+      while (!condition() && !limit.signal.aborted) {
         await this.changed(AbortSignal.any([signal, limit.signal]));
       }
     } catch (error) {
@@ -140,7 +144,8 @@ export class Identification {
     for (;;) {
       const askedAtMs = this.clock.monotonic();
       try {
-        member.identity = await askIdentity(member.node, this.expectation(), signal);
+        const wanted = { latest: this.pool.claims.any };
+        member.identity = await askIdentity(member.node, this.expectation(), signal, wanted);
         member.refusedBelow = 0;
         failures = 0;
         this.reached(member);
@@ -152,12 +157,13 @@ export class Identification {
       }
       member.tried = true;
       this.judge();
-      this.listenForNews(member);
+      this.weighClaims(member);
       if (failures === 0) {
         opens = member.identity?.isRootOpen === true ? opens + 1 : 0;
         const isAskedAgain = opens > 0 && opens <= ROOT_ASKED_AGAIN;
         const pauseMs = isAskedAgain ? backoffMs(ROOT_RETRY, opens - 1, this.random) : IDENTIFY_EVERY_MS;
-        await this.pause(pauseMs, signal, member);
+        const lookMs = this.pool.claims.lookInMs(member) ?? IDENTIFY_EVERY_MS;
+        await this.pause(Math.min(pauseMs, lookMs), signal, member);
         await this.pause(askedAtMs + IDENTIFY_AT_MOST_EVERY_MS - this.clock.monotonic(), signal);
       } else {
         await this.pause(backoffMs(RETRY, failures - 1, this.random), signal, member);
@@ -195,23 +201,17 @@ export class Identification {
     );
   }
 
-  /** Where a node tells of a spork ahead of the store, those that may have crossed into it too are asked again at once. */
-  private listenForNews(member: Member): void {
-    const { news } = this.pool;
-    news.answered(member);
-    const rootHeight = member.identity?.sporkRootHeight;
-    const { watermark } = this.expectation();
-    if (rootHeight === undefined) return;
-    if (watermark === undefined) {
-      news.begins(member, rootHeight);
-      return;
+  /** Where a node tells of a spork that the table does not have, those that should know are asked at once. */
+  private weighClaims(member: Member): void {
+    const { toAsk, refuted } = this.pool.claims.answered(member);
+    for (const other of toAsk) other.wake?.();
+    for (const { rootHeight, tellers } of refuted) {
+      this.logger.warn(
+        { rootHeight, endpoints: tellers.map(({ node }) => node.name) },
+        'access node tells of a spork that is not: others go on above its root',
+      );
     }
-    if (rootHeight <= watermark.height) return;
-    const others = this.pool.members.filter((other) => other !== member && other.origin === 'configured');
-    if (!isUsable(member) || others.some(({ identity }) => identity?.sporkRootHeight === rootHeight)) return;
-    const toHear = others.filter((other) => !other.outage && mayCrossInto(rootHeight, other));
-    if (!news.tells(member, rootHeight, toHear)) return;
-    for (const other of toHear) other.wake?.();
+    this.settle();
   }
 
   /** Judges all nodes anew: what one says of our last block may bear on the others. */
@@ -226,13 +226,24 @@ export class Identification {
           other !== member &&
           isUsable(other) &&
           other.identity !== undefined &&
-          confirmsWatermark(other.identity),
+          confirmsWatermark(other.identity) &&
+          !this.mayBeDiscardedBy(identity, other),
       );
       const before = node.ledger.identity;
       member.foreign = foreignness(identity, expectation, confirmed);
       node.ledger.identity = member.foreign === undefined ? 'usable' : 'foreign';
       if (node.ledger.identity !== before) this.announce(member);
     }
+  }
+
+  /** What a node has above the root of a later spork, that one may have discarded: unless there is no such spork. */
+  private mayBeDiscardedBy({ sporkRootHeight }: NodeIdentity, other: Member): boolean {
+    const anchor = anchorOf(other);
+    if (sporkRootHeight === undefined || anchor === undefined || anchor >= sporkRootHeight) return false;
+    return this.pool.claims.verdict(sporkRootHeight) !== 'refuted';
+  }
+
+  private settle(): void {
     this.pool.refreshRanges();
     for (const notify of [...this.watchers]) notify();
   }
@@ -277,7 +288,8 @@ export class Identification {
         else resolve();
       };
       this.watchers.add(settle);
-      signal.addEventListener('abort', settle, { once: true });
+      if (signal.aborted) settle();
+      else signal.addEventListener('abort', settle, { once: true });
     });
   }
 
@@ -299,13 +311,6 @@ export class Identification {
       if (member !== undefined) member.wake = done;
     });
   }
-}
-
-/** It is of an earlier spork, or has not said, and no spork between is known. */
-function mayCrossInto(rootHeight: number, { identity, range }: Member): boolean {
-  const own = identity?.sporkRootHeight;
-  if (own !== undefined && own >= rootHeight) return false;
-  return range.endExclusive === undefined || range.endExclusive >= rootHeight;
 }
 
 function describe({ reason, expected, found, height }: Foreignness): string {

@@ -36,6 +36,14 @@ export interface NodeIdentity {
   readonly isRootOpen: boolean;
   /** Our last block and its block of that height; `undefined` when either has none. */
   readonly watermark: WatermarkComparison | undefined;
+  /** The latest finalized block that it has; `undefined` when it was not asked for it. */
+  readonly latest: LatestBlock | 'untold' | undefined;
+}
+
+export interface LatestBlock {
+  readonly height: number;
+  /** Since the Unix epoch; `undefined` when the node does not tell. */
+  readonly timestampMs: number | undefined;
 }
 
 export interface WatermarkComparison {
@@ -70,13 +78,15 @@ const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
 ]);
 
 /**
- * Asks a node who it is, in up to four calls. A node that lacks a call is served all the same: what it cannot tell
- * stays open. Expected errors: `UpstreamError` when it does not answer; the signal's abort reason.
+ * Asks a node who it is, in up to four calls, and one more where its latest block is of interest. A node that lacks a call is
+ * served all the same: what it cannot tell stays open. Expected errors: `UpstreamError` when it does not answer; the signal's
+ * abort reason.
  */
 export async function askIdentity(
   node: AccessNode,
   expectation: Expectation,
   signal: AbortSignal,
+  wanted: { readonly latest: boolean } = { latest: false },
 ): Promise<NodeIdentity> {
   const parameters = await unless(['unimplemented'], node.getNetworkParameters({ signal }));
   const chainId = parameters?.chainId ?? (await node.getLatestBlockHeader(true, { signal })).chainId;
@@ -92,7 +102,10 @@ export async function askIdentity(
       watermark = { height: known.height, ours: known.id, theirs: received.block.id };
     }
   }
-  return { chainId, semver: info?.semver ?? '', sporkId: info?.sporkId ?? '', ...roots, watermark };
+  const latest = wanted.latest
+    ? ((await unless(NOTHING_THERE, node.getLatestBlockHeader(false, { signal }))) ?? 'untold')
+    : undefined;
+  return { chainId, semver: info?.semver ?? '', sporkId: info?.sporkId ?? '', ...roots, watermark, latest };
 }
 
 /** Where the node and its spork begin. Zero may mean "not told" (older nodes lack the fields): then height 0 decides. */

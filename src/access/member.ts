@@ -68,10 +68,18 @@ export function covers({ lowest, endExclusive }: HeightRange, height: number): b
  * whose spork is the latest known, or that does not say which it is of, follows the head.
  */
 export function rangeOf(member: Member, sporkRoots: readonly number[]): HeightRange {
-  const { identity, refusedBelow } = member;
-  const told = identity?.lowestHeight;
-  const lowest = refusedBelow > (told ?? 0) ? refusedBelow : told;
-  const anchor = identity?.sporkRootHeight ?? lowest;
+  const lowest = lowestOf(member);
+  const anchor = anchorOf(member);
   const endExclusive = anchor === undefined ? undefined : sporkRoots.find((root) => root > anchor);
   return { lowest, endExclusive };
+}
+
+/** A height of the node's spork, its root if that is told; `undefined` when nothing is. */
+export function anchorOf(member: Member): number | undefined {
+  return member.identity?.sporkRootHeight ?? lowestOf(member);
+}
+
+function lowestOf({ identity, refusedBelow }: Member): number | undefined {
+  const told = identity?.lowestHeight;
+  return refusedBelow > (told ?? 0) ? refusedBelow : told;
 }

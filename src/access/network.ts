@@ -89,6 +89,7 @@ export class AccessNetwork implements AccessNodes {
     }
     this.pool = new NodePool(options, {
       clock: dependencies.clock,
+      expectation: dependencies.expectation,
       openNode: dependencies.openNode ?? grpcNodes(options, dependencies),
       hooks: {
         onMember: (member) => this.identification.follow(member),
@@ -190,8 +191,8 @@ export class AccessNetwork implements AccessNodes {
   }
 
   /**
-   * Resolves once every access node that the operator named was asked who it is, whatever came of it: `lowestHeight` and
-   * `liveRoot` know all that can be known then. `run` must be running. Expected errors: the signal's abort reason.
+   * Resolves once every access node that the operator named was asked who it is, whatever came of it, and it is decided which
+   * sporks are believed, or a minute later: `lowestHeight` and `liveRoot` know all that can be known then. `run` must be running. Expected errors: the signal's abort reason.
    */
   whenAllAsked(signal: AbortSignal): Promise<void> {
     return this.identification.whenAllAsked(signal);

@@ -1,13 +1,13 @@
 import type { Clock } from '../runtime/index.js';
 import { parseEndpoint } from './endpoint.js';
 import type { Endpoint } from './endpoint.js';
-import type { SporkRoot } from './identity.js';
+import type { Expectation, SporkRoot } from './identity.js';
 import { NodeLedger } from './ledger.js';
 import { covers, isUsable, newMember, rangeOf } from './member.js';
 import type { Member } from './member.js';
 import type { NodeEvents } from './caller.js';
 import type { PooledNode } from './node.js';
-import { SporkNews } from './SporkNews.js';
+import { SporkClaims } from './SporkClaims.js';
 import { sporkOf } from './sporks.js';
 import type { SporkTable } from './sporks.js';
 
@@ -44,9 +44,9 @@ export class NodePool {
   private readonly clock: Clock;
   private readonly openNode: OpenNode;
   private readonly hooks: NodePoolHooks;
-  readonly news: SporkNews<Member>;
+  readonly claims: SporkClaims;
   private readonly byName = new Map<string, Member>();
-  /** Where known sporks begin, ascending: those of the table and of the nodes that said so. */
+  /** Where known sporks begin, ascending: those of the table, and those that nodes told of and are believed. */
   private sporkRoots: readonly number[] = [];
   /**
    * The ids that were agreed on last, by root. A node's blocks may be on their way into the store when it, the only one to
@@ -56,13 +56,25 @@ export class NodePool {
 
   constructor(
     options: NodePoolOptions,
-    dependencies: { readonly clock: Clock; readonly openNode: OpenNode; readonly hooks: NodePoolHooks },
+    dependencies: {
+      readonly clock: Clock;
+      readonly openNode: OpenNode;
+      readonly hooks: NodePoolHooks;
+      readonly expectation: () => Expectation;
+    },
   ) {
     this.options = options;
     this.clock = dependencies.clock;
     this.openNode = dependencies.openNode;
     this.hooks = dependencies.hooks;
-    this.news = new SporkNews({ clock: this.clock });
+    this.claims = new SporkClaims({
+      clock: this.clock,
+      members: () => this.members,
+      tabled: options.sporks.flatMap(({ rootHeight, endHeightExclusive }) =>
+        endHeightExclusive === null ? [rootHeight] : [rootHeight, endHeightExclusive],
+      ),
+      isStored: (root) => dependencies.expectation().sporks.some(({ rootHeight }) => rootHeight === root),
+    });
   }
 
   get members(): readonly Member[] {
@@ -104,7 +116,7 @@ export class NodePool {
   /** Lets a historic node go. It comes in again when it is wanted again. */
   remove(member: Member): void {
     this.byName.delete(member.node.name);
-    this.news.forget(member);
+    this.claims.forget(member);
     member.node.close();
     this.refreshRanges();
   }
@@ -124,11 +136,11 @@ export class NodePool {
   }
 
   /**
-   * Usable nodes of a role that serve a height; those the operator named if there are any, else historic ones. None while the
-   * height may be of a new spork of which the others are still to be heard.
+   * Usable nodes of a role that serve a height; those the operator named if there are any, else historic ones. None while it
+   * is not decided whether the height is of a spork that some node tells of.
    */
   serving(height: number, role: keyof Member['roles']): readonly Member[] {
-    if (this.news.isOpen(height)) return [];
+    if (this.claims.isOpen(height)) return [];
     const serving = this.members.filter(
       (member) => member.roles[role] && isUsable(member) && covers(member.range, height),
     );
@@ -180,7 +192,7 @@ export class NodePool {
     const roots = this.members
       .filter(isUsable)
       .map(({ identity }) => identity?.sporkRootHeight)
-      .filter((root) => root !== undefined && root <= height && !this.news.isOpen(root))
+      .filter((root) => root !== undefined && root <= height && this.claims.verdict(root) === 'accepted')
       // The table's word waits for nobody.
       .concat(sporkOf(this.options.sporks, height)?.rootHeight);
     const rootHeight = maximum(roots);
@@ -207,15 +219,11 @@ export class NodePool {
 
   /** To be called whenever a node said who it is: its spork may end the heights of another. */
   refreshRanges(): void {
-    const roots = new Set<number>();
-    for (const { rootHeight, endHeightExclusive } of this.options.sporks) {
-      roots.add(rootHeight);
-      if (endHeightExclusive !== null) roots.add(endHeightExclusive);
-    }
+    const roots = new Set<number>(this.claims.tabled);
     for (const member of this.members) {
       const root = member.identity?.sporkRootHeight;
       if (root === undefined || !isUsable(member)) continue;
-      roots.add(root);
+      if (this.claims.verdict(root) === 'accepted') roots.add(root);
       this.rememberId(root);
     }
     this.sporkRoots = [...roots].sort((a, b) => a - b);

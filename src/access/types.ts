@@ -89,6 +89,8 @@ export interface BlockHeader {
   readonly height: number;
   /** Empty when the node does not tell. */
   readonly chainId: string;
+  /** Since the Unix epoch; `undefined` when the node does not tell. */
+  readonly timestampMs: number | undefined;
 }
 
 /** One message of a digest stream. */

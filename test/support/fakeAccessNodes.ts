@@ -121,7 +121,7 @@ export class FakeAccessNode implements AccessNode {
     this.#admit('GetLatestBlockHeader');
     const height = sealed ? this.sealed : (this.polledHead?.() ?? this.finalized);
     const { id, parentId } = this.chain.block(height);
-    return { id, parentId, height, chainId: 'flow-localnet' };
+    return { id, parentId, height, chainId: 'flow-localnet', timestampMs: undefined };
   }
 
   async getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock> {

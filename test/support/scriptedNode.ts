@@ -22,6 +22,8 @@ export interface NodeScript {
   belowRoot?: (height: number) => { readonly text: string; readonly lowestHeight?: number } | undefined;
   /** The id of the block at a height; undefined = NotFound. */
   blockIdAt?: (height: number) => Identifier | undefined;
+  /** Its latest finalized block: height 1 unless told, without a time. `unimplemented`: it cannot tell. */
+  latest?: () => { readonly height: number; readonly timestampMs?: number } | 'unimplemented';
   /** While set, nothing answers. */
   down?: boolean;
   /** The first answer comes only then. */
@@ -102,7 +104,9 @@ export class ScriptedNode implements PooledNode {
 
   async getLatestBlockHeader() {
     this.#answerOrThrow('GetLatestBlockHeader');
-    return { id: idOf('1'), parentId: idOf('0'), height: 1, chainId: '' };
+    const latest = this.script.latest?.() ?? { height: 1 };
+    if (latest === 'unimplemented') throw this.#error('unimplemented', 'GetLatestBlockHeader');
+    return { id: idOf('1'), parentId: idOf('0'), timestampMs: undefined, ...latest, chainId: '' };
   }
 
   async getBlockByHeight(height: number): Promise<ReceivedBlock> {

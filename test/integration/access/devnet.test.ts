@@ -150,9 +150,7 @@ describe('a simulated access node', () => {
     const old = await devnet({ seed: 1, rootHeight: 100, startHead: 399, nodeVersionInfo: false });
     const next = await devnet({ seed: 2, previousSeed: 1, rootHeight: 400, startHead: 500 });
     const net = await follow(old, next);
-    while (net.states().some(({ state }) => state === 'unknown')) {
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+    await net.whenAllAsked(stop.signal);
     expect(net.live().map(({ name }) => name)).toEqual([next.address]);
     expect(net.forHeight(399).map(({ name }) => name)).toEqual([old.address]);
     expect(net.liveRoot()).toBe(400);

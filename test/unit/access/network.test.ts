@@ -1,66 +1,23 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { AccessNetwork } from '../../../src/access/index.js';
-import type { AccessNetworkOptions, Expectation, SporkTable } from '../../../src/access/index.js';
-import { createMetrics } from '../../../src/observability/index.js';
-import { OperatorError, seededRandom } from '../../../src/runtime/index.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { idOf, ScriptedNodes } from '../../support/scriptedNode.js';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { AccessNetwork, SporkTable } from '../../../src/access/index.js';
+import { OperatorError } from '../../../src/runtime/index.js';
+import { scriptedWorlds, version } from '../../support/scriptedNetwork.js';
+import type { ScriptedWorld } from '../../support/scriptedNetwork.js';
+import { idOf } from '../../support/scriptedNode.js';
 import type { NodeScript } from '../../support/scriptedNode.js';
-import { VirtualClock } from '../../support/virtualClock.js';
 
 const MINUTE_MS = 60_000;
 
-let clock: VirtualClock;
-let logger: RecordingLogger;
-let metrics: ReturnType<typeof createMetrics>;
+let clock: ScriptedWorld['clock'];
+let logger: ScriptedWorld['logger'];
+let metrics: ScriptedWorld['metrics'];
 let stop: AbortController;
-let running: Promise<void>[];
+let network: ScriptedWorld['network'];
 
+const { world } = scriptedWorlds();
 beforeEach(() => {
-  clock = new VirtualClock();
-  logger = new RecordingLogger();
-  metrics = createMetrics({ version: 'test', node: 'test' });
-  stop = new AbortController();
-  running = [];
+  ({ clock, logger, metrics, stop, network } = world());
 });
-
-afterEach(async () => {
-  stop.abort();
-  await Promise.all(running);
-  expect(clock.pendingTimers).toBe(0);
-});
-
-function version(sporkRootHeight: number, nodeRootHeight = sporkRootHeight, sporkId = 'aa'.repeat(32)) {
-  return { semver: 'v1', sporkId, sporkRootHeight, nodeRootHeight };
-}
-
-function network(
-  scripts: Readonly<Record<string, NodeScript>>,
-  options: Partial<AccessNetworkOptions> & { readonly accessNodes: readonly string[] },
-  expectation: Partial<Expectation> = {},
-): { network: AccessNetwork; nodes: ScriptedNodes } {
-  const nodes = new ScriptedNodes(scripts);
-  const built = new AccessNetwork(
-    {
-      sporks: [],
-      ratePerSecond: 0,
-      maxMessageBytes: 1_000_000,
-      timeoutMs: 1_000,
-      userAgent: 'test',
-      ...options,
-    },
-    {
-      clock,
-      random: seededRandom(1),
-      logger,
-      metrics,
-      expectation: () => ({ chainId: 'flow-localnet', sporks: [], ...expectation }),
-      openNode: nodes.open,
-    },
-  );
-  running.push(built.run(stop.signal));
-  return { network: built, nodes };
-}
 
 const names = (nodes: readonly { readonly name: string }[]): string[] => nodes.map(({ name }) => name);
 const stateOf = (of: AccessNetwork, endpoint: string) =>
@@ -137,6 +94,7 @@ describe('identification', () => {
     await clock.settle();
     expect([allAsked, net.lowestHeight()]).toEqual([false, 900]);
     answer();
+    await clock.advance(MINUTE_MS);
     await waiting;
     expect(net.lowestHeight()).toBe(5);
     expect(net.liveRoot()).toBe(900);
@@ -285,7 +243,7 @@ describe('identification', () => {
     const bug = new TypeError('a bug');
     const { network: net, nodes } = network({ 'a:1': {} }, { accessNodes: ['a:1'] });
     nodes.node('a:1').getNodeVersionInfo = () => Promise.reject(bug);
-    await expect(running.pop()).rejects.toBe(bug);
+    await expect(world().running.pop()).rejects.toBe(bug);
     const reason = new Error('stop');
     const abort = new AbortController();
     const waiting = net.whenIdentified(abort.signal);
@@ -356,7 +314,7 @@ describe('foreign nodes', () => {
       { sporks },
     );
     await net.whenIdentified(stop.signal);
-    await clock.settle();
+    await clock.advance(MINUTE_MS);
     expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
     expect(net.sporkAt(250)).toEqual({ rootHeight: 200, sporkId: 'bb'.repeat(32) });
     expect(net.sporkAt(150)).toEqual({ rootHeight: 100, sporkId: '' });
@@ -421,84 +379,6 @@ describe('foreign nodes', () => {
       await clock.settle();
       expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
     });
-  });
-});
-
-describe('a new spork', () => {
-  const [TRUE_ID, FALSE_ID] = ['bb'.repeat(32), 'dd'.repeat(32)];
-  const before = { sporks: [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }] };
-  const watermark = { height: 199, id: idOf('9') };
-  /** Three nodes of the spork that began at 100, all of them identified. */
-  async function three() {
-    const scripts: Record<'a:1' | 'b:1' | 'c:1', NodeScript> = {
-      'a:1': { version: version(100) },
-      'b:1': { version: version(100) },
-      'c:1': { version: version(100) },
-    };
-    const built = network(scripts, { accessNodes: Object.keys(scripts) }, { ...before, watermark });
-    await built.network.whenAllAsked(stop.signal);
-    await clock.advance(10_000);
-    return { ...built, scripts };
-  }
-
-  it('has the id that more than half of the nodes tell, and none where no id has so many', async () => {
-    const told = async (...ids: readonly string[]): Promise<string | undefined> => {
-      const scripts = Object.fromEntries(
-        ids.map((id, nth) => [`n${nth}:1`, { version: version(200, 200, id) }] as const),
-      );
-      const { network: net } = network(scripts, { accessNodes: Object.keys(scripts) }, before);
-      await net.whenAllAsked(stop.signal);
-      return net.sporkAt(200)?.sporkId;
-    };
-    expect(await told(FALSE_ID)).toBe(FALSE_ID);
-    expect(await told(FALSE_ID, TRUE_ID, TRUE_ID)).toBe(TRUE_ID);
-    expect(await told(FALSE_ID, '', '')).toBe(FALSE_ID);
-    expect(await told(FALSE_ID, TRUE_ID)).toBe('');
-    expect(await told(FALSE_ID, TRUE_ID, 'ee'.repeat(32))).toBe('');
-  });
-
-  it('that one node tells of has the others asked at once, and them decide', async () => {
-    const { network: net, nodes, scripts } = await three();
-    scripts['a:1'].version = version(200, 200, FALSE_ID);
-    for (const name of ['b:1', 'c:1'] as const) scripts[name].version = version(200, 200, TRUE_ID);
-    nodes.node('a:1').breakConnection();
-    await clock.advance(2_000);
-    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
-    expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
-  });
-
-  it('is not served, nor known, before they have answered, or for a minute', async () => {
-    const { network: net, nodes, scripts } = await three();
-    let answer = (): void => undefined;
-    scripts['b:1'].until = new Promise((resolve) => (answer = resolve));
-    scripts['a:1'].version = version(200, 200, FALSE_ID);
-    nodes.node('a:1').breakConnection();
-    await clock.advance(2_000);
-    expect(net.forHeight(200)).toEqual([]);
-    expect(net.sporkAt(200)?.rootHeight).toBe(100);
-    expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
-    await clock.advance(MINUTE_MS);
-    expect(names(net.forHeight(200))).toEqual(['a:1']);
-    // By what it tells next it holds up nothing.
-    scripts['a:1'].version = version(201, 201, FALSE_ID);
-    nodes.node('a:1').breakConnection();
-    await clock.advance(2_000);
-    expect(names(net.forHeight(201))).toEqual(['a:1']);
-    answer();
-    await clock.settle();
-  });
-
-  it('that the store has come past is no news', async () => {
-    const scripts = { 'a:1': { version: version(100) }, 'b:1': { version: version(100) } };
-    const { network: net, nodes } = network(
-      scripts,
-      { accessNodes: ['a:1', 'b:1'] },
-      { sporks: [], watermark },
-    );
-    await net.whenAllAsked(stop.signal);
-    await clock.advance(10_000);
-    expect(nodes.opened.map(({ asked }) => asked)).toEqual([1, 1]);
-    expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1']);
   });
 });
 
@@ -595,7 +475,7 @@ describe('which node for which height', () => {
       { accessNodes: ['old:1', 'new:1'] },
     );
     await net.whenIdentified(stop.signal);
-    await clock.settle();
+    await clock.advance(MINUTE_MS);
     expect(names(net.live())).toEqual(['new:1']);
     expect(names(net.forHeight(499))).toEqual(['old:1']);
     expect(names(net.forHeight(500))).toEqual(['new:1']);

@@ -1,0 +1,79 @@
+import { afterEach, beforeEach, expect } from 'vitest';
+import { AccessNetwork } from '../../src/access/index.js';
+import type { AccessNetworkOptions, Expectation, NodeVersionInfo } from '../../src/access/index.js';
+import { createMetrics } from '../../src/observability/index.js';
+import { seededRandom } from '../../src/runtime/index.js';
+import { RecordingLogger } from './recordingLogger.js';
+import { ScriptedNodes } from './scriptedNode.js';
+import type { NodeScript } from './scriptedNode.js';
+import { VirtualClock } from './virtualClock.js';
+
+/** What a node says of itself that is of the spork with this root, and begins there too unless told otherwise. */
+export function version(
+  sporkRootHeight: number,
+  nodeRootHeight = sporkRootHeight,
+  sporkId = 'aa'.repeat(32),
+): NodeVersionInfo {
+  return { semver: 'v1', sporkId, sporkRootHeight, nodeRootHeight };
+}
+
+/** The world of one test of `AccessNetwork`: scripted nodes in virtual time. */
+export interface ScriptedWorld {
+  readonly clock: VirtualClock;
+  readonly logger: RecordingLogger;
+  readonly metrics: ReturnType<typeof createMetrics>;
+  readonly stop: AbortController;
+  /** What is awaited at the end: each network until it has stopped. */
+  readonly running: Promise<void>[];
+  /** A network that runs until the end of the test. */
+  readonly network: (
+    scripts: Readonly<Record<string, NodeScript>>,
+    options: Partial<AccessNetworkOptions> & { readonly accessNodes: readonly string[] },
+    expectation?: Partial<Expectation>,
+  ) => { readonly network: AccessNetwork; readonly nodes: ScriptedNodes };
+}
+
+/** A new world before each test; after it everything has ended, and no timer is left. */
+export function scriptedWorlds(): { readonly world: () => ScriptedWorld } {
+  let world: ScriptedWorld;
+
+  beforeEach(() => {
+    const running: Promise<void>[] = [];
+    const clock = new VirtualClock();
+    const logger = new RecordingLogger();
+    const metrics = createMetrics({ version: 'test', node: 'test' });
+    const stop = new AbortController();
+    world = {
+      ...{ clock, logger, metrics, stop, running },
+      network: (scripts, options, expectation = {}) => {
+        const nodes = new ScriptedNodes(scripts);
+        const network = new AccessNetwork(
+          {
+            sporks: [],
+            ratePerSecond: 0,
+            maxMessageBytes: 1_000_000,
+            timeoutMs: 1_000,
+            userAgent: 'test',
+            ...options,
+          },
+          {
+            ...{ clock, logger, metrics },
+            random: seededRandom(1),
+            expectation: () => ({ chainId: 'flow-localnet', sporks: [], ...expectation }),
+            openNode: nodes.open,
+          },
+        );
+        running.push(network.run(stop.signal));
+        return { network, nodes };
+      },
+    };
+  });
+
+  afterEach(async () => {
+    world.stop.abort();
+    await Promise.all(world.running);
+    expect(world.clock.pendingTimers).toBe(0);
+  });
+
+  return { world: () => world };
+}

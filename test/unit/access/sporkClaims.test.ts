@@ -1,0 +1,281 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { AccessNetwork, AccessNetworkOptions, Expectation } from '../../../src/access/index.js';
+import { scriptedWorlds, version } from '../../support/scriptedNetwork.js';
+import type { ScriptedWorld } from '../../support/scriptedNetwork.js';
+import { idOf } from '../../support/scriptedNode.js';
+import type { NodeScript, ScriptedNodes } from '../../support/scriptedNode.js';
+
+const MINUTE_MS = 60_000;
+const [TRUE_ID, FALSE_ID] = ['bb'.repeat(32), 'dd'.repeat(32)];
+/** The store stands within the spork that began at 100; one that begins at 200 is told of. */
+const WATERMARK = { height: 149, id: idOf('9') };
+const STORED = { sporks: [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }], watermark: WATERMARK };
+
+let clock: ScriptedWorld['clock'];
+let stop: AbortController;
+
+const { world } = scriptedWorlds();
+beforeEach(() => {
+  ({ clock, stop } = world());
+});
+
+const names = (nodes: readonly { readonly name: string }[]): string[] => nodes.map(({ name }) => name).sort();
+
+/** A chain that has this height now and grows by one block a second from then on. */
+function growing(height: number): NonNullable<NodeScript['latest']> {
+  const sinceMs = clock.monotonic();
+  return () => ({ height: height + Math.floor((clock.monotonic() - sinceMs) / 1_000) });
+}
+
+interface Told {
+  readonly net: AccessNetwork;
+  readonly nodes: ScriptedNodes;
+  readonly scripts: Readonly<Record<'a:1' | 'b:1' | 'c:1', NodeScript>>;
+  /** One of them, or several, turn out to be of another spork, as happens after an outage. */
+  readonly tells: (names: readonly ('a:1' | 'b:1' | 'c:1')[], root?: number, id?: string) => Promise<void>;
+}
+
+/** Three nodes of the spork that began at 100, all of them identified. */
+async function three(
+  latest: Partial<Record<'a:1' | 'b:1' | 'c:1', NodeScript['latest']>> = {},
+  {
+    options = {},
+    expectation = STORED,
+  }: Partial<{ options: Partial<AccessNetworkOptions>; expectation: Partial<Expectation> }> = {},
+): Promise<Told> {
+  const script = (name: 'a:1' | 'b:1' | 'c:1'): NodeScript => {
+    const told = latest[name];
+    return { version: version(100), ...(told === undefined ? {} : { latest: told }) };
+  };
+  const scripts = { 'a:1': script('a:1'), 'b:1': script('b:1'), 'c:1': script('c:1') };
+  const { network: net, nodes } = world().network(
+    scripts,
+    { accessNodes: Object.keys(scripts), ...options },
+    expectation,
+  );
+  await net.whenAllAsked(stop.signal);
+  await clock.advance(10_000);
+  const tells: Told['tells'] = async (who, root = 200, id = FALSE_ID) => {
+    for (const name of who) {
+      scripts[name].version = version(root, root, id);
+      nodes.node(name).breakConnection();
+    }
+    await clock.advance(2_000);
+  };
+  return { net, nodes, scripts, tells };
+}
+
+describe('the id of a new spork', () => {
+  it('is the one that more than half of the nodes tell, and none where no id has so many', async () => {
+    const told = async (...ids: readonly string[]): Promise<string | undefined> => {
+      const scripts = Object.fromEntries(
+        ids.map((id, nth) => [`n${nth}:1`, { version: version(200, 200, id) }] as const),
+      );
+      const { network: net } = world().network(scripts, { accessNodes: Object.keys(scripts) }, STORED);
+      await net.whenAllAsked(stop.signal);
+      return net.sporkAt(200)?.sporkId;
+    };
+    expect(await told(FALSE_ID)).toBe(FALSE_ID);
+    expect(await told(FALSE_ID, TRUE_ID, TRUE_ID)).toBe(TRUE_ID);
+    expect(await told(FALSE_ID, '', '')).toBe(FALSE_ID);
+    expect(await told(FALSE_ID, TRUE_ID)).toBe('');
+    expect(await told(FALSE_ID, TRUE_ID, 'ee'.repeat(32))).toBe('');
+  });
+});
+
+describe('a spork that the table does not have', () => {
+  it('has the others asked at once where one node tells of it, and them decide', async () => {
+    const { net, scripts, tells } = await three();
+    for (const name of ['b:1', 'c:1'] as const) scripts[name].version = version(200, 200, TRUE_ID);
+    await tells(['a:1']);
+    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
+    expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
+  });
+
+  it('is believed from one node where the chains of the others have stood still for half a minute', async () => {
+    const { net, tells } = await three({ 'b:1': () => ({ height: 199 }), 'c:1': () => ({ height: 204 }) });
+    await tells(['a:1']);
+    await clock.advance(20_000);
+    expect(net.forHeight(200)).toEqual([]);
+    expect(net.sporkAt(200)?.rootHeight).toBe(100);
+    expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
+    expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
+    await clock.advance(20_000);
+    expect(names(net.forHeight(200))).toEqual(['a:1']);
+    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: FALSE_ID });
+    expect(names(net.live())).toEqual(['a:1']);
+  });
+
+  it('is believed at once where the latest blocks of the others are old', async () => {
+    const old = () => ({ height: 199, timestampMs: clock.now() - 11 * MINUTE_MS });
+    const { net, tells } = await three({ 'b:1': old, 'c:1': old });
+    await tells(['a:1']);
+    expect(names(net.forHeight(200))).toEqual(['a:1']);
+  });
+
+  it('is believed where the others cannot tell their latest block, or do not answer for a minute', async () => {
+    const { net, scripts, tells } = await three({ 'c:1': () => 'unimplemented' });
+    let answer = (): void => undefined;
+    scripts['b:1'].until = new Promise((resolve) => (answer = resolve));
+    await tells(['a:1']);
+    expect(net.forHeight(200)).toEqual([]);
+    await clock.advance(MINUTE_MS);
+    expect(names(net.forHeight(200))).toEqual(['a:1']);
+    answer();
+    await clock.settle();
+  });
+
+  it('is not believed where the chain of another goes on above its root, and that one keeps its heights', async () => {
+    const { net, tells } = await three({ 'b:1': growing(195) });
+    await tells(['a:1']);
+    expect(net.forHeight(200)).toEqual([]);
+    expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
+    await clock.advance(20_000);
+    expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
+    expect(net.sporkAt(200)?.rootHeight).toBe(100);
+    expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
+    const warnings = world().logger.records.filter(({ message }) => message.includes('a spork that is not'));
+    expect(warnings.map(({ fields }) => fields)).toEqual([{ rootHeight: 200, endpoints: ['a:1'] }]);
+  });
+
+  it('is not believed any more once the chain of another goes on after a halt', async () => {
+    const { net, scripts, tells } = await three();
+    await tells(['a:1']);
+    await clock.advance(5 * MINUTE_MS);
+    expect(names(net.live())).toEqual(['a:1']);
+    scripts['b:1'].latest = growing(190);
+    await clock.advance(2 * MINUTE_MS + 10_000);
+    expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
+    expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
+  });
+
+  it('far above the head ends nobody, and is found out when the head comes there', async () => {
+    const { net, tells } = await three({ 'b:1': growing(150), 'c:1': growing(150) });
+    await tells(['a:1'], 1_000);
+    await clock.advance(10 * MINUTE_MS);
+    expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
+    expect(names(net.forHeight(740))).toEqual(['b:1', 'c:1']);
+    expect(net.forHeight(1_000)).toEqual([]);
+    await clock.advance(5 * MINUTE_MS);
+    expect(names(net.forHeight(1_000))).toEqual(['a:1', 'b:1', 'c:1']);
+  });
+
+  it('below our last block, which the others have, is believed or not for the same reasons', async () => {
+    const blockIdAt = (height: number) => (height === WATERMARK.height ? WATERMARK.id : undefined);
+    const after = async (latest: NodeScript['latest']) => {
+      const { net, scripts, tells } = await three({ 'b:1': latest, 'c:1': latest });
+      for (const name of ['b:1', 'c:1'] as const) scripts[name].blockIdAt = blockIdAt;
+      await tells(['a:1'], 140);
+      await clock.advance(MINUTE_MS);
+      return net;
+    };
+    const goesOn = await after(growing(150));
+    expect(names(goesOn.forHeight(150))).toEqual(['a:1', 'b:1', 'c:1']);
+    expect(goesOn.sporkAt(150)?.rootHeight).toBe(100);
+    const discarded = await after(() => ({ height: 149 }));
+    expect(names(discarded.forHeight(150))).toEqual(['a:1']);
+    expect(names(discarded.forHeight(139))).toEqual(['b:1', 'c:1']);
+  });
+
+  it('has its node for foreign, with another block where ours is, only once the claim is found out', async () => {
+    const { net, scripts, tells } = await three({ 'b:1': growing(150), 'c:1': growing(150) });
+    const blocks = { 'a:1': idOf('8'), 'b:1': WATERMARK.id, 'c:1': WATERMARK.id };
+    for (const name of ['a:1', 'b:1', 'c:1'] as const) {
+      scripts[name].blockIdAt = (height) => (height === WATERMARK.height ? blocks[name] : undefined);
+    }
+    const stateOf = () => net.states().find(({ endpoint }) => endpoint === 'a:1');
+    await tells(['a:1'], 140);
+    await clock.advance(3_000);
+    expect(stateOf()?.foreign).toBeUndefined();
+    await clock.advance(MINUTE_MS);
+    expect(stateOf()?.foreign).toBe('block');
+    expect(names(net.forHeight(150))).toEqual(['b:1', 'c:1']);
+  });
+
+  it('is believed from most nodes, whatever the others say', async () => {
+    const { net, tells } = await three({ 'c:1': growing(195) });
+    await tells(['a:1', 'b:1']);
+    expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1']);
+    await clock.advance(2 * MINUTE_MS);
+    expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1']);
+    expect(names(net.live())).toEqual(['a:1', 'b:1']);
+  });
+
+  it('is believed as soon as the nodes whose chain went on have come over', async () => {
+    const { net, tells } = await three({ 'b:1': growing(195), 'c:1': growing(195) });
+    await tells(['a:1'], 200, TRUE_ID);
+    await clock.advance(30_000);
+    expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
+    await tells(['b:1'], 200, TRUE_ID);
+    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
+    expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1']);
+  });
+
+  it('holds up nothing where the last one that its node told of was none', async () => {
+    const { net, tells } = await three({ 'b:1': growing(205), 'c:1': growing(205) });
+    await tells(['a:1']);
+    await clock.advance(30_000);
+    await tells(['a:1'], 201);
+    expect(names(net.forHeight(201))).toEqual(['a:1', 'b:1', 'c:1']);
+    expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
+    await tells(['a:1'], 100);
+    await clock.advance(11 * MINUTE_MS);
+    await tells(['a:1'], 202);
+    expect(net.forHeight(202)).toEqual([]);
+  });
+
+  it('is believed at any rate once the store has crossed into it', async () => {
+    const crossed = { ...STORED, sporks: [...STORED.sporks, { rootHeight: 200, sporkId: FALSE_ID }] };
+    const { net, nodes, tells } = await three({}, { expectation: crossed });
+    await tells(['a:1']);
+    expect(names(net.forHeight(200))).toEqual(['a:1']);
+    const before = nodes.opened.map(({ asked }) => asked);
+    await clock.advance(4 * MINUTE_MS);
+    expect(nodes.opened.map(({ asked }) => asked)).toEqual(before);
+  });
+
+  it('has nobody asked more than once in five seconds, and in half a minute after two minutes', async () => {
+    const { nodes, tells } = await three({ 'b:1': growing(150), 'c:1': growing(150) });
+    const asked = (): number => nodes.node('b:1').asked;
+    await tells(['a:1'], 100_000);
+    const atFirst = asked();
+    await clock.advance(2 * MINUTE_MS);
+    expect(asked() - atFirst).toBeLessThanOrEqual(25);
+    const later = asked();
+    await clock.advance(10 * MINUTE_MS);
+    expect(asked() - later).toBeLessThanOrEqual(21);
+  });
+
+  it('that all tell from the first is waited for by nobody', async () => {
+    const scripts = { 'a:1': { version: version(100) }, 'b:1': { version: version(100) } };
+    const { network: net, nodes } = world().network(
+      scripts,
+      { accessNodes: ['a:1', 'b:1'] },
+      { sporks: [], watermark: WATERMARK },
+    );
+    await net.whenAllAsked(stop.signal);
+    await clock.advance(10_000);
+    expect(nodes.opened.map(({ asked }) => asked)).toEqual([1, 1]);
+    expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1']);
+  });
+
+  it('is decided on before the start is, or a minute later', async () => {
+    const start = async (latest: NodeScript['latest']): Promise<[number, number | undefined]> => {
+      const { network: net } = world().network(
+        { 'old:1': { version: version(10), latest: latest! }, 'new:1': { version: version(500) } },
+        { accessNodes: ['old:1', 'new:1'] },
+      );
+      let isAsked = false;
+      const waiting = net.whenAllAsked(stop.signal).then(() => (isAsked = true));
+      const ms = await clock.advanceUntil(() => isAsked, 2 * MINUTE_MS);
+      await waiting;
+      return [ms, net.liveRoot()];
+    };
+    const [standsMs, standsRoot] = await start(() => ({ height: 499 }));
+    expect(standsMs).toBeLessThanOrEqual(40_000);
+    expect(standsRoot).toBe(500);
+    const [growsMs, growsRoot] = await start(growing(100));
+    expect(growsMs).toBeLessThanOrEqual(MINUTE_MS + 1_000);
+    expect(growsRoot).toBe(10);
+  });
+});
