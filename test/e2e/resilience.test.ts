@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
 import { startDevnet } from '../../src/devnet/index.js';
+import { lastingPort } from '../support/lastingPort.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
@@ -395,7 +396,10 @@ describe('streams', () => {
 
 describe('without execution data in ediOnly', () => {
   it('is not ready with edi_unavailable, and heals when a node with it appears', async () => {
-    const [without, spare] = (await nodes({ executionData: false }, {})) as [DevnetHandle, DevnetHandle];
+    const [without, spare] = (await nodes({ executionData: false }, { port: await lastingPort() })) as [
+      DevnetHandle,
+      DevnetHandle,
+    ];
     await spare.close();
     const { daemon, dataDir } = await daemonOn([without, spare], '--edi-only');
     const { reasons } = await statusOnce(daemon, (document) =>
@@ -418,7 +422,10 @@ describe('without execution data in ediOnly', () => {
 
 describe('outages', () => {
   it('of all nodes at once are survived unaided', async () => {
-    const [one, two] = (await nodes({ startHead: 60 }, { startHead: 60 })) as [DevnetHandle, DevnetHandle];
+    const [one, two] = (await nodes(
+      { startHead: 60, port: await lastingPort() },
+      { startHead: 60, port: await lastingPort() },
+    )) as [DevnetHandle, DevnetHandle];
     const { daemon, dataDir } = await daemonOn([one, two]);
     await daemon.reaches(60);
     await Promise.all([one.kill(), two.kill()]);
@@ -439,7 +446,7 @@ describe('outages', () => {
   });
 
   it('at the start are waited for', async () => {
-    const late = await startDevnet(chain);
+    const late = await startDevnet({ ...chain, port: await lastingPort() });
     await late.close();
     const { daemon, dataDir } = await daemonOn([late]);
     await daemon.program.sees(/access node does not answer/);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ChainGenerator, consecutiveSporks, startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import { lastingPort } from '../support/lastingPort.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { proveStore, stopAndProve } from '../support/provenStore.js';
 import type { ExpectedStore } from '../support/provenStore.js';
@@ -43,13 +44,6 @@ function argumentsFor(
   return startArguments(first, dataDir, ...named, '--requester-backoff-max-ms', '1000', ...flags);
 }
 
-/** An address at which nothing listens yet. */
-async function freePort(): Promise<number> {
-  const devnet = await startDevnet({ ...common, startHead: 0 });
-  await devnet.close();
-  return devnet.port;
-}
-
 /** What a node is asked last when it is asked who it is, unless it has a block at our watermark. */
 const LAST_QUESTION = { method: 'GetNodeVersionInfo' };
 
@@ -69,7 +63,7 @@ describe('a store that grows through a spork', () => {
   it('goes on when the next spork appears later, without a restart', async () => {
     const [before, after] = sporks();
     const old = await devnetForTest(before);
-    const port = await freePort();
+    const port = await lastingPort();
     const dataDir = scratchDirectory();
     const nodes = [old, { address: `127.0.0.1:${port}` }];
     const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '0'));
@@ -83,7 +77,7 @@ describe('a store that grows through a spork', () => {
 
   it('goes on at one address that moves to the next spork', async () => {
     const [before, after] = sporks();
-    const old = await startDevnet(before);
+    const old = await startDevnet({ ...before, port: await lastingPort() });
     const dataDir = scratchDirectory();
     const daemon = await startDaemon(argumentsFor([old], dataDir, '--start-height', '0'));
     await daemon.reaches(LAST);
@@ -157,7 +151,7 @@ describe('finalized blocks that a spork discarded', () => {
 
   it('are named with the command that mends it, and it does, with both nodes at hand', async () => {
     const [before, after] = sporks(DISCARDED);
-    const port = await freePort();
+    const port = await lastingPort();
     const nodes: readonly { readonly address: string }[] = [
       await devnetForTest(before),
       { address: `127.0.0.1:${port}` },
@@ -178,7 +172,7 @@ describe('finalized blocks that a spork discarded', () => {
 
   it('are named with the command that mends it when the old spork is gone', async () => {
     const [before, after] = sporks(DISCARDED);
-    const old: DevnetHandle = await startDevnet(before);
+    const old: DevnetHandle = await startDevnet({ ...before, port: await lastingPort() });
     const dataDir = scratchDirectory();
     const first = await startDaemon(argumentsFor([old], dataDir, '--start-height', '0'));
     await first.reaches(LAST + DISCARDED);

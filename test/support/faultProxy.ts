@@ -1,8 +1,9 @@
 import { createServer as createHttp2Server } from 'node:http2';
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import { connect, createServer } from 'node:net';
-import type { AddressInfo, Server, Socket } from 'node:net';
+import type { Server, Socket } from 'node:net';
 import { createSecureContext, TLSSocket } from 'node:tls';
+import { lastingPort } from './lastingPort.js';
 
 /** What the network between a daemon and its node does. */
 export type Weather =
@@ -73,8 +74,9 @@ export class FaultProxy {
   }
 
   async start(): Promise<this> {
+    // While it refuses connections nobody else may be there.
+    this.#port ||= await lastingPort();
     await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve));
-    this.#port = (this.#server.address() as AddressInfo).port;
     return this;
   }
 

@@ -4,6 +4,7 @@ import { request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { atEnd } from '../../support/cleanup.js';
+import { lastingPort } from '../../support/lastingPort.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
 
@@ -35,7 +36,7 @@ class Upstream {
 
   static async start(): Promise<Upstream> {
     const upstream = new Upstream();
-    await upstream.listen(0);
+    await upstream.listen(await lastingPort());
     atEnd(() => upstream.stop());
     return upstream;
   }

@@ -6,6 +6,7 @@ import {
   startDevnet,
 } from '../../../src/devnet/index.js';
 import { identifierBytes } from '../../../src/flow/index.js';
+import { lastingPort } from '../../support/lastingPort.js';
 import { PlainClient } from '../../support/plainClient.js';
 
 const ROOT = 1000;
@@ -319,7 +320,7 @@ describe('the port', () => {
   });
 
   it('is free again when the devnet is closed', async () => {
-    const first = await startDevnet({ paused: true });
+    const first = await startDevnet({ port: await lastingPort(), paused: true });
     const plain = new PlainClient(first.address);
     await plain.call('Ping');
     await first.close();
