@@ -9,6 +9,8 @@ import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { ACCOUNTS_SCHEMA_VERSION, SCHEMA_VERSION } from '../../src/storage/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
+import { runCommand } from '../support/commandLine.js';
+import { lastingPort } from '../support/lastingPort.js';
 import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storePath } from '../support/storeDump.js';
@@ -68,7 +70,7 @@ async function storedHeights(dataDir: string): Promise<{ first: number; last: nu
 }
 
 async function expectSound(dataDir: string): Promise<void> {
-  expect(await runProgram(['verify', ...storeFlags(dataDir)])).toMatchObject({ code: 0, stderr: '' });
+  expect(await runCommand(['verify', ...storeFlags(dataDir)])).toMatchObject({ code: 0, stderr: '' });
 }
 
 /** Runs `start` to its end. */
@@ -153,7 +155,7 @@ describe('start', () => {
     [['--windoww', '3'], 64, /Unknown flag --windoww.*window/],
     [['--window', '0'], 64, /--window/],
   ] as const)('refuses %j', async (flags, code, message) => {
-    expectRefusal(await runStart(nowhere, scratchDirectory(), ...flags), code, message);
+    expectRefusal(await runCommand(startArguments(nowhere, scratchDirectory(), ...flags)), code, message);
   });
 
   it('refuses a store of another chain, and one that a newer version wrote', async () => {
@@ -166,8 +168,11 @@ describe('start', () => {
       const meta = { schemaVersion: ACCOUNTS_SCHEMA_VERSION + 1, chainId: 'flow-localnet', new: 'things' };
       await database.put(key, sealed(key, Buffer.from(JSON.stringify(meta))));
     });
-    for (const command of ['start', 'verify'])
-      expectRefusal(await runProgram([command, ...storeFlags(dataDir)]), 78, /newer version.*Upgrade/);
+    for (const run of [
+      runProgram(['start', ...storeFlags(dataDir)]),
+      runCommand(['verify', ...storeFlags(dataDir)]),
+    ])
+      expectRefusal(await run, 78, /newer version.*Upgrade/);
   });
 
   it('refuses nodes of another chain, and nodes that have another block than the store', async () => {
@@ -186,11 +191,11 @@ describe('start', () => {
     const dataDir = await filledDirectory();
     const daemon = await startDaemon(startArguments(devnet, dataDir));
     expectRefusal(await runStart(devnet, dataDir), 74, /Another process uses this directory/);
-    expectRefusal(await runProgram(['verify', ...storeFlags(dataDir)]), 74, /Another process uses/);
-    const rewind = await runProgram(['rewind', ...storeFlags(dataDir), '--to', '130', '--yes']);
+    expectRefusal(await runCommand(['verify', ...storeFlags(dataDir)]), 74, /Another process uses/);
+    const rewind = await runCommand(['rewind', ...storeFlags(dataDir), '--to', '130', '--yes']);
     expectRefusal(rewind, 74, /Another process uses/);
     // The daemon did not notice, and it is still the one that is found.
-    expect(await runProgram(['status', ...storeFlags(dataDir)])).toMatchObject({ code: 0 });
+    expect(await runCommand(['status', ...storeFlags(dataDir)])).toMatchObject({ code: 0 });
     expect(await daemon.program.stop()).toBe(0);
   });
 
@@ -283,13 +288,13 @@ describe('verify', () => {
     expect(whole.stdout).toContain(`${blocks.length + collections.length + transactions.length} pointers`);
     expect(whole.stdout).toContain('no damage');
 
-    const part = await runProgram(['verify', ...storeFlags(dataDir), '--from', '130', '--to', '140']);
+    const part = await runCommand(['verify', ...storeFlags(dataDir), '--from', '130', '--to', '140']);
     expect(part).toMatchObject({ code: 0 });
     expect(part.stdout).toContain('checked: heights 130 to 140: 11 blocks');
-    const outside = await runProgram(['verify', ...storeFlags(dataDir), '--from', '10']);
+    const outside = await runCommand(['verify', ...storeFlags(dataDir), '--from', '10']);
     expectRefusal(outside, 64, /holds heights 120 to 170/);
     expectRefusal(
-      await runProgram(['verify', ...storeFlags(scratchDirectory())]),
+      await runCommand(['verify', ...storeFlags(scratchDirectory())]),
       74,
       /There is no store at/,
     );
@@ -324,7 +329,7 @@ describe('verify', () => {
       else await database.put(key, target);
       return `${key.toString('hex')}: byte ${place} of the ${part}`;
     });
-    const { code, stdout, stderr } = await runProgram(['verify', ...storeFlags(dataDir)]);
+    const { code, stdout, stderr } = await runCommand(['verify', ...storeFlags(dataDir)]);
     expect({ changed, code, stderr }).toEqual({ changed, code: 65, stderr: '' });
     expect(stdout, changed).toMatch(new RegExp(named));
   });
@@ -366,8 +371,8 @@ describe('get', () => {
       ['collection', collection?.id ?? ''],
       ['transaction', transactionId],
     ] as const;
-    const get = (kind: string, key: string): Promise<Outcome> =>
-      runProgram(['get', kind, key, ...storeFlags(dataDir)]);
+    const get = (kind: string, key: string): ReturnType<typeof runCommand> =>
+      runCommand(['get', kind, key, ...storeFlags(dataDir)]);
     const fromStore: unknown[] = [];
     for (const [kind, key] of questions) {
       const { code, stdout, stderr } = await get(kind, key);
@@ -399,7 +404,8 @@ describe('get', () => {
       expect(JSON.parse(answer.stdout)).toEqual(fromStore[index]);
       expect((await daemon.api(`/lookup/${kind}/${key}`)).body).toEqual(fromStore[index]);
     }
-    expectRefusal(await get('collection', unknown), 66, /no such collection in heights 120\.\.200/);
+    const missed = await runProgram(['get', 'collection', unknown, ...storeFlags(dataDir)]);
+    expectRefusal(missed, 66, /no such collection in heights 120\.\.200/);
     expectRefusal(
       await get('block', String(HEAD + 1)),
       66,
@@ -413,13 +419,13 @@ describe('get', () => {
   });
 
   it('says what it takes', async () => {
-    expectRefusal(await runProgram(['get', 'header', '1']), 64, /Say what to get/);
+    expectRefusal(await runCommand(['get', 'header', '1']), 64, /Say what to get/);
     expectRefusal(
-      await runProgram(['get', 'block', '1', ...storeFlags(scratchDirectory())]),
+      await runCommand(['get', 'block', '1', ...storeFlags(scratchDirectory())]),
       74,
       /There is no store/,
     );
-    const named = await runProgram(['get', 'block', '1', '--api-port', '1']);
+    const named = await runCommand(['get', 'block', '1', '--api-port', '1']);
     expectRefusal(named, 69, /nothing answers at http:\/\/127\.0\.0\.1:1/);
   });
 });
@@ -451,7 +457,7 @@ describe('status', () => {
     expect(Object.keys(printed)).toEqual(Object.keys(document));
     for (const key of stable) expect(printed[key], key).toEqual(document[key]);
 
-    const page = await runProgram(['status', ...storeFlags(dataDir)]);
+    const page = await runCommand(['status', ...storeFlags(dataDir)]);
     expect(page).toMatchObject({ code: 0, stderr: '' });
     expect(page.stdout).toMatch(/^indexed +100 to 200: 101 heights, complete$/m);
     expect(page.stdout).toContain(devnet.address);
@@ -460,25 +466,27 @@ describe('status', () => {
     await watch.sees(/\n\{.*\n/);
     expect(await watch.stop('SIGINT')).toBe(0);
     expect(await daemon.program.stop()).toBe(0);
-    expectRefusal(await runProgram(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
+    expectRefusal(await runCommand(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
   });
 
   it('is not fooled by the record of a daemon that crashed, nor by another one at its address', async () => {
     const devnet = await nodeWith();
     const dataDir = await filledDirectory();
-    const crashed = await startDaemon(startArguments(devnet, dataDir, '--stop-height', '180'));
+    const port = String(await lastingPort());
+    const crashed = await startDaemon(
+      startArguments(devnet, dataDir, '--stop-height', '180', '--api-port', port),
+    );
     await crashed.reaches(LAST);
     await crashed.program.stop('SIGKILL');
     expect(readdirSync(dataDir)).toContain('daemon.json');
-    expectRefusal(await runProgram(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
+    expectRefusal(await runCommand(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
 
-    const { port } = new URL(crashed.apiUrl);
     const otherDir = scratchDirectory();
     const other = await startDaemon(startArguments(devnet, otherDir, '--api-port', port));
     await other.reaches(HEAD);
-    expect(await runProgram(['status', ...storeFlags(otherDir)])).toMatchObject({ code: 0 });
-    expectRefusal(await runProgram(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
-    const found = await runProgram(['get', 'block', rich.id, ...storeFlags(dataDir)]);
+    expect(await runCommand(['status', ...storeFlags(otherDir)])).toMatchObject({ code: 0 });
+    expectRefusal(await runCommand(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
+    const found = await runCommand(['get', 'block', rich.id, ...storeFlags(dataDir)]);
     expect(JSON.parse(found.stdout)).toMatchObject({ height: rich.height });
 
     // Whoever has the directory next takes the record away, also when there is nothing to do.
@@ -491,15 +499,15 @@ describe('rewind', () => {
   it('forgets what is above a height; the daemon fills it in again to the same bytes', async () => {
     const devnet = await nodeWith();
     const dataDir = await filledDirectory();
-    const rewind = (...flags: string[]): Promise<Outcome> =>
-      runProgram(['rewind', ...storeFlags(dataDir), ...flags]);
+    const rewind = (...flags: string[]): ReturnType<typeof runCommand> =>
+      runCommand(['rewind', ...storeFlags(dataDir), ...flags]);
     expectRefusal(await rewind('--yes'), 64, /rewind --to H --yes/);
     expectRefusal(await rewind('--to', '140'), 64, /Add --yes/);
     expectRefusal(await rewind('--to', String(LAST + 1), '--yes'), 64, /holds heights 120 to 170/);
     expectRefusal(await rewind('--to', String(FIRST - 2), '--yes'), 64, /Give a height from 119/);
     expect(await storedHeights(dataDir)).toMatchObject({ last: LAST });
 
-    const rewound = await rewind('--to', '140', '--yes');
+    const rewound = await runProgram(['rewind', ...storeFlags(dataDir), '--to', '140', '--yes']);
     expect(rewound).toMatchObject({ code: 0, stderr: '' });
     expect(rewound.stdout).toContain('from height 170 to 140');
     expect(
@@ -528,15 +536,15 @@ describe('config', () => {
 
     const check = ['config', 'check', '--config', file];
     expectRefusal(await runProgram(check, { FCI_WINDOWS: '1' }), 78, /FCI_WINDOWS.*Did you mean FCI_WINDOW/);
-    expectRefusal(await runProgram(check, { FCI_WINDOW: 'x' }), 78, /FCI_WINDOW.*whole number/);
+    expectRefusal(await runCommand(check, { FCI_WINDOW: 'x' }), 78, /FCI_WINDOW.*whole number/);
     write({ windows: 1 });
-    expectRefusal(await runProgram(check), 78, /Unknown key windows.*Did you mean window/);
+    expectRefusal(await runCommand(check), 78, /Unknown key windows.*Did you mean window/);
   });
 
   it.each(['mainnet', 'testnet', 'emulator', 'devnet'])(
     'accepts the ready-made file for %s',
     async (network) => {
-      expect(await runProgram(['config', 'check', '--config', `config/${network}.json`])).toMatchObject({
+      expect(await runCommand(['config', 'check', '--config', `config/${network}.json`])).toMatchObject({
         code: 0,
       });
     },
