@@ -116,11 +116,22 @@ export function scratchDirectory(): string {
   return path;
 }
 
-/** Asks until `read` gives a value. The test's own time limit is the bound. */
+/** Between two looks: a tenth of the time that has passed already, within these bounds. */
+const LOOK_PAUSE_MIN_MS = 20;
+const LOOK_PAUSE_MAX_MS = 100;
+
+/**
+ * Asks until `read` gives a value. The test's own time limit is the bound. It asks less often the longer it has to: a look
+ * costs the process that is asked as much as the one that asks.
+ */
 export async function eventually<T>(read: () => Promise<T | undefined> | T | undefined): Promise<T> {
+  const beganAtMs = performance.now();
   for (;;) {
     const value = await read();
     if (value !== undefined) return value;
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    const pauseMs = (performance.now() - beganAtMs) / 10;
+    await new Promise((resolve) =>
+      setTimeout(resolve, Math.min(Math.max(pauseMs, LOOK_PAUSE_MIN_MS), LOOK_PAUSE_MAX_MS)),
+    );
   }
 }
