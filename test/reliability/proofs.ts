@@ -141,6 +141,16 @@ export const proofs: readonly Proof[] = [
     read: tests,
   },
   {
+    name: 'catching up',
+    promise:
+      'A hundred thousand blocks behind the head, or a hundred million: memory stays under 300 MB, nothing above the window is ' +
+      'asked for, and the store is whole.',
+    command: 'npm run test:catchup',
+    reportTo: asVitest,
+    // As the command says.
+    read: (report) => ({ ...tests(report), remark: 'one of them: 100,000 blocks' }),
+  },
+  {
     name: 'bad input',
     promise:
       'Random messages, requests, configurations and command lines: no crash, nothing that takes a second, and a refusal says ' +
