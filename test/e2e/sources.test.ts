@@ -78,8 +78,10 @@ async function referenceOf(sporkId: string): Promise<Entries> {
 async function expectTheStore(dataDir: string, sporkId: string = chain.sporkId): Promise<void> {
   const stored = await dumpStore(dataDir);
   expect(stored.length).toBeGreaterThan(blocks.length * 3);
+  const isFirst = !references.has(sporkId);
   expect(firstDifference(stored, await referenceOf(sporkId))).toBeUndefined();
-  expect(await expectNoDamage(dataDir)).toMatchObject({ range: { from: ROOT, to: TOP } });
+  // What is the same byte for byte is as sound.
+  if (isFirst) expect(await expectNoDamage(dataDir)).toMatchObject({ range: { from: ROOT, to: TOP } });
 }
 
 /** Heights by the source of their last missing collection; all of them together are the chain. */
