@@ -1,21 +1,32 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 /** Tests by kind, each runnable alone: `vitest run --project unit`. */
 export default defineConfig({
   test: {
+    // Files beside each other, also where there are only two processors: no test asserts a speed, or takes a port that another
+    // one may be given (test/support/lastingPort.ts).
+    maxWorkers: Math.max(2, availableParallelism()),
     projects: [
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000 } },
+      {
+        test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, isolate: false },
+      },
       { test: { name: 'simulation', include: ['test/simulation/**/*.test.ts'], testTimeout: 180_000 } },
-      { test: { name: 'integration', include: ['test/integration/**/*.test.ts'], testTimeout: 60_000 } },
+      {
+        test: {
+          name: 'integration',
+          include: ['test/integration/**/*.test.ts'],
+          testTimeout: 60_000,
+          isolate: false,
+        },
+      },
       {
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
           testTimeout: 180_000,
           hookTimeout: 60_000,
-          // Real processes share two cores: one scenario at a time keeps their timing honest.
-          fileParallelism: false,
-          // A machine that is shared may starve them all the same: one that fails is played once more, and the report says so.
+          // A machine that is shared may starve a process all the same: one that fails is played once more, and the report says so.
           retry: 1,
         },
       },
