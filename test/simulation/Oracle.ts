@@ -1,4 +1,5 @@
 import type { IndexingLine } from '../../src/app/index.js';
+import type { QueuedHeight } from '../../src/collections/index.js';
 import type { DaemonConfig } from '../../src/config/index.js';
 import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
 import type { Identifier } from '../../src/flow/index.js';
@@ -244,7 +245,7 @@ export class Oracle implements CallObserver {
   /** With the budget used up, nothing is asked for but what the lowest height that is not durable lacks. */
   #checkBudget(line: IndexingLine | undefined, heights: readonly number[], what: string): void {
     if (line === undefined || line.budget.inFlightBytes <= this.#config.maxInFlightBytes) return;
-    const lowest = line.mcq.holdingUp();
+    const lowest = this.#holdingUp(line);
     if (lowest === undefined || !heights.some((height) => height <= lowest))
       this.fail(`${what} of ${heights.join(', ')} is asked for while the byte budget is used up`);
   }
@@ -298,19 +299,31 @@ export class Oracle implements CallObserver {
   }
 
   /** Our own count: what the heights in hand hold. */
-  #receivedBytes({ mcq }: IndexingLine, watermark: number): number {
-    if (mcq.size === 0) return 0;
-    const { window: k } = this.#config;
+  #receivedBytes(line: IndexingLine, watermark: number): number {
     let bytes = 0;
-    let seen = 0;
+    for (const { received } of this.#heightsInHand(line, watermark))
+      for (const each of received) bytes += each?.collection.encoded.byteLength ?? 0;
+    return bytes;
+  }
+
+  /** Our own search: the lowest height in hand, while it lacks a collection. */
+  #holdingUp(line: IndexingLine): number | undefined {
+    const watermark = this.#watched?.store.latestIndexedHeight() ?? 0;
+    const [lowest] = this.#heightsInHand(line, watermark);
+    return lowest !== undefined && lowest.missingCount > 0 ? lowest.height : undefined;
+  }
+
+  /** Ascending. */
+  *#heightsInHand({ mcq }: IndexingLine, watermark: number): Generator<QueuedHeight> {
+    const { window: k } = this.#config;
+    let left = mcq.size;
     // A batch moves the watermark a moment before the heights in it are let go.
-    for (let height = watermark - k; height <= watermark + k && seen < mcq.size; height += 1) {
+    for (let height = watermark - k; height <= watermark + k && left > 0; height += 1) {
       const queued = mcq.get(height);
       if (queued === undefined) continue;
-      seen += 1;
-      for (const received of queued.received) bytes += received?.collection.encoded.byteLength ?? 0;
+      left -= 1;
+      yield queued;
     }
-    return bytes;
   }
 
   /** Reads what a process that started now would find. */

@@ -1,7 +1,8 @@
 /* eslint-disable no-console -- a script for the terminal */
 // Plants bugs, one at a time, in a copy of the sources and counts the seeds that the simulation needs to find each:
-// `npm run test:simulation:mutations`. It prints the table of docs/reliability.md.
-import { spawn } from 'node:child_process';
+// `npm run test:simulation:mutations`. It prints the table of docs/reliability.md. With `-- --held` it plants only those that the
+// simulation does not reach, and runs the unit test that is to fail with each.
+import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,6 +15,7 @@ const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '1000' },
     only: { type: 'string' },
+    held: { type: 'boolean', default: false },
     /** Bugs that are tried at once, each in a copy of the sources of its own. */
     workers: { type: 'string', default: String(Math.min(2, availableParallelism())) },
     /** A file that gets the outcome as JSON; see `Report`. */
@@ -62,9 +64,17 @@ try {
   // Before hours have gone into the first of them.
   for (const bug of plantedBugs) planted(readFileSync(join(workplace, 'sound', bug.file), 'utf8'), bug);
   const lanes = Array.from({ length: Number(values.workers) }, (_, lane) => makeLane(`lane${lane}`));
+  const chosen = plantedBugs.filter(({ name }) => values.only === undefined || name.includes(values.only));
+  if (values.held) {
+    for (const bug of chosen) if (!isHeld(bug, lanes[0]!)) process.exitCode = 1;
+  } else await findAll(chosen, lanes);
+} finally {
+  rmSync(workplace, { recursive: true });
+}
+
+async function findAll(chosen: readonly PlantedBug[], lanes: readonly string[]): Promise<void> {
   const references = join(workplace, 'references.json');
   await simulate(lanes[0]!, ['--write-references', references]);
-  const chosen = plantedBugs.filter(({ name }) => values.only === undefined || name.includes(values.only));
   const findings: Finding[] = [];
   const left = chosen.entries();
   await Promise.all(
@@ -76,16 +86,33 @@ try {
   if (values.report !== undefined)
     writeFileSync(values.report, JSON.stringify(reportOf(findings), undefined, 2) + '\n');
   if (findings.some(({ seeds }) => seeds === undefined)) process.exitCode = 1;
-} finally {
-  rmSync(workplace, { recursive: true });
+}
+
+/** True for a bug whose unit test passes without it and fails with it, or that has none. */
+function isHeld(bug: PlantedBug, lane: string): boolean {
+  const { heldBy, name } = bug;
+  if (heldBy === undefined) return true;
+  const passes = (): boolean => {
+    const literally = heldBy.test.replaceAll(/[^\w ]/g, '.');
+    const args = ['vitest', 'run', '--project', 'unit', `test/${heldBy.file}`, '-t', literally];
+    return spawnSync('npx', args, { cwd: lane, stdio: 'ignore' }).status === 0;
+  };
+  const isSoundWithout = passes();
+  const path = join(lane, 'src', bug.file);
+  writeFileSync(path, planted(readFileSync(path, 'utf8'), bug));
+  const isHeldUp = isSoundWithout && !passes();
+  restore(lane);
+  console.log(`${isHeldUp ? 'held' : 'NOT HELD'}\t${name}\t${heldBy.file}`);
+  return isHeldUp;
 }
 
 /** A directory in which the simulation runs on sources of its own. */
 function makeLane(name: string): string {
   const lane = join(workplace, name);
-  for (const part of ['proto', 'config', 'package.json', 'tsconfig.json'])
+  for (const part of ['proto', 'config', 'package.json', 'tsconfig.json', 'vitest.config.ts'])
     cpSync(join(root, part), join(lane, part), { recursive: true });
-  cpSync(join(root, 'test/simulation'), join(lane, 'test/simulation'), { recursive: true });
+  for (const part of ['simulation', 'unit', 'support'])
+    cpSync(join(root, 'test', part), join(lane, 'test', part), { recursive: true });
   symlinkSync(join(root, 'node_modules'), join(lane, 'node_modules'));
   restore(lane);
   return lane;

@@ -6,6 +6,15 @@ export interface PlantedBug {
   /** Stands once in the file. */
   readonly of: string;
   readonly instead: string;
+  /** For what the simulation does not reach: the unit test that fails with the bug in place. */
+  readonly heldBy?: HoldingTest;
+}
+
+export interface HoldingTest {
+  /** Below `test/`. */
+  readonly file: string;
+  /** As it is called there. */
+  readonly test: string;
 }
 
 /** The source with the bug in it. Throws unless the text that it takes the place of stands there once. */
@@ -57,6 +66,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'storage/LevelIndexWriter.ts',
     of: '    if ([...staged.entries].every((entry) => carried.has(entry))) {',
     instead: '    if (carried.size >= 0) {',
+    heldBy: {
+      file: 'unit/storage/commit.test.ts',
+      test: 'is carried by the batch that names it, and stored by no other',
+    },
   },
   {
     name: 'what joined the next batch is left there when no other block follows',
@@ -118,12 +131,20 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'jobqueue/WorkSignal.ts',
     of: '      this.#pending = true;\n',
     instead: '',
+    heldBy: {
+      file: 'unit/jobqueue/workSignal.test.ts',
+      test: 'causes exactly one more pass for a notify that comes during a pass',
+    },
   },
   {
     name: 'wake-up lost: a mark left while jobs are handed out',
     file: 'jobqueue/JobConsumer.ts',
     of: '      } while (this.#mayTurnAgain());',
     instead: '      } while (this.#mayTurnAgain() && this.#completed.length > 0);',
+    heldBy: {
+      file: 'unit/jobqueue/jobConsumer.test.ts',
+      test: '1: a check that arrives as a pass reaches its end causes another pass',
+    },
   },
   {
     name: 'one job more than may run at once',
