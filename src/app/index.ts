@@ -7,6 +7,13 @@ export { openUpstream, runIndexing } from './indexing.js';
 export type { IndexingDependencies } from './indexing.js';
 export type { IndexingLine, IndexingLineParts } from './indexingLine.js';
 export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle.js';
-export { openLevelStore, openStoreReadOnly, repairStoreOf, rewindStore, verifyTarget } from './store.js';
+export {
+  forgetAccountsOf,
+  openLevelStore,
+  openStoreReadOnly,
+  repairStoreOf,
+  rewindStore,
+  verifyTarget,
+} from './store.js';
 export type { OpenStore } from './store.js';
 export { programVersion } from './version.js';

@@ -54,6 +54,22 @@ export async function rewindStore(
   }
 }
 
+/**
+ * Forgets the account index of a store. Returns how many entries it had; `undefined` when there was none. Expected errors: as
+ * `openStoreReadOnly`.
+ */
+export async function forgetAccountsOf(config: DaemonConfig): Promise<number | undefined> {
+  const store = await LevelIndexStore.open(
+    { ...verifyTarget(config), create: false },
+    { logger: silentLogger, clock: systemClock },
+  );
+  try {
+    return store.meta() === undefined ? undefined : await store.forgetAccounts();
+  } finally {
+    await store.close();
+  }
+}
+
 /** Where a verification finds its store. */
 export function verifyTarget(config: DaemonConfig): { readonly path: string; readonly chainId: string } {
   return { path: storePathOf(config.dataDir), chainId: config.chainId };

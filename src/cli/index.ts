@@ -7,6 +7,7 @@ import { configCommand } from './config.js';
 import { devnetCommand } from './devnet.js';
 import { explainCommand } from './explain.js';
 import { exportCommand } from './export.js';
+import { forgetCommand } from './forget.js';
 import { getCommand } from './get.js';
 import { commandHelp, overview, PROGRAM } from './help.js';
 import { parseInvocation } from './parse.js';
@@ -28,6 +29,7 @@ const commands: readonly Command[] = [
   verifyCommand,
   repairCommand,
   rewindCommand,
+  forgetCommand,
   configCommand,
   devnetCommand,
 ];

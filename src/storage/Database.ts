@@ -29,6 +29,8 @@ export interface Database {
   pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined>;
   /** As `pages`, without the values. */
   keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined>;
+  /** Gives the room of what was deleted from a range back to the disk. Takes as long as it takes to write the rest of it anew. */
+  compact(range: KeyRange): Promise<void>;
   /** To be written or discarded. */
   batch(): WriteBatch;
   close(): Promise<void>;

@@ -124,6 +124,12 @@ export class LevelDatabase implements Database {
     return this.#pagesOf(() => this.#level.keys({ ...range, highWaterMarkBytes: PAGE_BYTES }));
   }
 
+  compact({ gte, lt }: KeyRange): Promise<void> {
+    // As with `rebuildManifest`: the types show what Node and browsers have in common.
+    const level = this.#level as unknown as { compactRange(start: Buffer, end: Buffer): Promise<void> };
+    return this.#guard('compact the store', () => level.compactRange(gte, lt));
+  }
+
   /** Opens when the first page is asked for, and closes however it is left. */
   async *#pagesOf<T>(open: () => PagedIterator<T>): AsyncGenerator<T[], void, undefined> {
     const iterator = open();

@@ -4,8 +4,8 @@ import type { Identifier } from '../flow/index.js';
 import type { Logger } from '../observability/index.js';
 import { OperatorError } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
-import { closed, OPEN_END, opened } from './accounts/coverage.js';
-import type { Coverage } from './accounts/coverage.js';
+import { OPEN_END } from './accounts/coverage.js';
+import { forgetAccounts } from './accounts/forgetAccounts.js';
 import { LevelAccountIndex } from './accounts/LevelAccountIndex.js';
 import type { Database } from './Database.js';
 import { droppedAtOpen, holdsData, prepareDirectory, refuseDamagedFiles } from './directory.js';
@@ -26,19 +26,22 @@ import { LevelIndexReader } from './LevelIndexReader.js';
 import { LevelIndexWriter } from './LevelIndexWriter.js';
 import { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
 import type { LevelTuning, OpenDatabase } from './LevelDatabase.js';
+import { loadState, loadStore } from './loading.js';
+import type { LoadedStore } from './loading.js';
 import { encodeCoverage, encodeMeta, encodeProgress } from './records.js';
 import { beginRewind, finishRewind, metaAfterRewind } from './rewind.js';
 import {
   ACCOUNTS_SCHEMA_VERSION,
   COVERAGE_KEY,
   META_KEY,
+  Prefix,
+  prefixRange,
   PROGRESS_KEY,
   SCHEMA_VERSION,
   seal,
 } from './schema.js';
-import { checkEmpty, checkMeta, coverageOf, readMeta, readProgress, readRewind, readState } from './state.js';
+import { coverageOf } from './state.js';
 import type { StoreState } from './state.js';
-import { corruptRecord } from './StorageError.js';
 import { stateAfter } from './transition.js';
 
 export interface LevelIndexStoreOptions {
@@ -82,7 +85,7 @@ export class LevelIndexStore implements IndexStore {
 
   private constructor(
     database: Database,
-    { state, coverage }: Loaded,
+    { state, coverage }: LoadedStore,
     { accounts = false }: Pick<LevelIndexStoreOptions, 'accounts'>,
     { logger, clock }: LevelIndexStoreDependencies,
   ) {
@@ -143,7 +146,7 @@ export class LevelIndexStore implements IndexStore {
   ): Promise<LevelIndexStore> {
     const { path } = options;
     const startedAtMs = dependencies.clock.monotonic();
-    const loaded = await load(database, options, dependencies.logger);
+    const loaded = await loadStore(database, options, dependencies.logger);
     const { state } = loaded;
     dependencies.logger.info(
       {
@@ -252,6 +255,26 @@ export class LevelIndexStore implements IndexStore {
     this.#logger.info({ height, durationMs: this.#clock.monotonic() - startedAtMs }, 'rewind done');
   }
 
+  /**
+   * Forgets the account index, whether it is on or was; a store that is opened with it later builds it anew. Returns how many
+   * entries there were; `undefined` when there was no index. Rejects as `rewind`.
+   */
+  async forgetAccounts(): Promise<number | undefined> {
+    this.#writer.assertIdle();
+    const { meta } = this.#initialised();
+    if (meta.schemaVersion < ACCOUNTS_SCHEMA_VERSION) return undefined;
+    await this.#accounts.hold();
+    this.#writer.discardStaged();
+    let forgotten = { meta, entries: 0 };
+    await this.#writer.alone(async () => {
+      forgotten = await forgetAccounts(this.#database, meta);
+      await this.#database.compact(prefixRange(Prefix.account));
+    });
+    this.#state = { ...this.#initialised(), meta: forgotten.meta };
+    this.#accounts.release(undefined);
+    return forgotten.entries;
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -322,66 +345,4 @@ export class LevelIndexStore implements IndexStore {
       height <= state.latestIndexedHeight
     );
   }
-}
-
-/** What the records of a store say. */
-interface Loaded {
-  readonly state: StoreState | undefined;
-  readonly coverage: Coverage | undefined;
-}
-
-/** What the records say, once they are known to be of a store that this program may touch. */
-async function load(
-  database: Database,
-  options: Pick<LevelIndexStoreOptions, 'path' | 'chainId' | 'forRewind' | 'accounts'>,
-  logger: Logger,
-): Promise<Loaded> {
-  const { path, forRewind = false, accounts } = options;
-  const meta = await readMeta(database);
-  if (meta === undefined) {
-    await checkEmpty(database, path);
-    return { state: undefined, coverage: undefined };
-  }
-  checkMeta(meta, options);
-  const rewind = await readRewind(database);
-  if (rewind !== undefined) {
-    logger.info({ height: rewind.target, from: rewind.remaining }, 'finishing an interrupted rewind');
-    await finishRewind(database, rewind, { logger, coverage: await coverageOf(database, meta) });
-  }
-  const state = await loadState(database, meta, forRewind);
-  const coverage = await coverageOf(database, meta);
-  if (accounts === undefined) return { state, coverage };
-  return switchAccounts(database, { state, coverage }, accounts);
-}
-
-async function loadState(database: Database, meta: StoreMeta, forRewind: boolean): Promise<StoreState> {
-  const latestIndexedHeight = await readProgress(database);
-  if (latestIndexedHeight === undefined) throw corruptRecord('progress record', undefined, 'it is missing');
-  return readState(database, meta, latestIndexedHeight, forRewind);
-}
-
-/**
- * Switches the account index on or off, durably, before any block is committed: what is committed without its entries is
- * never taken for covered.
- */
-async function switchAccounts(
-  database: Database,
-  { state, coverage }: { readonly state: StoreState; readonly coverage: Coverage | undefined },
-  isOn: boolean,
-): Promise<Loaded> {
-  const { above, latestIndexedHeight, meta } = state;
-  const highest = Math.max(latestIndexedHeight, ...above.keys());
-  const next = isOn ? opened(coverage ?? [], highest + 1) : coverage && closed(coverage, latestIndexedHeight);
-  if (
-    next === undefined ||
-    (coverage !== undefined && encodeCoverage(next).equals(encodeCoverage(coverage)))
-  ) {
-    return { state, coverage };
-  }
-  const begun = { ...meta, schemaVersion: ACCOUNTS_SCHEMA_VERSION };
-  const batch = database.batch();
-  batch.put(META_KEY, seal(META_KEY, encodeMeta(begun)));
-  batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(next)));
-  await batch.write();
-  return { state: { ...state, meta: begun }, coverage: next };
 }

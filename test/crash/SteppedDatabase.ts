@@ -63,6 +63,10 @@ class SteppedDatabase implements Database {
     return this.#inner.keyPages(range);
   }
 
+  compact(range: KeyRange): Promise<void> {
+    return this.#inner.compact(range);
+  }
+
   batch(): WriteBatch {
     const batch = this.#inner.batch();
     const filling = (): void => {

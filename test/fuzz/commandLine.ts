@@ -39,6 +39,7 @@ const commands: Readonly<
   },
   verify: { flags: ['--network', '--from', '--to'], ending: ['--to', 'none'] },
   rewind: { flags: ['--network', '--to', '--yes'], ending: ['--to', 'none'] },
+  forget: { flags: ['--network', '--data-dir', '--yes'], ending: ['everything', 'else'] },
 };
 const names = Object.keys(commands);
 const words = ['print', 'check', 'docs', 'block', 'collection', 'transaction', '158000000', 'f'.repeat(64)];

@@ -165,6 +165,10 @@ export class SimulatedDatabase implements Database {
     if (keys.length > 0) yield keys;
   }
 
+  compact(): Promise<void> {
+    return Promise.resolve();
+  }
+
   batch(): WriteBatch {
     const operations: Operation[] = [];
     return {

@@ -39,6 +39,10 @@ export class MemoryDatabase implements Database {
     for await (const page of this.pages(range)) yield page.map(([key]) => key);
   }
 
+  compact(): Promise<void> {
+    return Promise.resolve();
+  }
+
   batch(): WriteBatch {
     const operations: [string, Buffer | undefined][] = [];
     return {

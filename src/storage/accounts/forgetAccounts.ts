@@ -1,6 +1,6 @@
 import type { Database } from '../Database.js';
 import type { StoreMeta } from '../IndexStore.js';
-import { encodeMeta } from '../records.js';
+import { encodeCoverage, encodeMeta } from '../records.js';
 import {
   ACCOUNTS_SCHEMA_VERSION,
   COVERAGE_KEY,
@@ -13,23 +13,44 @@ import {
 import { readCoverage } from '../state.js';
 import { isCorruption } from '../StorageError.js';
 
+/** What is left of a store whose account index is forgotten. */
+export interface ForgottenAccounts {
+  readonly meta: StoreMeta;
+  /** That were removed. */
+  readonly entries: number;
+}
+
 /**
- * The meta record of a store whose account index says what it covers. Where it does not any more, the whole index is
- * forgotten first: the daemon makes it anew, from what is stored. For `repair`: not atomic. Expected errors: `StorageError`.
+ * Forgets the account index as a whole: first what it covers, durably, then its entries, a page at a time, and at last that
+ * there was one. So a process that ends on the way leaves an index that claims nothing, and whoever comes next goes on.
+ * Expected errors: `StorageError`.
  */
-export async function withSoundAccounts(database: Database, meta: StoreMeta): Promise<StoreMeta> {
-  if (await isSound(database, meta)) return meta;
+export async function forgetAccounts(database: Database, meta: StoreMeta): Promise<ForgottenAccounts> {
+  const first = database.batch();
+  first.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage([])));
+  await first.write();
+  let entries = 0;
   for await (const keys of database.keyPages(prefixRange(Prefix.account))) {
     const batch = database.batch();
     for (const key of keys) batch.del(key);
     await batch.write();
+    entries += keys.length;
   }
   const without = { ...meta, schemaVersion: SCHEMA_VERSION };
-  const batch = database.batch();
-  batch.del(COVERAGE_KEY);
-  batch.put(META_KEY, seal(META_KEY, encodeMeta(without)));
-  await batch.write();
-  return without;
+  const last = database.batch();
+  last.del(COVERAGE_KEY);
+  last.put(META_KEY, seal(META_KEY, encodeMeta(without)));
+  await last.write();
+  return { meta: without, entries };
+}
+
+/**
+ * The meta record of a store whose account index says what it covers. Where it does not any more, the whole index is
+ * forgotten first: the daemon makes it anew, from what is stored. For `repair`. Expected errors: `StorageError`.
+ */
+export async function withSoundAccounts(database: Database, meta: StoreMeta): Promise<StoreMeta> {
+  if (await isSound(database, meta)) return meta;
+  return (await forgetAccounts(database, meta)).meta;
 }
 
 async function isSound(database: Database, meta: StoreMeta): Promise<boolean> {

@@ -18,20 +18,30 @@ describe('help', () => {
       'verify',
       'repair',
       'rewind',
+      'forget',
       'config',
     ])
       expect(out).toContain(name);
   });
 
-  it.each(['start', 'devnet', 'status', 'get', 'export', 'explain', 'verify', 'repair', 'rewind', 'config'])(
-    '%s --help shows its flags',
-    async (name) => {
-      const { exit, out } = await run(name, '--help');
-      expect(exit).toBe('done');
-      expect(out).toMatch(new RegExp(`^usage: flow-collection-indexer ${name}`));
-      for (const line of out.split('\n')) expect(line.length).toBeLessThanOrEqual(140);
-    },
-  );
+  it.each([
+    'start',
+    'devnet',
+    'status',
+    'get',
+    'export',
+    'explain',
+    'verify',
+    'repair',
+    'rewind',
+    'forget',
+    'config',
+  ])('%s --help shows its flags', async (name) => {
+    const { exit, out } = await run(name, '--help');
+    expect(exit).toBe('done');
+    expect(out).toMatch(new RegExp(`^usage: flow-collection-indexer ${name}`));
+    for (const line of out.split('\n')) expect(line.length).toBeLessThanOrEqual(140);
+  });
 
   it('is what a bare call prints, as a wrong use', async () => {
     const { exit, err } = await run();
@@ -72,6 +82,9 @@ describe('wrong command lines', () => {
     [['get', 'block', '1', '--role', 'payer'], /--role goes with get account alone/],
     [['rewind'], /rewind --to H --yes/],
     [['rewind', '--to', '5'], /Add --yes/],
+    [['forget'], /forget accounts --yes/],
+    [['forget', 'blocks', '--yes'], /forget accounts --yes/],
+    [['forget', 'accounts'], /Add --yes/],
     [['config'], /config print, check or docs/],
     [['devnet', '--history', '-1'], /--history/],
     [['verify', '--from', 'x'], /--from/],

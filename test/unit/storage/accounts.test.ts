@@ -315,6 +315,53 @@ describe('the account index', () => {
     });
   });
 
+  const bare = async (): Promise<string> => {
+    const { store } = await begun(false);
+    await commitUpTo(store, LAST);
+    return store.digest();
+  };
+
+  it.each([true, false, undefined])('is forgotten without a trace (opened with %s)', async (isOn) => {
+    const { database, store: first } = await begun(true);
+    await commitUpTo(first, LAST);
+    const store = await openOver(database, isOn);
+    let entries = 0;
+    for await (const [key] of store.entries()) if (key[0] === 0x23) entries += 1;
+    expect(entries).toBeGreaterThan(100);
+    expect(await store.forgetAccounts()).toBe(entries);
+    expect(store.accounts.coverage()).toBeUndefined();
+    expect(store.latestIndexedHeight()).toBe(LAST);
+    expect(await store.digest()).toBe(await bare());
+    expect(await store.forgetAccounts()).toBeUndefined();
+    const again = await openOver(database, true);
+    expect(again.accounts.coverage()).toMatchObject({ missingHeights: HEIGHTS });
+    await build(again);
+    expect(await again.digest()).toBe(await builtAlong());
+  });
+
+  it.each([0, 1, 2])(
+    'claims nothing false when the process ends after %i writes of forgetting',
+    async (writes) => {
+      for (const isOn of [true, false, undefined]) {
+        const { database, store } = await begun(true);
+        await commitUpTo(store, LAST);
+        const last = database.writes + writes;
+        database.beforeWrite = () =>
+          database.writes < last ? Promise.resolve() : Promise.reject(new Crash());
+        await expect(store.forgetAccounts()).rejects.toBeInstanceOf(Crash);
+        database.beforeWrite = () => Promise.resolve();
+        const next = await openOver(database, isOn);
+        await expectTrue(next);
+        if (isOn === true) {
+          await build(next);
+          expect(await next.digest()).toBe(await builtAlong());
+        }
+        expect(await next.forgetAccounts()).toBeGreaterThanOrEqual(0);
+        expect(await next.digest()).toBe(await bare());
+      }
+    },
+  );
+
   it('waits with a rewind for the step in hand', async () => {
     const { database, store } = await begun(false);
     await commitUpTo(store, LAST - 50);

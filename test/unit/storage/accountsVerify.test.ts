@@ -1,3 +1,5 @@
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../../../src/runtime/index.js';
 import { repairStore, verifyStore } from '../../../src/storage/index.js';
@@ -99,6 +101,24 @@ describe('verify and repair of the account index', () => {
     await store.close();
     await withRawDatabase(bare, (database) => database.put(low, sealed(low, payload)));
     expect((await verify(bare)).damages).toMatchObject([{ kind: 'unexpected', height: FIRST }]);
+  });
+
+  it('find nothing wrong after the index was forgotten, which gives its room back', async () => {
+    const path = await halfBuilt(2);
+    const bytesOf = (): number =>
+      readdirSync(path)
+        .filter((name) => name.endsWith('.ldb'))
+        .reduce((sum, name) => sum + statSync(join(path, name)).size, 0);
+    const before = bytesOf();
+    const store = await open(path);
+    expect(await store.forgetAccounts()).toBeGreaterThan(100);
+    await store.close();
+    expect((await verify(path)).damages).toEqual([]);
+    expect(bytesOf()).toBeLessThan(before);
+    const plain = await open(await freshPath());
+    await plain.initialise(metaFrom(FIRST));
+    await plain.commit({ blocks: chain, latestIndexedHeight: LAST });
+    expect(await (await open(path)).digest()).toBe(await plain.digest());
   });
 
   it.each([
