@@ -7,6 +7,8 @@ import type { Command, Terminal } from './command.js';
 import { continueFile, createFile, scanFile } from './export/ExportFile.js';
 import type { ExportOutput } from './export/ExportFile.js';
 import { progressOn, silentProgress } from './export/ExportProgress.js';
+import { lockFile } from './export/FileLock.js';
+import type { FileLock } from './export/FileLock.js';
 import { openExportSource } from './export/ExportSource.js';
 import type { ExportSource } from './export/ExportSource.js';
 import { ExportTally } from './export/ExportTally.js';
@@ -92,7 +94,9 @@ async function exportFrom(
   const progress = values.quiet
     ? silentProgress
     : progressOn(terminal, { ...bounds, isAlone: path !== null || !terminal.isTerminal });
+  let lock: FileLock | undefined;
   try {
+    if (values.resume && path !== null) lock = await lockFile(path);
     const scanned =
       values.resume && path !== null
         ? await scanFile(path, { signal, onProgress: (read, of) => progress.scanned(read, of) })
@@ -106,6 +110,7 @@ async function exportFrom(
       progress.say(`${named(path ?? '')} is complete: ${phrase(scanned)}.\n`);
       return;
     }
+    if (path !== null) lock ??= await lockFile(path);
     const output = await outputOf(path, values, scanned, terminal);
     try {
       if (!(await runExport(plan, { ...parts, output }))) return;
@@ -117,6 +122,7 @@ async function exportFrom(
     progress.close();
     progress.say(`exported ${phrase(scanned)} from ${source.name}\n`);
   } finally {
+    lock?.release();
     progress.close();
   }
 }

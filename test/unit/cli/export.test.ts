@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { SCHEMA_VERSION } from '../../../src/storage/index.js';
 import { blocksOf, writeReferenceStore } from '../../support/chainReference.js';
-import { scratchDirectory } from '../../support/program.js';
+import { eventually, scratchDirectory } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
 import { runInProcess } from '../../support/terminal.js';
@@ -335,6 +335,40 @@ describe('an export from a daemon', () => {
     expect((await running).exit).toBe('done');
     expect(expectClosed(out)).toMatchObject({ from: FIRST, to: FIRST + 19, blocks: 20 });
   });
+
+  it.skipIf(!['linux', 'win32'].includes(process.platform))(
+    'shares its file with no other one, and leaves it when it ends',
+    async () => {
+      const served = await ServedChain.start(blocks.slice(0, 10), { sealed: null });
+      const path = join(scratchDirectory(), 'shared.ndjson');
+      const beside = join(scratchDirectory(), 'link.ndjson');
+      const ending = new AbortController();
+      const args = ['--output', path, '--resume', '--follow'];
+      const running = runInProcess(['export', '--api-port', String(served.port), '--quiet', ...args], {
+        signal: ending.signal,
+      });
+      const held = await eventually(() =>
+        existsSync(path) && statSync(path).size > 0 ? readFileSync(path) : undefined,
+      );
+      symlinkSync(path, beside);
+      for (const file of [path, beside]) {
+        for (const resume of [['--resume'], []]) {
+          expect(await runAt(served, '--output', file, ...resume)).toMatchObject({
+            exit: 'storage',
+            message: `Another export writes to ${file}. Wait until it ends, or choose another file.`,
+          });
+        }
+      }
+      expect(readFileSync(path).equals(held)).toBe(true);
+      // Another file is nobody's business.
+      const other = join(scratchDirectory(), 'other.ndjson');
+      expect((await runAt(served, '--output', other)).exit).toBe('done');
+      ending.abort();
+      expect((await running).exit).toBe('done');
+      expect((await runAt(served, '--output', path, '--resume')).exit).toBe('done');
+      expect(readFileSync(path).equals(readFileSync(other))).toBe(true);
+    },
+  );
 
   it('that goes away is an error, and that never was is one too', async () => {
     const served = await ServedChain.start(blocks, { sealed: null });
