@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { blocksOf } from '../support/chainReference.js';
+import { runCommand } from '../support/commandLine.js';
 import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 
@@ -130,7 +131,7 @@ describe('explain', () => {
     const dataDir = scratchDirectory();
     const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', 'root', '--no-edi'));
     const explain = async (key: string): Promise<Record<string, unknown>> => {
-      const { stdout, code } = await runProgram(['explain', '--json', key, ...storeFlags(dataDir)]);
+      const { stdout, code } = await runCommand(['explain', '--json', key, ...storeFlags(dataDir)]);
       expect(code).toBe(0);
       return JSON.parse(stdout) as Record<string, unknown>;
     };
