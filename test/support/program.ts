@@ -22,13 +22,14 @@ export class Program {
 
   /**
    * `wrapper`: a command that is given the program's own command line, and runs it. `script`: another program of this
-   * repository, with what Node.js needs to run it.
+   * repository, with what Node.js needs to run it. `stdin`: whether anything may be typed.
    */
   constructor(
     args: readonly string[],
     environment: Readonly<Record<string, string>> = {},
     wrapper: readonly string[] = [],
     script: readonly string[] = ['--enable-source-maps', programPath],
+    stdin: 'ignore' | 'pipe' = 'ignore',
   ) {
     const inherited = Object.fromEntries(
       Object.entries(process.env).filter(([name]) => !name.startsWith('FCI_')),
@@ -37,7 +38,7 @@ export class Program {
     this.child = spawn(command, rest, {
       cwd: root,
       env: { ...inherited, ...environment },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: [stdin, 'pipe', 'pipe'],
     });
     this.child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
       this.stdout += chunk;
@@ -72,6 +73,10 @@ export class Program {
       .split('\n')
       .filter((line) => line.startsWith('{'))
       .map((line) => JSON.parse(line) as Record<string, unknown>);
+  }
+
+  type(keys: string): void {
+    this.child.stdin?.write(keys);
   }
 
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | string> {
