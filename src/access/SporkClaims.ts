@@ -98,7 +98,7 @@ export class SporkClaims {
   answered(asked: Member): ClaimNews {
     const made = this.#collect();
     for (const claim of this.#claims.values()) {
-      if (made.includes(claim) || !this.#witnesses(claim).includes(asked)) continue;
+      if (made.includes(claim) || asked.outage || !this.#witnesses(claim).includes(asked)) continue;
       const latest = asked.identity?.latest;
       if (latest === undefined) continue;
       claim.looks.set(asked, latest === 'untold' ? undefined : this.#look(claim.looks.get(asked), latest));
@@ -197,11 +197,15 @@ export class SporkClaims {
       .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight);
   }
 
-  /** Nodes of earlier sporks whose heights the claim would end: those the operator named, that answer, and did not end before. */
-  #witnesses({ rootHeight }: Claim): readonly Member[] {
+  /**
+   * Nodes of earlier sporks whose heights the claim would end: those the operator named, that did not end before. One that
+   * cannot be reached is waited for as long as one that does not answer.
+   */
+  #witnesses({ rootHeight, toldAtMs }: Claim): readonly Member[] {
     const { tabled } = this.#dependencies;
+    const isYoung = this.#clock.monotonic() < toldAtMs + UNHEARD_MS;
     return this.#dependencies.members().filter((member) => {
-      if (member.origin !== 'configured' || member.outage || !isUsable(member)) return false;
+      if (member.origin !== 'configured' || (member.outage && !isYoung) || !isUsable(member)) return false;
       const anchor = anchorOf(member);
       if (anchor === undefined || anchor >= rootHeight) return false;
       return !tabled.some((root) => root > anchor && root <= rootHeight);

@@ -49,13 +49,15 @@ export class Answers {
 
   nodeVersionInfo(info: { readonly nodeRootHeight: number }, lie?: Lie): Buffer {
     const { sporkId, rootHeight, ids } = this.#chain.generator;
-    const sporkBytes = lie?.fault === 'other_spork' ? ids.derive('another spork') : identifierBytes(sporkId);
+    const isOther = lie?.fault === 'other_spork' || lie?.fault === 'false_spork';
+    const sporkBytes = isOther ? ids.derive('another spork') : identifierBytes(sporkId);
+    const falseRoot = lie?.fault === 'false_spork' ? lie.rootHeight : undefined;
     const encoded = new WireWriter()
       .text(1, 'v0.43.0')
       .text(2, 'devnet')
       .bytes(3, sporkBytes)
-      .number(5, rootHeight)
-      .number(6, info.nodeRootHeight)
+      .number(5, falseRoot ?? rootHeight)
+      .number(6, falseRoot ?? info.nodeRootHeight)
       .number(8, 2)
       .finish();
     return finish(new WireWriter().element(1, encoded).finish(), lie);

@@ -68,6 +68,8 @@ export type FaultEffect =
   | { readonly fault: 'wrong_parent' }
   | { readonly fault: 'other_chain'; readonly chainId?: string }
   | { readonly fault: 'other_spork' }
+  /** The node says that its spork begins at this height, which no spork does. */
+  | { readonly fault: 'false_spork'; readonly rootHeight: number }
   | { readonly fault: 'swapped_chunks' }
   | { readonly fault: 'missing_chunk' }
   | { readonly fault: 'extra_chunk' }
@@ -135,6 +137,7 @@ const kinds: Readonly<Record<FaultKind, KindInfo>> = {
   wrong_parent: { subjects: ['block', 'header'] },
   other_chain: { subjects: ['network', 'header'], parameters: { chainId: optional(someText) } },
   other_spork: { subjects: ['version'] },
+  false_spork: { subjects: ['version'], parameters: { rootHeight: whole(1, HEIGHTS_MAX) } },
   swapped_chunks: { subjects: ['executionData'] },
   missing_chunk: { subjects: ['executionData'] },
   extra_chunk: { subjects: ['executionData'] },

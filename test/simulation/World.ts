@@ -12,7 +12,7 @@ import type { Stretch, StretchSpork } from './catalogue.js';
 import { Dice } from './Dice.js';
 import { Oracle, Violation } from './Oracle.js';
 import type { Watched } from './Oracle.js';
-import type { BackendPlan, Scenario, WorldEvent } from './plan.js';
+import type { BackendPlan, FalseSpork, Scenario, WorldEvent } from './plan.js';
 import { livenessMs } from './scenario.js';
 import { RequestReader, SimulatedChannel } from './SimulatedChannel.js';
 import { ProcessClock, SimulatedClock } from './SimulatedClock.js';
@@ -150,6 +150,8 @@ export class World {
       if (link.corruptShare > 0 || faults.some(({ fault }) => !HARMLESS_FAULTS.has(fault)))
         this.#mayLie.add(name);
     }
+    if (scenario.falseSpork !== undefined)
+      this.#mayLie.add(scenario.endpoints[scenario.falseSpork.endpoint]!.name);
     for (const [index] of this.#endpoints.entries()) this.#furnish(index, {});
   }
 
@@ -180,6 +182,7 @@ export class World {
     for (const { atMs, event } of this.#scenario.events)
       this.#clock.setTimer(atMs, () => this.#happen(event));
     this.#clock.setTimer(quietAtMs, () => this.#quieten());
+    this.#grow();
     this.#start();
     await this.#clock.settle();
     await this.#oracle.afterStep();
@@ -356,9 +359,10 @@ export class World {
     if (!(error instanceof OperatorError)) return false;
     // While the honest nodes are away, the others are all there is.
     if (error.exit === 'foreign') return this.#hasForeigners;
-    // While the nodes of earlier sporks are away, nobody has the first height.
+    // While the nodes of earlier sporks are away, or all but the one that says it begins above, nobody has the first height.
     const { served, sporks } = this.#stretch;
-    const mayMissTheFirst = served === 'named' && sporks.length > 1;
+    const mayMissTheFirst =
+      (served === 'named' && sporks.length > 1) || this.#scenario.falseSpork !== undefined;
     return error.exit === 'configuration' && mayMissTheFirst && this.#oracle.watermark === undefined;
   }
 
@@ -445,7 +449,10 @@ export class World {
           Math.min(changes.prunedTo ?? 0, this.#headOf(index, backend)),
         ),
         startHead: this.#headOf(index, backend),
-        faults: this.#isQuiet ? [] : this.#faultsFromNow(plan.faults),
+        faults: [
+          ...(this.#isQuiet ? [] : this.#faultsFromNow(plan.faults)),
+          ...falseSporkRules(index, this.#scenario.falseSpork),
+        ],
       });
       return backendOf(
         new DevnetNode(options, {
@@ -496,6 +503,18 @@ export class World {
         afterMs: Math.max(0, (rule.afterMs ?? 0) - nowMs),
         untilMs: (rule.untilMs ?? 0) - nowMs,
       }));
+  }
+
+  /** The chain goes on while somebody says that it has ended. */
+  #grow(): void {
+    const { falseSpork } = this.#scenario;
+    const end = this.#stretch.sporks.at(-1)!.chain.generator.endHeight;
+    if (falseSpork === undefined || this.#head >= end) return;
+    this.#clock.setTimer(falseSpork.blockEveryMs, () => {
+      this.#head += 1;
+      this.#moveHeads();
+      this.#grow();
+    });
   }
 
   #moveHeads(): void {
@@ -572,7 +591,7 @@ export class World {
   #quieten(): void {
     this.#trace.add('world quiet');
     this.#isQuiet = true;
-    this.#head = this.#stretch.endHeight;
+    this.#head = Math.max(this.#head, this.#stretch.endHeight);
     for (const [index, endpoint] of this.#endpoints.entries()) {
       endpoint.state = 'up';
       endpoint.link = { ...SOUND_LINK, usualMs: Math.min(50, endpoint.link.usualMs) };
@@ -580,6 +599,15 @@ export class World {
       this.#furnish(index, {});
     }
   }
+}
+
+/** What the liar does, as long as he is there. */
+function falseSporkRules(endpoint: number, falseSpork: FalseSpork | undefined): readonly FaultRule[] {
+  if (falseSpork?.endpoint !== endpoint) return [];
+  const { rootHeight, withholds } = falseSpork;
+  const withheld: FaultRule = { method: '*', fault: 'error', code: 'NOT_FOUND', fromHeight: rootHeight };
+  const told: FaultRule = { method: 'GetNodeVersionInfo', fault: 'false_spork', rootHeight };
+  return withholds ? [told, withheld] : [told];
 }
 
 /** A block under its right id that names a collection which nobody made. */

@@ -105,6 +105,21 @@ const sporkShapes: readonly SporkShape[] = [
 /** How many stretches go from spork to spork: they follow those of one spork. */
 export const SPORK_STRETCHES = sporkShapes.length;
 
+/**
+ * Heights of the stretches whose chain goes on for as long as a run may take. Their blocks have no empty collections: those are
+ * all one, which a node finds at the last height that has been made.
+ */
+const growingLengths = [30, 60] as const;
+
+/** How many there are: they come last. */
+export const GROWING_STRETCHES = growingLengths.length;
+
+/** How far it goes on, at a block every few seconds. */
+const GROWING_HEIGHTS = 700;
+
+/** All of them. */
+export const STRETCHES = PLAIN_STRETCHES + SPORK_STRETCHES + GROWING_STRETCHES;
+
 /** Every stretch of the catalogue, made when it is first asked for. */
 export class Catalogue {
   readonly #stretches = new Map<number, Stretch>();
@@ -113,7 +128,9 @@ export class Catalogue {
     let stretch = this.#stretches.get(index);
     if (stretch === undefined) {
       const shape = sporkShapes[index - PLAIN_STRETCHES];
-      stretch = shape === undefined ? plainStretch(index) : sporkStretch(index, shape);
+      const growingLength = growingLengths[index - PLAIN_STRETCHES - SPORK_STRETCHES];
+      if (growingLength !== undefined) stretch = growingStretch(index, growingLength);
+      else stretch = shape === undefined ? plainStretch(index) : sporkStretch(index, shape);
       this.#stretches.set(index, stretch);
     }
     return stretch;
@@ -130,6 +147,21 @@ function plainStretch(index: number): Stretch {
   const stopHeight = firstHeight + length - 1;
   const endHeight = stopHeight + HEAD_ROOM_HEIGHTS;
   const options = { rootHeight, endHeight, profile: { base: 'mixed', ...profile } } as const;
+  return stretchOver({
+    ...{ index, firstHeight, stopHeight, served: 'table' },
+    sporks: [{ chain: new Chain({ ...options, seed: 100 + index }), lastHeight: endHeight }],
+    otherChain: new Chain({ ...options, seed: 900 + index }),
+  });
+}
+
+function growingStretch(index: number, length: number): Stretch {
+  const rootHeight = 1000 * index;
+  const firstHeight = rootHeight + 3;
+  const stopHeight = firstHeight + length - 1;
+  const endHeight = stopHeight + HEAD_ROOM_HEIGHTS + GROWING_HEIGHTS;
+  const { emptyCollection: _, ...others } = odd;
+  const profile = { base: 'mixed', ...small, emptyShare: 0.3, odd: others } as const;
+  const options = { rootHeight, endHeight, profile };
   return stretchOver({
     ...{ index, firstHeight, stopHeight, served: 'table' },
     sporks: [{ chain: new Chain({ ...options, seed: 100 + index }), lastHeight: endHeight }],

@@ -54,6 +54,15 @@ export interface DiskPlan {
   readonly crashShare: number;
 }
 
+/** A node that says, from first to last, that a spork begins where none does; the chain goes on meanwhile. */
+export interface FalseSpork {
+  readonly endpoint: number;
+  readonly rootHeight: number;
+  /** It has nothing above the root either. */
+  readonly withholds: boolean;
+  readonly blockEveryMs: number;
+}
+
 /** Everything that a seed decides. */
 export interface Scenario {
   readonly seed: number;
@@ -72,6 +81,7 @@ export interface Scenario {
   readonly quietAtMs: number;
   /** From then on no node offers execution data: what was won by it so far must not hold up the requests. */
   readonly endsWithoutExecutionData: boolean;
+  readonly falseSpork: FalseSpork | undefined;
   /** From this process on, counted from 1, the account index is on. `Infinity`: it never is. */
   readonly accountsFrom: number;
 }

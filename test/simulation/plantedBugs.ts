@@ -103,6 +103,12 @@ export const plantedBugs: readonly PlantedBug[] = [
     instead: 'const spork = this.#lateSporkAt(latestIndexedHeight);',
   },
   {
+    name: 'a spork that the table lacks is believed from a single node, whatever the others do',
+    file: 'access/SporkClaims.ts',
+    of: 'if (this.#tellers(rootHeight).length > witnesses.length) return',
+    instead: 'if (this.#tellers(rootHeight).length > 0) return',
+  },
+  {
     name: 'the nodes of a spork are asked for heights above its end',
     file: 'access/member.ts',
     of: 'sporkRoots.find((root) => root > anchor);',

@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { PLAIN_STRETCHES, SPORK_STRETCHES } from './catalogue.js';
+import { STRETCHES } from './catalogue.js';
 import { knownBadSeeds } from './knownBadSeeds.js';
 import { Simulation } from './Simulation.js';
 import { RunFailure } from './World.js';
@@ -96,8 +96,7 @@ function simulationOf(): Simulation {
 
 async function referencesOf(simulation: Simulation): Promise<string[]> {
   const digests: string[] = [];
-  for (let index = 0; index < PLAIN_STRETCHES + SPORK_STRETCHES; index += 1)
-    digests.push(await simulation.reference(index));
+  for (let index = 0; index < STRETCHES; index += 1) digests.push(await simulation.reference(index));
   return digests;
 }
 

@@ -1,5 +1,5 @@
 import type { DaemonConfig } from '../../src/config/index.js';
-import { PLAIN_STRETCHES, SPORK_STRETCHES } from './catalogue.js';
+import { GROWING_STRETCHES, PLAIN_STRETCHES, SPORK_STRETCHES } from './catalogue.js';
 import type { Stretch } from './catalogue.js';
 import { Dice } from './Dice.js';
 import {
@@ -14,7 +14,7 @@ import {
   temperOf,
 } from './draws.js';
 import { knownBadSeeds } from './knownBadSeeds.js';
-import type { BackendPlan, DiskPlan, EndpointPlan, Scenario } from './plan.js';
+import type { BackendPlan, DiskPlan, EndpointPlan, FalseSpork, Scenario } from './plan.js';
 import { SOUND_LINK } from './SimulatedEndpoint.js';
 import { drawEarlierSporks, HISTORIC_CALLS_PER_SECOND, withEarlierSporks } from './sporks.js';
 
@@ -25,22 +25,27 @@ const LIVENESS_MS = 900_000;
  * Within which virtual time of the last event the stop height is reached. Where nothing ever goes wrong but that the head
  * moves unevenly, that is what the work takes and little more: no wake-up may get lost.
  */
-export function livenessMs(scenario: Scenario, { firstHeight, sporks, stopHeight }: Stretch): number {
+export function livenessMs(scenario: Scenario, { firstHeight, served, sporks, stopHeight }: Stretch): number {
   if (!isCalm(scenario)) return LIVENESS_MS;
   const { config, disk, endpoints, sporkTable } = scenario;
   const ratePerSecond =
     config.access.ratePerSecond || (sporkTable.length > 0 ? HISTORIC_CALLS_PER_SECOND : 0);
   const roundTripMs = 3 * Math.max(...endpoints.map(({ link }) => link.usualMs));
   const perHeightMs = 4 * roundTripMs + 3 * disk.writeMs + (ratePerSecond > 0 ? 5_000 / ratePerSecond : 0);
-  return sporks.length * CALM_LIVENESS_MS + (stopHeight - firstHeight + 1) * perHeightMs;
+  const weighingMs = served === 'named' ? (sporks.length - 1) * WEIGHING_MS : 0;
+  return weighingMs + sporks.length * CALM_LIVENESS_MS + (stopHeight - firstHeight + 1) * perHeightMs;
 }
 
 /** The part of it that the amount of work does not change, for each spork: its nodes have to be found. */
 const CALM_LIVENESS_MS = 5_000;
 
+/** For each spork that only a minority tells of: until the chains of the others were seen to stand still. */
+const WEIGHING_MS = 45_000;
+
 /** True when nothing goes wrong. */
-function isCalm({ crashSteps, disk, endpoints, events }: Scenario): boolean {
+function isCalm({ crashSteps, disk, endpoints, events, falseSpork }: Scenario): boolean {
   return (
+    falseSpork === undefined &&
     crashSteps.length === 0 &&
     disk.slowShare + disk.writeFailureShare + disk.readFailureShare + disk.crashShare === 0 &&
     events.every(({ event }) => event.kind === 'head' || event.kind === 'wall_jump') &&
@@ -142,6 +147,7 @@ export function faultFree(index: number, stretch: Stretch, hasAccounts = false):
     crashSteps: [],
     quietAtMs: 0,
     endsWithoutExecutionData: false,
+    falseSpork: undefined,
     accountsFrom: hasAccounts ? 1 : Infinity,
   };
   return withEarlierSporks(scenario, stretch, { endpoints: earlier, events: [] });
@@ -149,6 +155,8 @@ export function faultFree(index: number, stretch: Stretch, hasAccounts = false):
 
 /** How many of the seeds cross from spork to spork. */
 const SPORK_SHARE = 1 / 6;
+/** How many of the others have a node that tells of a spork which is not. */
+const FALSE_SPORK_SHARE = 1 / 20;
 
 /**
  * What a seed decides, on the stretch that it names. Known seeds keep the world in which they failed, whatever others have
@@ -159,7 +167,28 @@ export function stretchOf(seed: number): number {
   const dice = new Dice(seed, 'sporks of the stretch');
   const isDrawn = dice.chance(SPORK_SHARE);
   if (known?.crossesSporks ?? isDrawn) return PLAIN_STRETCHES + dice.whole(0, SPORK_STRETCHES - 1);
+  const grows = new Dice(seed, 'false spork').chance(FALSE_SPORK_SHARE);
+  if (grows && known === undefined) {
+    const from = PLAIN_STRETCHES + SPORK_STRETCHES;
+    return from + new Dice(seed, 'growing stretch').whole(0, GROWING_STRETCHES - 1);
+  }
   return new Dice(seed, 'stretch').whole(0, PLAIN_STRETCHES - 1);
+}
+
+/** On a stretch whose chain goes on, where there are others than the liar. */
+function falseSporkOf(
+  seed: number,
+  { firstHeight, stopHeight }: Stretch,
+  endpoints: readonly EndpointPlan[],
+): FalseSpork | undefined {
+  if (stretchOf(seed) < PLAIN_STRETCHES + SPORK_STRETCHES || endpoints.length === 1) return undefined;
+  const dice = new Dice(seed, 'claim');
+  return {
+    endpoint: endpoints.length - 1,
+    rootHeight: dice.whole(firstHeight + 1, stopHeight + 4),
+    withholds: dice.chance(0.7),
+    blockEveryMs: dice.whole(2_000, 4_000),
+  };
 }
 
 /** How many of the seeds have an account index, some of them from a later process on only. */
@@ -240,6 +269,7 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
       : [],
     quietAtMs,
     endsWithoutExecutionData: !ediOnly && dice.chance(0.3),
+    falseSpork: falseSporkOf(seed, stretch, endpoints),
     accountsFrom: accountsFromOf(seed),
   };
   return withEarlierSporks(scenario, stretch, drawEarlierSporks(scenario, stretch));

@@ -208,7 +208,8 @@ describe('lies about blocks', () => {
     const { devnet, client } = await start([
       { method: 'GetLatest*', fault: 'head_backwards', blocks: 7, times: 1 },
       { method: 'GetNetworkParameters', fault: 'other_chain', chainId: 'flow-mainnet', times: 1 },
-      { method: 'GetNodeVersionInfo', fault: 'other_spork' },
+      { method: 'GetNodeVersionInfo', fault: 'other_spork', times: 1 },
+      { method: 'GetNodeVersionInfo', fault: 'false_spork', rootHeight: 30 },
       { method: 'GetBlockHeaderByHeight', fault: 'other_chain' },
     ]);
     const latest = async (): Promise<unknown> =>
@@ -218,6 +219,10 @@ describe('lies about blocks', () => {
     expect(await client.call('GetNetworkParameters')).toEqual({ chain_id: 'flow-localnet' });
     const info = (await client.call('GetNodeVersionInfo'))['info'] as { spork_id: Buffer };
     expect(info.spork_id.toString('hex')).not.toBe(devnet.chain.sporkId);
+    expect((await client.call('GetNodeVersionInfo'))['info']).toMatchObject({
+      ...{ spork_root_block_height: '30', node_root_block_height: '30' },
+      spork_id: info.spork_id,
+    });
     const header = (await client.call('GetBlockHeaderByHeight', height))['block'] as { chain_id: string };
     expect(header.chain_id).toBe('flow-benchnet');
   });
