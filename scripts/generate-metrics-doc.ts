@@ -57,6 +57,7 @@ To these come the usual metrics of a Node.js process: \`process_resident_memory_
 | Is a node bad? | \`endpoint_state\`, \`upstream_errors_total\` by \`kind\`, \`invalid_collections_total\` |
 | Is a stream silent? | \`stream_age_seconds\`, \`stream_reopens_total\` |
 | Does anybody follow the index, and is anybody too slow? | \`feed_followers\` and \`rate(feed_events_total)\` by \`kind\`, \`feed_followers_cut_total\` |
+| Do reads wait because indexing comes first? | \`read_wait_seconds\`, \`read_requests_waiting\`, \`read_requests_turned_away_total\` by \`reason\` ([operations.md](operations.md#readers-and-indexing)) |
 | Is memory bounded? | \`in_flight_bytes\` against \`in_flight_bytes_limit\`, \`process_resident_memory_bytes\` |
 
 Names in this table leave the prefix \`flow_collection_indexer_\` out.

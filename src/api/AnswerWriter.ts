@@ -1,10 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { sleep } from '../runtime/index.js';
-import type { Clock } from '../runtime/index.js';
 import { Compressor } from './Compressor.js';
 import type { HeldAnswers } from './HeldAnswers.js';
 import type { HttpAnswer } from './http.js';
 import { jsonInTurns } from './jsonInTurns.js';
+import type { Turns } from './share/turns.js';
 import { cacheControl, GZIP_SUFFIX, heldTag } from './validity.js';
 
 export const JSON_TYPE = 'application/json; charset=UTF-8';
@@ -12,12 +11,10 @@ export const JSON_TYPE = 'application/json; charset=UTF-8';
 /** Turns what a handler answers into what is sent: how long it holds true, as JSON, compressed where that is wanted. */
 export class AnswerWriter {
   readonly #held: HeldAnswers;
-  readonly #clock: Clock;
   readonly #compressor = new Compressor();
 
-  constructor(dependencies: { readonly held: HeldAnswers; readonly clock: Clock }) {
+  constructor(dependencies: { readonly held: HeldAnswers }) {
     this.#held = dependencies.held;
-    this.#clock = dependencies.clock;
   }
 
   /**
@@ -28,6 +25,7 @@ export class AnswerWriter {
     answer: HttpAnswer,
     request: FastifyRequest,
     reply: FastifyReply,
+    turns: Turns,
   ): Promise<string | Buffer | undefined> {
     const { validity } = answer;
     const { headers } = request;
@@ -42,9 +40,9 @@ export class AnswerWriter {
         return undefined;
       }
     }
-    const body = 'build' in answer ? answer.build() : answer.body;
-    const text =
-      answer.contentType === undefined ? await jsonInTurns(body, () => sleep(this.#clock, 0)) : String(body);
+    const build = (): unknown => ('build' in answer ? answer.build() : answer.body);
+    const text = answer.contentType === undefined ? await jsonInTurns(build, turns) : String(build());
+    turns.sends(text.length);
     const heldBytes = this.#held.hold(text.length, request.raw.socket, reply.raw);
     const compressed = await this.#compressor.compress(text, headers['accept-encoding']);
     reply.code(answer.status ?? 200).header('content-type', answer.contentType ?? JSON_TYPE);

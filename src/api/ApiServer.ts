@@ -1,22 +1,23 @@
-import { quoted, sleep } from '../runtime/index.js';
+import { quoted } from '../runtime/index.js';
 import { accountDocument } from './accounts.js';
 import { ApiError } from './errors.js';
 import { EventStreams } from './EventStreams.js';
 import type { ChangeFeed } from './feed/ChangeFeed.js';
 import { explainDocument } from './explain.js';
-import type { ExplainReader } from './explain.js';
 import { exportPage, exportRange, NDJSON_TYPE } from './exportPage.js';
 import { FlowRest } from './FlowRest.js';
-import type { FlowRestReader } from './FlowRest.js';
 import type { HttpAnswer, HttpRequest } from './http.js';
 import { HttpServer } from './HttpServer.js';
 import type { HttpServerDependencies, HttpServerOptions } from './HttpServer.js';
-import { isLookupKind, lookupDocument, lookupKinds } from './lookup.js';
+import { isLookupKind, lookupBuilder, lookupKinds } from './lookup.js';
 import { single } from './query.js';
 import { openApiDocument } from './openapi/document.js';
 import { RestForwarding } from './RestForwarding.js';
 import { daemonRoutes } from './routes.js';
 import type { Route } from './routes.js';
+import { CountedReader } from './share/CountedReader.js';
+import type { ReadableStore } from './share/CountedReader.js';
+import type { ReadGovernor } from './share/ReadGovernor.js';
 import type { StatusSource } from './status.js';
 import { entityTag } from './validity.js';
 import type { WorkSource } from './work.js';
@@ -27,10 +28,11 @@ export interface ApiServerOptions extends Omit<HttpServerOptions, 'settings'> {
 }
 
 export interface ApiServerDependencies extends HttpServerDependencies {
-  readonly reader: FlowRestReader & ExplainReader;
+  readonly reader: ReadableStore;
   readonly status: StatusSource;
   /** Its streams are its owner's to end, before the server is closed. */
   readonly feed: ChangeFeed;
+  readonly governor: ReadGovernor;
   /** Left out: what is worked on is not told. */
   readonly work?: WorkSource;
 }
@@ -43,8 +45,10 @@ export interface ApiServerDependencies extends HttpServerDependencies {
 export class ApiServer {
   readonly #server: HttpServer;
 
-  constructor(options: ApiServerOptions, dependencies: ApiServerDependencies) {
-    const { reader, status, clock } = dependencies;
+  constructor(options: ApiServerOptions, parts: ApiServerDependencies) {
+    const { status, clock, governor } = parts;
+    const reader = new CountedReader({ store: parts.reader, reads: (count) => governor.reads(count) });
+    const dependencies = { ...parts, reader };
     const { forwardRest } = options;
     const forwarding =
       forwardRest === undefined ? undefined : new RestForwarding({ to: forwardRest }, { clock });
@@ -88,7 +92,7 @@ async function lookUp(
     const message = `cannot look up ${quoted(kind)}; known: ${lookupKinds.join(', ')}`;
     throw new ApiError(400, 'invalid_argument', message);
   }
-  return { body: await lookupDocument(reader, kind, params['key'] ?? '', status.range()) };
+  return { build: await lookupBuilder(reader, kind, params['key'] ?? '', status.range()) };
 }
 
 async function explain(
@@ -100,11 +104,11 @@ async function explain(
 }
 
 async function exportLines(
-  { reader, status, clock }: ApiServerDependencies,
+  { reader, status, governor }: ApiServerDependencies,
   { query }: HttpRequest,
 ): Promise<HttpAnswer> {
   const asked = exportRange(query, status.range());
-  return { contentType: NDJSON_TYPE, body: await exportPage(reader, asked, () => sleep(clock, 0)) };
+  return { contentType: NDJSON_TYPE, body: await exportPage(reader, asked, governor) };
 }
 
 async function listAccount(

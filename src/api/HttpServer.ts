@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import fastify from 'fastify';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from '../observability/index.js';
@@ -7,7 +8,7 @@ import { AddressLimiter } from './AddressLimiter.js';
 import { AnswerWriter, JSON_TYPE } from './AnswerWriter.js';
 import { ApiError, isElsewhere, storageRefusal } from './errors.js';
 import { HeldAnswers, RETRY_AFTER_SECONDS } from './HeldAnswers.js';
-import type { HttpRoute } from './http.js';
+import type { HttpRoute, HttpRoutes } from './http.js';
 import {
   listenError,
   refusalOf,
@@ -15,11 +16,15 @@ import {
   refusedByRouter,
   refuseClient,
   warnWhenExposed,
+  writeRefusal,
 } from './httpLimits.js';
 import { Places } from './Places.js';
 import type { Query } from './query.js';
 import { MAX_FORWARDED_BODY_BYTES } from './RestForwarding.js';
 import type { RestForwarding } from './RestForwarding.js';
+import { turnOf } from './share/ReadGovernor.js';
+import type { ReadGovernor } from './share/ReadGovernor.js';
+import { freeTurns } from './share/turns.js';
 import { SlowReaders } from './SlowReaders.js';
 import { beginStream } from './StreamedAnswer.js';
 import { UnderWay } from './UnderWay.js';
@@ -58,14 +63,8 @@ export interface HttpServerDependencies {
   readonly logger: Logger;
   /** Is told of every error that is a bug, after the caller got a 500: the owner stops the process. */
   readonly fail: (error: unknown) => void;
-}
-
-export interface HttpRoutes {
-  readonly routes: readonly HttpRoute[];
-  /** What to say of a path that has no route. */
-  readonly unknownPath: (path: string) => ApiError;
-  /** Takes what has no route, and what a handler has no answer to. */
-  readonly forwarding?: RestForwarding | undefined;
+  /** Holds requests to the readers' share of the event loop. Without, they are answered at once. */
+  readonly governor?: ReadGovernor;
 }
 
 /**
@@ -93,7 +92,7 @@ export class HttpServer {
     const { ratePerSecondPerAddress = 0, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
     this.#underWay = new UnderWay(dependencies);
     this.#held = new HeldAnswers(options);
-    this.#writer = new AnswerWriter({ held: this.#held, clock: dependencies.clock });
+    this.#writer = new AnswerWriter({ held: this.#held });
     this.#app = fastify({
       logger: false,
       http: {
@@ -146,7 +145,8 @@ export class HttpServer {
       reply.code(code).header('content-type', JSON_TYPE).header('cache-control', 'no-store');
       return reply.send(JSON.stringify(body));
     });
-    this.#app.setNotFoundHandler((request) => {
+    this.#app.setNotFoundHandler(async (request) => {
+      if (!(await this.#turnOf(request.raw))) return;
       throw dependencies.unknownPath(request.url.split('?', 1)[0] ?? '');
     });
     for (const route of dependencies.routes) this.#route(route);
@@ -167,12 +167,25 @@ export class HttpServer {
   #forward(forwarding: RestForwarding): void {
     this.#app.addHook('onRequest', async (request, reply) => {
       if (!request.is404 || !forwarding.takes(request.method, request.url)) return;
+      try {
+        if (await this.#turnOf(request.raw)) forwarding.pass(request.raw, reply.raw);
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error;
+        writeRefusal(reply.raw, error, { isBodyUnread: !request.raw.complete });
+      }
       reply.hijack();
-      forwarding.pass(request.raw, reply.raw);
     });
   }
 
-  #route({ path, handle, isBulk = false }: HttpRoute): void {
+  /** Waits for the turn of a request. False: its caller has gone. Expected errors: ApiError (busy, stopping). */
+  async #turnOf(request: IncomingMessage): Promise<boolean> {
+    const waiting = this.#dependencies.governor?.admit('http');
+    return waiting === undefined || turnOf(waiting, request, 'close');
+  }
+
+  #route({ path, handle, isBulk = false, isProbe = false }: HttpRoute): void {
+    const governor = isProbe ? undefined : this.#dependencies.governor;
+    const turns = governor ?? freeTurns(this.#dependencies);
     this.#app.route({
       // Node.js leaves the body of an answer to HEAD out by itself.
       method: ['GET', 'HEAD'],
@@ -190,9 +203,14 @@ export class HttpServer {
             beginStream(given, request, reply, (reason) => this.#explain(reason).body);
             return undefined;
           }
-          return this.#writer.write(given, request, reply);
+          return this.#writer.write(given, request, reply, turns);
         };
-        return this.#underWay.run(isBulk ? () => this.#bulk.run(answer) : answer);
+        const serve = isBulk ? () => this.#bulk.run(answer) : answer;
+        const waiting = governor?.admit('http');
+        if (waiting === undefined) return this.#underWay.run(serve);
+        return this.#underWay.run(async () =>
+          (await turnOf(waiting, request.raw, 'close')) ? serve() : undefined,
+        );
       },
     });
   }

@@ -7,6 +7,7 @@ import type { Query } from './query.js';
 import { transactionBody } from './rest/transaction.js';
 import type { RestTransactionBody } from './rest/transaction.js';
 import { rfc3339 } from './rest/values.js';
+import type { Turns } from './share/turns.js';
 import type { IndexedRange } from './status.js';
 
 /** One JSON value per line. */
@@ -56,28 +57,39 @@ export interface ExportRange {
 
 /**
  * The lines of as many whole blocks, from `from` on, as make a page: at most MAX_PAGE_HEIGHTS, none above `to` or the
- * watermark. The bytes depend on the chain alone. `turn` is waited for after every 128 Ki characters. Empty when `from`
- * cannot be read. Expected errors: `StorageError`.
+ * watermark. The bytes depend on the chain alone. After every 128 Ki characters others have their turn. Empty when `from` cannot
+ * be read. Expected errors: `StorageError`.
  */
 export async function exportPage(
   reader: IndexReader,
   { from, to }: ExportRange,
-  turn: () => Promise<void>,
+  turns: Turns,
 ): Promise<string> {
   const lines: string[] = [];
   let characters = 0;
   let sinceTurn = 0;
+  /** True at the end of the block. */
+  const writeSome = (ofBlock: Iterator<string>): boolean => {
+    while (sinceTurn < TURN_CHARACTERS) {
+      const line = ofBlock.next();
+      if (line.done === true) return true;
+      lines.push(line.value);
+      characters += line.value.length;
+      sinceTurn += line.value.length;
+    }
+    return false;
+  };
   const last = Math.min(to, from + MAX_PAGE_HEIGHTS - 1);
   for (let height = from; height <= last && characters < PAGE_CHARACTERS; height += 1) {
     const stored = await readWhole(reader, height);
     if (stored === undefined) break;
-    for (const line of blockLines(stored)) {
-      lines.push(line);
-      characters += line.length;
-      sinceTurn += line.length;
+    const ofBlock = blockLines(stored);
+    for (let isWhole = false; !isWhole;) {
+      const wrote = turns.work(() => writeSome(ofBlock));
+      isWhole = typeof wrote === 'boolean' ? wrote : await wrote;
       if (sinceTurn < TURN_CHARACTERS) continue;
       sinceTurn = 0;
-      await turn();
+      await turns.pause();
     }
   }
   return lines.join('');

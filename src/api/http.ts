@@ -1,5 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { ApiError } from './errors.js';
 import type { Query } from './query.js';
+import type { RestForwarding } from './RestForwarding.js';
 
 export interface HttpRequest {
   readonly params: Readonly<Record<string, string>>;
@@ -63,4 +65,15 @@ export interface HttpRoute {
   readonly handle: HttpHandler;
   /** True: one answer may be as large as a whole block; few are made at a time. */
   readonly isBulk?: boolean;
+  /** True: it costs next to nothing and is answered at once, also while readers have used up their share of the time. */
+  readonly isProbe?: boolean;
+}
+
+/** What a server answers. */
+export interface HttpRoutes {
+  readonly routes: readonly HttpRoute[];
+  /** What to say of a path that has no route. */
+  readonly unknownPath: (path: string) => ApiError;
+  /** Takes what has no route, and what a handler has no answer to. */
+  readonly forwarding?: RestForwarding | undefined;
 }

@@ -1,23 +1,32 @@
 import { LazyList } from './LazyList.js';
+import type { Turns } from './share/turns.js';
 
 /** What is written before others have their turn. */
 const TURN_CHARACTERS = 128 * 1024;
 
 /**
- * The JSON text of a value. Whatever stands in a list at the top, or in a list that is a field at the top, is written item by
- * item, and after every 128 Ki characters `turn` is waited for: a large answer does not hold the event loop.
+ * The JSON text of what `build` makes. Whatever stands in a list at the top, or in a list that is a field at the top, is written
+ * item by item, and after every 128 Ki characters others have their turn: a large answer does not hold the event loop.
  */
-export async function jsonInTurns(value: unknown, turn: () => Promise<void>): Promise<string> {
+export async function jsonInTurns(build: () => unknown, turns: Turns): Promise<string> {
   const written: string[] = [];
-  let sinceTurn = 0;
-  for (const piece of piecesOf(value)) {
-    written.push(piece);
-    sinceTurn += piece.length;
-    if (sinceTurn < TURN_CHARACTERS) continue;
-    sinceTurn = 0;
-    await turn();
+  let pieces: Iterator<string> | undefined;
+  /** True at the end. */
+  const writeSome = (): boolean => {
+    pieces ??= piecesOf(build());
+    for (let characters = 0; characters < TURN_CHARACTERS;) {
+      const piece = pieces.next();
+      if (piece.done === true) return true;
+      written.push(piece.value);
+      characters += piece.value.length;
+    }
+    return false;
+  };
+  for (;;) {
+    const wrote = turns.work(writeSome);
+    if (typeof wrote === 'boolean' ? wrote : await wrote) return written.join('');
+    await turns.pause();
   }
-  return written.join('');
 }
 
 function* piecesOf(value: unknown): Generator<string> {

@@ -73,12 +73,17 @@ export function isLookupKind(word: string): word is LookupKind {
  * the moment of asking: what is committed later is not seen.
  * Expected errors: ApiError (400 malformed key, 404 not within `range`), StorageError.
  */
-export async function lookupDocument(
+export async function lookupDocument(...asked: Parameters<typeof lookupBuilder>): Promise<LookupDocument> {
+  return (await lookupBuilder(...asked))();
+}
+
+/** As `lookupDocument`. What comes back makes the document of what was read: that takes the time, and waits for nothing. */
+export async function lookupBuilder(
   reader: IndexReader,
   kind: LookupKind,
   key: string,
   range: IndexedRange,
-): Promise<LookupDocument> {
+): Promise<() => LookupDocument> {
   const view = new IndexView(range, { reader });
   switch (kind) {
     case 'block':
@@ -90,9 +95,9 @@ export async function lookupDocument(
   }
 }
 
-async function blockDocument(view: IndexView, key: string): Promise<BlockDocument> {
+async function blockDocument(view: IndexView, key: string): Promise<() => BlockDocument> {
   const { block, transactionCounts } = await view.block(parseBlockKey(key));
-  return {
+  return () => ({
     kind: 'block',
     id: block.id,
     height: block.height,
@@ -101,14 +106,14 @@ async function blockDocument(view: IndexView, key: string): Promise<BlockDocumen
       collection_id: id,
       transaction_count: transactionCounts[index] ?? 0,
     })),
-  };
+  });
 }
 
-async function collectionDocument(view: IndexView, key: string): Promise<CollectionDocument> {
+async function collectionDocument(view: IndexView, key: string): Promise<() => CollectionDocument> {
   const id = parseId(key);
   const stored = await view.collection(id);
   const places = await view.collectionPlaces(id, MAX_PLACES + 1);
-  return {
+  return () => ({
     kind: 'collection',
     id,
     height: stored.place.height,
@@ -117,14 +122,14 @@ async function collectionDocument(view: IndexView, key: string): Promise<Collect
     places: places.slice(0, MAX_PLACES).map(collectionPlace),
     more_places: places.length > MAX_PLACES,
     collection: collectionBody(id, stored.encoded),
-  };
+  });
 }
 
-async function transactionDocument(view: IndexView, key: string): Promise<TransactionDocument> {
+async function transactionDocument(view: IndexView, key: string): Promise<() => TransactionDocument> {
   const id = parseId(key);
   const stored = await view.transaction(id);
   const places = await view.transactionPlaces(id, MAX_PLACES + 1);
-  return {
+  return () => ({
     kind: 'transaction',
     id,
     block_id: stored.blockId,
@@ -133,7 +138,7 @@ async function transactionDocument(view: IndexView, key: string): Promise<Transa
     places: places.slice(0, MAX_PLACES).map(transactionPlace),
     more_places: places.length > MAX_PLACES,
     transaction: transactionBody(id, stored.encoded),
-  };
+  });
 }
 
 function collectionPlace(place: CollectionPlace): { height: number; collection_index: number } {

@@ -166,6 +166,7 @@ export const daemonRoutes = {
     parameters: [],
     answer: 'Status',
     errors: [],
+    isProbe: true,
   },
   lookup: {
     path: '/lookup/{kind}/{key}',

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { readSporkTable, takeGrpcRemarks } from '../access/index.js';
 import type { AccessNetwork, OpenChannel } from '../access/index.js';
-import { ApiServer, ChangeFeed, GrpcApiServer, MetricsServer } from '../api/index.js';
+import { ApiServer, ChangeFeed, GrpcApiServer, MetricsServer, ReadGovernor } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import {
   createLogger,
@@ -116,9 +116,16 @@ async function run(
   );
   const work = new Work(config, { network, reporter });
   signal.addEventListener('abort', () => reporter.stopping(), { once: true });
-  const feed = new ChangeFeed({ reader: store, status: reporter, clock, metrics });
+  const governor = new ReadGovernor(
+    { catchUpShare: config.api.catchUpShare / 100 },
+    { status: reporter, clock, metrics },
+  );
+  const feed = new ChangeFeed({ reader: store, status: reporter, clock, governor, metrics });
   listener.onSealed(() => feed.notify());
-  await serve(config, { lifecycle, logger, metrics, reporter, work, store, network, feed, terminal });
+  await serve(config, {
+    ...{ lifecycle, logger, metrics, reporter, work, store, network, terminal },
+    ...{ feed, governor },
+  });
   if (signal.aborted) return;
 
   await runIndexing(config, { ...parts, onIndexed: () => feed.notify() }, (line) => {
@@ -144,10 +151,11 @@ async function serve(
     store: IndexStore;
     network: AccessNetwork;
     feed: ChangeFeed;
+    governor: ReadGovernor;
     terminal: LiveTerminal | undefined;
   },
 ): Promise<void> {
-  const { lifecycle, logger, metrics, reporter, work, store, network, feed } = parts;
+  const { lifecycle, logger, metrics, reporter, work, store, network, feed, governor } = parts;
   const clock = systemClock;
   const monitor = new HealthMonitor(
     { readyMaxLag: config.ready.maxLag, ediOnly: config.ediOnly },
@@ -166,17 +174,18 @@ async function serve(
   await metricsServer.start();
   lifecycle.onClose('metrics server', () => metricsServer.close());
   const api = new ApiServer(config.api, {
-    ...{ clock, logger, fail, feed },
+    ...{ clock, logger, fail, feed, governor },
     ...{ reader: store, status: reporter, work },
   });
   await api.start();
   const grpc = grpcServerOf(config, {
-    ...{ clock, logger, fail, store, feed },
+    ...{ clock, logger, fail, store, feed, governor },
     ...{ status: reporter, health: monitor },
     forwarder: config.api.forward ? network.forwarder : undefined,
   });
   // Both close together: each may take as long as its callers do, up to a limit. Streams would never end by themselves.
   lifecycle.onClose('api servers', async () => {
+    governor.close();
     const feedClosed = feed.close();
     await Promise.all([feedClosed, api.close(), grpc?.close()]);
   });

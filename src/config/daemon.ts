@@ -39,6 +39,8 @@ export interface DaemonConfig {
     /** Base address of a node's REST interface, without `/v1`. */
     readonly forwardRest: string | undefined;
     readonly ratePerSecondPerAddress: number;
+    /** Percent. */
+    readonly catchUpShare: number;
   };
   readonly metrics: { readonly host: string; readonly port: number };
   readonly ready: { readonly maxLag: number };
@@ -105,6 +107,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       forward: values['api.forward'],
       forwardRest: values['api.forwardRest'] ?? undefined,
       ratePerSecondPerAddress: values['api.ratePerSecondPerAddress'],
+      catchUpShare: values['api.catchUpShare'],
     }),
     metrics: Object.freeze({ host: values['metrics.host'], port: values['metrics.port'] }),
     ready: Object.freeze({ maxLag: values['ready.maxLag'] }),

@@ -226,6 +226,23 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       'Streams of the change feed that were ended because nothing was taken for too long.',
       ['kind'],
     ),
+    readRequestsWaiting: new Gauge({
+      name: `${PREFIX}read_requests_waiting`,
+      help: "Requests that wait for their turn because readers have used up their share of the event loop's time.",
+      labelNames: ['interface'],
+      registers,
+    }),
+    readWait: histogram(
+      'read_wait_seconds',
+      'How long the requests that had to wait for their turn waited. Those that were served at once are not counted.',
+      latencyBuckets,
+      ['interface'],
+    ),
+    readRequestsTurnedAway: counter(
+      'read_requests_turned_away_total',
+      'Requests that got no turn, by reason: queue_full, waited_too_long, stopping (all three were refused), caller_left.',
+      ['interface', 'reason'],
+    ),
     foreignNodes: counter(
       'foreign_nodes_total',
       'Times an access node was recognised as one of another chain or spork.',

@@ -5,6 +5,7 @@ import { createMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { feedOver } from '../support/feed.js';
 import { MemoryIndexStore } from '../support/memoryIndexStore.js';
+import { governorOver } from '../support/readGovernor.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { smallChain, transactionIds, transactionWith } from '../support/smallChain.js';
 import { misspelt, mutated, noise, oddText } from './mutation.js';
@@ -62,7 +63,10 @@ class HttpSession implements FuzzSession {
       reasons: [{ code: 'behind', message: 'behind by 12 heights', sinceSeconds: 1 } as const],
     });
     const servers = [
-      new ApiServer(here, { ...shared, reader: store, status, feed: feedOver({ reader: store, status }) }),
+      new ApiServer(here, {
+        ...{ ...shared, reader: store, status },
+        ...{ feed: feedOver({ reader: store, status }), governor: governorOver() },
+      }),
       new MetricsServer(here, { ...shared, registry, health: { readiness } }),
     ];
     for (const server of servers) await server.start();

@@ -122,6 +122,7 @@ function configOf(
       forward: false,
       forwardRest: undefined,
       ratePerSecondPerAddress: 0,
+      catchUpShare: 33,
     },
     metrics: { host: '127.0.0.1', port: 0 },
     ready: { maxLag: 100 },

@@ -1,6 +1,7 @@
 import { ChangeFeed } from '../../src/api/index.js';
 import { createMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
+import { governorOver } from './readGovernor.js';
 
 type Dependencies = ConstructorParameters<typeof ChangeFeed>[0];
 
@@ -10,6 +11,7 @@ export function feedOver(
 ): ChangeFeed {
   return new ChangeFeed({
     clock: systemClock,
+    governor: governorOver(),
     metrics: createMetrics({ version: '', node: '' }),
     ...dependencies,
   });

@@ -1,5 +1,11 @@
 import { ApiServer } from '../../src/api/index.js';
-import type { ApiServerOptions, ChangeFeed, IndexedRange, StatusDocument } from '../../src/api/index.js';
+import type {
+  ApiServerOptions,
+  ChangeFeed,
+  IndexedRange,
+  ReadGovernor,
+  StatusDocument,
+} from '../../src/api/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import type { BlockEntry, SporkRecord } from '../../src/storage/index.js';
@@ -8,6 +14,7 @@ import { feedOver } from './feed.js';
 import { getJson } from './httpProbe.js';
 import type { JsonAnswer } from './httpProbe.js';
 import { MemoryIndexStore } from './memoryIndexStore.js';
+import { governorOver } from './readGovernor.js';
 import { RecordingLogger } from './recordingLogger.js';
 
 /** A status with a value in every field, but for what the test sets itself. */
@@ -78,8 +85,13 @@ export class ServedChain {
     {
       spork,
       clock = systemClock,
+      governor = governorOver({ clock }),
       ...options
-    }: Partial<ApiServerOptions> & { readonly spork?: SporkRecord; readonly clock?: Clock } = {},
+    }: Partial<ApiServerOptions> & {
+      readonly spork?: SporkRecord;
+      readonly clock?: Clock;
+      readonly governor?: ReadGovernor;
+    } = {},
   ): Promise<ServedChain> {
     const firstIndexed = chain[0]?.block.height ?? 0;
     const latestIndexed = firstIndexed + chain.length - 1;
@@ -95,12 +107,12 @@ export class ServedChain {
     const failures: unknown[] = [];
     const logger = new RecordingLogger();
     const status = { status: () => statusWith(state.range), range: () => state.range };
-    const feed = feedOver({ reader: store, status, clock });
+    const feed = feedOver({ reader: store, status, clock, governor });
     const server = new ApiServer(
       { host: '127.0.0.1', port: 0, ...options },
       {
         reader: store,
-        ...{ status, feed, clock, logger },
+        ...{ status, feed, clock, governor, logger },
         fail: (error) => failures.push(error),
       },
     );

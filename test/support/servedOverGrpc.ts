@@ -5,6 +5,7 @@ import type { BlockEntry } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
 import { feedOver } from './feed.js';
 import { MemoryIndexStore } from './memoryIndexStore.js';
+import { governorOver } from './readGovernor.js';
 import { RecordingLogger } from './recordingLogger.js';
 
 /**
@@ -33,7 +34,7 @@ export async function servedOverGrpc(
     },
     {
       ...{ store, clock: systemClock, logger: new RecordingLogger() },
-      ...{ status, feed: feedOver({ reader: store, status }) },
+      ...{ status, feed: feedOver({ reader: store, status }), governor: governorOver() },
       health: { readiness: () => ({ ready: true }) },
       fail: (error) => failures.push(error),
       ...parts,

@@ -1,12 +1,12 @@
 import type { Metrics } from '../../observability/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import type { IndexReader } from '../../storage/index.js';
+import type { IndexReader, StoredBlock } from '../../storage/index.js';
 import { ApiError, stopping } from '../errors.js';
 import { IndexView } from '../IndexView.js';
+import type { ReadGovernor } from '../share/ReadGovernor.js';
 import type { StatusSource } from '../status.js';
 import { followerKinds } from './events.js';
 import type { Cursor, FeedEvent, FeedSink, FollowerKind, RewindEvent } from './events.js';
-import { Pace } from './Pace.js';
 import { RecentBlocks } from './RecentBlocks.js';
 import { cursorAt } from './start.js';
 import type { StartPoint } from './start.js';
@@ -17,13 +17,12 @@ export const MAX_FOLLOWERS = 200;
 export const SEND_LIMIT_MS = 30_000;
 /** Between two looks for followers that are late. */
 const LOOK_EVERY_MS = 5_000;
-/** Closer to the head than this, indexing is following and has time to spare. */
-const AT_HEAD_HEIGHTS = 100;
 
 export interface ChangeFeedDependencies {
   readonly reader: IndexReader;
   readonly status: Pick<StatusSource, 'range'>;
   readonly clock: Clock;
+  readonly governor: Pick<ReadGovernor, 'feedTurn' | 'feedWork' | 'feedReads'>;
   readonly metrics: Pick<Metrics, 'feedFollowers' | 'feedEvents' | 'feedFollowersCut'>;
 }
 
@@ -51,12 +50,11 @@ interface Follower {
  * height can be read here. Whoever moves the watermark or the sealed head calls `notify`; nothing is polled.
  *
  * A follower's next height is read only when its last event was taken, so that nothing piles up for a slow one; one that
- * takes nothing for SEND_LIMIT_MS is cut. Their events are read one after another, at the pace that `Pace` states.
+ * takes nothing for SEND_LIMIT_MS is cut. Their events are read one after another, within the share that readers have.
  */
 export class ChangeFeed {
   readonly #dependencies: ChangeFeedDependencies;
   readonly #clock: Clock;
-  readonly #pace: Pace;
   readonly #blocks: RecentBlocks;
   readonly #followers = new Set<Follower>();
   /** Whose turn it is, first come, first served; each follower at most once. */
@@ -69,7 +67,6 @@ export class ChangeFeed {
     this.#dependencies = dependencies;
     this.#clock = dependencies.clock;
     this.#blocks = new RecentBlocks(dependencies);
-    this.#pace = new Pace({ isIndexingBusy: () => this.#isIndexingBusy() }, dependencies);
     for (const kind of followerKinds) {
       dependencies.metrics.feedFollowers.set({ kind }, 0);
       dependencies.metrics.feedEvents.inc({ kind }, 0);
@@ -134,7 +131,7 @@ export class ChangeFeed {
 
   async #run(): Promise<void> {
     while (this.#queue.length > 0) {
-      await this.#pace.turn();
+      await this.#dependencies.governor.feedTurn();
       const follower = this.#queue.shift();
       if (follower === undefined || !this.#followers.has(follower)) continue;
       try {
@@ -156,7 +153,7 @@ export class ChangeFeed {
     follower.state = 'sending';
     follower.sentAtMs = this.#clock.monotonic();
     let isTaken = false;
-    this.#pace.work(() => {
+    this.#dependencies.governor.feedWork(() => {
       follower.sink.send(event, () => {
         if (isTaken || !this.#followers.has(follower)) return;
         isTaken = true;
@@ -168,9 +165,14 @@ export class ChangeFeed {
   }
 
   async #heightEvent(height: number): Promise<FeedEvent> {
-    const stored = this.#blocks.peek(height) ?? (await this.#pace.read(() => this.#blocks.read(height)));
+    const stored = this.#blocks.peek(height) ?? (await this.#read(height));
     const { sealed } = this.#dependencies.status.range();
     return { kind: 'height', stored, isSealed: height <= (sealed ?? -1) };
+  }
+
+  #read(height: number): Promise<StoredBlock> {
+    this.#dependencies.governor.feedReads();
+    return this.#blocks.read(height);
   }
 
   #end(follower: Follower, reason: unknown): void {
@@ -201,10 +203,5 @@ export class ChangeFeed {
       const message = `what was sent was not taken for ${SEND_LIMIT_MS / 1_000} s; come back behind the last height that you have`;
       this.#end(follower, new ApiError(408, 'overdue', message));
     }
-  }
-
-  #isIndexingBusy(): boolean {
-    const { latestIndexed, head } = this.#dependencies.status.range();
-    return head === null || latestIndexed === null || head - latestIndexed > AT_HEAD_HEIGHTS;
   }
 }

@@ -1,5 +1,7 @@
 import { loadDescriptors } from '../../flow/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
+import { CountedReader } from '../share/CountedReader.js';
+import type { ReadableStore } from '../share/CountedReader.js';
 import { AccessCalls } from './AccessCalls.js';
 import type { AccessCallsDependencies, AccessCallsOptions } from './AccessCalls.js';
 import { AccountCalls } from './AccountCalls.js';
@@ -21,6 +23,7 @@ export interface GrpcApiServerOptions extends GrpcServerOptions, AccessCallsOpti
 }
 
 export interface GrpcApiServerDependencies extends GrpcServerDependencies, AccessCallsDependencies {
+  readonly store: ReadableStore;
   readonly health: { readiness(): { readonly ready: boolean } };
   /** Its streams are its owner's to end, before the server is closed. */
   readonly feed: ChangeFeed;
@@ -35,14 +38,15 @@ export class GrpcApiServer {
   readonly #health: HealthService;
 
   constructor(options: GrpcApiServerOptions, dependencies: GrpcApiServerDependencies) {
-    const { feed } = dependencies;
+    const { feed, governor } = dependencies;
+    const store = new CountedReader({ store: dependencies.store, reads: (count) => governor.reads(count) });
     this.#health = new HealthService({ services: [ACCESS_API, INDEX_API] }, dependencies);
     this.#server = new GrpcServer(options, {
       ...dependencies,
       calls: {
         unary: {
-          ...byPath(ACCESS_API, new AccessCalls(options, dependencies).calls()),
-          ...byPath(INDEX_API, new AccountCalls(dependencies).calls()),
+          ...byPath(ACCESS_API, new AccessCalls(options, { ...dependencies, store }).calls()),
+          ...byPath(INDEX_API, new AccountCalls({ ...dependencies, store }).calls()),
           ...this.#health.unary(),
         },
         streams: {
@@ -52,6 +56,7 @@ export class GrpcApiServer {
         },
         conversations: new ReflectionService({ descriptors: loadDescriptors() }).conversations(),
         refused: notServed(ACCESS_API, options),
+        probes: new Set([...Object.keys(this.#health.unary()), ...Object.keys(this.#health.streams())]),
       },
     });
   }

@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import type { Server as TcpServer } from 'node:net';
 import { Server, ServerCredentials, ServerInterceptingCall, status } from '@grpc/grpc-js';
-import type { handleBidiStreamingCall, ServerInterceptor } from '@grpc/grpc-js';
+import type { ServerInterceptor } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { Logger } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
@@ -10,12 +10,19 @@ import { StorageError } from '../../storage/index.js';
 import { AddressLimiter } from '../AddressLimiter.js';
 import { ApiError, stopping, storageRefusal } from '../errors.js';
 import { listenError, warnWhenExposed } from '../httpLimits.js';
+import type { ReadGovernor } from '../share/ReadGovernor.js';
 import { UnderWay } from '../UnderWay.js';
 import type { GrpcCalls } from './calls.js';
 import { Connections } from './Connections.js';
 import type { Peer } from './Connections.js';
 import { GrpcForwarding, isStream, MAX_FORWARDED_REQUEST_BYTES } from './GrpcForwarding.js';
-import { conversationHandler, refusingHandler, streamHandler, unaryHandler } from './handlers.js';
+import {
+  conversationHandler,
+  forwardingHandler,
+  refusingHandler,
+  streamHandler,
+  unaryHandler,
+} from './handlers.js';
 import type { CallHost } from './handlers.js';
 import { HeldMessages } from './HeldMessages.js';
 import { refusalOf } from './status.js';
@@ -51,6 +58,8 @@ export interface GrpcServerDependencies {
   readonly logger: Logger;
   /** Is told of every error that is a bug, after the caller got INTERNAL: the owner stops the process. */
   readonly fail: (error: unknown) => void;
+  /** Holds calls to the readers' share of the event loop. */
+  readonly governor: ReadGovernor;
   /** Takes what the index cannot answer. Without, that is refused. */
   readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
 }
@@ -227,31 +236,27 @@ export class GrpcServer {
     return new ApiError(429, 'rate_limited', message);
   }
 
-  #register({ unary, streams, conversations, refused }: GrpcCalls): void {
+  #register({ unary, streams, conversations, refused, probes }: GrpcCalls): void {
     const explain = (error: unknown): CallRefusal => this.#explain(error);
     const host: CallHost = {
-      ...{ explain, held: this.#held, forwarding: this.#forwarding },
+      ...{ explain, held: this.#held, governor: this.#dependencies.governor, forwarding: this.#forwarding },
       expectEnd: (peer) => this.#connections.expectEnd(peer),
       handle: (work) => this.#underWay.run(work),
     };
+    const hostOf = (path: string): CallHost => (probes.has(path) ? { ...host, governor: undefined } : host);
     for (const [path, call] of Object.entries(unary)) {
-      this.#grpc.register(path, unaryHandler(call, host), asItIs, asItIs, 'unary');
+      this.#grpc.register(path, unaryHandler(call, hostOf(path)), asItIs, asItIs, 'unary');
     }
     for (const [path, call] of Object.entries(streams)) {
-      this.#grpc.register(path, streamHandler(call, host), asItIs, asItIs, 'serverStream');
+      this.#grpc.register(path, streamHandler(call, hostOf(path)), asItIs, asItIs, 'serverStream');
     }
     for (const [path, conversation] of Object.entries(conversations)) {
-      this.#grpc.register(path, conversationHandler(conversation, explain), asItIs, asItIs, 'bidi');
+      this.#grpc.register(path, conversationHandler(conversation, host), asItIs, asItIs, 'bidi');
     }
     for (const [path, error] of Object.entries(refused)) {
-      this.#grpc.register(path, this.#elsewhere(error), asItIs, asItIs, 'bidi');
+      const handler = this.#forwarding === undefined ? refusingHandler(error) : forwardingHandler(host);
+      this.#grpc.register(path, handler, asItIs, asItIs, 'bidi');
     }
-  }
-
-  /** A call that is none of the index's. */
-  #elsewhere(error: ApiError): handleBidiStreamingCall<Buffer, Buffer> {
-    const forwarding = this.#forwarding;
-    return forwarding === undefined ? refusingHandler(error) : (call) => forwarding.serve(call);
   }
 
   /** How a call that threw ends. */

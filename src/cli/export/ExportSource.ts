@@ -1,4 +1,4 @@
-import { exportPage } from '../../api/index.js';
+import { exportPage, freeTurns } from '../../api/index.js';
 import type { ExportRange, IndexedRange } from '../../api/index.js';
 import { openStoreReadOnly } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
@@ -90,7 +90,7 @@ async function storeSource(loaded: LoadedConfig): Promise<ExportSource> {
     page: async (range, signal) => {
       // A turn of the event loop is what lets a signal in.
       await sleep(systemClock, 0, signal);
-      const lines = Buffer.from(await exportPage(store, range, () => sleep(systemClock, 0)), 'utf8');
+      const lines = Buffer.from(await exportPage(store, range, freeTurns({ clock: systemClock })), 'utf8');
       return lines.length === 0 ? { kind: 'not_yet' } : { kind: 'page', lines };
     },
     close: () => store.close(),

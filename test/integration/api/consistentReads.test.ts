@@ -8,6 +8,7 @@ import { atEnd } from '../../support/cleanup.js';
 import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { getJson } from '../../support/httpProbe.js';
+import { governorOver } from '../../support/readGovernor.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { statusWith } from '../../support/servedChain.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
@@ -112,6 +113,7 @@ async function questionsTo(index: ExchangeableIndex): Promise<readonly (() => Pr
       reader: index,
       status: { ...index.status, status: () => statusWith(index.status.range()) },
       feed: feedOver({ reader: index, status: index.status }),
+      governor: governorOver(),
     },
   );
   const grpc = new GrpcApiServer(
@@ -126,6 +128,7 @@ async function questionsTo(index: ExchangeableIndex): Promise<readonly (() => Pr
       ...{ ...dependencies, store: index, status: index.status },
       health: { readiness: () => ({ ready: true }) },
       feed: feedOver({ reader: index, status: index.status }),
+      governor: governorOver(),
     },
   );
   await Promise.all([rest.start(), grpc.start()]);

@@ -8,6 +8,7 @@ import type { Clock } from '../../../src/runtime/index.js';
 import { feedOver } from '../../support/feed.js';
 import { sendRaw } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { governorOver } from '../../support/readGovernor.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -29,6 +30,7 @@ async function apiServer(options: Partial<ApiServerOptions> = {}, clock: Clock =
     {
       ...{ clock, fail, reader, status, logger: new RecordingLogger() },
       feed: feedOver({ reader, status, clock }),
+      governor: governorOver(),
     },
   );
   await server.start();

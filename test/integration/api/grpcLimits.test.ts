@@ -10,6 +10,7 @@ import type { Clock } from '../../../src/runtime/index.js';
 import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { governorOver } from '../../support/readGovernor.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -45,7 +46,7 @@ function serverOn({ store = new MemoryIndexStore(), clock = systemClock, options
     },
     {
       ...{ store, clock, logger },
-      ...{ status, feed },
+      ...{ status, feed, governor: governorOver() },
       health: { readiness: () => ({ ready: true }) },
       fail: (error) => failures.push(error),
     },

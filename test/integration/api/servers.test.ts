@@ -8,6 +8,7 @@ import type { Clock } from '../../../src/runtime/index.js';
 import { feedOver } from '../../support/feed.js';
 import { getJson } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { governorOver } from '../../support/readGovernor.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { idOf } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -51,7 +52,7 @@ function apiServer(reader: MemoryIndexStore, host = '127.0.0.1', port = 0, clock
   const feed = feedOver({ reader, status, clock });
   const server = new ApiServer(
     { host, port },
-    { ...{ reader, clock, logger, status, feed }, fail: () => undefined },
+    { ...{ reader, clock, logger, status, feed }, governor: governorOver(), fail: () => undefined },
   );
   open.push(server);
   return { server, logger };

@@ -5,8 +5,10 @@ import type { FeedEvent, IndexedRange, StartPoint } from '../../../src/api/index
 import { createMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { governorOver } from '../../support/readGovernor.js';
 import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
+import { WorkedClock } from '../../support/workedClock.js';
 
 const FIRST = 100;
 const chain = smallChain(
@@ -76,6 +78,7 @@ class World {
       status: { range: () => this.range },
       clock: clock ?? this.clock,
       metrics: this.metrics,
+      governor: governorOver({ status: { range: () => this.range }, clock: clock ?? this.clock }, 0.25),
     });
   }
 
@@ -163,6 +166,7 @@ describe('where a stream begins', () => {
     const early = new ChangeFeed({
       ...{ reader: store, status: { range: () => none }, clock: new VirtualClock() },
       metrics: createMetrics({ version: '', node: '' }),
+      governor: governorOver(),
     });
     expect(await refusal(early.cursorAt('next'))).toMatchObject({ reason: 'not_yet_indexed' });
     expect(await feed.cursorAt('next')).toMatchObject({ next: FIRST });
@@ -372,49 +376,40 @@ describe('the end of the feed', () => {
 });
 
 describe('the share of the event loop', () => {
-  /** Every event costs its sender 5 ms. */
-  async function busyWorld() {
-    const virtual = new VirtualClock();
-    let workedMs = 0;
-    const clock: Clock = {
-      now: () => virtual.now(),
-      monotonic: () => virtual.monotonic() + workedMs,
-      setTimer: (delayMs, callback) => virtual.setTimer(delayMs, callback),
-    };
-    const world = await World.with(20, clock);
-    const sent: number[] = [];
+  /** What 60 events take of all time, when each costs its sender 5 ms. */
+  async function shareTaken(head: number): Promise<number> {
+    const clock = new WorkedClock();
+    const world = await World.with(60, clock);
+    world.head = head;
+    let sent = 0;
     const from = await world.feed.cursorAt({ height: 100 });
     const sink = {
       send: (_: FeedEvent, taken: () => void) => {
-        workedMs += 5;
-        sent.push(virtual.monotonic());
+        clock.work(5);
+        sent += 1;
         taken();
       },
       end: () => undefined,
     };
-    return {
-      world,
-      virtual,
-      sent,
-      follow: () => world.feed.follow({ kind: 'blocks', from, until: 'indexed' }, sink),
-    };
+    world.feed.follow({ kind: 'blocks', from, until: 'indexed' }, sink);
+    await clock.virtual.advanceUntil(() => sent === 60);
+    return clock.workedMs / clock.monotonic();
   }
 
-  it('is a quarter while indexing catches up', async () => {
-    const { world, virtual, sent, follow } = await busyWorld();
-    world.head = 1_000;
-    follow();
-    await virtual.advance(300);
-    // 5 ms of work, 15 ms of rest; work takes no virtual time.
-    expect(sent.slice(0, 5)).toEqual([0, 15, 30, 45, 60]);
+  it('is that of all readers while indexing catches up', async () => {
+    const share = await shareTaken(1_000);
+    expect(share).toBeGreaterThan(0.24);
+    expect(share).toBeLessThan(0.26);
   });
 
-  it('is three quarters at the head', async () => {
-    const { world, virtual, sent, follow } = await busyWorld();
-    world.head = 120;
-    follow();
-    await virtual.advance(300);
-    expect(sent[3]).toBeCloseTo(5, 5);
+  it('is three quarters close to the head', async () => {
+    const share = await shareTaken(160);
+    expect(share).toBeGreaterThan(0.73);
+    expect(share).toBeLessThan(0.77);
+  });
+
+  it('is all there is at the head', async () => {
+    expect(await shareTaken(159)).toBe(1);
   });
 });
 
