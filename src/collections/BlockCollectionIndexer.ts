@@ -6,6 +6,7 @@ import { CommitGroup, newTurn } from './CommitGroup.js';
 import type { GroupBounds, Turn } from './CommitGroup.js';
 import { DurableHeads } from './DurableHeads.js';
 import type { BlockIndexer } from './ports.js';
+import { SporkRecords } from './SporkRecords.js';
 
 export interface BlockCollectionIndexerOptions {
   /** K. A block above the watermark plus this is a bug of the caller. It bounds what waits for its turn. */
@@ -72,7 +73,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   readonly #clock: Clock;
   readonly #metrics: BlockCollectionIndexerDependencies['metrics'];
   readonly #logger: Logger;
-  readonly #sporkFor: (height: number) => SporkRecord | undefined;
+  readonly #sporks: SporkRecords;
   readonly #rootParentAt: (height: number) => Identifier | undefined;
   readonly #onIndexed: () => void;
   /** Ready, not yet in a batch. With `#next`, at most one window of them. */
@@ -102,8 +103,9 @@ export class BlockCollectionIndexer implements BlockIndexer {
     this.#clock = dependencies.clock;
     this.#metrics = dependencies.metrics;
     this.#logger = dependencies.logger;
-    this.#sporkFor = dependencies.sporkFor ?? (() => undefined);
-    this.#rootParentAt = dependencies.rootParentAt ?? (() => undefined);
+    const { rootParentAt = () => undefined, sporkFor = () => undefined } = dependencies;
+    this.#rootParentAt = rootParentAt;
+    this.#sporks = new SporkRecords({ store: this.#store, sporkFor, rootParentAt });
     this.#onIndexed = dependencies.onIndexed ?? (() => undefined);
   }
 
@@ -175,7 +177,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   async recordLateSpork(): Promise<void> {
     if (this.#refusal !== undefined && !isAbort(this.#refusal)) return;
     const latestIndexedHeight = this.#store.latestIndexedHeight();
-    const spork = this.#lateSporkAt(latestIndexedHeight);
+    const spork = this.#sporks.lateAt(latestIndexedHeight);
     if (spork !== undefined) await this.#store.commit({ blocks: [], latestIndexedHeight, spork });
   }
 
@@ -253,7 +255,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
       const turn = this.#waiting.get(height);
       if (turn === undefined || this.#isThere(turn)) continue;
       if (bytes >= maxBytes) return { joined, hasMore: !this.#next.isFull };
-      if (!this.#next.add(turn, this.#newSporkAt(turn.block))) break;
+      if (!this.#next.add(turn, this.#sporks.newAt(turn.block))) break;
       this.#waiting.delete(height);
       joined.push(turn);
       bytes += turn.bytes;
@@ -292,7 +294,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     const blocks = group.ascending();
     const { bytes } = group;
     const latestIndexedHeight = this.#watermarkWith(group.turns);
-    const spork = group.spork ?? this.#lateSporkAt(latestIndexedHeight);
+    const spork = group.spork ?? this.#sporks.lateAt(latestIndexedHeight);
     const batch: CommitBatch = { blocks, latestIndexedHeight, ...(spork === undefined ? {} : { spork }) };
     const startedMs = this.#clock.monotonic();
     this.#commitStartedAtMs = startedMs;
@@ -327,27 +329,6 @@ export class BlockCollectionIndexer implements BlockIndexer {
   /** The watermark may move without any block being written. */
   #mayPass(): boolean {
     return this.#refusal === undefined && this.#heads.isConfirmed(this.#store.latestIndexedHeight() + 1);
-  }
-
-  /** The record of the spork whose root this block is, unless the store has it. Depends on the chain alone. */
-  #newSporkAt({ height, parentId }: BlockHead): SporkRecord | undefined {
-    const known = this.#store.meta()?.sporks.some((record) => record.rootHeight === height) ?? false;
-    if (known) return undefined;
-    const spork = this.#sporkFor(height);
-    const isRoot = spork?.rootHeight === height;
-    if (this.#rootParentAt(height) !== parentId) return isRoot ? spork : undefined;
-    return { rootHeight: height, sporkId: isRoot ? spork.sporkId : '', rootParentId: parentId };
-  }
-
-  /**
-   * The spork of this height when its root was written before any node told of it: a node that moves to the next spork
-   * delivers its blocks a moment before it is asked anew who it is.
-   */
-  #lateSporkAt(height: number): SporkRecord | undefined {
-    const spork = this.#sporkFor(height);
-    const recorded = this.#store.meta()?.sporks.findLast(({ rootHeight }) => rootHeight <= height);
-    if (spork === undefined || spork.rootHeight <= (recorded?.rootHeight ?? -1)) return undefined;
-    return spork.rootHeight <= height ? spork : undefined;
   }
 
   #assertLinked(upper: BlockHead, lower: Pick<BlockHead, 'id'> | undefined): void {

@@ -80,9 +80,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a block that does not fit into the next batch is forgotten',
     file: 'collections/BlockCollectionIndexer.ts',
-    of: '      if (!this.#next.add(turn, this.#newSporkAt(turn.block))) break;\n      this.#waiting.delete(height);',
+    of: '      if (!this.#next.add(turn, this.#sporks.newAt(turn.block))) break;\n      this.#waiting.delete(height);',
     instead:
-      '      this.#waiting.delete(height);\n      if (!this.#next.add(turn, this.#newSporkAt(turn.block))) continue;',
+      '      this.#waiting.delete(height);\n      if (!this.#next.add(turn, this.#sporks.newAt(turn.block))) continue;',
   },
   {
     name: 'what an earlier process left above a gap counts before the chain has borne it out',
@@ -99,8 +99,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the root of a spork is written without the record of the spork',
     file: 'collections/BlockCollectionIndexer.ts',
-    of: 'const spork = group.spork ?? this.#lateSporkAt(latestIndexedHeight);',
-    instead: 'const spork = this.#lateSporkAt(latestIndexedHeight);',
+    of: 'const spork = group.spork ?? this.#sporks.lateAt(latestIndexedHeight);',
+    instead: 'const spork = this.#sporks.lateAt(latestIndexedHeight);',
   },
   {
     name: 'a spork that the table lacks is believed from a single node, whatever the others do',
