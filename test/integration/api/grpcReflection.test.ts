@@ -1,9 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { MessageTypeDefinition, MethodDefinition } from '@grpc/proto-loader';
 import { describe, expect, it } from 'vitest';
 import { loadDescriptors } from '../../../src/flow/index.js';
 import { atEnd } from '../../support/cleanup.js';
-import { refusalOf } from '../../support/grpcProbe.js';
+import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { ReflectedClient } from '../../support/reflectedClient.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
@@ -26,6 +27,16 @@ const declared = new Map(
 const one = transactionWith({ gasLimit: 1n });
 const two = transactionWith({ gasLimit: 2n });
 const chain = smallChain(100, [[[one, two]], [], [[two]]]);
+
+/** The fields of a message, by name. */
+function fieldNumbers(
+  message: MessageTypeDefinition<object, object> | undefined,
+): Readonly<Record<string, number>> {
+  const { field } = message?.type as {
+    readonly field: readonly { readonly name: string; readonly number: number }[];
+  };
+  return Object.fromEntries(field.map(({ name, number }) => [name, number]));
+}
 
 async function served(version?: 'v1' | 'v1alpha'): Promise<ReflectedClient> {
   const { address } = await servedOverGrpc(chain);
@@ -90,6 +101,55 @@ describe('a client built from reflection alone', () => {
     expect(await refusalOf(script)).toMatchObject({ code: 'UNIMPLEMENTED' });
     const health = await client.service('grpc.health.v1.Health');
     expect(await health('Check', { service: 'flow.access.AccessAPI' })).toEqual({ status: 'SERVING' });
+  });
+});
+
+describe('what only access nodes answer', () => {
+  const ACCESS = 'flow.access.AccessAPI';
+  const DATA = 'flow.executiondata.ExecutionDataAPI';
+  const filtered = { filter: 2, heartbeat_interval: 3, event_encoding_version: 4 };
+  const fromLatest = { filter: 1, heartbeat_interval: 2, event_encoding_version: 3 };
+  const statuses = { block_id: 1, block_height: 2, message_index: 3, results: 4 };
+  const events = { block_id: 1, block_height: 2, events: 3, block_timestamp: 4, message_index: 5 };
+
+  // Where these differ from the network's, clients read nonsense: nothing on our side would tell.
+  it.each([
+    [
+      ACCESS,
+      'SendAndSubscribeTransactionStatuses',
+      { transaction: 1, event_encoding_version: 2 },
+      { transaction_results: 1, message_index: 2 },
+    ],
+    [DATA, 'SubscribeEventsFromStartBlockID', { start_block_id: 1, ...filtered }, events],
+    [DATA, 'SubscribeEventsFromStartHeight', { start_block_height: 1, ...filtered }, events],
+    [DATA, 'SubscribeEventsFromLatest', fromLatest, events],
+    [DATA, 'SubscribeAccountStatusesFromStartBlockID', { start_block_id: 1, ...filtered }, statuses],
+    [DATA, 'SubscribeAccountStatusesFromStartHeight', { start_block_height: 1, ...filtered }, statuses],
+    [DATA, 'SubscribeAccountStatusesFromLatestBlock', fromLatest, statuses],
+  ])('has the fields of %s/%s', async (service, method, request, answer) => {
+    const client = await served();
+    const methods = (await client.describe(service))[service] as Readonly<
+      Record<string, MethodDefinition<object, object>>
+    >;
+    const found = methods[method];
+    expect(found?.responseStream).toBe(true);
+    expect(fieldNumbers(found?.requestType)).toEqual(request);
+    expect(fieldNumbers(found?.responseType)).toEqual(answer);
+  });
+
+  it('is named in the documentation where it is not described', async () => {
+    const page = readFileSync(join(import.meta.dirname, '../../../docs/grpc.md'), 'utf8');
+    const [, named = ''] = /^Not described, (.*?)^$/ms.exec(page) ?? [];
+    const undescribed = [...named.matchAll(/`(Get\w+)`/g)].map(([, method]) => method!);
+    expect(undescribed).toHaveLength(4);
+    const { address } = await servedOverGrpc(chain);
+    const probe = new GrpcProbe(address);
+    atEnd(() => probe.close());
+    for (const method of undescribed) {
+      expect(declared.get(ACCESS)).not.toContain(method);
+      const refusal = await refusalOf(probe.raw(`/${ACCESS}/${method}`, Buffer.alloc(0)));
+      expect(refusal, method).toMatchObject({ code: 'UNIMPLEMENTED', metadata: { reason: 'not_served' } });
+    }
   });
 });
 
