@@ -46,6 +46,25 @@ To these come the usual metrics of a Node.js process: \`process_resident_memory_
 \`process_start_time_seconds\`, \`nodejs_eventloop_lag_seconds\` and its percentiles, \`nodejs_heap_size_used_bytes\`,
 \`nodejs_gc_duration_seconds\` and more.
 
+## Forwarded calls
+
+\`protocol\` is \`grpc\` or \`rest\`, \`kind\` is \`call\` (one answer) or \`stream\`. \`method\` is the gRPC method, or the HTTP method and the
+first segment behind \`/v1\` (\`POST transactions\`); segments that Flow does not have are \`other\`. \`outcome\` is one of these:
+
+| outcome | what became of the call |
+| --- | --- |
+| \`answered\` | the node's answer was passed on |
+| \`failed\` | the node's error was passed on, or a stream broke off in the middle |
+| \`missed\` | no node had what the index does not have either: the caller got the refusal of the index |
+| \`unreachable\` | no node could be connected to |
+| \`lost\` | the connection broke, and nothing more is known |
+| \`busy\` | too many at once, here or at the nodes |
+| \`overdue\` | the node took too long |
+| \`refused\` | not sent: the request did not come whole, was too large, or came while the daemon was stopping |
+| \`cancelled\` | the caller left first, or the daemon was stopping |
+
+A caller's own deadline ends a call as \`cancelled\` or \`overdue\`, whoever notices it first.
+
 ## Questions they answer
 
 | question | look at |
@@ -58,6 +77,8 @@ To these come the usual metrics of a Node.js process: \`process_resident_memory_
 | Is a stream silent? | \`stream_age_seconds\`, \`stream_reopens_total\` |
 | Does anybody follow the index, and is anybody too slow? | \`feed_followers\` and \`rate(feed_events_total)\` by \`kind\`, \`feed_followers_cut_total\` |
 | Do reads wait because indexing comes first? | \`read_wait_seconds\`, \`read_requests_waiting\`, \`read_requests_turned_away_total\` by \`reason\` ([operations.md](operations.md#readers-and-indexing)) |
+| Do callers need the nodes, and do the nodes answer them? | \`rate(forwarded_calls_total)\` by \`method\` and \`outcome\`, \`forwarded_call_seconds\` |
+| Is forwarding at a bound? | \`forwarded_calls_in_flight\` (100 gRPC calls, 100 streams, 64 REST requests), \`forwarded_calls_total\` with \`outcome="busy"\` |
 | Is memory bounded? | \`in_flight_bytes\` against \`in_flight_bytes_limit\`, \`process_resident_memory_bytes\` |
 
 Names in this table leave the prefix \`flow_collection_indexer_\` out.

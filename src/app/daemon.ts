@@ -174,12 +174,12 @@ async function serve(
   await metricsServer.start();
   lifecycle.onClose('metrics server', () => metricsServer.close());
   const api = new ApiServer(config.api, {
-    ...{ clock, logger, fail, feed, governor },
+    ...{ clock, logger, fail, feed, governor, metrics },
     ...{ reader: store, status: reporter, work },
   });
   await api.start();
   const grpc = grpcServerOf(config, {
-    ...{ clock, logger, fail, store, feed, governor },
+    ...{ clock, logger, fail, store, feed, governor, metrics },
     ...{ status: reporter, health: monitor },
     forwarder: config.api.forward ? network.forwarder : undefined,
   });

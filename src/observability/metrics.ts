@@ -7,6 +7,13 @@ const collectionSources = ['requester', 'edi'] as const;
 /** Where the last missing collection of a height came from; `none` for heights without collections. */
 const heightSources = [...collectionSources, 'none'] as const;
 
+/** What is forwarded at once up to a bound of its own. */
+const forwardedKinds = [
+  { protocol: 'grpc', kind: 'call' },
+  { protocol: 'grpc', kind: 'stream' },
+  { protocol: 'rest', kind: 'call' },
+] as const;
+
 /** Values that are read when a scrape asks for them, so that they are true also when nothing moves. */
 export interface ScrapedValues {
   latestIndexedHeight(): number;
@@ -214,6 +221,23 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       ['endpoint', 'method'],
     ),
     streamReopens: counter('stream_reopens_total', 'Streams opened again, by reason.', ['stream', 'reason']),
+    forwardedCalls: counter(
+      'forwarded_calls_total',
+      'Calls of others that were to be forwarded, by what became of them.',
+      ['protocol', 'method', 'outcome'],
+    ),
+    forwardedLatency: histogram(
+      'forwarded_call_seconds',
+      'Duration of forwarded calls that a node answered, errors included; streams left out.',
+      latencyBuckets,
+      ['protocol', 'method'],
+    ),
+    forwardedUnderWay: new Gauge({
+      name: `${PREFIX}forwarded_calls_in_flight`,
+      help: 'Forwarded calls, and forwarded streams, that are under way.',
+      labelNames: ['protocol', 'kind'],
+      registers,
+    }),
     feedFollowers: new Gauge({
       name: `${PREFIX}feed_followers`,
       help: 'Streams of the change feed that are open, by interface.',
@@ -255,6 +279,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     metrics.receiveToIndexed.zero({ source });
   }
   for (const source of heightSources) metrics.heightsCompleted.inc({ source }, 0);
+  for (const forwarded of forwardedKinds) metrics.forwardedUnderWay.set({ ...forwarded }, 0);
   return metrics;
 }
 

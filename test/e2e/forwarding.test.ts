@@ -1,4 +1,4 @@
-import { Client, credentials } from '@grpc/grpc-js';
+import { Client, credentials, status } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { loadProtocol } from '../../src/flow/index.js';
 import { atEnd } from '../support/cleanup.js';
@@ -52,6 +52,26 @@ function ask(client: Client, { path, responseStream }: Entry, request: Buffer): 
   });
 }
 
+/** How calls that did not fail are counted. */
+const outcomes: ReadonlyMap<number, string> = new Map<number, string>([
+  [status.OK, 'answered'],
+  [status.CANCELLED, 'cancelled'],
+]);
+
+/** What the daemon's metrics are to say of the calls that were made. */
+class Counts {
+  readonly byOutcome = new Map<string, number>();
+  /** Those that nodes answered, errors included. */
+  answeredCalls = 0;
+
+  add(method: string, { code }: Outcome, isStream: boolean): void {
+    const outcome = outcomes.get(code) ?? 'failed';
+    const series = `grpc ${method} ${outcome}`;
+    this.byOutcome.set(series, (this.byOutcome.get(series) ?? 0) + 1);
+    if (!isStream) this.answeredCalls += 1;
+  }
+}
+
 it('answers what the index does not have as the node itself, byte for byte', async () => {
   const devnet = await devnetForTest({ seed: 3, rootHeight: ROOT, startHead: TOP, paused: true });
   const flags = ['--start-height', 'root', '--api-forward'];
@@ -64,11 +84,13 @@ it('answers what the index does not have as the node itself, byte for byte', asy
     atEnd(() => client.close());
     return client;
   });
+  const counts = new Counts();
   const both = async (service: string, method: string, request: object): Promise<Outcome> => {
     const entry = entryOf(service, method);
     const bytes = entry.requestSerialize(request);
     const [ours, theirs] = await Promise.all(clients.map((client) => ask(client, entry, bytes)));
     expect(ours, `${method} ${JSON.stringify(request)}`).toEqual(theirs);
+    counts.add(method, ours!, entry.responseStream);
     return ours!;
   };
   const ACCESS = 'flow.access.AccessAPI';
@@ -102,6 +124,13 @@ it('answers what the index does not have as the node itself, byte for byte', asy
   ];
   for (const [service, method, request] of streams) await both(service, method, request);
 
+  const scraped = await daemon.scrapeUntil((metrics) => metrics.sum('forwarded_calls_in_flight') === 0);
+  const counted = scraped
+    .series('forwarded_calls_total')
+    .map(({ labels, value }) => [`grpc ${labels['method']} ${labels['outcome']}`, value] as const);
+  expect(Object.fromEntries(counted)).toEqual(Object.fromEntries(counts.byOutcome));
+  expect(scraped.sum('forwarded_call_seconds_count', { protocol: 'grpc' })).toBe(counts.answeredCalls);
+
   await devnet.close();
   const [ours] = clients;
   const entry = entryOf(ACCESS, 'GetBlockHeaderByHeight');
@@ -110,6 +139,7 @@ it('answers what the index does not have as the node itself, byte for byte', asy
     return outcome.code === 14 ? outcome : undefined;
   });
   expect(gone.details).toContain('no access node can be reached');
+  expect((await daemon.scrape()).sum('forwarded_calls_total', { outcome: 'unreachable' })).toBeGreaterThan(0);
   const indexed = entryOf(ACCESS, 'GetBlockByHeight');
   const block = await ask(ours!, indexed, indexed.requestSerialize({ height: TOP }));
   expect(block).toMatchObject({ code: 0, messages: [expect.any(String)] });

@@ -10,6 +10,8 @@ import type {
 import type { Clock } from '../../runtime/index.js';
 import { AbortError, isAbort } from '../../runtime/index.js';
 import { ApiError, isElsewhere, stopping } from '../errors.js';
+import { ForwardedCalls } from '../ForwardedCalls.js';
+import type { ForwardedOutcome, ForwardMetrics } from '../ForwardedCalls.js';
 import { Places } from '../Places.js';
 import { marked, passedOn, readRequest, streamCaller, unaryCaller } from './forwardedCallers.js';
 import type { ForwardedCaller } from './forwardedCallers.js';
@@ -32,6 +34,8 @@ export interface GrpcForwardingDependencies {
   readonly forwarder: Pick<Forwarder, 'forward'>;
   readonly held: HeldMessages;
   readonly clock: Clock;
+  /** Left out: what is forwarded is not counted. */
+  readonly metrics?: ForwardMetrics | undefined;
   /** How a call ends that threw this. */
   readonly explain: (error: unknown) => CallRefusal;
 }
@@ -51,6 +55,7 @@ export class GrpcForwarding {
   readonly #clock: Clock;
   readonly #explain: (error: unknown) => CallRefusal;
   readonly #received = new Places({ places: MAX_RECEIVED });
+  readonly #counts: ForwardedCalls;
   readonly #streams = new Set<ForwardedCaller>();
   #calls = 0;
   #closed = false;
@@ -60,6 +65,7 @@ export class GrpcForwarding {
     this.#held = dependencies.held;
     this.#clock = dependencies.clock;
     this.#explain = dependencies.explain;
+    this.#counts = new ForwardedCalls({ protocol: 'grpc' }, dependencies);
   }
 
   /** A call that is none of the index's. */
@@ -103,18 +109,23 @@ export class GrpcForwarding {
   }
 
   /** Counts a call while it is under way, and ends it with what was thrown. */
-  async #run(caller: ForwardedCaller, pass: () => Promise<void>, own?: ApiError): Promise<void> {
+  async #run(caller: ForwardedCaller, pass: () => Promise<ForwardedOutcome>, own?: ApiError): Promise<void> {
     const isLasting = isStream(caller.path);
+    // Only methods that are known come here.
+    const method = caller.path.slice(caller.path.lastIndexOf('/') + 1);
     const refusal = this.#refusalOf(isLasting);
     if (refusal !== undefined) {
+      this.#counts.turnedAway(method, refusal.reason === 'busy' ? 'busy' : 'refused');
       caller.end(refusalOf(own ?? refusal));
       return;
     }
     if (isLasting) this.#streams.add(caller);
     else this.#calls += 1;
+    const end = this.#counts.begin(method, isLasting ? 'stream' : 'call');
     try {
-      await pass();
+      end(await pass());
     } catch (error) {
+      end(isAbort(error) ? 'cancelled' : 'refused');
       if (!isAbort(error)) caller.end(this.#explain(error));
     } finally {
       if (isLasting) this.#streams.delete(caller);
@@ -130,7 +141,11 @@ export class GrpcForwarding {
     return new ApiError(503, 'busy', `at most ${bound} ${what} are forwarded at once; ask again`);
   }
 
-  async #pass(caller: ForwardedCaller, message: Buffer, own: ApiError | undefined): Promise<void> {
+  async #pass(
+    caller: ForwardedCaller,
+    message: Buffer,
+    own: ApiError | undefined,
+  ): Promise<ForwardedOutcome> {
     const { path, metadata, signal } = caller;
     const isLasting = isStream(path);
     const deadlineMs = isLasting
@@ -141,21 +156,28 @@ export class GrpcForwarding {
     const onOver = (): void => given.abort(new AbortError());
     signal.addEventListener('abort', onOver, { once: true });
     if (signal.aborted) onOver();
+    let told: ForwardedOutcome = 'cancelled';
     const giveUp = (error: ApiError): void => {
+      told = 'busy';
       caller.end(refusalOf(error));
       onOver();
     };
-    const outcome = await this.#forwarder.forward(request, this.#sink(caller, own, giveUp), {
+    const onEnd = (code: status): void => {
+      told = outcomeOf(code, own);
+    };
+    const outcome = await this.#forwarder.forward(request, this.#sink(caller, own, { giveUp, onEnd }), {
       signal: given.signal,
       isRepeatable: !/\/Send[^/]*$/.test(path),
     });
-    if (outcome !== 'ended') caller.end(refusalOf(own ?? refusals[outcome]()));
+    if (outcome === 'ended') return told;
+    caller.end(refusalOf(own ?? refusals[outcome]()));
+    return outcome;
   }
 
   #sink(
     caller: ForwardedCaller,
     own: ApiError | undefined,
-    giveUp: (error: ApiError) => void,
+    { giveUp, onEnd }: { readonly giveUp: (error: ApiError) => void; readonly onEnd: (code: status) => void },
   ): ForwarderSink {
     let call: ForwardedCall | undefined;
     /** What the node sent ahead. Passed on when it is sure that the caller gets the node's answer. */
@@ -196,6 +218,7 @@ export class GrpcForwarding {
         });
       },
       onEnd: ({ code, details, metadata }) => {
+        onEnd(code);
         if (own !== undefined && code !== status.OK) caller.end(refusalOf(own));
         else caller.end({ code, details, metadata: isBegun ? passedOn(metadata) : marked(metadata) });
       },
@@ -223,6 +246,13 @@ const refusals: Readonly<Record<Exclude<ForwardOutcome, 'ended'>, () => ApiError
       'the connection to the access node was lost, and whether it took the transaction is not known; look for its id before it is sent again',
     ),
 };
+
+/** What became of a call that a node, or the way there, ended with this. */
+function outcomeOf(code: status, own: ApiError | undefined): ForwardedOutcome {
+  if (code === status.OK) return 'answered';
+  if (code === status.DEADLINE_EXCEEDED) return 'overdue';
+  return own === undefined ? 'failed' : 'missed';
+}
 
 function once(action: () => void): () => void {
   let isDone = false;

@@ -9,6 +9,7 @@ import type { Clock } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import { AddressLimiter } from '../AddressLimiter.js';
 import { ApiError, stopping, storageRefusal } from '../errors.js';
+import type { ForwardMetrics } from '../ForwardedCalls.js';
 import { listenError, warnWhenExposed } from '../httpLimits.js';
 import type { ReadGovernor } from '../share/ReadGovernor.js';
 import { UnderWay } from '../UnderWay.js';
@@ -62,6 +63,8 @@ export interface GrpcServerDependencies {
   readonly governor: ReadGovernor;
   /** Takes what the index cannot answer. Without, that is refused. */
   readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
+  /** Left out: what is forwarded is not counted. */
+  readonly metrics?: ForwardMetrics | undefined;
 }
 
 /**
@@ -94,7 +97,7 @@ export class GrpcServer {
     options: GrpcServerOptions,
     dependencies: GrpcServerDependencies & { readonly calls: GrpcCalls },
   ) {
-    const { clock, calls, forwarder } = dependencies;
+    const { clock, calls, forwarder, metrics } = dependencies;
     const { ratePerSecondPerAddress: ratePerSecond = 0 } = options;
     this.#options = options;
     this.#dependencies = dependencies;
@@ -105,7 +108,7 @@ export class GrpcServer {
     this.#limiter = ratePerSecond > 0 ? new AddressLimiter({ ratePerSecond }, { clock }) : undefined;
     const explain = (error: unknown): CallRefusal => this.#explain(error);
     this.#forwarding =
-      forwarder && new GrpcForwarding({ ...{ forwarder, clock, explain }, held: this.#held });
+      forwarder && new GrpcForwarding({ ...{ forwarder, clock, explain, metrics }, held: this.#held });
     const forwarded = forwarder === undefined ? [] : Object.keys(calls.refused);
     this.#forwarded = new Set(forwarded);
     this.#lasting = new Set([...Object.keys(calls.streams), ...forwarded.filter(isStream)]);

@@ -2,11 +2,14 @@ import { Client, credentials, Metadata, status } from '@grpc/grpc-js';
 import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { WireWriter } from '../../../src/flow/index.js';
+import { createMetrics } from '../../../src/observability/index.js';
+import type { Metrics } from '../../../src/observability/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { eventually } from '../../support/program.js';
 import { answer, fail, networkOf, RawNode } from '../../support/rawNode.js';
 import type { RawCall, RawHandler } from '../../support/rawNode.js';
+import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
 
@@ -42,9 +45,13 @@ class Forwarded {
     });
   }
 
-  static async to(...nodes: readonly RawNode[]): Promise<Forwarded> {
+  static to(...nodes: readonly RawNode[]): Promise<Forwarded> {
+    return Forwarded.counted(nodes);
+  }
+
+  static async counted(nodes: readonly RawNode[], metrics?: Metrics): Promise<Forwarded> {
     const network = await networkOf(nodes);
-    const { address } = await servedOverGrpc(chain, { forwarder: network.forwarder });
+    const { address } = await servedOverGrpc(chain, { forwarder: network.forwarder, metrics });
     return new Forwarded(address);
   }
 
@@ -393,11 +400,88 @@ describe('what the index does not have', () => {
   });
 });
 
+describe('what is forwarded is counted', () => {
+  const BY_HEIGHT = `${API}/GetBlockByHeight`;
+
+  it('by what is called and what becomes of it, and while it is under way', async () => {
+    const open: RawCall[] = [];
+    const node = await RawNode.start({
+      [SCRIPT]: echo,
+      [SEND]: (call) => fail(call, status.INVALID_ARGUMENT, 'no such thing'),
+      [BY_HEIGHT]: (call) => fail(call, status.NOT_FOUND, 'not found'),
+      [EVENTS]: (call) => call.write(Buffer.from('begun')),
+      [`${API}/GetAccount`]: (call) => open.push(call),
+      [`${API}/GetEventsForBlockIDs`]: (call) => open.push(call),
+    });
+    const metrics = createMetrics({ version: '', node: '' });
+    const to = await Forwarded.counted([node], metrics);
+    const scrape = async (): Promise<ScrapedMetrics> => new ScrapedMetrics(await metrics.registry.metrics());
+    const underWay = (kind: 'call' | 'stream', count: number): Promise<true> =>
+      eventually(async () => {
+        const found = (await scrape()).value('forwarded_calls_in_flight', { protocol: 'grpc', kind });
+        return found === count ? true : undefined;
+      });
+    await underWay('call', 0);
+    await underWay('stream', 0);
+
+    for (const text of ['a', 'b']) await to.call(SCRIPT, Buffer.from(text));
+    expect(await error(to.call(SEND, Buffer.alloc(0)))).toMatchObject({ code: status.INVALID_ARGUMENT });
+    await refusalOf(to.probe.call('GetBlockByHeight', { height: 500 }));
+    // The index's own: not forwarded, and not counted.
+    await to.probe.call('GetBlockByHeight', { height: LATEST });
+    const empty = to.probe.client.makeClientStreamRequest(SCRIPT, asItIs, asItIs, () => undefined);
+    const refused = new Promise((resolve) => empty.once('status', resolve));
+    empty.on('error', () => undefined).end();
+    await refused;
+
+    const stream = to.stream(EVENTS, Buffer.alloc(0));
+    await new Promise((resolve) => stream.once('data', resolve));
+    await underWay('stream', 1);
+    const given = new AbortController();
+    const waiting = [
+      error(to.call(`${API}/GetAccount`, Buffer.alloc(0), { signal: given.signal })),
+      error(to.call(`${API}/GetEventsForBlockIDs`, Buffer.alloc(0))),
+    ];
+    await eventually(() => (open.length === 2 ? true : undefined));
+    await underWay('call', 2);
+    given.abort();
+    await waiting[0];
+    stream.cancel();
+    await underWay('stream', 0);
+    await underWay('call', 1);
+    node.stop();
+    await waiting[1];
+    // What was sent and not answered is asked of other nodes, and there is none.
+    await refusalOf(to.probe.raw(SCRIPT, Buffer.alloc(0)));
+    await underWay('call', 0);
+
+    const scraped = await scrape();
+    const counted = scraped
+      .series('forwarded_calls_total', { protocol: 'grpc' })
+      .map(({ labels, value }) => `${labels['method']} ${labels['outcome']} ${value}`);
+    expect(counted.sort()).toEqual([
+      'ExecuteScriptAtLatestBlock answered 2',
+      'ExecuteScriptAtLatestBlock refused 1',
+      'ExecuteScriptAtLatestBlock unreachable 1',
+      'GetAccount cancelled 1',
+      'GetBlockByHeight missed 1',
+      'GetEventsForBlockIDs unreachable 1',
+      'SendTransaction failed 1',
+      'SubscribeEvents cancelled 1',
+    ]);
+    const timed = scraped
+      .series('forwarded_call_seconds_count', { protocol: 'grpc' })
+      .map(({ labels, value }) => `${labels['method']} ${value}`);
+    expect(timed.sort()).toEqual(['ExecuteScriptAtLatestBlock 2', 'GetBlockByHeight 1', 'SendTransaction 1']);
+  });
+});
+
 describe('bounds', () => {
   it('allow so many streams, and end them when the server closes', async () => {
     const node = await RawNode.start({ [EVENTS]: (call) => call.write(Buffer.from('begun')) });
     const network = await networkOf([node]);
-    const { address, server } = await servedOverGrpc(chain, { forwarder: network.forwarder });
+    const metrics = createMetrics({ version: '', node: '' });
+    const { address, server } = await servedOverGrpc(chain, { forwarder: network.forwarder, metrics });
     const clients = [0, 1].map(
       () => new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 }),
     );
@@ -410,6 +494,9 @@ describe('bounds', () => {
     const streams = Array.from({ length: 100 }, (_, index) => open(index));
     await Promise.all(streams.map(({ begun }) => begun));
     expect(await open(0).end).toMatchObject({ code: status.RESOURCE_EXHAUSTED });
+    const scraped = new ScrapedMetrics(await metrics.registry.metrics());
+    expect(scraped.value('forwarded_calls_in_flight', { protocol: 'grpc', kind: 'stream' })).toBe(100);
+    expect(scraped.sum('forwarded_calls_total', { outcome: 'busy' })).toBe(1);
     await server.close();
     for (const { end } of streams) expect(await end).toMatchObject({ code: status.UNAVAILABLE });
   });
