@@ -5,6 +5,7 @@ import { EventStreams } from './EventStreams.js';
 import type { ChangeFeed } from './feed/ChangeFeed.js';
 import { explainDocument } from './explain.js';
 import { exportPage, exportRange, NDJSON_TYPE } from './exportPage.js';
+import type { ForwardMetrics } from './ForwardedCalls.js';
 import { FlowRest } from './FlowRest.js';
 import type { HttpAnswer, HttpRequest } from './http.js';
 import { HttpServer } from './HttpServer.js';
@@ -35,6 +36,8 @@ export interface ApiServerDependencies extends HttpServerDependencies {
   readonly governor: ReadGovernor;
   /** Left out: what is worked on is not told. */
   readonly work?: WorkSource;
+  /** Left out: what is forwarded is not counted. */
+  readonly metrics?: ForwardMetrics | undefined;
 }
 
 /**
@@ -46,12 +49,12 @@ export class ApiServer {
   readonly #server: HttpServer;
 
   constructor(options: ApiServerOptions, parts: ApiServerDependencies) {
-    const { status, clock, governor } = parts;
+    const { status, governor } = parts;
     const reader = new CountedReader({ store: parts.reader, reads: (count) => governor.reads(count) });
     const dependencies = { ...parts, reader };
     const { forwardRest } = options;
     const forwarding =
-      forwardRest === undefined ? undefined : new RestForwarding({ to: forwardRest }, { clock });
+      forwardRest === undefined ? undefined : new RestForwarding({ to: forwardRest }, dependencies);
     const events = new EventStreams(dependencies);
     const routes: readonly Route[] = [
       ...new FlowRest({ reader, status }).routes(),

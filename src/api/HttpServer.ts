@@ -20,7 +20,7 @@ import {
 } from './httpLimits.js';
 import { Places } from './Places.js';
 import type { Query } from './query.js';
-import { MAX_FORWARDED_BODY_BYTES } from './RestForwarding.js';
+import { MAX_FORWARDED_BODY_BYTES } from './RestExchange.js';
 import type { RestForwarding } from './RestForwarding.js';
 import { turnOf } from './share/ReadGovernor.js';
 import type { ReadGovernor } from './share/ReadGovernor.js';
@@ -54,6 +54,8 @@ export interface HttpServerOptions {
   readonly ratePerSecondPerAddress?: number;
   /** For a request to arrive whole. Default: REQUEST_TIMEOUT_MS. */
   readonly requestTimeoutMs?: number;
+  /** For a connection on which nothing moves, while nobody is asked on its behalf. Default: CONNECTION_TIMEOUT_MS. */
+  readonly connectionTimeoutMs?: number;
   /** Large answers that callers have not taken yet, together. Default: 256 MiB. */
   readonly maxHeldBytes?: number;
 }
@@ -89,7 +91,11 @@ export class HttpServer {
   constructor(options: HttpServerOptions, dependencies: HttpServerDependencies & HttpRoutes) {
     this.#options = options;
     this.#dependencies = dependencies;
-    const { ratePerSecondPerAddress = 0, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
+    const {
+      ratePerSecondPerAddress = 0,
+      requestTimeoutMs = REQUEST_TIMEOUT_MS,
+      connectionTimeoutMs = CONNECTION_TIMEOUT_MS,
+    } = options;
     this.#underWay = new UnderWay(dependencies);
     this.#held = new HeldAnswers(options);
     this.#writer = new AnswerWriter({ held: this.#held });
@@ -101,7 +107,7 @@ export class HttpServer {
         connectionsCheckingInterval: LATE_REQUESTS_EVERY_MS,
       },
       requestTimeout: requestTimeoutMs,
-      connectionTimeout: CONNECTION_TIMEOUT_MS,
+      connectionTimeout: connectionTimeoutMs,
       keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
       forceCloseConnections: 'idle',
       return503OnClosing: false,

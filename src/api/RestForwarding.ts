@@ -1,20 +1,15 @@
 import { Agent, request as httpRequest } from 'node:http';
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { Agent as TlsAgent, request as httpsRequest } from 'node:https';
-import { pipeline, Transform } from 'node:stream';
 import type { Clock } from '../runtime/index.js';
 import { ApiError } from './errors.js';
-import { forwardedBodyTooLarge, writeRefusal } from './httpLimits.js';
+import { ForwardedCalls } from './ForwardedCalls.js';
+import type { ForwardMetrics } from './ForwardedCalls.js';
+import { writeRefusal } from './httpLimits.js';
+import { RestExchange } from './RestExchange.js';
 
-/** A transaction of 1.5 MB is 2 MB in base64. */
-export const MAX_FORWARDED_BODY_BYTES = 4 * 1024 * 1024;
-/** A larger answer is cut off. It is streamed: nothing of this size lies here. */
-const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
 /** Requests forwarded at once. */
 const MAX_REQUESTS = 64;
-const CONNECT_TIMEOUT_MS = 5_000;
-/** For a connection to the node on which nothing moves. */
-const SILENCE_TIMEOUT_MS = 60_000;
 /** Connections to the node that are kept for the next request. */
 const MAX_IDLE_CONNECTIONS = 8;
 
@@ -25,6 +20,13 @@ const NOT_PASSED_ON: ReadonlySet<string> = new Set([
 ]);
 /** Under `/v1`: what goes over websockets. */
 const NOT_FORWARDED: ReadonlySet<string> = new Set(['ws', 'subscribe_events']);
+/** Under `/v1`: what access nodes serve. By these names requests are counted, all others by one. */
+const KNOWN: ReadonlySet<string> = new Set([
+  ...['accounts', 'blocks', 'collections', 'events', 'network', 'node_version_info', 'scripts'],
+  ...['execution_receipts', 'execution_results', 'transaction_results', 'transactions'],
+  ...['scheduled_transaction_results', 'scheduled_transactions'],
+  ...['system_transaction_results', 'system_transactions'],
+]);
 const VIA = '1.1 flow-collection-indexer';
 
 export interface RestForwardingOptions {
@@ -32,16 +34,24 @@ export interface RestForwardingOptions {
   readonly to: string;
 }
 
+export interface RestForwardingDependencies {
+  readonly clock: Clock;
+  /** Left out: what is forwarded is not counted. */
+  readonly metrics?: ForwardMetrics | undefined;
+}
+
 /** Passes requests under `/v1` on to a node's REST interface as they are, and the answers back. */
 export class RestForwarding {
   readonly #base: URL;
   readonly #agent: Agent;
   readonly #clock: Clock;
-  readonly #underWay = new Set<ClientRequest>();
+  readonly #counts: ForwardedCalls;
+  readonly #underWay = new Set<RestExchange>();
 
-  constructor(options: RestForwardingOptions, dependencies: { readonly clock: Clock }) {
+  constructor(options: RestForwardingOptions, dependencies: RestForwardingDependencies) {
     this.#base = new URL(options.to);
     this.#clock = dependencies.clock;
+    this.#counts = new ForwardedCalls({ protocol: 'rest' }, dependencies);
     const keeping = { keepAlive: true, maxFreeSockets: MAX_IDLE_CONNECTIONS };
     this.#agent = this.#base.protocol === 'https:' ? new TlsAgent(keeping) : new Agent(keeping);
   }
@@ -49,7 +59,7 @@ export class RestForwarding {
   /** True for a request that may be passed on: of Flow's own routes, and going where it says. */
   takes(method: string, url: string): boolean {
     if (!['GET', 'HEAD', 'POST'].includes(method)) return false;
-    const [root, version, resource, ...rest] = (url.split('?', 1)[0] ?? '').split('/');
+    const [root, version, resource, ...rest] = segmentsOf(url);
     if (root !== '' || version !== 'v1' || resource === undefined || resource === '') return false;
     return !NOT_FORWARDED.has(resource) && [resource, ...rest].every(isPlain);
   }
@@ -59,66 +69,40 @@ export class RestForwarding {
    * The response must be untouched, and is nobody else's from here.
    */
   pass(request: IncomingMessage, response: ServerResponse, own?: ApiError): void {
-    const refuse = (error: ApiError): void => {
-      if (response.writableEnded) return;
-      if (response.headersSent) response.destroy();
-      else writeRefusal(response, own ?? error, { isBodyUnread: !request.complete });
-    };
+    const method = nameOf(request);
     if (this.#underWay.size >= MAX_REQUESTS) {
-      refuse(new ApiError(503, 'busy', `at most ${MAX_REQUESTS} requests are forwarded at once; ask again`));
+      this.#counts.turnedAway(method, 'busy');
+      const busy = new ApiError(
+        503,
+        'busy',
+        `at most ${MAX_REQUESTS} requests are forwarded at once; ask again`,
+      );
+      if (!response.writableEnded) writeRefusal(response, own ?? busy, { isBodyUnread: !request.complete });
       return;
     }
-    const upstream = this.#open(request);
-    this.#underWay.add(upstream);
-    const connecting = this.#clock.setTimer(CONNECT_TIMEOUT_MS, () => upstream.destroy());
-    upstream.once('socket', (socket) => {
-      if (!socket.connecting) connecting.cancel();
-      else socket.once('connect', () => connecting.cancel());
-    });
-    let isSilent = false;
-    upstream.once('timeout', () => {
-      isSilent = true;
-      upstream.destroy();
-    });
-    let tooLarge: ApiError | undefined;
-    upstream.on('error', () => {
-      connecting.cancel();
-      refuse(tooLarge ?? (isSilent ? silent() : unreachable(request.method)));
-    });
-    upstream.once('close', () => this.#underWay.delete(upstream));
-    upstream.once('response', (answer) => {
-      if (own !== undefined && (answer.statusCode ?? 0) >= 400) {
-        answer.resume();
-        refuse(own);
-        return;
-      }
-      response.writeHead(answer.statusCode ?? 502, {
-        ...passedOn(answer.headers),
-        via: viaOf(answer.headers),
-      });
-      pipeline(answer, atMost(MAX_ANSWER_BYTES), response, () => upstream.destroy());
-    });
-    response.once('close', () => upstream.destroy());
-    if (request.method === 'POST') {
-      const bounded = atMost(
-        MAX_FORWARDED_BODY_BYTES,
-        () => (tooLarge = forwardedBodyTooLarge(MAX_FORWARDED_BODY_BYTES)),
-      );
-      bounded.once('error', (error) => upstream.destroy(error));
-      // No pipeline: it would hang up on the caller, who is yet to be told what became of the request.
-      request.pipe(bounded).pipe(upstream);
-    } else {
-      upstream.end();
-    }
+    const count = this.#counts.begin(method, 'call');
+    const exchange = new RestExchange(
+      { request, response, own, isSecure: this.#base.protocol === 'https:', marks: answerMarks },
+      {
+        clock: this.#clock,
+        open: (isOnNewConnection) => this.#open(request, isOnNewConnection),
+        onEnd: (outcome) => {
+          this.#underWay.delete(exchange);
+          count(outcome);
+        },
+      },
+    );
+    this.#underWay.add(exchange);
+    exchange.begin();
   }
 
   /** Cuts what is under way. */
   close(): void {
-    for (const upstream of this.#underWay) upstream.destroy();
+    for (const exchange of [...this.#underWay]) exchange.cut();
     this.#agent.destroy();
   }
 
-  #open(request: IncomingMessage): ClientRequest {
+  #open(request: IncomingMessage, isOnNewConnection: boolean): ClientRequest {
     const { protocol, hostname, port, pathname } = this.#base;
     const open = protocol === 'https:' ? httpsRequest : httpRequest;
     return open({
@@ -129,11 +113,24 @@ export class RestForwarding {
       path: pathname.replace(/\/$/, '') + (request.url ?? ''),
       method: request.method ?? 'GET',
       headers: { ...passedOn(request.headers), via: viaOf(request.headers) },
-      timeout: SILENCE_TIMEOUT_MS,
-      // What must not arrive twice goes over a connection that nobody is about to close.
-      agent: request.method === 'POST' ? false : this.#agent,
+      agent: isOnNewConnection ? false : this.#agent,
     });
   }
+}
+
+/** What a request is counted as. */
+function nameOf({ method = '', url = '' }: IncomingMessage): string {
+  const resource = segmentsOf(url)[2] ?? '';
+  return `${method} ${KNOWN.has(resource) ? resource : 'other'}`;
+}
+
+function segmentsOf(url: string): readonly string[] {
+  return (url.split('?', 1)[0] ?? '').split('/');
+}
+
+/** The headers of the node's answer, as the caller gets them. */
+function answerMarks(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  return { ...passedOn(headers), via: viaOf(headers) };
 }
 
 /** Not `.` or `..`, however it is written, and no second path within. */
@@ -153,37 +150,4 @@ function passedOn(headers: IncomingHttpHeaders): IncomingHttpHeaders {
 
 function viaOf(headers: IncomingHttpHeaders): string {
   return headers.via === undefined ? VIA : `${headers.via}, ${VIA}`;
-}
-
-/** Passes bytes on, and fails with what exceeds the bound. */
-function atMost(maxBytes: number, onExceeded?: () => void): Transform {
-  let bytes = 0;
-  return new Transform({
-    transform: (chunk: Buffer, _encoding, done) => {
-      bytes += chunk.length;
-      if (bytes <= maxBytes) {
-        done(null, chunk);
-        return;
-      }
-      onExceeded?.();
-      done(new Error('more bytes than are passed on'));
-    },
-  });
-}
-
-function unreachable(method: string | undefined): ApiError {
-  const message =
-    method === 'POST'
-      ? 'this request is forwarded, and the access node could not be reached, or broke off: whether it took a transaction is not known then'
-      : 'this request is forwarded, and the access node cannot be reached now; what is indexed is served all the same';
-  return new ApiError(503, 'upstream_unreachable', message);
-}
-
-function silent(): ApiError {
-  const seconds = SILENCE_TIMEOUT_MS / 1_000;
-  return new ApiError(
-    504,
-    'overdue',
-    `the access node that this was forwarded to was silent for ${seconds} s`,
-  );
 }

@@ -6,6 +6,7 @@ import type {
   ReadGovernor,
   StatusDocument,
 } from '../../src/api/index.js';
+import type { Metrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import type { BlockEntry, SporkRecord } from '../../src/storage/index.js';
@@ -86,11 +87,13 @@ export class ServedChain {
       spork,
       clock = systemClock,
       governor = governorOver({ clock }),
+      metrics,
       ...options
     }: Partial<ApiServerOptions> & {
       readonly spork?: SporkRecord;
       readonly clock?: Clock;
       readonly governor?: ReadGovernor;
+      readonly metrics?: Metrics;
     } = {},
   ): Promise<ServedChain> {
     const firstIndexed = chain[0]?.block.height ?? 0;
@@ -112,7 +115,7 @@ export class ServedChain {
       { host: '127.0.0.1', port: 0, ...options },
       {
         reader: store,
-        ...{ status, feed, clock, governor, logger },
+        ...{ status, feed, clock, governor, metrics, logger },
         fail: (error) => failures.push(error),
       },
     );

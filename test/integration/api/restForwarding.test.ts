@@ -1,62 +1,18 @@
-import { createServer } from 'node:http';
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { request as httpRequest } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { atEnd } from '../../support/cleanup.js';
-import { lastingPort } from '../../support/lastingPort.js';
+import { createMetrics } from '../../../src/observability/index.js';
+import { eventually } from '../../support/program.js';
+import { RestNode } from '../../support/restNode.js';
+import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
 const NOBODY = 'ab'.repeat(32);
 
-interface Seen {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: string;
-}
-
-/** A REST interface that answers as it is told, and keeps what it was asked. */
-class Upstream {
-  readonly seen: Seen[] = [];
-  readonly server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      const { method = '', url = '', headers } = request;
-      this.seen.push({ method, url, headers, body: Buffer.concat(chunks).toString() });
-      this.reply(request, response);
-    });
-  });
-  reply: (request: IncomingMessage, response: ServerResponse) => void = (_request, response) => {
-    response.writeHead(200, { 'content-type': 'text/plain', 'x-from-node': 'yes' }).end('of the node');
-  };
-
-  static async start(): Promise<Upstream> {
-    const upstream = new Upstream();
-    await upstream.listen(await lastingPort());
-    atEnd(() => upstream.stop());
-    return upstream;
-  }
-
-  async listen(port: number): Promise<void> {
-    await new Promise<void>((resolve) => this.server.listen(port, '127.0.0.1', resolve));
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
-  }
-
-  async stop(): Promise<void> {
-    this.server.closeAllConnections();
-    await new Promise((resolve) => this.server.close(resolve));
-  }
-}
-
-async function served(base = ''): Promise<{ upstream: Upstream; daemon: ServedChain }> {
-  const upstream = await Upstream.start();
+async function served(base = ''): Promise<{ upstream: RestNode; daemon: ServedChain }> {
+  const upstream = await RestNode.start();
   const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: upstream.url + base });
   return { upstream, daemon };
 }
@@ -153,6 +109,133 @@ describe('a forwarded request', () => {
   });
 });
 
+describe('a connection to the node that is kept', () => {
+  it('may be closed by the node in the moment in which it is used again', async () => {
+    const { upstream, daemon } = await served();
+    const used = new Set<Socket>();
+    let cut = 0;
+    upstream.reply = (request, response) => {
+      const isUsedAgain = used.has(request.socket);
+      used.add(request.socket);
+      if (!isUsedAgain) {
+        response.end('of the node');
+        return;
+      }
+      cut += 1;
+      request.socket.destroy();
+    };
+    for (let left = 3; left > 0; left -= 1) {
+      const answer = await fetch(`${daemon.url}/v1/accounts/1`);
+      expect([answer.status, await answer.text()]).toEqual([200, 'of the node']);
+    }
+    expect(cut).toBeGreaterThan(0);
+    expect(upstream.seen).toHaveLength(3 + cut);
+  });
+
+  it('does not carry what must not be sent twice', async () => {
+    const { upstream, daemon } = await served();
+    await (await fetch(`${daemon.url}/v1/accounts/1`)).text();
+    upstream.reply = (request) => request.socket.destroy();
+    const answer = await fetch(`${daemon.url}/v1/transactions`, { method: 'POST', body: '{}' });
+    expect(answer.status).toBe(503);
+    expect(await answer.json()).toMatchObject({
+      reason: 'upstream_unreachable',
+      message: expect.stringContaining('is not known') as string,
+    });
+    expect(upstream.seen.filter(({ method }) => method === 'POST')).toHaveLength(1);
+  });
+});
+
+describe('a node that answers before it has the whole request', () => {
+  it('has its answer passed on, and the connection of the caller ends', async () => {
+    const { upstream, daemon } = await served();
+    upstream.answerUnread((request, response) => {
+      response.writeHead(400, { connection: 'close' }).end('too much');
+      response.once('finish', () => request.socket.destroy());
+    });
+    const { answer, caller } = await new Promise<{
+      answer: { status: number | undefined; connection: string | undefined };
+      caller: ReturnType<typeof httpRequest>;
+    }>((resolve) => {
+      const request = httpRequest(`${daemon.url}/v1/transactions`, { method: 'POST' }, (response) => {
+        response.resume();
+        const { connection } = response.headers;
+        resolve({ answer: { status: response.statusCode, connection }, caller: request });
+      });
+      request.on('error', () => undefined);
+      // More is announced than ever comes.
+      request.setHeader('content-length', 1_000);
+      request.write('the beginning');
+    });
+    expect(answer).toEqual({ status: 400, connection: 'close' });
+    caller.destroy();
+  });
+});
+
+describe('what is forwarded is counted', () => {
+  it('by what is asked and what becomes of it, and while it is under way', async () => {
+    const upstream = await RestNode.start();
+    const metrics = createMetrics({ version: '', node: '' });
+    const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: upstream.url, metrics });
+    const scrape = async (): Promise<ScrapedMetrics> => new ScrapedMetrics(await metrics.registry.metrics());
+    const underWay = async (): Promise<number> =>
+      (await scrape()).value('forwarded_calls_in_flight', { protocol: 'rest', kind: 'call' });
+    const ask = async (path: string, init?: RequestInit): Promise<number | undefined> => {
+      const answer = await fetch(daemon.url + path, init).catch(() => undefined);
+      await answer?.text().catch(() => undefined);
+      return answer?.status;
+    };
+    expect(await underWay()).toBe(0);
+
+    expect(await ask('/v1/accounts/1?expand=keys')).toBe(200);
+    expect(await ask('/v1/scripts?block_height=sealed', { method: 'POST', body: '{}' })).toBe(200);
+    expect(await ask('/v1/nobody-knows-this')).toBe(200);
+    expect(await ask(`/v1/and-neither/${NOBODY}`)).toBe(200);
+    upstream.reply = (_request, response) => response.writeHead(404).end('words of the node');
+    expect(await ask('/v1/accounts/2')).toBe(404);
+    expect(await ask(`/v1/transactions/${NOBODY}`)).toBe(404);
+    upstream.reply = (request) => request.socket.destroy();
+    expect(await ask('/v1/transactions', { method: 'POST', body: '{}' })).toBe(503);
+    upstream.reply = (request, response) => {
+      response.writeHead(200, { 'content-length': 100 });
+      response.write('the beginning', () => request.socket.destroy());
+    };
+    await ask('/v1/events?type=x');
+    upstream.reply = () => undefined;
+    const caller = new AbortController();
+    const waiting = ask('/v1/execution_results/1', { signal: caller.signal });
+    await eventually(async () => ((await underWay()) === 1 ? true : undefined));
+    caller.abort();
+    await waiting;
+    await eventually(async () => ((await underWay()) === 0 ? true : undefined));
+    await upstream.stop();
+    expect(await ask('/v1/accounts/3')).toBe(503);
+    // The index's own: not forwarded, and not counted.
+    expect(await ask('/v1/blocks?height=100')).toBe(200);
+
+    const scraped = await scrape();
+    const counted = scraped
+      .series('forwarded_calls_total', { protocol: 'rest' })
+      .map(({ labels, value }) => `${labels['method']} ${labels['outcome']} ${value}`);
+    expect(counted.sort()).toEqual([
+      'GET accounts answered 1',
+      'GET accounts failed 1',
+      'GET accounts unreachable 1',
+      'GET events lost 1',
+      'GET execution_results cancelled 1',
+      'GET other answered 2',
+      'GET transactions missed 1',
+      'POST scripts answered 1',
+      'POST transactions lost 1',
+    ]);
+    const timed = scraped
+      .series('forwarded_call_seconds_count', { protocol: 'rest' })
+      .map(({ labels, value }) => `${labels['method']} ${value}`);
+    expect(timed.sort()).toEqual(['GET accounts 2', 'GET other 2', 'GET transactions 1', 'POST scripts 1']);
+    expect(scraped.sum('forwarded_calls_total', { protocol: 'grpc' })).toBe(0);
+  });
+});
+
 describe('what the index does not have', () => {
   it('is asked of the node: heights out of range, unknown ids, and parts that only nodes have', async () => {
     const { upstream, daemon } = await served();
@@ -200,7 +283,6 @@ describe('what the index does not have', () => {
 describe('without a node that answers', () => {
   it('says so, and goes on when it is back', async () => {
     const { upstream, daemon } = await served();
-    const { port } = upstream.server.address() as AddressInfo;
     await upstream.stop();
     for (const method of ['GET', 'POST']) {
       const answer = await fetch(`${daemon.url}/v1/scripts`, {
@@ -212,7 +294,7 @@ describe('without a node that answers', () => {
       expect(answer.headers.get('retry-after')).not.toBeNull();
     }
     expect((await daemon.get('/v1/blocks?height=100')).status).toBe(200);
-    await upstream.listen(port);
+    await upstream.listen();
     expect(await (await fetch(`${daemon.url}/v1/scripts`)).text()).toBe('of the node');
   });
 });

@@ -1,0 +1,170 @@
+import { createServer, connect } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { atEnd } from '../../support/cleanup.js';
+import { eventually } from '../../support/program.js';
+import { RestNode } from '../../support/restNode.js';
+import { ServedChain } from '../../support/servedChain.js';
+import { smallChain, transactionWith } from '../../support/smallChain.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
+const CONNECT_LIMIT_MS = 5_000;
+const SILENCE_LIMIT_MS = 60_000;
+
+/** A server that forwards to a node, whose limits pass when the test says so: the connections are real ones. */
+class Limited {
+  readonly clock: VirtualClock;
+  readonly daemon: ServedChain;
+
+  private constructor(clock: VirtualClock, daemon: ServedChain) {
+    this.clock = clock;
+    this.daemon = daemon;
+  }
+
+  static async to(
+    forwardRest: string,
+    options: { readonly connectionTimeoutMs?: number } = {},
+  ): Promise<Limited> {
+    const clock = new VirtualClock();
+    const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest, clock, ...options });
+    return new Limited(clock, daemon);
+  }
+
+  ask(path: string, init?: RequestInit): Asked {
+    return new Asked(fetch(this.daemon.url + path, init));
+  }
+}
+
+class Asked {
+  readonly answer: Promise<Response>;
+  isOver = false;
+
+  constructor(answer: Promise<Response>) {
+    this.answer = answer;
+    const over = (): void => {
+      this.isOver = true;
+    };
+    answer.then(over, over);
+  }
+
+  async refusal(): Promise<readonly [number, object]> {
+    const answer = await this.answer;
+    return [answer.status, (await answer.json()) as object];
+  }
+}
+
+/** A server that takes connections, hears, and says nothing. */
+async function muteServer(): Promise<{ readonly port: number; readonly heard: () => number }> {
+  const sockets = new Set<Socket>();
+  let heard = 0;
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.once('data', () => (heard += 1)).on('error', () => undefined);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  atEnd(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return { port: (server.address() as AddressInfo).port, heard: () => heard };
+}
+
+describe('the time that a forwarded request may take', () => {
+  it('ends where no connection to the node comes about, encryption included', async () => {
+    const mute = await muteServer();
+    const limited = await Limited.to(`https://127.0.0.1:${mute.port}`);
+    for (const [before, method] of ['GET', 'POST'].entries()) {
+      const asked = limited.ask('/v1/scripts', { method, ...(method === 'POST' ? { body: '{}' } : {}) });
+      await eventually(() => (mute.heard() > before ? true : undefined));
+      await limited.clock.advance(CONNECT_LIMIT_MS - 1);
+      expect(asked.isOver).toBe(false);
+      await limited.clock.advance(1);
+      expect(await asked.refusal()).toMatchObject([503, { reason: 'upstream_unreachable' }]);
+    }
+  });
+
+  it.each(['GET', 'POST'])('ends where the node has the request (%s) and says nothing', async (method) => {
+    const node = await RestNode.start();
+    node.reply = () => undefined;
+    const limited = await Limited.to(node.url);
+    const asked = limited.ask('/v1/scripts', { method, ...(method === 'POST' ? { body: '{}' } : {}) });
+    await eventually(() => (node.seen.length === 1 ? true : undefined));
+    await limited.clock.advance(SILENCE_LIMIT_MS - 1);
+    // What is not forwarded is not held up.
+    expect((await limited.daemon.get('/v1/blocks?height=100')).status).toBe(200);
+    expect(asked.isOver).toBe(false);
+    await limited.clock.advance(1);
+    const [status, body] = await asked.refusal();
+    expect(status).toBe(504);
+    expect(body).toMatchObject({
+      reason: 'overdue',
+      message: expect.stringContaining('silent for 60 s') as string,
+    });
+  });
+
+  it('tells the refusal of the index, where it has one, when the node says nothing', async () => {
+    const node = await RestNode.start();
+    node.reply = () => undefined;
+    const limited = await Limited.to(node.url);
+    const asked = limited.ask('/v1/blocks?height=500');
+    await eventually(() => (node.seen.length === 1 ? true : undefined));
+    await limited.clock.advance(SILENCE_LIMIT_MS);
+    expect(await asked.refusal()).toMatchObject([404, { reason: 'not_yet_indexed' }]);
+  });
+
+  it('is as long as the answer comes, and ends when no more of it comes', async () => {
+    const node = await RestNode.start();
+    let write = (_text: string): void => undefined;
+    node.reply = (_request, response) => {
+      write = (text) => void response.write(text);
+      write('0');
+    };
+    const limited = await Limited.to(node.url);
+    const answer = await limited.ask('/v1/events?type=x').answer;
+    const reader = answer.body!.getReader();
+    const next = async (): Promise<string> => Buffer.from((await reader.read()).value ?? []).toString();
+    expect(await next()).toBe('0');
+    for (const part of ['1', '2', '3', '4']) {
+      await limited.clock.advance(SILENCE_LIMIT_MS - 1);
+      write(part);
+      expect(await next()).toBe(part);
+    }
+    await limited.clock.advance(SILENCE_LIMIT_MS);
+    await expect(next()).rejects.toThrow();
+  });
+
+  it('leaves no timer behind', async () => {
+    const node = await RestNode.start();
+    const limited = await Limited.to(node.url);
+    const before = limited.clock.pendingTimers;
+    for (let left = 3; left > 0; left -= 1) {
+      expect(await (await limited.ask('/v1/accounts/1').answer).text()).toBe('of the node');
+    }
+    await node.stop();
+    expect((await limited.ask('/v1/accounts/1').answer).status).toBe(503);
+    await eventually(() => (limited.clock.pendingTimers === before ? true : undefined));
+  });
+
+  it("is the node's, and not that of a connection on which nothing moves", async () => {
+    const node = await RestNode.start();
+    node.reply = () => undefined;
+    const limited = await Limited.to(node.url, { connectionTimeoutMs: 1_000 });
+    // Where the machine is too slow to get the request there in time, once more.
+    const asked = await eventually(async () => {
+      const before = node.seen.length;
+      const attempt = limited.ask('/v1/accounts/1');
+      await eventually(() => (node.seen.length > before || attempt.isOver ? true : undefined));
+      return attempt.isOver ? undefined : attempt;
+    });
+    // A connection that is younger and on which nobody waits is cut.
+    await new Promise<void>((resolve) => {
+      const idle = connect(limited.daemon.port, '127.0.0.1');
+      idle.on('error', () => undefined).resume();
+      idle.once('close', () => resolve());
+    });
+    expect(asked.isOver).toBe(false);
+    await limited.clock.advance(SILENCE_LIMIT_MS);
+    expect(await asked.refusal()).toMatchObject([504, { reason: 'overdue' }]);
+  });
+});

@@ -1,0 +1,65 @@
+import { createServer } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { atEnd } from './cleanup.js';
+import { lastingPort } from './lastingPort.js';
+
+/** A request as it came. */
+export interface SeenRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+export type RestReply = (request: IncomingMessage, response: ServerResponse, seen: SeenRequest) => void;
+
+/** A REST interface that answers as it is told, and keeps what it was asked. */
+export class RestNode {
+  readonly seen: SeenRequest[] = [];
+  reply: RestReply = (_request, response) => {
+    response.writeHead(200, { 'content-type': 'text/plain', 'x-from-node': 'yes' }).end('of the node');
+  };
+  readonly #server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { method = '', url = '', headers } = request;
+      const seen = { method, url, headers, body: Buffer.concat(chunks).toString() };
+      this.seen.push(seen);
+      this.reply(request, response, seen);
+    });
+  });
+  readonly #port: number;
+
+  private constructor(port: number) {
+    this.#port = port;
+  }
+
+  /** Until the end of the test. */
+  static async start(): Promise<RestNode> {
+    const node = new RestNode(await lastingPort());
+    await node.listen();
+    atEnd(() => node.stop());
+    return node;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  /** On the port that it had. */
+  async listen(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve));
+  }
+
+  /** Answers requests from here on before they are read, and keeps none of them. */
+  answerUnread(reply: (request: IncomingMessage, response: ServerResponse) => void): void {
+    this.#server.removeAllListeners('request').on('request', reply);
+  }
+
+  /** Cuts every connection. */
+  async stop(): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+}
