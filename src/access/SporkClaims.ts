@@ -40,6 +40,8 @@ interface Claim {
   /** By node; `undefined` for one that cannot tell its latest block. */
   readonly looks: Map<Member, Look | undefined>;
   isAnnounced: boolean;
+  /** It has been accepted once: blocks of its heights may be on their way into the store. */
+  wasAccepted: boolean;
 }
 
 export interface SporkClaimsDependencies {
@@ -116,6 +118,16 @@ export class SporkClaims {
     return claim === undefined ? 'open' : this.#judge(claim);
   }
 
+  /**
+   * True for a spork that blocks may be recorded as being of: it is accepted, or was until somebody else came who has to be heard.
+   */
+  mayRecord(rootHeight: number): boolean {
+    const verdict = this.verdict(rootHeight);
+    return (
+      verdict === 'accepted' || (verdict === 'open' && this.#claims.get(rootHeight)?.wasAccepted === true)
+    );
+  }
+
   /** True while it is not known whether a height is of a spork that somebody told of. */
   isOpen(height: number): boolean {
     for (const claim of this.#claims.values()) {
@@ -161,7 +173,14 @@ export class SporkClaims {
         const isDistrusted = this.#tellers(rootHeight).every(
           (teller) => toldAtMs < (this.#refutedAtMs.get(teller) ?? -Infinity) + DISTRUST_MS,
         );
-        return { rootHeight, toldAtMs, isDistrusted, looks: new Map(), isAnnounced: false };
+        return {
+          rootHeight,
+          toldAtMs,
+          isDistrusted,
+          looks: new Map(),
+          isAnnounced: false,
+          wasAccepted: false,
+        };
       });
     for (const claim of made) this.#claims.set(claim.rootHeight, claim);
     return made;
@@ -177,6 +196,12 @@ export class SporkClaims {
   }
 
   #judge(claim: Claim): SporkVerdict {
+    const verdict = this.#weigh(claim);
+    if (verdict === 'accepted') claim.wasAccepted = true;
+    return verdict;
+  }
+
+  #weigh(claim: Claim): SporkVerdict {
     const { rootHeight, toldAtMs, looks } = claim;
     const witnesses = this.#witnesses(claim);
     const isStored = this.#dependencies.isStored(rootHeight);

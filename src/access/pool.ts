@@ -192,7 +192,7 @@ export class NodePool {
     const roots = this.members
       .filter(isUsable)
       .map(({ identity }) => identity?.sporkRootHeight)
-      .filter((root) => root !== undefined && root <= height && this.claims.verdict(root) === 'accepted')
+      .filter((root) => root !== undefined && root <= height && this.claims.mayRecord(root))
       // The table's word waits for nobody.
       .concat(sporkOf(this.options.sporks, height)?.rootHeight);
     const rootHeight = maximum(roots);

@@ -69,4 +69,11 @@ export const knownBadSeeds: readonly {
     isFixed: true,
     crossesSporks: true,
   },
+  {
+    seed: 3247,
+    cause:
+      'a node of an earlier spork comes, and has to be heard, while the root of the next one is on its way into the store, which is then stored without its record',
+    isFixed: true,
+    crossesSporks: true,
+  },
 ];

@@ -259,6 +259,22 @@ describe('a spork that the table does not have', () => {
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1']);
   });
 
+  it('keeps its record when a node comes that has yet to be heard, and is not asked for anew until it was', async () => {
+    const scripts: Record<'new:1' | 'old:1', NodeScript> = {
+      'new:1': { version: version(200, 200, TRUE_ID) },
+      'old:1': { version: version(100), down: true },
+    };
+    const { network: net } = world().network(scripts, { accessNodes: Object.keys(scripts) }, STORED);
+    await net.whenAllAsked(stop.signal);
+    expect(names(net.forHeight(200))).toEqual(['new:1']);
+    scripts['old:1'].down = false;
+    await clock.advanceUntil(() => net.forHeight(200).length === 0, MINUTE_MS);
+    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
+    await clock.advance(MINUTE_MS);
+    expect(names(net.forHeight(200))).toEqual(['new:1']);
+    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
+  });
+
   it('is decided on before the start is, or a minute later', async () => {
     const start = async (latest: NodeScript['latest']): Promise<[number, number | undefined]> => {
       const { network: net } = world().network(
