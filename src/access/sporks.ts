@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { messageOf, OperatorError } from '../runtime/index.js';
+import { messageOf, OperatorError, parseJson } from '../runtime/index.js';
 import { parseEndpoint } from './endpoint.js';
 
 /** One spork of a network and the nodes that serve its heights. */
@@ -35,7 +35,7 @@ const IDENTIFIER = /^[0-9a-f]{64}$/;
 export async function readSporkTable(path: string, network: string): Promise<SporkTable> {
   let content: unknown;
   try {
-    content = JSON.parse(await readFile(path, 'utf8'));
+    content = parseJson(await readFile(path, 'utf8'));
   } catch (error) {
     throw new OperatorError('configuration', `The spork table ${path} cannot be read: ${messageOf(error)}`, {
       cause: error,

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import convict from 'convict';
-import { messageOf, named, OperatorError } from '../runtime/index.js';
+import { messageOf, named, OperatorError, parseJson } from '../runtime/index.js';
 import { FormatError, nearest } from './formats.js';
 import { environmentOf, flagOf, isOurEnvironment } from './settings.js';
 import type { Settings, ValuesOf } from './settings.js';
@@ -84,7 +84,7 @@ function schemaOf(settings: Settings): convict.Schema<Record<string, unknown>> {
 function readFile(path: string, settings: Settings): Record<string, unknown> {
   let content: unknown;
   try {
-    content = JSON.parse(readFileSync(path, 'utf8'));
+    content = parseJson(readFileSync(path, 'utf8'));
   } catch (error) {
     throw new OperatorError(
       'configuration',

@@ -1,4 +1,4 @@
-import { messageOf, OperatorError } from '../runtime/index.js';
+import { messageOf, OperatorError, parseJson } from '../runtime/index.js';
 import { type DevnetMethod, methodNames, methods, type Subject } from './methods.js';
 
 /** gRPC statuses that a call can end with, other than OK. */
@@ -191,7 +191,7 @@ function matchesPattern(pattern: string, method: DevnetMethod): boolean {
 export function parseFaults(json: string, source = 'the fault script'): FaultRule[] {
   let value: unknown;
   try {
-    value = JSON.parse(json);
+    value = parseJson(json);
   } catch (error) {
     throw new OperatorError('configuration', `${source} is not JSON: ${messageOf(error)}`);
   }

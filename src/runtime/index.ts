@@ -4,6 +4,7 @@ export type { Clock, Timer } from './clock.js';
 export { maskedEndpoint, withoutCredentials } from './credentials.js';
 export { messageOf, OperatorError } from './errors.js';
 export type { ExitReason } from './errors.js';
+export { parseJson } from './json.js';
 export { named, quoted, shortened } from './text.js';
 export { seededRandom, systemRandom } from './random.js';
 export type { Random } from './random.js';
