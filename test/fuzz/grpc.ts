@@ -144,7 +144,10 @@ class GrpcSession implements FuzzSession {
       : Object.fromEntries([oddHeader(choices)].filter(([name]) => mayBeSent(name)));
     const body = bodyOf(choices);
     const input = () => ({ path, extra, body: body.toString('hex') });
-    const { headers, trailers } = await this.#call(path, extra, body, choices.once(30));
+    const { headers, trailers } = await callOn(this.#connected(), path, {
+      ...{ extra, body },
+      givesUp: choices.once(30),
+    });
     this.#insistNoFailure(input);
     const text = fieldOf('grpc-status', trailers, headers);
     if (text === undefined) return `call: no status, HTTP ${String(headers[':status'] ?? 'none')}`;
@@ -156,14 +159,14 @@ class GrpcSession implements FuzzSession {
     return `call: ${code}`;
   }
 
-  /** After whatever came, a call in good order is answered. */
+  /** After whatever came, a call in good order is answered: on a connection that no odd call beside it can bring down. */
   async #insistServing(): Promise<void> {
-    const { headers, trailers } = await this.#call(
-      `${ACCESS}/Ping`,
-      {},
-      framedMessage(new Uint8Array(0)),
-      false,
-    );
+    const session = connectHttp2(`http://127.0.0.1:${this.#port}`);
+    session.on('error', () => undefined);
+    const { headers, trailers } = await callOn(session, `${ACCESS}/Ping`, {
+      body: framedMessage(new Uint8Array(0)),
+    });
+    session.destroy();
     const code = fieldOf('grpc-status', trailers, headers);
     insist(Number(code) === 0, `Ping is answered with ${code ?? 'no status'}`, () => '');
   }
@@ -179,30 +182,40 @@ class GrpcSession implements FuzzSession {
     }
     return this.#client;
   }
+}
 
-  /** `givesUp`: the call is cancelled as soon as it is sent. */
-  #call(path: string, extra: Readonly<Record<string, string>>, body: Buffer, givesUp: boolean) {
-    return new Promise<{ readonly headers: IncomingHttpHeaders; readonly trailers: IncomingHttpHeaders }>(
-      (resolve) => {
-        let headers: IncomingHttpHeaders = {};
-        let trailers: IncomingHttpHeaders = {};
-        const session = this.#connected();
-        const stream = session.request({
-          ...{ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' },
-          ...extra,
-        });
-        stream.on('response', (received) => (headers = received));
-        stream.on('trailers', (received: IncomingHttpHeaders) => (trailers = received));
-        stream.on('error', () => undefined);
-        stream.on('close', () => resolve({ headers, trailers }));
-        stream.resume();
-        stream.end(body);
-        if (givesUp) stream.close(constants.NGHTTP2_CANCEL);
-        // What has no end is left once the server has had it before it.
-        else if (ENDLESS.test(path)) session.ping(() => stream.close(constants.NGHTTP2_CANCEL));
-      },
-    );
-  }
+interface Answer {
+  readonly headers: IncomingHttpHeaders;
+  readonly trailers: IncomingHttpHeaders;
+}
+
+/** `givesUp`: the call is cancelled as soon as it is sent. */
+function callOn(
+  session: ClientHttp2Session,
+  path: string,
+  call: {
+    readonly body: Buffer;
+    readonly extra?: Readonly<Record<string, string>>;
+    readonly givesUp?: boolean;
+  },
+): Promise<Answer> {
+  return new Promise((resolve) => {
+    let headers: IncomingHttpHeaders = {};
+    let trailers: IncomingHttpHeaders = {};
+    const stream = session.request({
+      ...{ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' },
+      ...call.extra,
+    });
+    stream.on('response', (received) => (headers = received));
+    stream.on('trailers', (received: IncomingHttpHeaders) => (trailers = received));
+    stream.on('error', () => undefined);
+    stream.on('close', () => resolve({ headers, trailers }));
+    stream.resume();
+    stream.end(call.body);
+    if (call.givesUp === true) stream.close(constants.NGHTTP2_CANCEL);
+    // What has no end is left once the server has had it before it.
+    else if (ENDLESS.test(path)) session.ping(() => stream.close(constants.NGHTTP2_CANCEL));
+  });
 }
 
 function fieldOf(name: string, ...places: readonly IncomingHttpHeaders[]): string | undefined {
