@@ -4,39 +4,19 @@ import { runInProcess } from '../../support/terminal.js';
 /** Only for commands that end by themselves. */
 const run = (...args: string[]) => runInProcess(args);
 
+const commands = [
+  ...['start', 'devnet', 'status', 'get', 'export', 'explain'],
+  ...['verify', 'repair', 'rewind', 'forget', 'config'],
+];
+
 describe('help', () => {
   it('lists every command', async () => {
     const { exit, out } = await run('--help');
     expect(exit).toBe('done');
-    for (const name of [
-      'start',
-      'devnet',
-      'status',
-      'get',
-      'export',
-      'explain',
-      'verify',
-      'repair',
-      'rewind',
-      'forget',
-      'config',
-    ])
-      expect(out).toContain(name);
+    for (const name of commands) expect(out).toContain(name);
   });
 
-  it.each([
-    'start',
-    'devnet',
-    'status',
-    'get',
-    'export',
-    'explain',
-    'verify',
-    'repair',
-    'rewind',
-    'forget',
-    'config',
-  ])('%s --help shows its flags', async (name) => {
+  it.each(commands)('%s --help shows its flags', async (name) => {
     const { exit, out } = await run(name, '--help');
     expect(exit).toBe('done');
     expect(out).toMatch(new RegExp(`^usage: flow-collection-indexer ${name}`));
