@@ -238,6 +238,16 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       labelNames: ['protocol', 'kind'],
       registers,
     }),
+    grpcConnections: new Gauge({
+      name: `${PREFIX}grpc_connections`,
+      help: 'Connections of callers to the gRPC port that are open.',
+      registers,
+    }),
+    grpcConnectionsCut: counter(
+      'grpc_connections_cut_total',
+      'Connections to the gRPC port that the daemon cut, by reason: make_room (all were taken; this one rested, or nothing moved on it), no_room (a new one, and all others were at work), overdue (a call or an answer came to no end), talkative (it sent more than its calls account for).',
+      ['reason'],
+    ),
     feedFollowers: new Gauge({
       name: `${PREFIX}feed_followers`,
       help: 'Streams of the change feed that are open, by interface.',

@@ -1,11 +1,21 @@
 import type { Socket } from 'node:net';
+import type { Metrics } from '../../observability/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { ApiError } from '../errors.js';
 
 /** From the first byte of a call to the last one of its answer. Then it is ended, and at the next look its connection. */
 const CALL_LIMIT_MS = 120_000;
+/** Connections that are open at once. */
+const MAX_CONNECTIONS = 512;
+/**
+ * When all of those are taken, one with open calls on which nothing came or went for so long is given up for a new one: its
+ * caller may have left without our being told (`makeRoom`).
+ */
+const SILENT_MS = 5_000;
 /** Between two looks at all connections. */
 const LOOK_EVERY_MS = 10_000;
+/** Between two glances at how much they send: so long may one pour in what none of its calls needs. */
+const GLANCE_EVERY_MS = 1_000;
 /**
  * What a connection may send between two looks without calling anything that is known here: some 4,000 pings, where a
  * client in good order sends one.
@@ -42,6 +52,8 @@ export interface Watched {
 }
 
 interface Connection {
+  /** `address:port`. */
+  readonly peer: string;
   readonly socket: Socket;
   /** Those with a limit, the oldest first; their number is bounded by the streams of a connection. */
   readonly calls: Set<OpenCall>;
@@ -55,37 +67,63 @@ interface Connection {
   recentExtraBytes: number;
   bytesReadAtLook: number;
   bytesWrittenAtLook: number;
+  /** Read and written, and when that was last seen to grow: to the second. */
+  movedBytes: number;
+  movedAtMs: number;
 }
+
+/** Why a connection was cut from here: the `reason` of the metric. */
+const cutReasons = ['make_room', 'no_room', 'overdue', 'talkative'] as const;
+type CutReason = (typeof cutReasons)[number];
+
+export type ConnectionMetrics = Pick<Metrics, 'grpcConnections' | 'grpcConnectionsCut'>;
 
 /**
  * The open connections, and the calls on each. It cuts those whose callers send a request, or take an answer, without
- * coming to an end, and those that send a lot without calling anything. Their number is bounded by the listener.
+ * coming to an end, and those that send a lot without calling anything.
+ *
+ * Their number is bounded, and a new one is let in at the cost of one that rests or has fallen silent. Node.js does not tell of
+ * a caller that broke a rule of HTTP/2, was sent a GOAWAY and hung up: it stops reading there, and the socket stays
+ * until a keepalive goes unanswered. Such connections must not keep others out.
  */
 export class Connections {
-  readonly #glanceEveryMs: number | undefined;
   readonly #clock: Clock;
+  readonly #metrics: ConnectionMetrics | undefined;
   readonly #connections = new Map<string, Connection>();
+  /** Those without an open call, the one that has rested longest first. */
+  readonly #resting = new Set<Connection>();
   #timer: Timer | undefined;
   #glanceTimer: Timer | undefined;
 
-  constructor(
-    options: {
-      /** How often connections that send too much are looked for between two looks. Default: never. */
-      readonly glanceEveryMs?: number | undefined;
-    },
-    dependencies: { readonly clock: Clock },
-  ) {
-    this.#glanceEveryMs = options.glanceEveryMs;
+  constructor(dependencies: {
+    readonly clock: Clock;
+    /** Left out: nothing is counted. */
+    readonly metrics?: ConnectionMetrics | undefined;
+  }) {
     this.#clock = dependencies.clock;
+    this.#metrics = dependencies.metrics;
+    this.#metrics?.grpcConnections.set(0);
+    for (const reason of cutReasons) this.#metrics?.grpcConnectionsCut.inc({ reason }, 0);
   }
 
-  add(socket: Socket): void {
+  /** A connection has come. False: there is no room for it, and it has been closed. */
+  add(socket: Socket): boolean {
+    if (this.#connections.size >= MAX_CONNECTIONS && !this.#makeRoom()) {
+      this.#metrics?.grpcConnectionsCut.inc({ reason: 'no_room' });
+      socket.destroy();
+      return false;
+    }
     const peer = nameOf(socket);
-    this.#connections.set(peer, {
-      ...{ socket, calls: new Set(), streams: 0, ending: new Set(), recentCalls: 0 },
+    const connection: Connection = {
+      ...{ peer, socket, calls: new Set(), streams: 0, ending: new Set(), recentCalls: 0 },
       ...{ recentExtraBytes: 0, bytesReadAtLook: 0, bytesWrittenAtLook: 0 },
-    });
-    socket.once('close', () => this.#connections.delete(peer));
+      ...{ movedBytes: 0, movedAtMs: this.#clock.monotonic() },
+    };
+    this.#connections.set(peer, connection);
+    this.#metrics?.grpcConnections.set(this.#connections.size);
+    this.#resting.add(connection);
+    socket.once('close', () => this.#forget(connection));
+    return true;
   }
 
   /** A call has begun. Returns what is to be called when it is over: answered and taken, refused, or given up. */
@@ -94,13 +132,20 @@ export class Connections {
     if (connection === undefined) return () => undefined;
     connection.recentCalls += 1;
     connection.recentExtraBytes += extraBytes;
+    this.#resting.delete(connection);
     if (refuse === undefined) {
       connection.streams += 1;
-      return () => (connection.streams -= 1);
+      return () => {
+        connection.streams -= 1;
+        this.#restWhenDone(connection);
+      };
     }
     const call = { startedAtMs: this.#clock.monotonic(), refuse, extraBytes, isRefused: false };
     connection.calls.add(call);
-    return () => connection.calls.delete(call);
+    return () => {
+      connection.calls.delete(call);
+      this.#restWhenDone(connection);
+    };
   }
 
   /**
@@ -117,7 +162,7 @@ export class Connections {
   /** Begins to look. */
   start(): void {
     this.#lookLater();
-    if (this.#glanceEveryMs !== undefined) this.#glanceLater(this.#glanceEveryMs);
+    this.#glanceLater();
   }
 
   close(): void {
@@ -135,6 +180,46 @@ export class Connections {
     for (const { socket } of [...this.#connections.values()]) socket.destroy();
   }
 
+  #restWhenDone(connection: Connection): void {
+    const isOpen = this.#connections.get(connection.peer) === connection;
+    if (isOpen && connection.calls.size === 0 && connection.streams === 0) this.#resting.add(connection);
+  }
+
+  /** Cuts the connection that has rested longest, else the one that has been silent longest. False: all are at work. */
+  #makeRoom(): boolean {
+    const [rested] = this.#resting;
+    const given = rested ?? this.#mostSilent();
+    if (given === undefined) return false;
+    this.#give(given, 'make_room');
+    return true;
+  }
+
+  #mostSilent(): Connection | undefined {
+    let silentSinceMs = this.#clock.monotonic() - SILENT_MS;
+    let mostSilent: Connection | undefined;
+    for (const connection of this.#connections.values()) {
+      noteMovement(connection, this.#clock.monotonic());
+      if (connection.movedAtMs > silentSinceMs) continue;
+      silentSinceMs = connection.movedAtMs;
+      mostSilent = connection;
+    }
+    return mostSilent;
+  }
+
+  #give(connection: Connection, reason: CutReason): void {
+    this.#metrics?.grpcConnectionsCut.inc({ reason });
+    this.#forget(connection);
+    connection.socket.destroy();
+  }
+
+  /** Its end is told later than a new one may come by the same name. */
+  #forget(connection: Connection): void {
+    this.#resting.delete(connection);
+    const { peer } = connection;
+    if (this.#connections.get(peer) === connection) this.#connections.delete(peer);
+    this.#metrics?.grpcConnections.set(this.#connections.size);
+  }
+
   #lookLater(): void {
     this.#timer = this.#clock.setTimer(LOOK_EVERY_MS, () => {
       this.#look();
@@ -142,12 +227,14 @@ export class Connections {
     });
   }
 
-  #glanceLater(everyMs: number): void {
-    this.#glanceTimer = this.#clock.setTimer(everyMs, () => {
+  #glanceLater(): void {
+    this.#glanceTimer = this.#clock.setTimer(GLANCE_EVERY_MS, () => {
+      const nowMs = this.#clock.monotonic();
       for (const connection of [...this.#connections.values()]) {
-        if (isTalkative(connection)) connection.socket.destroy();
+        noteMovement(connection, nowMs);
+        if (isTalkative(connection)) this.#give(connection, 'talkative');
       }
-      this.#glanceLater(everyMs);
+      this.#glanceLater();
     });
   }
 
@@ -157,8 +244,8 @@ export class Connections {
       const { socket, calls, streams, ending } = connection;
       const [oldest] = calls;
       const [firstEnded] = ending;
-      if (oldest?.isRefused === true || firstEnded?.isSeen === true || isTalkative(connection))
-        socket.destroy();
+      if (oldest?.isRefused === true || firstEnded?.isSeen === true) this.#give(connection, 'overdue');
+      else if (isTalkative(connection)) this.#give(connection, 'talkative');
       else refuseOverdue(calls, nowMs);
       for (const end of ending) end.isSeen = true;
       connection.recentCalls = calls.size + streams;
@@ -168,6 +255,13 @@ export class Connections {
       connection.bytesWrittenAtLook = socket.bytesWritten;
     }
   }
+}
+
+function noteMovement(connection: Connection, nowMs: number): void {
+  const { bytesRead, bytesWritten } = connection.socket;
+  if (bytesRead + bytesWritten === connection.movedBytes) return;
+  connection.movedBytes = bytesRead + bytesWritten;
+  connection.movedAtMs = nowMs;
 }
 
 /** True for a connection that has sent more since the last look than its calls account for. */

@@ -15,7 +15,7 @@ import type { ReadGovernor } from '../share/ReadGovernor.js';
 import { UnderWay } from '../UnderWay.js';
 import type { GrpcCalls } from './calls.js';
 import { Connections } from './Connections.js';
-import type { Peer } from './Connections.js';
+import type { ConnectionMetrics, Peer } from './Connections.js';
 import { GrpcForwarding, isStream, MAX_FORWARDED_REQUEST_BYTES } from './GrpcForwarding.js';
 import {
   conversationHandler,
@@ -31,9 +31,6 @@ import type { CallRefusal } from './status.js';
 
 /** No request that is read needs more than a few ids. */
 const MAX_REQUEST_BYTES = 16 * 1024;
-/** While requests may be as large as those of forwarded calls: so long may a connection pour in what none of its calls needs. */
-const GLANCE_EVERY_MS = 1_000;
-const MAX_CONNECTIONS = 512;
 /** Calls under way at once on one connection; further ones wait with the caller. */
 const MAX_STREAMS_PER_CONNECTION = 100;
 /** Calls under way at once on all connections. */
@@ -63,8 +60,8 @@ export interface GrpcServerDependencies {
   readonly governor: ReadGovernor;
   /** Takes what the index cannot answer. Without, that is refused. */
   readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
-  /** Left out: what is forwarded is not counted. */
-  readonly metrics?: ForwardMetrics | undefined;
+  /** Left out: nothing is counted. */
+  readonly metrics?: (ForwardMetrics & ConnectionMetrics) | undefined;
 }
 
 /**
@@ -101,8 +98,7 @@ export class GrpcServer {
     const { ratePerSecondPerAddress: ratePerSecond = 0 } = options;
     this.#options = options;
     this.#dependencies = dependencies;
-    const glanceEveryMs = forwarder === undefined ? undefined : GLANCE_EVERY_MS;
-    this.#connections = new Connections({ glanceEveryMs }, { clock });
+    this.#connections = new Connections({ clock, metrics });
     this.#held = new HeldMessages(options);
     this.#underWay = new UnderWay({ clock });
     this.#limiter = ratePerSecond > 0 ? new AddressLimiter({ ratePerSecond }, { clock }) : undefined;
@@ -126,10 +122,8 @@ export class GrpcServer {
     // Connections are accepted here and handed on, so that they can be bounded and cut and errors of the port are clear.
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     this.#tcp = createServer({ noDelay: true }, (socket) => {
-      this.#connections.add(socket);
-      injector.injectConnection(socket);
+      if (this.#connections.add(socket)) injector.injectConnection(socket);
     });
-    this.#tcp.maxConnections = MAX_CONNECTIONS;
   }
 
   /** Listens. Expected errors: OperatorError (`configuration`) when the address cannot be used. */

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
 import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2';
 import { connect } from 'node:net';
@@ -5,6 +6,8 @@ import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { GrpcApiServer } from '../../../src/api/index.js';
 import type { GrpcApiServerOptions } from '../../../src/api/index.js';
+import { createMetrics } from '../../../src/observability/index.js';
+import type { Metrics } from '../../../src/observability/index.js';
 import { OperatorError, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { feedOver } from '../../support/feed.js';
@@ -28,14 +31,22 @@ const rangeOf = (store: MemoryIndexStore) => ({
 });
 const ID = Buffer.from(idOf('somebody'), 'hex');
 
+const MAX_CONNECTIONS = 512;
+
 interface Ground {
+  readonly metrics?: Metrics;
   readonly store?: MemoryIndexStore;
   readonly clock?: Clock;
   readonly options?: Partial<GrpcApiServerOptions>;
 }
 
 /** A server that does not listen yet. */
-function serverOn({ store = new MemoryIndexStore(), clock = systemClock, options = {} }: Ground = {}) {
+function serverOn({
+  store = new MemoryIndexStore(),
+  clock = systemClock,
+  metrics,
+  options = {},
+}: Ground = {}) {
   const logger = new RecordingLogger();
   const status = { range: () => rangeOf(store) };
   const feed = feedOver({ reader: store, status, clock });
@@ -45,7 +56,7 @@ function serverOn({ store = new MemoryIndexStore(), clock = systemClock, options
       ...options,
     },
     {
-      ...{ store, clock, logger },
+      ...{ store, clock, logger, metrics },
       ...{ status, feed, governor: governorOver() },
       health: { readiness: () => ({ ready: true }) },
       fail: (error) => failures.push(error),
@@ -110,6 +121,44 @@ function request(session: ClientHttp2Session, method: string, message: Buffer): 
   return stream;
 }
 
+/** A session with a call whose request does not come to an end. */
+async function callingWithoutEnd(port: number) {
+  const session = await sessionWith(port);
+  const stream = session.request({
+    ...{ ':method': 'POST', ':path': '/flow.access.AccessAPI/GetTransaction' },
+    ...{ 'content-type': 'application/grpc', te: 'trailers' },
+  });
+  stream.on('error', () => undefined);
+  stream.write(Buffer.from([0, 0]));
+  // Whatever the server has heard of the ping's sender, it has heard of the call before.
+  await pinged(session);
+  return { session, stream };
+}
+
+const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
+const frame = (type: number, flags: number, stream: number, payload: Buffer): Buffer =>
+  Buffer.concat([Buffer.from([0, 0, payload.length, type, flags, 0, 0, 0, stream]), payload]);
+const SETTINGS = frame(4, 0, 0, Buffer.alloc(0));
+/** The head of a frame that is larger than any may be. */
+const TOO_LARGE = Buffer.from([0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]);
+
+/** The head of a call on stream 1. */
+function headersFrame(path: string): Buffer {
+  const fields = [
+    ...[':method', 'POST', ':scheme', 'http', ':path', path, ':authority', 'x'],
+    ...['content-type', 'application/grpc', 'te', 'trailers'],
+  ];
+  const texts = fields.map((text) => Buffer.concat([Buffer.from([text.length]), Buffer.from(text)]));
+  // Each name has a byte before it that says: a literal, not to be remembered.
+  const literals = texts.flatMap((text, index) => (index % 2 === 0 ? [Buffer.from([0]), text] : [text]));
+  return frame(1, 0x4, 1, Buffer.concat(literals));
+}
+
+/** Its request: an empty message, and the end of what the caller sends. */
+function dataFrame(): Buffer {
+  return frame(0, 0x1, 1, Buffer.alloc(5));
+}
+
 const headersOf = (stream: ClientHttp2Stream): Promise<IncomingHttpHeaders> =>
   new Promise((resolve) => stream.once('response', resolve));
 
@@ -118,6 +167,7 @@ const withId = (id: Buffer): Buffer => Buffer.concat([Buffer.from([0x0a, id.leng
 async function opened(port: number): Promise<Socket> {
   const socket = connect(port, '127.0.0.1');
   socket.on('error', () => undefined);
+  socket.resume();
   await new Promise((resolve) => socket.once('connect', resolve));
   open.push({ close: () => socket.destroy() });
   return socket;
@@ -257,7 +307,6 @@ describe('bounds', () => {
     ]) {
       const socket = await opened(port);
       const ended = closed(socket);
-      socket.resume();
       socket.write(noise);
       await ended;
     }
@@ -269,31 +318,71 @@ describe('bounds', () => {
     expect((await sessionWith(port)).remoteSettings.maxConcurrentStreams).toBe(100);
   });
 
-  it('there are no more connections than the server has for all', async () => {
-    const { port } = await listening();
-    const sockets = await Promise.all(Array.from({ length: 512 }, () => opened(port)));
-    const oneMore = await opened(port);
-    await closed(oneMore);
-    const freed = closed(sockets[0]!);
-    sockets[0]!.destroy();
-    await freed;
-    const probe = probeOf(port);
-    // The place is free once the server has noticed.
-    while (!(await probe.call('Ping').then(Boolean, () => false)));
+  describe('when all connections that may be open are taken', () => {
+    it('the one that has rested longest makes room for a new one', async () => {
+      const metrics = createMetrics({ version: 'test', node: 'test' });
+      const { port } = await listening({ metrics });
+      const { session: busy } = await callingWithoutEnd(port);
+      const sockets: Socket[] = [];
+      for (let count = 1; count < MAX_CONNECTIONS; count += 1) sockets.push(await opened(port));
+      const [first, second] = sockets;
+      const firstEnds = closed(first!);
+      await probeOf(port).call('Ping');
+      await firstEnds;
+      expect(second!.destroyed).toBe(false);
+      await pinged(busy);
+      const scrape = await metrics.registry.metrics();
+      expect(scrape).toContain(`flow_collection_indexer_grpc_connections ${MAX_CONNECTIONS}\n`);
+      expect(scrape).toContain('grpc_connections_cut_total{reason="make_room"} 1\n');
+    });
+
+    it('a new one is turned away while all are at work, and takes the place of one that has fallen silent', async () => {
+      const clock = new VirtualClock();
+      const metrics = createMetrics({ version: 'test', node: 'test' });
+      const { port } = await listening({ clock, metrics });
+      const sessions: ClientHttp2Session[] = [];
+      while (sessions.length < MAX_CONNECTIONS) sessions.push((await callingWithoutEnd(port)).session);
+      await closed(await opened(port));
+      await clock.advance(4_000);
+      // All but one give a sign of life.
+      const [silent, ...others] = sessions;
+      for (const session of others) await pinged(session);
+      const silentEnds = closed(silent!);
+      await clock.advance(4_000);
+      await probeOf(port).call('Ping');
+      await silentEnds;
+      expect(others.filter(({ closed: isClosed }) => isClosed)).toEqual([]);
+      const scrape = await metrics.registry.metrics();
+      expect(scrape).toContain('grpc_connections_cut_total{reason="no_room"} 1\n');
+    });
+
+    // Node.js stops to read where a rule of HTTP/2 was broken, and so never learns that the caller has hung up.
+    it.each([
+      ['without a call', []],
+      ['with an open stream', [headersFrame('/grpc.health.v1.Health/Watch'), dataFrame()]],
+    ])('callers that broke the protocol and left, %s, keep nobody out', async (_, frames) => {
+      const clock = new VirtualClock();
+      const { server, port } = await listening({ clock });
+      for (let count = 0; count < MAX_CONNECTIONS + 50; count += 1) {
+        const socket = await opened(port);
+        const told = once(socket, 'data');
+        socket.write(Buffer.concat([PREFACE, SETTINGS, ...frames, TOO_LARGE]));
+        await told;
+        socket.destroy();
+        await clock.advance(100);
+      }
+      await probeOf(port).call('Ping');
+      // What is left of them does not go by itself.
+      const closing = server.close();
+      await clock.advance(2_000);
+      await closing;
+    });
   });
 
   it('a request that does not come to an end is given up', async () => {
     const clock = new VirtualClock();
     const { port } = await listening({ clock });
-    const session = await sessionWith(port);
-    const stream = session.request({
-      ...{ ':method': 'POST', ':path': '/flow.access.AccessAPI/GetTransaction' },
-      ...{ 'content-type': 'application/grpc', te: 'trailers' },
-    });
-    stream.on('error', () => undefined);
-    stream.write(Buffer.from([0, 0]));
-    // Whatever the server has heard of the ping's sender, it has heard of the call before.
-    await pinged(session);
+    const { session, stream } = await callingWithoutEnd(port);
     let headers: IncomingHttpHeaders | undefined;
     const told = headersOf(stream).then((received) => (headers = received));
     await clock.advance(110_000);
