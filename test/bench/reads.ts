@@ -170,7 +170,16 @@ await bench(
         tipTable('gRPC', 'grpc', 'bare server, reads', 'bare'),
         {
           title: `${OFFERED_PER_SECOND} reads per second offered while the daemon catches up`,
-          columns: ['mode', 'heights', 'heights/s alone', 'heights/s read', 'reads/s', 'p50 ms', 'p99 ms'],
+          columns: [
+            'mode',
+            'heights',
+            'heights/s alone',
+            'heights/s read',
+            'reads/s',
+            'p50 ms',
+            'p99 ms',
+            'turned away',
+          ],
           rows: MODES.map((mode) => [
             mode,
             heightsOf(mode),
@@ -179,6 +188,7 @@ await bench(
             digits(rate(mode)),
             digits(p99(mode, 0.5)),
             digits(p99(mode)),
+            digits(median(readsOf(mode).map(({ turnedAway }) => turnedAway))),
           ]),
         },
       ],

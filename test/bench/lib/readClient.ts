@@ -37,6 +37,8 @@ export interface ReadResult {
   /** From the moment a read was due (open loop) or sent (closed loop) to its answer. */
   readonly latenciesMs: readonly number[];
   readonly bytesPerRead: number;
+  /** Reads that were answered with 503, and are none of the above. */
+  readonly turnedAway: number;
 }
 
 /** A reader in a process of its own. */

@@ -11,6 +11,8 @@ import type { ReaderOptions, ReadKind, ReadResult, ReadTask } from './readClient
 const STATUS_POLL_MS = 100;
 /** Reads that are due earlier are sent and not counted: connections are opened and hot code is compiled meanwhile. */
 const SETTLE_MS = 1_500;
+/** Too many readers, or the daemon is about to stop. */
+const BUSY = 503;
 const GRPC_METHOD = { transaction: 'GetTransaction', collection: 'GetFullCollectionByID' } as const;
 
 const { profile, seed, heights } = JSON.parse(process.argv[2] ?? '{}') as ReaderOptions;
@@ -77,7 +79,7 @@ async function closedLoop(task: Exclude<ReadTask, { how: 'offer' }>): Promise<Re
   );
   const readsPerSecond = (latenciesMs.length * 1000) / (performance.now() - startedAtMs);
   for (const reader of readers) reader.close();
-  return { reads, readsPerSecond, latenciesMs, bytesPerRead: bytes / reads };
+  return { reads, readsPerSecond, latenciesMs, bytesPerRead: bytes / reads, turnedAway: 0 };
 }
 
 interface Reader {
@@ -147,6 +149,7 @@ async function offer({
   const latenciesMs: number[] = [];
   let bytes = 0;
   let sent = 0;
+  let turnedAway = 0;
   const startedAtMs = performance.now();
   const countedFromMs = startedAtMs + SETTLE_MS;
   const send = (connection: HttpConnection, dueAtMs: number): void => {
@@ -154,8 +157,9 @@ async function offer({
     const id = idAmong(kind, countsUpTo[kind][Math.min(watermark, heights)] ?? 1);
     connection.get(pathOf(kind, id)).then(
       ({ status, bodyBytes }) => {
-        if (status !== 200) throw new Error(`${kind} ${id} was answered with ${status}`);
-        if (dueAtMs >= countedFromMs) {
+        if (status === BUSY) turnedAway += 1;
+        else if (status !== 200) throw new Error(`${kind} ${id} was answered with ${status}`);
+        else if (dueAtMs >= countedFromMs) {
           latenciesMs.push(performance.now() - dueAtMs);
           bytes += bodyBytes;
         }
@@ -182,7 +186,7 @@ async function offer({
   clearInterval(watching);
   for (const connection of all) connection.close();
   const reads = latenciesMs.length;
-  return { reads, readsPerSecond: reads / seconds, latenciesMs, bytesPerRead: bytes / reads };
+  return { reads, readsPerSecond: reads / seconds, latenciesMs, bytesPerRead: bytes / reads, turnedAway };
 }
 
 async function latestIndexed(base: string): Promise<number> {
