@@ -4,7 +4,8 @@
  *
  *     --mode NAME       edi-only, requester-only, hybrid  [edi-only]
  *     --heights N       [5000]
- *     --reads KIND      instead of catching up: transaction or collection, read over HTTP from a daemon that is at the tip
+ *     --reads KIND      instead of catching up: transaction or collection, read from a daemon that is at the tip
+ *     --over NAME       with --reads: http or grpc  [http]
  *     --profile NAME    blocks: dense, mainnet, empty …   [dense]
  *     --out DIR         [profiles]
  */
@@ -39,6 +40,7 @@ const ROOMS = 12;
 const SEED = 1;
 const READS = 30_000;
 const READERS = 16;
+const OVER = ['http', 'grpc'] as const;
 const READ_KINDS: readonly ReadKind[] = ['transaction', 'collection'];
 
 const { values: args } = parseArgs({
@@ -46,6 +48,7 @@ const { values: args } = parseArgs({
     mode: { type: 'string', default: 'edi-only' },
     heights: { type: 'string', default: '5000' },
     reads: { type: 'string' },
+    over: { type: 'string', default: 'http' },
     profile: { type: 'string', default: 'dense' },
     out: { type: 'string', default: 'profiles' },
     program: { type: 'string', default: 'dist/main.js' },
@@ -61,18 +64,20 @@ if (!Number.isSafeInteger(heights) || heights < 1) fail('--heights must be a who
 
 const reads = READ_KINDS.find((kind) => kind === args.reads);
 if (args.reads !== undefined && reads === undefined) fail(`--reads takes ${READ_KINDS.join(' or ')}`);
+const over = OVER.find((name) => name === args.over);
+if (over === undefined) fail(`--over takes ${OVER.join(' or ')}`);
 
 process.stdout.write(`making ${heights} blocks of the profile ${args.profile}\n`);
 const node = await startBenchNode({ profile: args.profile as ProfileName, seed: SEED, heights });
 const directory = mkdtempSync(join(scratch, 'profile-'));
 const nodeFlags = ['--cpu-prof', '--cpu-prof-dir', directory, '--cpu-prof-interval', String(SAMPLE_US)];
-const work = reads === undefined ? await catchUp() : await answerReads(reads);
+const work = reads === undefined ? await catchUp() : await answerReads(reads, over);
 node.close();
 const [found] = readdirSync(directory);
 if (found === undefined) throw new Error('the profiler left nothing');
 const out = resolve(ROOT, args.out);
 mkdirSync(out, { recursive: true });
-const name = join(out, `${reads === undefined ? args.mode : `reads-${reads}`}-${args.profile}-${heights}`);
+const name = join(out, `${reads === undefined ? args.mode : `reads-${reads}-${over}`}-${args.profile}-${heights}`);
 copyFileSync(join(directory, found), `${name}.cpuprofile`);
 
 const root = callTree(JSON.parse(readFileSync(`${name}.cpuprofile`, 'utf8')) as CpuProfile);
@@ -125,7 +130,7 @@ async function catchUp(): Promise<Work> {
 }
 
 /** The store is filled by a process that is not profiled. */
-async function answerReads(kind: ReadKind): Promise<Work> {
+async function answerReads(kind: ReadKind, over: (typeof OVER)[number]): Promise<Work> {
   const profile = args.profile as ProfileName;
   const daemon = { node: node.address, mode: 'edi-only' as Mode, dataDir: join(directory, 'store') };
   const filling = await startLiveDaemon({ ...daemon, program: args.program });
@@ -134,12 +139,13 @@ async function answerReads(kind: ReadKind): Promise<Work> {
   const answering = await startLiveDaemon({ ...daemon, program: args.program, nodeFlags });
   const client = await startReadClient({ profile, seed: SEED, heights });
   const { readsPerSecond } = await client.run({
-    ...{ how: 'http', kind, port: answering.apiPort, concurrency: READERS, reads: READS },
+    ...{ how: over, kind, concurrency: READERS, reads: READS },
+    port: over === 'http' ? answering.apiPort : (answering.grpcPort ?? 0),
   });
   await answering.stop();
   client.close();
   rmSync(daemon.dataDir, { recursive: true });
-  const title = `reads of a ${kind}, ${READERS} at once, ${heights} heights of the profile ${profile}`;
+  const title = `reads of a ${kind} over ${over}, ${READERS} at once, ${heights} heights of the profile ${profile}`;
   return { title, unit: 'read', count: READS, perSecond: readsPerSecond };
 }
 
