@@ -1,5 +1,6 @@
 import { Level } from 'level';
 import type { Database, Entry, WriteBatch } from './Database.js';
+import { GatheredReads } from './GatheredReads.js';
 import type { KeyRange } from './schema.js';
 import { causesOf, StorageError, storageErrorFrom } from './StorageError.js';
 
@@ -59,6 +60,7 @@ export class LevelDatabase implements Database {
   readonly #level: Level<Buffer, Buffer>;
   /** Empty, to be used again: at most as many as were ever in use at once. */
   readonly #spares: ReusableBatch[] = [];
+  readonly #reads = new GatheredReads({ read: (keys) => this.#level.getMany(keys) });
   /** Everything that was written is in order, so that closing may tidy up. */
   #settle = false;
 
@@ -79,7 +81,7 @@ export class LevelDatabase implements Database {
   }
 
   getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]> {
-    return this.#guard('read the store', () => this.#level.getMany(keys));
+    return this.#guard('read the store', () => this.#reads.getMany(keys));
   }
 
   hasMany(keys: Buffer[]): Promise<boolean[]> {

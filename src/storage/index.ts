@@ -20,6 +20,7 @@ export type {
   StoreMeta,
   TransactionPlace,
 } from './IndexStore.js';
+export { GatheredReads } from './GatheredReads.js';
 export { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
 export type { LevelTuning, OpenDatabase } from './LevelDatabase.js';
 export { LevelIndexStore } from './LevelIndexStore.js';

@@ -1,0 +1,59 @@
+/** Keys that are read at once, at most: a page of large values would hold up the event loop. More than that in one question goes alone. */
+const MAX_KEYS = 32;
+
+type Values = readonly (Buffer | undefined)[];
+
+interface Question {
+  readonly keys: readonly Buffer[];
+  readonly resolve: (values: (Buffer | undefined)[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Puts the questions of one turn of the event loop to the database together. Most of what a small read costs is handing it to
+ * another thread and taking the answer back, and that is paid once for all of them.
+ */
+export class GatheredReads {
+  readonly #read: (keys: Buffer[]) => Promise<Values>;
+  #questions: Question[] = [];
+  #keys = 0;
+
+  /** `read`: the values of some keys, in their order, all of one moment. */
+  constructor(dependencies: { readonly read: (keys: Buffer[]) => Promise<Values> }) {
+    this.#read = dependencies.read;
+  }
+
+  /** The values of some keys, all of one moment, which is not before that of the call. Expected errors: as `read`. */
+  getMany(keys: readonly Buffer[]): Promise<(Buffer | undefined)[]> {
+    return new Promise((resolve, reject) => {
+      if (this.#keys + keys.length > MAX_KEYS) this.#ask();
+      if (this.#questions.length === 0) setImmediate(() => this.#ask());
+      this.#questions.push({ keys, resolve, reject });
+      this.#keys += keys.length;
+    });
+  }
+
+  #ask(): void {
+    const questions = this.#questions;
+    if (questions.length === 0) return;
+    this.#questions = [];
+    this.#keys = 0;
+    this.#answer(questions).catch(() => this.#answerEach(questions));
+  }
+
+  async #answer(questions: readonly Question[]): Promise<void> {
+    const values = await this.#read(questions.flatMap(({ keys }) => keys));
+    let from = 0;
+    for (const { keys, resolve } of questions) {
+      resolve(values.slice(from, from + keys.length));
+      from += keys.length;
+    }
+  }
+
+  /** One record that cannot be read is not the others' fault. */
+  #answerEach(questions: readonly Question[]): void {
+    for (const { keys, resolve, reject } of questions) {
+      this.#read([...keys]).then((values) => resolve([...values]), reject);
+    }
+  }
+}
