@@ -11,6 +11,7 @@ export { ApiError } from './errors.js';
 export type { IndexedRange, StatusDocument, StatusSource } from './status.js';
 export { accountDocument, accountRoleNames, DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS } from './accounts.js';
 export type { AccountRequest } from './accounts.js';
+export { machinePace } from './share/pace.js';
 export { MAX_WAIT_MS, MAX_WAITING_REQUESTS, ReadGovernor, SHARE_AT_HEAD } from './share/ReadGovernor.js';
 export { freeTurns } from './share/turns.js';
 export { isLookupKind, lookupDocument, lookupKinds, MAX_PLACES } from './lookup.js';

@@ -2,7 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { readSporkTable, takeGrpcRemarks } from '../access/index.js';
 import type { AccessNetwork, OpenChannel } from '../access/index.js';
-import { ApiServer, ChangeFeed, GrpcApiServer, MetricsServer, ReadGovernor } from '../api/index.js';
+import {
+  ApiServer,
+  ChangeFeed,
+  GrpcApiServer,
+  machinePace,
+  MetricsServer,
+  ReadGovernor,
+} from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import {
   createLogger,
@@ -117,7 +124,7 @@ async function run(
   const work = new Work(config, { network, reporter });
   signal.addEventListener('abort', () => reporter.stopping(), { once: true });
   const governor = new ReadGovernor(
-    { catchUpShare: config.api.catchUpShare / 100 },
+    { catchUpShare: config.api.catchUpShare / 100, pace: machinePace({ clock }) },
     { status: reporter, clock, metrics },
   );
   const feed = new ChangeFeed({ reader: store, status: reporter, clock, governor, metrics });

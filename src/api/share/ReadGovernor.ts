@@ -6,6 +6,7 @@ import type { StatusSource } from '../status.js';
 import { interfaces, READ_COST_MS, REQUEST_COST_MS, sentCostMs } from './costs.js';
 import type { Interface } from './costs.js';
 import { LoopBudget } from './LoopBudget.js';
+import type { Lane } from './LoopBudget.js';
 import type { Turns } from './turns.js';
 
 /** Of the event loop's time, for all readers together, while the index is close to the head and not there. */
@@ -30,6 +31,8 @@ type TurnedAway = (typeof turnedAway)[number];
 export interface ReadGovernorOptions {
   /** Of the event loop's time, for all readers together, while the daemon catches up: above 0; 1 = no limit at any time. */
   readonly catchUpShare: number;
+  /** What work takes here, relative to the machine that the costs were measured on (`machinePace`). Default: 1. */
+  readonly pace?: number;
 }
 
 export interface ReadGovernorDependencies {
@@ -64,6 +67,7 @@ interface Waiter {
  */
 export class ReadGovernor implements Turns {
   readonly #catchUpShare: number;
+  readonly #pace: number;
   readonly #status: ReadGovernorDependencies['status'];
   readonly #clock: Clock;
   readonly #metrics: ReadGovernorDependencies['metrics'];
@@ -79,6 +83,7 @@ export class ReadGovernor implements Turns {
 
   constructor(options: ReadGovernorOptions, dependencies: ReadGovernorDependencies) {
     this.#catchUpShare = options.catchUpShare;
+    this.#pace = options.pace ?? 1;
     this.#status = dependencies.status;
     this.#clock = dependencies.clock;
     this.#metrics = dependencies.metrics;
@@ -96,7 +101,7 @@ export class ReadGovernor implements Turns {
    */
   admit(by: Interface): Waiting | undefined {
     if (this.#waiting.size === 0 && this.#pieces.length === 0 && this.#budget.mayBegin('requests')) {
-      this.#budget.spend('requests', REQUEST_COST_MS[by]);
+      this.#spend('requests', REQUEST_COST_MS[by]);
       return undefined;
     }
     if (this.#waiting.size >= MAX_WAITING_REQUESTS) {
@@ -122,12 +127,12 @@ export class ReadGovernor implements Turns {
   }
 
   sends(bytes: number): void {
-    this.#budget.spend('requests', sentCostMs(bytes));
+    this.#spend('requests', sentCostMs(bytes));
   }
 
   /** So many questions are put to the store. */
   reads(count = 1): void {
-    this.#budget.spend('requests', count * READ_COST_MS);
+    this.#spend('requests', count * READ_COST_MS);
   }
 
   /** Before each event of the feed: one per turn of the event loop, and none before there is time for it. */
@@ -147,7 +152,7 @@ export class ReadGovernor implements Turns {
 
   /** The feed puts a question to the store. */
   feedReads(): void {
-    this.#budget.spend('feed', READ_COST_MS);
+    this.#spend('feed', READ_COST_MS);
   }
 
   /** Refuses what waits, and lets all that is under way come to its end. Idempotent. */
@@ -156,6 +161,11 @@ export class ReadGovernor implements Turns {
     for (const waiter of [...this.#waiting]) this.#refuse(waiter, 'stopping', stopping());
     this.#timer?.cancel();
     this.#look();
+  }
+
+  /** What costs so much at the pace of the machine it was measured on. */
+  #spend(lane: Lane, costMs: number): void {
+    this.#budget.spend(lane, costMs * this.#pace);
   }
 
   #share(): number | undefined {
@@ -254,7 +264,7 @@ export class ReadGovernor implements Turns {
     this.#remove(waiter);
     const { by, sinceMs } = waiter;
     this.#metrics.readWait.observe({ interface: by }, (this.#clock.monotonic() - sinceMs) / 1_000);
-    this.#budget.spend('requests', REQUEST_COST_MS[by]);
+    this.#spend('requests', REQUEST_COST_MS[by]);
     waiter.serve(true);
   }
 }

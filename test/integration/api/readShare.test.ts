@@ -22,8 +22,8 @@ const collectionId = Buffer.from(chain[0]!.collections[0]!.id, 'hex');
 const behind = { range: () => ({ firstIndexed: 1, latestIndexed: 60, head: 10_000, sealed: null }) };
 
 /** What is charged for a list of 20 blocks over HTTP, and for a collection over gRPC, but for the bytes sent. */
-const LIST_MS = 0.06 + 20 * 0.06;
-const CALL_MS = 0.12 + 0.06;
+const LIST_MS = 0.18 + 20 * 0.12;
+const CALL_MS = 0.24 + 0.12;
 /** May be spent at once after a quiet time by requests, and by the feed. */
 const BURST_MS = 8;
 /** Requests that are admitted before it is known what they cost, and are not answered yet. */

@@ -2,12 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   ApiError,
+  machinePace,
   MAX_WAIT_MS,
   MAX_WAITING_REQUESTS,
   ReadGovernor,
   SHARE_AT_HEAD,
 } from '../../../src/api/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
 import { WorkedClock } from '../../support/workedClock.js';
 
 const THIRD = 1 / 3;
@@ -24,10 +26,10 @@ class World {
   /** What requests and the feed have worked. */
   readonly workedMs = { requests: 0, feed: 0 };
 
-  constructor(catchUpShare = THIRD) {
+  constructor(catchUpShare = THIRD, pace = 1) {
     const range = () => ({ firstIndexed: 1, latestIndexed: this.latest, head: this.head, sealed: null });
     this.governor = new ReadGovernor(
-      { catchUpShare },
+      { catchUpShare, pace },
       { status: { range }, clock: this.clock, metrics: this.metrics },
     );
   }
@@ -130,12 +132,24 @@ describe('while indexing has work to do', () => {
     const world = new World();
     world.latest = latest;
     world.head = head;
-    for (let reader = 0; reader < 50; reader += 1) void world.requestsForEver(0.3);
+    for (let reader = 0; reader < 50; reader += 1) void world.requestsForEver(1);
     await world.clock.virtual.advance(3_000);
     const allMs = share * world.clock.monotonic();
     expect(world.workedMs.requests).toBeLessThan(allMs + SLACK_MS);
     // The rest of it is what each request costs by itself.
     expect(world.workedMs.requests).toBeGreaterThan(0.75 * allMs);
+  });
+
+  it('what cannot be measured is taken to cost as much more as the machine is slower', async () => {
+    const admitted = async (pace: number): Promise<number> => {
+      const world = new World(THIRD, pace);
+      for (let reader = 0; reader < 50; reader += 1) void world.requestsForEver(0.001);
+      await world.clock.virtual.advance(3_000);
+      return world.workedMs.requests / 0.002;
+    };
+    const [here, slower] = [await admitted(1), await admitted(4)];
+    expect(here / slower).toBeGreaterThan(3.5);
+    expect(here / slower).toBeLessThan(4.5);
   });
 
   it('few readers of large answers are held to the share as well', async () => {
@@ -149,8 +163,8 @@ describe('while indexing has work to do', () => {
 
   it('requests and the feed have half of it each, and all of it when the other one rests', async () => {
     const both = new World();
-    for (let reader = 0; reader < 50; reader += 1) void both.requestsForEver(0.3);
-    void both.feedForEver(0.3);
+    for (let reader = 0; reader < 50; reader += 1) void both.requestsForEver(1);
+    void both.feedForEver(1);
     await both.clock.virtual.advance(3_000);
     const halfMs = (THIRD / 2) * both.clock.monotonic();
     for (const workedMs of [both.workedMs.requests, both.workedMs.feed]) {
@@ -159,7 +173,7 @@ describe('while indexing has work to do', () => {
     }
 
     const feedAlone = new World();
-    void feedAlone.feedForEver(0.3);
+    void feedAlone.feedForEver(1);
     await feedAlone.clock.virtual.advance(3_000);
     const allMs = THIRD * feedAlone.clock.monotonic();
     expect(feedAlone.workedMs.feed).toBeLessThan(allMs + SLACK_MS);
@@ -353,5 +367,35 @@ describe('whatever is asked, left and waited for', () => {
       }),
       { numRuns: 100 },
     );
+  });
+});
+
+describe('the pace of the machine', () => {
+  /** A clock on which each run takes so long. */
+  const clockOf = (...runsMs: readonly number[]) => {
+    let nowMs = 0;
+    let looks = 0;
+    return {
+      monotonic: () => {
+        if (looks % 2 === 1) nowMs += runsMs[((looks - 1) / 2) % runsMs.length] ?? 0;
+        looks += 1;
+        return nowMs;
+      },
+    };
+  };
+
+  it('is 1 on the machine that the costs were measured on, and 2 on one that takes twice as long', () => {
+    expect(machinePace({ clock: clockOf(0.9) })).toBeCloseTo(1);
+    expect(machinePace({ clock: clockOf(1.8) })).toBeCloseTo(2);
+  });
+
+  it('is not told by runs that were interrupted', () => {
+    expect(machinePace({ clock: clockOf(0.9, 0.9, 500) })).toBeCloseTo(1);
+  });
+
+  it('neither frees readers of all cost nor shuts them out', () => {
+    expect(machinePace({ clock: clockOf(0) })).toBe(0.1);
+    expect(machinePace({ clock: clockOf(60_000) })).toBe(10);
+    expect(machinePace({ clock: systemClock })).toBeGreaterThanOrEqual(0.1);
   });
 });
