@@ -22,6 +22,7 @@ import {
 import type { Logger, Metrics, TerminalStream } from '../observability/index.js';
 import { systemClock, systemRandom } from '../runtime/index.js';
 import type { ExitReason } from '../runtime/index.js';
+import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
 import { removeDaemonRecord, storePathOf, writeDaemonRecord } from './daemonRecord.js';
 import { warnOfOpenDirectory } from './dataDirectory.js';
@@ -135,6 +136,11 @@ async function run(
   });
   if (signal.aborted) return;
 
+  const scrubber = new TableScrubber(
+    { path: storePathOf(config.dataDir), bytesPerSecond: config.store.scrubBytesPerSecond },
+    { clock, logger, metrics },
+  );
+  lifecycle.supervise(scrubber.run(signal));
   await runIndexing(config, { ...parts, onIndexed: () => feed.notify() }, (line) => {
     reporter.running(line);
     work.running(line);

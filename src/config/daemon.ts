@@ -30,6 +30,7 @@ export interface DaemonConfig {
     readonly unresolvableAfterMs: number;
   };
   readonly index: { readonly accounts: boolean };
+  readonly store: { readonly scrubBytesPerSecond: number };
   readonly api: {
     readonly host: string;
     readonly port: number;
@@ -100,6 +101,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       unresolvableAfterMs: values['requester.unresolvableAfterMs'],
     }),
     index: Object.freeze({ accounts: values['index.accounts'] }),
+    store: Object.freeze({ scrubBytesPerSecond: values['store.scrubBytesPerSecond'] }),
     api: Object.freeze({
       host: values['api.host'],
       port: values['api.port'],

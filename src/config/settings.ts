@@ -162,6 +162,11 @@ export const daemonSettings = {
     format: boolean,
     default: false,
   }),
+  'store.scrubBytesPerSecond': setting({
+    doc: 'While it runs, the daemon reads all tables of its store again and again and compares them with their checksums, so many bytes per second; a damaged one stops it, by name (docs/operations.md, What is found, and when). 0 = never: then `verify` is the only one who looks at old tables.',
+    format: byteSize(0, GIB),
+    default: 2 * MIB,
+  }),
   'api.host': setting({
     doc: 'Address that the read API listens on.',
     format: host,

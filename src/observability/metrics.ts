@@ -205,6 +205,15 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       'Collection bytes in one durable batch.',
       [1e3, 1e4, 1e5, 1e6, 4e6, 16e6, 64e6],
     ),
+    scrubbedBytes: counter(
+      'store_scrubbed_bytes_total',
+      'Bytes of tables of the store that were compared with their checksums while the daemon ran.',
+    ),
+    lastScrub: new Gauge({
+      name: `${PREFIX}store_last_scrub_timestamp_seconds`,
+      help: 'When all tables of the store were last found sound by the running daemon, in seconds since 1970; 0 until then.',
+      registers,
+    }),
     upstreamRequests: counter('upstream_requests_total', 'Calls sent to access nodes.', [
       'endpoint',
       'method',

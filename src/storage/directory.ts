@@ -1,14 +1,15 @@
 import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { inspectFiles } from './files/inspection.js';
+import { clearSuspects, readSuspects } from './files/suspects.js';
 import { assertUnused } from './LevelDatabase.js';
 import { corruptFiles, hasCode, StorageError, storageErrorFrom } from './StorageError.js';
 
 /** What a store contains may be read by its owner alone. */
 const DIRECTORY_MODE = 0o700;
 
-/** LevelDB's own files. */
-const DATABASE_FILE = /^(?:CURRENT|LOCK|LOG(?:\.old)?|MANIFEST-\d+|\d+\.(?:ldb|sst|log|dbtmp))$/;
+/** LevelDB's own files, and the note beside them (`files/suspects.ts`). */
+const DATABASE_FILE = /^(?:CURRENT|LOCK|LOG(?:\.old)?|MANIFEST-\d+|\d+\.(?:ldb|sst|log|dbtmp)|SUSPECTS)$/;
 const DATA_FILE = /^\d+\.(?:ldb|sst|log)$/;
 
 /** Where `repair` puts a damaged store out of the way, for the moment until the mended one takes its place. */
@@ -109,8 +110,13 @@ const TABLE_BYTES_AT_OPEN = 64 * 1024 * 1024;
  * as if nothing were missing. Expected errors: `StorageError` (`corrupt`, `locked`, …).
  */
 export async function refuseDamagedFiles(path: string): Promise<void> {
-  const look = async () => (await inspectFiles(path, { tableBytes: TABLE_BYTES_AT_OPEN })).damages;
-  if ((await look()).length === 0) return;
+  const suspects = await readSuspects(path);
+  const look = async () => (await inspectFiles(path, { tableBytes: TABLE_BYTES_AT_OPEN, suspects })).damages;
+  if ((await look()).length === 0) {
+    // Repaired, or merged into other tables since.
+    if (suspects.size > 0) await clearSuspects(path);
+    return;
+  }
   // A database at work looks damaged. So: is it in use, and if not, is it still damaged?
   await assertUnused(path);
   const damages = await look();

@@ -30,6 +30,7 @@ export type { RepairReport } from './repair.js';
 export { ACCOUNTS_SCHEMA_VERSION, SCHEMA_VERSION } from './schema.js';
 export type { KeyRange } from './schema.js';
 export { StorageError, storageErrorFrom } from './StorageError.js';
+export { TableScrubber } from './TableScrubber.js';
 export type { VerifyReport } from './verify/report.js';
 export { verifyStore } from './verify/verifyStore.js';
 export type { VerifyOptions, VerifyProgress } from './verify/verifyStore.js';

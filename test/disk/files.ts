@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import { runProgram } from '../support/program.js';
 import { RunningDaemon } from '../support/runningDaemon.js';
-import { mend, repair } from './mending.js';
+import { expectRefusal, mend, repair } from './mending.js';
 import type { Outcome, Result, Scenario } from './scenario.js';
 import { KILLED, OLDEST, SETTLED, storeFlags, storeOf } from './stage.js';
+import type { Stage } from './stage.js';
 
 interface Expected {
   readonly outcome: Outcome;
@@ -153,26 +154,47 @@ const table: readonly Scenario[] = [
   },
 ];
 
-/** A byte that changes below a daemon that runs: what is damaged is not served, and all the rest is. */
-const whileItRuns: Scenario = {
-  name: 'table byte flipped while the daemon serves, data block',
-  run: async (stage) => {
-    const dataDir = stage.killedStore();
-    const daemon = await stage.startAlone(dataDir);
-    if (!(daemon instanceof RunningDaemon)) return expect.unreachable('the store is sound');
-    const file = fileOf(dataDir, TABLE);
-    const bytes = readFileSync(file);
-    writeFileSync(file, flip(bytes, bytes.length / 3), { flag: 'r+' });
-    const { refused } = await stage.askEverything(daemon, { damaged: true });
-    expect(refused).toBeGreaterThan(0);
-    const exitCode = await daemon.program.stop();
-    expect(exitCode).toBe(0);
-    // A compaction may have copied the block, under a checksum of its own, before the daemon was stopped.
-    const names = /file \d+\.ldb: the block at offset|damage at height \d+/;
-    const result = await repair(stage, dataDir, names, exitCode);
-    return { ...result, remark: `${refused} answers of 500, none wrong` };
+/** A byte that changes below a daemon that serves. */
+async function flippedWhileServed(stage: Stage, scrubBytesPerSecond: number) {
+  const dataDir = stage.killedStore();
+  const flags = ['--store-scrub-bytes-per-second', String(scrubBytesPerSecond)];
+  const daemon = await stage.startAlone(dataDir, ...flags);
+  if (!(daemon instanceof RunningDaemon)) return expect.unreachable('the store is sound');
+  const file = fileOf(dataDir, TABLE);
+  const bytes = readFileSync(file);
+  writeFileSync(file, flip(bytes, bytes.length / 3), { flag: 'r+' });
+  return { dataDir, daemon };
+}
+
+const whileItRuns: readonly Scenario[] = [
+  {
+    // What is damaged is not served, and all the rest is.
+    name: 'table byte flipped while the daemon serves, data block',
+    run: async (stage) => {
+      const { dataDir, daemon } = await flippedWhileServed(stage, 0);
+      const { refused } = await stage.askEverything(daemon, { damaged: true });
+      expect(refused).toBeGreaterThan(0);
+      const exitCode = await daemon.program.stop();
+      expect(exitCode).toBe(0);
+      // A compaction may have copied the block, under a checksum of its own, before the daemon was stopped.
+      const names = /file \d+\.ldb: the block at offset|damage at height \d+/;
+      const result = await repair(stage, dataDir, names, exitCode);
+      return { ...result, remark: `${refused} answers of 500, none wrong` };
+    },
   },
-};
+  {
+    name: 'table byte flipped while the daemon serves, and comes upon it by itself',
+    run: async (stage) => {
+      // Seconds for each table.
+      const { dataDir, daemon } = await flippedWhileServed(stage, 100_000);
+      const names = /file \d+\.ldb: the block at offset/;
+      const exitCode = await daemon.program.exited;
+      expect(exitCode, daemon.program.stderr).toBe(74);
+      expectRefusal(daemon.program.stderr, names, /Run "verify".*"repair --yes"/);
+      return mend(stage, dataDir, names);
+    },
+  },
+];
 
 const others: readonly Scenario[] = [
   {
@@ -213,6 +235,6 @@ export const fileScenarios: readonly Scenario[] = [
   ...manifest,
   ...log,
   ...table,
-  whileItRuns,
+  ...whileItRuns,
   ...others,
 ];

@@ -65,8 +65,8 @@ export class Stage {
   }
 
   /** Starts a daemon that has no node to ask: it serves, or it ends. */
-  async startAlone(dataDir: string): Promise<RunningDaemon | Program> {
-    const program = startProgram(startArguments(nowhere, dataDir, '--start-height', '0'));
+  async startAlone(dataDir: string, ...flags: readonly string[]): Promise<RunningDaemon | Program> {
+    const program = startProgram(startArguments(nowhere, dataDir, '--start-height', '0', ...flags));
     const listens = program.sees(/"msg":"listening".*\n/).then(
       () => true,
       () => false,

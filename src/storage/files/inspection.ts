@@ -5,7 +5,7 @@ import { checkLogs } from './logs.js';
 import type { LogDamage } from './logs.js';
 import { parseManifest } from './manifest.js';
 import type { Manifest } from './manifest.js';
-import { checkTable } from './tableFile.js';
+import { checkTable, describeDamage, tableName, UNREADABLE_TABLE } from './tableFile.js';
 import type { TableDamage } from './tableFile.js';
 
 const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
@@ -36,13 +36,13 @@ export interface Inspection {
 export interface InspectionOptions {
   /** Tables are checked block by block from the newest on until so many bytes are read; the others by their size. */
   readonly tableBytes: number;
+  /** Tables that are checked block by block besides, by file name. Default: none. */
+  readonly suspects?: ReadonlySet<string>;
   /** Whether blocks of these whose checksums are right are read as well: several times the work. Default false. */
   readonly contents?: boolean;
   /** Called for every table that is read. */
   readonly onTable?: () => void;
 }
-
-const LOST: TableDamage = { blocks: [], unreadable: true, filter: false, metaindex: undefined };
 
 /**
  * Looks for damage that LevelDB would not notice, or only after it has thrown away what could still be saved: a torn
@@ -120,17 +120,13 @@ async function readManifest(path: string, names: readonly string[], file: string
   return { file, content };
 }
 
-function tableName(number: number): string {
-  return `${String(number).padStart(6, '0')}.ldb`;
-}
-
 /** Without a manifest to go by every table counts, whatever its size. */
 async function checkTables(
   path: string,
   names: readonly string[],
   manifest: Manifest | undefined,
   damages: FileDamage[],
-  { contents = false, onTable, tableBytes }: InspectionOptions,
+  { contents = false, onTable, tableBytes, suspects }: InspectionOptions,
 ): Promise<ReadonlyMap<string, TableDamage>> {
   const damaged = new Map<string, TableDamage>();
   const note = (file: string, damage: TableDamage, ...what: readonly string[]): void => {
@@ -146,19 +142,20 @@ async function checkTables(
     const file = files.get(number);
     const size = lengths.get(number);
     if (file === undefined || size === undefined) {
-      note(tableName(number), LOST, 'it is missing');
+      note(tableName(number), UNREADABLE_TABLE, 'it is missing');
       continue;
     }
     const expected = manifest?.tables.get(number) ?? size;
     if (size !== expected) {
-      note(file, LOST, `it has ${size} bytes instead of ${expected}`);
+      note(file, UNREADABLE_TABLE, `it has ${size} bytes instead of ${expected}`);
       continue;
     }
-    if (size > left) continue;
-    left -= size;
+    const isSuspect = suspects?.has(file) === true;
+    if (size > left && !isSuspect) continue;
+    if (!isSuspect) left -= size;
     onTable?.();
     const damage = checkTable(await readFile(join(path, file)), { contents });
-    if (damage !== undefined) note(file, damage, ...describe(damage));
+    if (damage !== undefined) note(file, damage, ...describeDamage(damage));
   }
   return damaged;
 }
@@ -178,16 +175,4 @@ async function sizes(
     );
   }
   return found;
-}
-
-function* describe({ blocks, unreadable, filter }: TableDamage): Generator<string, void> {
-  if (unreadable) {
-    yield 'its footer or index is damaged: none of its entries can be found';
-  }
-  for (const { offset, size, what } of blocks) {
-    const fault =
-      what === 'checksum' ? 'does not match its checksum' : 'cannot be read though its checksum is right';
-    yield `the block at offset ${offset} (${size} bytes) ${fault}`;
-  }
-  if (filter && !unreadable) yield 'its filter does not match its checksum: lookups may miss entries';
 }

@@ -27,24 +27,51 @@ export interface TableDamage {
   readonly metaindex: BlockHandle | undefined;
 }
 
+/** A table of which nothing can be read: missing, cut, or without a footer. */
+export const UNREADABLE_TABLE: TableDamage = {
+  blocks: [],
+  unreadable: true,
+  filter: false,
+  metaindex: undefined,
+};
+
 export interface TableCheck {
   /** Whether blocks whose checksum is right are read as well: takes several times as long. */
   readonly contents: boolean;
+}
+
+/** The file of a table, by its number. */
+export function tableName(number: number): string {
+  return `${String(number).padStart(6, '0')}.ldb`;
 }
 
 const FOOTER_BYTES = 48;
 const MAGIC = Buffer.from('57fb808b247547db', 'hex');
 const BLOCK_TRAILER_BYTES = 5;
 
+/** Bytes that are checked in one go, where the event loop has other work: a fraction of a millisecond. */
+const STEP_BYTES = 128 * 1024;
+
 /** `undefined` for a sound table. */
 export function checkTable(file: Buffer, check: TableCheck): TableDamage | undefined {
-  const footer = parseFooter(file);
-  if (footer === undefined) {
-    return { blocks: [], unreadable: true, filter: false, metaindex: undefined };
+  const steps = checkTableInSteps(file, check);
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
   }
+}
+
+/** As `checkTable`, with a yield after each STEP_BYTES. */
+export function* checkTableInSteps(
+  file: Buffer,
+  check: TableCheck,
+): Generator<undefined, TableDamage | undefined> {
+  const footer = parseFooter(file);
+  if (footer === undefined) return UNREADABLE_TABLE;
   const index = readIndex(file, footer.index);
   const filters = handlesIn(file, footer.metaindex);
-  const blocks = index === undefined ? [] : damagedBlocks(file, index, check);
+  yield;
+  const blocks = index === undefined ? [] : yield* damagedBlocks(file, index, check);
   const filter = filters?.every((handle) => isSound(file, handle)) !== true;
   if (index !== undefined && blocks.length === 0 && !filter) return undefined;
   return {
@@ -56,6 +83,19 @@ export function checkTable(file: Buffer, check: TableCheck): TableDamage | undef
   };
 }
 
+/** The damage, in words. */
+export function* describeDamage({ blocks, unreadable, filter }: TableDamage): Generator<string, void> {
+  if (unreadable) {
+    yield 'its footer or index is damaged: none of its entries can be found';
+  }
+  for (const { offset, size, what } of blocks) {
+    const fault =
+      what === 'checksum' ? 'does not match its checksum' : 'cannot be read though its checksum is right';
+    yield `the block at offset ${offset} (${size} bytes) ${fault}`;
+  }
+  if (filter && !unreadable) yield 'its filter does not match its checksum: lookups may miss entries';
+}
+
 /** A data block as the index has it. */
 interface Indexed {
   readonly handle: BlockHandle;
@@ -63,9 +103,19 @@ interface Indexed {
   readonly through: Buffer;
 }
 
-function damagedBlocks(file: Buffer, index: readonly Indexed[], { contents }: TableCheck): DamagedBlock[] {
+function* damagedBlocks(
+  file: Buffer,
+  index: readonly Indexed[],
+  { contents }: TableCheck,
+): Generator<undefined, DamagedBlock[]> {
   const damaged: DamagedBlock[] = [];
+  let stepBytes = 0;
   for (const [nth, { handle, through }] of index.entries()) {
+    stepBytes += handle.size;
+    if (stepBytes >= STEP_BYTES) {
+      stepBytes = 0;
+      yield;
+    }
     const above = index[nth - 1]?.through;
     if (!isSound(file, handle)) damaged.push({ ...handle, what: 'checksum' });
     else if (contents && !isReadable(file, handle, above, through))

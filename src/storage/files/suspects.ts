@@ -1,0 +1,33 @@
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { hasCode, storageErrorFrom } from '../StorageError.js';
+
+/**
+ * A note in the directory of the database, one name of a file to a line: tables that were found damaged while the database was
+ * at work. An open reads these again, however old they are, and refuses the store as long as they are damaged. Without the note a
+ * restart would serve the store again until the damage is come upon once more.
+ */
+const NOTE = 'SUSPECTS';
+
+/** Empty where there is no note. What does not name a table means nothing. Expected errors: `StorageError`. */
+export async function readSuspects(path: string): Promise<ReadonlySet<string>> {
+  try {
+    return new Set((await readFile(join(path, NOTE), 'utf8')).split('\n').filter((line) => line !== ''));
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return new Set();
+    throw storageErrorFrom(error, 'read the note of damaged tables', path);
+  }
+}
+
+export async function noteSuspect(path: string, file: string): Promise<void> {
+  const names = new Set([...(await readSuspects(path)), file]);
+  await writeFile(join(path, NOTE), [...names].map((name) => `${name}\n`).join(''), { mode: 0o600 });
+}
+
+export async function clearSuspects(path: string): Promise<void> {
+  try {
+    await rm(join(path, NOTE), { force: true });
+  } catch (error) {
+    throw storageErrorFrom(error, 'remove the note of damaged tables', path);
+  }
+}
