@@ -77,7 +77,10 @@ const [found] = readdirSync(directory);
 if (found === undefined) throw new Error('the profiler left nothing');
 const out = resolve(ROOT, args.out);
 mkdirSync(out, { recursive: true });
-const name = join(out, `${reads === undefined ? args.mode : `reads-${reads}-${over}`}-${args.profile}-${heights}`);
+const name = join(
+  out,
+  `${reads === undefined ? args.mode : `reads-${reads}-${over}`}-${args.profile}-${heights}`,
+);
 copyFileSync(join(directory, found), `${name}.cpuprofile`);
 
 const root = callTree(JSON.parse(readFileSync(`${name}.cpuprofile`, 'utf8')) as CpuProfile);
