@@ -131,6 +131,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'finality/FinalizedBlocks.ts',
     of: 'rootHeight + TIP_HEIGHTS);',
     instead: 'Math.min(rootHeight, 0));',
+    heldBy: {
+      file: 'unit/finality/forks.test.ts',
+      test: 'takes no block below a root that is in the table for one of the tip',
+    },
   },
   {
     name: 'wake-up lost: a notification that comes while nobody waits',
