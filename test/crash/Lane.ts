@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { daemonSettings, flagOf } from '../../src/config/index.js';
 import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
+import { messageOf } from '../../src/runtime/index.js';
 import { getJson } from '../support/httpProbe.js';
 import { Program } from '../support/program.js';
 import { storePath } from '../support/storeDump.js';
@@ -236,12 +237,28 @@ async function watchStatus(program: Program, witness: Witness): Promise<void> {
   }
 }
 
+/** What it answers when it is asked, as far as it does. */
+async function whatItDoes(program: Program): Promise<string> {
+  const ports = /"api":\{[^}]*"port":(\d+).*"metrics":\{[^}]*"port":(\d+)/.exec(program.stdout);
+  if (ports === null) return 'it does not listen';
+  const [, api, metrics] = ports;
+  const urls = [`http://127.0.0.1:${metrics}/readyz`, `http://127.0.0.1:${api}/status`];
+  const said = urls.map(async (url) => {
+    const answer = await getJson(url).catch((error: unknown) => ({ body: messageOf(error) }));
+    return `${url}: ${JSON.stringify(answer.body)}`;
+  });
+  const silence = new Promise<string[]>((resolve) => setTimeout(resolve, 10_000, ['it answers nobody']));
+  return (await Promise.race([Promise.all(said), silence])).join('; ');
+}
+
 async function within(program: Program): Promise<number | string> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
-      reject(new Verdict(`the process hangs; it last said ${program.stdout.slice(-500)}`));
-      program.child.kill('SIGKILL');
+      void whatItDoes(program).then((what) => {
+        reject(new Verdict(`the process hangs; ${what}; it last said ${program.stdout.slice(-2_000)}`));
+        program.child.kill('SIGKILL');
+      });
     }, PROCESS_LIMIT_MS);
   });
   try {
