@@ -1,4 +1,4 @@
-import type { ExplainDocument } from './explain.js';
+import type { ExplainDocument } from './explanation.js';
 import type { IndexedRange } from './status.js';
 import type { HeightWork } from './work.js';
 

@@ -21,7 +21,7 @@ export { collectionBody, restCollection } from './rest/collection.js';
 export { restTransaction, transactionBody } from './rest/transaction.js';
 export { selectFields } from './rest/select.js';
 export { explainDocument } from './explain.js';
-export type { ExplainDocument } from './explain.js';
+export type { ExplainDocument } from './explanation.js';
 export { exportPage } from './exportPage.js';
 export type { ExportedBlock, ExportRange } from './exportPage.js';
 export { MAX_MISSING_SHOWN } from './work.js';

@@ -3,8 +3,8 @@ import type { AccountTransactionDocument, AccountTransactionsDocument } from '..
 import type { HeightDocument, RewindDocument } from '../EventStreams.js';
 import type { ApiErrorBody } from '../errors.js';
 import { errorReasons } from '../errors.js';
-import { explainKinds, explainStages } from '../explain.js';
-import type { ExplainDocument } from '../explain.js';
+import { explainKinds, explainStages } from '../explanation.js';
+import type { ExplainDocument } from '../explanation.js';
 import type { ExportedBlock, ExportedTransaction } from '../exportPage.js';
 import { MAX_PLACES } from '../lookup.js';
 import type { BlockDocument, CollectionDocument, TransactionDocument } from '../lookup.js';
