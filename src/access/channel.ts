@@ -14,6 +14,12 @@ import type { CallStatus } from './errors.js';
  * more than 1 MiB and are twice as fast at a distance, 4 MiB cost 55 MiB more.
  */
 const FLOW_CONTROL_WINDOW_BYTES = 2 * 1024 * 1024;
+/**
+ * A unary call that has not ended so long after its deadline is ended from here. gRPC reckons deadlines by the wall clock, which may be
+ * set, and whatever else keeps it from ending a call must not keep a height waiting for ever.
+ */
+const OVERDUE_MS = 2_000;
+
 export interface ChannelOptions {
   readonly endpoint: Endpoint;
   /** Larger answers are refused with RESOURCE_EXHAUSTED and a text of its own. */
@@ -115,11 +121,17 @@ class RpcChannel implements Channel {
         else connection.forsaken.add(call);
       };
       const { connection } = this;
+      const overdue = this.clock.setTimer(limits.timeoutMs + OVERDUE_MS, () => {
+        signal?.removeEventListener('abort', onAbort);
+        reject(new CallFailure(OVERDUE));
+        call.cancel();
+      });
       const call = this.open(path, request, this.clock.now() + limits.timeoutMs, {
         onMessage: (message) => {
           answer = message;
         },
         onEnd: (callStatus) => {
+          overdue.cancel();
           signal?.removeEventListener('abort', onAbort);
           connection.forsaken.delete(call);
           if (callStatus.code !== status.OK) reject(new CallFailure(callStatus));
@@ -198,5 +210,9 @@ class RpcChannel implements Channel {
 /** Over gRPC, the only way there is outside of tests. */
 export const openRpcChannel: OpenChannel = (options, dependencies) => new RpcChannel(options, dependencies);
 
+const OVERDUE: CallStatus = {
+  code: status.DEADLINE_EXCEEDED,
+  details: 'the call had not ended long after its deadline',
+};
 const NO_ANSWER: CallStatus = { code: status.INTERNAL, details: 'the node ended the call without an answer' };
 const CHANNEL_CLOSED: CallStatus = { code: status.UNAVAILABLE, details: 'the channel is closed' };

@@ -23,7 +23,9 @@ const never = new AbortController().signal;
 /** The machine's clock whose monotonic time a test can move on. */
 class SkippingClock implements Clock {
   skippedMs = 0;
-  now = () => systemClock.now();
+  /** How far the wall clock is ahead of the machine's. */
+  aheadMs = 0;
+  now = () => systemClock.now() + this.aheadMs;
   monotonic = () => systemClock.monotonic() + this.skippedMs;
   setTimer = (delayMs: number, callback: () => void) => systemClock.setTimer(delayMs, callback);
 }
@@ -264,6 +266,24 @@ describe('unary calls', () => {
     await node.getNetworkParameters();
     expect(await kindOf(node.getBlockByHeight(5, { timeoutMs: 500 }))).toBe('deadline');
     await cancelled.promise;
+  });
+
+  it('end a little after it also where gRPC does not end them: the wall clock, by which it reckons, was set back', async () => {
+    const cancelled = deferred();
+    const node = await connect({
+      unary: {
+        GetNetworkParameters: () => ({ chain_id: 'flow-testnet' }),
+        GetBlockByHeight: (_request, call) => {
+          call.cancelled.addEventListener('abort', () => cancelled.resolve());
+          return new Promise(() => undefined);
+        },
+      },
+    });
+    await node.getNetworkParameters();
+    clock.aheadMs = 3_600_000;
+    expect(await kindOf(node.getBlockByHeight(5, { timeoutMs: 200 }))).toBe('deadline');
+    await cancelled.promise;
+    expect(node.inFlight).toBe(0);
   });
 
   it('are cancelled at the node by their signal, and reject with its reason', async () => {
