@@ -143,7 +143,7 @@ function forbid(path: string): () => void {
 }
 
 /** Open files: enough to load the program, and then as many as the connections of readers leave. */
-const FEW_FILES = 110;
+const FEW_FILES = 160;
 const fewFiles = ['bash', '-c', `ulimit -n ${FEW_FILES}; exec "$@"`, 'bash'];
 
 /** Readers that connect and say nothing, until no file is left. */
