@@ -3,7 +3,8 @@
  * `npm run bench`, in minutes; `npm run bench -- --quick` in about one.
  *
  *     --quick          small runs, for a look: figures of a quick run are not what the targets are about
- *     --only LIST      some of the benches, by name, separated by commas
+ *     NAME …           some of the benches: `npm run bench -- reads`
+ *     --only LIST      the same, separated by commas
  *     --rounds N       instead of five
  *     --write          also keep what was measured in docs/performance.results.json, one bench after the other, and write
  *                      docs/performance.md from it and nothing else (not quick)
@@ -25,7 +26,8 @@ const BENCHES = ['verification', 'catchUp', 'indexOnly', 'growth', 'tip', 'reads
 
 const RESULTS = join(ROOT, 'docs', 'performance.results.json');
 
-const { values: args } = parseArgs({
+const { values: args, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
     quick: { type: 'boolean', default: false },
     only: { type: 'string' },
@@ -33,7 +35,8 @@ const { values: args } = parseArgs({
     write: { type: 'boolean', default: false },
   },
 });
-const names = args.only === undefined ? BENCHES : args.only.split(',');
+const chosen = [...(args.only?.split(',') ?? []), ...positionals];
+const names = chosen.length === 0 ? BENCHES : chosen;
 for (const name of names) {
   if (!BENCHES.includes(name)) fail(`no bench is called ${name}; there are: ${BENCHES.join(', ')}`);
 }
