@@ -14,7 +14,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { resolveConfig } from 'prettier';
+import { format, resolveConfig } from 'prettier';
 import { performancePage } from './lib/performancePage.js';
 import type { Machine, Measured } from './lib/performancePage.js';
 import { ROOT, scratch, startScript } from './lib/processes.js';
@@ -47,7 +47,7 @@ const reports: Report[] = [];
 for (const name of names) {
   const report = await run(name);
   reports.push(report);
-  if (args.write) keep(name, report);
+  if (args.write) await keep(name, report);
 }
 const figures = reports.flatMap((report) => report.figures);
 const missed = figures.filter((figure) => !isMet(figure)).length;
@@ -73,12 +73,16 @@ async function run(name: string): Promise<Report> {
 }
 
 /** Kept at once: a bench that fails later loses nothing. */
-function keep(name: string, report: Report): void {
+async function keep(name: string, report: Report): Promise<void> {
   const results = readResults();
   results[name] = { ...machine(), report };
   const inOrder = BENCHES.filter((bench) => results[bench] !== undefined);
   const sorted = Object.fromEntries(inOrder.map((bench) => [bench, results[bench]]));
-  writeFileSync(RESULTS, `${JSON.stringify(sorted, null, 2)}\n`);
+  const text = await format(JSON.stringify(sorted), {
+    ...(await resolveConfig(RESULTS)),
+    filepath: RESULTS,
+  });
+  writeFileSync(RESULTS, text);
 }
 
 function readResults(): Record<string, Measured> {
