@@ -80,6 +80,23 @@ async function connect(
   return node;
 }
 
+/** A node that never answers for a block. `cancelled`: it has been told that nobody waits any more. */
+async function connectToSilence() {
+  const cancelled = deferred();
+  const node = await connect({
+    unary: {
+      GetNetworkParameters: () => ({ chain_id: 'flow-testnet' }),
+      GetBlockByHeight: (_request, call) => {
+        call.cancelled.addEventListener('abort', () => cancelled.resolve());
+        return new Promise(() => undefined);
+      },
+    },
+  });
+  // The connection stands, so that a call reaches the node before its time is up.
+  await node.getNetworkParameters();
+  return { node, cancelled: cancelled.promise };
+}
+
 async function failure(promise: Promise<unknown>): Promise<UpstreamError> {
   const error: unknown = await promise.then(
     () => undefined,
@@ -252,37 +269,16 @@ describe('unary calls', () => {
   });
 
   it('end at their deadline when the node hangs', async () => {
-    const cancelled = deferred();
-    const node = await connect({
-      unary: {
-        GetNetworkParameters: () => ({ chain_id: 'flow-testnet' }),
-        GetBlockByHeight: (_request, call) => {
-          call.cancelled.addEventListener('abort', () => cancelled.resolve());
-          return new Promise(() => undefined);
-        },
-      },
-    });
-    // The connection stands, so that the call reaches the node before its time is up.
-    await node.getNetworkParameters();
+    const { node, cancelled } = await connectToSilence();
     expect(await kindOf(node.getBlockByHeight(5, { timeoutMs: 500 }))).toBe('deadline');
-    await cancelled.promise;
+    await cancelled;
   });
 
   it('end a little after it also where gRPC does not end them: the wall clock, by which it reckons, was set back', async () => {
-    const cancelled = deferred();
-    const node = await connect({
-      unary: {
-        GetNetworkParameters: () => ({ chain_id: 'flow-testnet' }),
-        GetBlockByHeight: (_request, call) => {
-          call.cancelled.addEventListener('abort', () => cancelled.resolve());
-          return new Promise(() => undefined);
-        },
-      },
-    });
-    await node.getNetworkParameters();
+    const { node, cancelled } = await connectToSilence();
     clock.aheadMs = 3_600_000;
     expect(await kindOf(node.getBlockByHeight(5, { timeoutMs: 200 }))).toBe('deadline');
-    await cancelled.promise;
+    await cancelled;
     expect(node.inFlight).toBe(0);
   });
 
