@@ -23,6 +23,13 @@ const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
   'SubscribeBlocksFromStartHeight',
   'SubscribeBlockDigestsFromLatest',
 ]);
+/** The other call that tells the same: it is asked while this one fails. */
+const OTHER_WAY: Partial<Record<AccessMethod, AccessMethod>> = {
+  SubscribeBlocksFromStartHeight: 'GetBlockByHeight',
+  SubscribeBlockDigestsFromLatest: 'GetLatestBlockHeader',
+  GetFullCollectionByID: 'GetCollectionByID',
+  SubscribeExecutionDataFromStartBlockHeight: 'SubscribeExecutionData',
+};
 /** Callers that may wait for one method's turn at one node. */
 const MAX_WAITING_CALLS = 1_024;
 /** Deadlines missed in a row, with no answer between, before the channel is taken for dead and made anew. */
@@ -123,7 +130,12 @@ export class MethodCaller {
   }
 
   supports(method: AccessMethod): boolean {
-    if (POLLABLE.has(method) && this.scarcity.scarce) return false;
+    if (!this.knows(method) || (POLLABLE.has(method) && this.scarcity.scarce)) return false;
+    const other = OTHER_WAY[method];
+    return other === undefined || !this.knows(other) || !this.ledger.isBetterAskedBy(other, method);
+  }
+
+  private knows(method: AccessMethod): boolean {
     return this.clock.monotonic() >= (this.unsupportedUntilMs.get(method) ?? -Infinity);
   }
 

@@ -191,7 +191,7 @@ export class Identification {
 
   private missed(member: Member, error: UpstreamError): void {
     member.outage = true;
-    member.node.ledger.blame('failing');
+    member.node.ledger.blame('failing', error.message);
     const announced = member.trouble !== undefined;
     member.trouble = error.message;
     if (announced) return;

@@ -12,6 +12,8 @@ export type { Permit } from './limiter.js';
 export { takeGrpcRemarks } from './grpcRemarks.js';
 export { AccessNetwork } from './network.js';
 export type { AccessNetworkDependencies, AccessNetworkOptions, NodeState } from './network.js';
+export { NodeTroubles, SILENT_AFTER_MS, troubleOf } from './NodeTroubles.js';
+export type { NodeTrouble, TroubleKind } from './NodeTroubles.js';
 export { GrpcAccessNode } from './node.js';
 export type { GrpcAccessNodeOptions, PooledNode } from './node.js';
 export type { ForwardedCall, ForwardedRequest, ForwardedStatus, NodeForwarding } from './NodeForwarding.js';
@@ -34,4 +36,4 @@ export type {
   UnaryMethod,
   UpstreamErrorKind,
 } from './types.js';
-export { UpstreamError } from './types.js';
+export { nodeHealths, UpstreamError } from './types.js';

@@ -1,13 +1,8 @@
-import { doublingMs } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
-import type { NodeFault, NodeHealth } from './types.js';
+import { CallHealth } from './CallHealth.js';
+import type { CallRecord } from './CallHealth.js';
+import type { AccessMethod, NodeFault, NodeHealth } from './types.js';
 
-/** How long a node is asked after the others. */
-const SET_ASIDE = { minMs: 10_000, maxMs: 300_000 };
-/** Failures in a row before a node is set aside rather than merely asked later. */
-const FAILURES_BEFORE_SET_ASIDE = 3;
-/** A single failure moves a node behind the others for this long. */
-const FAILING_MS = 10_000;
 /** Weight of the newest latency in the average. */
 const LATENCY_WEIGHT = 0.1;
 /** A latency that was not measured again loses half its say in this time, so that a slow node is tried again. */
@@ -17,30 +12,39 @@ const LATENCY_HALF_LIFE_MS = 60_000;
 export type Identity = 'unknown' | 'usable' | 'foreign';
 
 /**
- * The record of one node: who it is, how it behaves, how fast it answers. The node writes latencies, the callers
- * write successes and faults, and the order of asking is read from it. Time passes by being looked at; no timers.
+ * The record of one node: who it is, how it and each of its calls behaves, how fast it answers. The node writes latencies,
+ * the callers write successes and faults, and the order of asking is read from it. A fault is that of the call; the node as a whole
+ * answers for lies, and for not saying who it is.
  */
 export class NodeLedger {
   identity: Identity = 'unknown';
   private readonly clock: Clock;
-  private failures = 0;
-  private failingUntilMs = -Infinity;
-  private setAsides = 0;
-  private setAsideUntilMs = -Infinity;
-  private setAsideFor: NodeFault | undefined;
+  private readonly whole: CallHealth;
+  /** Bounded by the number of methods. */
+  private readonly calls = new Map<AccessMethod, CallHealth>();
   private latencyMs: number | undefined;
   private latencyAtMs = 0;
 
   constructor(dependencies: { readonly clock: Clock }) {
     this.clock = dependencies.clock;
+    this.whole = new CallHealth(dependencies);
   }
 
   get health(): NodeHealth {
-    if (this.identity === 'foreign') return 'foreign';
-    if (this.identity === 'unknown') return 'unknown';
-    const now = this.clock.monotonic();
-    if (now < this.setAsideUntilMs) return 'set_aside';
-    return now < this.failingUntilMs ? 'failing' : 'healthy';
+    return this.identity === 'usable' ? this.whole.state : this.identity;
+  }
+
+  /** The node's health, or that of the call where it is worse. */
+  healthOf(method: AccessMethod | undefined): NodeHealth {
+    const whole = this.health;
+    const call = method === undefined ? undefined : this.calls.get(method)?.state;
+    return call !== undefined && RANKS[call] > RANKS[whole] ? call : whole;
+  }
+
+  /** The call failed twice in a row, and the other one longer ago, if at all: while both fail, each has its turn. */
+  isBetterAskedBy(other: AccessMethod, method: AccessMethod): boolean {
+    const call = this.calls.get(method);
+    return call?.rests === true && (this.calls.get(other)?.failedAtMs ?? -Infinity) < call.failedAtMs;
   }
 
   /** Average latency of answered calls, fading while nothing is measured; 0 when nothing is known. */
@@ -58,38 +62,41 @@ export class NodeLedger {
     this.latencyAtMs = this.clock.monotonic();
   }
 
-  /**
-   * The record is clean again. A node that is set aside for a lie serves the time first: answering one kind of
-   * question does not take back a lie about another.
-   */
-  succeeded(): void {
-    this.failures = 0;
-    this.failingUntilMs = -Infinity;
-    const now = this.clock.monotonic();
-    if (this.setAsideFor === 'lied' && now < this.setAsideUntilMs) return;
-    this.setAsides = 0;
-    this.setAsideUntilMs = -Infinity;
-    this.setAsideFor = undefined;
+  /** The record of the call is clean again, and the node's, unless it is set aside for a lie. No method: the node said who it is. */
+  succeeded(method?: AccessMethod): void {
+    this.whole.succeeded();
+    if (method !== undefined) this.calls.get(method)?.succeeded();
   }
 
   /**
-   * Counts a fault. Lies and stale streams set the node aside at once, failures the third time in a row, and from
-   * then on each time until a success. Returns for how long it is newly set aside, or `undefined`.
+   * Counts a fault of a call; a lie counts against the node as well. No method: the node does not say who it is. Returns for
+   * how long the call, or the node, is newly set aside, or `undefined`.
    */
-  blame(fault: NodeFault): number | undefined {
-    const now = this.clock.monotonic();
-    // What is still set aside was asked for want of a better node: that must not drive the time up.
-    if (now < this.setAsideUntilMs) return undefined;
-    if (fault === 'failing') {
-      this.failures += 1;
-      this.failingUntilMs = now + FAILING_MS;
-      if (this.failures < FAILURES_BEFORE_SET_ASIDE) return undefined;
+  blame(fault: NodeFault, said: string, method?: AccessMethod): number | undefined {
+    if (method === undefined) return this.whole.blame(fault, said);
+    const call = this.callOf(method).blame(fault, said);
+    return fault === 'lied' ? this.whole.blame(fault, said) : call;
+  }
+
+  /** Why the node as a whole is not healthy; `undefined` while it is. */
+  get record(): CallRecord | undefined {
+    return this.whole.record;
+  }
+
+  /** The calls that are not healthy, and why. */
+  callRecords(): readonly (CallRecord & { readonly method: AccessMethod })[] {
+    return [...this.calls].flatMap(([method, { record }]) =>
+      record === undefined ? [] : { method, ...record },
+    );
+  }
+
+  private callOf(method: AccessMethod): CallHealth {
+    let call = this.calls.get(method);
+    if (call === undefined) {
+      call = new CallHealth({ clock: this.clock });
+      this.calls.set(method, call);
     }
-    const periodMs = doublingMs(SET_ASIDE, this.setAsides);
-    this.setAsides += 1;
-    this.setAsideUntilMs = now + periodMs;
-    this.setAsideFor = fault;
-    return periodMs;
+    return call;
   }
 }
 
@@ -104,13 +111,19 @@ export interface Candidate {
 
 const RANKS: Record<NodeHealth, number> = { healthy: 0, failing: 1, set_aside: 2, unknown: 3, foreign: 4 };
 
-/** Best first: by health, then those no rate limit holds back, then by the latency to expect with the load they have. */
-export function inOrderOfAsking<T extends Candidate>(candidates: readonly T[]): readonly T[] {
+/**
+ * Best first for a call: by its health and the node's, then those no rate limit holds back, then by the latency to expect with
+ * the load they have.
+ */
+export function inOrderOfAsking<T extends Candidate>(
+  candidates: readonly T[],
+  method?: AccessMethod,
+): readonly T[] {
   if (candidates.length < 2) return candidates;
   return candidates
     .map((candidate) => ({
       candidate,
-      rank: RANKS[candidate.ledger.health],
+      rank: RANKS[candidate.ledger.healthOf(method)],
       heldBack: candidate.heldBack ? 1 : 0,
       expectedMs: candidate.ledger.expectedLatencyMs * (1 + candidate.inFlight),
       inFlight: candidate.inFlight,

@@ -4,6 +4,7 @@ import { OperatorError } from '../runtime/index.js';
 import { parseEndpoint } from './endpoint.js';
 import type { Endpoint } from './endpoint.js';
 import type { OpenChannel } from './channel.js';
+import type { CallRecord } from './CallHealth.js';
 import { Forwarder } from './Forwarder.js';
 import { Identification } from './identification.js';
 import type { Expectation, ForeignReason, SporkRoot } from './identity.js';
@@ -15,7 +16,7 @@ import { NodePool } from './pool.js';
 import type { OpenNode } from './pool.js';
 import type { SporkTable } from './sporks.js';
 import { loadMethodStubs } from './stubs.js';
-import type { AccessNode, AccessNodes, NodeFault, NodeHealth } from './types.js';
+import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeHealth } from './types.js';
 
 export interface AccessNetworkOptions {
   /** In the form of `parseEndpoint`; at least one. Historic nodes may be among them. */
@@ -60,6 +61,10 @@ export interface NodeState {
   readonly foreign: ForeignReason | undefined;
   /** Why it does not answer when it is asked who it is; `undefined` while it does. */
   readonly trouble: string | undefined;
+  /** Why the node as a whole is not healthy; `undefined` while it is. */
+  readonly record: CallRecord | undefined;
+  /** Its calls that are not healthy, and why. */
+  readonly calls: readonly (CallRecord & { readonly method: AccessMethod })[];
 }
 
 /**
@@ -107,32 +112,35 @@ export class AccessNetwork implements AccessNodes {
     }
   }
 
-  live(): readonly AccessNode[] {
-    return inOrder(this.pool.live());
+  live(method?: AccessMethod): readonly AccessNode[] {
+    return inOrder(this.pool.live(), method);
   }
 
   /**
    * Beside what the contract says: empty while the only nodes that could serve the height have not yet said who they
    * are (historic ones are first reached when first wanted). Ask again after a pause.
    */
-  forHeight(height: number): readonly AccessNode[] {
-    return inOrder(this.pool.serving(height, 'access'));
+  forHeight(height: number, method?: AccessMethod): readonly AccessNode[] {
+    return inOrder(this.pool.serving(height, 'access'), method);
   }
 
   /** Empty for the same reason as `forHeight`. */
   forExecutionData(height: number): readonly AccessNode[] {
-    return inOrder(this.pool.serving(height, 'executionData'));
+    return inOrder(this.pool.serving(height, 'executionData'), 'SubscribeExecutionDataFromStartBlockHeight');
   }
 
-  succeeded(node: AccessNode): void {
-    this.pool.member(node.name)?.node.ledger.succeeded();
+  succeeded(node: AccessNode, method: AccessMethod): void {
+    this.pool.member(node.name)?.node.ledger.succeeded(method);
   }
 
-  blame(node: AccessNode, fault: NodeFault, detail: string): void {
-    this.logger.debug({ endpoint: node.name, fault, detail }, 'access node blamed');
-    const setAsideMs = this.pool.member(node.name)?.node.ledger.blame(fault);
+  blame(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
+    this.logger.debug({ endpoint: node.name, method, fault, detail }, 'access node blamed');
+    const setAsideMs = this.pool.member(node.name)?.node.ledger.blame(fault, detail, method);
     if (setAsideMs === undefined) return;
-    this.logger.warn({ endpoint: node.name, fault, seconds: setAsideMs / 1_000 }, 'access node set aside');
+    const seconds = setAsideMs / 1_000;
+    if (fault === 'lied') this.logger.warn({ endpoint: node.name, fault, seconds }, 'access node set aside');
+    else
+      this.logger.warn({ endpoint: node.name, method, fault, seconds }, 'a call to an access node set aside');
   }
 
   /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when none tells. */
@@ -171,6 +179,8 @@ export class AccessNetwork implements AccessNodes {
       lowestHeight: range.lowest,
       foreign: foreign?.reason,
       trouble,
+      record: node.ledger.record,
+      calls: node.ledger.callRecords(),
     }));
   }
 
@@ -212,8 +222,11 @@ export class AccessNetwork implements AccessNodes {
   }
 }
 
-function inOrder(members: readonly Member[]): readonly AccessNode[] {
-  return inOrderOfAsking(members.map(({ node }) => node));
+function inOrder(members: readonly Member[], method: AccessMethod | undefined): readonly AccessNode[] {
+  return inOrderOfAsking(
+    members.map(({ node }) => node),
+    method,
+  );
 }
 
 /** By name; a node named twice is one node. */

@@ -63,6 +63,10 @@ export class GrpcAccessNode implements PooledNode {
     return this.ledger.health;
   }
 
+  healthOf(method: AccessMethod): NodeHealth {
+    return this.ledger.healthOf(method);
+  }
+
   get inFlight(): number {
     return this.caller.inFlight;
   }
@@ -201,8 +205,8 @@ export class GrpcAccessNode implements PooledNode {
       decode: decodeExecutionDataResponse,
       otherwise: deprecated,
     };
-    const knowsOnlyDeprecated = !this.supports(current.method) && this.supports(deprecated.method);
-    return this.caller.stream(knowsOnlyDeprecated ? deprecated : current, options.signal);
+    const asksDeprecated = !this.supports(current.method) && this.supports(deprecated.method);
+    return this.caller.stream(asksDeprecated ? deprecated : current, options.signal);
   }
 
   close(): void {

@@ -110,16 +110,21 @@ export interface NodeVersionInfo {
 }
 
 /** `set_aside` is asked last; `unknown` (it has not said who it is) and `foreign` are not asked at all. */
-export type NodeHealth = 'unknown' | 'healthy' | 'failing' | 'set_aside' | 'foreign';
+export const nodeHealths = ['unknown', 'healthy', 'failing', 'set_aside', 'foreign'] as const;
+export type NodeHealth = (typeof nodeHealths)[number];
 
 /** One access node: typed calls over one channel. It retries nothing; whoever calls decides. */
 export interface AccessNode {
   /** `host:port`: stable, the label of metrics and logs. */
   readonly name: string;
   readonly health: NodeHealth;
+  /** The node's health, or that of this one call where that is worse. */
+  healthOf(method: AccessMethod): NodeHealth;
   /**
-   * False for five minutes after the node answered UNIMPLEMENTED to the method; and, for streams of blocks and heads, for one
-   * minute after it refused us any stream for want of streams: those can be polled.
+   * True while this is the way to ask. False for five minutes after the node answered UNIMPLEMENTED; for streams of blocks and
+   * heads, one minute after it refused any stream for want of streams; and while the call rests, because it failed twice in a
+   * row, and the other call that tells the same does not: block stream and block by height, head stream and latest header, full
+   * collection and light one, the two execution-data streams.
    */
   supports(method: AccessMethod): boolean;
   /**
@@ -161,35 +166,35 @@ export interface AccessNode {
   ): AsyncIterable<BlockExecutionData>;
 }
 
-/** What every source of data may say of a node; the pool turns it into an order of asking. */
+/** What every source of data may say of a node's call; the pool turns it into an order of asking. */
 export type NodeFault =
-  /** It gave bytes that do not hash to what was asked, a block off the chain, and the like. */
+  /** It gave bytes that do not hash to what was asked, a block off the chain, and the like: held against the node. */
   | 'lied'
-  /** It does not answer, or answers with errors. */
+  /** The call is answered with errors or nonsense: held against this call alone. */
   | 'failing'
-  /** Its stream stood still while the head moved. */
+  /** No answer came in time, or the stream stood still while the head moved: this call alone, and as bad as two failures. */
   | 'stale';
 
 /** All configured nodes of the network and, behind them, the historic nodes of earlier sporks. */
 export interface AccessNodes {
-  /** Nodes that serve the live head, best first; set-aside ones last; foreign ones never. */
-  live(): readonly AccessNode[];
+  /** Nodes that serve the live head, best first for this call; set-aside ones last; foreign ones never. */
+  live(method?: AccessMethod): readonly AccessNode[];
   /**
-   * Nodes that may serve this height, best first; set-aside ones last, never "not at all" while no better one remains.
-   * A height below the live nodes' root gets the historic nodes of its spork. Empty while none of them has said yet who
+   * Nodes that may serve this height, best first for this call; set-aside ones last, never "not at all" while no better one
+   * remains. A height below the live nodes' root gets the historic nodes of its spork. Empty while none of them has said yet who
    * it is (historic nodes are first reached when first wanted): ask again after a pause.
    */
-  forHeight(height: number): readonly AccessNode[];
-  /** As `forHeight`, but the nodes named for execution data. */
+  forHeight(height: number, method?: AccessMethod): readonly AccessNode[];
+  /** As `forHeight`, but the nodes named for execution data, best first for its stream. */
   forExecutionData(height: number): readonly AccessNode[];
   /**
-   * The node gave what was asked: its record is clean again. But a node set aside for a lie serves its time first:
-   * answering one kind of question does not take back a lie about another.
+   * The node gave what was asked by this call, and it was right: the record of the call is clean again, and so is the node's.
+   * But a node set aside for a lie serves its time first: answering one kind of question does not take back a lie about another.
    */
-  succeeded(node: AccessNode): void;
+  succeeded(node: AccessNode, method: AccessMethod): void;
   /**
-   * Counts against the node: it is asked after the others for 10 s. From the third failure in a row, and at once for
-   * the other faults, it is set aside, for 10 s doubling to 5 min.
+   * Counts against the call, and a lie against the node as well: it is asked after the others for 10 s. From the third failure
+   * in a row, and at once for the other faults, the call (or the liar) is set aside, for 10 s doubling to 5 min.
    */
-  blame(node: AccessNode, fault: NodeFault, detail: string): void;
+  blame(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void;
 }

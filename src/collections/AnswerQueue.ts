@@ -2,6 +2,7 @@ import type { AccessNode } from '../access/index.js';
 import type { Identifier } from '../flow/index.js';
 import type { Clock } from '../runtime/index.js';
 import type { SlotUse } from './EndpointSlots.js';
+import type { CollectionWay } from './fetchCollection.js';
 
 /** For how long answers are dealt with before the event loop has its turn: the calls that follow leave then. */
 const TURN_MS = 2;
@@ -10,6 +11,7 @@ const TURN_MS = 2;
 export interface Answer {
   readonly id: Identifier;
   readonly node: AccessNode;
+  readonly way: CollectionWay;
   readonly bodies: readonly Uint8Array[];
   /** Monotonic milliseconds. */
   readonly receivedAtMs: number;

@@ -1,4 +1,4 @@
-import type { AccessNode, AccessNodes, UnaryMethod } from '../access/index.js';
+import type { AccessNode, AccessNodes } from '../access/index.js';
 import { VerificationMemory, verifyCollection } from '../flow/index.js';
 import type { Identifier, VerifiedCollection } from '../flow/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
@@ -14,6 +14,7 @@ import { FaultReporter } from './FaultReporter.js';
 import { fetchCollection } from './fetchCollection.js';
 import { FetchPace } from './FetchPace.js';
 import { HoldBack } from './HoldBack.js';
+import type { CollectionWay } from './fetchCollection.js';
 import type { NodeChoice } from './NodeRotation.js';
 import type {
   BlockWindow,
@@ -70,6 +71,14 @@ const NO_NODE_RETRY_MS = 1_000;
 const COLLECTION_BYTES = { initialBytes: 16 * 1024, minBytes: 512, maxBytes: 3 * 1024 * 1024 };
 
 const NO_FAILURES: RequestTrail['failures'] = new Map();
+
+/** What is asked, of whom, by which call. */
+interface Question {
+  readonly id: Identifier;
+  readonly node: AccessNode;
+  readonly way: CollectionWay;
+  readonly use: SlotUse;
+}
 
 /** One call under way. */
 interface Call {
@@ -263,12 +272,12 @@ export class CollectionRequester implements CollectionRequests {
   }
 
   #chooseNode(height: number, wanted: WantedCollection, use: SlotUse): NodeChoice {
-    const all = this.#dependencies.nodes.forHeight(height);
+    const all = this.#dependencies.nodes.forHeight(height, 'GetFullCollectionByID');
     if (all.length === 0) return { node: undefined, retryInMs: NO_NODE_RETRY_MS };
-    const able = all.filter((node) => node.supports(methodFor(node)));
+    const able = all.filter((node) => node.supports(wayTo(node)));
     return wanted.rotation.choose(able.length > 0 ? able : all, {
       isFree: (node) => this.#slots.isFree(node.name, use),
-      delayMs: (node) => node.delayMs(methodFor(node)),
+      delayMs: (node) => node.delayMs(wayTo(node)),
     });
   }
 
@@ -281,13 +290,15 @@ export class CollectionRequester implements CollectionRequests {
     wanted.firstAskedAtMs ??= clock.monotonic();
     wanted.lastAskedAt = clock.now();
     const controller = new AbortController();
-    const returned = this.#call(wanted.id, node, use, controller.signal).catch((error: unknown) => {
-      this.#dependencies.onFatal(error);
-    });
+    const returned = this.#call({ id: wanted.id, node, way: wayTo(node), use }, controller.signal).catch(
+      (error: unknown) => {
+        this.#dependencies.onFatal(error);
+      },
+    );
     this.#calls.set(wanted.id, { controller, returned, isAnswered: false });
   }
 
-  async #call(id: Identifier, node: AccessNode, use: SlotUse, signal: AbortSignal): Promise<void> {
+  async #call({ id, node, way, use }: Question, signal: AbortSignal): Promise<void> {
     const { clock, metrics } = this.#dependencies;
     const sentAtMs = clock.monotonic();
     let bodies: readonly Uint8Array[] | undefined;
@@ -296,6 +307,7 @@ export class CollectionRequester implements CollectionRequests {
       bodies = await fetchCollection(
         id,
         node,
+        way,
         { signal, timeoutMs: this.#options.timeoutMs },
         {
           onCall: () => metrics.collectionsRequested.inc(),
@@ -308,26 +320,26 @@ export class CollectionRequester implements CollectionRequests {
     }
     if (bodies !== undefined) {
       this.#pace.answered(clock.monotonic() - sentAtMs);
-      this.#onAnswer(id, node, use, bodies);
+      this.#onAnswer({ id, node, way, use }, bodies);
       return;
     }
     this.#slots.release(node.name, use);
     const wanted = this.#returned(id);
     try {
-      if (failure !== undefined) this.#onFailure(wanted, node, failure.error, signal.aborted);
+      if (failure !== undefined) this.#onFailure(wanted, { node, way }, failure.error, signal.aborted);
     } finally {
       this.#pump();
     }
   }
 
-  #onAnswer(id: Identifier, node: AccessNode, use: SlotUse, bodies: readonly Uint8Array[]): void {
+  #onAnswer({ id, node, way, use }: Question, bodies: readonly Uint8Array[]): void {
     if (this.#stopping.signal.aborted) return;
     const call = this.#calls.get(id);
     if (call !== undefined) call.isAnswered = true;
     const keepsSlot = this.#answers.length >= this.#options.concurrency;
     if (!keepsSlot) this.#slots.release(node.name, use);
     const receivedAtMs = this.#dependencies.clock.monotonic();
-    this.#answers.push({ id, node, bodies, receivedAtMs, slotUse: keepsSlot ? use : undefined });
+    this.#answers.push({ id, node, way, bodies, receivedAtMs, slotUse: keepsSlot ? use : undefined });
     this.#pump();
   }
 
@@ -344,16 +356,16 @@ export class CollectionRequester implements CollectionRequests {
     return this.#wanted.get(id);
   }
 
-  #take(wanted: WantedCollection, { node, bodies, receivedAtMs }: Answer): void {
+  #take(wanted: WantedCollection, { node, way, bodies, receivedAtMs }: Answer): void {
     const { metrics, sink } = this.#dependencies;
     let collection: VerifiedCollection;
     try {
       collection = verifyCollection(wanted.id, bodies, this.#verificationMemory);
     } catch (error) {
-      this.#onFailure(wanted, node, error, false);
+      this.#onFailure(wanted, { node, way }, error, false);
       return;
     }
-    this.#reporter.succeeded(node);
+    this.#reporter.succeeded(node, way);
     this.#collectionBytes.observe(collection.encoded.byteLength);
     metrics.requestToReceive.observe((receivedAtMs - (wanted.firstAskedAtMs ?? receivedAtMs)) / 1000);
     this.#wanted.received(wanted);
@@ -362,7 +374,7 @@ export class CollectionRequester implements CollectionRequests {
 
   #onFailure(
     wanted: WantedCollection | undefined,
-    node: AccessNode,
+    { node, way }: Pick<Question, 'node' | 'way'>,
     error: unknown,
     cancelled: boolean,
   ): void {
@@ -374,7 +386,7 @@ export class CollectionRequester implements CollectionRequests {
       return;
     }
     if (failure === undefined || wanted === undefined) throw error;
-    this.#reporter.report(node, failure, wanted.heights[0], { collectionId: wanted.id });
+    this.#reporter.report(node, way, failure, wanted.heights[0], { collectionId: wanted.id });
     remember(wanted, node, failure.text);
     if (failure.isNotFound) wanted.notFound += 1;
     if (failure.isNodeBusy) wanted.rotation.declined(node);
@@ -388,7 +400,7 @@ export class CollectionRequester implements CollectionRequests {
 }
 
 /** The call by which a node is asked for a collection; what it answered UNIMPLEMENTED to is left alone for a while. */
-function methodFor(node: AccessNode): UnaryMethod {
+function wayTo(node: AccessNode): CollectionWay {
   return node.supports('GetFullCollectionByID') ? 'GetFullCollectionByID' : 'GetCollectionByID';
 }
 

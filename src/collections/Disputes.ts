@@ -38,7 +38,8 @@ export class Disputes {
     const dispute = this.#byHeight.get(height);
     if (dispute === undefined) return;
     this.#byHeight.delete(height);
-    for (const { node, detail } of dispute.accused.values()) this.#nodes.blame(node, 'lied', detail);
+    for (const { node, detail } of dispute.accused.values())
+      this.#nodes.blame(node, 'lied', detail, 'SubscribeExecutionDataFromStartBlockHeight');
   }
 
   /** Other guarantees are worked on now: what was said against the former ones is void. */

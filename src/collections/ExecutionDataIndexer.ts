@@ -10,6 +10,9 @@ import type { NodeReadiness } from './NodeRotation.js';
 import type { BlockWindow, CollectionSink, ExecutionDataOutlook } from './ports.js';
 import type { StreamEnd } from './streamFault.js';
 
+/** The call that is blamed and praised. */
+const EXECUTION_DATA = 'SubscribeExecutionDataFromStartBlockHeight';
+
 export interface ExecutionDataIndexerOptions {
   /** How long data that is due may fail to come before the stream is opened again. */
   readonly silenceMs: number;
@@ -225,7 +228,7 @@ export class ExecutionDataIndexer implements ExecutionDataOutlook {
     this.#lastError = undefined;
     if (isVerified) {
       this.#rotation.succeeded();
-      this.#reporter.succeeded(node);
+      this.#reporter.succeeded(node, EXECUTION_DATA);
     }
     if (this.#state === 'streaming') return;
     const { logger } = this.#dependencies;
@@ -248,7 +251,7 @@ export class ExecutionDataIndexer implements ExecutionDataOutlook {
     }
     this.#enter('connecting');
     metrics.streamReopens.inc({ stream: 'execution_data', reason: end.reason });
-    this.#reporter.report(node, end, this.#reader.next, { reason: end.reason });
+    this.#reporter.report(node, EXECUTION_DATA, end, this.#reader.next, { reason: end.reason });
     if (end.contradicts === true) this.#dependencies.sink.onContradiction(this.#reader.next, node, end.text);
     this.#rotation.failed(node);
     const { backoffMinMs: minMs, backoffMaxMs: maxMs } = this.#options;

@@ -126,7 +126,9 @@ export class ExecutionDataReader {
       const end = judgeStreamEnd(error);
       if (end === undefined) throw error;
       // A node drops a consumer that does not read for some 30 s: that is our doing.
-      return justPaused && end.fault === 'failing' ? { ...end, fault: undefined } : end;
+      return justPaused && end.fault !== undefined && end.refused === undefined
+        ? { ...end, fault: undefined }
+        : end;
     } finally {
       watch.stop();
       signal.removeEventListener('abort', onAbort);

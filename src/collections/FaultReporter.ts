@@ -1,4 +1,4 @@
-import type { AccessNode, AccessNodes, NodeFault } from '../access/index.js';
+import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../access/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import type { Source } from './ports.js';
 
@@ -31,18 +31,24 @@ export class FaultReporter {
   }
 
   /** The node gave what was asked, and it was verified. */
-  succeeded(node: AccessNode): void {
+  succeeded(node: AccessNode, method: AccessMethod): void {
     this.#refused.delete(node.name);
-    this.#dependencies.nodes.succeeded(node);
+    this.#dependencies.nodes.succeeded(node, method);
   }
 
   /** `fields`, and the node's own words, go to the debug log only: they name ids. */
-  report(node: AccessNode, fault: Fault, height: number | undefined, fields: object): void {
+  report(
+    node: AccessNode,
+    method: AccessMethod,
+    fault: Fault,
+    height: number | undefined,
+    fields: object,
+  ): void {
     const { logger, metrics, nodes } = this.#dependencies;
     const decision = fault.refused === undefined ? 'retry' : 'invalid';
     const common = { node: node.name, source: this.#source, height, decision };
     logger.debug({ ...common, ...fields, error: fault.text }, 'access node did not deliver');
-    if (fault.fault !== undefined) nodes.blame(node, fault.fault, fault.text);
+    if (fault.fault !== undefined) nodes.blame(node, fault.fault, fault.text, method);
     if (fault.refused === undefined) return;
     metrics.invalidCollections.inc({ source: this.#source, reason: fault.refused });
     if (this.#refused.has(node.name)) return;

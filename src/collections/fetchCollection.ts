@@ -13,6 +13,9 @@ const MAX_PARALLEL_TRANSACTIONS = 8;
  */
 const MAX_RATE_LIMITED = 5;
 
+/** How a collection is asked for: whole, or the light one and then its transactions. */
+export type CollectionWay = 'GetFullCollectionByID' | 'GetCollectionByID';
+
 export interface FetchOptions {
   /** Deadline of each call. */
   readonly timeoutMs: number;
@@ -29,8 +32,8 @@ export interface FetchDependencies {
 }
 
 /**
- * One attempt to get a collection's transactions, as wire bytes in order, from one node: by `GetFullCollectionByID`, or
- * where the node does not know that, the light collection and then each transaction from the same node. The caller holds
+ * One attempt to get a collection's transactions, as wire bytes in order, from one node: by `GetFullCollectionByID`, or,
+ * that way or where the node does not know that call, the light collection and then each transaction from the same node. The caller holds
  * one slot of the endpoint throughout. The body is not verified here; the light collection's list is, before anything
  * is fetched on its word.
  * Expected errors: UpstreamError; InvalidCollectionError; the signal's abort reason.
@@ -38,10 +41,11 @@ export interface FetchDependencies {
 export async function fetchCollection(
   id: Identifier,
   node: AccessNode,
+  way: CollectionWay,
   options: FetchOptions,
   dependencies: FetchDependencies,
 ): Promise<readonly Uint8Array[]> {
-  if (node.supports('GetFullCollectionByID')) {
+  if (way === 'GetFullCollectionByID') {
     dependencies.onCall();
     try {
       return await node.getFullCollection(id, options);

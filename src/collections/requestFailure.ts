@@ -39,13 +39,13 @@ function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
     case 'rate_limited':
     case 'unimplemented':
       return undefined;
+    case 'deadline':
+      return 'stale';
     case 'malformed':
-      return 'lied';
     // May just as well be our own limit that is too low.
     case 'too_large':
     case 'invalid_argument':
     case 'failed_precondition':
-    case 'deadline':
     case 'unavailable':
     case 'internal':
       return 'failing';

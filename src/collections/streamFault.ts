@@ -79,7 +79,6 @@ function streamFaultOf(kind: UpstreamErrorKind): NodeFault | undefined {
     case 'failed_precondition':
       return undefined;
     case 'malformed':
-      return 'lied';
     case 'too_large':
     case 'deadline':
     case 'unavailable':

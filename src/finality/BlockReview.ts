@@ -3,6 +3,7 @@ import type { FinalizedBlock } from '../flow/index.js';
 import { blockToJob } from '../jobqueue/index.js';
 import type { BlockJob } from '../jobqueue/index.js';
 import type { Logger } from '../observability/index.js';
+import { BLOCK_CALL } from './blockSource.js';
 import type { Answer, ForkInspector } from './ForkInspector.js';
 import type { LinkedBlocks } from './LinkedBlocks.js';
 import type { FinalityMetrics } from './ports.js';
@@ -129,7 +130,9 @@ export class BlockReview {
     const node = nodes.forHeight(height).find((each) => each.name === name);
     metrics.invalidBlocks.inc({ reason: 'forged_guarantees' });
     logger.warn({ node: name, height, reason: 'forged_guarantees' }, 'a block was refused');
-    if (node !== undefined) nodes.blame(node, 'lied', `it forged the guarantees of block ${height}`);
+    if (node !== undefined) {
+      nodes.blame(node, 'lied', `it forged the guarantees of block ${height}`, BLOCK_CALL);
+    }
   }
 }
 

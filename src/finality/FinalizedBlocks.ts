@@ -8,12 +8,12 @@ import { Backoff, sleep } from '../runtime/index.js';
 import type { Clock, Random } from '../runtime/index.js';
 import { BlockReview } from './BlockReview.js';
 import type { BlockVerdict } from './BlockReview.js';
-import { BLOCK_STREAM, pollBlocks } from './blockSource.js';
+import { BLOCK_STREAM, methodOf, pollBlocks } from './blockSource.js';
 import { childOf, Puller, wasAborted } from './cancellation.js';
 import { ForkResolver } from './ForkResolver.js';
 import type { ChainTrouble, ParentMismatch } from './ForkResolver.js';
 import { ForkInspector } from './ForkInspector.js';
-import type { StoredBlockReader } from './ForkInspector.js';
+import type { Answer, StoredBlockReader } from './ForkInspector.js';
 import { LinkedBlocks } from './LinkedBlocks.js';
 import type { SporkRoot, Watermark } from './LinkedBlocks.js';
 import { chooseNode, faultOf } from './nodeChoice.js';
@@ -244,7 +244,11 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** Reads from the best node until there is a reason to choose again, and draws the consequences. */
   async #readOn(signal: AbortSignal): Promise<void> {
-    const node = chooseNode(this.#deps.nodes.forHeight(this.#linked.next), BLOCK_STREAM, this.#avoid);
+    const node = chooseNode(
+      this.#deps.nodes.forHeight(this.#linked.next, BLOCK_STREAM),
+      BLOCK_STREAM,
+      this.#avoid,
+    );
     if (node === undefined) {
       this.#unservedLooks += 1;
       if (this.#unservedLooks === UNSERVED_LOOKS_BEFORE_TOLD)
@@ -269,7 +273,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       case 'silent':
         reopened('stale');
         this.#avoid.add(node.name);
-        this.#deps.nodes.blame(node, 'stale', `block ${this.#linked.next} did not come`);
+        this.#deps.nodes.blame(node, 'stale', `block ${this.#linked.next} did not come`, methodOf(streams));
         this.#deps.logger.warn({ node: node.name, height: this.#linked.next }, 'block stream is silent');
         return;
       case 'failed':
@@ -280,12 +284,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         return this.#onFailure(node, ending.error, ending.pausedMs, signal);
       case 'orphaned':
       case 'wrong_height':
-        return this.#refuse(node, ending.block, ending.kind, signal);
+        return this.#refuse(node, streams, ending, signal);
       case 'mismatch':
         this.#deps.metrics.invalidBlocks.inc({
           reason: this.#linked.mayStand(ending.block) ? 'parent_mismatch' : 'not_vouched',
         });
-        return this.#resolve(node, ending.block, signal);
+        return this.#resolve({ node, method: methodOf(streams), block: ending.block }, signal);
     }
   }
 
@@ -308,7 +312,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         if (block.height !== height) return { kind: 'wrong_height', block };
         if (status === 'unknown') return { kind: 'orphaned', block };
         if (!this.#linked.links(block)) return { kind: 'mismatch', block };
-        this.#append(node, block, !delivered);
+        this.#append({ node, method: methodOf(streams), block }, !delivered);
         delivered = true;
 
         pausedMs = 0;
@@ -351,8 +355,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#deps.nodes.forHeight(height).some((other) => other.name === node.name);
   }
 
-  #append(node: AccessNode, block: FinalizedBlock, first: boolean): void {
-    if (first) this.#deps.nodes.succeeded(node);
+  #append({ node, method, block }: Answer, first: boolean): void {
+    if (first) this.#deps.nodes.succeeded(node, method);
     this.#avoid.clear();
     this.#backoff.reset();
     this.#quickRetries = 0;
@@ -375,14 +379,14 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     signal: AbortSignal,
   ): Promise<void> {
     const fault = faultOf(error.kind);
-    if (fault === 'failing' && pausedMs >= FORGIVEN_PAUSE_MS) return;
+    if (fault !== undefined && pausedMs >= FORGIVEN_PAUSE_MS) return;
     this.#avoid.add(node.name);
     if (error.kind === 'not_found' && this.#quickRetries < MAX_QUICK_RETRIES) {
       this.#quickRetries += 1;
       return this.#pause(this.#notFoundRetryMs, signal);
     }
     if (error.kind === 'malformed') this.#deps.metrics.invalidBlocks.inc({ reason: 'malformed' });
-    if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message);
+    if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message, error.method);
     this.#deps.logger.debug(
       { node: node.name, height: this.#linked.next, kind: error.kind, error: error.message },
       'blocks could not be read',
@@ -390,18 +394,24 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     await this.#pause(this.#backoff.nextMs(), signal);
   }
 
-  async #refuse(node: AccessNode, block: FinalizedBlock, reason: string, signal: AbortSignal): Promise<void> {
+  async #refuse(
+    node: AccessNode,
+    streams: boolean,
+    { block, kind: reason }: { readonly block: FinalizedBlock; readonly kind: string },
+    signal: AbortSignal,
+  ): Promise<void> {
     this.#deps.metrics.invalidBlocks.inc({ reason });
     this.#avoid.add(node.name);
-    this.#deps.nodes.blame(node, 'lied', `block ${block.id} at height ${block.height} refused: ${reason}`);
+    const detail = `block ${block.id} at height ${block.height} refused: ${reason}`;
+    this.#deps.nodes.blame(node, 'lied', detail, methodOf(streams));
     this.#deps.logger.warn({ node: node.name, height: block.height, reason }, 'a block was refused');
     await this.#pause(this.#backoff.nextMs(), signal);
   }
 
-  async #resolve(node: AccessNode, block: FinalizedBlock, signal: AbortSignal): Promise<void> {
-    const resolution = await this.#resolver.resolve({ node, block }, signal);
+  async #resolve(refused: Answer, signal: AbortSignal): Promise<void> {
+    const resolution = await this.#resolver.resolve(refused, signal);
     if (resolution.kind === 'accept') {
-      this.#append(resolution.answer.node, resolution.answer.block, true);
+      this.#append(resolution.answer, true);
       return;
     }
     for (const name of resolution.avoid) this.#avoid.add(name);

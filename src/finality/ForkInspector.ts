@@ -1,6 +1,7 @@
 import { UpstreamError } from '../access/index.js';
-import type { AccessNode, AccessNodes } from '../access/index.js';
+import type { AccessMethod, AccessNode, AccessNodes } from '../access/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
+import { BLOCK_CALL } from './blockSource.js';
 import { faultOf } from './nodeChoice.js';
 
 /** At most so many nodes are asked for one height. */
@@ -11,6 +12,8 @@ const MAX_CONFIRMATIONS = 48;
 
 export interface Answer {
   readonly node: AccessNode;
+  /** The call that it answered. */
+  readonly method: AccessMethod;
   readonly block: FinalizedBlock;
 }
 
@@ -38,7 +41,7 @@ export class ForkInspector {
     signal: AbortSignal,
     known: readonly Answer[] = [],
   ): Promise<{ readonly answers: readonly Answer[]; readonly complete: boolean }> {
-    const asked = this.#nodes.forHeight(height).slice(0, MAX_NODES_ASKED);
+    const asked = this.#nodes.forHeight(height, BLOCK_CALL).slice(0, MAX_NODES_ASKED);
     const answers = await Promise.all(
       asked.map((node) => {
         const before = known.find((answer) => answer.node.name === node.name);
@@ -112,7 +115,7 @@ export class ForkInspector {
 
   /** The block of the best node that has one. */
   async #anyBlock(height: number, signal: AbortSignal): Promise<FinalizedBlock | undefined> {
-    for (const node of this.#nodes.forHeight(height).slice(0, MAX_NODES_ASKED)) {
+    for (const node of this.#nodes.forHeight(height, BLOCK_CALL).slice(0, MAX_NODES_ASKED)) {
       const answer = await this.#askNode(node, height, signal);
       if (answer !== undefined) return answer.block;
     }
@@ -122,11 +125,13 @@ export class ForkInspector {
   async #askNode(node: AccessNode, height: number, signal: AbortSignal): Promise<Answer | undefined> {
     try {
       const { block, status } = await node.getBlockByHeight(height, { signal });
-      return status === 'unknown' || block.height !== height ? undefined : { node, block };
+      return status === 'unknown' || block.height !== height
+        ? undefined
+        : { node, method: BLOCK_CALL, block };
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
       const fault = faultOf(error.kind);
-      if (fault !== undefined) this.#nodes.blame(node, fault, error.message);
+      if (fault !== undefined) this.#nodes.blame(node, fault, error.message, BLOCK_CALL);
       return undefined;
     }
   }

@@ -2,6 +2,7 @@ import type { AccessNode, AccessNodes } from '../access/index.js';
 import type { Identifier } from '../flow/index.js';
 import type { Logger } from '../observability/index.js';
 import type { Backoff, Clock } from '../runtime/index.js';
+import { BLOCK_CALL } from './blockSource.js';
 import { ForkInspector } from './ForkInspector.js';
 import type { Answer, StoredBlockReader } from './ForkInspector.js';
 import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
@@ -141,7 +142,7 @@ export class ForkResolver {
 
     this.#linked.takeBack(below);
     const liar = this.#nodes.forHeight(below).find((node) => node.name === giver);
-    if (liar !== undefined) this.#blame({ node: liar, block: held });
+    if (liar !== undefined) this.#blame({ node: liar, method: BLOCK_CALL, block: held });
     return { kind: 'retry', avoid: [giver], pauseMs: 0 };
   }
 
@@ -158,9 +159,12 @@ export class ForkResolver {
     return { kind: 'retry', avoid: [refused.node.name], pauseMs: this.#backoff.nextMs() };
   }
 
-  #blame({ node, block }: Answer, reason: 'parent_mismatch' | 'not_vouched' = 'parent_mismatch'): void {
+  #blame(
+    { node, method, block }: Answer,
+    reason: 'parent_mismatch' | 'not_vouched' = 'parent_mismatch',
+  ): void {
     const detail = `block ${block.id} at height ${block.height} refused: ${reason}`;
-    this.#nodes.blame(node, 'lied', detail);
+    this.#nodes.blame(node, 'lied', detail, method);
     this.#logger.warn({ node: node.name, height: block.height, reason }, 'a block was refused');
   }
 

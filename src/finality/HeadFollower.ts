@@ -1,5 +1,5 @@
 import { UpstreamError } from '../access/index.js';
-import type { AccessNode, AccessNodes } from '../access/index.js';
+import type { AccessMethod, AccessNode, AccessNodes } from '../access/index.js';
 import type { Logger } from '../observability/index.js';
 import { Backoff, sleep } from '../runtime/index.js';
 import type { Clock, Random } from '../runtime/index.js';
@@ -9,6 +9,7 @@ import { chooseNode, faultOf } from './nodeChoice.js';
 import type { FinalityMetrics } from './ports.js';
 
 const STREAM = 'SubscribeBlockDigestsFromLatest';
+const HEADER = 'GetLatestBlockHeader';
 
 /** How often the freshness of the stream is judged. */
 const WATCH_INTERVAL_MS = 1_000;
@@ -43,6 +44,7 @@ export interface HeadFollowerDependencies {
 /** The node that is followed just now, by stream or by polling. */
 interface Source {
   readonly node: AccessNode;
+  readonly method: AccessMethod;
   readonly cancel: ChildSignal;
   deliveredAtMs: number;
   height: number;
@@ -95,7 +97,7 @@ export class HeadFollower {
 
   async #follow(signal: AbortSignal): Promise<void> {
     for (;;) {
-      const node = chooseNode(this.#deps.nodes.live(), STREAM, this.#avoid);
+      const node = chooseNode(this.#deps.nodes.live(STREAM), STREAM, this.#avoid);
       if (node === undefined) {
         await sleep(this.#deps.clock, this.#backoff.nextMs(), signal);
         continue;
@@ -110,11 +112,12 @@ export class HeadFollower {
 
   /** Resolves with the reason why this node is no longer followed. Expected errors: the signal's abort reason. */
   async #followNode(node: AccessNode, signal: AbortSignal): Promise<string> {
+    const polling = !node.supports(STREAM);
+    const method = polling ? HEADER : STREAM;
     const cancel = childOf(signal);
     const deliveredAtMs = this.#deps.clock.monotonic();
-    const source: Source = { node, cancel, deliveredAtMs, height: -1, owed: undefined, stale: false };
+    const source: Source = { node, method, cancel, deliveredAtMs, height: -1, owed: undefined, stale: false };
     this.#source = source;
-    const polling = !node.supports(STREAM);
     const heights = new Puller(
       polling ? this.#pollNode(node, cancel.signal) : this.#streamNode(node, cancel.signal),
       cancel.signal,
@@ -129,7 +132,7 @@ export class HeadFollower {
       if (source.stale) return 'stale';
       if (!(error instanceof UpstreamError)) throw error;
       const fault = faultOf(error.kind);
-      if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message);
+      if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message, method);
       this.#trouble({ node: node.name, kind: error.kind, error: error.message });
       return error.kind;
     } finally {
@@ -156,7 +159,7 @@ export class HeadFollower {
   #delivered(source: Source, height: number): void {
     this.#deps.onAnswer();
     if (height <= source.height) return;
-    if (source.height < 0) this.#deps.nodes.succeeded(source.node);
+    if (source.height < 0) this.#deps.nodes.succeeded(source.node, source.method);
     source.height = height;
     source.deliveredAtMs = this.#deps.clock.monotonic();
     if (source.owed !== undefined && height >= source.owed.height) source.owed = undefined;
@@ -176,8 +179,8 @@ export class HeadFollower {
   async #poll(signal: AbortSignal): Promise<void> {
     for (;;) {
       await sleep(this.#deps.clock, this.#options.freshnessPollMs, signal);
-      const live = this.#deps.nodes.live();
-      const healthy = live.filter((candidate) => candidate.health === 'healthy');
+      const live = this.#deps.nodes.live(HEADER);
+      const healthy = live.filter((candidate) => candidate.healthOf(HEADER) === 'healthy');
       const asked = healthy.length > 0 ? healthy : live;
       const node = asked[this.#polls++ % asked.length];
       if (node === undefined) continue;
@@ -187,13 +190,13 @@ export class HeadFollower {
           timeoutMs: this.#options.freshnessPollMs,
         });
         this.#deps.onAnswer();
-        if (node.health === 'failing') this.#deps.nodes.succeeded(node);
+        if (node.healthOf(HEADER) !== 'healthy') this.#deps.nodes.succeeded(node, HEADER);
         if (header.height > this.#polled.height) this.#polled = { height: header.height, misses: 0 };
         this.#deps.onHeight(header.height);
       } catch (error) {
         if (!(error instanceof UpstreamError)) throw error;
         const fault = faultOf(error.kind);
-        if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message);
+        if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message, HEADER);
       }
     }
   }
@@ -220,6 +223,7 @@ export class HeadFollower {
       source.node,
       'stale',
       `its ${this.#options.stream} head stood at ${source.height} while ${source.owed.height} was known`,
+      source.method,
     );
     this.#trouble({
       node: source.node.name,

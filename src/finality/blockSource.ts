@@ -1,7 +1,13 @@
-import type { AccessNode, ReceivedBlock } from '../access/index.js';
+import type { AccessMethod, AccessNode, ReceivedBlock } from '../access/index.js';
 import { expectOnlyItsEnd } from './cancellation.js';
 
 export const BLOCK_STREAM = 'SubscribeBlocksFromStartHeight';
+export const BLOCK_CALL = 'GetBlockByHeight';
+
+/** The call by which blocks are read. */
+export function methodOf(streams: boolean): AccessMethod {
+  return streams ? BLOCK_STREAM : BLOCK_CALL;
+}
 
 /**
  * The blocks of a node without streams, in ascending order, several asked for at once but none above `upperBound()`. Ends

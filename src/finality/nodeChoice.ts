@@ -14,20 +14,20 @@ export function chooseNode(
     avoid.clear();
     candidates = [...bestFirst];
   }
-  const healthy = candidates.filter((node) => node.health === 'healthy');
+  const healthy = candidates.filter((node) => node.healthOf(stream) === 'healthy');
   return healthy.find((node) => node.supports(stream)) ?? healthy[0] ?? candidates[0];
 }
 
 /** What a failed call says of the node; `undefined` when it says nothing against it (not yet there, busy, too old). */
 export function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
   switch (kind) {
-    case 'unavailable':
     case 'deadline':
+      return 'stale';
+    case 'unavailable':
     case 'internal':
     case 'too_large':
-      return 'failing';
     case 'malformed':
-      return 'lied';
+      return 'failing';
     case 'not_yet':
     case 'not_found':
     case 'below_root':

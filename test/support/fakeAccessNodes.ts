@@ -101,6 +101,10 @@ export class FakeAccessNode implements AccessNode {
     for (const wake of [...this.#waiting]) wake();
   }
 
+  healthOf(): NodeHealth {
+    return this.health;
+  }
+
   supports(method: AccessMethod): boolean {
     return !this.unknown.has(method);
   }

@@ -77,6 +77,10 @@ export class ScriptedNode implements PooledNode {
     this.#events.onLowestHeight?.(height);
   }
 
+  healthOf() {
+    return this.ledger.health;
+  }
+
   supports(): boolean {
     return true;
   }

@@ -27,35 +27,35 @@ describe('NodeLedger', () => {
     expect(ledger.health).toBe('unknown');
     ledger.identity = 'usable';
     expect(ledger.health).toBe('healthy');
-    ledger.blame('lied');
+    ledger.blame('lied', 'why');
     ledger.identity = 'foreign';
     expect(ledger.health).toBe('foreign');
   });
 
   it.each(['lied', 'stale'] as const)('sets a node aside at once that %s', (fault) => {
     const ledger = usable();
-    expect(ledger.blame(fault)).toBe(10_000);
+    expect(ledger.blame(fault, 'why')).toBe(10_000);
     expect(ledger.health).toBe('set_aside');
   });
 
   it('sets a failing node aside the third time in a row', async () => {
     const ledger = usable();
-    expect(ledger.blame('failing')).toBeUndefined();
+    expect(ledger.blame('failing', 'why')).toBeUndefined();
     expect(ledger.health).toBe('failing');
     ledger.succeeded();
     expect(ledger.health).toBe('healthy');
-    expect(ledger.blame('failing')).toBeUndefined();
-    expect(ledger.blame('failing')).toBeUndefined();
-    expect(ledger.blame('failing')).toBe(10_000);
+    expect(ledger.blame('failing', 'why')).toBeUndefined();
+    expect(ledger.blame('failing', 'why')).toBeUndefined();
+    expect(ledger.blame('failing', 'why')).toBe(10_000);
     await clock.advance(10_000);
     expect(ledger.health).toBe('healthy');
     // Still without a success: the next failure is one too many at once.
-    expect(ledger.blame('failing')).toBe(20_000);
+    expect(ledger.blame('failing', 'why')).toBe(20_000);
   });
 
   it('lets a single failure pass after a while', async () => {
     const ledger = usable();
-    ledger.blame('failing');
+    ledger.blame('failing', 'why');
     await clock.advance(9_999);
     expect(ledger.health).toBe('failing');
     await clock.advance(1);
@@ -66,36 +66,36 @@ describe('NodeLedger', () => {
     const ledger = usable();
     const periods: (number | undefined)[] = [];
     for (let round = 0; round < 7; round++) {
-      periods.push(ledger.blame('stale'));
+      periods.push(ledger.blame('stale', 'why'));
       await clock.advance(300_000);
     }
     expect(periods).toEqual([10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000]);
     ledger.succeeded();
-    expect(ledger.blame('stale')).toBe(10_000);
+    expect(ledger.blame('stale', 'why')).toBe(10_000);
   });
 
   it('does not lengthen the time of a node that is asked for want of a better one', async () => {
     const ledger = usable();
-    ledger.blame('lied');
+    ledger.blame('lied', 'why');
     await clock.advance(5_000);
-    expect(ledger.blame('lied')).toBeUndefined();
+    expect(ledger.blame('lied', 'why')).toBeUndefined();
     await clock.advance(5_000);
     expect(ledger.health).toBe('healthy');
   });
 
   it('clears a failing node at a success, a liar only after its time', async () => {
     const failing = usable();
-    failing.blame('stale');
+    failing.blame('stale', 'why');
     failing.succeeded();
     expect(failing.health).toBe('healthy');
 
     const liar = usable();
-    liar.blame('lied');
+    liar.blame('lied', 'why');
     liar.succeeded();
     expect(liar.health).toBe('set_aside');
     await clock.advance(10_000);
     liar.succeeded();
-    expect(liar.blame('lied')).toBe(10_000);
+    expect(liar.blame('lied', 'why')).toBe(10_000);
   });
 
   it('averages latencies and lets them fade', async () => {
@@ -112,8 +112,8 @@ describe('NodeLedger', () => {
 describe('the order of asking', () => {
   it('puts healthy before failing before set aside, and leaves none out', () => {
     const [setAside, failing, healthy] = [candidate('set aside'), candidate('failing'), candidate('healthy')];
-    setAside.ledger.blame('lied');
-    failing.ledger.blame('failing');
+    setAside.ledger.blame('lied', 'why');
+    failing.ledger.blame('failing', 'why');
     healthy.ledger.answeredIn(5_000);
     expect(names(inOrderOfAsking([setAside, failing, healthy]))).toEqual(['healthy', 'failing', 'set aside']);
   });
@@ -138,5 +138,63 @@ describe('the order of asking', () => {
   it('spreads the load over nodes of which nothing is known, and keeps the operator’s order otherwise', () => {
     const [a, b, c] = [candidate('a', { inFlight: 1 }), candidate('b'), candidate('c')];
     expect(names(inOrderOfAsking([a, b, c]))).toEqual(['b', 'c', 'a']);
+  });
+});
+
+describe('the record of one call', () => {
+  const stream = 'SubscribeBlocksFromStartHeight';
+  const call = 'GetBlockByHeight';
+
+  it('is held against that call alone, unless it was a lie', () => {
+    const ledger = usable();
+    ledger.blame('stale', 'silent', stream);
+    expect(ledger.healthOf(stream)).toBe('set_aside');
+    expect(ledger.healthOf(call)).toBe('healthy');
+    expect(ledger.health).toBe('healthy');
+    ledger.blame('lied', 'another block', stream);
+    expect(ledger.healthOf(call)).toBe('set_aside');
+  });
+
+  it('says what the call failed of, how often and since when', async () => {
+    const ledger = usable();
+    ledger.blame('failing', 'first', stream);
+    await clock.advance(1_000);
+    ledger.blame('failing', 'second', stream);
+    expect(ledger.callRecords()).toEqual([
+      {
+        method: stream,
+        state: 'failing',
+        fault: 'failing',
+        count: 2,
+        said: 'second',
+        sinceMs: 0,
+        untilMs: 11_000,
+      },
+    ]);
+    ledger.succeeded(stream);
+    expect(ledger.callRecords()).toEqual([]);
+  });
+
+  it('sends to the other way after two failures in a row, or one silence, and tries again later', async () => {
+    const ledger = usable();
+    ledger.blame('failing', 'no', stream);
+    expect(ledger.isBetterAskedBy(call, stream)).toBe(false);
+    ledger.blame('failing', 'no', stream);
+    expect(ledger.isBetterAskedBy(call, stream)).toBe(true);
+    await clock.advance(10_000);
+    expect(ledger.isBetterAskedBy(call, stream)).toBe(false);
+    ledger.blame('stale', 'silent', stream);
+    expect(ledger.isBetterAskedBy(call, stream)).toBe(true);
+  });
+
+  it('gives each way its turn while both fail', async () => {
+    const ledger = usable();
+    ledger.blame('stale', 'silent', stream);
+    await clock.advance(100);
+    ledger.blame('failing', 'no', call);
+    expect(ledger.isBetterAskedBy(call, stream)).toBe(false);
+    await clock.advance(100);
+    ledger.blame('failing', 'no', stream);
+    expect(ledger.isBetterAskedBy(call, stream)).toBe(true);
   });
 });

@@ -230,12 +230,13 @@ describe('identification', () => {
     const node = nodes.node('a:1');
     for (let call = 0; call < 100; call += 1) {
       node.breakConnection();
-      net.blame(node, 'failing', 'a call could not reach it');
+      net.blame(node, 'failing', 'a call could not reach it', 'GetTransaction');
       await clock.advance(100);
     }
     // Ten seconds: asked once more per second at most, set aside for its failures, and never said to be back.
     expect(node.asked).toBeLessThanOrEqual(11);
-    expect(node.health).toBe('set_aside');
+    expect(node.health).toBe('healthy');
+    expect(node.ledger.healthOf('GetTransaction')).toBe('set_aside');
     expect(logger.messages()).not.toContain('access node answers again');
   });
 
@@ -512,15 +513,19 @@ describe('blame', () => {
     await net.whenIdentified(stop.signal);
     await clock.settle();
     const [a] = net.live();
-    net.blame(a!, 'lied', 'collection does not hash to its id');
+    net.blame(a!, 'lied', 'collection does not hash to its id', 'GetFullCollectionByID');
     expect(names(net.live())).toEqual(['b:1', 'a:1']);
-    net.blame(net.live()[0]!, 'stale', 'silent');
-    expect(names(net.live()).sort()).toEqual(['a:1', 'b:1']);
+    const stream = 'SubscribeBlocksFromStartHeight';
+    net.blame(net.live()[0]!, 'stale', 'silent', stream);
+    expect(names(net.live(stream)).sort()).toEqual(['a:1', 'b:1']);
     expect(logger.records.filter(({ level }) => level === 'warn').map(({ fields }) => fields)).toEqual([
       { endpoint: 'a:1', fault: 'lied', seconds: 10 },
-      { endpoint: 'b:1', fault: 'stale', seconds: 10 },
+      { endpoint: 'b:1', method: stream, fault: 'stale', seconds: 10 },
     ]);
-    net.succeeded(net.live().find(({ name }) => name === 'b:1')!);
+    net.succeeded(
+      net.live().find(({ name }) => name === 'b:1')!,
+      stream,
+    );
     expect(names(net.live())).toEqual(['b:1', 'a:1']);
     expect(net.states().map(({ state }) => state)).toEqual(['set_aside', 'healthy']);
   });

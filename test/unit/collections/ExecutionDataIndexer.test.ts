@@ -402,7 +402,7 @@ describe('a stream that fails', () => {
     expect(nodes.blamed).toEqual([]);
   });
 
-  it('is held against a node that lies, also after we kept it waiting', async () => {
+  it('is held against the stream when it is nonsense, also after we kept it waiting', async () => {
     handOut(100, 100);
     start();
     await clock.settle();
@@ -410,7 +410,7 @@ describe('a stream that fails', () => {
     await clock.advance(40_000);
     handOut(101, 101);
     await clock.settle();
-    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'lied' }]);
+    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'failing' }]);
   });
 
   it('counts as refused data when a message cannot be read or is too large', async () => {

@@ -219,6 +219,10 @@ export class FakeNode implements AccessNode {
     return stream;
   }
 
+  healthOf(): NodeHealth {
+    return this.health;
+  }
+
   supports(method: AccessMethod): boolean {
     return !this.unsupported.has(method);
   }

@@ -36,7 +36,7 @@ describe('blocks that do not fit', () => {
     await world.clock.advance(400);
     expect(reading.available()).toEqual(range(101, 105));
     expect(world.invalidBlocks.counts).toEqual({ malformed: 1 });
-    expect(world.nodes.faults()).toEqual(['liar lied']);
+    expect(world.nodes.faults()).toEqual(['liar failing']);
     await world.end();
   });
 
