@@ -31,7 +31,7 @@ const page = `# Metrics
 
 \`http://127.0.0.1:7182/metrics\` (\`metrics.host\`, \`metrics.port\`) serves them in the text format of Prometheus. Beside
 it stand \`/livez\`, which answers as long as the event loop turns and asks nobody, and \`/readyz\`, which answers 200, or 503
-with the reasons: see [Readiness](#readiness).
+with the reasons: see [readiness.md](readiness.md). The gauges \`ready\` and \`not_ready\` say the same.
 
 Gauges are read at the moment of the scrape: they are true also when nothing moves. Durations are in seconds, sizes in
 bytes. Heights and ids are never labels. \`source\` is \`requester\` (collections asked for by id), \`edi\` (execution data),
@@ -69,6 +69,7 @@ A caller's own deadline ends a call as \`cancelled\` or \`overdue\`, whoever not
 
 | question | look at |
 | --- | --- |
+| Is it ready, and if not, why? | \`ready\`, \`not_ready\` by \`code\` |
 | Is it keeping up? | \`lag_heights\`; \`rate(latest_indexed_height)\` against \`rate(head_height)\` |
 | Which side is slow, the nodes or the store? | \`collection_request_to_receive_seconds\` against \`collection_receive_to_indexed_seconds\` and \`commit_duration_seconds\` |
 | What does each source contribute? | \`heights_completed_total\` by \`source\`, \`duplicate_collections_total\` |
@@ -83,21 +84,7 @@ A caller's own deadline ends a call as \`cancelled\` or \`overdue\`, whoever not
 
 Names in this table leave the prefix \`flow_collection_indexer_\` out.
 
-## Readiness
-
-\`/readyz\` answers \`{"ready": …, "reasons": [{"code", "message", "height", "sinceSeconds"}]}\`. \`sinceSeconds\` counts from
-the moment at which the reason arose. Each code is logged once when it arises and once when it goes.
-
-| code | when |
-| --- | --- |
-| \`starting\` | not all parts are up, or no access node has told its head yet |
-| \`behind\` | more than \`ready.maxLag\` heights behind the head |
-| \`upstream_unreachable\` | no access node told its head for 60 s; a head that answers and stands still is a quiet chain, and no reason |
-| \`edi_unavailable\` | with \`ediOnly\`: no access node serves execution data |
-| \`parent_mismatch\` | a finalized block does not continue the block below it, or no node has the last block of a spork that the spork table names |
-| \`unresolvable\` | a height that no source could complete for \`requester.unresolvableAfterMs\` |
-| \`store_stalled\` | there is work below the head, and no height became durable for 60 s |
-| \`stopping\` | the daemon is stopping |
+[readiness.md](readiness.md) lists the codes of \`not_ready\`.
 `;
 
 const pretty = await format(page, { ...(await resolveConfig(path)), filepath: path });

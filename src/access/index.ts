@@ -36,4 +36,4 @@ export type {
   UnaryMethod,
   UpstreamErrorKind,
 } from './types.js';
-export { nodeHealths, UpstreamError } from './types.js';
+export { UpstreamError } from './types.js';

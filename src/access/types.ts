@@ -1,4 +1,5 @@
 import type { BlockExecutionData, BlockStatus, FinalizedBlock, Identifier } from '../flow/index.js';
+import type { endpointStates } from '../observability/index.js';
 
 /** The unary methods we call; also the label of metrics, limiters and errors. */
 export type UnaryMethod =
@@ -110,8 +111,7 @@ export interface NodeVersionInfo {
 }
 
 /** `set_aside` is asked last; `unknown` (it has not said who it is) and `foreign` are not asked at all. */
-export const nodeHealths = ['unknown', 'healthy', 'failing', 'set_aside', 'foreign'] as const;
-export type NodeHealth = (typeof nodeHealths)[number];
+export type NodeHealth = (typeof endpointStates)[number];
 
 /** One access node: typed calls over one channel. It retries nothing; whoever calls decides. */
 export interface AccessNode {

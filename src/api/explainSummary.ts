@@ -26,7 +26,7 @@ export function summaryOf(facts: Facts): string {
     case 'outside_window':
       return `${what} is above the window, which ends at ${known(window?.upperBound ?? null)}: its turn comes when the heights below it are done. ${gap(facts)}`;
     case 'queued':
-      return `${what} is within the window and was not handed out: its block has not come yet, or the one above it, which bears it out.`;
+      return `${what} is within the window, and its block has not come yet${heldUp(facts)}.`;
     case 'fetching':
       return fetching(facts, what);
     case 'committing':
@@ -58,10 +58,11 @@ function nameOf({ kind, height, key }: Facts): string {
   }
 }
 
-function fetching({ kind, key, work }: Facts, what: string): string {
+function fetching({ kind, key, work, height, holdingUp }: Facts, what: string): string {
+  const own = holdingUp !== null && holdingUp.height === height ? `; ${holdingUp.message}` : '';
   const missing = work?.missing ?? 0;
   const lacks = `${missing} of ${work?.collections ?? 0} collections missing`;
-  if (kind !== 'collection') return `${what} is being fetched: ${lacks}.`;
+  if (kind !== 'collection') return `${what} is being fetched: ${lacks}${own}.`;
   const isMissing = work?.missingCollections.some(({ collectionId }) => collectionId === key) === true;
   return isMissing || missing > (work?.missingCollections.length ?? 0)
     ? `${what} is being fetched; in all, its block has ${lacks}.`
@@ -70,7 +71,11 @@ function fetching({ kind, key, work }: Facts, what: string): string {
 
 function gap({ holdingUp, range: { latestIndexed } }: Facts): string {
   if (holdingUp === null) return `Everything through ${known(latestIndexed)} can be read.`;
-  return `What holds it up is height ${holdingUp.height}, which lacks ${holdingUp.missing} collections.`;
+  return `Height ${holdingUp.height} comes first: ${holdingUp.message}.`;
+}
+
+function heldUp({ holdingUp }: Facts): string {
+  return holdingUp === null ? '' : `: ${holdingUp.message}`;
 }
 
 function unknown({ firstIndexed, latestIndexed }: IndexedRange): string {

@@ -47,7 +47,7 @@ export interface ExplainDocument extends IndexedRange {
   readonly blockId: string | null;
   /** The work on this height, while there is any. */
   readonly work: WorkDocument | null;
-  /** What keeps the watermark from moving: the lowest height that lacks a collection. */
+  /** What keeps the watermark from moving: what the lowest height that is not indexed waits for. */
   readonly holdingUp: HeightWork['holdingUp'];
   /** Whom the daemon has for this height; `null` where no daemon runs. */
   readonly sources: HeightWork['sources'] | null;

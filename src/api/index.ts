@@ -8,7 +8,7 @@ export { ChangeFeed, MAX_FOLLOWERS, SEND_LIMIT_MS } from './feed/ChangeFeed.js';
 export type { FeedEvent } from './feed/events.js';
 export type { StartPoint } from './feed/start.js';
 export { ApiError } from './errors.js';
-export type { IndexedRange, StatusDocument, StatusSource } from './status.js';
+export type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from './status.js';
 export { accountDocument, accountRoleNames, DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS } from './accounts.js';
 export type { AccountRequest } from './accounts.js';
 export { machinePace } from './share/pace.js';

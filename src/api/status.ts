@@ -17,8 +17,12 @@ export interface StatusDocument extends IndexedRange {
   readonly version: string;
   /** Distinguishes this process from any other that may listen at its address. */
   readonly instance: string;
-  /** Heights behind the head. */
+  /** Heights behind the head; `null` while no node confirms the head. */
   readonly lag: number | null;
+  /** Since the head moved. */
+  readonly headAgeSeconds: number | null;
+  /** Since any node told the head, moved or not. */
+  readonly headConfirmedSeconds: number | null;
   /** Heights that became durable per second, over the last half minute. */
   readonly rate: number;
   /** Seconds until the head is reached; `null` while the gap does not close. */
@@ -35,8 +39,8 @@ export interface StatusDocument extends IndexedRange {
   };
   readonly sources: {
     readonly requester: {
-      /** `off` with `ediOnly`. */
-      readonly state: 'off' | 'idle' | 'asking';
+      /** `off` with `ediOnly`. `waiting`: collections are missing, and no call may leave now; `waitingFor` tells why. */
+      readonly state: 'off' | 'idle' | 'waiting' | 'asking';
       /** Collection calls under way. */
       readonly inFlight: number;
       /** Collection ids that are wanted and not received. */
@@ -50,9 +54,18 @@ export interface StatusDocument extends IndexedRange {
       readonly height: number | null;
       /** Since the stream delivered. */
       readonly ageSeconds: number | null;
+      /** Why it does not come; `null` while nothing is wrong with it. */
+      readonly reason: string | null;
     };
   };
   readonly endpoints: readonly EndpointStatus[];
+  /** What the lowest height that is not indexed waits for, and why that does not come; `null` when all is indexed. */
+  readonly waitingFor: {
+    readonly height: number;
+    readonly message: string;
+    /** Since the watermark moved. */
+    readonly ageSeconds: number;
+  } | null;
   /** The lowest height that waits for its collections; `null` when none does. */
   readonly oldestMissing: {
     readonly height: number;
@@ -78,6 +91,22 @@ export interface EndpointStatus {
   /** `host:port`. */
   readonly name: string;
   readonly state: NodeHealth;
+  /** Why it is not healthy, in its own words where it has any. */
+  readonly reason: string | null;
+  /** Since the first of the faults for which it is failing or set aside. */
+  readonly sinceSeconds: number | null;
+  /** Its calls that are asked last, or not at all while there is another way. */
+  readonly calls: readonly CallStatus[];
+}
+
+/** One call to one node that is not healthy. */
+export interface CallStatus {
+  readonly method: string;
+  readonly state: 'failing' | 'set_aside';
+  readonly reason: string;
+  /** Faults in a row. */
+  readonly count: number;
+  readonly sinceSeconds: number;
 }
 
 /** What the servers ask the daemon. Every answer is at hand: no waiting, no store, no network. */

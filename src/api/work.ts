@@ -21,7 +21,7 @@ export interface HeightWork {
   /** Nothing above it is asked for; `null` for no such bound. */
   readonly stopHeight: number | null;
   readonly work: WorkDocument | null;
-  readonly holdingUp: StatusDocument['oldestMissing'];
+  readonly holdingUp: StatusDocument['waitingFor'];
   readonly sources: {
     readonly nodes: readonly NodeDocument[];
     readonly executionData: StatusDocument['sources']['edi'];

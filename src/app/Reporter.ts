@@ -1,27 +1,27 @@
-import type { AccessNetwork } from '../access/index.js';
-import type { IndexedRange, StatusDocument, StatusSource } from '../api/index.js';
+import type { AccessNetwork, NodeState } from '../access/index.js';
+import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../api/index.js';
 import type { ExecutionDataStatus } from '../collections/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import type { FinalizationListener } from '../finality/index.js';
 import type {
-  Finding,
   HealthMonitor,
-  HealthProbes,
   ProgressMeter,
   ProgressSource,
+  Readiness,
   ScrapedValues,
 } from '../observability/index.js';
-import { formatDuration } from '../observability/index.js';
+import { formatDuration, readinessCodes } from '../observability/index.js';
 import type { Clock } from '../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../storage/index.js';
+import type { Diagnosis, Symptoms } from './Diagnosis.js';
+import type { DiskWatch } from './DiskWatch.js';
+import { heldUpBy } from './heldUp.js';
+import type { HeldUp } from './heldUp.js';
 import type { IndexingLine } from './indexingLine.js';
 import { programVersion } from './version.js';
 
 /** Ids that one message names at most: a block may lack a thousand. */
 const UNRESOLVABLE_IDS_NAMED = 3;
-
-/** Silent nodes whose trouble one message tells at most. */
-const TROUBLES_NAMED = 3;
 
 /** How much of the line is up. */
 export type Phase = 'starting' | 'running' | 'stopping';
@@ -31,6 +31,7 @@ interface ReporterParts {
   readonly network: AccessNetwork;
   readonly listener: FinalizationListener;
   readonly accountBuilder: AccountIndexBuilder;
+  readonly diskWatch: DiskWatch;
   readonly clock: Clock;
 }
 
@@ -47,7 +48,10 @@ export class Reporter implements StatusSource, ScrapedValues {
   readonly instance: string;
   #phase: Phase = 'starting';
   #line: IndexingLine | undefined;
+  #diagnosis: Diagnosis | undefined;
   #monitor: HealthMonitor | undefined;
+  /** The watermark as it was looked at last, and since when it is that. */
+  #indexed: { readonly watermark: number; readonly atMs: number };
   #meter: ProgressMeter | undefined;
 
   constructor(options: { readonly config: DaemonConfig; readonly instance: string }, parts: ReporterParts) {
@@ -55,10 +59,12 @@ export class Reporter implements StatusSource, ScrapedValues {
     this.instance = options.instance;
     this.#parts = parts;
     this.#startedAtMs = parts.clock.monotonic();
+    this.#indexed = { watermark: parts.store.latestIndexedHeight(), atMs: this.#startedAtMs };
   }
 
   /** Completes the circle: these read the reporter, and the status shows what they make of it. */
-  attach(monitor: HealthMonitor, meter: ProgressMeter): void {
+  attach(diagnosis: Diagnosis, monitor: HealthMonitor, meter: ProgressMeter): void {
+    this.#diagnosis = diagnosis;
     this.#monitor = monitor;
     this.#meter = meter;
   }
@@ -154,40 +160,89 @@ export class Reporter implements StatusSource, ScrapedValues {
     return this.#parts.network.states();
   }
 
-  /** What the health monitor asks. */
-  probes(): HealthProbes {
-    const { listener, clock } = this.#parts;
+  /** The codes for which the daemon is not ready. */
+  notReady(): ReadonlySet<string> {
+    const { reasons } = this.#readiness();
+    return new Set(reasons.map(({ code }) => code));
+  }
+
+  lagHeights(): number | undefined {
+    const { lag } = this.#lag();
+    return lag ?? undefined;
+  }
+
+  headAgeSeconds(): number | undefined {
+    const ageMs = this.#parts.listener.lastAdvanceAgeMs();
+    return ageMs === undefined ? undefined : ageMs / 1000;
+  }
+
+  indexedAgeSeconds(): number {
+    const watermark = this.latestIndexedHeight();
+    const nowMs = this.#parts.clock.monotonic();
+    if (watermark !== this.#indexed.watermark) this.#indexed = { watermark, atMs: nowMs };
+    return (nowMs - this.#indexed.atMs) / 1000;
+  }
+
+  storeBytes(): number | undefined {
+    return this.#parts.diskWatch.storeBytes();
+  }
+
+  diskFreeBytes(): number | undefined {
+    return this.#parts.diskWatch.disk()?.freeBytes;
+  }
+
+  /** What the diagnosis asks. */
+  symptoms(): Symptoms {
+    const { diskWatch, listener, network, store } = this.#parts;
     return {
       phase: () => this.#phase,
+      firstHeight: () => store.meta()?.firstHeight,
       latestIndexedHeight: () => this.latestIndexedHeight(),
-      headHeight: () => this.#target(),
-      headAnsweredAtMs: () => {
-        const ageMs = listener.lastAnswerAgeMs();
-        return ageMs === undefined ? undefined : clock.monotonic() - ageMs;
-      },
-      upstreamTrouble: () => this.#upstreamTrouble(),
-      executionDataAvailable: () => {
-        const state = this.#line?.edi?.status().state;
-        return state !== undefined && state !== 'unavailable' && state !== 'off';
-      },
-      parentMismatch: () => {
-        const missing = this.#line?.blocks.missingSporkEnd();
-        if (missing !== undefined) {
-          const { height, mend } = missing;
-          return {
-            height,
-            message: mend,
-            logged: `no access node has the last block of the spork, ${height}`,
-          };
-        }
-        const mismatch = this.#line?.blocks.parentMismatch();
-        if (mismatch === undefined) return undefined;
-        const { height, mend } = mismatch;
-        return { height, message: mend, logged: `no access node confirms the block below height ${height}` };
-      },
+      headHeight: () => listener.finalizedHeight(),
+      target: () => this.#target(),
+      sealedHeight: () => listener.sealedHeight(),
+      headAnswerAgeMs: () => listener.lastAnswerAgeMs(),
+      headAgeMs: () => listener.lastAdvanceAgeMs(),
+      sealedAgeMs: () => listener.sealedAdvanceAgeMs(),
+      identityTroubles: () => network.identityTroubles(),
+      headTroubles: () => listener.headTroubles(),
+      chainReplaced: () => network.chainReplaced(),
+      headBehind: () => network.headBelow(),
+      parentMismatch: () => mended(this.#line?.blocks.parentMismatch()),
+      missingSporkEnd: () => mended(this.#line?.blocks.missingSporkEnd()),
       unresolvable: () => this.#unresolvable(),
+      heldUp: () => this.#heldUp(),
       commitStartedAtMs: () => this.#line?.indexer.commitStartedAtMs(),
+      disk: () => diskWatch.disk(),
     };
+  }
+
+  /** What the lowest missing height waits for; `undefined` when there is none. */
+  #heldUp(): HeldUp | undefined {
+    const { clock, listener } = this.#parts;
+    const line = this.#line;
+    const height = this.latestIndexedHeight() + 1;
+    if (line === undefined || height > (this.#target() ?? -1)) return undefined;
+    const sealedAgeMs = listener.sealedAdvanceAgeMs();
+    const { stage } = line.processor.explain(height);
+    return heldUpBy(
+      {
+        height,
+        stage,
+        commitStartedAtMs: line.indexer.commitStartedAtMs(),
+        block: line.blocks.heldUpBy(),
+        collections: stage === 'collecting' ? line.processor.heldUpBy(height) : undefined,
+        executionData: {
+          isOnlySource: this.#config.ediOnly,
+          trouble: line.edi?.trouble(),
+          troubles: line.edi?.troubles() ?? [],
+        },
+        sealedHeight: listener.sealedHeight(),
+        sealedAtMs: sealedAgeMs === undefined ? undefined : clock.monotonic() - sealedAgeMs,
+        sealedTroubles: listener.sealedTroubles(),
+      },
+      clock,
+    );
   }
 
   /** What the progress line measures. */
@@ -195,8 +250,29 @@ export class Reporter implements StatusSource, ScrapedValues {
     return {
       latestIndexedHeight: () =>
         this.#parts.store.meta() === undefined ? undefined : this.latestIndexedHeight(),
-      headHeight: () => this.#target(),
+      headHeight: () => (this.#isHeadConfirmed() ? this.#target() : undefined),
+      heldUpBy: () => this.#heldUpCode(),
     };
+  }
+
+  /** The first code that is not part of a normal catch-up. */
+  #heldUpCode(): string | undefined {
+    return this.#readiness().reasons.find(({ code }) => readinessCodes[code].severity === 'trouble')?.code;
+  }
+
+  #isHeadConfirmed(): boolean {
+    return this.#diagnosis?.isHeadConfirmed() ?? false;
+  }
+
+  #readiness(): Readiness {
+    return this.#monitor?.readiness() ?? { ready: false, reasons: [] };
+  }
+
+  /** Unknown while no node confirms the head. */
+  #lag(): { readonly lag: number | null; readonly head: number | null } {
+    const { head, latestIndexed } = this.range();
+    const isKnown = head !== null && latestIndexed !== null && this.#isHeadConfirmed();
+    return { head, lag: isKnown ? Math.max(0, head - latestIndexed) : null };
   }
 
   /** The head, or the stop height where that is lower: what there is to reach. */
@@ -205,14 +281,7 @@ export class Reporter implements StatusSource, ScrapedValues {
     return head === undefined ? undefined : Math.min(head, this.#config.stopHeight ?? head);
   }
 
-  #upstreamTrouble(): string | undefined {
-    const troubles = this.#parts.network.states().flatMap(({ trouble }) => trouble ?? []);
-    if (troubles.length === 0) return undefined;
-    const more = troubles.length - TROUBLES_NAMED;
-    return troubles.slice(0, TROUBLES_NAMED).join('; ') + (more > 0 ? `; and ${more} more` : '');
-  }
-
-  #unresolvable(): Finding | undefined {
+  #unresolvable(): { readonly height: number; readonly message: string } | undefined {
     const found = this.#line?.processor.unresolvable(this.#config.requester.unresolvableAfterMs) ?? [];
     const [lowest] = found;
     if (lowest === undefined) return undefined;
@@ -224,7 +293,6 @@ export class Reporter implements StatusSource, ScrapedValues {
     return {
       height: lowest.height,
       message: `height ${lowest.height} has lacked collection ${ids} ${since} (${lowest.reason})${others}`,
-      logged: `height ${lowest.height} has lacked ${lowest.ids.length} collections ${since}${others}; /readyz names them and why`,
     };
   }
 
@@ -232,18 +300,18 @@ export class Reporter implements StatusSource, ScrapedValues {
     const { config, line } = { config: this.#config, line: this.#line };
     const range = this.range();
     const progress = this.#meter?.state();
-    const readiness = this.#monitor?.readiness() ?? { ready: false, reasons: [] };
+    const readiness = this.#readiness();
     const oldest = line?.processor.oldestMissing();
+    const { listener } = this.#parts;
     return {
       network: config.network,
       chainId: config.chainId,
       version: this.#version,
       instance: this.instance,
       ...range,
-      lag:
-        range.head === null || range.latestIndexed === null
-          ? null
-          : Math.max(0, range.head - range.latestIndexed),
+      lag: this.#lag().lag,
+      headAgeSeconds: this.headAgeSeconds() ?? null,
+      headConfirmedSeconds: seconds(listener.lastAnswerAgeMs()),
       rate: progress?.ratePerSecond ?? 0,
       eta: progress?.etaSeconds ?? null,
       window: {
@@ -254,7 +322,8 @@ export class Reporter implements StatusSource, ScrapedValues {
         bytesLimit: config.maxInFlightBytes,
       },
       sources: { requester: this.#requesterStatus(), edi: this.#ediStatus() },
-      endpoints: this.#parts.network.states().map(({ endpoint, state }) => ({ name: endpoint, state })),
+      endpoints: this.#parts.network.states().map((state) => this.#endpointStatus(state)),
+      waitingFor: this.#waitingFor(),
       oldestMissing:
         oldest === undefined
           ? null
@@ -272,21 +341,49 @@ export class Reporter implements StatusSource, ScrapedValues {
     return { state, coveredFrom: from, missingHeights };
   }
 
+  #waitingFor(): StatusDocument['waitingFor'] {
+    const waiting = this.#diagnosis?.waitingFor();
+    if (waiting === undefined) return null;
+    const { height, message, sinceMs } = waiting;
+    return { height, message, ageSeconds: (this.#parts.clock.monotonic() - sinceMs) / 1000 };
+  }
+
+  #endpointStatus({ endpoint, state, foreign, trouble, record, calls }: NodeState): EndpointStatus {
+    const nowMs = this.#parts.clock.monotonic();
+    const because = foreign === undefined ? (record?.said ?? trouble) : `another ${foreign} than ours`;
+    return {
+      name: endpoint,
+      state,
+      reason: because ?? null,
+      sinceSeconds: record === undefined ? null : (nowMs - record.sinceMs) / 1000,
+      calls: calls.map((call) => ({
+        method: call.method,
+        state: call.state,
+        reason: call.said,
+        count: call.count,
+        sinceSeconds: (nowMs - call.sinceMs) / 1000,
+      })),
+    };
+  }
+
   #requesterStatus(): StatusDocument['sources']['requester'] {
     const inFlight = this.requestsInFlight();
     const missing = this.collectionsMissing();
-    const state = this.#config.ediOnly ? 'off' : inFlight > 0 ? 'asking' : 'idle';
-    return { state, inFlight, missing };
+    if (this.#config.ediOnly) return { state: 'off', inFlight, missing };
+    const idle = missing > 0 ? 'waiting' : 'idle';
+    return { state: inFlight > 0 ? 'asking' : idle, inFlight, missing };
   }
 
   #ediStatus(): StatusDocument['sources']['edi'] {
-    if (!this.#config.edi.enabled) return { state: 'off', endpoint: null, height: null, ageSeconds: null };
+    const none = { endpoint: null, height: null, ageSeconds: null, reason: null };
+    if (!this.#config.edi.enabled) return { state: 'off', ...none };
     const edi = this.#line?.edi?.status();
     return {
       state: this.#ediState(edi),
       endpoint: edi?.node ?? null,
       height: edi?.lastHeight ?? null,
-      ageSeconds: edi?.lastMessageAgeMs === undefined ? null : edi.lastMessageAgeMs / 1000,
+      ageSeconds: seconds(edi?.lastMessageAgeMs),
+      reason: this.#line?.edi?.trouble() ?? null,
     };
   }
 
@@ -299,10 +396,22 @@ export class Reporter implements StatusSource, ScrapedValues {
       case 'unavailable':
         return 'unavailable';
       case 'streaming':
-        return 'following';
+        return this.#isHeadConfirmed() ? 'following' : 'connecting';
       case 'waiting_window':
+        if (edi.nextHeight <= (this.#target() ?? Infinity)) return 'paused';
         // Up to date: it waits for the chain, not for us.
-        return edi.nextHeight > (this.#target() ?? Infinity) ? 'following' : 'paused';
+        return this.#isHeadConfirmed() ? 'following' : 'connecting';
     }
   }
+}
+
+function seconds(milliseconds: number | undefined): number | null {
+  return milliseconds === undefined ? null : milliseconds / 1000;
+}
+
+/** A trouble of the chain, with what mends it as the message. */
+function mended(
+  trouble: { readonly height: number; readonly mend: string } | undefined,
+): { readonly height: number; readonly message: string } | undefined {
+  return trouble && { height: trouble.height, message: trouble.mend };
 }

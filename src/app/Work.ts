@@ -7,7 +7,7 @@ import type { IndexingLine } from './indexingLine.js';
 import type { Reporter } from './Reporter.js';
 
 interface WorkParts {
-  readonly network: Pick<AccessNetwork, 'states' | 'forHeight'>;
+  readonly network: Pick<AccessNetwork, 'forHeight'>;
   readonly reporter: Pick<Reporter, 'status'>;
 }
 
@@ -30,7 +30,7 @@ export class Work implements WorkSource {
     const line = this.#line;
     if (line === undefined) return undefined;
     const { network, reporter } = this.#parts;
-    const { oldestMissing, sources } = reporter.status();
+    const { waitingFor, sources, endpoints } = reporter.status();
     const explained = line.processor.explain(height);
     const serving = new Set(network.forHeight(height).map(({ name }) => name));
     return {
@@ -39,10 +39,10 @@ export class Work implements WorkSource {
       upperBound: line.window.upperBound(),
       stopHeight: this.#stopHeight,
       work: workOf(explained),
-      holdingUp: oldestMissing,
+      holdingUp: waitingFor,
       sources: {
-        nodes: network.states().map(({ endpoint, state, trouble }) => ({
-          ...{ name: endpoint, state, servesHeight: serving.has(endpoint), trouble: trouble ?? null },
+        nodes: endpoints.map(({ name, state, reason }) => ({
+          ...{ name, state, servesHeight: serving.has(name), trouble: reason },
         })),
         executionData: sources.edi,
       },

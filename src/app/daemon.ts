@@ -26,6 +26,8 @@ import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
 import { removeDaemonRecord, storePathOf, writeDaemonRecord } from './daemonRecord.js';
 import { warnOfOpenDirectory } from './dataDirectory.js';
+import { Diagnosis } from './Diagnosis.js';
+import { DiskWatch } from './DiskWatch.js';
 import { openUpstream, runIndexing } from './indexing.js';
 import { Lifecycle } from './lifecycle.js';
 import { Reporter } from './Reporter.js';
@@ -118,9 +120,11 @@ async function run(
     ...{ store, lifecycle, sporks, clock, random, metrics, logger, openChannel },
   });
   const { accountBuilder, network, listener } = parts;
+  const diskWatch = new DiskWatch({ path: storePathOf(config.dataDir) }, { clock });
+  lifecycle.supervise(diskWatch.run(signal));
   const reporter = new Reporter(
     { config, instance: randomUUID() },
-    { store, network, listener, accountBuilder, clock },
+    { store, network, listener, accountBuilder, diskWatch, clock },
   );
   const work = new Work(config, { network, reporter });
   signal.addEventListener('abort', () => reporter.stopping(), { once: true });
@@ -170,12 +174,18 @@ async function serve(
 ): Promise<void> {
   const { lifecycle, logger, metrics, reporter, work, store, network, feed, governor } = parts;
   const clock = systemClock;
-  const monitor = new HealthMonitor(
-    { readyMaxLag: config.ready.maxLag, ediOnly: config.ediOnly },
-    { clock, probes: reporter.probes(), logger },
+  const { maxLag, maxHeadAgeSeconds } = config.ready;
+  const diagnosis = new Diagnosis(
+    {
+      readyMaxLag: maxLag,
+      maxHeadAgeMs: maxHeadAgeSeconds === 0 ? undefined : maxHeadAgeSeconds * 1000,
+      ediOnly: config.ediOnly,
+    },
+    { clock, symptoms: reporter.symptoms() },
   );
+  const monitor = new HealthMonitor({}, { clock, findings: () => diagnosis.findings(), logger });
   const meter = new ProgressMeter({}, { clock, source: reporter.progressSource() });
-  reporter.attach(monitor, meter);
+  reporter.attach(diagnosis, monitor, meter);
   showProgress(parts, meter);
   metrics.bind(reporter);
   const fail = (error: unknown): void => lifecycle.fail(error);

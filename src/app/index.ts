@@ -17,3 +17,7 @@ export {
 } from './store.js';
 export type { OpenStore } from './store.js';
 export { programVersion } from './version.js';
+export { Diagnosis } from './Diagnosis.js';
+export type { DiagnosisOptions, Symptoms } from './Diagnosis.js';
+export { heldUpBy } from './heldUp.js';
+export type { HeldUpFacts } from './heldUp.js';

@@ -64,7 +64,7 @@ function sourceRows({ sources }: ExplainDocument): [string, string][] {
 function holdingUpRows({ holdingUp, height }: ExplainDocument): [string, string][] {
   if (holdingUp === null || holdingUp.height === height) return [];
   const since = `for ${formatDuration(holdingUp.ageSeconds)}`;
-  return [['held up by', `height ${holdingUp.height}: ${holdingUp.missing} collections missing ${since}`]];
+  return [['held up by', `height ${holdingUp.height}, ${since}: ${holdingUp.message}`]];
 }
 
 function indexed({ firstIndexed, latestIndexed, head }: ExplainDocument): string {

@@ -1,4 +1,4 @@
-import type { StatusDocument } from '../api/index.js';
+import type { EndpointStatus, StatusDocument } from '../api/index.js';
 import { formatCount, formatDuration, formatRate, renderProgressLine } from '../observability/index.js';
 import type { ProgressState } from '../observability/index.js';
 
@@ -93,11 +93,8 @@ function rowsOf(status: StatusDocument): [string, string][] {
     ['window', window(status)],
     ['requester', requester(status)],
     ['edi', edi(status)],
-    ...status.endpoints.map(({ name, state }): [string, string] => [
-      'node',
-      `${name}: ${state.replace('_', ' ')}`,
-    ]),
-    ['waiting for', oldest(status)],
+    ...status.endpoints.flatMap(nodeRows),
+    ['waiting', waiting(status)],
     ...accounts(status).map((text): [string, string] => ['accounts', text]),
     ['ready', status.ready ? 'yes' : 'no'],
     ...status.reasons.map(({ code, message, sinceSeconds }): [string, string] => [
@@ -118,8 +115,10 @@ function indexed({ firstIndexed, latestIndexed }: StatusDocument): string {
   return `${formatCount(firstIndexed)} to ${formatCount(latestIndexed)}: ${heights} heights, complete`;
 }
 
-function lag({ lag: behind }: StatusDocument): string {
-  return behind === null ? '' : `, ${formatCount(behind)} behind`;
+function lag({ lag: behind, head, headConfirmedSeconds }: StatusDocument): string {
+  if (behind !== null) return `, ${formatCount(behind)} behind`;
+  if (head === null || headConfirmedSeconds === null) return '';
+  return `, lag unknown: no node has told its head for ${formatDuration(headConfirmedSeconds)}`;
 }
 
 const MIB = 1024 ** 2;
@@ -131,7 +130,7 @@ function window({ window: w }: StatusDocument): string {
 
 function requester({ sources: { requester: source } }: StatusDocument): string {
   if (source.state === 'off') return 'off (ediOnly)';
-  return `${source.state}: ${formatCount(source.missing)} collections missing, ${formatCount(source.inFlight)} calls under way`;
+  return `${source.state}: ${formatCount(source.missing)} missing, ${formatCount(source.inFlight)} calls under way`;
 }
 
 function edi({ sources: { edi: source } }: StatusDocument): string {
@@ -139,7 +138,7 @@ function edi({ sources: { edi: source } }: StatusDocument): string {
   const from = source.endpoint === null ? '' : ` ${source.endpoint}`;
   const at = source.height === null ? '' : `, delivered height ${formatCount(source.height)}`;
   const age = source.ageSeconds === null ? '' : ` ${formatDuration(source.ageSeconds)} ago`;
-  return `${source.state}${from}${at}${age}`;
+  return `${source.state}${from}${at}${age}${source.reason === null ? '' : `; ${source.reason}`}`;
 }
 
 /** Nothing where the index is off. */
@@ -150,8 +149,19 @@ function accounts({ accountIndex: { state, coveredFrom, missingHeights } }: Stat
   return [`${state}: covers ${height(coveredFrom)} and above, ${toGo}`];
 }
 
-function oldest({ oldestMissing }: StatusDocument): string {
-  if (oldestMissing === null) return 'nothing';
-  const { height: at, missing, ageSeconds } = oldestMissing;
-  return `${formatCount(missing)} collections of height ${formatCount(at)} for ${formatDuration(ageSeconds)}`;
+function waiting({ waitingFor }: StatusDocument): string {
+  if (waitingFor === null) return 'for nothing';
+  const { message, ageSeconds } = waitingFor;
+  return `${message.replace(/^waiting /, '')} (for ${formatDuration(ageSeconds)})`;
+}
+
+function nodeRows({ name, state, reason, calls }: EndpointStatus): [string, string][] {
+  const node = `${name}: ${state.replace('_', ' ')}${reason === null ? '' : `: ${reason}`}`;
+  return [
+    ['node', node],
+    ...calls.map((call): [string, string] => [
+      '',
+      `${call.method} ${call.state.replace('_', ' ')}: ${call.reason} (${call.count} times in ${formatDuration(call.sinceSeconds)})`,
+    ]),
+  ];
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { OperatorError } from '../runtime/index.js';
 import { loadSettings } from './load.js';
 import type { Origin, Sources } from './load.js';
-import { networks, PUBLIC_NODE_RATE_PER_SECOND } from './networks.js';
+import { networks, PUBLIC_HEAD_AGE_SECONDS, PUBLIC_NODE_RATE_PER_SECOND } from './networks.js';
 import type { NetworkName } from './networks.js';
 import { daemonSettings } from './settings.js';
 import type { DaemonValues } from './settings.js';
@@ -44,7 +44,8 @@ export interface DaemonConfig {
     readonly catchUpShare: number;
   };
   readonly metrics: { readonly host: string; readonly port: number };
-  readonly ready: { readonly maxLag: number };
+  /** `maxHeadAgeSeconds`: 0 = for ever. */
+  readonly ready: { readonly maxLag: number; readonly maxHeadAgeSeconds: number };
   readonly log: { readonly level: 'debug' | 'info' | 'warn' | 'error'; readonly format: 'json' | 'pretty' };
 }
 
@@ -112,7 +113,11 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       catchUpShare: values['api.catchUpShare'],
     }),
     metrics: Object.freeze({ host: values['metrics.host'], port: values['metrics.port'] }),
-    ready: Object.freeze({ maxLag: values['ready.maxLag'] }),
+    ready: Object.freeze({
+      maxLag: values['ready.maxLag'],
+      maxHeadAgeSeconds:
+        values['ready.maxHeadAgeSeconds'] ?? (network.isPublic ? PUBLIC_HEAD_AGE_SECONDS : 0),
+    }),
     log: Object.freeze({
       level: values['log.level'],
       format: values['log.format'] ?? (terminal.isTerminal ? 'pretty' : 'json'),

@@ -21,3 +21,6 @@ export const networkNames = Object.keys(networks) as NetworkName[];
 
 /** Public nodes answer about 100 reads per second, client address and method: we stay well below. */
 export const PUBLIC_NODE_RATE_PER_SECOND = 80;
+
+/** Public networks make a block every second or so. */
+export const PUBLIC_HEAD_AGE_SECONDS = 120;

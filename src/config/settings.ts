@@ -218,6 +218,12 @@ export const daemonSettings = {
     format: integer(0, MAX_HEIGHT),
     default: 100,
   }),
+  'ready.maxHeadAgeSeconds': setting<number | null>({
+    doc: 'Seconds that the head of the chain may stand still before the daemon is not ready (`head_stale`); 0 = for ever.',
+    format: optional(integer(0, 86_400)),
+    default: null,
+    defaultDoc: '120 on mainnet and testnet, else 0',
+  }),
   'log.level': setting<'debug' | 'info' | 'warn' | 'error'>({
     doc: 'Least severe level that is logged.',
     format: choice(['debug', 'info', 'warn', 'error']),

@@ -6,6 +6,8 @@ export interface ProgressSource {
   latestIndexedHeight(): number | undefined;
   /** The head, or the stop height where that is lower; `undefined` until known. */
   headHeight(): number | undefined;
+  /** The code for which the lowest missing height is held up; `undefined` while it is not. */
+  heldUpBy?(): string | undefined;
 }
 
 export interface ProgressMeterOptions {
@@ -19,8 +21,10 @@ export interface ProgressMeterOptions {
 
 /** Progress as of one moment. */
 export interface ProgressState {
-  /** `waiting` until watermark and head are known. */
+  /** `waiting` until watermark and head are known, and while no node confirms the head. */
   readonly mode: 'waiting' | 'catching_up' | 'following';
+  /** The readiness code for which the lowest missing height is held up. */
+  readonly heldUpBy?: string | undefined;
   readonly latestIndexed: number | undefined;
   readonly head: number | undefined;
   readonly lag: number | undefined;
@@ -73,9 +77,11 @@ export class ProgressMeter {
   state(): ProgressState {
     const latestIndexed = this.#source.latestIndexedHeight();
     const head = this.#source.headHeight();
+    const heldUpBy = this.#source.heldUpBy?.();
     if (latestIndexed === undefined || head === undefined) {
       return {
         mode: 'waiting',
+        heldUpBy,
         latestIndexed,
         head,
         lag: undefined,
@@ -98,7 +104,9 @@ export class ProgressMeter {
       head,
       lag,
       ratePerSecond,
-      etaSeconds: lag === 0 ? 0 : closingPerSecond > 0 ? lag / closingPerSecond : undefined,
+      heldUpBy,
+      etaSeconds:
+        lag === 0 ? 0 : closingPerSecond > 0 && heldUpBy === undefined ? lag / closingPerSecond : undefined,
       fraction: head > base ? Math.min(1, (latestIndexed - base) / (head - base)) : 1,
     };
   }

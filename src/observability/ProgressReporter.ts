@@ -82,7 +82,8 @@ export class ProgressReporter {
   }
 
   #logEdge(state: ProgressState): void {
-    if (state.mode === this.#mode) return;
+    // What is held up has reached nothing.
+    if (state.mode === this.#mode || state.heldUpBy !== undefined) return;
     const before = this.#mode;
     this.#mode = state.mode;
     if (state.mode === 'following') this.#log(state, 'reached the head');
@@ -90,10 +91,11 @@ export class ProgressReporter {
   }
 
   #logTurn(state: ProgressState): void {
-    const following = state.mode === 'following';
+    const following = state.mode === 'following' && state.heldUpBy === undefined;
     const intervalMs = following ? this.#options.followingIntervalMs : this.#options.intervalMs;
     if (this.#clock.monotonic() - this.#loggedAtMs < intervalMs) return;
     if (state.mode === 'waiting') this.#log(state, 'waiting for the head');
+    else if (state.heldUpBy !== undefined) this.#log(state, 'held up');
     else this.#log(state, following ? 'following the head' : 'catching up');
   }
 

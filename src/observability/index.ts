@@ -1,9 +1,10 @@
-export { createMetrics } from './metrics.js';
+export { createMetrics, endpointStates } from './metrics.js';
 export type { Metrics, ScrapedValues } from './metrics.js';
 export { createLogger, silentLogger } from './logger.js';
 export type { LogFormat, Logger, LogLevel } from './logger.js';
-export { HealthMonitor } from './health.js';
-export type { Finding, HealthOptions, HealthProbes, Readiness, ReadinessReason } from './health.js';
+export { HealthMonitor } from './HealthMonitor.js';
+export { allReadinessCodes, readinessCodes } from './readiness.js';
+export type { Finding, Readiness, ReadinessCode, ReadinessReason } from './readiness.js';
 export { ProgressMeter } from './ProgressMeter.js';
 export type { ProgressSource, ProgressState } from './ProgressMeter.js';
 export { progressFields, renderProgressLine } from './progressLine.js';

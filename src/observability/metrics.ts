@@ -1,6 +1,10 @@
+import { allReadinessCodes } from './readiness.js';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 const PREFIX = 'flow_collection_indexer_';
+
+/** The states of an access node. */
+export const endpointStates = ['unknown', 'healthy', 'failing', 'set_aside', 'foreign'] as const;
 
 /** Where a collection came from. */
 const collectionSources = ['requester', 'edi'] as const;
@@ -38,8 +42,19 @@ export interface ScrapedValues {
   unresolvableHeights(): number;
   /** Seconds since each stream delivered, by stream name. */
   streamAgeSeconds(): ReadonlyMap<string, number>;
-  /** Endpoints by state: 1 for the state the endpoint is in. */
+  /** The state that each endpoint is in. */
   endpointStates(): readonly { readonly endpoint: string; readonly state: string }[];
+  /** The codes for which the daemon is not ready; none: it is. */
+  notReady(): ReadonlySet<string>;
+  /** Heights behind the head; `undefined` while no node confirms the head. */
+  lagHeights(): number | undefined;
+  /** Seconds since the finalized head moved; `undefined` until it is known. */
+  headAgeSeconds(): number | undefined;
+  /** Seconds since the watermark moved, or since the start. */
+  indexedAgeSeconds(): number;
+  /** `undefined`: not looked at yet. */
+  storeBytes(): number | undefined;
+  diskFreeBytes(): number | undefined;
 }
 
 /**
@@ -51,14 +66,17 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   const registers = [registry];
   let values: ScrapedValues | undefined;
 
-  /** A gauge whose value is read at scrape time; absent until the daemon has bound its values. */
-  const scraped = (name: string, help: string, read: (from: ScrapedValues) => number): Gauge =>
+  /** A gauge whose value is read at scrape time; absent until the daemon has bound its values, and while it is not known. */
+  const scraped = (name: string, help: string, read: (from: ScrapedValues) => number | undefined): Gauge =>
     new Gauge({
       name: PREFIX + name,
       help,
       registers,
       collect() {
-        if (values !== undefined) this.set(read(values));
+        if (values === undefined) return;
+        const value = read(values);
+        if (value === undefined) this.remove();
+        else this.set(value);
       },
     });
   const counter = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
@@ -82,9 +100,34 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   scraped('first_indexed_height', 'The first height of the store.', (v) => v.firstIndexedHeight());
   scraped('head_height', "The node's finalized head.", (v) => v.headHeight());
   scraped('sealed_height', "The node's sealed head.", (v) => v.sealedHeight());
-  scraped('lag_heights', 'Finalized head minus watermark.', (v) =>
-    Math.max(0, v.headHeight() - v.latestIndexedHeight()),
+  scraped(
+    'lag_heights',
+    'Finalized head minus watermark; absent while no access node confirms the head.',
+    (v) => v.lagHeights(),
   );
+  scraped('head_age_seconds', 'Seconds since the finalized head moved; absent until it is known.', (v) =>
+    v.headAgeSeconds(),
+  );
+  scraped('indexed_age_seconds', 'Seconds since the watermark moved, or since the start.', (v) =>
+    v.indexedAgeSeconds(),
+  );
+  scraped('store_bytes', 'Size of the store on the disk, looked at every minute.', (v) => v.storeBytes());
+  scraped('disk_free_bytes', 'Free space on the disk of the store, looked at every five seconds.', (v) =>
+    v.diskFreeBytes(),
+  );
+  scraped('ready', '1 when the daemon is ready, 0 when it is not: what /readyz says.', (v) =>
+    v.notReady().size === 0 ? 1 : 0,
+  );
+  new Gauge({
+    name: PREFIX + 'not_ready',
+    help: '1 for each reason for which the daemon is not ready, 0 for all others (docs/readiness.md).',
+    labelNames: ['code'],
+    registers,
+    collect() {
+      const standing = values?.notReady() ?? new Set(['starting']);
+      for (const code of allReadinessCodes) this.set({ code }, standing.has(code) ? 1 : 0);
+    },
+  });
   scraped(
     'account_index_missing_heights',
     'Heights that the account index does not cover yet; 0 when it is complete, or off.',
@@ -126,12 +169,14 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   });
   new Gauge({
     name: PREFIX + 'endpoint_state',
-    help: '1 for the state each access node is in: unknown, healthy, failing, set_aside, foreign.',
+    help: `1 for the state each access node is in, 0 for the others: ${endpointStates.join(', ')}.`,
     labelNames: ['endpoint', 'state'],
     registers,
     collect() {
       this.reset();
-      for (const { endpoint, state } of values?.endpointStates() ?? []) this.set({ endpoint, state }, 1);
+      for (const { endpoint, state } of values?.endpointStates() ?? []) {
+        for (const each of endpointStates) this.set({ endpoint, state: each }, each === state ? 1 : 0);
+      }
     },
   });
   new Gauge({

@@ -15,10 +15,17 @@ export function renderProgressLine(state: ProgressState, columns: number): strin
 
 function fit(state: ProgressState, columns: number): string {
   if (state.lag === undefined || state.head === undefined || state.latestIndexed === undefined) {
-    return firstThatFits(['waiting for the head of the chain', 'waiting for a head', 'waiting'], columns);
+    const why = state.heldUpBy === undefined ? [] : [`waiting for the head of the chain: ${state.heldUpBy}`];
+    const words = ['waiting for the head of the chain', 'waiting for a head', 'waiting'];
+    return firstThatFits([...why, ...words], columns);
   }
   const head = formatCount(state.head);
   const rate = formatRate(state.ratePerSecond);
+  if (state.heldUpBy !== undefined) {
+    const at = `held up at ${formatCount(state.latestIndexed + 1)}`;
+    const lag = `lag ${formatCount(state.lag)}`;
+    return firstThatFits([`${at}: ${state.heldUpBy}, ${lag}`, `${at}, ${lag}`, at], columns);
+  }
   if (state.mode === 'following') {
     const short = `following, head ${head}`;
     return firstThatFits(
@@ -61,6 +68,7 @@ function firstThatFits(candidates: readonly string[], columns: number): string {
 /** The fields of the progress line in the log. */
 export interface ProgressFields {
   readonly latestIndexed: number | undefined;
+  readonly heldUpBy?: string;
   readonly head: number | undefined;
   readonly lag: number | undefined;
   /** Heights per second, two decimals. */
@@ -73,6 +81,7 @@ export interface ProgressFields {
 export function progressFields(state: ProgressState): ProgressFields {
   return {
     latestIndexed: state.latestIndexed,
+    ...(state.heldUpBy === undefined ? {} : { heldUpBy: state.heldUpBy }),
     head: state.head,
     lag: state.lag,
     rate: Math.round(state.ratePerSecond * 100) / 100,

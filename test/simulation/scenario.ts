@@ -126,7 +126,7 @@ function configOf(
       catchUpShare: 33,
     },
     metrics: { host: '127.0.0.1', port: 0 },
-    ready: { maxLag: 100 },
+    ready: { maxLag: 100, maxHeadAgeSeconds: 0 },
     log: { level: 'info', format: 'json' },
   };
 }

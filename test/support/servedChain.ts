@@ -27,14 +27,32 @@ export function statusWith(range: IndexedRange): StatusDocument {
     instance: 'one',
     ...range,
     lag: 11,
+    headAgeSeconds: 0.8,
+    headConfirmedSeconds: 0.2,
     rate: 197.9,
     eta: 0.06,
     window: { heights: 64, upperBound: 170, inFlight: 11, bytesInFlight: 0, bytesLimit: 1 },
     sources: {
       requester: { state: 'asking', inFlight: 3, missing: 4 },
-      edi: { state: 'following', endpoint: 'node:9000', height: 160, ageSeconds: 0.2 },
+      edi: { state: 'following', endpoint: 'node:9000', height: 160, ageSeconds: 0.2, reason: null },
     },
-    endpoints: [{ name: 'node:9000', state: 'healthy' }],
+    endpoints: [
+      {
+        ...{ name: 'node:9000', state: 'failing', reason: 'no answer', sinceSeconds: 3 },
+        calls: [
+          {
+            ...{
+              method: 'GetBlockByHeight',
+              state: 'set_aside',
+              reason: 'no answer',
+              count: 3,
+              sinceSeconds: 3,
+            },
+          },
+        ],
+      },
+    ],
+    waitingFor: { height: 160, message: 'waiting for 2 of 3 collections of height 160', ageSeconds: 0.3 },
     oldestMissing: { height: 160, missing: 2, ageSeconds: 0.3 },
     accountIndex: { state: 'off', coveredFrom: null, missingHeights: null },
     ready: false,

@@ -1,3 +1,4 @@
+import { allReadinessCodes, endpointStates } from '../../observability/index.js';
 import { accountRoleNames, MAX_PAGE_ITEMS } from '../accounts.js';
 import type { AccountTransactionDocument, AccountTransactionsDocument } from '../accounts.js';
 import type { HeightDocument, RewindDocument } from '../EventStreams.js';
@@ -10,7 +11,7 @@ import { MAX_PLACES } from '../lookup.js';
 import type { BlockDocument, CollectionDocument, TransactionDocument } from '../lookup.js';
 import type { CollectionBody } from '../rest/collection.js';
 import type { RestTransactionBody } from '../rest/transaction.js';
-import type { EndpointStatus, StatusDocument } from '../status.js';
+import type { CallStatus, EndpointStatus, StatusDocument } from '../status.js';
 import { MAX_MISSING_SHOWN } from '../work.js';
 import type { MissingDocument, NodeDocument, NodeFailures, WorkDocument } from '../work.js';
 import { transactionBodyFields } from './flowShapes.js';
@@ -43,15 +44,36 @@ const executionDataStatus = object<StatusDocument['sources']['edi']>({
   endpoint: textOrNull,
   height: countOrNull,
   ageSeconds: amountOrNull,
+  reason: textOrNull,
 });
 
 const oldestMissing = orNull(
   object<NonNullable<StatusDocument['oldestMissing']>>({ height: count, missing: count, ageSeconds: amount }),
 );
 
+const waitingFor = orNull(
+  object<NonNullable<StatusDocument['waitingFor']>>({ height: count, message: text, ageSeconds: amount }),
+);
+
+const endpoint = object<EndpointStatus>({
+  name: text,
+  state: oneOfWords(...endpointStates),
+  reason: textOrNull,
+  sinceSeconds: amountOrNull,
+  calls: arrayOf(
+    object<CallStatus>({
+      method: text,
+      state: oneOfWords('failing', 'set_aside'),
+      reason: text,
+      count,
+      sinceSeconds: amount,
+    }),
+  ),
+});
+
 const reasons = arrayOf(
   object<StatusDocument['reasons'][number]>(
-    { code: text, message: text, height: count, sinceSeconds: amount },
+    { code: oneOfWords(...allReadinessCodes), message: text, height: count, sinceSeconds: amount },
     ['height'],
   ),
 );
@@ -95,6 +117,8 @@ export const daemonShapes = {
     ...edges,
     sealed: countOrNull,
     lag: countOrNull,
+    headAgeSeconds: amountOrNull,
+    headConfirmedSeconds: amountOrNull,
     rate: amount,
     eta: amountOrNull,
     window: object<StatusDocument['window']>({
@@ -106,13 +130,14 @@ export const daemonShapes = {
     }),
     sources: object<StatusDocument['sources']>({
       requester: object<StatusDocument['sources']['requester']>({
-        state: oneOfWords('off', 'idle', 'asking'),
+        state: oneOfWords('off', 'idle', 'waiting', 'asking'),
         inFlight: count,
         missing: count,
       }),
       edi: executionDataStatus,
     }),
-    endpoints: arrayOf(object<EndpointStatus>({ name: text, state: text })),
+    endpoints: arrayOf(endpoint),
+    waitingFor,
     oldestMissing,
     accountIndex: object<StatusDocument['accountIndex']>({
       state: oneOfWords('off', 'building', 'stopped', 'complete'),
@@ -188,7 +213,7 @@ export const daemonShapes = {
     ...edges,
     sealed: countOrNull,
     work: described('While the height is worked on.', orNull(work)),
-    holdingUp: described('The lowest height that lacks a collection.', oldestMissing),
+    holdingUp: described('What the lowest height that is not indexed waits for.', waitingFor),
     sources: orNull(
       object<NonNullable<ExplainDocument['sources']>>({
         nodes: arrayOf(

@@ -39,10 +39,10 @@ function working(stage: HeightWork['stage'], change: Partial<HeightWork> = {}): 
   return {
     ...{ stage, blockId: idOf('block in hand'), upperBound: UPPER, stopHeight: null },
     work: stage === 'collecting' || stage === 'committing' ? work : null,
-    holdingUp: { height: LATEST + 1, missing: 1, ageSeconds: 3 },
+    holdingUp: { height: LATEST + 1, message: 'waiting for a node', ageSeconds: 3 },
     sources: {
       nodes: [{ name: 'node:9000', state: 'healthy', servesHeight: true, trouble: null }],
-      executionData: { state: 'off', endpoint: null, height: null, ageSeconds: null },
+      executionData: { state: 'off', endpoint: null, height: null, ageSeconds: null, reason: null },
     },
     ...change,
   };
@@ -60,9 +60,14 @@ describe('a height', () => {
     ['indexed', LATEST, working('durable'), /can be read/],
     ['below_first_indexed', FIRST - 1, working('outside'), /below the first height of this store, 100/],
     ['fetching', LATEST + 1, working('collecting'), /1 of 2 collections missing/],
-    ['committing', LATEST + 2, working('committing'), /complete.*held|complete.*holds it up is height 105/],
-    ['waiting_for_gap', LATEST + 2, working('durable'), /on disk.*holds it up is height 105/],
-    ['queued', LATEST + 3, working('queued', { blockId: null }), /its block has not come yet/],
+    ['committing', LATEST + 2, working('committing'), /complete.*Height 105 comes first: waiting for a node/],
+    ['waiting_for_gap', LATEST + 2, working('durable'), /on disk.*Height 105 comes first/],
+    [
+      'queued',
+      LATEST + 3,
+      working('queued', { blockId: null }),
+      /its block has not come yet: waiting for a node/,
+    ],
     ['outside_window', UPPER + 1, working('outside', { blockId: null }), /window, which ends at 110/],
     ['above_head', HEAD + 1, working('outside'), /above the finalized head, 120/],
     ['beyond_stop', 116, working('outside', { stopHeight: 115 }), /above the stop height, 115/],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createMetrics } from '../../../src/observability/index.js';
+import { allReadinessCodes, createMetrics } from '../../../src/observability/index.js';
 import type { ScrapedValues } from '../../../src/observability/index.js';
 
 const build = { version: '1.2.3', node: 'v20.0.0' };
@@ -37,6 +37,12 @@ function values(change: Partial<ScrapedValues> = {}): ScrapedValues {
     unresolvableHeights: () => 0,
     streamAgeSeconds: () => new Map([['blocks', 0.5]]),
     endpointStates: () => [{ endpoint: 'node:9000', state: 'healthy' }],
+    notReady: () => new Set(['behind']),
+    lagHeights: () => 30,
+    headAgeSeconds: () => 2,
+    indexedAgeSeconds: () => 1,
+    storeBytes: () => 5_000,
+    diskFreeBytes: () => 9_000,
     ...change,
   };
 }
@@ -92,14 +98,37 @@ describe('metrics', () => {
   it('reads gauges at scrape time, so that they are true also when nothing reports', async () => {
     const metrics = createMetrics(build);
     let head = 130;
-    metrics.bind(values({ headHeight: () => head }));
+    let lag: number | undefined = 30;
+    metrics.bind(values({ headHeight: () => head, lagHeights: () => lag }));
     expect(await scrape(metrics, 'latest_indexed_height')).toBe(100);
     expect(await scrape(metrics, 'lag_heights')).toBe(30);
     head = 140;
+    lag = undefined;
     expect(await scrape(metrics, 'head_height')).toBe(140);
-    expect(await scrape(metrics, 'lag_heights')).toBe(40);
-    head = 0;
-    expect(await scrape(metrics, 'lag_heights')).toBe(0);
+    // Nobody confirms the head: an old lag would be a lie.
+    expect(await scrape(metrics, 'lag_heights')).toBeUndefined();
+  });
+
+  it('says whether it is ready, and each reason that there is, at any time', async () => {
+    const metrics = createMetrics(build);
+    expect(await scrape(metrics, 'not_ready{code="starting"}')).toBe(1);
+    let codes = new Set(['behind', 'upstream_refusing']);
+    metrics.bind(values({ notReady: () => codes }));
+    const standing = async () => {
+      const read = allReadinessCodes.map(async (code) => [
+        code,
+        await scrape(metrics, `not_ready{code="${code}"}`),
+      ]);
+      return Object.fromEntries(await Promise.all(read)) as Record<string, number | undefined>;
+    };
+    expect(await scrape(metrics, 'ready')).toBe(0);
+    expect(await standing()).toEqual({
+      ...Object.fromEntries(allReadinessCodes.map((code) => [code, 0])),
+      ...{ behind: 1, upstream_refusing: 1 },
+    });
+    codes = new Set();
+    expect(await scrape(metrics, 'ready')).toBe(1);
+    expect(Object.values(await standing())).toEqual(allReadinessCodes.map(() => 0));
   });
 
   it('forgets series of endpoints and streams that are gone', async () => {
@@ -116,7 +145,7 @@ describe('metrics', () => {
     expect(await scrape(metrics, 'stream_age_seconds{stream="blocks"}')).toBe(0.5);
     state = 'set_aside';
     streams = new Map();
-    expect(await scrape(metrics, 'endpoint_state{endpoint="node:9000",state="healthy"}')).toBeUndefined();
+    expect(await scrape(metrics, 'endpoint_state{endpoint="node:9000",state="healthy"}')).toBe(0);
     expect(await scrape(metrics, 'endpoint_state{endpoint="node:9000",state="set_aside"}')).toBe(1);
     expect(await scrape(metrics, 'stream_age_seconds{stream="blocks"}')).toBeUndefined();
   });

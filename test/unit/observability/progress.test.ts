@@ -11,11 +11,19 @@ import type { ProgressReporterOptions, ProgressState } from '../../../src/observ
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
-function meterOf(at: { latest: number | undefined; head: number | undefined }, clock: VirtualClock) {
-  return new ProgressMeter(
-    {},
-    { clock, source: { latestIndexedHeight: () => at.latest, headHeight: () => at.head } },
-  );
+interface Progress {
+  latest: number | undefined;
+  head: number | undefined;
+  heldUpBy?: string | undefined;
+}
+
+function meterOf(at: Progress, clock: VirtualClock) {
+  const source = {
+    latestIndexedHeight: () => at.latest,
+    headHeight: () => at.head,
+    heldUpBy: () => at.heldUpBy,
+  };
+  return new ProgressMeter({}, { clock, source });
 }
 
 describe('ProgressMeter', () => {
@@ -203,9 +211,9 @@ describe('LiveTerminal', () => {
   });
 });
 
-function reporterOn(mode: ProgressReporterOptions['mode'], latest = 0, head = 1_000_000) {
+function reporterOn(mode: ProgressReporterOptions['mode'], latest = 0, head = 1_000_000, heldUpBy?: string) {
   const clock = new VirtualClock();
-  const at = { latest, head };
+  const at: Progress & { latest: number; head: number } = { latest, head, heldUpBy };
   const logger = new RecordingLogger();
   const terminal = new FakeTerminal();
   const reporter = new ProgressReporter(
@@ -242,6 +250,32 @@ describe('ProgressReporter', () => {
     at.head += 1000;
     await clock.advance(1000);
     expect(logger.messages().at(-1)).toBe('fell behind the head');
+  });
+
+  it('says what holds it up instead of a rate that is over, and no time left', async () => {
+    const { at, clock, logger, terminal } = reporterOn('log');
+    at.latest += 100;
+    await clock.advance(9_000);
+    at.heldUpBy = 'edi_unavailable';
+    await clock.advance(1_000);
+    expect(logger.records.at(-1)).toMatchObject({
+      message: 'held up',
+      fields: { heldUpBy: 'edi_unavailable', eta: 'unknown', lag: 999_900 },
+    });
+    const tty = reporterOn('tty');
+    tty.at.heldUpBy = 'upstream_refusing';
+    await tty.clock.advance(1_000);
+    expect(tty.terminal.line).toContain('held up at 1: upstream_refusing, lag 1,000,000');
+    expect(terminal.scrolled).toEqual([]);
+  });
+
+  it('has not reached the head while it waits for the first height of its store', async () => {
+    const { at, clock, logger } = reporterOn('log', 1_000_000, 1_000_000, 'start_height_ahead');
+    await clock.advance(5_000);
+    expect(logger.messages()).toEqual([]);
+    at.heldUpBy = undefined;
+    await clock.advance(1_000);
+    expect(logger.messages()).toEqual(['reached the head']);
   });
 
   it('keeps one line on a terminal and does not repeat itself in the log', async () => {

@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
+import type { DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
+import type { Readiness, ReadinessReason } from '../../src/observability/index.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+
+const HEAD = 60;
+const chain = { seed: 21, startHead: HEAD, paused: true, executionDataLag: -4 } satisfies DevnetOptions;
+
+async function daemonOn(devnet: DevnetHandle, ...flags: string[]): Promise<RunningDaemon> {
+  const args = startArguments(devnet, scratchDirectory(), '--start-height', '0', ...flags);
+  return startDaemon(args);
+}
+
+async function reasonOf(daemon: RunningDaemon, code: ReadinessReason['code']): Promise<ReadinessReason> {
+  return eventually(async () => {
+    const { reasons } = (await daemon.health('/readyz')).body as Readiness;
+    return reasons.find((reason) => reason.code === code);
+  });
+}
+
+async function status(daemon: RunningDaemon): Promise<StatusDocument> {
+  return (await daemon.api('/status')).body as StatusDocument;
+}
+
+/** What the command says of a running daemon. */
+async function told(command: string, daemon: RunningDaemon, ...words: string[]): Promise<string> {
+  const { port } = new URL(daemon.apiUrl);
+  return (await runProgram([command, ...words, '--api-port', port])).stdout;
+}
+
+/** The warnings of one code. */
+function warnings(daemon: RunningDaemon, code: string): Record<string, unknown>[] {
+  return daemon.program.logs().filter((line) => line['msg'] === 'not ready' && line['code'] === code);
+}
+
+describe('what holds the daemon up for good', () => {
+  it('is named everywhere: a node whose collections are all wrong', async () => {
+    const faults: FaultRule[] = [
+      { method: 'Get*Collection*', fault: 'wrong_body' },
+      { method: 'GetTransaction', fault: 'wrong_body' },
+    ];
+    const devnet = await devnetForTest({ ...chain, faults });
+    const daemon = await daemonOn(devnet, '--no-edi');
+
+    const { message, height = 0 } = await reasonOf(daemon, 'upstream_invalid');
+    const named = new RegExp(
+      `^waiting for \\d+ of \\d+ collections of height ${height}: .*${devnet.address}.*times since`,
+    );
+    expect(message).toMatch(named);
+    const { waitingFor, lag } = await status(daemon);
+    expect(waitingFor?.height).toBe(height);
+    expect(waitingFor?.message).toMatch(named);
+    expect(lag).toBeGreaterThan(0);
+    expect(await told('status', daemon)).toContain(`upstream_invalid: waiting for`);
+    expect(await told('explain', daemon, String(height))).toMatch(
+      new RegExp(`upstream_invalid.*${devnet.address}`),
+    );
+    expect(warnings(daemon, 'upstream_invalid')).toHaveLength(1);
+    expect(String(warnings(daemon, 'upstream_invalid')[0]?.['detail'])).not.toMatch(/[0-9a-f]{64}/);
+    const metrics = await daemon.scrape();
+    expect(metrics.value('ready')).toBe(0);
+    expect(metrics.sum('not_ready', { code: 'upstream_invalid' })).toBe(1);
+
+    devnet.node.setFaults([]);
+    await daemon.reaches(HEAD);
+    await eventually(async () => ((await daemon.scrape()).value('ready') === 1 ? true : undefined));
+  });
+
+  it('is named while it starts: every call answered by an error', async () => {
+    const devnet = await devnetForTest({
+      ...chain,
+      faults: [{ method: '*', fault: 'error', code: 'INTERNAL', message: 'no disk' }],
+    });
+    const daemon = await daemonOn(devnet);
+    const { message } = await reasonOf(daemon, 'upstream_refusing');
+    expect(message).toContain(devnet.address);
+    expect(message).toContain('INTERNAL: no disk');
+    expect((await reasonOf(daemon, 'starting')).message).toContain('INTERNAL: no disk');
+  });
+
+  it('is named at the tip, however small the lag', async () => {
+    const devnet = await devnetForTest(chain);
+    const daemon = await daemonOn(devnet, '--no-edi');
+    await daemon.reaches(HEAD);
+    devnet.node.setFaults([{ method: 'Get*Collection*', fault: 'error', code: 'INTERNAL' }]);
+    devnet.node.head.advance(20);
+    const { message } = await reasonOf(daemon, 'upstream_refusing');
+    expect(message).toMatch(/collections of height \d+: .*INTERNAL/);
+  });
+
+  it('is execution data where there is no other source', async () => {
+    const devnet = await devnetForTest({
+      ...chain,
+      faults: [{ method: 'SubscribeExecutionData*', fault: 'swapped_chunks' }],
+    });
+    const daemon = await daemonOn(devnet, '--edi-only');
+    const { message } = await reasonOf(daemon, 'edi_unavailable');
+    expect(message).toMatch(/^waiting for the execution data of height \d+: /);
+    expect(message).toContain(devnet.address);
+    expect((await status(daemon)).sources.edi.reason).not.toBeNull();
+  });
+
+  it('is a chain that does not reach the start height yet', async () => {
+    const devnet = await devnetForTest(chain);
+    const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', '500'));
+    const { message } = await reasonOf(daemon, 'start_height_ahead');
+    expect(message).toBe(
+      `waiting for the chain to reach height 500, the first of this store; its head is ${HEAD}`,
+    );
+    expect(daemon.program.logs().map((line) => line['msg'])).not.toContain('reached the head');
+  });
+});
+
+describe('a node that is gone', () => {
+  it('leaves the lag unknown, and everything says so', async () => {
+    const devnet = await devnetForTest(chain);
+    const daemon = await daemonOn(devnet);
+    await daemon.reaches(HEAD);
+    devnet.node.setFaults([{ method: '*', fault: 'cut', how: 'reset' }]);
+    const { message } = await reasonOf(daemon, 'upstream_unreachable');
+    expect(message).toContain(devnet.address);
+    const { lag, sources, headConfirmedSeconds } = await status(daemon);
+    expect(lag).toBeNull();
+    expect(headConfirmedSeconds).toBeGreaterThan(7);
+    expect(sources.edi.state).not.toBe('following');
+    expect(await told('status', daemon)).toContain('lag unknown');
+    expect((await daemon.scrape()).series('lag_heights')).toEqual([]);
+  });
+});

@@ -1,0 +1,344 @@
+import { describe, expect, it } from 'vitest';
+import type { NodeTrouble } from '../../../src/access/index.js';
+import { Diagnosis, heldUpBy } from '../../../src/app/index.js';
+import type { DiagnosisOptions, HeldUpFacts, Symptoms } from '../../../src/app/index.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const ID = 'ab'.repeat(32);
+
+function trouble(change: Partial<NodeTrouble> = {}): NodeTrouble {
+  return {
+    ...{ node: 'a:1', method: 'GetFullCollectionByID', kind: 'refused', count: 14, sinceMs: 0 },
+    said: 'GetFullCollectionByID at a:1: INTERNAL: no disk',
+    ...change,
+  };
+}
+
+/** A daemon that is up and at the head, whose state a test changes at will. */
+function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
+  const clock = new VirtualClock();
+  const state = {
+    phase: 'running' as 'starting' | 'running' | 'stopping',
+    first: 1 as number | undefined,
+    latest: 1000,
+    head: 1000 as number | undefined,
+    sealed: 1000,
+    /** Monotonic milliseconds of the last answer about the head; true: just now. */
+    answered: true as number | boolean,
+    headMovedAtMs: 0,
+    sealedMovedAtMs: 0,
+    identity: [] as NodeTrouble[],
+    headTroubles: [] as NodeTrouble[],
+    change: {} as Partial<Symptoms>,
+    facts: {} as Partial<HeldUpFacts>,
+  };
+  const facts = (): HeldUpFacts => ({
+    ...{ height: state.latest + 1, stage: 'queued', commitStartedAtMs: undefined },
+    block: { height: state.latest + 1, troubles: [], isUnserved: false },
+    collections: undefined,
+    executionData: { isOnlySource: options.ediOnly ?? false, trouble: undefined, troubles: [] },
+    ...{ sealedHeight: state.sealed, sealedAtMs: state.sealedMovedAtMs, sealedTroubles: [] },
+    ...state.facts,
+  });
+  const symptoms: Symptoms = {
+    phase: () => state.phase,
+    firstHeight: () => state.first,
+    latestIndexedHeight: () => state.latest,
+    headHeight: () => state.head,
+    target: () => state.head,
+    sealedHeight: () => state.sealed,
+    headAnswerAgeMs: () => {
+      if (state.answered === true) return 0;
+      return state.answered === false ? undefined : clock.monotonic() - state.answered;
+    },
+    headAgeMs: () => clock.monotonic() - state.headMovedAtMs,
+    sealedAgeMs: () => clock.monotonic() - state.sealedMovedAtMs,
+    identityTroubles: () => state.identity,
+    headTroubles: () => state.headTroubles,
+    chainReplaced: () => state.change.chainReplaced?.(),
+    headBehind: () => state.change.headBehind?.(),
+    parentMismatch: () => state.change.parentMismatch?.(),
+    missingSporkEnd: () => state.change.missingSporkEnd?.(),
+    unresolvable: () => state.change.unresolvable?.(),
+    heldUp: () => (state.latest < (state.head ?? -1) ? heldUpBy(facts(), clock) : undefined),
+    commitStartedAtMs: () => state.facts.commitStartedAtMs,
+    disk: () => state.change.disk?.(),
+  };
+  const diagnosis = new Diagnosis(
+    { readyMaxLag: 100, maxHeadAgeMs: undefined, ediOnly: false, ...options },
+    { clock, symptoms },
+  );
+  /** Looks every second, as the health monitor does. */
+  const after = async (milliseconds: number) => {
+    for (let passed = 0; passed < milliseconds; passed += 1_000) {
+      diagnosis.findings();
+      await clock.advance(Math.min(1_000, milliseconds - passed));
+    }
+    return diagnosis.findings();
+  };
+  const codes = async (milliseconds = 0) => (await after(milliseconds)).map(({ code }) => code);
+  return { clock, diagnosis, state, after, codes };
+}
+
+describe('a daemon that is well', () => {
+  it('has no finding at the head, however long the chain is quiet', async () => {
+    expect(await healthyDaemon().codes(3_600)).toEqual([]);
+  });
+
+  it('does not take the quiet before for a standstill when the head moves on', async () => {
+    const { codes, state } = healthyDaemon();
+    await codes(60_000);
+    state.head = 1001;
+    expect(await codes(4_000)).toEqual([]);
+  });
+
+  it('is behind by more heights than allowed, and no more than that while the watermark moves', async () => {
+    const { after, state } = healthyDaemon();
+    state.head = 1101;
+    expect(await after(1_000)).toMatchObject([
+      { code: 'behind', message: '101 heights behind the head 1101; ready at 100 or fewer', height: 1000 },
+    ]);
+    for (let height = 1001; height < 1020; height += 1) {
+      state.latest = height;
+      expect((await after(3_000)).filter(({ code }) => code !== 'behind')).toEqual([]);
+    }
+  });
+});
+
+describe('the lowest missing height, held up', () => {
+  it('by its block is named with node, words, count and since when', async () => {
+    const { after, state } = healthyDaemon();
+    state.head = 1010;
+    const refused = trouble({
+      kind: 'invalid',
+      said: 'sent block 1001, which does not follow block 1000',
+      count: 7,
+    });
+    state.facts = { block: { height: 1001, troubles: [refused], isUnserved: false } };
+    expect(await after(6_000)).toMatchObject([
+      {
+        code: 'upstream_invalid',
+        height: 1001,
+        message:
+          'waiting for block 1001: a:1 sent block 1001, which does not follow block 1000 (7 times since 00:00:00 UTC)',
+      },
+    ]);
+  });
+
+  it.each([
+    ['unreachable', 'upstream_unreachable'],
+    ['refused', 'upstream_refusing'],
+    ['rate_limited', 'upstream_refusing'],
+    ['invalid', 'upstream_invalid'],
+  ] as const)('by nodes that are %s has the code %s', async (kind, code) => {
+    const { codes, state } = healthyDaemon();
+    state.head = 1010;
+    const collections = {
+      missing: 1,
+      of: 2,
+      troubles: [trouble({ kind })],
+      rateLimits: [],
+      dispute: undefined,
+    };
+    state.facts = { stage: 'collecting', collections };
+    expect(await codes(4_000)).toEqual([]);
+    expect(await codes(2_000)).toEqual([code]);
+  });
+
+  it('by a rate limit says whose, and until when', async () => {
+    const { after, state } = healthyDaemon();
+    state.head = 1010;
+    const rateLimits = [{ node: 'a:1', untilMs: 9_000 }];
+    const collections = { missing: 457, of: 500, troubles: [], rateLimits, dispute: undefined };
+    state.facts = { stage: 'collecting', collections };
+    expect(await after(6_000)).toMatchObject([
+      {
+        code: 'upstream_refusing',
+        message: 'waiting for 457 of 500 collections of height 1001: rate-limited by a:1 until 00:00:09 UTC',
+      },
+    ]);
+  });
+
+  it('by nothing that is known is told all the same, within ten seconds', async () => {
+    const { after, codes, state } = healthyDaemon();
+    state.head = 1010;
+    expect(await codes(7_000)).toEqual([]);
+    expect(await after(2_000)).toMatchObject([
+      { code: 'upstream_unreachable', message: 'waiting for block 1001: nothing has come for 9 s' },
+    ]);
+  });
+
+  it('by the disk is the store alone', async () => {
+    const { after, clock, state } = healthyDaemon();
+    state.head = 1010;
+    state.facts = { stage: 'committing', commitStartedAtMs: clock.monotonic() };
+    expect(await after(9_000)).toMatchObject([
+      { code: 'store_stalled', message: 'the disk has been at work on one batch for 9 s' },
+    ]);
+  });
+
+  it('by a missing node is told as that', async () => {
+    const { after, state } = healthyDaemon();
+    state.head = 1010;
+    state.facts = { block: { height: 1001, troubles: [], isUnserved: true } };
+    expect(await after(6_000)).toMatchObject([
+      { code: 'upstream_refusing', message: 'waiting for block 1001: no access node serves that height' },
+    ]);
+  });
+
+  it('keeps ids out of the log', async () => {
+    const { after, state } = healthyDaemon();
+    state.head = 1010;
+    const said = `GetFullCollectionByID at a:1: NOT_FOUND: please retry for collection ${ID}`;
+    const collections = {
+      missing: 1,
+      of: 1,
+      troubles: [trouble({ said })],
+      rateLimits: [],
+      dispute: undefined,
+    };
+    state.facts = { stage: 'collecting', collections };
+    const [finding] = await after(6_000);
+    expect(finding?.message).toContain(ID);
+    expect(finding?.logged).toContain('please retry for collection …');
+  });
+
+  it('says what it waits for from the first moment on, and since when', async () => {
+    const { after, diagnosis, state } = healthyDaemon();
+    expect(diagnosis.waitingFor()).toBeUndefined();
+    await after(2_000);
+    state.head = 1010;
+    expect(diagnosis.waitingFor()).toEqual({
+      ...{ height: 1001, message: 'waiting for block 1001', code: undefined, sinceMs: 2_000 },
+    });
+  });
+});
+
+describe('execution data as the only source', () => {
+  it('is no trouble while the next height is not sealed', async () => {
+    const { clock, codes, state } = healthyDaemon({ ediOnly: true });
+    for (let second = 0; second < 60; second += 1) {
+      state.head = 1010 + second;
+      if (second % 8 === 0) state.sealedMovedAtMs = clock.monotonic();
+      expect(await codes(1_000)).toEqual([]);
+    }
+  });
+
+  it('is trouble when the sealed head stands', async () => {
+    const { after, codes, state } = healthyDaemon({ ediOnly: true });
+    state.head = 1010;
+    state.facts = { stage: 'collecting' };
+    expect(await codes(13_000)).toEqual([]);
+    const [finding] = await after(3_000);
+    expect(finding?.code).toBe('edi_unavailable');
+    expect(finding?.message).toMatch(
+      /^waiting for height 1001 to be sealed; the sealed head, 1000, has not moved/,
+    );
+  });
+
+  it('says why it does not come', async () => {
+    const { after, state } = healthyDaemon({ ediOnly: true });
+    state.head = state.sealed = 1010;
+    const said = 'has no execution data below 5,000';
+    const executionData = { isOnlySource: true, trouble: undefined, troubles: [trouble({ said })] };
+    state.facts = { stage: 'collecting', executionData };
+    expect(await after(6_000)).toMatchObject([
+      {
+        code: 'edi_unavailable',
+        message: `waiting for the execution data of height 1001: a:1 ${said} (14 times since 00:00:00 UTC)`,
+      },
+    ]);
+  });
+});
+
+describe('the head', () => {
+  it('that no node tells any more is unconfirmed after eight seconds', async () => {
+    const { after, codes, diagnosis, state } = healthyDaemon();
+    state.answered = 0;
+    state.headTroubles = [
+      trouble({ kind: 'unreachable', said: 'GetLatestBlockHeader at a:1: UNAVAILABLE: refused' }),
+    ];
+    expect(await codes(7_000)).toEqual([]);
+    expect(diagnosis.isHeadConfirmed()).toBe(true);
+    const [finding] = await after(2_000);
+    expect(diagnosis.isHeadConfirmed()).toBe(false);
+    expect(finding).toMatchObject({
+      code: 'upstream_unreachable',
+      message: expect.stringMatching(
+        /^no access node has told its head for 9 s: GetLatestBlockHeader at a:1: UNAVAIL/,
+      ) as string,
+    });
+  });
+
+  it('that was never told makes the start say why, and names the fault in a code of its own', async () => {
+    const { after, state } = healthyDaemon();
+    state.phase = 'starting';
+    state.head = undefined;
+    state.answered = false;
+    state.identity = [trouble({ said: 'GetNetworkParameters at a:1: INTERNAL: not yet', count: 3 })];
+    expect(await after(6_000)).toMatchObject([
+      { code: 'starting', message: expect.stringMatching(/INTERNAL: not yet \(3 times/) as string },
+      { code: 'upstream_refusing', message: expect.stringMatching(/INTERNAL: not yet \(3 times/) as string },
+    ]);
+  });
+
+  it('that stands is a reason only where a limit says so', async () => {
+    const { after, codes } = healthyDaemon({ maxHeadAgeMs: 120_000 });
+    expect(await codes(119_000)).toEqual([]);
+    expect(await after(2_000)).toMatchObject([
+      {
+        code: 'head_stale',
+        message: 'the head has stood at 1000 for 121 s; ready.maxHeadAgeSeconds allows 120',
+      },
+    ]);
+  });
+
+  it('below the first height of an empty store is waited for', async () => {
+    const { after, state } = healthyDaemon();
+    state.first = 5_000;
+    state.latest = 4_999;
+    expect(await after(0)).toMatchObject([
+      {
+        code: 'start_height_ahead',
+        message: 'waiting for the chain to reach height 5000, the first of this store; its head is 1000',
+      },
+    ]);
+  });
+});
+
+describe('what has a code of its own', () => {
+  it('is passed on, and not told twice', async () => {
+    const { codes, state } = healthyDaemon();
+    state.head = 1010;
+    state.change = { parentMismatch: () => ({ height: 1001, message: 'rewind to 990' }) };
+    expect(await codes(20_000)).toEqual(['parent_mismatch']);
+    state.change = { missingSporkEnd: () => ({ height: 1001, message: 'name a node' }) };
+    expect(await codes(20_000)).toEqual(['not_vouched']);
+    state.head = 1000;
+    state.change = {
+      chainReplaced: () => ({ message: 'another chain' }),
+      unresolvable: () => ({ height: 990, message: 'nobody has it' }),
+    };
+    expect(await codes()).toEqual(['chain_replaced', 'unresolvable']);
+    state.change = { headBehind: () => ({ head: 232, watermark: 540 }) };
+    expect(await codes()).toEqual(['head_behind']);
+  });
+
+  it('is the disk when it is nearly full, by the measure of its size', async () => {
+    const { after, codes, state } = healthyDaemon();
+    const GIB = 1024 ** 3;
+    state.change = { disk: () => ({ freeBytes: 0.5 * GIB, sizeBytes: 4 * GIB }) };
+    expect(await codes()).toEqual([]);
+    state.change = { disk: () => ({ freeBytes: 0.5 * GIB, sizeBytes: 100 * GIB }) };
+    expect(await after(0)).toMatchObject([
+      { code: 'disk_low', message: '512 MiB are left on the disk of the data directory' },
+    ]);
+  });
+
+  it('is stopping, whatever else holds', async () => {
+    const { codes, state } = healthyDaemon();
+    state.phase = 'stopping';
+    state.head = 5_000;
+    expect(await codes()).toEqual(['stopping']);
+  });
+});
