@@ -214,8 +214,8 @@ describe('FinalizationListener', () => {
     const before = world.node('a').calls.length + world.node('b').calls.length;
     await world.clock.advance(120_000);
     const attempts = world.node('a').calls.length + world.node('b').calls.length - before;
-    // Two streams, at most one attempt in 8 s each once the delays have grown, and two polls every 2 s.
-    expect(attempts).toBeLessThan(2 * 24 + 2 * 62);
+    // Two heads, at most one attempt in 8 s at each node once the delays have grown, and two polls every 2 s.
+    expect(attempts).toBeLessThan(2 * 2 * 24 + 2 * 62);
     expect(listener.lastAnswerAgeMs()).toBeGreaterThanOrEqual(120_000);
     world.node('a').down = false;
     world.node('a').advance(150, 150);

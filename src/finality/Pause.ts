@@ -1,0 +1,31 @@
+import { sleep } from '../runtime/index.js';
+import type { Clock } from '../runtime/index.js';
+
+/** A pause that somebody else may end: what was waited for came sooner than thought. One sleeper at a time. */
+export class Pause {
+  readonly #clock: Clock;
+  #wake: (() => void) | undefined;
+
+  constructor(dependencies: { readonly clock: Clock }) {
+    this.#clock = dependencies.clock;
+  }
+
+  /** Expected errors: the signal's abort reason. */
+  async sleep(delayMs: number, signal: AbortSignal): Promise<void> {
+    if (delayMs <= 0) return;
+    const woken = new AbortController();
+    this.#wake = () => woken.abort();
+    try {
+      await sleep(this.#clock, delayMs, AbortSignal.any([signal, woken.signal]));
+    } catch (error) {
+      if (signal.aborted || !woken.signal.aborted) throw error;
+    } finally {
+      this.#wake = undefined;
+    }
+  }
+
+  /** Ends the pause; nothing happens where there is none. */
+  wake(): void {
+    this.#wake?.();
+  }
+}
