@@ -32,7 +32,7 @@ export interface HeldUpFacts {
         readonly of: number;
         readonly troubles: readonly NodeTrouble[];
         /** Nodes that a rate limit holds back, and until when (monotonic milliseconds). */
-        readonly rateLimits: readonly { readonly node: string; readonly untilMs: number }[];
+        readonly heldBack: readonly { readonly node: string; readonly untilMs: number }[];
         readonly dispute: string | undefined;
       }
     | undefined;
@@ -76,10 +76,10 @@ function heldUpByDisk({ height, commitStartedAtMs }: HeldUpFacts, clock: Clock):
 }
 
 function heldUpByCollections({ height, collections, executionData }: HeldUpFacts, clock: Clock): HeldUp {
-  const { missing = 0, of = 0, troubles = [], rateLimits = [], dispute } = collections ?? {};
+  const { missing = 0, of = 0, troubles = [], heldBack = [], dispute } = collections ?? {};
   const what = `waiting for ${missing} of ${of} collections of height ${height}`;
-  if (troubles.length === 0 && rateLimits.length > 0) {
-    const limits = rateLimits.map(
+  if (troubles.length === 0 && heldBack.length > 0) {
+    const limits = heldBack.map(
       ({ node, untilMs }) => `rate-limited by ${node} until ${timeOf(untilMs, clock)}`,
     );
     return { height, message: `${what}: ${limits.join('; ')}`, code: 'upstream_refusing' };

@@ -137,7 +137,7 @@ describe('the lowest missing height, held up', () => {
       missing: 1,
       of: 2,
       troubles: [trouble({ kind })],
-      rateLimits: [],
+      heldBack: [],
       dispute: undefined,
     };
     state.facts = { stage: 'collecting', collections };
@@ -148,8 +148,8 @@ describe('the lowest missing height, held up', () => {
   it('by a rate limit says whose, and until when', async () => {
     const { after, state } = healthyDaemon();
     state.head = 1010;
-    const rateLimits = [{ node: 'a:1', untilMs: 9_000 }];
-    const collections = { missing: 457, of: 500, troubles: [], rateLimits, dispute: undefined };
+    const heldBack = [{ node: 'a:1', untilMs: 9_000 }];
+    const collections = { missing: 457, of: 500, troubles: [], heldBack, dispute: undefined };
     state.facts = { stage: 'collecting', collections };
     expect(await after(6_000)).toMatchObject([
       {
@@ -194,7 +194,7 @@ describe('the lowest missing height, held up', () => {
       missing: 1,
       of: 1,
       troubles: [trouble({ said })],
-      rateLimits: [],
+      heldBack: [],
       dispute: undefined,
     };
     state.facts = { stage: 'collecting', collections };
