@@ -9,6 +9,9 @@ import type { RunningDaemon } from '../support/runningDaemon.js';
 const HEAD = 60;
 const chain = { seed: 21, startHead: HEAD, paused: true, executionDataLag: -4 } satisfies DevnetOptions;
 
+/** Every call by which a collection can be had. */
+const bodies = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'];
+
 async function daemonOn(devnet: DevnetHandle, ...flags: string[]): Promise<RunningDaemon> {
   const args = startArguments(devnet, scratchDirectory(), '--start-height', '0', ...flags);
   return startDaemon(args);
@@ -38,10 +41,7 @@ function warnings(daemon: RunningDaemon, code: string): Record<string, unknown>[
 
 describe('what holds the daemon up for good', () => {
   it('is named everywhere: a node whose collections are all wrong', async () => {
-    const faults: FaultRule[] = [
-      { method: 'Get*Collection*', fault: 'wrong_body' },
-      { method: 'GetTransaction', fault: 'wrong_body' },
-    ];
+    const faults = bodies.map((method): FaultRule => ({ method, fault: 'wrong_body' }));
     const devnet = await devnetForTest({ ...chain, faults });
     const daemon = await daemonOn(devnet, '--no-edi');
 
@@ -85,7 +85,7 @@ describe('what holds the daemon up for good', () => {
     const devnet = await devnetForTest(chain);
     const daemon = await daemonOn(devnet, '--no-edi');
     await daemon.reaches(HEAD);
-    devnet.node.setFaults([{ method: 'Get*Collection*', fault: 'error', code: 'INTERNAL' }]);
+    devnet.node.setFaults(bodies.map((method) => ({ method, fault: 'error', code: 'INTERNAL' })));
     devnet.node.head.advance(20);
     const { message } = await reasonOf(daemon, 'upstream_refusing');
     expect(message).toMatch(/collections of height \d+: .*INTERNAL/);
