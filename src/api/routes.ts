@@ -25,9 +25,8 @@ export interface RouteDeclaration extends Omit<HttpRoute, 'handle'> {
   readonly operation: string;
   readonly summary: string;
   readonly parameters: readonly Parameter[];
+  /** Where the answer is a stream of server-sent events, the shape of their data. */
   readonly answer: ShapeName;
-  /** True: the answer is a stream of server-sent events, whose data has this shape. */
-  readonly isStream?: boolean;
   /** Of the answer. Default: JSON. */
   readonly mediaType?: string;
   /** What it is refused for, besides what any request may be refused for. */

@@ -14,6 +14,26 @@ const forwardedKinds = [
   { protocol: 'rest', kind: 'call' },
 ] as const;
 
+/**
+ * What is taken of prom-client's own. Left out are the counts of handles, requests and resources: three of their names break the
+ * rules of Prometheus (gauges that end in `_total`), the rest says the same by type, out of private parts of Node.js.
+ */
+const processMetrics = [
+  ...['process_cpu_user_seconds_total', 'process_cpu_system_seconds_total', 'process_cpu_seconds_total'],
+  ...['process_start_time_seconds', 'process_open_fds', 'process_max_fds'],
+  ...['process_resident_memory_bytes', 'process_virtual_memory_bytes', 'process_heap_bytes'],
+  ...['nodejs_eventloop_lag_seconds', 'nodejs_eventloop_lag_min_seconds', 'nodejs_eventloop_lag_max_seconds'],
+  ...['nodejs_eventloop_lag_mean_seconds', 'nodejs_eventloop_lag_stddev_seconds'],
+  ...[
+    'nodejs_eventloop_lag_p50_seconds',
+    'nodejs_eventloop_lag_p90_seconds',
+    'nodejs_eventloop_lag_p99_seconds',
+  ],
+  ...['nodejs_heap_size_total_bytes', 'nodejs_heap_size_used_bytes', 'nodejs_external_memory_bytes'],
+  ...['nodejs_heap_space_size_total_bytes', 'nodejs_heap_space_size_used_bytes'],
+  ...['nodejs_heap_space_size_available_bytes', 'nodejs_version_info', 'nodejs_gc_duration_seconds'],
+] as const;
+
 /** Values that are read when a scrape asks for them, so that they are true also when nothing moves. */
 export interface ScrapedValues {
   latestIndexedHeight(): number;
@@ -140,7 +160,13 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     labelNames: ['version', 'node'],
     registers,
   }).set(build, 1);
-  collectDefaultMetrics({ register: registry });
+  const defaults = new Registry();
+  collectDefaultMetrics({ register: defaults });
+  for (const name of processMetrics) {
+    const metric = defaults.getSingleMetric(name);
+    // Some are there on some platforms only.
+    if (metric !== undefined) registry.registerMetric(metric);
+  }
 
   const metrics = {
     registry,
@@ -211,9 +237,20 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     ),
     lastScrub: new Gauge({
       name: `${PREFIX}store_last_scrub_timestamp_seconds`,
-      help: 'When all tables of the store were last found sound by the running daemon, in seconds since 1970; 0 until then.',
+      help: 'When all tables of the store were last found sound by the running daemon, in seconds since 1970; absent until then.',
       registers,
     }),
+    apiRequests: counter(
+      'api_requests_total',
+      'Requests of callers that came to an end, forwarded ones included, by interface (http or grpc), route (the pattern of a path; the path of a gRPC method) and status (of HTTP, or the name of a gRPC code).',
+      ['interface', 'route', 'status'],
+    ),
+    apiLatency: histogram(
+      'api_request_seconds',
+      'How long those requests took, from their first byte to the end of the answer; streams left out.',
+      latencyBuckets,
+      ['interface', 'route', 'status'],
+    ),
     upstreamRequests: counter('upstream_requests_total', 'Calls sent to access nodes.', [
       'endpoint',
       'method',
@@ -292,6 +329,8 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       ['reason'],
     ),
   };
+  // A gauge without labels is 0 from the start, and 1970 is no time at which anything was looked at.
+  metrics.lastScrub.remove();
   for (const source of collectionSources) {
     metrics.collectionsReceived.inc({ source }, 0);
     metrics.duplicateCollections.inc({ source }, 0);
