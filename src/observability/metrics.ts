@@ -1,4 +1,5 @@
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { registerProcessMetrics } from './processMetrics.js';
 
 const PREFIX = 'flow_collection_indexer_';
 
@@ -12,26 +13,6 @@ const forwardedKinds = [
   { protocol: 'grpc', kind: 'call' },
   { protocol: 'grpc', kind: 'stream' },
   { protocol: 'rest', kind: 'call' },
-] as const;
-
-/**
- * What is taken of prom-client's own. Left out are the counts of handles, requests and resources: three of their names break the
- * rules of Prometheus (gauges that end in `_total`), the rest says the same by type, out of private parts of Node.js.
- */
-const processMetrics = [
-  ...['process_cpu_user_seconds_total', 'process_cpu_system_seconds_total', 'process_cpu_seconds_total'],
-  ...['process_start_time_seconds', 'process_open_fds', 'process_max_fds'],
-  ...['process_resident_memory_bytes', 'process_virtual_memory_bytes', 'process_heap_bytes'],
-  ...['nodejs_eventloop_lag_seconds', 'nodejs_eventloop_lag_min_seconds', 'nodejs_eventloop_lag_max_seconds'],
-  ...['nodejs_eventloop_lag_mean_seconds', 'nodejs_eventloop_lag_stddev_seconds'],
-  ...[
-    'nodejs_eventloop_lag_p50_seconds',
-    'nodejs_eventloop_lag_p90_seconds',
-    'nodejs_eventloop_lag_p99_seconds',
-  ],
-  ...['nodejs_heap_size_total_bytes', 'nodejs_heap_size_used_bytes', 'nodejs_external_memory_bytes'],
-  ...['nodejs_heap_space_size_total_bytes', 'nodejs_heap_space_size_used_bytes'],
-  ...['nodejs_heap_space_size_available_bytes', 'nodejs_version_info', 'nodejs_gc_duration_seconds'],
 ] as const;
 
 /** Values that are read when a scrape asks for them, so that they are true also when nothing moves. */
@@ -160,13 +141,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     labelNames: ['version', 'node'],
     registers,
   }).set(build, 1);
-  const defaults = new Registry();
-  collectDefaultMetrics({ register: defaults });
-  for (const name of processMetrics) {
-    const metric = defaults.getSingleMetric(name);
-    // Some are there on some platforms only.
-    if (metric !== undefined) registry.registerMetric(metric);
-  }
+  registerProcessMetrics(registry);
 
   const metrics = {
     registry,
