@@ -44,7 +44,16 @@ ${metrics.map(row).join('\n')}
 
 To these come the usual metrics of a Node.js process: \`process_resident_memory_bytes\`, \`process_cpu_seconds_total\`,
 \`process_start_time_seconds\`, \`nodejs_eventloop_lag_seconds\` and its percentiles, \`nodejs_heap_size_used_bytes\`,
-\`nodejs_gc_duration_seconds\` and more.
+\`nodejs_gc_duration_seconds\` and more. \`promtool check metrics\` has nothing to say of any of them (\`npm run test:promtool\`).
+
+## Requests of callers
+
+\`interface\` is \`http\` or \`grpc\`. \`route\` is the pattern of a path (\`/v1/blocks/{ids}\`) or the path of a gRPC method
+(\`/flow.access.AccessAPI/GetBlockByHeight\`), never the path that was asked for; HTTP paths that are not served are \`other\`, and those of
+them that are passed on to a node \`forwarded\`. What the index has not and a node has is counted under its own route. \`status\` is the HTTP status, or the
+name of the gRPC code (\`OK\`, \`NOT_FOUND\`); \`cancelled\` where the caller left before anything was answered, over gRPC \`CANCELLED\`, also
+where its deadline passed or the library refused its message. Streams are counted when
+they end. Calls of gRPC methods that no service here has are refused by the library and not counted; nor is the port of the metrics.
 
 ## Forwarded calls
 
@@ -78,6 +87,7 @@ A caller's own deadline ends a call as \`cancelled\` or \`overdue\`, whoever not
 | Is a stream silent? | \`stream_age_seconds\`, \`stream_reopens_total\` |
 | Does anybody follow the index, and is anybody too slow? | \`feed_followers\` and \`rate(feed_events_total)\` by \`kind\`, \`feed_followers_cut_total\` |
 | Do reads wait because indexing comes first? | \`read_wait_seconds\`, \`read_requests_waiting\`, \`read_requests_turned_away_total\` by \`reason\` ([operations.md](operations.md#readers-and-indexing)) |
+| Are callers served, and how fast? | \`rate(api_requests_total)\` by \`route\` and \`status\`, \`api_request_seconds\` |
 | Do callers need the nodes, and do the nodes answer them? | \`rate(forwarded_calls_total)\` by \`method\` and \`outcome\`, \`forwarded_call_seconds\` |
 | Is forwarding at a bound? | \`forwarded_calls_in_flight\` (100 gRPC calls, 100 streams, 64 REST requests), \`forwarded_calls_total\` with \`outcome="busy"\` |
 | Is memory bounded? | \`in_flight_bytes\` against \`in_flight_bytes_limit\`, \`process_resident_memory_bytes\` |

@@ -37,6 +37,7 @@ const packageHomes = {
   fastify: ['api'],
   'prom-client': ['observability'],
   pino: ['observability'],
+  protobufjs: ['flow'],
 };
 
 /** `no-restricted-imports` paths for a room: third-party packages that live elsewhere. */

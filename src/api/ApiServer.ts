@@ -6,6 +6,7 @@ import type { ChangeFeed } from './feed/ChangeFeed.js';
 import { explainDocument } from './explain.js';
 import { exportPage, exportRange, NDJSON_TYPE } from './exportPage.js';
 import type { ForwardMetrics } from './ForwardedCalls.js';
+import type { ApiMetrics } from './ApiRequests.js';
 import { FlowRest } from './FlowRest.js';
 import type { HttpAnswer, HttpRequest } from './http.js';
 import { HttpServer } from './HttpServer.js';
@@ -36,8 +37,8 @@ export interface ApiServerDependencies extends HttpServerDependencies {
   readonly governor: ReadGovernor;
   /** Left out: what is worked on is not told. */
   readonly work?: WorkSource;
-  /** Left out: what is forwarded is not counted. */
-  readonly metrics?: ForwardMetrics | undefined;
+  /** Left out: neither requests nor what is forwarded are counted. */
+  readonly metrics?: (ForwardMetrics & ApiMetrics) | undefined;
 }
 
 /**

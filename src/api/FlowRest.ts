@@ -4,13 +4,14 @@ import { IndexView } from './IndexView.js';
 import { nodeVersion } from './nodeVersion.js';
 import {
   heightRange,
-  parseBlockId,
   parseBlockKey,
+  parseBlockOf,
   parseExpand,
   parseHeights,
   parseId,
   parseIds,
   parseSelect,
+  parseTransactionId,
 } from './query.js';
 import type { HeightTerm, Query } from './query.js';
 import { restBlock, restBlockPayload } from './rest/block.js';
@@ -18,7 +19,7 @@ import { restBlockCollections, restCollection, restTransactions } from './rest/c
 import { restNodeVersionInfo } from './rest/node.js';
 import { selectFields } from './rest/select.js';
 import { restTransaction } from './rest/transaction.js';
-import { flowRoutes, PAYLOAD, TRANSACTIONS } from './routes.js';
+import { EXECUTION_RESULT, flowRoutes, PAYLOAD, RESULT, TRANSACTIONS } from './routes.js';
 import type { Route } from './routes.js';
 import type { StatusSource } from './status.js';
 import { entityTag } from './validity.js';
@@ -61,7 +62,7 @@ export class FlowRest {
       'start' in asked
         ? heightRange(resolve(asked.start, view), resolve(asked.end, view))
         : asked.map((term) => resolve(term, view));
-    const expand = parseExpand(query, [PAYLOAD]);
+    const expand = parseExpand(query, [PAYLOAD], [EXECUTION_RESULT]);
     const blocks: StoredBlock[] = [];
     for (const height of heights) blocks.push(await view.block(height));
     const namesHead = terms.some((term) => typeof term === 'string');
@@ -71,7 +72,7 @@ export class FlowRest {
   async #blocksById({ params, query }: HttpRequest): Promise<HttpAnswer> {
     const view = this.#view();
     const ids = parseIds(params['ids'] ?? '');
-    const expand = parseExpand(query, [PAYLOAD]);
+    const expand = parseExpand(query, [PAYLOAD], [EXECUTION_RESULT]);
     const blocks: StoredBlock[] = [];
     for (const id of ids) blocks.push(await view.block(id));
     return blocksAnswer(blocks, { view, query, expand, mayBeForever: true });
@@ -80,9 +81,8 @@ export class FlowRest {
   async #payload({ params, query }: HttpRequest): Promise<HttpAnswer> {
     const view = this.#view();
     const id = parseId(params['id'] ?? '');
-    const expand = parseExpand(query, []);
     const { block } = await view.block(id);
-    const subject = { what: 'payload', ids: [id], query, expand, isForever: true };
+    const subject = { what: 'payload', ids: [id], query, isForever: true };
     return kept(subject, () => restBlockPayload(block.encoded));
   }
 
@@ -110,20 +110,21 @@ export class FlowRest {
 
   async #transactionsOfBlock({ query }: HttpRequest): Promise<HttpAnswer> {
     const view = this.#view();
-    const id = parseBlockId(query);
-    const expand = parseExpand(query, []);
-    const { block } = await view.block(id);
+    const asked = parseBlockOf(query);
+    parseExpand(query, [], [RESULT]);
+    const { block } = await view.block('id' in asked ? asked.id : resolve(asked.term, view));
     const collections = await view.collectionsOf(block);
-    const subject = { what: 'transactionsOfBlock', ids: [id], query, expand, isForever: true };
+    const isForever = 'id' in asked || (typeof asked.term === 'number' && view.isSealed(asked.term));
+    const subject = { what: 'transactionsOfBlock', ids: [block.id], query, isForever };
     return kept(subject, () => restTransactions(collections));
   }
 
   async #transaction({ params, query }: HttpRequest): Promise<HttpAnswer> {
     const view = this.#view();
-    const id = parseId(params['id'] ?? '');
-    const expand = parseExpand(query, []);
+    const id = parseTransactionId(params['id'] ?? '');
+    parseExpand(query, [], [RESULT]);
     const stored = await view.transaction(id);
-    const subject = { what: 'transaction', ids: [id], query, expand, isForever: true };
+    const subject = { what: 'transaction', ids: [id], query, isForever: true };
     return kept(subject, () => restTransaction(id, stored.encoded));
   }
 
@@ -172,12 +173,12 @@ function kept(
     readonly what: string;
     readonly ids: readonly string[];
     readonly query: Query;
-    readonly expand: ReadonlySet<string>;
+    readonly expand?: ReadonlySet<string>;
     readonly isForever: boolean;
   },
   build: () => unknown,
 ): HttpAnswer {
-  const { what, ids, query, expand, isForever } = subject;
+  const { what, ids, query, expand = [], isForever } = subject;
   const paths = parseSelect(query);
   return {
     validity: { tag: entityTag(what, ids, [...expand], paths), isForever },

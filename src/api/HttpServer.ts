@@ -1,10 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import fastify from 'fastify';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from '../observability/index.js';
 import type { Clock } from '../runtime/index.js';
 import { StorageError } from '../storage/index.js';
 import { AddressLimiter } from './AddressLimiter.js';
+import { ApiRequests } from './ApiRequests.js';
+import type { ApiMetrics } from './ApiRequests.js';
 import { AnswerWriter, JSON_TYPE } from './AnswerWriter.js';
 import { ApiError, isElsewhere, storageRefusal } from './errors.js';
 import { HeldAnswers, RETRY_AFTER_SECONDS } from './HeldAnswers.js';
@@ -67,6 +69,8 @@ export interface HttpServerDependencies {
   readonly fail: (error: unknown) => void;
   /** Holds requests to the readers' share of the event loop. Without, they are answered at once. */
   readonly governor?: ReadGovernor;
+  /** Left out: requests are not counted. */
+  readonly metrics?: ApiMetrics | undefined;
 }
 
 /**
@@ -82,6 +86,9 @@ export class HttpServer {
   readonly #writer: AnswerWriter;
   readonly #bulk = new Places({ places: MAX_BULK_ANSWERS });
   readonly #underWay: UnderWay;
+  readonly #requests: ApiRequests;
+  /** Routes whose answers go on until their callers leave, as the router names them. */
+  readonly #lasting: ReadonlySet<string>;
   /** The last damage that was logged, so that a caller who repeats a request does not fill the log. */
   #damageLogged = '';
   #closing: Promise<void> | undefined;
@@ -97,6 +104,10 @@ export class HttpServer {
       connectionTimeoutMs = CONNECTION_TIMEOUT_MS,
     } = options;
     this.#underWay = new UnderWay(dependencies);
+    this.#requests = new ApiRequests({ interface: 'http' }, dependencies);
+    this.#lasting = new Set(
+      dependencies.routes.flatMap(({ path, isStream }) => (isStream === true ? [path] : [])),
+    );
     this.#held = new HeldAnswers(options);
     this.#writer = new AnswerWriter({ held: this.#held });
     this.#app = fastify({
@@ -113,7 +124,8 @@ export class HttpServer {
       return503OnClosing: false,
       exposeHeadRoutes: false,
       routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_HEADER_BYTES },
-      frameworkErrors: (error, _request, reply) => {
+      frameworkErrors: (error, request, reply) => {
+        this.#count(request, reply);
         const { code, body } = this.#explain(error);
         reply.hijack();
         const headers = { 'content-type': JSON_TYPE, 'cache-control': 'no-store' };
@@ -124,6 +136,10 @@ export class HttpServer {
     this.#app.server.maxConnections = MAX_CONNECTIONS;
     this.#slowReaders = new SlowReaders({ server: this.#app.server }, { clock: dependencies.clock });
     const { forwarding } = dependencies;
+    this.#app.addHook('onRequest', (request, reply, next) => {
+      this.#count(request, reply);
+      next();
+    });
     this.#app.addHook('onRequest', async (request, reply) => {
       const isForwarded = request.is404 && forwarding?.takes(request.method, request.url) === true;
       const refusal =
@@ -156,6 +172,16 @@ export class HttpServer {
       throw dependencies.unknownPath(request.url.split('?', 1)[0] ?? '');
     });
     for (const route of dependencies.routes) this.#route(route);
+  }
+
+  /** Counts a request under the pattern of its route, never by its path: paths have no end. */
+  #count(request: FastifyRequest, { raw }: FastifyReply): void {
+    const { forwarding } = this.#dependencies;
+    const pattern = request.routeOptions.url?.replaceAll(/:(\w+)/g, '{$1}');
+    const isForwarded = pattern === undefined && forwarding?.takes(request.method, request.url) === true;
+    const route = pattern ?? (isForwarded ? 'forwarded' : 'other');
+    const end = this.#requests.begin(route, { isLasting: this.#lasting.has(route) });
+    raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : 'cancelled'));
   }
 
   #limitRate(ratePerSecond: number): void {

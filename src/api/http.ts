@@ -65,6 +65,8 @@ export interface HttpRoute {
   readonly handle: HttpHandler;
   /** True: one answer may be as large as a whole block; few are made at a time. */
   readonly isBulk?: boolean;
+  /** True: the answer goes on until its caller leaves. */
+  readonly isStream?: boolean;
   /** True: it costs next to nothing and is answered at once, also while readers have used up their share of the time. */
   readonly isProbe?: boolean;
 }

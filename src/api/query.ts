@@ -55,14 +55,30 @@ export function parseBlockKey(text: string): Identifier | number {
   throw new ApiError(400, 'malformed_id', message);
 }
 
-/** The one block that `block_id` names. Expected errors: ApiError (400). */
-export function parseBlockId(query: Query): Identifier {
+/**
+ * The one block that `block_id` or `block_height` names; without them the newest sealed one. Expected errors: ApiError (400).
+ */
+export function parseBlockOf(query: Query): { readonly id: Identifier } | { readonly term: HeightTerm } {
   const ids = list(query['block_id']);
-  const [id] = ids;
-  if (id !== undefined && ids.length === 1) return parseId(id);
-  throw invalid(
-    'give block_id, the ID of one block; a transaction by its own ID is at /v1/transactions/{id}',
-  );
+  const heights = list(query['block_height']);
+  if (ids.length + heights.length > 1) {
+    throw invalid(
+      'give one block, by block_id or by block_height; a transaction by its own ID is at /v1/transactions/{id}',
+    );
+  }
+  const [[id], [height]] = [ids, heights];
+  if (id !== undefined) return { id: parseId(id) };
+  return { term: height === undefined ? 'sealed' : heightTerm('block_height', height) };
+}
+
+/**
+ * The id of a transaction. Access nodes find a scheduled one also by its number, which no index knows. Expected errors:
+ * ApiError (400).
+ */
+export function parseTransactionId(text: string): Identifier {
+  if (!/^\d{1,20}$/.test(text)) return parseId(text);
+  const message = `this index does not know scheduled transactions by number; give the ID in place of ${text}, or ask an access node`;
+  throw new ApiError(400, 'not_served', message);
 }
 
 /** Decimal height as Flow writes it. `undefined` for anything else. */
@@ -103,17 +119,22 @@ export function heightRange(start: number, end: number): number[] {
 }
 
 /**
- * The names in `expand`. What only access nodes can expand is refused, so that nobody waits for a field that will not
- * come. Expected errors: ApiError (400).
+ * The names in `expand` that are served. Names that mean something to access nodes only (`elsewhere`) are refused, so that
+ * nobody waits for a field that will not come; all others mean nothing anywhere and are passed over, as nodes do.
+ * Expected errors: ApiError (400).
  */
-export function parseExpand(query: Query, served: readonly string[]): ReadonlySet<string> {
+export function parseExpand(
+  query: Query,
+  served: readonly string[],
+  elsewhere: readonly string[] = [],
+): ReadonlySet<string> {
   const names = list(query['expand']);
-  const other = names.find((name) => !served.includes(name));
+  const other = names.find((name) => elsewhere.includes(name));
   if (other !== undefined) {
     const offer = served.length === 0 ? 'nothing can be expanded here' : `served: ${served.join(', ')}`;
     throw new ApiError(400, 'not_served', `this index does not serve expand=${quoted(other)} (${offer})`);
   }
-  return new Set(names);
+  return new Set(names.filter((name) => served.includes(name)));
 }
 
 /** The paths in `select`; none selects everything. Expected errors: ApiError (400). */

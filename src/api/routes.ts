@@ -25,9 +25,8 @@ export interface RouteDeclaration extends Omit<HttpRoute, 'handle'> {
   readonly operation: string;
   readonly summary: string;
   readonly parameters: readonly Parameter[];
+  /** Where the answer is a stream of server-sent events, the shape of their data. */
   readonly answer: ShapeName;
-  /** True: the answer is a stream of server-sent events, whose data has this shape. */
-  readonly isStream?: boolean;
   /** Of the answer. Default: JSON. */
   readonly mediaType?: string;
   /** What it is refused for, besides what any request may be refused for. */
@@ -57,15 +56,23 @@ const select = query(
 );
 
 function expand(...names: readonly string[]): Parameter {
-  return query('expand', described('Puts this into the answer instead of a link.', oneOfWords(...names)));
+  return query(
+    'expand',
+    described(
+      'Puts this into the answer instead of a link. Names that mean nothing are passed over.',
+      oneOfWords(...names),
+    ),
+  );
 }
 
 const heightErrors = ['not_yet_indexed', 'below_first_indexed'] as const;
 const idErrors = ['malformed_id', 'not_yet_indexed', 'unknown_id'] as const;
-const queryErrors = ['invalid_argument', 'not_served'] as const;
 
 export const PAYLOAD = 'payload';
 export const TRANSACTIONS = 'transactions';
+/** What access nodes expand, and an index cannot. */
+export const EXECUTION_RESULT = 'execution_result';
+export const RESULT = 'result';
 
 /** Flow's own routes under `/v1`, and what is added to them. */
 export const flowRoutes = {
@@ -81,7 +88,7 @@ export const flowRoutes = {
       select,
     ],
     answer: 'Blocks',
-    errors: [...queryErrors, 'too_many', ...heightErrors],
+    errors: ['invalid_argument', 'not_served', 'too_many', ...heightErrors],
   },
   blocksById: {
     path: '/v1/blocks/{ids}',
@@ -89,7 +96,7 @@ export const flowRoutes = {
     summary: 'Blocks by id.',
     parameters: [path('ids', ids), expand(PAYLOAD), select],
     answer: 'Blocks',
-    errors: [...queryErrors, 'too_many', ...idErrors],
+    errors: ['invalid_argument', 'not_served', 'too_many', ...idErrors],
   },
   payload: {
     path: '/v1/blocks/{id}/payload',
@@ -97,7 +104,7 @@ export const flowRoutes = {
     summary: 'The payload of a block: its collection guarantees.',
     parameters: [path('id', anId), select],
     answer: 'BlockPayload',
-    errors: [...queryErrors, ...idErrors],
+    errors: ['invalid_argument', ...idErrors],
   },
   blockCollections: {
     path: '/v1/blocks/{block}/collections',
@@ -110,7 +117,7 @@ export const flowRoutes = {
       select,
     ],
     answer: 'BlockCollections',
-    errors: [...queryErrors, ...idErrors, 'below_first_indexed'],
+    errors: ['invalid_argument', ...idErrors, 'below_first_indexed'],
     isBulk: true,
   },
   collection: {
@@ -119,16 +126,23 @@ export const flowRoutes = {
     summary: 'A collection.',
     parameters: [path('id', anId), expand(TRANSACTIONS), select],
     answer: 'Collection',
-    errors: [...queryErrors, ...idErrors],
+    errors: ['invalid_argument', ...idErrors],
   },
   transactionsOfBlock: {
     path: '/v1/transactions',
     operation: 'getTransactionsOfBlock',
     summary:
-      'The transactions of a block, those of its guaranteed collections in order. System transactions are not indexed.',
-    parameters: [query('block_id', anId, true), select],
+      'The transactions of a block, by its id or height: those of its guaranteed collections in order. System transactions are not indexed.',
+    parameters: [
+      query('block_id', described('Either this, or block_height. 64 hexadecimal digits.', identifier)),
+      query(
+        'block_height',
+        described('A decimal height, final or sealed; sealed where no block is named.', text),
+      ),
+      select,
+    ],
     answer: 'Transactions',
-    errors: [...queryErrors, ...idErrors],
+    errors: ['invalid_argument', 'not_served', ...idErrors, 'below_first_indexed'],
     isBulk: true,
   },
   transaction: {
@@ -137,7 +151,7 @@ export const flowRoutes = {
     summary: 'A transaction.',
     parameters: [path('id', anId), select],
     answer: 'Transaction',
-    errors: [...queryErrors, ...idErrors],
+    errors: ['invalid_argument', 'not_served', ...idErrors],
   },
   networkParameters: {
     path: '/v1/network/parameters',

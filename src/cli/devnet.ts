@@ -36,6 +36,7 @@ export const devnetCommand: Command = {
       collectionLagMs: values.collectionLagMs,
       ratePerSecond: values.ratePerSecond,
       executionData: values.executionData,
+      systemChunk: values.systemChunk,
       streams: values.streams,
       maxStreams: values.maxStreams,
       fullCollections: values.fullCollections,

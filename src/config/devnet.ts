@@ -80,6 +80,11 @@ export const devnetSettings = {
     format: boolean,
     default: true,
   }),
+  systemChunk: setting({
+    doc: 'End the execution data of each block with a system chunk, as networks do; the emulator has none.',
+    format: boolean,
+    default: true,
+  }),
   streams: setting({
     doc: 'Serve the subscription methods of the access API, as current nodes do.',
     format: boolean,

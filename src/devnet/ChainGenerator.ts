@@ -48,6 +48,8 @@ export interface ChainOptions {
   readonly rootParentId?: Identifier;
   /** The last height there is. Default: none, the chain grows. */
   readonly endHeight?: number;
+  /** False: blocks are executed without a system chunk, as the emulator does. Default true. */
+  readonly systemChunk?: boolean;
   readonly profile?: ProfileName | (Partial<ChainProfile> & { readonly base?: ProfileName });
 }
 
@@ -94,7 +96,8 @@ export class ChainGenerator {
   readonly sporkId: Identifier;
   readonly #rootParentId: Identifier;
   readonly #phases: ReadonlyMap<OddKind, number>;
-  readonly #systemChunk: SystemChunk;
+  /** `undefined` on a network that has none. */
+  readonly #systemChunk: SystemChunk | undefined;
   readonly #plainTransactions = new PlainTransactions();
 
   /** Expected errors: `OperatorError('configuration')` for a profile that no block can have. */
@@ -108,10 +111,11 @@ export class ChainGenerator {
     this.sporkId = toIdentifier(this.ids.derive('spork'));
     this.#rootParentId = options.rootParentId ?? ZERO_ID;
     this.#phases = new Map(oddKinds.map((kind) => [kind, this.ids.derive(kind).readUInt32BE(0)]));
-    this.#systemChunk = new SystemChunk({
-      chainId: this.chainId,
-      scheduledTransactions: this.profile.scheduledTransactions,
-    });
+    const { scheduledTransactions } = this.profile;
+    this.#systemChunk =
+      options.systemChunk === false
+        ? undefined
+        : new SystemChunk({ chainId: this.chainId, scheduledTransactions });
   }
 
   blockId(height: number): Identifier {
@@ -151,20 +155,20 @@ export class ChainGenerator {
     return { height, id, parentId, timestamp, collections, encoded, odd };
   }
 
-  /** Transactions of the system chunk, in order. The root block has no chunks at all. */
+  /** Transactions of the system chunk, in order; none where there is no such chunk, as at the root. */
   systemTransactions(height: number): readonly Buffer[] {
-    if (height === this.rootHeight) return [];
+    if (height === this.rootHeight || this.#systemChunk === undefined) return [];
     return this.#systemChunk.transactions(height, this.ids.words(height, SALT_SYSTEM));
   }
 
   /** The id of one of those that are the same in every block; `undefined` for others. */
   systemTransactionId(wire: Buffer): Buffer | undefined {
-    return this.#systemChunk.idOf(wire);
+    return this.#systemChunk?.idOf(wire);
   }
 
   /** System transactions that are the same in every block, by id. */
   get repeatedSystemTransactions(): ReadonlyMap<string, Buffer> {
-    return this.#systemChunk.repeatedTransactions;
+    return this.#systemChunk?.repeatedTransactions ?? new Map();
   }
 
   /** Words for what else is made of a height (headers, execution data); the same salt gives the same words. */

@@ -10,7 +10,7 @@ const GO_ZERO_TIME_SECONDS = -62_135_596_800n;
 export interface ExecutionDataParts {
   readonly height: number;
   readonly blockId: Uint8Array;
-  /** `ChunkExecutionData` messages: one per guarantee, then the system chunk. */
+  /** `ChunkExecutionData` messages: one per guarantee, then the system chunk where the chain has one. */
   readonly chunks: readonly Uint8Array[];
 }
 
@@ -52,8 +52,6 @@ export class ExecutionDataMaker {
   parts(block: GeneratedBlock): ExecutionDataParts {
     const blockId = identifierBytes(block.id);
     const systemTransactions = this.#generator.systemTransactions(block.height);
-    if (systemTransactions.length === 0) return { height: block.height, blockId, chunks: [] };
-
     const words = this.#generator.words(block.height, SALT_EXECUTION);
     const trieBytes = Math.floor(this.#generator.profile.trieUpdateBytes / (block.collections.length + 1));
     let transactionIndex = 0;
@@ -66,8 +64,10 @@ export class ExecutionDataMaker {
       return Buffer.concat(pieces);
     };
     const chunks = block.collections.map(({ encoded, transactionIds }) => chunk(encoded, transactionIds));
-    const system = new WireWriter().elements(1, systemTransactions).finish();
-    chunks.push(chunk(system, this.#systemIds(systemTransactions)));
+    if (systemTransactions.length > 0) {
+      const system = new WireWriter().elements(1, systemTransactions).finish();
+      chunks.push(chunk(system, this.#systemIds(systemTransactions)));
+    }
     return { height: block.height, blockId, chunks };
   }
 

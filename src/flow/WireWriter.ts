@@ -32,10 +32,14 @@ export class WireWriter {
 
   /** A singular integer up to 64 bits; a negative one is written as int64 does, in ten bytes. Zero is left out. */
   number(field: number, value: number | bigint): this {
-    if (value === 0 || value === 0n) return this;
+    return value === 0 || value === 0n ? this : this.presentNumber(field, value);
+  }
+
+  /** As `number`, of a field whose presence says something: zero is written too. */
+  presentNumber(field: number, value: number | bigint): this {
     this.reserve(TAG_AND_NUMBER_BYTES);
     this.tag(field, 0);
-    if (typeof value === 'number' && value > 0 && value < TWO_POW_32) {
+    if (typeof value === 'number' && value >= 0 && value < TWO_POW_32) {
       this.position = writeVarint(this.target, this.position, value);
       return this;
     }

@@ -53,8 +53,9 @@ function collectionIdOfItems(items: string, rlp: RlpWriter): Identifier {
  * encoding. Canonical bytes are kept as they are; others lose unknown fields, repeated singular fields, explicit
  * defaults and non-minimal numbers, and keep every field value.
  *
- * Nodes sort a transaction's signatures by signer and key before they hash it. Wire order is believed first; when the
- * collection does not match, the sorted order is tried, and stored if it matches.
+ * Nodes sort a transaction's signatures by signer and key before they hash it. Wire order is tried first, and must be: two
+ * early sporks sorted inconsistently, and their transactions are what they are only in the order in which nodes hold them.
+ * When the collection does not match, the sorted order is tried, and stored if it matches.
  *
  * What the id does not cover, and so is not proven: whether an empty proposal key is present; the address of a
  * signature whose signer is none of proposer, payer and authorizers; extension data of a single zero byte; leading
@@ -75,12 +76,13 @@ export function verifyCollection(
 }
 
 /**
- * The collections of a block from its execution data. The last chunk is the system chunk, whose transactions no
- * guarantee covers; it is dropped. A spork's root block has neither guarantees nor chunks.
+ * The collections of a block from its execution data. A chunk behind those of the guarantees is the system chunk, whose
+ * transactions no guarantee covers; it is dropped. Not every network has one: the emulator executes the guaranteed
+ * collections and nothing else. Without it, data is taken where all of its chunks are proven to be those collections.
  *
- * Expected errors: `InvalidCollectionError`: `wrong_block` for another block's data, `wrong_count` unless there is one
- * chunk per guarantee and the system chunk, `wrong_order` for a collection of this block in another's place, and all of
- * `verifyCollection`.
+ * Expected errors: `InvalidCollectionError`: `wrong_block` for another block's data; `wrong_count` for any other number of
+ * chunks, or for that of the guarantees where they are not the guaranteed collections (one of them is missing then, not
+ * the system chunk); `wrong_order` for a collection of this block in another's place; and all of `verifyCollection`.
  */
 export function verifyBlockCollections(
   block: FinalizedBlock,
@@ -94,17 +96,13 @@ export function verifyBlockCollections(
     );
   }
   const expected = block.collectionIds;
-  if (expected.length === 0 && data.chunks.length === 0) return [];
-  if (data.chunks.length !== expected.length + 1) {
-    throw new InvalidCollectionError(
-      'wrong_count',
-      `block ${block.id} guarantees ${expected.length} collections, its execution data holds ${data.chunks.length} chunks, the system chunk included`,
-    );
-  }
+  const hasSystemChunk = data.chunks.length === expected.length + 1;
+  if (!hasSystemChunk && data.chunks.length !== expected.length) throw wrongCount(block, data);
   const verifier = new CollectionVerifier(memory, new Room(data.chunks, expected.length));
   return expected.map((expectedId, index) => {
     const collection = verifier.verify(expectedId, data.chunks[index] ?? []);
     if (collection !== undefined) return collection;
+    if (!hasSystemChunk) throw wrongCount(block, data);
     if (verifier.lastId !== undefined && expected.includes(verifier.lastId)) {
       throw new InvalidCollectionError(
         'wrong_order',
@@ -113,6 +111,19 @@ export function verifyBlockCollections(
     }
     throw mismatch(expectedId, verifier);
   });
+}
+
+function wrongCount(block: FinalizedBlock, { chunks }: BlockExecutionData): InvalidCollectionError {
+  const expected = block.collectionIds.length;
+  const held = `its execution data holds ${chunks.length} chunks`;
+  const why =
+    chunks.length === expected
+      ? `${held}, which are not these collections`
+      : `${held}, neither one for each nor these and the system chunk`;
+  return new InvalidCollectionError(
+    'wrong_count',
+    `block ${block.id} guarantees ${expected} collections, ${why}`,
+  );
 }
 
 function mismatch(expectedId: Identifier, verifier: CollectionVerifier): InvalidCollectionError {

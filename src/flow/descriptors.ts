@@ -1,4 +1,7 @@
-import { LENGTH_DELIMITED, WireReader } from './WireReader.js';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, sep } from 'node:path';
+import protobuf from 'protobufjs';
+import { protoRoot } from './protocol.js';
 import { WireWriter } from './WireWriter.js';
 
 /** One described file, as far as it has to be known to find things in it. */
@@ -14,119 +17,219 @@ export interface DescriptorFile {
   readonly encoded: Buffer;
 }
 
-// Field numbers of google/protobuf/descriptor.proto.
-const NAME = 1;
-const FILE = { package: 2, imports: 3, messages: 4, enums: 5, services: 6 } as const;
-const MESSAGE = { fields: 2, nested: 3, enums: 4 } as const;
-const MEMBERS = 2;
-const FIELD_TYPE = 6;
-const METHOD = { request: 2, response: 3 } as const;
+// Field numbers and enum values of google/protobuf/descriptor.proto.
+const FILE = { name: 1, package: 2, imports: 3, messages: 4, enums: 5, services: 6, syntax: 12 } as const;
+const MESSAGE = { name: 1, fields: 2, nested: 3, enums: 4, options: 7, oneofs: 8 } as const;
+const FIELD = {
+  ...{ name: 1, number: 3, label: 4, type: 5, typeName: 6, options: 8, oneof: 9, jsonName: 10 },
+} as const;
+const ENUM = { name: 1, values: 2 } as const;
+const SERVICE = { name: 1, methods: 2 } as const;
+const METHOD = { name: 1, request: 2, response: 3, options: 4, clientStreams: 5, serverStreams: 6 } as const;
+const OPTION = { fieldDeprecated: 3, mapEntry: 7, methodDeprecated: 33 } as const;
+const LABEL = { optional: 1, repeated: 3 } as const;
+const MESSAGE_TYPE = 11;
+const ENUM_TYPE = 14;
+const SCALAR_TYPES: Readonly<Record<string, number>> = {
+  ...{ double: 1, float: 2, int64: 3, uint64: 4, int32: 5, fixed64: 6, fixed32: 7, bool: 8, string: 9 },
+  ...{ bytes: 12, uint32: 13, sfixed32: 15, sfixed64: 16, sint32: 17, sint64: 18 },
+};
+
+/** The one well-known file that `proto/` imports. The parser brings it. */
+const TIMESTAMP = 'google/protobuf/timestamp.proto';
 
 /**
- * What a set of descriptors describes. Their imports are found out by what they name: the protobuf library leaves them out of
- * the descriptors that it makes, and without them nobody can resolve a file. Expected errors: `WireError`, for bytes that are
- * no descriptor.
+ * Every file under `proto/`, and the well-known one that they import, described as a compiler would. The parser's own
+ * descriptors cannot be used: they lack imports and JSON names, give types by short names, name the entries of maps
+ * wrongly, and put all files of a package into one. Synchronous; reads the files.
  */
-export function readDescriptors(set: readonly Buffer[]): readonly DescriptorFile[] {
-  const contents = set.map((encoded) => new Contents(encoded));
-  const homes = new Map(
-    contents.flatMap((content) => content.symbols.map((symbol) => [symbol, content.name] as const)),
-  );
-  return contents.map(({ name, encoded, symbols, services, references }) => {
-    const named = references.map(({ scope, reference }) =>
-      homes.get(resolved(scope, reference, homes) ?? ''),
-    );
-    const imports = [...new Set(named)].filter((home) => home !== undefined && home !== name) as string[];
-    const names = imports.map((imported) => Buffer.from(imported));
-    return {
-      ...{ name, services, symbols, imports },
-      encoded: Buffer.concat([encoded, new WireWriter().elements(FILE.imports, names).finish()]),
-    };
+export function loadDescriptors(): readonly DescriptorFile[] {
+  const root = new protobuf.Root();
+  const names = readdirSync(protoRoot, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.proto'))
+    .sort();
+  const files = names.map((from) => {
+    // The types leave this out. What is parsed next bears the name, and forgets it.
+    Object.assign(protobuf.parse, { filename: from });
+    const text = readFileSync(join(protoRoot, from), 'utf8');
+    const { package: inPackage = '', imports = [] } = protobuf.parse(text, root, { keepCase: true });
+    return { name: from.replaceAll(sep, '/'), inPackage, imports, from };
+  });
+  root.addJSON(protobuf.common.get(TIMESTAMP)?.nested ?? {});
+  root.resolveAll();
+  const timestamp = { name: TIMESTAMP, inPackage: 'google.protobuf', imports: [], from: null };
+  return [...files, timestamp].map(({ name, inPackage, imports, from }) => {
+    const content = new Content();
+    const { nestedArray } = root.lookup(inPackage) as protobuf.Namespace;
+    for (const object of nestedArray) if ((object.filename ?? null) === from) content.add(object);
+    return content.file(name, inPackage, imports);
   });
 }
 
-/** The full name that is meant: the innermost scope that knows it, as in C++. */
-function resolved(scope: string, reference: string, known: ReadonlyMap<string, string>): string | undefined {
-  if (reference.startsWith('.')) return reference.slice(1);
-  const scopes = scope.split('.');
-  for (let length = scopes.length; length >= 0; length -= 1) {
-    const name = [...scopes.slice(0, length), reference].join('.');
-    if (known.has(name)) return name;
-  }
-  return undefined;
-}
+/** Collects what is declared in one file. */
+class Content {
+  readonly #symbols: string[] = [];
+  readonly #services: string[] = [];
+  readonly #encoded = { messages: [] as Buffer[], enums: [] as Buffer[], services: [] as Buffer[] };
 
-class Contents {
-  readonly encoded: Buffer;
-  readonly name: string;
-  readonly services: readonly string[];
-  readonly symbols: string[] = [];
-  /** The types that its fields and methods name, and where. */
-  readonly references: { readonly scope: string; readonly reference: string }[] = [];
-
-  constructor(encoded: Buffer) {
-    const file = new Parts(encoded);
-    const scope = file.text(FILE.package);
-    this.encoded = encoded;
-    this.name = file.text(NAME);
-    for (const message of file.all(FILE.messages)) this.#addMessage(scope, message);
-    for (const enumeration of file.all(FILE.enums)) this.#addGroup(scope, enumeration, []);
-    this.services = file
-      .all(FILE.services)
-      .map((service) => this.#addGroup(scope, service, [METHOD.request, METHOD.response]));
+  add(object: protobuf.ReflectionObject): void {
+    if (object instanceof protobuf.Type) this.#encoded.messages.push(this.#message(object));
+    else if (object instanceof protobuf.Enum) this.#encoded.enums.push(this.#enum(object));
+    else if (object instanceof protobuf.Service) this.#encoded.services.push(this.#service(object));
   }
 
-  #addMessage(scope: string, encoded: Buffer): void {
-    const message = new Parts(encoded);
-    const name = `${scope}.${message.text(NAME)}`;
-    this.symbols.push(name);
-    for (const field of message.all(MESSAGE.fields)) this.#addMember(name, field, [FIELD_TYPE]);
-    for (const nested of message.all(MESSAGE.nested)) this.#addMessage(name, nested);
-    for (const enumeration of message.all(MESSAGE.enums)) this.#addGroup(name, enumeration, []);
+  file(name: string, inPackage: string, imports: readonly string[]): DescriptorFile {
+    const { messages, enums, services } = this.#encoded;
+    const encoded = new WireWriter()
+      .text(FILE.name, name)
+      .text(FILE.package, inPackage)
+      .elements(
+        FILE.imports,
+        imports.map((imported) => Buffer.from(imported)),
+      )
+      .elements(FILE.messages, messages)
+      .elements(FILE.enums, enums)
+      .elements(FILE.services, services)
+      .text(FILE.syntax, 'proto3')
+      .finish();
+    return { name, imports, services: this.#services, symbols: this.#symbols, encoded };
   }
 
-  /** A service with its methods, or an enum with its values. Returns its full name. */
-  #addGroup(scope: string, encoded: Buffer, types: readonly number[]): string {
-    const group = new Parts(encoded);
-    const name = `${scope}.${group.text(NAME)}`;
-    this.symbols.push(name);
-    for (const member of group.all(MEMBERS)) this.#addMember(name, member, types);
-    return name;
+  #message(type: protobuf.Type): Buffer {
+    this.#declare(type);
+    const nested = type.nestedArray.filter((object) => object instanceof protobuf.Type);
+    const enums = type.nestedArray.filter((object) => object instanceof protobuf.Enum);
+    const maps = type.fieldsArray.filter((field) => field instanceof protobuf.MapField);
+    return new WireWriter()
+      .text(MESSAGE.name, type.name)
+      .elements(
+        MESSAGE.fields,
+        type.fieldsArray.map((field) => this.#field(field, type.oneofsArray)),
+      )
+      .elements(MESSAGE.nested, [
+        ...nested.map((message) => this.#message(message)),
+        ...maps.map((field) => this.#mapEntry(field)),
+      ])
+      .elements(
+        MESSAGE.enums,
+        enums.map((enumeration) => this.#enum(enumeration)),
+      )
+      .elements(
+        MESSAGE.oneofs,
+        type.oneofsArray.map(({ name }) => new WireWriter().text(1, name).finish()),
+      )
+      .finish();
   }
 
-  /** `types`: the fields of a member that name a type. */
-  #addMember(scope: string, encoded: Buffer, types: readonly number[]): void {
-    const member = new Parts(encoded);
-    this.symbols.push(`${scope}.${member.text(NAME)}`);
-    for (const type of types) {
-      const reference = member.text(type);
-      if (reference !== '') this.references.push({ scope, reference });
+  #field(field: protobuf.Field, oneofs: readonly protobuf.OneOf[]): Buffer {
+    this.#declare(field);
+    const { name, id, partOf, options } = field;
+    if (field instanceof protobuf.MapField) {
+      const entry = `${field.parent?.fullName ?? ''}.${entryName(field)}`;
+      return fieldOf({ name, id, label: LABEL.repeated, type: MESSAGE_TYPE, typeName: entry });
     }
+    const label = field.repeated ? LABEL.repeated : LABEL.optional;
+    const oneof = partOf === null ? undefined : oneofs.indexOf(partOf);
+    const isDeprecated = options?.['deprecated'] === true;
+    return fieldOf({ name, id, label, ...typeOf(field), oneof, isDeprecated });
   }
-}
 
-/** What a message holds of texts and messages, by field, in order. */
-class Parts {
-  readonly #parts = new Map<number, Buffer[]>();
+  #mapEntry(field: protobuf.MapField): Buffer {
+    const label = LABEL.optional;
+    const key = fieldOf({ name: 'key', id: 1, label, type: scalarType(field.keyType) });
+    const value = fieldOf({ name: 'value', id: 2, label, ...typeOf(field) });
+    const name = entryName(field);
+    this.#symbols.push(`${field.parent?.fullName.slice(1) ?? ''}.${name}`);
+    return new WireWriter()
+      .text(MESSAGE.name, name)
+      .elements(MESSAGE.fields, [key, value])
+      .element(MESSAGE.options, new WireWriter().number(OPTION.mapEntry, 1).finish())
+      .finish();
+  }
 
-  constructor(encoded: Buffer) {
-    const reader = new WireReader(encoded);
-    while (reader.next()) {
-      if (reader.wireType !== LENGTH_DELIMITED) {
-        reader.skip();
-        continue;
+  #enum(enumeration: protobuf.Enum): Buffer {
+    this.#declare(enumeration);
+    const values = Object.entries(enumeration.values).map(([name, number]) => {
+      // As in C++, values stand beside their enum.
+      this.#symbols.push(`${enumeration.parent?.fullName.slice(1) ?? ''}.${name}`);
+      return new WireWriter().text(1, name).presentNumber(2, number).finish();
+    });
+    return new WireWriter().text(ENUM.name, enumeration.name).elements(ENUM.values, values).finish();
+  }
+
+  #service(service: protobuf.Service): Buffer {
+    this.#declare(service);
+    this.#services.push(service.fullName.slice(1));
+    const methods = service.methodsArray.map((method) => {
+      this.#declare(method);
+      const { resolvedRequestType, resolvedResponseType, requestStream, responseStream } = method;
+      const encoded = new WireWriter()
+        .text(METHOD.name, method.name)
+        .text(METHOD.request, resolvedRequestType?.fullName ?? '')
+        .text(METHOD.response, resolvedResponseType?.fullName ?? '');
+      if (method.options?.['deprecated'] === true) {
+        encoded.element(METHOD.options, new WireWriter().number(OPTION.methodDeprecated, 1).finish());
       }
-      const parts = this.#parts.get(reader.field) ?? [];
-      parts.push(reader.view());
-      this.#parts.set(reader.field, parts);
-    }
+      return encoded
+        .number(METHOD.clientStreams, requestStream === true ? 1 : 0)
+        .number(METHOD.serverStreams, responseStream === true ? 1 : 0)
+        .finish();
+    });
+    return new WireWriter().text(SERVICE.name, service.name).elements(SERVICE.methods, methods).finish();
   }
 
-  all(field: number): readonly Buffer[] {
-    return this.#parts.get(field) ?? [];
+  #declare(object: protobuf.ReflectionObject): void {
+    this.#symbols.push(object.fullName.slice(1));
   }
+}
 
-  text(field: number): string {
-    return this.all(field).at(-1)?.toString('utf8') ?? '';
-  }
+/** A type by its number and, for messages and enums, its full name with a dot in front. */
+function typeOf(field: Pick<protobuf.Field, 'type' | 'resolvedType'>): {
+  readonly type: number;
+  readonly typeName?: string;
+} {
+  const { type, resolvedType } = field;
+  if (resolvedType === null) return { type: scalarType(type) };
+  const isEnum = resolvedType instanceof protobuf.Enum;
+  return { type: isEnum ? ENUM_TYPE : MESSAGE_TYPE, typeName: resolvedType.fullName };
+}
+
+function scalarType(name: string): number {
+  const type = SCALAR_TYPES[name];
+  if (type === undefined) throw new Error(`proto/ has a field of the unknown type ${name}`);
+  return type;
+}
+
+function fieldOf(field: {
+  readonly name: string;
+  readonly id: number;
+  readonly label: number;
+  readonly type: number;
+  readonly typeName?: string;
+  readonly oneof?: number | undefined;
+  readonly isDeprecated?: boolean;
+}): Buffer {
+  const { name, id, label, type, typeName = '', oneof, isDeprecated = false } = field;
+  const encoded = new WireWriter()
+    .text(FIELD.name, name)
+    .number(FIELD.number, id)
+    .number(FIELD.label, label)
+    .number(FIELD.type, type)
+    .text(FIELD.typeName, typeName);
+  if (isDeprecated)
+    encoded.element(FIELD.options, new WireWriter().number(OPTION.fieldDeprecated, 1).finish());
+  // The first oneof has the index 0, which is written: its presence says that there is one.
+  if (oneof !== undefined) encoded.presentNumber(FIELD.oneof, oneof);
+  return encoded.text(FIELD.jsonName, jsonName(name)).finish();
+}
+
+/** As compilers name it: underscores go, and what follows one is a capital. */
+function jsonName(name: string): string {
+  return name.replaceAll(/_+(.?)/g, (_, next: string) => next.toUpperCase());
+}
+
+/** As compilers name it, and as clients insist: the field's JSON name with a capital, and `Entry`. */
+function entryName({ name }: Pick<protobuf.Field, 'name'>): string {
+  const json = jsonName(name);
+  return `${json.charAt(0).toUpperCase()}${json.slice(1)}Entry`;
 }

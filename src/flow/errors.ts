@@ -13,7 +13,7 @@ export type InvalidCollectionReason =
   | 'malformed'
   /** The transactions do not hash to the id that was asked for. */
   | 'id_mismatch'
-  /** Execution data: not one chunk per guarantee plus the system chunk. */
+  /** Execution data: not one chunk per guarantee, with or without the system chunk. */
   | 'wrong_count'
   /** Execution data: a chunk holds a collection of this block, but of another place in it. */
   | 'wrong_order'

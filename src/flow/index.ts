@@ -16,7 +16,7 @@ export {
   verifyCollection,
   VerificationMemory,
 } from './collection.js';
-export { readDescriptors } from './descriptors.js';
+export { loadDescriptors } from './descriptors.js';
 export type { DescriptorFile } from './descriptors.js';
 export { InvalidCollectionError, WireError } from './errors.js';
 export type { InvalidCollectionReason } from './errors.js';
@@ -24,7 +24,7 @@ export { isSameBlock } from './finalizedBlock.js';
 export { identifierBytes, parseIdentifier, sha3, toIdentifier, ZERO_ID } from './identifiers.js';
 export { chainIds, networkNames, networkOfChainId } from './networks.js';
 export type { NetworkName } from './networks.js';
-export { loadDescriptors, loadProtocol } from './protocol.js';
+export { loadProtocol } from './protocol.js';
 export type { ProtocolDefinition } from './protocol.js';
 export { RequestFields } from './requests.js';
 export {

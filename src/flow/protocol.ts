@@ -1,12 +1,11 @@
-import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { loadSync, type Options, type PackageDefinition } from '@grpc/proto-loader';
 
 /** Everything under `proto/`: services by full name (`flow.access.AccessAPI`), messages beside them. */
 export type ProtocolDefinition = PackageDefinition;
 
-// Both src/flow/ and dist/flow/ stand two floors below the package root.
-const protoRoot = fileURLToPath(new URL('../../proto', import.meta.url));
+/** The folder of the interface files. Both src/flow/ and dist/flow/ stand two floors below the package root. */
+export const protoRoot = fileURLToPath(new URL('../../proto', import.meta.url));
 
 const loading: Options = {
   includeDirs: [protoRoot],
@@ -25,23 +24,4 @@ const loading: Options = {
  */
 export function loadProtocol(): ProtocolDefinition {
   return loadSync(['flow/access/access.proto', 'flow/executiondata/executiondata.proto'], loading);
-}
-
-/**
- * Every file under `proto/`, each as an encoded `google.protobuf.FileDescriptorProto`; one per package, whatever files it is
- * written in. Synchronous, as `loadProtocol`.
- */
-export function loadDescriptors(): readonly Buffer[] {
-  const files = readdirSync(protoRoot, { recursive: true, encoding: 'utf8' });
-  const definitions = Object.values(
-    loadSync(
-      files.filter((file) => file.endsWith('.proto')),
-      loading,
-    ),
-  );
-  // Each message carries the descriptors of all files that were read together.
-  for (const definition of definitions) {
-    if ('fileDescriptorProtos' in definition) return definition.fileDescriptorProtos as readonly Buffer[];
-  }
-  throw new Error('proto/ holds no message');
 }

@@ -89,7 +89,7 @@ export interface VerifiedCollection {
 export interface BlockExecutionData {
   readonly height: number;
   readonly blockId: Identifier;
-  /** Wire bytes of each chunk's transactions, in chunk order, the system chunk last. Empty for a spork root block. */
+  /** Wire bytes of each chunk's transactions, in chunk order, the system chunk last where the network has one. Empty for a spork root block. */
   readonly chunks: readonly (readonly Uint8Array[])[];
   /** Size of the received message, for byte budgets. */
   readonly byteLength: number;

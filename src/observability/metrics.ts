@@ -1,5 +1,6 @@
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { registerProcessMetrics } from './processMetrics.js';
 import { allReadinessCodes } from './readiness.js';
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 const PREFIX = 'flow_collection_indexer_';
 
@@ -185,7 +186,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     labelNames: ['version', 'node'],
     registers,
   }).set(build, 1);
-  collectDefaultMetrics({ register: registry });
+  registerProcessMetrics(registry);
 
   const metrics = {
     registry,
@@ -256,9 +257,20 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     ),
     lastScrub: new Gauge({
       name: `${PREFIX}store_last_scrub_timestamp_seconds`,
-      help: 'When all tables of the store were last found sound by the running daemon, in seconds since 1970; 0 until then.',
+      help: 'When all tables of the store were last found sound by the running daemon, in seconds since 1970; absent until then.',
       registers,
     }),
+    apiRequests: counter(
+      'api_requests_total',
+      'Requests of callers that came to an end, forwarded ones included, by interface (http or grpc), route (the pattern of a path; the path of a gRPC method) and status (of HTTP, or the name of a gRPC code).',
+      ['interface', 'route', 'status'],
+    ),
+    apiLatency: histogram(
+      'api_request_seconds',
+      'How long those requests took, from their first byte to the end of the answer; streams left out.',
+      latencyBuckets,
+      ['interface', 'route', 'status'],
+    ),
     upstreamRequests: counter('upstream_requests_total', 'Calls sent to access nodes.', [
       'endpoint',
       'method',
@@ -337,6 +349,8 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       ['reason'],
     ),
   };
+  // A gauge without labels is 0 from the start, and 1970 is no time at which anything was looked at.
+  metrics.lastScrub.remove();
   for (const source of collectionSources) {
     metrics.collectionsReceived.inc({ source }, 0);
     metrics.duplicateCollections.inc({ source }, 0);

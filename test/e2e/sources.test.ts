@@ -6,7 +6,7 @@ import type { ChainOptions, DevnetHandle, DevnetOptions, FaultRule } from '../..
 import type { Identifier } from '../../src/flow/index.js';
 import { SCHEMA_VERSION } from '../../src/storage/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
-import { scratchDirectory } from '../support/program.js';
+import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
 import { expectNoDamage } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
@@ -210,6 +210,7 @@ describe('execution data alone', () => {
     },
     { name: 'from a node that grants one stream: the rest is polled', node: { maxStreams: 1 }, flags: [] },
     { name: 'from a node that grants two streams', node: { maxStreams: 2 }, flags: [] },
+    { name: 'on a network without a system chunk', node: { systemChunk: false }, flags: [] },
   ] as const)('$name', async ({ node, flags }) => {
     const devnet = await nodeWith(node);
     const dataDir = scratchDirectory();
@@ -220,6 +221,24 @@ describe('execution data alone', () => {
     expect(metrics.value('collections_requested_total')).toBe(0);
     await expectTheStore(dataDir);
   });
+});
+
+it('execution data alone follows a simulated node that was told to leave the system chunk out', async () => {
+  const node = startProgram([
+    'devnet',
+    '--port',
+    '0',
+    '--no-system-chunk',
+    '--history',
+    '200',
+    '--seed',
+    '11',
+  ]);
+  await node.sees(/at grpc:\/\/\S+:\d+:/);
+  const address = /at grpc:\/\/(\S+:\d+):/.exec(node.stdout)?.[1] ?? '';
+  const flags = ['--start-height', 'root', '--edi-only', '--stop-height', '150'];
+  const daemon = await runProgram(startArguments({ address }, scratchDirectory(), ...flags));
+  expect(daemon).toMatchObject({ code: 0, stderr: '' });
 });
 
 describe('both together', () => {

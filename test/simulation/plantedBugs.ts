@@ -219,8 +219,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'system chunk kept: it counts as one of the guaranteed',
     file: 'flow/collection.ts',
-    of: 'data.chunks.length !== expected.length + 1',
-    instead: 'data.chunks.length !== expected.length',
+    of: 'data.chunks.length === expected.length + 1',
+    instead: 'data.chunks.length === expected.length',
   },
   {
     name: 'hash check skipped',

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
-import protobuf from 'protobufjs';
+import protobuf from 'protobufjs8';
 import {
   toIdentifier,
   type Block,

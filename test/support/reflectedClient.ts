@@ -1,7 +1,7 @@
 import { Client, credentials } from '@grpc/grpc-js';
 import { loadFileDescriptorSetFromBuffer } from '@grpc/proto-loader';
 import type { MethodDefinition, PackageDefinition } from '@grpc/proto-loader';
-import protobuf from 'protobufjs';
+import protobuf from 'protobufjs8';
 
 /** As much of the standard as a client needs, written out here so that no file of ours is read. */
 const standard = `

@@ -54,7 +54,7 @@ export class GrpcApiServer {
           ...byPath(INDEX_API, new IndexStreams({ feed }).streams()),
           ...this.#health.streams(),
         },
-        conversations: new ReflectionService({ descriptors: loadDescriptors() }).conversations(),
+        conversations: new ReflectionService({ files: loadDescriptors() }).conversations(),
         refused: notServed(ACCESS_API, options),
         probes: new Set([...Object.keys(this.#health.unary()), ...Object.keys(this.#health.streams())]),
       },

@@ -8,6 +8,8 @@ import { sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import { AddressLimiter } from '../AddressLimiter.js';
+import { ApiRequests } from '../ApiRequests.js';
+import type { ApiMetrics } from '../ApiRequests.js';
 import { ApiError, stopping, storageRefusal } from '../errors.js';
 import type { ForwardMetrics } from '../ForwardedCalls.js';
 import { listenError, warnWhenExposed } from '../httpLimits.js';
@@ -61,7 +63,7 @@ export interface GrpcServerDependencies {
   /** Takes what the index cannot answer. Without, that is refused. */
   readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
   /** Left out: nothing is counted. */
-  readonly metrics?: (ForwardMetrics & ConnectionMetrics) | undefined;
+  readonly metrics?: (ForwardMetrics & ConnectionMetrics & ApiMetrics) | undefined;
 }
 
 /**
@@ -75,6 +77,7 @@ export class GrpcServer {
   readonly #tcp: TcpServer;
   readonly #connections: Connections;
   readonly #held: HeldMessages;
+  readonly #requests: ApiRequests;
   readonly #limiter: AddressLimiter | undefined;
   /** Paths of the calls that last as long as their callers like. */
   readonly #lasting: ReadonlySet<string>;
@@ -100,6 +103,7 @@ export class GrpcServer {
     this.#dependencies = dependencies;
     this.#connections = new Connections({ clock, metrics });
     this.#held = new HeldMessages(options);
+    this.#requests = new ApiRequests({ interface: 'grpc' }, { clock, metrics });
     this.#underWay = new UnderWay({ clock });
     this.#limiter = ratePerSecond > 0 ? new AddressLimiter({ ratePerSecond }, { clock }) : undefined;
     const explain = (error: unknown): CallRefusal => this.#explain(error);
@@ -179,22 +183,30 @@ export class GrpcServer {
     return explained instanceof Error ? explained : new Error('cannot listen', { cause: explained });
   }
 
-  /** Counts every call from its first byte to its end, and refuses those that are too many. */
+  /**
+   * Counts every call from its first byte to its end, and refuses those that are too many. Calls of methods that nothing here
+   * has do not come this far.
+   */
   #admission(): ServerInterceptor {
-    return (method, call) =>
-      new ServerInterceptingCall(call, {
+    return (method, call) => {
+      const over = this.#requests.begin(method.path, { isLasting: this.#lasting.has(method.path) });
+      const refuse = (error: ApiError): void => {
+        const refusal = refusalOf(error);
+        over(status[refusal.code]);
+        call.sendStatus(refusal);
+      };
+      return new ServerInterceptingCall(call, {
         start: (next) => {
           const peer = call.getConnectionInfo();
           const refusal = this.#refusalTo(peer);
           if (refusal !== undefined) {
-            call.sendStatus(refusalOf(refusal));
+            refuse(refusal);
             return;
           }
           let end = (): void => undefined;
           next({
             // A call that was cancelled before it came here is told neither.
             onReceiveMetadata: (metadata, proceed) => {
-              const refuse = (error: ApiError): void => call.sendStatus(refusalOf(error));
               end = this.#begin(peer, {
                 refuse: this.#lasting.has(method.path) ? undefined : refuse,
                 extraBytes: this.#forwarded.has(method.path) ? MAX_FORWARDED_REQUEST_BYTES : 0,
@@ -203,13 +215,22 @@ export class GrpcServer {
             },
             onReceiveMessage: (message, proceed) => {
               const isLarge = Buffer.isBuffer(message) && message.length > MAX_REQUEST_BYTES;
-              if (isLarge && !this.#forwarded.has(method.path)) call.sendStatus(refusalOf(tooLarge()));
+              if (isLarge && !this.#forwarded.has(method.path)) refuse(tooLarge());
               else proceed(message);
             },
-            onCancel: () => end(),
+            // Told at the end of every call, also of one that was answered.
+            onCancel: () => {
+              over('CANCELLED');
+              end();
+            },
           });
         },
+        sendStatus: (given, next) => {
+          over(status[given.code]);
+          next(given);
+        },
       });
+    };
   }
 
   #begin(...call: Parameters<Connections['begin']>): () => void {

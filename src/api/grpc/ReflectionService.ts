@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { readDescriptors, WireWriter } from '../../flow/index.js';
+import { WireWriter } from '../../flow/index.js';
 import type { DescriptorFile } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import { fieldsOf } from './calls.js';
@@ -21,8 +21,7 @@ export class ReflectionService {
   readonly #bySymbol = new Map<string, DescriptorFile>();
   readonly #services: Buffer;
 
-  constructor(options: { readonly descriptors: readonly Buffer[] }) {
-    const files = readDescriptors(options.descriptors);
+  constructor({ files }: { readonly files: readonly DescriptorFile[] }) {
     for (const file of files) {
       this.#byName.set(file.name, file);
       for (const symbol of file.symbols) this.#bySymbol.set(symbol, file);

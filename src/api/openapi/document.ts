@@ -15,7 +15,10 @@ const refusals: Readonly<Record<ApiErrorReason, { readonly status: number; reado
   index_off: { status: 404, when: 'the account index is off' },
   invalid_argument: { status: 400, when: 'a parameter cannot be read, is missing, or contradicts another' },
   too_many: { status: 400, when: 'more heights or ids than one request may name' },
-  not_served: { status: 400, when: 'an expansion that only access nodes have' },
+  not_served: {
+    status: 400,
+    when: 'something that only access nodes have: an expansion, or a scheduled transaction by number',
+  },
   upstream_unreachable: { status: 503, when: 'a forwarded request reaches no access node' },
   bad_request: { status: 400, when: 'the path is not well-formed' },
   method_not_allowed: { status: 405, when: 'another method than GET and HEAD' },

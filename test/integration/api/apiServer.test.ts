@@ -126,6 +126,8 @@ describe('ApiServer', () => {
       ['height=final,100', 'invalid_argument', /only alone/],
       ['start_height=102&end_height=101', 'invalid_argument', /start_height 102 is above end_height 101/],
       ['start_height=100&end_height=150', 'too_many', /at most 50 heights .* got 51/],
+      // Access nodes give however many these are.
+      ['start_height=1&end_height=final', 'too_many', /at most 50 heights/],
       [`height=${fiftyOne}`, 'too_many', /at most 50 heights .* got 51/],
       [
         'height=100&expand=execution_result',

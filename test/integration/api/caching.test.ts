@@ -48,6 +48,9 @@ describe('how long answers hold true', () => {
     [`/v1/blocks/${idAt(109)}/payload`, FOREVER],
     [`/v1/blocks/${idAt(109)}/collections`, FOREVER],
     [`/v1/transactions?block_id=${idAt(109)}`, FOREVER],
+    ['/v1/transactions?block_height=105', FOREVER],
+    ['/v1/transactions?block_height=106', 'no-cache'],
+    ['/v1/transactions', 'no-cache'],
     [`/v1/collections/${large}`, FOREVER],
     [`/v1/transactions/${transaction}?select=id`, FOREVER],
     // Its status will change.

@@ -139,7 +139,7 @@ describe('a large answer', () => {
   });
 });
 
-describe('/v1/transactions?block_id=', () => {
+describe('the transactions of a block', () => {
   it('answers the transactions of the collections in order, also those that stand there twice', async () => {
     const served = await serve();
     const { body } = await served.get(`/v1/transactions?block_id=${idAt(102)}`);
@@ -153,9 +153,49 @@ describe('/v1/transactions?block_id=', () => {
   });
 
   it.each([
-    ['', 400, 'invalid_argument', /give block_id/],
-    ['?block_id=', 400, 'invalid_argument', /give block_id/],
-    [`?block_id=${idAt(100)},${idAt(101)}`, 400, 'invalid_argument', /the ID of one block/],
+    ['block_height=102', 102],
+    ['block_height=final', 109],
+    ['block_height=sealed', 105],
+    ['', 105],
+    ['block_id=', 105],
+  ])('are found by ?%s too', async (query, height) => {
+    const served = await serve();
+    const [byHeight, byId] = await Promise.all(
+      [query, `block_id=${idAt(height)}`].map((one) => served.get(`/v1/transactions?${one}`)),
+    );
+    expect(byHeight).toMatchObject({ status: 200, body: byId?.body });
+  });
+
+  it('are asked of nodes where they are scheduled, and named by a number', async () => {
+    const served = await serve();
+    const answer = await served.get('/v1/transactions/17');
+    expect(answer).toMatchObject({ status: 400, body: { reason: 'not_served' } });
+    expect((answer.body as { message: string }).message).toContain('by number');
+  });
+
+  it.each([
+    '/v1/blocks?height=102&expand=nothing',
+    '/v1/blocks?height=102&expand=nothing,result',
+    `/v1/blocks/${idAt(102)}?expand=events`,
+    `/v1/blocks/${idAt(102)}/payload?expand=block_seals`,
+    `/v1/blocks/${idAt(102)}/collections?expand=result`,
+    `/v1/transactions?block_id=${idAt(102)}&expand=payload`,
+    `/v1/transactions/${transactionIds(blockAt(102), 0)[0] ?? ''}?expand=execution_result`,
+  ])('and all else is answered as if %s had no such expansion', async (path) => {
+    const served = await serve();
+    const [odd, plain] = await Promise.all(
+      [path, path.replace(/[?&]expand=.*$/, '')].map((one) => served.get(one)),
+    );
+    expect(odd).toMatchObject({ status: 200, body: plain?.body });
+  });
+
+  it.each([
+    [`?block_id=${idAt(100)},${idAt(101)}`, 400, 'invalid_argument', /give one block, by block_id or/],
+    [`?block_id=${idAt(100)}&block_height=100`, 400, 'invalid_argument', /give one block/],
+    ['?block_height=100,101', 400, 'invalid_argument', /give one block/],
+    ['?block_height=first', 400, 'invalid_argument', /invalid block_height: .* got "first"/],
+    ['?block_height=110', 404, 'not_yet_indexed', /height 110 is not yet indexed/],
+    ['?block_height=99', 404, 'below_first_indexed', /below the first indexed height 100/],
     ['?block_id=abc', 400, 'malformed_id', /invalid ID format: expected 64 hexadecimal digits/],
     [`?block_id=${idAt(100)}&expand=result`, 400, 'not_served', /does not serve expand="result"/],
     [`?block_id=${idOf('nothing')}`, 404, 'unknown_id', /no such block in heights 100\.\.109/],

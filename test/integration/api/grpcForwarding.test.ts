@@ -132,6 +132,18 @@ describe('a forwarded call', () => {
     expect(seen[0]?.metadata.get('user-agent')[0]).toMatch(/^test\/1/);
   });
 
+  it.each([
+    'GetSystemTransaction',
+    'GetScheduledTransaction',
+    'GetScheduledTransactionResult',
+    'GetExecutionReceiptsByBlockID',
+    'GetExecutionReceiptsByResultID',
+  ])('may be %s', async (method) => {
+    const to = await Forwarded.to(await RawNode.start({ [`${API}/${method}`]: echo }));
+    const { message } = await to.call(`${API}/${method}`, Buffer.from([8, 5]));
+    expect(message).toEqual(Buffer.from([8, 5]));
+  });
+
   it('ends with the status, the words and the trailers of the node', async () => {
     const trailers = new Metadata();
     trailers.set('x-why', 'because');

@@ -1,19 +1,23 @@
+import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { MessageTypeDefinition, MethodDefinition } from '@grpc/proto-loader';
 import { describe, expect, it } from 'vitest';
 import { loadDescriptors } from '../../../src/flow/index.js';
 import { atEnd } from '../../support/cleanup.js';
+import { decodeFile, descriptorFaults } from '../../support/descriptorCheck.js';
+import type { FileShape, MessageShape } from '../../support/descriptorCheck.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { ReflectedClient } from '../../support/reflectedClient.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
 
 const protoRoot = join(import.meta.dirname, '../../../proto');
+const names = readdirSync(protoRoot, { recursive: true, encoding: 'utf8' }).filter((file) =>
+  file.endsWith('.proto'),
+);
 /** What the files say of themselves, read as text. */
-const texts = readdirSync(protoRoot, { recursive: true, encoding: 'utf8' })
-  .filter((file) => file.endsWith('.proto'))
-  .map((file) => readFileSync(join(protoRoot, file), 'utf8'));
+const texts = names.map((file) => readFileSync(join(protoRoot, file), 'utf8'));
 const declared = new Map(
   texts.flatMap((text) => {
     const inPackage = /^package (\S+);/m.exec(text)?.[1] ?? '';
@@ -107,17 +111,29 @@ describe('a client built from reflection alone', () => {
 describe('what only access nodes answer', () => {
   const ACCESS = 'flow.access.AccessAPI';
   const DATA = 'flow.executiondata.ExecutionDataAPI';
-  const filtered = { filter: 2, heartbeat_interval: 3, event_encoding_version: 4 };
-  const fromLatest = { filter: 1, heartbeat_interval: 2, event_encoding_version: 3 };
-  const statuses = { block_id: 1, block_height: 2, message_index: 3, results: 4 };
-  const events = { block_id: 1, block_height: 2, events: 3, block_timestamp: 4, message_index: 5 };
+  const filtered = { filter: 2, heartbeat_interval: 3, event_encoding_version: 4, execution_state_query: 5 };
+  const fromLatest = {
+    filter: 1,
+    heartbeat_interval: 2,
+    event_encoding_version: 3,
+    execution_state_query: 4,
+  };
+  const statuses = { block_id: 1, block_height: 2, message_index: 3, results: 4, executor_metadata: 5 };
+  const events = {
+    block_id: 1,
+    block_height: 2,
+    events: 3,
+    block_timestamp: 4,
+    message_index: 5,
+    executor_metadata: 6,
+  };
 
   // Where these differ from the network's, clients read nonsense: nothing on our side would tell.
   it.each([
     [
       ACCESS,
       'SendAndSubscribeTransactionStatuses',
-      { transaction: 1, event_encoding_version: 2 },
+      { transaction: 1, event_encoding_version: 2, execution_state_query: 3 },
       { transaction_results: 1, message_index: 2 },
     ],
     [DATA, 'SubscribeEventsFromStartBlockID', { start_block_id: 1, ...filtered }, events],
@@ -137,26 +153,151 @@ describe('what only access nodes answer', () => {
     expect(fieldNumbers(found?.responseType)).toEqual(answer);
   });
 
-  it('is named in the documentation where it is not described', async () => {
-    const page = readFileSync(join(import.meta.dirname, '../../../docs/grpc.md'), 'utf8');
-    const [, named = ''] = /^Not described, (.*?)^$/ms.exec(page) ?? [];
-    const undescribed = [...named.matchAll(/`(Get\w+)`/g)].map(([, method]) => method!);
-    expect(undescribed).toHaveLength(4);
+  it.each([
+    ['GetScheduledTransaction', { id: 1, execution_state_query: 2 }, { transaction: 1, metadata: 2 }],
+    [
+      'GetScheduledTransactionResult',
+      { id: 1, event_encoding_version: 2, execution_state_query: 3 },
+      expect.objectContaining({ status: 1, events: 4, metadata: 9 }),
+    ],
+    ['GetExecutionReceiptsByBlockID', { block_id: 1, include_result: 2 }, { receipts: 1, metadata: 2 }],
+    ['GetExecutionReceiptsByResultID', { result_id: 1, include_result: 2 }, { receipts: 1, metadata: 2 }],
+    [
+      'GetSystemTransaction',
+      { block_id: 1, id: 2, execution_state_query: 3 },
+      { transaction: 1, metadata: 2 },
+    ],
+  ])('has the fields of %s, which it refuses by name', async (method, request, answer) => {
     const { address } = await servedOverGrpc(chain);
+    const client = new ReflectedClient(address);
+    atEnd(() => client.close());
+    const methods = (await client.describe(ACCESS))[ACCESS] as Readonly<
+      Record<string, MethodDefinition<object, object>>
+    >;
+    const found = methods[method];
+    expect(found?.responseStream).toBe(false);
+    expect(fieldNumbers(found?.requestType)).toEqual(request);
+    expect(fieldNumbers(found?.responseType)).toEqual(answer);
     const probe = new GrpcProbe(address);
     atEnd(() => probe.close());
-    for (const method of undescribed) {
-      expect(declared.get(ACCESS)).not.toContain(method);
-      const refusal = await refusalOf(probe.raw(`/${ACCESS}/${method}`, Buffer.alloc(0)));
-      expect(refusal, method).toMatchObject({ code: 'UNIMPLEMENTED', metadata: { reason: 'not_served' } });
-    }
+    const refusal = await refusalOf(probe.raw(`/${ACCESS}/${method}`, Buffer.alloc(0)));
+    expect(refusal).toMatchObject({ code: 'UNIMPLEMENTED', metadata: { reason: 'not_served' } });
   });
 });
 
+/** Every name, number and type of Flow's interface, one per line and in order. */
+function facts(files: readonly FileShape[]): readonly string[] {
+  const lines: string[] = [];
+  const addMessage = (scope: string, message: MessageShape): void => {
+    const name = `${scope}.${message.name}`;
+    for (const { name: field, number, label, type, typeName = '-', jsonName = '' } of message.field ?? []) {
+      lines.push(`${name}.${field} ${number} ${label} ${type} ${typeName} ${jsonName}`);
+    }
+    for (const nested of message.nestedType ?? []) addMessage(name, nested);
+    for (const one of message.enumType ?? []) addEnum(name, one);
+  };
+  const addEnum = (scope: string, one: NonNullable<FileShape['enumType']>[number]): void => {
+    for (const value of one.value ?? []) lines.push(`${scope}.${one.name}.${value.name} ${value.number}`);
+  };
+  for (const file of files) {
+    const { package: scope = '' } = file;
+    if (!['flow.access', 'flow.entities', 'flow.executiondata'].includes(scope)) continue;
+    for (const message of file.messageType ?? []) addMessage(scope, message);
+    for (const one of file.enumType ?? []) addEnum(scope, one);
+    for (const service of file.service ?? []) {
+      for (const method of service.method ?? []) {
+        const { inputType, outputType, clientStreaming = false, serverStreaming = false } = method;
+        const line = [`${scope}.${service.name}.${method.name}`, inputType, outputType];
+        lines.push([...line, clientStreaming, serverStreaming].join(' '));
+      }
+    }
+  }
+  return lines.sort();
+}
+
 describe('the descriptors', () => {
-  it('are of all packages, each once', () => {
-    const packages = texts.map((text) => /^package (\S+);/m.exec(text)?.[1]);
-    // And of google.protobuf, which is imported.
-    expect(loadDescriptors()).toHaveLength(new Set(packages).size + 1);
+  const files = (): FileShape[] => loadDescriptors().map(({ encoded }) => decodeFile(encoded));
+
+  it('are of all files, under their own names, and of what these import', () => {
+    const described = files().map(({ name }) => name);
+    expect(described.toSorted()).toEqual([...names, 'google/protobuf/timestamp.proto'].toSorted());
+  });
+
+  it('have every name, number and type of the interface that Flow publishes, and no other', () => {
+    const lines = facts(files());
+    // Of github.com/onflow/flow/protobuf v0.4.20, taken from the descriptors of its Go module in the same way.
+    expect(createHash('sha256').update(lines.join('\n')).digest('hex'), lines.join('\n')).toBe(
+      '9c4044c7edaeb1fb0955adacd64b4708a650c31f19b95c3f728ef17e1c649e84',
+    );
+  });
+
+  it('stand up to a strict client', () => {
+    expect(descriptorFaults(files())).toEqual([]);
+  });
+
+  it('come whole with each answer: nothing in it is missing, and nothing comes before what it imports is known', async () => {
+    const client = await served();
+    for (const symbol of [
+      ...declared.keys(),
+      'flow.entities.Account.ContractsEntry',
+      'flow.entities.SEALED',
+    ]) {
+      const [answer] = await client.reflect({ file_containing_symbol: symbol });
+      const encoded = answer?.file_descriptor_response?.file_descriptor_proto ?? [];
+      expect(encoded.length, symbol).toBeGreaterThan(0);
+      expect(descriptorFaults(encoded.map(decodeFile)), symbol).toEqual([]);
+    }
+    const [answer] = await client.reflect({ file_by_filename: 'flow/entities/account.proto' });
+    const [account] = answer?.file_descriptor_response?.file_descriptor_proto ?? [];
+    const [message] = decodeFile(account ?? Buffer.alloc(0)).messageType ?? [];
+    expect(message?.nestedType).toMatchObject([{ name: 'ContractsEntry', options: { mapEntry: true } }]);
+  });
+
+  it.each<[string, RegExp, (file: FileShape, account: MessageShape) => void]>([
+    [
+      'a map entry by another name',
+      /map entry called Contracts/,
+      (_, account) => rename(account, 'Contracts'),
+    ],
+    [
+      'a short type name',
+      /short name AccountKey/,
+      (_, account) => (account.field![3]!.typeName = 'AccountKey'),
+    ],
+    ['no JSON name', /JSON name undefined/, (_, account) => delete account.field![0]!.jsonName],
+    [
+      'a type of a file that is not imported',
+      /does not import/,
+      (_, account) => {
+        account.field![3]!.typeName = '.flow.entities.Event';
+      },
+    ],
+    [
+      'an import that is not there',
+      /nothing.proto, which is not there/,
+      (file) => {
+        file.dependency = ['nothing.proto'];
+      },
+    ],
+    ['a number twice', /number twice/, (_, account) => (account.field![1]!.number = 1)],
+    [
+      'two names that are one in JSON',
+      /one JSON name/,
+      (_, account) => (account.field![1]!.name = 'addr_ess'),
+    ],
+    ['a name twice', /declared twice/, (file, account) => file.messageType!.push(account)],
+    ['a message where an enum should be', /which is no enum/, (_, account) => (account.field![3]!.type = 14)],
+    ['a oneof without fields', /has no field/, (_, account) => (account.oneofDecl = [{ name: 'none' }])],
+  ])('would be found out with %s', (_, fault, change) => {
+    const changed = files();
+    const file = changed.find(({ name }) => name === 'flow/entities/account.proto')!;
+    change(file, file.messageType![0]!);
+    expect(descriptorFaults(changed).join('\n')).toMatch(fault);
   });
 });
+
+/** Calls the entry of the account's map otherwise. */
+function rename(account: MessageShape, name: string): void {
+  account.nestedType![0]!.name = name;
+  account.field![4]!.typeName = `.flow.entities.Account.${name}`;
+}

@@ -245,6 +245,8 @@ describe('what the index does not have', () => {
       `/v1/blocks/${NOBODY}?expand=payload`,
       `/v1/transactions/${NOBODY}`,
       '/v1/blocks?height=100&expand=execution_result',
+      '/v1/transactions?block_height=100&expand=result',
+      '/v1/transactions/17',
     ];
     for (const path of paths) {
       const answer = await fetch(daemon.url + path);

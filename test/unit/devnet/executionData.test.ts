@@ -62,6 +62,15 @@ describe('execution data', () => {
     }
   });
 
+  it('ends with the last guaranteed collection on a network without a system chunk', () => {
+    const bare = new Chain({ profile, rootHeight: 1000, systemChunk: false });
+    for (let height = 1000; height < 1060; height++) {
+      const { chunks } = decodeExecutionDataResponse(bare.executionData(height));
+      expect(chunks).toHaveLength(bare.block(height).collections.length);
+    }
+    expect(bare.generator.repeatedSystemTransactions.size).toBe(0);
+  });
+
   it('is full of what an indexer skips, and all of it is well-formed', () => {
     for (let height = 1001; height < 1040; height++) {
       const decoded = decode(height);

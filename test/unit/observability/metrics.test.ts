@@ -1,6 +1,8 @@
+import { Counter, Histogram } from 'prom-client';
 import { describe, expect, it } from 'vitest';
 import { allReadinessCodes, createMetrics } from '../../../src/observability/index.js';
 import type { ScrapedValues } from '../../../src/observability/index.js';
+import { metricsFaults } from '../../support/metricsLint.js';
 
 const build = { version: '1.2.3', node: 'v20.0.0' };
 
@@ -18,6 +20,8 @@ const contract = [
   ['height_queue_to_complete_seconds', 'histogram', []],
   ['collection_request_to_receive_seconds', 'histogram', []],
   ['collection_receive_to_indexed_seconds', 'histogram', ['source']],
+  ['api_requests_total', 'counter', ['interface', 'route', 'status']],
+  ['api_request_seconds', 'histogram', ['interface', 'route', 'status']],
 ] as const;
 
 function values(change: Partial<ScrapedValues> = {}): ScrapedValues {
@@ -56,6 +60,54 @@ async function scrape(
   const line = text.split('\n').find((one) => one.startsWith(`flow_collection_indexer_${series} `));
   return line === undefined ? undefined : Number(line.split(' ').at(-1));
 }
+
+/** Every metric with a value, as after some use. */
+async function usedPage(): Promise<string> {
+  const metrics = createMetrics(build);
+  metrics.bind(values());
+  for (const metric of metrics.registry.getMetricsAsArray()) {
+    const { labelNames = [] } = metric as unknown as { labelNames?: readonly string[] };
+    const labels = Object.fromEntries(labelNames.map((name) => [name, 'some "value"']));
+    if (metric instanceof Histogram) metric.observe(labels, 1);
+    else if (metric instanceof Counter) metric.inc(labels);
+  }
+  return metrics.registry.metrics();
+}
+
+describe('the page of metrics', () => {
+  it('keeps the rules that Prometheus checks', async () => {
+    expect(metricsFaults(await createMetrics(build).registry.metrics())).toEqual([]);
+    expect(metricsFaults(await usedPage())).toEqual([]);
+  });
+
+  it.each([
+    ['# TYPE a_total counter\na_total 1', /a_total has no help text/],
+    ['# HELP a_total x\n# TYPE a_total gauge\na_total 1', /ends in _total and is no counter/],
+    ['# HELP a x\n# TYPE a counter\na 1', /a counter and does not end in _total/],
+    ['# HELP a_count x\n# TYPE a_count gauge\na_count 1', /like a part of a histogram/],
+    ['# HELP a_milliseconds x\n# TYPE a_milliseconds gauge\na_milliseconds 1', /not seconds/],
+    ['# HELP a_ms x\n# TYPE a_ms gauge\na_ms 1', /abbreviates its unit: ms/],
+    ['# HELP a_gauge x\n# TYPE a_gauge gauge\na_gauge 1', /its type in its name/],
+    ['# HELP someName x\n# TYPE someName gauge\nsomeName 1', /not written with underscores/],
+    ['# HELP a:b x\n# TYPE a:b gauge\na:b 1', /has a colon/],
+    ['# HELP a x\n# TYPE a gauge\na{le="1"} 1', /the label le/],
+    ['# HELP a x\n# TYPE a gauge\na{quantile="1"} 1', /the label quantile/],
+    ['# HELP a x\n# TYPE a gauge\na{nodeName="1"} 1', /the label nodeName/],
+    ['# HELP a x\n# TYPE a gauge\na{b="1"} 1\na{b="1"} 2', /stands there twice/],
+    ['# HELP a x\na 1', /is of the type undefined/],
+    ['something', /not a line of metrics/],
+  ])('would be found out with %j', (page, fault) => {
+    expect(metricsFaults(page).join('\n')).toMatch(fault);
+  });
+
+  it('says nothing of the last look at the tables before there was one', async () => {
+    const metrics = createMetrics(build);
+    const name = 'store_last_scrub_timestamp_seconds';
+    expect(await scrape(metrics, name)).toBeUndefined();
+    metrics.lastScrub.set(1_700_000_000);
+    expect(await scrape(metrics, name)).toBe(1_700_000_000);
+  });
+});
 
 describe('metrics', () => {
   it.each(contract)('has %s (%s) with the labels %j', (name, _kind, labels) => {
@@ -154,5 +206,8 @@ describe('metrics', () => {
     const text = await createMetrics(build).registry.metrics();
     expect(text).toContain('\nnodejs_eventloop_lag_seconds ');
     expect(text).toContain('\nprocess_resident_memory_bytes ');
+    expect(text).toContain('\nprocess_cpu_seconds_total ');
+    expect(text).toContain('\n# TYPE nodejs_gc_duration_seconds histogram');
+    expect(text).not.toMatch(/nodejs_active_\w+_total/);
   });
 });

@@ -1,0 +1,176 @@
+import { connect } from 'node:net';
+import { status } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { createMetrics } from '../../../src/observability/index.js';
+import { atEnd } from '../../support/cleanup.js';
+import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import { eventually } from '../../support/program.js';
+import { answer, fail, networkOf, RawNode } from '../../support/rawNode.js';
+import { RestNode } from '../../support/restNode.js';
+import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
+import { ServedChain } from '../../support/servedChain.js';
+import { servedOverGrpc } from '../../support/servedOverGrpc.js';
+import { smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+
+const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
+const idAt = (place: number): string => chain[place]?.block.id ?? '';
+const ACCESS = '/flow.access.AccessAPI';
+
+/** Waits until as many are counted as are expected, each as `interface route status: number`, and compares. */
+async function expectCounts(
+  metrics: ReturnType<typeof createMetrics>,
+  name: 'api_requests_total' | 'api_request_seconds_count',
+  expected: readonly string[],
+): Promise<void> {
+  const total = expected.reduce((sum, line) => sum + Number(line.split(': ')[1]), 0);
+  const counted = await eventually(async () => {
+    const series = new ScrapedMetrics(await metrics.registry.metrics()).series(name);
+    return series.reduce((sum, { value }) => sum + value, 0) >= total ? series : undefined;
+  });
+  const lines = counted.map(({ labels, value }) => {
+    const { interface: over = '', route = '', status = '' } = labels;
+    return `${over} ${route} ${status}: ${value}`;
+  });
+  expect(lines.sort()).toEqual([...expected].sort());
+}
+
+describe('requests over HTTP', () => {
+  it('are counted by the pattern of their route and by status, never by their path', async () => {
+    const metrics = createMetrics({ version: '', node: '' });
+    const daemon = await ServedChain.start(chain, { sealed: 102 }, { metrics });
+    const [transaction = ''] = transactionIds(chain[0]!, 0);
+    for (const path of [
+      `/v1/blocks/${idAt(0)}`,
+      `/v1/blocks/${idAt(1)}/`,
+      '/v1/blocks/abc',
+      `/v1/transactions/${transaction}`,
+      `/v1/transactions/${'0'.repeat(64)}`,
+      '/v1/blocks?height=100',
+      '/nowhere/1',
+      '/nowhere/2',
+      '/v1/%zz',
+    ]) {
+      await daemon.get(path);
+    }
+    await fetch(`${daemon.url}/v1/blocks?height=100`, { method: 'POST' });
+    await expectCounts(metrics, 'api_requests_total', [
+      'http /v1/blocks/{ids} 200: 2',
+      'http /v1/blocks/{ids} 400: 1',
+      'http /v1/transactions/{id} 200: 1',
+      'http /v1/transactions/{id} 404: 1',
+      'http /v1/blocks 200: 1',
+      'http other 404: 2',
+      'http other 400: 1',
+      'http other 405: 1',
+    ]);
+  });
+
+  it('are counted also when a node answered them', async () => {
+    const metrics = createMetrics({ version: '', node: '' });
+    const node = await RestNode.start();
+    const daemon = await ServedChain.start(chain, { sealed: 102 }, { metrics, forwardRest: node.url });
+    await fetch(`${daemon.url}/v1/accounts/1`);
+    await fetch(`${daemon.url}/v1/transactions`, { method: 'POST', body: '{}' });
+    await fetch(`${daemon.url}/v1/blocks?height=500`);
+    node.reply = (_request, response) => response.writeHead(503).end();
+    await fetch(`${daemon.url}/v1/scripts`);
+    await expectCounts(metrics, 'api_requests_total', [
+      'http forwarded 200: 2',
+      'http forwarded 503: 1',
+      'http /v1/blocks 200: 1',
+    ]);
+  });
+
+  it('are counted when they are over: streams, which are not timed, and those whose caller leaves', async () => {
+    const metrics = createMetrics({ version: '', node: '' });
+    const node = await RestNode.start();
+    node.reply = () => undefined;
+    const daemon = await ServedChain.start(chain, { sealed: 102 }, { metrics, forwardRest: node.url });
+    const caller = new AbortController();
+    const events = await fetch(`${daemon.url}/events?from=100`, { signal: caller.signal });
+    expect(events.status).toBe(200);
+    expect(new ScrapedMetrics(await metrics.registry.metrics()).series('api_requests_total')).toEqual([]);
+    caller.abort();
+    const socket = connect(daemon.port, '127.0.0.1').on('error', () => undefined);
+    socket.write('GET /v1/accounts/1 HTTP/1.1\r\nhost: x\r\n\r\n');
+    await eventually(() => (node.seen.length > 0 ? true : undefined));
+    socket.destroy();
+    await expectCounts(metrics, 'api_requests_total', ['http /events 200: 1', 'http forwarded cancelled: 1']);
+    await expectCounts(metrics, 'api_request_seconds_count', ['http forwarded cancelled: 1']);
+  });
+});
+
+describe('calls over gRPC', () => {
+  it('are counted by method and by the name of their status', async () => {
+    const metrics = createMetrics({ version: '', node: '' });
+    const { address } = await servedOverGrpc(chain, { metrics });
+    const probe = new GrpcProbe(address);
+    atEnd(() => probe.close());
+    const height = (value: number): Buffer => Buffer.from([8, value]);
+    await probe.raw(`${ACCESS}/GetBlockByHeight`, height(100));
+    await probe.raw(`${ACCESS}/GetBlockByHeight`, height(101));
+    await refusalOf(probe.raw(`${ACCESS}/GetBlockByHeight`, height(1)));
+    await refusalOf(probe.raw(`${ACCESS}/GetBlockByID`, Buffer.from([10, 1, 0])));
+    await refusalOf(probe.raw(`${ACCESS}/ExecuteScriptAtLatestBlock`, Buffer.alloc(0)));
+    await refusalOf(probe.raw(`${ACCESS}/NoSuchMethod`, Buffer.alloc(0)));
+    const counted = [
+      `grpc ${ACCESS}/GetBlockByHeight OK: 2`,
+      `grpc ${ACCESS}/GetBlockByHeight NOT_FOUND: 1`,
+      `grpc ${ACCESS}/GetBlockByID INVALID_ARGUMENT: 1`,
+      `grpc ${ACCESS}/ExecuteScriptAtLatestBlock UNIMPLEMENTED: 1`,
+    ];
+    await expectCounts(metrics, 'api_requests_total', counted);
+    await expectCounts(metrics, 'api_request_seconds_count', counted);
+  });
+
+  it('are counted also when they are refused before anything is read', async () => {
+    const metrics = createMetrics({ version: '', node: '' });
+    const { address } = await servedOverGrpc(chain, { metrics, ratePerSecondPerAddress: 1 });
+    const probe = new GrpcProbe(address);
+    atEnd(() => probe.close());
+    const calls = Array.from({ length: 20 }, () => probe.raw(`${ACCESS}/Ping`, Buffer.alloc(0)));
+    const ends = await Promise.allSettled(calls);
+    const answered = ends.filter(({ status: end }) => end === 'fulfilled').length;
+    expect(answered).toBeLessThan(20);
+    await expectCounts(metrics, 'api_requests_total', [
+      `grpc ${ACCESS}/Ping OK: ${answered}`,
+      `grpc ${ACCESS}/Ping RESOURCE_EXHAUSTED: ${20 - answered}`,
+    ]);
+  });
+
+  it('are counted also when a node answered them', async () => {
+    const metrics = createMetrics({ version: '', node: '' });
+    const script = `${ACCESS}/ExecuteScriptAtLatestBlock`;
+    const header = `${ACCESS}/GetLatestBlockHeader`;
+    const node = await RawNode.start({
+      [script]: (call, request) => answer(call, request),
+      [header]: (call) => fail(call, status.NOT_FOUND, 'none'),
+    });
+    const { forwarder } = await networkOf([node]);
+    const { address } = await servedOverGrpc(chain, { metrics, forwarder });
+    const probe = new GrpcProbe(address);
+    atEnd(() => probe.close());
+    await probe.raw(script, Buffer.from([8, 1]));
+    await refusalOf(probe.raw(header, Buffer.alloc(0)));
+    await expectCounts(metrics, 'api_requests_total', [
+      `grpc ${script} OK: 1`,
+      `grpc ${header} NOT_FOUND: 1`,
+    ]);
+  });
+
+  it('are counted as cancelled where the caller leaves first, and streams are not timed', async () => {
+    const metrics = createMetrics({ version: '', node: '' });
+    const { address } = await servedOverGrpc(chain, { metrics });
+    const probe = new GrpcProbe(address);
+    atEnd(() => probe.close());
+    const path = '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedHeights';
+    const [service = '', method = ''] = path.slice(1).split('/');
+    const stream = probe.follow(method, { start_height: 100 }, service);
+    await stream.first(1);
+    stream.cancel();
+    await expectCounts(metrics, 'api_requests_total', [`grpc ${path} CANCELLED: 1`]);
+    expect(new ScrapedMetrics(await metrics.registry.metrics()).series('api_request_seconds_count')).toEqual(
+      [],
+    );
+  });
+});
