@@ -1,8 +1,8 @@
 import type { AccessNode } from '../access/index.js';
 import type { Identifier } from '../flow/index.js';
 import type { Clock } from '../runtime/index.js';
+import type { CollectionWay } from './CollectionWays.js';
 import type { SlotUse } from './EndpointSlots.js';
-import type { CollectionWay } from './fetchCollection.js';
 
 /** For how long answers are dealt with before the event loop has its turn: the calls that follow leave then. */
 const TURN_MS = 2;
@@ -13,6 +13,8 @@ export interface Answer {
   readonly node: AccessNode;
   readonly way: CollectionWay;
   readonly bodies: readonly Uint8Array[];
+  /** Monotonic milliseconds. */
+  readonly sentAtMs: number;
   /** Monotonic milliseconds. */
   readonly receivedAtMs: number;
   /** Its slot, when the next call may not have it before this answer is dealt with. */

@@ -2,29 +2,33 @@ import type { AccessNode, AccessNodes } from '../access/index.js';
 import { VerificationMemory, verifyCollection } from '../flow/index.js';
 import type { Identifier, VerifiedCollection } from '../flow/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
-import { AbortError, backoffMs, isAbort } from '../runtime/index.js';
+import { AbortError, isAbort } from '../runtime/index.js';
 import type { Clock, Random } from '../runtime/index.js';
 import { AnswerQueue } from './AnswerQueue.js';
 import type { Answer } from './AnswerQueue.js';
 import { ByteEstimate } from './ByteEstimate.js';
+import { CollectionNodes } from './CollectionNodes.js';
+import type { CollectionChoice } from './CollectionNodes.js';
+import type { CollectionWay } from './CollectionWays.js';
 import { DueTimer } from './DueTimer.js';
 import { EndpointSlots } from './EndpointSlots.js';
 import type { SlotUse } from './EndpointSlots.js';
 import { FaultReporter } from './FaultReporter.js';
 import { fetchCollection } from './fetchCollection.js';
+import type { FetchOptions } from './fetchCollection.js';
 import { FetchPace } from './FetchPace.js';
 import { HoldBack } from './HoldBack.js';
-import type { CollectionWay } from './fetchCollection.js';
-import type { NodeChoice } from './NodeRotation.js';
 import type {
   BlockWindow,
   CollectionRequests,
   CollectionSink,
   ExecutionDataOutlook,
-  NodeFailures,
+  HeldBackNode,
   RequestTrail,
 } from './ports.js';
 import { judgeFailure } from './requestFailure.js';
+import { remember, trailOf } from './requestRecord.js';
+import { RetryPauses } from './RetryPauses.js';
 import { WantedCollections } from './WantedCollections.js';
 import type { WantedCollection } from './WantedCollections.js';
 
@@ -33,7 +37,7 @@ export interface CollectionRequesterOptions {
   readonly concurrency: number;
   /** Collection calls under way at once for one height. */
   readonly workersPerHeight: number;
-  /** Deadline of every call. */
+  /** Deadline of a call; while there is another way or node to ask, a silent one is left sooner. */
   readonly timeoutMs: number;
   /** Pause before an id is asked for again: doubles from here … */
   readonly backoffMinMs: number;
@@ -46,7 +50,7 @@ export interface CollectionRequesterOptions {
 export interface CollectionRequesterDependencies {
   readonly nodes: Pick<AccessNodes, 'forHeight' | 'succeeded' | 'blame'>;
   readonly sink: Pick<CollectionSink, 'onCollection'>;
-  readonly window: Pick<BlockWindow, 'admits' | 'changed'>;
+  readonly window: Pick<BlockWindow, 'admits' | 'changed' | 'headHeight'>;
   /** Absent where execution data is not followed. */
   readonly outlook?: ExecutionDataOutlook | undefined;
   readonly clock: Clock;
@@ -64,13 +68,11 @@ export interface CollectionRequesterDependencies {
   onFatal(error: unknown): void;
 }
 
-/** While no node at all serves a height, how often the list is looked at again. */
-const NO_NODE_RETRY_MS = 1_000;
-
 /** What a collection may weigh: the bounds of the estimate by which a call is admitted (Flow allows 3 MB at most). */
 const COLLECTION_BYTES = { initialBytes: 16 * 1024, minBytes: 512, maxBytes: 3 * 1024 * 1024 };
 
-const NO_FAILURES: RequestTrail['failures'] = new Map();
+/** So near the head a block is new: its nodes may have yet to fetch its collections. */
+const NEW_HEIGHTS = 3;
 
 /** What is asked, of whom, by which call. */
 interface Question {
@@ -104,6 +106,8 @@ export class CollectionRequester implements CollectionRequests {
   readonly #dependencies: CollectionRequesterDependencies;
   readonly #wanted: WantedCollections;
   readonly #slots: EndpointSlots;
+  readonly #nodes: CollectionNodes;
+  readonly #pauses: RetryPauses;
   readonly #pace: FetchPace;
   readonly #collectionBytes = new ByteEstimate(COLLECTION_BYTES);
   /** Ids that pause before their next attempt, and heights that are held back, by the time at which that ends. */
@@ -122,12 +126,14 @@ export class CollectionRequester implements CollectionRequests {
     this.#dependencies = dependencies;
     this.#wanted = new WantedCollections({ workersPerHeight: options.workersPerHeight });
     this.#slots = new EndpointSlots({ concurrency: options.concurrency });
+    this.#nodes = new CollectionNodes(options, { ...dependencies, slots: this.#slots });
     this.#pace = new FetchPace(dependencies);
     this.#reporter = new FaultReporter({ source: 'requester' }, dependencies);
     this.#due = new DueTimer({
       clock: dependencies.clock,
       onDue: (keys) => this.#onDue(keys),
     });
+    this.#pauses = new RetryPauses(options, { ...dependencies, wanted: this.#wanted, due: this.#due });
     this.#holdBack = new HoldBack(options, {
       ...{ outlook: dependencies.outlook, wanted: this.#wanted, pace: this.#pace },
       ...{ clock: dependencies.clock, metrics: dependencies.metrics },
@@ -143,6 +149,8 @@ export class CollectionRequester implements CollectionRequests {
   request(height: number, ids: readonly Identifier[]): void {
     if (this.#stopping.signal.aborted) return;
     this.#wanted.add(height, ids);
+    this.#pauses.sawHead(this.#dependencies.window.headHeight());
+    if (height > this.#pauses.headHeight - NEW_HEIGHTS) this.#awaitArrival(height, ids);
     this.#pump();
   }
 
@@ -160,17 +168,11 @@ export class CollectionRequester implements CollectionRequests {
 
   trail(id: Identifier): RequestTrail | undefined {
     const wanted = this.#wanted.get(id);
-    if (wanted === undefined) return undefined;
-    const { attempts, lastNode, lastError, lastAskedAt, notFound, failures = NO_FAILURES } = wanted;
-    return {
-      attempts,
-      lastNode,
-      lastError,
-      lastAskedAt,
-      notFound,
-      isUnderWay: this.#calls.has(id),
-      failures,
-    };
+    return wanted && trailOf(wanted, this.#calls.has(id));
+  }
+
+  heldBack(height: number): readonly HeldBackNode[] {
+    return this.#nodes.heldBack(height);
   }
 
   /** Collection calls under way: a light collection with its transactions is one. */
@@ -241,12 +243,12 @@ export class CollectionRequester implements CollectionRequests {
         break;
       }
       const use = height === this.#wanted.lowestHeight() ? 'lowest' : 'other';
-      const choice = this.#chooseNode(height, wanted, use);
+      const choice = this.#nodes.choose(height, wanted, use);
       if (choice.node === undefined) {
         this.#due.lookAgainIn(choice.retryInMs);
         break;
       }
-      this.#send(wanted, height, choice.node, use);
+      this.#send(wanted, height, choice, use);
     }
     this.#pumping = false;
   }
@@ -264,6 +266,8 @@ export class CollectionRequester implements CollectionRequests {
       .changed(this.#stopping.signal)
       .then(() => {
         this.#watchingWindow = false;
+        this.#pauses.sawHead(this.#dependencies.window.headHeight());
+        if (this.#pauses.awaitsHead) this.#watchWindow();
         this.#pump();
       })
       .catch((error: unknown) => {
@@ -271,75 +275,88 @@ export class CollectionRequester implements CollectionRequests {
       });
   }
 
-  #chooseNode(height: number, wanted: WantedCollection, use: SlotUse): NodeChoice {
-    const all = this.#dependencies.nodes.forHeight(height, 'GetFullCollectionByID');
-    if (all.length === 0) return { node: undefined, retryInMs: NO_NODE_RETRY_MS };
-    const able = all.filter((node) => node.supports(wayTo(node)));
-    return wanted.rotation.choose(able.length > 0 ? able : all, {
-      isFree: (node) => this.#slots.isFree(node.name, use),
-      delayMs: (node) => node.delayMs(wayTo(node)),
-    });
+  /** What a new block wants is asked for when the first of the nodes usually has it. */
+  #awaitArrival(height: number, ids: readonly Identifier[]): void {
+    const nowMs = this.#dependencies.clock.monotonic();
+    const delayMs = this.#nodes.untilFirstHasMs(height);
+    for (const id of ids) {
+      const wanted = this.#wanted.get(id);
+      if (wanted === undefined || wanted.attempts > 0 || wanted.newSinceMs !== undefined) continue;
+      wanted.newSinceMs = nowMs;
+      if (delayMs < 1 || this.#calls.has(id)) continue;
+      this.#wanted.pause(wanted);
+      this.#due.set(id, delayMs);
+    }
   }
 
-  #send(wanted: WantedCollection, height: number, node: AccessNode, use: SlotUse): void {
+  #send(
+    wanted: WantedCollection,
+    height: number,
+    { node, way, timeoutMs }: CollectionChoice & { readonly node: AccessNode },
+    use: SlotUse,
+  ): void {
     const { clock } = this.#dependencies;
     if (!this.#slots.tryAcquire(node.name, use)) throw new Error('a call left without a slot');
     this.#wanted.sent(wanted, height);
     wanted.attempts += 1;
     wanted.lastNode = node.name;
-    wanted.firstAskedAtMs ??= clock.monotonic();
+    wanted.lastWay = way;
+    wanted.sentAtMs = clock.monotonic();
+    wanted.firstAskedAtMs ??= wanted.sentAtMs;
     wanted.lastAskedAt = clock.now();
     const controller = new AbortController();
-    const returned = this.#call({ id: wanted.id, node, way: wayTo(node), use }, controller.signal).catch(
-      (error: unknown) => {
-        this.#dependencies.onFatal(error);
-      },
-    );
+    const options = { signal: controller.signal, timeoutMs };
+    const returned = this.#call({ id: wanted.id, node, way, use }, options).catch((error: unknown) => {
+      this.#dependencies.onFatal(error);
+    });
     this.#calls.set(wanted.id, { controller, returned, isAnswered: false });
   }
 
-  async #call({ id, node, way, use }: Question, signal: AbortSignal): Promise<void> {
+  async #call({ id, node, way, use }: Question, options: FetchOptions): Promise<void> {
     const { clock, metrics } = this.#dependencies;
     const sentAtMs = clock.monotonic();
+    let asked = way;
     let bodies: readonly Uint8Array[] | undefined;
     let failure: { readonly error: unknown } | undefined;
+    this.#nodes.sent(node, way);
     try {
-      bodies = await fetchCollection(
-        id,
-        node,
-        way,
-        { signal, timeoutMs: this.#options.timeoutMs },
-        {
-          onCall: () => metrics.collectionsRequested.inc(),
-          tryAcquireSlot: () => this.#slots.tryAcquire(node.name, use),
-          releaseSlot: () => this.#slots.release(node.name, use),
+      bodies = await fetchCollection(id, node, way, options, {
+        onCall: (one) => {
+          asked = one;
+          metrics.collectionsRequested.inc();
         },
-      );
+        tryAcquireSlot: () => this.#slots.tryAcquire(node.name, use),
+        releaseSlot: () => this.#slots.release(node.name, use),
+      });
     } catch (error) {
       failure = { error };
     }
+    const tookMs = clock.monotonic() - sentAtMs;
+    this.#nodes.returned(node, way, bodies === undefined ? undefined : tookMs);
     if (bodies !== undefined) {
-      this.#pace.answered(clock.monotonic() - sentAtMs);
-      this.#onAnswer({ id, node, way, use }, bodies);
+      this.#pace.answered(tookMs);
+      this.#onAnswer({ id, node, way: asked, use }, bodies, sentAtMs);
       return;
     }
     this.#slots.release(node.name, use);
     const wanted = this.#returned(id);
     try {
-      if (failure !== undefined) this.#onFailure(wanted, { node, way }, failure.error, signal.aborted);
+      if (failure !== undefined)
+        this.#onFailure(wanted, { node, way: asked }, failure.error, options.signal.aborted);
     } finally {
       this.#pump();
     }
   }
 
-  #onAnswer({ id, node, way, use }: Question, bodies: readonly Uint8Array[]): void {
+  #onAnswer({ id, node, way, use }: Question, bodies: readonly Uint8Array[], sentAtMs: number): void {
     if (this.#stopping.signal.aborted) return;
     const call = this.#calls.get(id);
     if (call !== undefined) call.isAnswered = true;
     const keepsSlot = this.#answers.length >= this.#options.concurrency;
     if (!keepsSlot) this.#slots.release(node.name, use);
     const receivedAtMs = this.#dependencies.clock.monotonic();
-    this.#answers.push({ id, node, way, bodies, receivedAtMs, slotUse: keepsSlot ? use : undefined });
+    const slotUse = keepsSlot ? use : undefined;
+    this.#answers.push({ id, node, way, bodies, sentAtMs, receivedAtMs, slotUse });
     this.#pump();
   }
 
@@ -356,7 +373,7 @@ export class CollectionRequester implements CollectionRequests {
     return this.#wanted.get(id);
   }
 
-  #take(wanted: WantedCollection, { node, way, bodies, receivedAtMs }: Answer): void {
+  #take(wanted: WantedCollection, { node, way, bodies, sentAtMs, receivedAtMs }: Answer): void {
     const { metrics, sink } = this.#dependencies;
     let collection: VerifiedCollection;
     try {
@@ -365,10 +382,12 @@ export class CollectionRequester implements CollectionRequests {
       this.#onFailure(wanted, { node, way }, error, false);
       return;
     }
+    this.#nodes.gave(wanted, node, way, sentAtMs);
     this.#reporter.succeeded(node, way);
     this.#collectionBytes.observe(collection.encoded.byteLength);
     metrics.requestToReceive.observe((receivedAtMs - (wanted.firstAskedAtMs ?? receivedAtMs)) / 1000);
     this.#wanted.received(wanted);
+    this.#pauses.gave(wanted, node);
     sink.onCollection({ collection, source: 'requester', receivedAtMs });
   }
 
@@ -387,27 +406,9 @@ export class CollectionRequester implements CollectionRequests {
     }
     if (failure === undefined || wanted === undefined) throw error;
     this.#reporter.report(node, way, failure, wanted.heights[0], { collectionId: wanted.id });
-    remember(wanted, node, failure.text);
-    if (failure.isNotFound) wanted.notFound += 1;
-    if (failure.isNodeBusy) wanted.rotation.declined(node);
-    else wanted.rotation.failed(node);
-    const { backoffMinMs: minMs, backoffMaxMs: maxMs } = this.#options;
-    // A node that was merely busy counts no failure: the first pause is the shortest either way.
-    const attempt = Math.max(wanted.rotation.failures, 1) - 1;
-    const pauseMs = backoffMs({ minMs, maxMs }, attempt, this.#dependencies.random);
-    this.#due.set(wanted.id, pauseMs);
+    if (failure.fault !== undefined) this.#nodes.failed(node, way);
+    remember(wanted, node, way, failure);
+    this.#pauses.failed(wanted, node, failure, this.#nodes.isUntried(wanted));
+    if (this.#pauses.awaitsHead) this.#watchWindow();
   }
-}
-
-/** The call by which a node is asked for a collection; what it answered UNIMPLEMENTED to is left alone for a while. */
-function wayTo(node: AccessNode): CollectionWay {
-  return node.supports('GetFullCollectionByID') ? 'GetFullCollectionByID' : 'GetCollectionByID';
-}
-
-/** For "why is it not here". */
-function remember(wanted: WantedCollection, { name }: AccessNode, error: string): void {
-  wanted.lastError = error;
-  const failures = (wanted.failures ??= new Map<string, NodeFailures>());
-  const count = (failures.get(name)?.count ?? 0) + 1;
-  failures.set(name, { count, lastError: error, lastAt: wanted.lastAskedAt ?? 0 });
 }

@@ -29,6 +29,10 @@ export class DueTimer<K> {
     this.#arm();
   }
 
+  has(key: K): boolean {
+    return this.#due.has(key);
+  }
+
   delete(key: K): void {
     if (this.#due.delete(key)) this.#disarmIfIdle();
   }

@@ -81,7 +81,11 @@ const EXECUTION_DATA_DEFAULTS = {
 const NO_NODE_RETRY_MS = 1_000;
 
 /** One stream at a time: no slots to run out of, and streams wait for no rate limit. */
-const ALWAYS_READY: NodeReadiness = { isFree: () => true, delayMs: () => 0 };
+const ALWAYS_READY: NodeReadiness = {
+  isFree: () => true,
+  delayMs: () => 0,
+  healthOf: (node) => node.healthOf(EXECUTION_DATA),
+};
 
 /**
  * EDI: follows the execution-data stream from just above the watermark, checks each block's collections against its

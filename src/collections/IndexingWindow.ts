@@ -39,7 +39,11 @@ export class IndexingWindow implements BlockWindow {
   }
 
   upperBound(): number {
-    return Math.min(this.latestIndexedHeight() + this.windowHeights, this.#dependencies.head());
+    return Math.min(this.latestIndexedHeight() + this.windowHeights, this.headHeight());
+  }
+
+  headHeight(): number {
+    return this.#dependencies.head();
   }
 
   blockAt(height: number): FinalizedBlock | undefined {

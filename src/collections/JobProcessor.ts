@@ -6,6 +6,8 @@ import type { Logger, Metrics } from '../observability/index.js';
 import { isAbort, type Clock } from '../runtime/index.js';
 import type { ByteBudget } from './ByteBudget.js';
 import type { Disputes } from './Disputes.js';
+import { troublesOf } from './heldUp.js';
+import type { HeldUpHeight } from './heldUp.js';
 import type { IndexingWindow } from './IndexingWindow.js';
 import type { MissingCollectionQueue, QueuedHeight } from './MissingCollectionQueue.js';
 import type {
@@ -268,6 +270,22 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
       missing: this.#mcq.missingIds(height).map((id) => ({ id, trail: this.#requests?.trail(id) })),
       ...(executionData === undefined ? {} : { executionData }),
       ...(dispute === undefined ? {} : { dispute }),
+    };
+  }
+
+  /** What holds a height up; `undefined` for one that was not handed out, or lacks nothing. */
+  heldUpBy(height: number): HeldUpHeight | undefined {
+    const queued = this.#mcq.get(height);
+    if (queued === undefined || queued.missingCount === 0) return undefined;
+    const trails = this.#mcq.missingIds(height).flatMap((id) => this.#requests?.trail(id) ?? []);
+    return {
+      missing: queued.missingCount,
+      of: new Set(queued.block.collectionIds).size,
+      underWay: trails.filter(({ isUnderWay }) => isUnderWay).length,
+      troubles: troublesOf(trails, this.#clock.monotonic()),
+      heldBack: this.#requests?.heldBack(height) ?? [],
+      dispute: this.#disputes.reason(height),
+      executionData: this.#executionDataReason(),
     };
   }
 

@@ -1,7 +1,9 @@
 import type { AccessNode, NodeHealth } from '../access/index.js';
 
 /** Every n-th attempt goes to a node of lesser health: it may be the only one that has the data. */
-const ATTEMPTS_PER_LESSER_NODE = 5;
+const ATTEMPTS_PER_LESSER_NODE = 3;
+
+const BEST_FIRST: readonly NodeHealth[] = ['healthy', 'failing', 'set_aside', 'unknown', 'foreign'];
 
 /** Which node to ask next, or how long until one may be asked. */
 export type NodeChoice =
@@ -15,12 +17,14 @@ export interface NodeReadiness {
   isFree(node: AccessNode): boolean;
   /** Milliseconds until the node takes a call. */
   delayMs(node: AccessNode): number;
+  /** Of the node, and of the call that it would be asked by. */
+  healthOf(node: AccessNode): NodeHealth;
 }
 
 /**
  * Remembers, for one question that is asked until it is answered, who failed to answer it. The nodes of the best health
  * there is are asked in turn, best first; when they are merely busy they are waited for, rather than handing the call to
- * one that is failing or set aside. Those lesser ones get one attempt in five, so that no data is out of reach because
+ * one that is failing or set aside. Those lesser ones get one attempt in three, so that no data is out of reach because
  * its only holder once failed. Bounded by the number of nodes.
  */
 export class NodeRotation {
@@ -53,10 +57,10 @@ export class NodeRotation {
 
   /** Chooses among nodes given best first. */
   choose(nodes: readonly AccessNode[], readiness: NodeReadiness): NodeChoice {
-    const bestHealth = nodes[0]?.health;
-    const best = nodes.filter((node) => node.health === bestHealth);
+    const health = bestOf(nodes, readiness);
+    const best = nodes.filter((node) => readiness.healthOf(node) === health);
     const chosen =
-      this.#lesserTurn(nodes, bestHealth, readiness) ??
+      this.#lesserTurn(nodes, health, readiness) ??
       this.#untried(best, readiness) ??
       best.find((node) => node.name !== this.#last && isReady(node, readiness)) ??
       best.find((node) => isReady(node, readiness));
@@ -81,10 +85,16 @@ export class NodeRotation {
     readiness: NodeReadiness,
   ): AccessNode | undefined {
     if (this.#failures % ATTEMPTS_PER_LESSER_NODE !== ATTEMPTS_PER_LESSER_NODE - 1) return undefined;
-    const lesser = nodes.filter((node) => node.health !== bestHealth);
+    const lesser = nodes.filter((node) => readiness.healthOf(node) !== bestHealth);
     const turn = lesser[Math.floor(this.#failures / ATTEMPTS_PER_LESSER_NODE) % lesser.length];
     return turn !== undefined && isReady(turn, readiness) ? turn : undefined;
   }
+}
+
+/** The best health that any of them has. */
+function bestOf(nodes: readonly AccessNode[], readiness: NodeReadiness): NodeHealth | undefined {
+  const present = new Set(nodes.map((node) => readiness.healthOf(node)));
+  return BEST_FIRST.find((health) => present.has(health));
 }
 
 function isReady(node: AccessNode, readiness: NodeReadiness): boolean {

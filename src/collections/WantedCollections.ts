@@ -1,7 +1,20 @@
 import type { Identifier } from '../flow/index.js';
 import { KeyedHeap } from './KeyedHeap.js';
+import type { CollectionWay } from './CollectionWays.js';
 import { NodeRotation } from './NodeRotation.js';
 import type { NodeFailures } from './ports.js';
+
+/** What came of asking one node for one collection, and what follows from it for the next call. */
+export interface NodeRecord extends NodeFailures {
+  /** The ways that failed. */
+  readonly ways: ReadonlySet<CollectionWay>;
+  /** It said that it has no such collection: not a failure of the node. */
+  readonly isDenial: boolean;
+  /** The way by which it keeps saying so; once that has lasted. */
+  readonly deniedBy: CollectionWay | undefined;
+  /** When it said so last: milliseconds after the block was known. */
+  readonly lackedMs: number;
+}
 
 /** One collection id that at least one height wants. */
 export interface WantedCollection {
@@ -13,13 +26,24 @@ export interface WantedCollection {
   /** Attempts that were answered with "no such collection", or "not yet". */
   notFound: number;
   lastNode: string | undefined;
+  lastWay: CollectionWay | undefined;
   lastError: string | undefined;
   /** Monotonic milliseconds of the first call. */
   firstAskedAtMs: number | undefined;
   /** Wall-clock milliseconds of the last call. */
   lastAskedAt: number | undefined;
+  /** Monotonic milliseconds at which the last call left. */
+  sentAtMs: number;
+  /** Monotonic milliseconds at which the last call failed. */
+  failedAtMs: number;
+  /** Monotonic milliseconds at which its block, a new one, was known; `undefined` for blocks of old. */
+  newSinceMs: number | undefined;
+  /** Attempts that asked too early for a collection of a new block. */
+  earlyAttempts: number;
+  /** Calls that were not answered. */
+  silences: number;
   /** By node; nothing before the first failure. Bounded by the number of nodes. */
-  failures: Map<string, NodeFailures> | undefined;
+  failures: Map<string, NodeRecord> | undefined;
 }
 
 /** One height and its ids. */
@@ -172,6 +196,19 @@ export class WantedCollections {
     this.#refresh(height);
   }
 
+  /** The id may not be asked for until `makeAskable`. */
+  pause(wanted: WantedCollection): void {
+    const height = wanted.heights[0];
+    if (height === undefined) return;
+    this.#heights.get(height)?.askable.delete(wanted.id);
+    this.#refresh(height);
+  }
+
+  /** Everything that is wanted, in no particular order. */
+  all(): Iterable<WantedCollection> {
+    return this.#wanted.values();
+  }
+
   /** A call for the id leaves on behalf of this height. */
   sent(wanted: WantedCollection, height: number): void {
     if (this.#underWay.has(wanted.id)) throw new Error('a collection was asked for twice at once');
@@ -237,9 +274,15 @@ function newWanted(id: Identifier, height: number): WantedCollection {
     attempts: 0,
     notFound: 0,
     lastNode: undefined,
+    lastWay: undefined,
     lastError: undefined,
     firstAskedAtMs: undefined,
     lastAskedAt: undefined,
+    sentAtMs: 0,
+    failedAtMs: 0,
+    newSinceMs: undefined,
+    earlyAttempts: 0,
+    silences: 0,
     failures: undefined,
   };
 }

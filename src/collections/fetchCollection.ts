@@ -3,6 +3,7 @@ import type { AccessNode } from '../access/index.js';
 import { collectionIdOf, identifierBytes, InvalidCollectionError } from '../flow/index.js';
 import type { Identifier } from '../flow/index.js';
 import { AbortError, abortReason } from '../runtime/index.js';
+import type { CollectionWay } from './CollectionWays.js';
 
 /** Transactions of one collection that are asked for at once; each takes a slot of the endpoint, the first has one. */
 const MAX_PARALLEL_TRANSACTIONS = 8;
@@ -13,9 +14,6 @@ const MAX_PARALLEL_TRANSACTIONS = 8;
  */
 const MAX_RATE_LIMITED = 5;
 
-/** How a collection is asked for: whole, or the light one and then its transactions. */
-export type CollectionWay = 'GetFullCollectionByID' | 'GetCollectionByID';
-
 export interface FetchOptions {
   /** Deadline of each call. */
   readonly timeoutMs: number;
@@ -25,7 +23,7 @@ export interface FetchOptions {
 
 export interface FetchDependencies {
   /** Told of each collection call as it leaves: full or light, not of the transactions behind a light one. */
-  onCall(): void;
+  onCall(way: CollectionWay): void;
   /** A further slot of the endpoint when one is free now. */
   tryAcquireSlot(): boolean;
   releaseSlot(): void;
@@ -46,7 +44,7 @@ export async function fetchCollection(
   dependencies: FetchDependencies,
 ): Promise<readonly Uint8Array[]> {
   if (way === 'GetFullCollectionByID') {
-    dependencies.onCall();
+    dependencies.onCall(way);
     try {
       return await node.getFullCollection(id, options);
     } catch (error) {
@@ -54,7 +52,7 @@ export async function fetchCollection(
     }
     if (options.signal.aborted) throw abortReason(options.signal);
   }
-  dependencies.onCall();
+  dependencies.onCall('GetCollectionByID');
   const transactionIds = await node.getCollectionTransactionIds(id, options);
   if (collectionIdOf(Buffer.concat(transactionIds.map(identifierBytes))) !== id) {
     throw new InvalidCollectionError('id_mismatch', 'the light collection does not hash to the id asked for');

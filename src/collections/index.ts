@@ -18,6 +18,7 @@ export type {
   ExecutionDataState,
   ExecutionDataStatus,
 } from './ExecutionDataIndexer.js';
+export type { HeldUpHeight } from './heldUp.js';
 export { IndexingWindow } from './IndexingWindow.js';
 export type { IndexingWindowDependencies, IndexingWindowOptions } from './IndexingWindow.js';
 export { JobProcessor } from './JobProcessor.js';
@@ -39,6 +40,7 @@ export type {
 export type {
   BlockWindow,
   ExecutionDataOutlook,
+  HeldBackNode,
   NodeFailures,
   RequestTrail,
   BlockIndexer,

@@ -1,4 +1,4 @@
-import type { AccessNode } from '../access/index.js';
+import type { AccessMethod, AccessNode, TroubleKind } from '../access/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
 
 /** Where a collection came from; the label of metrics. */
@@ -28,6 +28,15 @@ export interface CollectionRequests {
   cancel(height: number): void;
   /** What was tried for an id that is still wanted; `undefined` when nothing is known of it. */
   trail(id: Identifier): RequestTrail | undefined;
+  /** Nodes whose rate limit holds calls for this height back, and until when. */
+  heldBack(height: number): readonly HeldBackNode[];
+}
+
+/** A node that is not asked because its rate limit is used up. */
+export interface HeldBackNode {
+  readonly node: string;
+  /** Monotonic milliseconds. */
+  readonly untilMs: number;
 }
 
 /** The history of one wanted id, for "why is it not here". */
@@ -41,6 +50,10 @@ export interface RequestTrail {
   readonly notFound: number;
   /** A call for it is under way. */
   readonly isUnderWay: boolean;
+  /** Monotonic milliseconds at which the call under way left; `undefined` while none is. */
+  readonly askedAtMs?: number | undefined;
+  /** By which the last call went. */
+  readonly lastMethod?: AccessMethod | undefined;
   /** Nodes that did not give it, by name, in the order in which they first did not. */
   readonly failures: ReadonlyMap<string, NodeFailures>;
 }
@@ -48,9 +61,14 @@ export interface RequestTrail {
 /** What came of asking one node for one collection. */
 export interface NodeFailures {
   readonly count: number;
+  /** The call that failed last, and how. */
+  readonly method: AccessMethod;
+  readonly kind: TroubleKind;
   readonly lastError: string;
   /** Wall-clock milliseconds of the call that failed last. */
   readonly lastAt: number;
+  /** Monotonic milliseconds of the first failure. */
+  readonly sinceMs: number;
 }
 
 /** What came of asking the nodes again for a block. */
@@ -74,6 +92,8 @@ export interface BlockWindow {
   latestIndexedHeight(): number;
   /** The highest height that may be worked on now: min(watermark + K, head). */
   upperBound(): number;
+  /** The finalized head, or the stop height where that is lower. */
+  headHeight(): number;
   /** The linked block of a height that was handed out and is not durable yet. */
   blockAt(height: number): FinalizedBlock | undefined;
   isIndexed(height: number): boolean;

@@ -1,5 +1,5 @@
-import { UpstreamError } from '../access/index.js';
-import type { NodeFault, UpstreamErrorKind } from '../access/index.js';
+import { troubleOf, UpstreamError } from '../access/index.js';
+import type { AccessMethod, NodeFault, TroubleKind, UpstreamErrorKind } from '../access/index.js';
 import { InvalidCollectionError } from '../flow/index.js';
 import type { Fault } from './FaultReporter.js';
 
@@ -9,13 +9,21 @@ export interface RequestFailure extends Fault {
   readonly isNodeBusy: boolean;
   /** The node has no such collection. Many a node cannot tell one that it has yet to fetch from one that never was. */
   readonly isNotFound: boolean;
+  /** There was no answer in time. */
+  readonly isSilence: boolean;
+  readonly kind: TroubleKind;
+  /** The call that failed, where the error tells. */
+  readonly method: AccessMethod | undefined;
 }
 
 /** Reads an error of one attempt. `undefined` for anything that is not expected of an access node. */
 export function judgeFailure(error: unknown): RequestFailure | undefined {
   if (error instanceof InvalidCollectionError) {
     const text = `${error.reason}: ${error.message}`;
-    return { text, refused: error.reason, fault: 'lied', isNodeBusy: false, isNotFound: false };
+    return {
+      ...{ text, refused: error.reason, fault: 'lied', kind: 'invalid', method: undefined },
+      ...{ isNodeBusy: false, isNotFound: false, isSilence: false },
+    };
   }
   if (error instanceof UpstreamError) {
     return {
@@ -23,10 +31,17 @@ export function judgeFailure(error: unknown): RequestFailure | undefined {
       refused: error.kind === 'malformed' || error.kind === 'too_large' ? error.kind : undefined,
       fault: faultOf(error.kind),
       isNodeBusy: error.kind === 'rate_limited',
-      isNotFound: error.kind === 'not_found' || error.kind === 'not_yet',
+      isNotFound: isDenial(error.kind),
+      isSilence: error.kind === 'deadline',
+      kind: troubleOf(error.kind),
+      method: error.method,
     };
   }
   return undefined;
+}
+
+function isDenial(kind: UpstreamErrorKind): boolean {
+  return kind === 'not_found' || kind === 'not_yet' || kind === 'below_root';
 }
 
 /** What each kind of upstream error says of the node that gave it. */
@@ -41,8 +56,8 @@ function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
       return undefined;
     case 'deadline':
       return 'stale';
+    // Too large may just as well be our own limit that is too low.
     case 'malformed':
-    // May just as well be our own limit that is too low.
     case 'too_large':
     case 'invalid_argument':
     case 'failed_precondition':

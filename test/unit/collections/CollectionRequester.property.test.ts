@@ -20,6 +20,10 @@ const BODY = new Map(POOL.map(({ id, transactions }) => [id, transactions]));
 const FAILURES = ['not_yet', 'not_found', 'unavailable', 'deadline', 'malformed', 'lie'] as const;
 const MIN_MS = 250;
 const MAX_MS = 10_000;
+/** No pause is longer before every node was asked both ways. */
+const UNTRIED_MAX_MS = 2_000;
+/** A pause lasts so long at least, whatever comes meanwhile. */
+const WAKE_AFTER_MS = 1_000;
 
 type Step =
   | { readonly kind: 'request' | 'replace'; readonly height: number; readonly places: readonly number[] }
@@ -53,6 +57,8 @@ interface Wish {
   readonly heights: Set<number>;
   failures: number;
   failedAtMs: number;
+  /** When another collection came that may have ended the pause. */
+  wokenAtMs: number;
 }
 
 /**
@@ -82,7 +88,7 @@ class Model {
     const height = Math.min(...wish.heights);
     const pending = [...this.underWay].filter(([other]) => !other.isSettled);
     if (pending.some(([{ id }]) => id === call.id)) this.broken.push('asked twice at once');
-    if (this.#clock.monotonic() < this.#pausedUntilMs(wish, 1)) this.broken.push('asked again too soon');
+    if (this.#clock.monotonic() < this.#pausedFromMs(wish)) this.broken.push('asked again too soon');
     for (const [id, lower] of this.wishes) {
       const lowerHeight = Math.min(...lower.heights);
       if (lowerHeight < height && this.#mayBeAsked(id, lower, lowerHeight))
@@ -105,6 +111,15 @@ class Model {
     if (wish === undefined) return;
     wish.failures += 1;
     wish.failedAtMs = this.#clock.monotonic();
+    wish.wokenAtMs = Infinity;
+  }
+
+  /** A collection came: its siblings, and what its node failed to give before, may be asked for again. */
+  came(): void {
+    const nowMs = this.#clock.monotonic();
+    for (const wish of this.wishes.values()) {
+      if (nowMs >= wish.failedAtMs + WAKE_AFTER_MS) wish.wokenAtMs = Math.min(wish.wokenAtMs, nowMs);
+    }
   }
 
   /** Surely: its longest possible pause is over, nothing of it is under way and its height has a worker to spare. */
@@ -115,6 +130,13 @@ class Model {
     return workers < this.#limits.workersPerHeight;
   }
 
+  /** The earliest moment at which it may be asked for again. */
+  #pausedFromMs(wish: Wish): number {
+    const pauseMs = Math.min(UNTRIED_MAX_MS, MIN_MS * 2 ** (wish.failures - 1));
+    return wish.failures === 0 ? -Infinity : Math.min(wish.failedAtMs + pauseMs, wish.wokenAtMs);
+  }
+
+  /** The latest. */
   #pausedUntilMs(wish: Wish, stretch: number): number {
     if (wish.failures === 0) return -Infinity;
     const pauseMs = Math.min(MAX_MS, MIN_MS * 2 ** (wish.failures - 1));
@@ -139,10 +161,15 @@ describe('whatever happens to calls and wishes', () => {
           pool.blame = () => undefined;
           const sink = new KeepingSink();
           const fatal: unknown[] = [];
-          for (const node of nodes) node.onCall = (call) => model.onCall(call);
+          for (const node of nodes) {
+            node.onCall = (call) => model.onCall(call);
+            // Nor on how: one collection is one call.
+            node.unsupported.add('GetCollectionByID');
+          }
           sink.onReceived = ({ collection: { id } }) => {
             if (!model.wishes.delete(id)) model.broken.push('delivered what nobody wants');
             model.delivered.push(id);
+            model.came();
           };
           const requester = new CollectionRequester(
             {
@@ -221,7 +248,9 @@ function play(one: Step, world: World): void {
       if (one.kind === 'replace') cancel(one.height, world);
       const ids = one.places.map((place) => POOL[place]!.id);
       for (const id of ids) {
-        const wish = model.wishes.get(id) ?? { heights: new Set(), failures: 0, failedAtMs: 0 };
+        const wish = model.wishes.get(id) ?? {
+          ...{ heights: new Set<number>(), failures: 0, failedAtMs: 0, wokenAtMs: Infinity },
+        };
         wish.heights.add(one.height);
         model.wishes.set(id, wish);
       }

@@ -80,6 +80,7 @@ describe('JobProcessor', () => {
           },
           cancel: noop,
           trail: noop,
+          heldBack: () => [],
         },
         logger: silent,
         onFatal: (error) => m.fatal.push(error),
@@ -434,6 +435,60 @@ describe('JobProcessor', () => {
       executionData: 'no feed',
     });
     expect(m.processor.heightsLacking(id('lost'))).toEqual([3]);
+  });
+
+  it('says what holds a height up: nodes with their words, rate limits, disputes, execution data', async () => {
+    const m = meeting();
+    const failure = (count: number, lastError: string, lastAt: number, sinceMs: number) => ({
+      ...{ count, lastError, lastAt, sinceMs, kind: 'refused' as const },
+      method: 'GetFullCollectionByID' as const,
+    });
+    const trail = { attempts: 1, lastError: undefined, notFound: 0, isUnderWay: false };
+    m.requests.trails
+      .set(id('a'), {
+        ...{ ...trail, lastNode: 'y:9000' },
+        failures: new Map([
+          ['y:9000', failure(7, 'earlier words', 100, 60)],
+          ['x:9000', failure(1, 'no', 90, 50)],
+        ]),
+      })
+      .set(id('b'), {
+        ...{ ...trail, lastNode: 'y:9000' },
+        failures: new Map([['y:9000', failure(2, 'latest words', 200, 70)]]),
+      })
+      .set(id('c'), {
+        ...{ ...trail, lastNode: 'z:9000', isUnderWay: true, askedAtMs: 1_000, failures: new Map() },
+        lastMethod: 'GetCollectionByID',
+      });
+    m.requests.heldBackNodes = [{ node: 'y:9000', untilMs: 5_000 }];
+    m.trouble.executionData = 'no feed';
+    m.run(block(1, ['a', 'b', 'c', 'come']));
+    m.answer('come');
+    m.clock.ms = 4_000;
+    const method = 'GetFullCollectionByID';
+    expect(m.processor.heldUpBy(1)).toEqual({
+      ...{ missing: 3, of: 4, underWay: 1 },
+      troubles: [
+        { node: 'x:9000', method, kind: 'refused', said: 'no', count: 1, sinceMs: 50 },
+        { node: 'y:9000', method, kind: 'refused', said: 'latest words', count: 7, sinceMs: 60 },
+        {
+          ...{ node: 'z:9000', method: 'GetCollectionByID', kind: 'unreachable', count: 0, sinceMs: 1_000 },
+          said: 'GetCollectionByID at z:9000: no answer yet',
+        },
+      ],
+      heldBack: [{ node: 'y:9000', untilMs: 5_000 }],
+      dispute: undefined,
+      executionData: 'no feed',
+    });
+    m.clock.ms = 3_999;
+    expect(m.processor.heldUpBy(1)?.troubles.map(({ node }) => node)).toEqual(['x:9000', 'y:9000']);
+    for (const name of ['a', 'b', 'c']) m.answer(name);
+    expect(m.processor.heldUpBy(1)).toBeUndefined();
+    expect(m.processor.heldUpBy(2)).toBeUndefined();
+    const alone = meeting({ ediOnly: true });
+    alone.run(block(1, ['a']));
+    expect(alone.processor.heldUpBy(1)).toMatchObject({ missing: 1, of: 1, troubles: [], heldBack: [] });
+    await settle();
   });
 
   it('measures from the hand-out and from the receipt to the durable commit', async () => {

@@ -46,6 +46,7 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
     },
     cancel: () => undefined,
     trail: () => undefined,
+    heldBack: () => [],
   };
   const fatal: unknown[] = [];
   const processor: JobProcessor = new JobProcessor(

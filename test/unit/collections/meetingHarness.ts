@@ -1,5 +1,10 @@
 import { accountsOff } from '../../support/accountsOff.js';
-import type { ReceivedCollection, Source } from '../../../src/collections/index.js';
+import type {
+  HeldBackNode,
+  ReceivedCollection,
+  RequestTrail,
+  Source,
+} from '../../../src/collections/index.js';
 import {
   BlockCollectionIndexer,
   ByteBudget,
@@ -236,13 +241,18 @@ export function meeting(options: MeetingOptions = {}) {
       calls.push(`cancel ${height}`);
       wanted.delete(height);
     },
-    trail: (each: Identifier) =>
-      each === id('lost')
-        ? {
-            ...{ attempts: 3, lastNode: 'node:9000', lastError: 'not found', notFound: 3 },
-            ...{ isUnderWay: false, failures: new Map() },
-          }
-        : undefined,
+    trails: new Map<Identifier, RequestTrail>([
+      [
+        id('lost'),
+        {
+          ...{ attempts: 3, lastNode: 'node:9000', lastError: 'not found', notFound: 3 },
+          ...{ isUnderWay: false, failures: new Map() },
+        },
+      ],
+    ]),
+    trail: (each: Identifier) => requests.trails.get(each),
+    heldBackNodes: [] as HeldBackNode[],
+    heldBack: () => requests.heldBackNodes,
   };
   const fatal: unknown[] = [];
   const trouble = { executionData: undefined as string | undefined };
@@ -298,6 +308,7 @@ export function meeting(options: MeetingOptions = {}) {
       calls,
       fatal,
       trouble,
+      requests,
       processor,
       disputes,
       blamed,

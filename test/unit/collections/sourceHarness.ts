@@ -1,4 +1,4 @@
-import { UpstreamError } from '../../../src/access/index.js';
+import { inOrderOfAsking, NodeLedger, UpstreamError } from '../../../src/access/index.js';
 import type {
   AccessMethod,
   AccessNode,
@@ -21,6 +21,7 @@ import type { BlockExecutionData, FinalizedBlock, Identifier } from '../../../sr
 import { createMetrics } from '../../../src/observability/index.js';
 import type { Metrics } from '../../../src/observability/index.js';
 import { abortReason } from '../../../src/runtime/index.js';
+import type { Clock } from '../../../src/runtime/index.js';
 
 /** A collection that really hashes to its id. */
 export interface MadeCollection {
@@ -219,7 +220,7 @@ export class FakeNode implements AccessNode {
     return stream;
   }
 
-  healthOf(): NodeHealth {
+  healthOf(_method: AccessMethod): NodeHealth {
     return this.health;
   }
 
@@ -276,7 +277,10 @@ export class FakeNodes implements Pick<
 > {
   list: readonly FakeNode[];
   readonly blamed: { readonly node: string; readonly fault: NodeFault }[] = [];
+  /** The methods of `blamed`, in the same order. */
+  readonly blamedMethods: AccessMethod[] = [];
   readonly praised: string[] = [];
+  readonly praisedMethods: AccessMethod[] = [];
 
   constructor(...list: readonly FakeNode[]) {
     this.list = list;
@@ -290,13 +294,68 @@ export class FakeNodes implements Pick<
     return this.forHeight();
   }
 
-  succeeded(node: AccessNode): void {
+  succeeded(node: AccessNode, method: AccessMethod): void {
     this.praised.push(node.name);
+    this.praisedMethods.push(method);
   }
 
-  blame(node: AccessNode, fault: NodeFault): void {
+  blame(node: AccessNode, fault: NodeFault, _detail: string, method: AccessMethod): void {
     this.blamed.push({ node: node.name, fault });
+    this.blamedMethods.push(method);
     if (fault === 'lied') for (const own of this.list) if (own.name === node.name) own.health = 'set_aside';
+  }
+}
+
+/** The way that a call gives way to, as the pool has it. */
+const OTHER_WAY: Partial<Record<AccessMethod, AccessMethod>> = {
+  GetFullCollectionByID: 'GetCollectionByID',
+  SubscribeExecutionDataFromStartBlockHeight: 'SubscribeExecutionData',
+};
+
+/** Nodes whose calls rest, and whose order changes, by the pool's own ledger. */
+export class RecordedNodes extends FakeNodes {
+  readonly #ledgers = new Map<string, NodeLedger>();
+
+  constructor(clock: Clock, ...list: readonly FakeNode[]) {
+    super(...list);
+    for (const node of list) {
+      const ledger = new NodeLedger({ clock });
+      ledger.identity = 'usable';
+      this.#ledgers.set(node.name, ledger);
+      const knows = node.supports.bind(node);
+      node.healthOf = (method) => ledger.healthOf(method);
+      node.supports = (method) => {
+        const other = OTHER_WAY[method];
+        if (!knows(method)) return false;
+        return other === undefined || !knows(other) || !ledger.isBetterAskedBy(other, method);
+      };
+    }
+  }
+
+  override forHeight(): readonly AccessNode[] {
+    return this.#ordered('GetFullCollectionByID');
+  }
+
+  override forExecutionData(): readonly AccessNode[] {
+    return this.#ordered('SubscribeExecutionDataFromStartBlockHeight');
+  }
+
+  override succeeded(node: AccessNode, method: AccessMethod): void {
+    super.succeeded(node, method);
+    this.#ledgers.get(node.name)?.succeeded(method);
+  }
+
+  override blame(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
+    super.blame(node, fault, detail, method);
+    this.#ledgers.get(node.name)?.blame(fault, detail, method);
+  }
+
+  #ordered(method: AccessMethod): readonly AccessNode[] {
+    const candidates = this.list.flatMap((node) => {
+      const ledger = this.#ledgers.get(node.name);
+      return ledger === undefined ? [] : { node, ledger, inFlight: node.pending.length, heldBack: false };
+    });
+    return inOrderOfAsking(candidates, method).map(({ node }) => node);
   }
 }
 
@@ -324,6 +383,10 @@ export class FakeWindow implements BlockWindow {
 
   upperBound(): number {
     return Math.min(this.indexed + this.windowHeights, this.head);
+  }
+
+  headHeight(): number {
+    return this.head;
   }
 
   blockAt(height: number): FinalizedBlock | undefined {

@@ -1,0 +1,89 @@
+/** Blocks from which is learned when collections come. */
+const BLOCKS = 100;
+/** However many collections those blocks have. */
+const MAX_SAMPLES = 512;
+/** Before that many collections have come nothing is known: they are asked for at once. */
+const MIN_SAMPLES = 5;
+/** A collection that did not come in time is taken to come by twice that time and this. */
+const GUESS_MS = 50;
+/** The share of collections that shall be there when they are first asked for. */
+const SHARE = 0.5;
+/** Halvings of the time in question: beyond a tenth of a millisecond nothing is gained. */
+const HALVINGS = 20;
+
+/** One collection, in milliseconds after its block was known: not there yet at `lackedMs`, there by `hadMs`. */
+interface Arrival {
+  readonly height: number;
+  readonly lackedMs: number;
+  readonly hadMs: number;
+}
+
+/** Of one node: how long after a block is known its collections usually come. */
+class NodeArrivals {
+  readonly #arrivals: Arrival[] = [];
+  #usualMs: number | undefined;
+
+  get usualMs(): number {
+    return (this.#usualMs ??= this.#measure());
+  }
+
+  add(arrival: Arrival): void {
+    this.#usualMs = undefined;
+    this.#arrivals.push(arrival);
+    const tooOld = arrival.height - BLOCKS;
+    while (this.#arrivals.length > MAX_SAMPLES || (this.#arrivals[0]?.height ?? Infinity) <= tooOld)
+      this.#arrivals.shift();
+  }
+
+  /**
+   * The time by which SHARE of them had come. When exactly one came is not known, only between which two questions: each
+   * moment between them is taken for as likely. So a node that was asked too late is asked earlier, until it is not.
+   */
+  #measure(): number {
+    if (this.#arrivals.length < MIN_SAMPLES) return 0;
+    let low = 0;
+    let high = Math.max(...this.#arrivals.map(({ hadMs }) => hadMs));
+    for (let halving = 0; halving < HALVINGS; halving += 1) {
+      const middle = (low + high) / 2;
+      if (this.#shareBy(middle) < SHARE) low = middle;
+      else high = middle;
+    }
+    return high;
+  }
+
+  #shareBy(atMs: number): number {
+    let sum = 0;
+    for (const { lackedMs, hadMs } of this.#arrivals) {
+      if (hadMs <= atMs) sum += 1;
+      else if (lackedMs < atMs) sum += (atMs - lackedMs) / (hadMs - lackedMs);
+    }
+    return sum / this.#arrivals.length;
+  }
+}
+
+/**
+ * A node has a new block before it has its collections. Learns of each node how much later they come, so that it is asked when
+ * they are likely to be there. Bounded by the number of nodes, and MAX_SAMPLES for each.
+ */
+export class ArrivalTimes {
+  readonly #nodes = new Map<string, NodeArrivals>();
+
+  /** How long after a block is known this node is best asked for its collections; 0 while nothing is known of it. */
+  usualMs(node: string): number {
+    return this.#nodes.get(node)?.usualMs ?? 0;
+  }
+
+  came(node: string, arrival: Arrival): void {
+    let arrivals = this.#nodes.get(node);
+    if (arrivals === undefined) {
+      arrivals = new NodeArrivals();
+      this.#nodes.set(node, arrivals);
+    }
+    arrivals.add(arrival);
+  }
+
+  /** The collection came from another node: how much longer this one would have taken is a guess. */
+  lacked(node: string, { height, lackedMs }: Pick<Arrival, 'height' | 'lackedMs'>): void {
+    this.came(node, { height, lackedMs, hadMs: 2 * lackedMs + GUESS_MS });
+  }
+}

@@ -1,0 +1,45 @@
+import { SILENT_AFTER_MS } from '../access/index.js';
+import type { NodeTrouble } from '../access/index.js';
+import type { HeldBackNode, RequestTrail } from './ports.js';
+
+/** Why a height is not complete. */
+export interface HeldUpHeight {
+  /** Distinct collections that have not come, of those that the block guarantees. */
+  readonly missing: number;
+  readonly of: number;
+  /** Collection calls under way for it. */
+  readonly underWay: number;
+  /** By node, the longest standing first: the most failures of any of its collections, and the latest words. */
+  readonly troubles: readonly NodeTrouble[];
+  /** Nodes that are not asked before their rate limit lets us. */
+  readonly heldBack: readonly HeldBackNode[];
+  /** What speaks against the block's guarantees. */
+  readonly dispute: string | undefined;
+  /** Why execution data does not bring it. */
+  readonly executionData: string | undefined;
+}
+
+/** What the nodes did instead of giving these collections. */
+export function troublesOf(trails: readonly RequestTrail[], nowMs: number): readonly NodeTrouble[] {
+  const troubles = new Map<string, NodeTrouble & { readonly lastAt: number }>();
+  for (const { failures } of trails) {
+    for (const [node, { count, kind, method, lastError: said, lastAt, sinceMs }] of failures) {
+      const before = troubles.get(node);
+      const latest = before !== undefined && before.lastAt > lastAt ? before : { kind, method, said, lastAt };
+      troubles.set(node, {
+        ...{ node, kind: latest.kind, method: latest.method, said: latest.said, lastAt: latest.lastAt },
+        count: Math.max(count, before?.count ?? 0),
+        sinceMs: Math.min(sinceMs, before?.sinceMs ?? sinceMs),
+      });
+    }
+  }
+  for (const { askedAtMs, lastNode: node, lastMethod: method } of trails) {
+    if (askedAtMs === undefined || node === undefined || method === undefined) continue;
+    if (troubles.has(node) || nowMs - askedAtMs < SILENT_AFTER_MS) continue;
+    const said = `${method} at ${node}: no answer yet`;
+    troubles.set(node, { node, method, kind: 'unreachable', said, count: 0, sinceMs: askedAtMs, lastAt: 0 });
+  }
+  return [...troubles.values()]
+    .sort((a, b) => a.sinceMs - b.sinceMs)
+    .map(({ lastAt: _, ...trouble }): NodeTrouble => trouble);
+}

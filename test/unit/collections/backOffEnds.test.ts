@@ -1,0 +1,186 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { CollectionRequester } from '../../../src/collections/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+import {
+  FakeNode,
+  FakeWindow,
+  KeepingSink,
+  makeCollection,
+  makeMetrics,
+  RecordedNodes,
+} from './sourceHarness.js';
+import type { FakeCall, MadeCollection } from './sourceHarness.js';
+
+let clock: VirtualClock;
+let sink: KeepingSink;
+let window: FakeWindow;
+let a: FakeNode;
+let b: FakeNode;
+let requests: CollectionRequester;
+
+const made: MadeCollection[] = Array.from({ length: 12 }, (_, place) => makeCollection(`paused ${place}`, 1));
+const ids = made.map(({ id }) => id);
+
+beforeEach(() => {
+  clock = new VirtualClock();
+  sink = new KeepingSink();
+  window = new FakeWindow(0, 1_000);
+  a = new FakeNode('a:9000', clock);
+  b = new FakeNode('b:9000', clock);
+  // One call for one collection: the other way is not the question here.
+  for (const node of [a, b]) node.unsupported.add('GetCollectionByID');
+  requests = asking(a);
+});
+
+function asking(...list: readonly FakeNode[]): CollectionRequester {
+  return new CollectionRequester(
+    {
+      ...{ concurrency: 32, workersPerHeight: 32, timeoutMs: 10_000 },
+      ...{ backoffMinMs: 250, backoffMaxMs: 10_000, holdBackMs: 0 },
+    },
+    {
+      ...{ nodes: new RecordedNodes(clock, ...list), sink, window, clock, random: { next: () => 0 } },
+      ...{ logger: new RecordingLogger(), metrics: makeMetrics() },
+      onFatal: (error) => {
+        throw error;
+      },
+    },
+  );
+}
+
+function honest(call: FakeCall): void {
+  const collection = made.find(({ id }) => id === call.id);
+  if (collection !== undefined) call.answer(collection.transactions);
+}
+
+const failing =
+  (kind: Parameters<FakeCall['fail']>[0]) =>
+  (call: FakeCall): void =>
+    call.fail(kind);
+
+/** Into the middle of a pause of 10 s. */
+async function intoAPause(node: FakeNode): Promise<void> {
+  await clock.advance(28_000);
+  expect(node.calls.at(-1)!.atMs).toBeLessThan(clock.monotonic() - 1_000);
+}
+
+describe('a pending back-off ends', () => {
+  it('when a new head shows that the node is back, for the lowest height, and with its success for all', async () => {
+    a.onCall = failing('unavailable');
+    for (const [place, id] of ids.slice(0, 6).entries()) requests.request(1 + place, [id]);
+    await intoAPause(a);
+    a.onCall = honest;
+    window.change(() => (window.head += 1));
+    await clock.settle();
+    expect(new Set(sink.ids)).toEqual(new Set(ids.slice(0, 6)));
+    await requests.stop();
+  });
+
+  it('when a new block is asked for, which is a new head as well', async () => {
+    a.onCall = failing('internal');
+    requests.request(998, [ids[0]!]);
+    await intoAPause(a);
+    a.onCall = honest;
+    window.head += 1;
+    requests.request(1_001, [ids[1]!]);
+    await clock.settle();
+    expect(sink.ids).toContain(ids[0]);
+    await requests.stop();
+  });
+
+  it('when the node gives another collection', async () => {
+    a.onCall = failing('deadline');
+    for (const [place, id] of ids.slice(0, 6).entries()) requests.request(1 + place, [id]);
+    await intoAPause(a);
+    a.onCall = honest;
+    requests.request(20, [ids[6]!]);
+    await clock.settle();
+    expect(sink.ids).toHaveLength(7);
+    await requests.stop();
+  });
+
+  it('when another collection of the same block comes, though this one was denied', async () => {
+    a.onCall = (call) => (call.id === ids[0] ? call.fail('not_found') : honest(call));
+    requests.request(1, [ids[0]!]);
+    await intoAPause(a);
+    a.onCall = honest;
+    requests.request(1, [ids[1]!]);
+    await clock.settle();
+    expect(new Set(sink.ids)).toEqual(new Set([ids[0], ids[1]]));
+    await requests.stop();
+  });
+
+  it('not for what failed elsewhere or was denied, when a node answers again', async () => {
+    requests = asking(a, b);
+    a.onCall = (call) => (call.id === ids[0] ? call.fail('not_found') : call.fail('unavailable'));
+    b.onCall = failing('not_found');
+    requests.request(1, [ids[0]!]);
+    requests.request(2, [ids[1]!]);
+    await clock.advance(28_000);
+    const before = a.calls.length + b.calls.length;
+    a.onCall = (call) => (call.id === ids[2] ? honest(call) : call.fail('not_found'));
+    b.onCall = a.onCall;
+    requests.request(3, [ids[2]!]);
+    await clock.settle();
+    const asked = [...a.calls, ...b.calls].length - before;
+    expect(asked).toBeLessThanOrEqual(2);
+    await requests.stop();
+  });
+});
+
+describe('no storm comes of it', () => {
+  it('a head that moves all the time has a node that fails asked for the lowest height alone, once a second', async () => {
+    a.onCall = failing('unavailable');
+    requests.request(1, ids.slice(0, 2));
+    requests.request(2, ids.slice(2));
+    await intoAPause(a);
+    const before = a.calls.length;
+    for (let head = 0; head < 100; head += 1) {
+      window.change(() => (window.head += 1));
+      await clock.advance(100);
+    }
+    const asked = a.calls.slice(before);
+    expect(asked.filter(({ id }) => ids.slice(0, 2).includes(id)).length).toBeLessThanOrEqual(2 * 10);
+    // Their own pauses of 10 s, no more.
+    expect(asked.filter(({ id }) => ids.slice(2).includes(id)).length).toBeLessThanOrEqual(2 * 10);
+    await requests.stop();
+  });
+
+  it('each id is asked for once for one event', async () => {
+    a.onCall = failing('unavailable');
+    requests.request(1, ids.slice(0, 4));
+    await intoAPause(a);
+    const before = a.calls.length;
+    window.change(() => (window.head += 1));
+    await clock.settle();
+    expect(a.calls.slice(before).map(({ id }) => id)).toEqual(ids.slice(0, 4));
+    await requests.stop();
+  });
+
+  it('a collection that a node denies is not asked for more often because the head moves', async () => {
+    a.onCall = failing('not_found');
+    requests.request(1, [ids[0]!]);
+    await intoAPause(a);
+    const before = a.calls.length;
+    for (let head = 0; head < 90; head += 1) {
+      window.change(() => (window.head += 1));
+      await clock.advance(100);
+    }
+    expect(a.calls.length - before).toBeLessThanOrEqual(1);
+    await requests.stop();
+  });
+
+  it('siblings that come one after the other end a pause once a second at most', async () => {
+    a.onCall = (call) => (call.id === ids[0] ? call.fail('not_found') : honest(call));
+    requests.request(1, [ids[0]!]);
+    await intoAPause(a);
+    const before = a.calls.length;
+    for (const id of ids.slice(1)) {
+      requests.request(1, [id]);
+      await clock.advance(50);
+    }
+    expect(a.calls.slice(before).filter(({ id }) => id === ids[0])).toHaveLength(1);
+    await requests.stop();
+  });
+});

@@ -1,0 +1,186 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { CollectionRequester } from '../../../src/collections/index.js';
+import type { Identifier } from '../../../src/flow/index.js';
+import { seededRandom } from '../../../src/runtime/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+import {
+  FakeNode,
+  FakeWindow,
+  KeepingSink,
+  makeCollection,
+  makeMetrics,
+  RecordedNodes,
+} from './sourceHarness.js';
+import type { FakeCall, MadeCollection } from './sourceHarness.js';
+
+const BLOCK_MS = 800;
+
+let clock: VirtualClock;
+let sink: KeepingSink;
+let window: FakeWindow;
+let a: FakeNode;
+let b: FakeNode;
+/** When each node has which collection. */
+let hasAtMs: Map<string, number>;
+let made: Map<Identifier, MadeCollection>;
+
+beforeEach(() => {
+  clock = new VirtualClock();
+  sink = new KeepingSink();
+  window = new FakeWindow(0, 0);
+  a = new FakeNode('a:9000', clock);
+  b = new FakeNode('b:9000', clock);
+  hasAtMs = new Map();
+  made = new Map();
+  for (const node of [a, b]) node.onCall = (call) => serve(call);
+});
+
+/** Collections come some time after their block; before that the node says that it has yet to fetch them. */
+function serve(call: FakeCall): void {
+  const collection = made.get(call.id);
+  if (collection === undefined) return;
+  const hasIt = clock.monotonic() >= (hasAtMs.get(`${call.node} ${call.id}`) ?? Infinity);
+  clock.setTimer(1, () => (hasIt ? call.answer(collection.transactions) : call.fail('not_yet')));
+}
+
+function asking(...list: readonly FakeNode[]): CollectionRequester {
+  const requests = new CollectionRequester(
+    {
+      ...{ concurrency: 32, workersPerHeight: 32, timeoutMs: 10_000 },
+      ...{ backoffMinMs: 250, backoffMaxMs: 10_000, holdBackMs: 0 },
+    },
+    {
+      ...{ nodes: new RecordedNodes(clock, ...list), sink, window, clock, random: { next: () => 0 } },
+      ...{ logger: new RecordingLogger(), metrics: makeMetrics() },
+      onFatal: (error) => {
+        throw error;
+      },
+    },
+  );
+  return requests;
+}
+
+/** A new block with one collection that each node has so long afterwards. */
+function newBlock(requests: CollectionRequester, lagsMs: Readonly<Record<string, number>>): MadeCollection {
+  window.head += 1;
+  const collection = makeCollection(`of ${window.head}`, 1);
+  made.set(collection.id, collection);
+  for (const [node, lagMs] of Object.entries(lagsMs))
+    hasAtMs.set(`${node} ${collection.id}`, clock.monotonic() + lagMs);
+  requests.request(window.head, [collection.id]);
+  return collection;
+}
+
+async function follow(
+  requests: CollectionRequester,
+  blocks: number,
+  lags: () => Readonly<Record<string, number>>,
+): Promise<{ readonly lateMs: number[]; readonly callsEach: number }> {
+  const lateMs: number[] = [];
+  const before = a.calls.length + b.calls.length;
+  sink.onReceived = ({ collection: { id }, receivedAtMs }) => {
+    const hadAtMs = Math.min(...[a, b].map(({ name }) => hasAtMs.get(`${name} ${id}`) ?? Infinity));
+    lateMs.push(receivedAtMs - hadAtMs);
+  };
+  for (let block = 0; block < blocks; block += 1) {
+    newBlock(requests, lags());
+    await clock.advance(BLOCK_MS);
+  }
+  expect(lateMs).toHaveLength(blocks);
+  lateMs.sort((one, other) => one - other);
+  return { lateMs, callsEach: (a.calls.length + b.calls.length - before) / blocks };
+}
+
+const at = (sorted: readonly number[], share: number): number =>
+  sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN;
+
+describe('the collections of a new block', () => {
+  it('are asked for again soon, a few times, before the pauses are those of any other', async () => {
+    const requests = asking(a);
+    newBlock(requests, {});
+    await clock.advance(3_000);
+    const pauses = a.calls.slice(1).map((call, place) => call.atMs - a.calls[place]!.atMs - 1);
+    const soon = pauses.slice(0, 8);
+    expect(soon.slice(0, 4).every((pause) => pause >= 20 && pause <= 60)).toBe(true);
+    expect(soon.toSorted((one, other) => one - other)).toEqual(soon);
+    expect(pauses.slice(8, 10)).toEqual([250, 500]);
+    await requests.stop();
+  });
+
+  it('have their node held against nothing, however often it says that it has yet to fetch them', async () => {
+    const nodes = new RecordedNodes(clock, a);
+    const requests = asking(a);
+    await follow(requests, 20, () => ({ 'a:9000': 300 }));
+    expect(nodes.blamed).toEqual([]);
+    await requests.stop();
+  });
+
+  it('are asked for when they usually come, learned from what came before, in few calls', async () => {
+    const random = seededRandom(7);
+    const requests = asking(a);
+    // As measured on a network: half of them within 105 ms, nine of ten within 242 ms.
+    const lag = (): number => 46 - 85 * Math.log(1 - random.next());
+    await follow(requests, 100, () => ({ 'a:9000': lag() }));
+    const { lateMs, callsEach } = await follow(requests, 400, () => ({ 'a:9000': lag() }));
+    expect(at(lateMs, 0.5)).toBeLessThanOrEqual(35);
+    expect(at(lateMs, 0.99)).toBeLessThanOrEqual(110);
+    expect(callsEach).toBeLessThanOrEqual(2.5);
+    await requests.stop();
+  });
+
+  it('are asked for at once again when the node has come to have them at once', async () => {
+    const requests = asking(a);
+    await follow(requests, 50, () => ({ 'a:9000': 200 }));
+    await follow(requests, 400, () => ({ 'a:9000': 0 }));
+    const { lateMs, callsEach } = await follow(requests, 20, () => ({ 'a:9000': 0 }));
+    expect(at(lateMs, 1)).toBeLessThanOrEqual(10);
+    expect(callsEach).toBe(1);
+    await requests.stop();
+  });
+
+  it('are asked for at once while nothing is known, and always where blocks are not new', async () => {
+    const requests = asking(a);
+    const first = newBlock(requests, { 'a:9000': 0 });
+    expect(a.calls.map(({ id }) => id)).toEqual([first.id]);
+    await clock.advance(BLOCK_MS);
+    await follow(requests, 50, () => ({ 'a:9000': 150 }));
+    const old = makeCollection('of long ago', 1);
+    made.set(old.id, old);
+    const before = a.calls.length;
+    requests.request(window.head - 3, [old.id]);
+    expect(a.calls.slice(before).map(({ id }) => id)).toEqual([old.id]);
+    const fresh = newBlock(requests, { 'a:9000': 150 });
+    expect(a.calls.slice(before).map(({ id }) => id)).not.toContain(fresh.id);
+    await requests.stop();
+  });
+
+  it('are asked of the node that has them first, each at its own time', async () => {
+    const requests = asking(a, b);
+    await follow(requests, 100, () => ({ 'a:9000': 400, 'b:9000': 60 }));
+    const { lateMs, callsEach } = await follow(requests, 50, () => ({ 'a:9000': 400, 'b:9000': 60 }));
+    expect(at(lateMs, 0.5)).toBeLessThanOrEqual(60);
+    expect(callsEach).toBeLessThanOrEqual(2.5);
+    await requests.stop();
+  });
+
+  it('are not asked for above what a rate limit allows', async () => {
+    const requests = asking(a);
+    a.blockedUntilMs = 500;
+    const collection = newBlock(requests, { 'a:9000': 0 });
+    await clock.advance(499);
+    expect(a.calls).toEqual([]);
+    await clock.advance(10);
+    expect(sink.ids).toEqual([collection.id]);
+    await requests.stop();
+  });
+
+  it('leave nothing behind when they are no longer wanted before they are asked for', async () => {
+    const requests = asking(a);
+    await follow(requests, 50, () => ({ 'a:9000': 150 }));
+    newBlock(requests, { 'a:9000': 150 });
+    requests.cancel(window.head);
+    expect(clock.pendingTimers).toBe(0);
+    await requests.stop();
+  });
+});

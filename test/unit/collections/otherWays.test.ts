@@ -1,0 +1,287 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { CollectionRequester } from '../../../src/collections/index.js';
+import type { UpstreamErrorKind } from '../../../src/access/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+import {
+  FakeNode,
+  FakeWindow,
+  KeepingSink,
+  makeCollection,
+  makeMetrics,
+  RecordedNodes,
+  upstream,
+} from './sourceHarness.js';
+import type { FakeCall, MadeCollection } from './sourceHarness.js';
+
+const FULL = 'GetFullCollectionByID';
+const LIGHT = 'GetCollectionByID';
+const HEAD = 1_000;
+/** Whatever is wrong, what can be had is had within this time. */
+const WITHIN_MS = 15_000;
+
+let clock: VirtualClock;
+let sink: KeepingSink;
+let window: FakeWindow;
+let fatal: unknown[];
+let nodes: RecordedNodes;
+
+beforeEach(() => {
+  clock = new VirtualClock();
+  sink = new KeepingSink();
+  window = new FakeWindow(0, HEAD);
+  fatal = [];
+});
+
+function asking(
+  played: Readonly<Record<string, (call: FakeCall) => void>>,
+  options: { readonly timeoutMs?: number } = {},
+): { readonly requests: CollectionRequester; readonly calls: () => FakeCall[] } {
+  const list = Object.entries(played).map(([name, onCall]) => {
+    const node = new FakeNode(name, clock);
+    // A deadline passes as it does in real life.
+    node.onCall = (call) => {
+      if (call.timeoutMs !== undefined)
+        clock.setTimer(call.timeoutMs, () => call.fail(upstream('deadline', name, call.method)));
+      onCall(call);
+    };
+    return node;
+  });
+  nodes = new RecordedNodes(clock, ...list);
+  const requests = new CollectionRequester(
+    {
+      ...{ concurrency: 4, workersPerHeight: 8, timeoutMs: options.timeoutMs ?? 10_000 },
+      ...{ backoffMinMs: 250, backoffMaxMs: 10_000, holdBackMs: 0 },
+    },
+    {
+      ...{ nodes, sink, window, clock, random: { next: () => 0 }, logger: new RecordingLogger() },
+      metrics: makeMetrics(),
+      onFatal: (error) => void fatal.push(error),
+    },
+  );
+  const calls = (): FakeCall[] =>
+    list.flatMap((node) => node.calls).sort((one, other) => one.atMs - other.atMs);
+  return { requests, calls };
+}
+
+const made: MadeCollection[] = Array.from({ length: 60 }, (_, place) => makeCollection(`other way ${place}`));
+const [one, two, three] = made as [MadeCollection, MadeCollection, MadeCollection];
+
+function honest(call: FakeCall): void {
+  for (const { id, transactions, transactionIds } of made) {
+    if (call.id === id) call.answer(call.method === LIGHT ? transactionIds : transactions);
+    const place = transactionIds.indexOf(call.id);
+    if (place !== -1) call.answer(transactions[place]);
+  }
+}
+
+type Fault = (call: FakeCall) => void;
+const failing =
+  (kind: UpstreamErrorKind): Fault =>
+  (call) =>
+    call.fail(kind);
+const FAULTS: readonly (readonly [string, Fault])[] = [
+  ...(
+    [
+      'not_yet',
+      'not_found',
+      'invalid_argument',
+      'failed_precondition',
+      'unavailable',
+      'malformed',
+      'too_large',
+      'internal',
+      'unimplemented',
+    ] as const
+  ).map((kind) => [kind, failing(kind)] as const),
+  ['silence', () => undefined],
+  ['another collection', (call) => call.answer(call.method === FULL ? two.transactions : two.transactionIds)],
+];
+
+/** One call of the node is broken for good, the others are not. */
+const broken =
+  (method: string, fault: Fault): Fault =>
+  (call) =>
+    call.method === method ? fault(call) : honest(call);
+
+describe.each(FAULTS)('a call that is answered with %s for good', (_, fault) => {
+  it('gives way to the light collection with its transactions, at the tip', async () => {
+    const { requests } = asking({ 'a:9000': broken(FULL, fault) });
+    requests.request(HEAD, [one.id]);
+    await clock.advanceUntil(() => sink.ids.length === 1, WITHIN_MS);
+    await requests.stop();
+    expect(fatal).toEqual([]);
+  });
+
+  it('gives way to the light collection with its transactions, while catching up', async () => {
+    const { requests } = asking({ 'a:9000': broken(FULL, fault) });
+    for (const [place, { id }] of made.entries()) requests.request(1 + place, [id]);
+    await clock.advanceUntil(() => sink.ids.includes(one.id), WITHIN_MS);
+    await clock.advanceUntil(() => sink.ids.length === made.length, 4 * WITHIN_MS);
+    await requests.stop();
+    expect(fatal).toEqual([]);
+  });
+
+  it.each([LIGHT, 'GetTransaction'])(
+    'at another node gives way to the honest one, also for %s',
+    async (method) => {
+      const { requests } = asking({
+        'a:9000': (call) => (call.method === method || call.method === FULL ? fault(call) : honest(call)),
+        'b:9000': honest,
+      });
+      requests.request(HEAD, [one.id]);
+      await clock.advanceUntil(() => sink.ids.length === 1, WITHIN_MS);
+      await requests.stop();
+    },
+  );
+
+  it('leaves the one honest way of two nodes, whichever it is', async () => {
+    const { requests } = asking({ 'a:9000': fault, 'b:9000': broken(FULL, fault) });
+    requests.request(HEAD, [one.id]);
+    await clock.advanceUntil(() => sink.ids.length === 1, WITHIN_MS);
+    const second = asking({ 'a:9000': broken(FULL, fault), 'b:9000': fault });
+    second.requests.request(HEAD, [three.id]);
+    await clock.advanceUntil(() => sink.ids.length === 2, WITHIN_MS);
+    await Promise.all([requests.stop(), second.requests.stop()]);
+  });
+});
+
+describe('another way', () => {
+  it('is tried once the first failed twice, and what failed is tried again later, one call at a time', async () => {
+    let isBroken = true;
+    const { requests, calls } = asking({
+      'a:9000': (call) => {
+        if (call.method === FULL && isBroken) call.fail('internal');
+        else clock.setTimer(20, () => honest(call));
+      },
+    });
+    requests.request(1, [one.id]);
+    await clock.advanceUntil(() => sink.ids.length === 1);
+    expect(calls().map(({ method }) => method)).toEqual([
+      FULL,
+      FULL,
+      LIGHT,
+      'GetTransaction',
+      'GetTransaction',
+    ]);
+    expect(nodes.blamedMethods).toEqual([FULL, FULL]);
+    expect(nodes.praisedMethods).toEqual([LIGHT]);
+    await clock.advance(10_000);
+    const before = calls().length;
+    for (const [place, { id }] of made.slice(1, 5).entries()) requests.request(2 + place, [id]);
+    await clock.settle();
+    const methods = calls()
+      .slice(before)
+      .map(({ method }) => method);
+    expect(methods.filter((method) => method === FULL)).toHaveLength(1);
+    await clock.advanceUntil(() => sink.ids.length === 5);
+    isBroken = false;
+    await clock.advance(20_000);
+    const again = calls().length;
+    requests.request(10, [made[10]!.id]);
+    await clock.advance(100);
+    requests.request(11, [made[11]!.id]);
+    await clock.advance(100);
+    expect(
+      calls()
+        .slice(again)
+        .map(({ method }) => method),
+    ).toEqual([FULL, FULL]);
+    await requests.stop();
+  });
+
+  it('is never tried for a rate limit, which is not evaded at the same node', async () => {
+    const { requests, calls } = asking({ 'a:9000': broken(FULL, failing('rate_limited')) });
+    requests.request(HEAD, [one.id]);
+    await clock.advance(60_000);
+    expect(new Set(calls().map(({ method }) => method))).toEqual(new Set([FULL]));
+    await requests.stop();
+  });
+
+  it('counts a transaction that fails against the light collection', async () => {
+    const { requests } = asking({
+      'a:9000': (call) => {
+        if (call.method === LIGHT) honest(call);
+        else call.fail('internal');
+      },
+    });
+    requests.request(1, [one.id]);
+    await clock.advance(4_000);
+    expect(nodes.blamedMethods.slice(0, 3)).toEqual([FULL, FULL, LIGHT]);
+    const [failures] = [...requests.trail(one.id)!.failures.values()];
+    expect(failures).toMatchObject({ kind: 'refused', sinceMs: 0, count: nodes.blamed.length });
+    await requests.stop();
+  });
+
+  it('is blamed on the call that denied what the other one gave', async () => {
+    const { requests, calls } = asking({ 'a:9000': broken(FULL, failing('not_found')) });
+    for (const [place, { id }] of made.slice(0, 3).entries()) requests.request(1 + place, [id]);
+    await clock.advanceUntil(() => sink.ids.length === 3, WITHIN_MS);
+    expect(nodes.blamed).toEqual(Array(3).fill({ node: 'a:9000', fault: 'failing' }));
+    expect(nodes.blamedMethods).toEqual(Array(3).fill(FULL));
+    const before = calls().length;
+    requests.request(5, [made[5]!.id]);
+    await clock.settle();
+    expect(calls()[before]?.method).toBe(LIGHT);
+    expect(sink.ids).toHaveLength(4);
+    await requests.stop();
+  });
+});
+
+describe('a silent call', () => {
+  it('is left after 4 s while there is another way, and has its whole time when there is none', async () => {
+    const { requests, calls } = asking({ 'a:9000': () => undefined });
+    requests.request(HEAD, [one.id]);
+    await clock.advance(60_000);
+    expect(calls().map(({ timeoutMs }) => timeoutMs)).toEqual([
+      4_000,
+      ...Array<number>(calls().length - 1).fill(10_000),
+    ]);
+    expect(calls().map(({ method }) => method)).toContain(LIGHT);
+    expect(nodes.blamed[0]).toEqual({ node: 'a:9000', fault: 'stale' });
+    await requests.stop();
+  });
+
+  it('is never waited for longer than the deadline that was set', () => {
+    const { requests, calls } = asking({ 'a:9000': () => undefined }, { timeoutMs: 1_500 });
+    requests.request(HEAD, [one.id]);
+    expect(calls().map(({ timeoutMs }) => timeoutMs)).toEqual([1_500]);
+    return requests.stop();
+  });
+
+  it('is given more time by a node that answers, slowly', async () => {
+    const { requests, calls } = asking({
+      'a:9000': (call) => void clock.setTimer(3_500, () => honest(call)),
+    });
+    requests.request(1, [one.id]);
+    await clock.advance(3_500);
+    expect(sink.ids).toEqual([one.id]);
+    requests.request(2, [two.id]);
+    expect(calls().map(({ timeoutMs }) => timeoutMs)).toEqual([4_000, 7_000]);
+    await requests.stop();
+  });
+
+  it('is told of while it lasts', async () => {
+    const { requests } = asking({ 'a:9000': () => undefined });
+    await clock.advance(500);
+    requests.request(HEAD, [one.id]);
+    expect(requests.trail(one.id)).toMatchObject({
+      ...{ isUnderWay: true, askedAtMs: 500, lastNode: 'a:9000', lastMethod: FULL },
+    });
+    await clock.advance(4_001);
+    expect(requests.trail(one.id)).toMatchObject({ isUnderWay: false, askedAtMs: undefined });
+    await requests.stop();
+  });
+});
+
+describe('a node that is held back by its rate limit', () => {
+  it('is named with the time until which it is', async () => {
+    const { requests } = asking({ 'a:9000': honest, 'b:9000': honest });
+    const [a] = nodes.list;
+    a!.blockedUntilMs = 3_000;
+    await clock.advance(1_000);
+    expect(requests.heldBack(1)).toEqual([{ node: 'a:9000', untilMs: 3_000 }]);
+    a!.blockedUntilMs = 1_050;
+    expect(requests.heldBack(1)).toEqual([]);
+  });
+});
