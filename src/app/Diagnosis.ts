@@ -73,9 +73,11 @@ export class Diagnosis {
   readonly #clock: Clock;
   readonly #symptoms: Symptoms;
   readonly #startedAtMs: number;
-  #watermark: number | undefined;
+  #watermark: number;
   /** When the watermark moved last, or there was nothing to do. */
   #progressAtMs: number;
+  /** When the watermark moved last. */
+  #indexedAtMs: number;
 
   constructor(
     options: DiagnosisOptions,
@@ -84,12 +86,19 @@ export class Diagnosis {
     this.#options = options;
     this.#clock = dependencies.clock;
     this.#symptoms = dependencies.symptoms;
-    this.#startedAtMs = this.#progressAtMs = this.#clock.monotonic();
+    this.#startedAtMs = this.#progressAtMs = this.#indexedAtMs = this.#clock.monotonic();
+    this.#watermark = dependencies.symptoms.latestIndexedHeight();
   }
 
   /** False while no node confirms the head: then nobody knows how far behind the index is. */
   isHeadConfirmed(): boolean {
     return (this.#symptoms.headAnswerAgeMs() ?? Infinity) < HEAD_UNCONFIRMED_AFTER_MS;
+  }
+
+  /** Milliseconds since the watermark moved, or since the start. */
+  indexedAgeMs(): number {
+    this.#watchProgress();
+    return this.#clock.monotonic() - this.#indexedAtMs;
   }
 
   /** What the lowest missing height waits for, and since when; `undefined` when there is none. */
@@ -124,7 +133,9 @@ export class Diagnosis {
     const watermark = this.#symptoms.latestIndexedHeight();
     const target = this.#symptoms.phase() === 'running' ? this.#symptoms.target() : undefined;
     const isIdle = target === undefined || watermark >= target || this.#waitsForSealing(watermark + 1);
-    if (isIdle || watermark !== this.#watermark) this.#progressAtMs = this.#clock.monotonic();
+    const nowMs = this.#clock.monotonic();
+    if (watermark !== this.#watermark) this.#progressAtMs = this.#indexedAtMs = nowMs;
+    else if (isIdle) this.#progressAtMs = nowMs;
     this.#watermark = watermark;
   }
 
@@ -211,7 +222,8 @@ export class Diagnosis {
     const target = this.#symptoms.target();
     const watermark = this.#symptoms.latestIndexedHeight();
     const lag = (target ?? watermark) - watermark;
-    if (lag <= this.#options.readyMaxLag) return undefined;
+    // While no node confirms the head, the lag is unknown.
+    if (lag <= this.#options.readyMaxLag || !this.isHeadConfirmed()) return undefined;
     return {
       code: 'behind',
       message: `${lag} heights behind the head ${target ?? ''}; ready at ${this.#options.readyMaxLag} or fewer`,

@@ -50,8 +50,6 @@ export class Reporter implements StatusSource, ScrapedValues {
   #line: IndexingLine | undefined;
   #diagnosis: Diagnosis | undefined;
   #monitor: HealthMonitor | undefined;
-  /** The watermark as it was looked at last, and since when it is that. */
-  #indexed: { readonly watermark: number; readonly atMs: number };
   #meter: ProgressMeter | undefined;
 
   constructor(options: { readonly config: DaemonConfig; readonly instance: string }, parts: ReporterParts) {
@@ -59,7 +57,6 @@ export class Reporter implements StatusSource, ScrapedValues {
     this.instance = options.instance;
     this.#parts = parts;
     this.#startedAtMs = parts.clock.monotonic();
-    this.#indexed = { watermark: parts.store.latestIndexedHeight(), atMs: this.#startedAtMs };
   }
 
   /** Completes the circle: these read the reporter, and the status shows what they make of it. */
@@ -177,10 +174,7 @@ export class Reporter implements StatusSource, ScrapedValues {
   }
 
   indexedAgeSeconds(): number {
-    const watermark = this.latestIndexedHeight();
-    const nowMs = this.#parts.clock.monotonic();
-    if (watermark !== this.#indexed.watermark) this.#indexed = { watermark, atMs: nowMs };
-    return (nowMs - this.#indexed.atMs) / 1000;
+    return (this.#diagnosis?.indexedAgeMs() ?? 0) / 1000;
   }
 
   storeBytes(): number | undefined {
@@ -235,7 +229,7 @@ export class Reporter implements StatusSource, ScrapedValues {
         executionData: {
           isOnlySource: this.#config.ediOnly,
           trouble: line.edi?.trouble(),
-          troubles: line.edi?.troubles() ?? [],
+          troubles: [],
         },
         sealedHeight: listener.sealedHeight(),
         sealedAtMs: sealedAgeMs === undefined ? undefined : clock.monotonic() - sealedAgeMs,

@@ -27,7 +27,7 @@ export function judgeFailure(error: unknown): RequestFailure | undefined {
   }
   if (error instanceof UpstreamError) {
     return {
-      text: `${error.kind}: ${error.message}`,
+      text: error.message,
       refused: error.kind === 'malformed' || error.kind === 'too_large' ? error.kind : undefined,
       fault: faultOf(error.kind),
       isNodeBusy: error.kind === 'rate_limited',

@@ -62,7 +62,7 @@ export function judgeStreamEnd(error: unknown): StreamEnd | undefined {
   if (error instanceof UpstreamError) {
     const { kind, message } = error;
     const refused = kind === 'malformed' || kind === 'too_large' ? kind : undefined;
-    return { reason: kind, text: `${kind}: ${message}`, refused, fault: streamFaultOf(kind) };
+    return { reason: kind, text: message, refused, fault: streamFaultOf(kind) };
   }
   return undefined;
 }
