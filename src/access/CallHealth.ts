@@ -102,12 +102,10 @@ export class CallHealth {
       this.#restsUntilMs = now + doublingMs(REST, this.#rests);
       this.#rests += 1;
     }
+    if (fault !== 'lied') this.#failingUntilMs = now + FAILING_MS;
     // What is still set aside was asked for want of a better one: that must not drive the time up.
     if (now < this.#setAsideUntilMs) return undefined;
-    if (fault === 'failing') {
-      this.#failingUntilMs = now + FAILING_MS;
-      if (this.#failures < FAILURES_BEFORE_SET_ASIDE) return undefined;
-    }
+    if (fault === 'failing' && this.#failures < FAILURES_BEFORE_SET_ASIDE) return undefined;
     const periodMs = doublingMs(SET_ASIDE, this.#setAsides);
     this.#setAsides += 1;
     this.#setAsideUntilMs = now + periodMs;
