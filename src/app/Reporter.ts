@@ -229,7 +229,7 @@ export class Reporter implements StatusSource, ScrapedValues {
         executionData: {
           isOnlySource: this.#config.ediOnly,
           trouble: line.edi?.trouble(),
-          troubles: [],
+          troubles: line.edi?.troubles() ?? [],
         },
         sealedHeight: listener.sealedHeight(),
         sealedAtMs: sealedAgeMs === undefined ? undefined : clock.monotonic() - sealedAgeMs,

@@ -1,17 +1,20 @@
-import type { AccessNode, AccessNodes } from '../access/index.js';
+import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeTrouble } from '../access/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
-import { backoffMs, isAbort, sleep } from '../runtime/index.js';
+import { AbortError, abortReason, backoffMs, isAbort, sleep } from '../runtime/index.js';
 import type { Clock, Random } from '../runtime/index.js';
 import { DeliveryOutlook } from './DeliveryOutlook.js';
 import { ExecutionDataReader } from './ExecutionDataReader.js';
+import { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
+import type { StreamPosition } from './ExecutionDataTroubles.js';
 import { FaultReporter } from './FaultReporter.js';
 import { NodeRotation } from './NodeRotation.js';
 import type { NodeReadiness } from './NodeRotation.js';
 import type { BlockWindow, CollectionSink, ExecutionDataOutlook } from './ports.js';
 import type { StreamEnd } from './streamFault.js';
 
-/** The call that is blamed and praised. */
-const EXECUTION_DATA = 'SubscribeExecutionDataFromStartBlockHeight';
+/** The call that is used while it is known and works, and the one that stands in for it. */
+const CURRENT = 'SubscribeExecutionDataFromStartBlockHeight';
+const DEPRECATED = 'SubscribeExecutionData';
 
 export interface ExecutionDataIndexerOptions {
   /** How long data that is due may fail to come before the stream is opened again. */
@@ -42,6 +45,13 @@ export interface ExecutionDataIndexerDependencies {
   readonly metrics: Pick<Metrics, 'invalidCollections' | 'executionDataSkipped' | 'streamReopens'>;
 }
 
+/** A stream as it was opened. */
+interface Opened {
+  readonly node: AccessNode;
+  readonly method: AccessMethod;
+  readonly height: number;
+}
+
 /** What the execution-data stream does. */
 export type ExecutionDataState =
   /** Not running. */
@@ -52,7 +62,7 @@ export type ExecutionDataState =
   | 'streaming'
   /** Paused by us: ahead of the window, of the blocks handed out, or the byte budget is used up. */
   | 'waiting_window'
-  /** No node offers execution data. */
+  /** No node offers execution data, or none for the next height. */
   | 'unavailable';
 
 /** The stream at the moment of asking. */
@@ -67,6 +77,8 @@ export interface ExecutionDataStatus {
   readonly lastMessageAgeMs: number | undefined;
   /** What ended the last stream; cleared by the next message. */
   readonly lastError: string | undefined;
+  /** How long it has waited for the next height to be sealed; `undefined` while it does not. */
+  readonly unsealedMs: number | undefined;
 }
 
 /** Values that are good enough not to be settings. */
@@ -80,11 +92,20 @@ const EXECUTION_DATA_DEFAULTS = {
 /** While no node serves the height, or none that does has execution data: how often the list is looked at again. */
 const NO_NODE_RETRY_MS = 1_000;
 
+/** A node that has no stream to spare is asked again before others take the next one that is. */
+const REFUSED_MAX_MS = 2_000;
+/** A new stream that brings nothing is left for another node, or the other call, sooner than one that has delivered; twice. */
+const OPENING_SILENCE = { ms: 4_000, times: 2 };
+/** After so many failures in a row a pause has its full length, whatever happens meanwhile. */
+const SHORT_PAUSES = 2;
+/** A pause that a new head ends lasts so long at least. */
+const WAKE_AFTER_MS = 1_000;
+
 /** One stream at a time: no slots to run out of, and streams wait for no rate limit. */
 const ALWAYS_READY: NodeReadiness = {
   isFree: () => true,
   delayMs: () => 0,
-  healthOf: (node) => node.healthOf(EXECUTION_DATA),
+  healthOf: (node) => node.healthOf(methodOf(node)),
 };
 
 /**
@@ -103,8 +124,11 @@ export class ExecutionDataIndexer implements ExecutionDataOutlook {
   readonly #outlook: DeliveryOutlook;
   readonly #reporter: FaultReporter;
   readonly #rotation = new NodeRotation();
-  /** Nodes that answered UNIMPLEMENTED, and until when they are left alone. Bounded by the number of nodes. */
-  readonly #lackingUntilMs = new Map<string, number>();
+  readonly #troubles: ExecutionDataTroubles;
+  /** Streams in a row that brought nothing for one height of one node. */
+  #fruitless = { node: '', height: 0, count: 0 };
+  #isRefused = false;
+  #method: AccessMethod = CURRENT;
   #state: ExecutionDataState = 'off';
   #stateSinceMs: number;
   #resumedState: ExecutionDataState = 'connecting';
@@ -119,6 +143,7 @@ export class ExecutionDataIndexer implements ExecutionDataOutlook {
     this.#dependencies = dependencies;
     this.#stateSinceMs = dependencies.clock.monotonic();
     this.#outlook = new DeliveryOutlook(this.#options, dependencies);
+    this.#troubles = new ExecutionDataTroubles({}, dependencies);
     this.#reporter = new FaultReporter({ source: 'edi' }, dependencies);
     this.#reader = new ExecutionDataReader(this.#options, {
       nodes: dependencies.nodes,
@@ -160,23 +185,29 @@ export class ExecutionDataIndexer implements ExecutionDataOutlook {
 
   status(): ExecutionDataStatus {
     const nowMs = this.#dependencies.clock.monotonic();
+    const sinceMs = this.#reader.waits.unsealedSinceMs;
     return {
       state: this.#state,
       stateAgeMs: nowMs - this.#stateSinceMs,
       node: this.#node?.name,
-      nextHeight: Math.max(this.#reader.next, this.#dependencies.window.latestIndexedHeight() + 1),
+      nextHeight: this.#position().next,
       lastHeight: this.#lastHeight,
       lastMessageAgeMs: this.#lastMessageAtMs === undefined ? undefined : nowMs - this.#lastMessageAtMs,
       lastError: this.#lastError,
+      unsealedMs: sinceMs === undefined ? undefined : nowMs - sinceMs,
     };
+  }
+
+  /** What stands between us and the next height's execution data, by node; nothing while we wait for room or for its sealing. */
+  troubles(): readonly NodeTrouble[] {
+    return this.#state === 'off' ? [] : this.#troubles.all(this.#position());
   }
 
   /** Why execution data does not come, in one sentence; `undefined` while nothing is wrong with it. */
   trouble(): string | undefined {
     if (this.#state === 'off') return 'the execution-data stream is not followed';
-    if (this.#state === 'unavailable') return 'no access node offers execution data';
-    if (this.#lastError === undefined) return undefined;
-    return `the execution-data stream was interrupted: ${this.#lastError}`;
+    const sentence = this.#troubles.sentence(this.#position());
+    return sentence ?? (this.#state === 'unavailable' ? 'no access node offers execution data' : undefined);
   }
 
   expects(height: number, withinMs: number): boolean {
@@ -193,10 +224,45 @@ export class ExecutionDataIndexer implements ExecutionDataOutlook {
     this.#node = node;
     // Right after a failure, opening is no sign of life.
     if (this.#rotation.failures === 0) this.#outlook.alive();
-    const end = await this.#reader.follow(node, signal);
+    this.#method = methodOf(node);
+    const opened = { node, method: this.#method, height: this.#reader.next };
+    const { silenceMs } = this.#options;
+    const isShort = this.#rotation.failures < OPENING_SILENCE.times;
+    const openingSilenceMs = isShort ? Math.min(OPENING_SILENCE.ms, silenceMs) : silenceMs;
+    const end = await this.#reader.follow(node, { openingSilenceMs }, signal);
     this.#outlook.closed();
-    const pauseMs = this.#onStreamEnd(node, end);
-    if (pauseMs > 0) await sleep(this.#dependencies.clock, pauseMs, signal);
+    const pauseMs = this.#onStreamEnd(opened, end);
+    if (pauseMs > 0) await this.#pause(pauseMs, end, signal);
+  }
+
+  /**
+   * Before a stream is opened again. Not for long when one height alone was the trouble, and it has come otherwise; nor when
+   * the node could not be reached, and a new head shows that some node can.
+   */
+  async #pause(pauseMs: number, end: StreamEnd, signal: AbortSignal): Promise<void> {
+    const { clock, window } = this.#dependencies;
+    const startedMs = clock.monotonic();
+    const head = window.headHeight();
+    const isOutage = end.reason === 'unavailable' || end.reason === 'deadline';
+    const over = new AbortController();
+    const onAbort = (): void => over.abort(abortReason(signal));
+    const timer = clock.setTimer(pauseMs, () => over.abort(new AbortError('the pause is over')));
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      for (;;) {
+        await window.changed(over.signal);
+        const elapsedMs = clock.monotonic() - startedMs;
+        const isPassed = this.#rotation.failures <= SHORT_PAUSES && window.isIndexed(this.#reader.next);
+        const isBack = isOutage && window.headHeight() > head && elapsedMs >= WAKE_AFTER_MS;
+        if ((isPassed && elapsedMs >= this.#options.backoffMinMs) || isBack) break;
+      }
+    } catch (error) {
+      if (!isAbort(error) || signal.aborted) throw error;
+    } finally {
+      timer.cancel();
+      signal.removeEventListener('abort', onAbort);
+    }
+    this.#reader.skipDurable();
   }
 
   /** `undefined` after a pause when there was nobody to ask. */
@@ -205,34 +271,34 @@ export class ExecutionDataIndexer implements ExecutionDataOutlook {
     const nowMs = clock.monotonic();
     const height = this.#reader.next;
     const all = nodes.forExecutionData(height);
-    const offering = all.filter((node) => this.#lackingUntil(node) <= nowMs);
+    const offering = all.filter((node) => this.#troubles.lacksUntilMs(node, height) <= nowMs);
     const choice = this.#rotation.choose(offering, ALWAYS_READY);
     if (choice.node !== undefined) return choice.node;
     this.#node = undefined;
     if (all.length === 0) {
       this.#lastError = 'no access node serves the next height';
+      this.#troubles.noNode();
       await sleep(clock, NO_NODE_RETRY_MS, signal);
       return undefined;
     }
     if (this.#state !== 'unavailable') logger.info({ height }, 'no access node offers execution data');
     this.#enter('unavailable');
     // Another node may come up before one of these is to be asked again.
-    const askAgainInMs = Math.min(...all.map((node) => this.#lackingUntil(node))) - nowMs;
+    const untilMs = all.map((node) => this.#troubles.lacksUntilMs(node, height));
+    const askAgainInMs = Math.min(...untilMs) - nowMs;
     await sleep(clock, Math.min(askAgainInMs, NO_NODE_RETRY_MS), signal);
     return undefined;
-  }
-
-  #lackingUntil(node: AccessNode): number {
-    return this.#lackingUntilMs.get(node.name) ?? 0;
   }
 
   #onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void {
     this.#lastMessageAtMs = receivedAtMs;
     this.#lastHeight = this.#reader.next - 1;
     this.#lastError = undefined;
+    this.#isRefused = false;
+    this.#troubles.came(node);
     if (isVerified) {
       this.#rotation.succeeded();
-      this.#reporter.succeeded(node, EXECUTION_DATA);
+      this.#reporter.succeeded(node, this.#usedMethod(node, this.#method));
     }
     if (this.#state === 'streaming') return;
     const { logger } = this.#dependencies;
@@ -246,20 +312,62 @@ export class ExecutionDataIndexer implements ExecutionDataOutlook {
   }
 
   /** Answers how long to pause before the next stream is opened. */
-  #onStreamEnd(node: AccessNode, end: StreamEnd): number {
-    const { clock, metrics, random } = this.#dependencies;
+  #onStreamEnd({ node, method: opened, height }: Opened, end: StreamEnd): number {
+    const { clock, logger, metrics, random } = this.#dependencies;
+    const method = end.method ?? this.#usedMethod(node, opened);
     this.#lastError = end.text;
     if (end.reason === 'unimplemented') {
-      this.#lackingUntilMs.set(node.name, clock.monotonic() + this.#options.probeMs);
+      // It only stood in for the other one.
+      if (opened === DEPRECATED) return 0;
+      this.#troubles.offersNone(node, this.#options.probeMs);
       return 0;
     }
+    const next = this.#reader.next;
     this.#enter('connecting');
     metrics.streamReopens.inc({ stream: 'execution_data', reason: end.reason });
-    this.#reporter.report(node, EXECUTION_DATA, end, this.#reader.next, { reason: end.reason });
-    if (end.contradicts === true) this.#dependencies.sink.onContradiction(this.#reader.next, node, end.text);
+    this.#troubles.ended(node, method, next, end);
+    const fault = end.fault ?? this.#faultOf(node, end, next === height);
+    this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
+    if (end.contradicts === true) this.#dependencies.sink.onContradiction(next, node, end.said);
+    if (this.#troubles.lacksUntilMs(node, next) > clock.monotonic()) return 0;
+    const isRefused = end.reason === 'rate_limited';
+    if (isRefused && !this.#isRefused) {
+      logger.warn({ node: node.name, error: end.said }, 'access node refused the execution-data stream');
+    }
+    this.#isRefused = isRefused;
     this.#rotation.failed(node);
-    const { backoffMinMs: minMs, backoffMaxMs: maxMs } = this.#options;
+    const { backoffMinMs: minMs, backoffMaxMs } = this.#options;
+    const maxMs = isRefused ? Math.min(backoffMaxMs, Math.max(minMs, REFUSED_MAX_MS)) : backoffMaxMs;
     return backoffMs({ minMs, maxMs }, this.#rotation.failures - 1, random);
+  }
+
+  /**
+   * What is no fault by itself (a start that is refused near the tip, data that does not match) is one of the call when it
+   * keeps the same sealed height from us: there is another call. A stream that is refused for want of streams is not evaded.
+   */
+  #faultOf(node: AccessNode, { kind, reason }: StreamEnd, isFruitless: boolean): NodeFault | undefined {
+    const height = this.#reader.next;
+    const isSame = this.#fruitless.node === node.name && this.#fruitless.height === height;
+    const count = isFruitless ? (isSame ? this.#fruitless.count : 0) + 1 : 0;
+    this.#fruitless = { node: node.name, height, count };
+    const isDue = height <= (this.#dependencies.sealedHeight() ?? -Infinity);
+    return isDue && count >= 2 && kind !== undefined && reason !== 'rate_limited' ? 'failing' : undefined;
+  }
+
+  /** A node that does not know the current call was asked by the deprecated one at once. */
+  #usedMethod(node: AccessNode, opened: AccessMethod): AccessMethod {
+    return opened === CURRENT ? methodOf(node) : opened;
+  }
+
+  #position(): StreamPosition {
+    const { window } = this.#dependencies;
+    return {
+      next: Math.max(this.#reader.next, window.latestIndexedHeight() + 1),
+      node: this.#node?.name,
+      method: this.#method,
+      sealed: this.#dependencies.sealedHeight(),
+      ...this.#reader.waits,
+    };
   }
 
   #enter(state: ExecutionDataState): void {
@@ -267,4 +375,9 @@ export class ExecutionDataIndexer implements ExecutionDataOutlook {
     this.#state = state;
     this.#stateSinceMs = this.#dependencies.clock.monotonic();
   }
+}
+
+/** The call by which a node is asked: the deprecated one while the current one rests, or is not known. */
+function methodOf(node: AccessNode): typeof CURRENT | typeof DEPRECATED {
+  return !node.supports(CURRENT) && node.supports(DEPRECATED) ? DEPRECATED : CURRENT;
 }

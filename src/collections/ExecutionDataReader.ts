@@ -71,6 +71,7 @@ export class ExecutionDataReader {
   readonly #verificationMemory = new VerificationMemory();
   #next = 0;
   #turnBytes = 0;
+  #watching: StreamWatch | undefined;
 
   constructor(options: ExecutionDataReaderOptions, dependencies: ExecutionDataReaderDependencies) {
     this.#options = options;
@@ -80,6 +81,16 @@ export class ExecutionDataReader {
   /** The height that comes next: never at or below the watermark once a stream is about to be opened. */
   get next(): number {
     return this.#next;
+  }
+
+  /** Since when the next height's message is due, or the next height is waited for that is not sealed. */
+  get waits(): { readonly dueSinceMs: number | undefined; readonly unsealedSinceMs: number | undefined } {
+    return { dueSinceMs: this.#watching?.dueSinceMs, unsealedSinceMs: this.#watching?.unsealedSinceMs };
+  }
+
+  /** Passes over heights that are durable: a stream that failed at one of them is opened above it. */
+  skipDurable(): void {
+    while (this.#dependencies.window.isIndexed(this.#next)) this.#next += 1;
   }
 
   /** Waits until there is a height to open a stream at, and goes there. Expected errors: the abort reason. */
@@ -93,13 +104,18 @@ export class ExecutionDataReader {
   }
 
   /** Reads one stream until something ends it. The signal is not aborted yet. Expected errors: its abort reason. */
-  async follow(node: AccessNode, signal: AbortSignal): Promise<StreamEnd> {
+  async follow(
+    node: AccessNode,
+    { openingSilenceMs }: { readonly openingSilenceMs: number },
+    signal: AbortSignal,
+  ): Promise<StreamEnd> {
     const { clock, events } = this.#dependencies;
     const puller = new MessagePuller<BlockExecutionData>({
       open: (own) => node.subscribeExecutionData(this.#next, { signal: own }),
       onLateError: (error) => events.onLateError(error),
     });
-    const watch = this.#watch(node, puller);
+    const watch = this.#watch(node, puller, openingSilenceMs);
+    this.#watching = watch;
     const onAbort = (): void => puller.cancel(abortReason(signal));
     signal.addEventListener('abort', onAbort, { once: true });
     watch.start();
@@ -131,16 +147,17 @@ export class ExecutionDataReader {
         : end;
     } finally {
       watch.stop();
+      this.#watching = undefined;
       signal.removeEventListener('abort', onAbort);
       puller.cancel(new StreamFault('ended', 'the stream was left'));
     }
   }
 
-  #watch(node: AccessNode, puller: MessagePuller<BlockExecutionData>): StreamWatch {
+  #watch(node: AccessNode, puller: MessagePuller<BlockExecutionData>, openingSilenceMs: number): StreamWatch {
     const dependencies = this.#dependencies;
     const { silenceMs, skipAheadHeights: paceSlackHeights } = this.#options;
     return new StreamWatch(
-      { silenceMs, paceSpanMs: PACE_SPAN_MS, paceSlackHeights },
+      { silenceMs, openingSilenceMs, paceSpanMs: PACE_SPAN_MS, paceSlackHeights },
       {
         clock: dependencies.clock,
         position: () => ({ next: this.#next, sealed: dependencies.sealedHeight() }),

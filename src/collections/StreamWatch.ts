@@ -4,6 +4,8 @@ import { StreamFault } from './streamFault.js';
 export interface StreamWatchOptions {
   /** How long data that is due may fail to come. */
   readonly silenceMs: number;
+  /** The same for the first message, when it is due as the stream is opened. */
+  readonly openingSilenceMs: number;
   /** Over how long a stream must have lost ground on the sealed head before it counts as too slow. */
   readonly paceSpanMs: number;
   /** Heights behind the sealed head within which a stream is never too slow. */
@@ -33,6 +35,9 @@ export class StreamWatch {
   readonly #dependencies: StreamWatchDependencies;
   #timer: Timer | undefined;
   #isPulling = false;
+  #pullingSinceMs = 0;
+  /** The message that was due as the stream was opened has not come. */
+  #isOpening: boolean | undefined;
   #dueSinceMs: number | undefined;
   #span: { readonly atMs: number; readonly lag: number } | undefined;
 
@@ -41,8 +46,19 @@ export class StreamWatch {
     this.#dependencies = dependencies;
   }
 
+  /** Since when the next message is due and does not come; `undefined` while it is not. */
+  get dueSinceMs(): number | undefined {
+    return this.#isPulling && this.#isDue() ? this.#dueSinceMs : undefined;
+  }
+
+  /** Since when the next message is waited for that is not due yet; `undefined` while it is. */
+  get unsealedSinceMs(): number | undefined {
+    return this.#isPulling && !this.#isDue() ? this.#pullingSinceMs : undefined;
+  }
+
   start(): void {
-    const lookMs = Math.ceil(this.#options.silenceMs / LOOKS_PER_SILENCE);
+    const { silenceMs, openingSilenceMs } = this.#options;
+    const lookMs = Math.ceil(Math.min(silenceMs, openingSilenceMs) / LOOKS_PER_SILENCE);
     this.#timer = this.#dependencies.clock.setTimer(lookMs, () => {
       this.start();
       const fault = this.#silence() ?? this.#pace() ?? this.#dependencies.look();
@@ -58,12 +74,15 @@ export class StreamWatch {
   /** A read begins. True when what it reads is due. */
   pulling(): boolean {
     this.#isPulling = true;
-    this.#dueSinceMs = this.#isDue() ? this.#dependencies.clock.monotonic() : undefined;
+    this.#pullingSinceMs = this.#dependencies.clock.monotonic();
+    this.#dueSinceMs = this.#isDue() ? this.#pullingSinceMs : undefined;
+    this.#isOpening ??= this.#dueSinceMs !== undefined;
     return this.#dueSinceMs !== undefined;
   }
 
   pulled(): void {
     this.#isPulling = false;
+    this.#isOpening = false;
     this.#dueSinceMs = undefined;
   }
 
@@ -84,7 +103,11 @@ export class StreamWatch {
     }
     const nowMs = this.#dependencies.clock.monotonic();
     this.#dueSinceMs ??= nowMs;
-    if (nowMs - this.#dueSinceMs < this.#options.silenceMs) return undefined;
+    const { silenceMs, openingSilenceMs } = this.#options;
+    if (nowMs - this.#dueSinceMs < (this.#isOpening === true ? openingSilenceMs : silenceMs))
+      return undefined;
+    if (this.#isOpening === true)
+      return new StreamFault('absent', 'nothing came, although the height is sealed');
     return new StreamFault('silent', 'the stream stands still although the sealed head is above it');
   }
 

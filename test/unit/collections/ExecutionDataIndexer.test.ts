@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ExecutionDataIndexer } from '../../../src/collections/index.js';
 import type { ExecutionDataIndexerOptions } from '../../../src/collections/index.js';
+import { UpstreamError } from '../../../src/access/index.js';
 import type { BlockExecutionData } from '../../../src/flow/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -13,6 +14,7 @@ import {
   KeepingSink,
   makeBlock,
   makeMetrics,
+  RecordedNodes,
   upstream,
 } from './sourceHarness.js';
 import type { FakeStream, MadeBlock } from './sourceHarness.js';
@@ -21,6 +23,7 @@ const OPTIONS: ExecutionDataIndexerOptions = { silenceMs: 10_000, backoffMinMs: 
 /** How far the outlook is asked to look. */
 const WITHIN_MS = 500;
 const METHOD = 'SubscribeExecutionDataFromStartBlockHeight';
+const DEPRECATED = 'SubscribeExecutionData';
 
 let clock: VirtualClock;
 let sink: KeepingSink;
@@ -362,17 +365,24 @@ describe('a stream that fails', () => {
     'failed_precondition',
     'rate_limited',
     'below_root',
-  ] as const)('is opened again after a pause, without blame, when its start is refused: %s', async (kind) => {
-    handOut(100, 100);
-    a.onStream = (stream) => stream.push(upstream(kind, a.name, METHOD));
-    start();
-    await clock.advance(200 + 400 + 800);
-    expect(opened(a)).toEqual([100, 100, 100, 100]);
-    a.onStream = serves(100);
-    await clock.advance(1_600);
-    expect(deliveredHeights()).toEqual([100]);
-    expect(nodes.blamed).toEqual([]);
-  });
+  ] as const)(
+    'is opened again after a pause when its start is refused, no fault at first: %s',
+    async (kind) => {
+      handOut(100, 100);
+      a.onStream = (stream) => stream.push(upstream(kind, a.name, METHOD));
+      start();
+      await clock.advance(199);
+      expect(nodes.blamed).toEqual([]);
+      await clock.advance(1 + 400 + 800);
+      expect(opened(a)).toEqual([100, 100, 100, 100]);
+      a.onStream = serves(100);
+      await clock.advance(1_600);
+      expect(deliveredHeights()).toEqual([100]);
+      // What keeps a sealed height from us is better asked by the other call; want of streams is not evaded.
+      const blamed = kind === 'rate_limited' ? [] : ['failing'];
+      expect([...new Set(nodes.blamed.map(({ fault }) => fault))]).toEqual(blamed);
+    },
+  );
 
   it.each(['unavailable', 'deadline', 'internal'] as const)(
     'is held against the node and opened on another one: %s',
@@ -886,7 +896,7 @@ describe('stopping', () => {
       stream.next = () => new Promise((_, reject) => (break_ = reject));
     };
     start();
-    await clock.advance(10_100);
+    await clock.advance(4_100);
     expect(a.streams).toHaveLength(1);
     break_(error);
     await clock.advance(200);
@@ -904,5 +914,271 @@ describe('stopping', () => {
     controller.abort(new AbortError());
     await running;
     expect(bug).toBeUndefined();
+  });
+});
+
+describe('the other call', () => {
+  /** By which call the streams of a node were opened. */
+  const methods = (node: FakeNode): string[] =>
+    node.streams.map((_, place) => (byDeprecated.get(node)?.has(place) === true ? DEPRECATED : METHOD));
+  const byDeprecated = new Map<FakeNode, Set<number>>();
+
+  /** The node plays this for the current call, and that for the deprecated one. */
+  function playing(
+    node: FakeNode,
+    current: (stream: FakeStream) => void,
+    other: (stream: FakeStream) => void,
+  ) {
+    const places = new Set<number>();
+    byDeprecated.set(node, places);
+    node.onStream = (stream) => {
+      const isOther = !node.supports(METHOD) && node.supports(DEPRECATED);
+      if (isOther) places.add(node.streams.length - 1);
+      (isOther ? other : current)(stream);
+    };
+  }
+
+  const swapped = (data: BlockExecutionData): BlockExecutionData => ({
+    ...data,
+    chunks: [...data.chunks].reverse(),
+  });
+  const faults: readonly (readonly [string, (stream: FakeStream) => void])[] = [
+    ...(
+      [
+        'not_yet',
+        'not_found',
+        'below_root',
+        'invalid_argument',
+        'failed_precondition',
+        'unavailable',
+        'deadline',
+        'malformed',
+        'too_large',
+        'internal',
+      ] as const
+    ).map((kind) => [kind, (stream: FakeStream) => stream.push(upstream(kind, 'a:9000', METHOD))] as const),
+    ['an end', (stream) => stream.push('end')],
+    ['silence', () => undefined],
+    ['another block', (stream) => stream.push({ ...dataOf(100), blockId: dataOf(99).blockId })],
+    ['chunks in another order', (stream) => stream.push(swapped(dataOf(100)))],
+    ['a height too high', (stream) => stream.push(dataOf(101))],
+  ];
+
+  it.each(faults)('is taken while the first one keeps failing by %s', async (_, fault) => {
+    nodes = new RecordedNodes(clock, a);
+    handOut(100, 101);
+    playing(a, fault, serves(101));
+    start();
+    await clock.advanceUntil(() => deliveredHeights().includes(101), 15_000);
+    expect(methods(a).slice(0, 2)).toContain(METHOD);
+    expect(methods(a).at(-1)).toBe(DEPRECATED);
+    expect(new Set(nodes.blamedMethods)).toEqual(new Set([METHOD]));
+    expect(new Set(nodes.praisedMethods)).toEqual(new Set([DEPRECATED]));
+  });
+
+  it('gives way in turn when it fails, and is blamed itself', async () => {
+    nodes = new RecordedNodes(clock, a);
+    handOut(100, 100);
+    playing(
+      a,
+      (stream) => stream.push(upstream('internal', a.name, METHOD)),
+      (stream) => stream.push(upstream('internal', a.name, DEPRECATED)),
+    );
+    start();
+    await clock.advance(60_000);
+    expect(new Set(methods(a).slice(2))).toEqual(new Set([METHOD, DEPRECATED]));
+    expect(new Set(nodes.blamedMethods)).toEqual(new Set([METHOD, DEPRECATED]));
+  });
+
+  it('that a node does not know leaves the one that it knows', async () => {
+    nodes = new RecordedNodes(clock, a);
+    handOut(100, 100);
+    let isBroken = true;
+    playing(
+      a,
+      (stream) => (isBroken ? stream.push(upstream('internal', a.name, METHOD)) : serves(100)(stream)),
+      (stream) => {
+        a.unsupported.add(DEPRECATED);
+        stream.push(upstream('unimplemented', a.name, DEPRECATED));
+      },
+    );
+    const indexer = start();
+    await clock.advance(1_500);
+    expect(indexer.status().state).not.toBe('unavailable');
+    isBroken = false;
+    await clock.advance(5_000);
+    expect(deliveredHeights()).toEqual([100]);
+  });
+});
+
+describe('why execution data does not come', () => {
+  it('a node that names where it begins is asked for nothing below, and says so', async () => {
+    handOut(100, 104);
+    const words = 'start height 100 is lower than lowest indexed height 103';
+    a.onStream = (stream) => {
+      if (stream.startHeight < 103)
+        stream.push(new UpstreamError('invalid_argument', { node: a.name, method: METHOD }, words));
+      else serves(104)(stream);
+    };
+    const indexer = start();
+    await clock.advance(1_800_000);
+    expect(opened(a)).toEqual([100]);
+    expect(indexer.status().state).toBe('unavailable');
+    expect(indexer.trouble()).toBe('a:9000 has no execution data below 103');
+    expect(indexer.troubles()).toEqual([
+      {
+        ...{ node: 'a:9000', method: METHOD, kind: 'refused', count: 1, sinceMs: 0 },
+        said: 'a:9000 has no execution data below 103',
+      },
+    ]);
+    expect(nodes.blamed).toEqual([]);
+    index(102);
+    await clock.advance(1_000);
+    expect(opened(a)).toEqual([100, 103]);
+    expect(deliveredHeights()).toEqual([103, 104]);
+    expect([indexer.trouble(), indexer.troubles()]).toEqual([undefined, []]);
+  });
+
+  it('another node that has it is asked at once', async () => {
+    nodes = new FakeNodes(a, b);
+    handOut(100, 100);
+    const words = 'start height 100 is lower than lowest indexed height 103';
+    a.onStream = (stream) =>
+      stream.push(new UpstreamError('not_found', { node: a.name, method: METHOD }, words));
+    b.onStream = serves(100);
+    start();
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([100]);
+  });
+
+  it('a node that waits and says nothing for a sealed height is said to have pruned it', async () => {
+    handOut(100, 100);
+    const indexer = start();
+    await clock.advance(2_999);
+    expect(indexer.troubles()).toEqual([]);
+    await clock.advance(1);
+    expect(indexer.troubles()).toMatchObject([
+      { node: 'a:9000', method: METHOD, kind: 'unreachable', count: 0, sinceMs: 0 },
+    ]);
+    await clock.advance(2_000);
+    expect(indexer.trouble()).toBe(
+      'a:9000 gives no execution data for height 100, which is sealed: it may have pruned it',
+    );
+    expect(indexer.troubles()).toMatchObject([{ node: 'a:9000', count: 1 }]);
+  });
+
+  it.each([
+    ['not_found', 'a:9000 does not have the execution data of height 100', 'refused'],
+    ['rate_limited', 'a:9000 refuses the execution-data stream', 'rate_limited'],
+    ['internal', 'the execution-data stream was interrupted at height 100', 'refused'],
+    ['malformed', 'a:9000 gives corrupt execution data for height 100', 'invalid'],
+  ] as const)('%s has words of its own', async (kind, words, trouble) => {
+    handOut(100, 100);
+    a.onStream = (stream) => stream.push(upstream(kind, a.name, METHOD));
+    const indexer = start();
+    await clock.advance(1_000);
+    expect(indexer.trouble()).toContain(words);
+    const [only, ...more] = indexer.troubles();
+    expect(only).toMatchObject({ node: 'a:9000', kind: trouble, sinceMs: 0 });
+    expect(only!.count).toBe(a.streams.length);
+    expect(more).toEqual([]);
+  });
+
+  it('corrupt data is told with the chunk that does not match', async () => {
+    handOut(100, 100);
+    a.onStream = (stream) =>
+      stream.push({ ...dataOf(100), chunks: [dataOf(100).chunks[1]!, ...dataOf(100).chunks.slice(1)] });
+    const indexer = start();
+    await clock.settle();
+    expect(indexer.trouble()).toContain(
+      'a:9000 gives corrupt execution data for height 100: wrong_order: chunk 0',
+    );
+    expect(indexer.troubles()).toMatchObject([{ kind: 'invalid' }]);
+  });
+
+  it('a sealed head that stands still is told, and is no trouble of a node', async () => {
+    handOut(100, 101);
+    sealed = 100;
+    a.onStream = serves(100);
+    const indexer = start();
+    await clock.advance(9_000);
+    expect(indexer.trouble()).toBeUndefined();
+    expect(indexer.status().unsealedMs).toBe(9_000);
+    await clock.advance(3_000);
+    expect(indexer.trouble()).toBe(
+      'waiting for height 101 to be sealed for 12 s: the sealed head stands at 100',
+    );
+    expect(indexer.troubles()).toEqual([]);
+    sealed = 101;
+    a.stream.push(dataOf(101));
+    await clock.settle();
+    expect(indexer.trouble()).toBeUndefined();
+    expect(indexer.status().unsealedMs).toBeUndefined();
+  });
+});
+
+describe('a refused stream', () => {
+  it('is tried again every other second, with one warning in the words of the node', async () => {
+    handOut(100, 100);
+    a.onStream = (stream) => stream.push(upstream('rate_limited', a.name, METHOD));
+    const indexer = start();
+    await clock.advance(60_000);
+    expect(a.streams.length).toBeGreaterThanOrEqual(30);
+    const warnings = logger.records.filter(({ level }) => level === 'warn');
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]?.fields).toEqual({ node: 'a:9000', error: 'rate_limited from a:9000' });
+    a.onStream = serves(100);
+    await clock.advance(2_000);
+    expect(deliveredHeights()).toEqual([100]);
+    expect(indexer.trouble()).toBeUndefined();
+  });
+});
+
+describe('one unreadable height', () => {
+  it('costs the stream alone: nothing is counted on, and it is opened above as soon as that height has come', async () => {
+    handOut(100, 103);
+    a.onStream = (stream) => {
+      if (stream.startHeight === 101) stream.push(upstream('internal', a.name, METHOD));
+      else if (stream.startHeight < 101) stream.push(dataOf(100), upstream('internal', a.name, METHOD));
+      else serves(103)(stream);
+    };
+    const indexer = start();
+    await clock.settle();
+    expect(indexer.expects(101, WITHIN_MS)).toBe(false);
+    expect(indexer.expects(102, WITHIN_MS)).toBe(false);
+    await clock.advance(300);
+    expect(indexer.expects(102, WITHIN_MS)).toBe(false);
+    // It came otherwise.
+    window.change(() => window.durable.add(101));
+    await clock.advance(300);
+    expect(opened(a).at(-1)).toBe(102);
+    expect(deliveredHeights()).toEqual([100, 102, 103]);
+    expect(nodes.blamed.every(({ fault }) => fault === 'failing')).toBe(true);
+  });
+
+  it('does not have streams opened without end when every height is unreadable', async () => {
+    handOut(100, 140);
+    a.onStream = (stream) => stream.push(upstream('internal', a.name, METHOD));
+    start();
+    for (let height = 100; height <= 140; height += 1) {
+      index(height);
+      await clock.advance(500);
+    }
+    expect(a.streams.length).toBeLessThanOrEqual(10);
+  });
+});
+
+describe('a node that could not be reached', () => {
+  it('is asked again as soon as a new head shows that it can be', async () => {
+    handOut(100, 100);
+    a.onStream = (stream) => stream.push(upstream('unavailable', a.name, METHOD));
+    start();
+    await clock.advance(25_000);
+    const before = a.streams.length;
+    a.onStream = serves(100);
+    window.change(() => (window.head += 1));
+    await clock.settle();
+    expect(a.streams).toHaveLength(before + 1);
+    expect(deliveredHeights()).toEqual([100]);
   });
 });
