@@ -12,10 +12,10 @@ import type {
   ScrapedValues,
 } from '../observability/index.js';
 import { formatDuration } from '../observability/index.js';
+import { programVersion } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../storage/index.js';
 import type { IndexingLine } from './indexingLine.js';
-import { programVersion } from './version.js';
 
 /** Ids that one message names at most: a block may lack a thousand. */
 const UNRESOLVABLE_IDS_NAMED = 3;

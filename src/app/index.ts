@@ -2,7 +2,6 @@ export { runDaemon } from './daemon.js';
 export type { DaemonPorts, Host } from './daemon.js';
 export { readDaemonRecord } from './daemonRecord.js';
 export type { DaemonRecord } from './daemonRecord.js';
-export { exitCodeOf, exitCodes } from './exitCodes.js';
 export { openUpstream, runIndexing } from './indexing.js';
 export type { IndexingDependencies } from './indexing.js';
 export type { IndexingLine, IndexingLineParts } from './indexingLine.js';
@@ -16,4 +15,4 @@ export {
   verifyTarget,
 } from './store.js';
 export type { OpenStore } from './store.js';
-export { programVersion } from './version.js';
+export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';

@@ -1,9 +1,9 @@
-import { daemonSettings, optionalText } from '../config/index.js';
-import type { LoadedConfig, Setting } from '../config/index.js';
+import type { LoadedConfig } from '../config/index.js';
 import { formatCount } from '../observability/index.js';
 import { named, OperatorError, sleep, systemClock } from '../runtime/index.js';
 import { noDaemon } from './client.js';
-import type { Command, Terminal } from './command.js';
+import type { ExitReason } from '../runtime/index.js';
+import type { Invocation, Terminal } from './command.js';
 import { continueFile, createFile, scanFile } from './export/ExportFile.js';
 import type { ExportOutput } from './export/ExportFile.js';
 import { progressOn, silentProgress } from './export/ExportProgress.js';
@@ -13,63 +13,28 @@ import { openExportSource } from './export/ExportSource.js';
 import type { ExportSource } from './export/ExportSource.js';
 import { ExportTally } from './export/ExportTally.js';
 import { checkSame, runExport } from './export/runExport.js';
-import { configOf, daemonAddressSettings, ownValuesOf, toggle } from './settings.js';
+import { exportFlags } from './flags.js';
+import { configOf, ownValuesOf } from './settings.js';
 
-const height = daemonSettings.stopHeight.format;
 /** Between two looks for the first height, with `--follow` on a daemon that has not begun. */
 const FIRST_HEIGHT_LOOK_MS = 500;
 const ENDLESS = Number.MAX_SAFE_INTEGER;
 
-const ownFlags = {
-  from: {
-    doc: 'First height.',
-    format: height,
-    default: null,
-    defaultDoc: 'the first that is indexed; with --resume, that of the file',
-  },
-  to: {
-    doc: 'Last height.',
-    format: height,
-    default: null,
-    defaultDoc: 'the latest that is indexed; with --follow, none',
-  },
-  output: {
-    doc: 'File to write to.',
-    format: optionalText('a file'),
-    default: null,
-    defaultDoc: 'standard output',
-  } satisfies Setting<string | null>,
-  resume: toggle('Go on with the file where it was cut.'),
-  follow: toggle('Go on with what becomes indexed, until a signal ends it. Needs a running daemon.'),
-  quiet: toggle('Show no progress.'),
-} as const;
-
-type Values = ReturnType<typeof ownValuesOf<typeof ownFlags>>;
+type Values = ReturnType<typeof ownValuesOf<typeof exportFlags>>;
 
 /** `export`: blocks and transactions as lines of JSON, from the running daemon or, when none runs, from the store. */
-export const exportCommand: Command = {
-  name: 'export',
-  summary: 'Write blocks and their transactions as lines of JSON.',
-  details:
-    'One line per block, one per transaction, and a closing line with counts and the SHA-256 of all lines above it:\n' +
-    'what head -n -1 FILE | sha256sum prints. docs/command-line.md shows them. Progress goes to standard error.',
-  positionals: '',
-  maxPositionals: 0,
-  settings: daemonAddressSettings,
-  ownFlags,
-  run: async (invocation, terminal) => {
-    const values = ownValuesOf(ownFlags, invocation);
-    checkFlags(values);
-    const loaded = configOf(invocation, terminal);
-    const source = await openExportSource(loaded, { needsDaemon: values.follow });
-    try {
-      await exportFrom(source, values, loaded, terminal);
-    } finally {
-      await source.close();
-    }
-    return 'done';
-  },
-};
+export async function exportBlocks(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const values = ownValuesOf(exportFlags, invocation);
+  checkFlags(values);
+  const loaded = configOf(invocation, terminal);
+  const source = await openExportSource(loaded, { needsDaemon: values.follow });
+  try {
+    await exportFrom(source, values, loaded, terminal);
+  } finally {
+    await source.close();
+  }
+  return 'done';
+}
 
 function checkFlags({ from, to, output, resume }: Values): void {
   if (resume && output === null) {

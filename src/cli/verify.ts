@@ -1,48 +1,27 @@
 import { verifyTarget } from '../app/index.js';
-import { daemonSettings } from '../config/index.js';
 import { formatCount, silentLogger } from '../observability/index.js';
 import { systemClock } from '../runtime/index.js';
 import { verifyStore } from '../storage/index.js';
 import type { VerifyProgress, VerifyReport } from '../storage/index.js';
-import type { Command, Terminal } from './command.js';
-import { configOf, ownValuesOf, storeSettings } from './settings.js';
-
-const height = daemonSettings.stopHeight.format;
-
-const ownFlags = {
-  from: {
-    doc: 'First height to check.',
-    format: height,
-    default: null,
-    defaultDoc: 'the first of the store',
-  },
-  to: { doc: 'Last height to check.', format: height, default: null, defaultDoc: 'the last of the store' },
-} as const;
+import type { ExitReason } from '../runtime/index.js';
+import type { Invocation, Terminal } from './command.js';
+import { verifyFlags } from './flags.js';
+import { configOf, ownValuesOf } from './settings.js';
 
 /** Between two progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 1_000;
 
 /** `verify`: proves that the store holds what it claims, or names every height where it does not. */
-export const verifyCommand: Command = {
-  name: 'verify',
-  summary: 'Re-hash everything in the store and check that nothing is missing, wrong or too much.',
-  details:
-    'Exit code 0: all is well. Exit code 65: damage was found; each line names a height. No daemon may be running.',
-  positionals: '',
-  maxPositionals: 0,
-  settings: storeSettings,
-  ownFlags,
-  run: async (invocation, terminal) => {
-    const values = ownValuesOf(ownFlags, invocation);
-    const { config } = configOf(invocation, terminal);
-    const report = await verifyStore(
-      { ...verifyTarget(config), from: values.from ?? undefined, to: values.to ?? undefined },
-      { logger: silentLogger, onProgress: progressPrinter(terminal), signal: terminal.signal },
-    );
-    terminal.out(renderReport(report));
-    return report.damageCount === 0 ? 'done' : 'damage';
-  },
-};
+export async function verify(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const values = ownValuesOf(verifyFlags, invocation);
+  const { config } = configOf(invocation, terminal);
+  const report = await verifyStore(
+    { ...verifyTarget(config), from: values.from ?? undefined, to: values.to ?? undefined },
+    { logger: silentLogger, onProgress: progressPrinter(terminal), signal: terminal.signal },
+  );
+  terminal.out(renderReport(report));
+  return report.damageCount === 0 ? 'done' : 'damage';
+}
 
 function progressPrinter(terminal: Terminal): (progress: VerifyProgress) => void {
   let shownAtMs = systemClock.monotonic();

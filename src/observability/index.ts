@@ -1,7 +1,7 @@
 export { createMetrics } from './metrics.js';
 export type { Metrics, ScrapedValues } from './metrics.js';
 export { createLogger, silentLogger } from './logger.js';
-export type { LogFormat, Logger, LogLevel } from './logger.js';
+export type { LogFormat, Logger, LogLevel, ProgramLogger } from './logger.js';
 export { HealthMonitor } from './health.js';
 export type { Finding, HealthOptions, HealthProbes, Readiness, ReadinessReason } from './health.js';
 export { ProgressMeter } from './ProgressMeter.js';
