@@ -268,14 +268,21 @@ export class Identification {
   }
 
   private refuseForeign(named: readonly Member[]): void {
-    const found = named
-      .filter(({ foreign }) => foreign !== undefined)
-      .map(({ node, foreign }) => (foreign === undefined ? '' : `${node.name} ${describe(foreign)}`));
-    if (found.length === 0) return;
+    const foreign = named.flatMap(({ node, foreign: why }) =>
+      why === undefined ? [] : [{ name: node.name, why }],
+    );
+    if (foreign.length === 0) return;
+    const { chainId, network } = this.expectation();
+    const found = foreign.map(({ name, why }) => `${name} ${describe(why)}`).join('; ');
+    const isOtherChain = foreign.every(({ why }) => why.reason === 'chain');
     throw new OperatorError(
       'foreign',
-      `No access node that answers is of chain ${this.expectation().chainId} as this data directory knows it: ` +
-        `${found.join('; ')}. Set network and accessNodes to match each other, or use another dataDir.`,
+      isOtherChain
+        ? `${found}; ${network === undefined ? 'this daemon' : `--network ${network}`} expects ${chainId}. ` +
+            'Set --network and --access-node to match each other.'
+        : `${found}: that is another chain than the one in this data directory. Name a node of the same chain ` +
+            '(--access-node), use another --data-dir, or forget what does not belong to it: ' +
+            'flow-collection-indexer rewind --to HEIGHT --yes keeps what is at and below HEIGHT.',
     );
   }
 
@@ -316,7 +323,7 @@ export class Identification {
 function describe({ reason, expected, found, height }: Foreignness): string {
   switch (reason) {
     case 'chain':
-      return `is of chain ${found}`;
+      return `serves ${found}`;
     case 'spork':
       return `gives spork ${found} for root height ${height ?? ''}, where ours is ${expected}`;
     case 'block':

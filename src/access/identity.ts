@@ -13,6 +13,8 @@ export interface SporkRoot {
 /** What a node must agree with. */
 export interface Expectation {
   readonly chainId: string;
+  /** What the operator calls it. */
+  readonly network?: string;
   /** The sporks that the store has crossed. */
   readonly sporks: readonly SporkRoot[];
   /** The last block of the store. */

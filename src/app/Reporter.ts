@@ -1,4 +1,5 @@
 import type { AccessNetwork } from '../access/index.js';
+import { lastReadable } from '../api/index.js';
 import type { IndexedRange, StatusDocument, StatusSource } from '../api/index.js';
 import type { ExecutionDataStatus } from '../collections/index.js';
 import type { DaemonConfig } from '../config/index.js';
@@ -239,7 +240,7 @@ export class Reporter implements StatusSource, ScrapedValues {
       chainId: config.chainId,
       version: this.#version,
       instance: this.instance,
-      ...range,
+      ...{ ...range, latestIndexed: lastReadable(range) },
       lag:
         range.head === null || range.latestIndexed === null
           ? null

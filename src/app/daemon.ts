@@ -38,6 +38,7 @@ import { warnOfOpenDirectory } from './dataDirectory.js';
 import { openUpstream, runIndexing } from './indexing.js';
 import { Lifecycle } from './lifecycle.js';
 import { Reporter } from './Reporter.js';
+import { announceRun } from './runRegistry.js';
 import { checkStartOfFilledStore } from './startHeight.js';
 import { hasReachedStop } from './stopHeight.js';
 import { openLevelStore } from './store.js';
@@ -241,7 +242,11 @@ async function serve(
     metrics: metricsServer.address(),
   };
   writeDaemonRecord(config.dataDir, { pid: process.pid, instance: reporter.instance, ...addresses });
-  lifecycle.onClose('daemon record', () => removeDaemonRecord(config.dataDir));
+  const withdraw = announceRun(config.dataDir, process.env);
+  lifecycle.onClose('daemon record', () => {
+    withdraw();
+    removeDaemonRecord(config.dataDir);
+  });
   logger.info(addresses, 'listening');
 }
 

@@ -38,6 +38,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
       ...{ clock, random, logger, metrics, openNode, openChannel },
       expectation: () => ({
         chainId: config.chainId,
+        network: config.network,
         sporks: store.meta()?.sporks ?? [],
         watermark: store.latestBlock(),
       }),

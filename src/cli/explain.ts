@@ -1,9 +1,9 @@
-import { ApiError, explainDocument } from '../api/index.js';
+import { ApiError, explainDocument, parseExplainKey } from '../api/index.js';
 import type { ExplainDocument } from '../api/index.js';
 import { openStoreReadOnly } from '../app/index.js';
 import type { LoadedConfig } from '../config/index.js';
 import { OperatorError, systemClock } from '../runtime/index.js';
-import { askDaemon, noDaemon, refusal } from './client.js';
+import { askDaemon, checkKey, noDaemon, refusal } from './client.js';
 import type { ExitReason } from '../runtime/index.js';
 import type { Invocation, Terminal } from './command.js';
 import { renderExplanation } from './explainPage.js';
@@ -16,6 +16,7 @@ export async function explain(invocation: Invocation, terminal: Terminal): Promi
   if (key === undefined) {
     throw new OperatorError('usage', 'Say what to explain: flow-collection-indexer explain <height|id>.');
   }
+  checkKey(() => parseExplainKey(key));
   const { json } = ownValuesOf(explainFlags, invocation);
   const document = await explanationOf(configOf(invocation, terminal), key);
   terminal.out(

@@ -79,7 +79,11 @@ async function exportFrom(
     const output = await outputOf(path, values, scanned, terminal);
     try {
       if (!(await runExport(plan, { ...parts, output }))) return;
-      const closing = scanned.closingLine({ chainId: source.chainId, from: plan.from });
+      const closing = scanned.closingLine({
+        program: source.program,
+        chainId: source.chainId,
+        from: plan.from,
+      });
       if (!(await output.write(Buffer.from(closing)))) return;
     } finally {
       await output.close();
@@ -120,8 +124,8 @@ async function indexedRange(
     const range = await source.range();
     if (range === undefined && !follow) throw gone();
     const { firstIndexed = null, latestIndexed = null } = range ?? {};
-    if (firstIndexed !== null && latestIndexed !== null && (follow || latestIndexed >= firstIndexed)) {
-      return { first: firstIndexed, latest: latestIndexed };
+    if (firstIndexed !== null && (follow || latestIndexed !== null)) {
+      return { first: firstIndexed, latest: latestIndexed ?? firstIndexed - 1 };
     }
     if (!follow) throw new OperatorError('not_found', 'Nothing is indexed yet: there is nothing to export.');
     await sleep(systemClock, FIRST_HEIGHT_LOOK_MS, signal);
@@ -159,7 +163,7 @@ function checkRange(
 
 /** A complete file is left as it is, once it is known to be what its closing line says. */
 function checkClosing(scanned: ExportTally, from: number, { chainId }: ExportSource, path: string): void {
-  if (scanned.closingLine({ chainId, from }) === `${scanned.closing ?? ''}\n`) return;
+  if (scanned.isClosedRightly({ chainId, from })) return;
   throw new OperatorError(
     'damage',
     `${named(path)} is not what its closing line says: it was changed since it was written. Export it anew.`,

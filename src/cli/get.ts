@@ -1,10 +1,17 @@
-import { accountDocument, ApiError, isLookupKind, lookupDocument } from '../api/index.js';
+import {
+  accountDocument,
+  ApiError,
+  checkLookupKey,
+  isLookupKind,
+  lookupDocument,
+  parseAccountRequest,
+} from '../api/index.js';
 import type { AccountRequest, IndexedRange, LookupKind } from '../api/index.js';
 import { openStoreReadOnly } from '../app/index.js';
 import { OperatorError } from '../runtime/index.js';
 import type { ExitReason } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
-import { askDaemon, noDaemon, refusal } from './client.js';
+import { askDaemon, checkKey, noDaemon, refusal } from './client.js';
 import type { Invocation, Terminal } from './command.js';
 import { ACCOUNT, getFlags, getKinds } from './flags.js';
 import { configOf, namesDaemonAddress, ownValuesOf } from './settings.js';
@@ -19,6 +26,11 @@ type Question =
 /** `get`: one JSON document, from the running daemon or, when none runs, from the store itself. */
 export async function get(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const question = questionOf(invocation);
+  checkKey(() =>
+    question.kind === ACCOUNT
+      ? parseAccountRequest(question.asked)
+      : checkLookupKey(question.kind, question.key),
+  );
   const loaded = configOf(invocation, terminal);
   const print = (document: unknown): ExitReason => {
     terminal.out(JSON.stringify(document, undefined, 2) + '\n');

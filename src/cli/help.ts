@@ -13,6 +13,11 @@ export const helpStyle: Partial<Help> = {
   subcommandTerm: (command: Command) => command.name(),
   optionTerm: (option: Option) => option.flags,
   visibleArguments: () => [],
+  commandUsage(this: Help, command: Command): string {
+    const usage = [command.parent?.name(), command.name(), command.usage()].filter(Boolean).join(' ');
+    const indent = 'usage: '.length;
+    return this.boxWrap(usage, (this.helpWidth ?? 80) - indent).replaceAll('\n', `\n${' '.repeat(indent)}`);
+  },
   styleTitle: (title) => title.toLowerCase(),
   formatItem: (term: string, widest: number, description: string, helper: Help): string => {
     const termColumns = Math.min(widest, MAX_TERM_COLUMNS);

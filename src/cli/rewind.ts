@@ -1,5 +1,6 @@
 import { rewindStore } from '../app/index.js';
 import { MAX_HEIGHT } from '../config/index.js';
+import { formatCount } from '../observability/index.js';
 import { OperatorError } from '../runtime/index.js';
 import type { ExitReason } from '../runtime/index.js';
 import type { Invocation, Terminal } from './command.js';
@@ -16,11 +17,18 @@ export async function rewind(invocation: Invocation, terminal: Terminal): Promis
       'Say which height to keep: flow-collection-indexer rewind --to H --yes.',
     );
   }
-  if (!values.yes) {
-    throw new OperatorError('usage', `This forgets everything above height ${height}. Add --yes to do it.`);
-  }
   const { config } = configOf(invocation, terminal);
-  const { from, to } = await rewindStore(config, height);
-  terminal.out(`Rewound from height ${from} to ${to}. The daemon goes on at ${to + 1}.\n`);
+  const { from, forgotten } = await rewindStore(config, height, { apply: values.yes });
+  if (!values.yes) {
+    const what =
+      forgotten === undefined
+        ? 'there is nothing'
+        : `${formatCount(forgotten.heights)} heights, ${forgotten.from} to ${forgotten.to}`;
+    throw new OperatorError(
+      'usage',
+      `This forgets everything above height ${height}: ${what}. Add --yes to do it.`,
+    );
+  }
+  terminal.out(`Rewound from height ${from} to ${height}. The daemon goes on at ${height + 1}.\n`);
   return 'done';
 }

@@ -1,7 +1,6 @@
-import { verifyTarget } from '../app/index.js';
-import { formatCount, silentLogger } from '../observability/index.js';
+import { verifyStoreOf } from '../app/index.js';
+import { formatCount } from '../observability/index.js';
 import { systemClock } from '../runtime/index.js';
-import { verifyStore } from '../storage/index.js';
 import type { VerifyProgress, VerifyReport } from '../storage/index.js';
 import type { ExitReason } from '../runtime/index.js';
 import type { Invocation, Terminal } from './command.js';
@@ -15,9 +14,10 @@ const PROGRESS_INTERVAL_MS = 1_000;
 export async function verify(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(verifyFlags, invocation);
   const { config } = configOf(invocation, terminal);
-  const report = await verifyStore(
-    { ...verifyTarget(config), from: values.from ?? undefined, to: values.to ?? undefined },
-    { logger: silentLogger, onProgress: progressPrinter(terminal), signal: terminal.signal },
+  const report = await verifyStoreOf(
+    config,
+    { from: values.from ?? undefined, to: values.to ?? undefined },
+    { onProgress: progressPrinter(terminal), signal: terminal.signal },
   );
   terminal.out(renderReport(report));
   return report.damageCount === 0 ? 'done' : 'damage';
@@ -46,9 +46,8 @@ function phrase(progress: VerifyProgress): string {
 
 function renderReport(report: VerifyReport): string {
   const { range } = report;
-  const lines = report.damages.map(
-    ({ height: at, kind, message }) =>
-      `damage at ${at === undefined ? 'no single height' : `height ${at}`} (${kind}): ${message}`,
+  const lines = report.damages.map(({ height: at, kind, message }) =>
+    at === undefined ? `damage (${kind}): ${message}` : `damage at height ${at} (${kind}): ${message}`,
   );
   if (report.damageCount > report.damages.length) {
     lines.push(`… and ${formatCount(report.damageCount - report.damages.length)} more`);
@@ -61,10 +60,28 @@ function renderReport(report: VerifyReport): string {
           `(${formatCount(report.bytes)} bytes), ids recomputed; parent links, completeness, order, checksums; ` +
           `${formatCount(report.pointers)} pointers, both ways`,
   );
+  if (report.waiting !== undefined) lines.push(readableSoFar(report.waiting, report));
   lines.push(
     report.damageCount === 0
       ? 'no damage'
-      : `${formatCount(report.damageCount)} damages; "repair" tells what can be kept, "repair --yes" keeps it`,
+      : `${counted(report.damageCount, 'problem')}; "repair" tells what can be kept, "repair --yes" keeps it`,
   );
   return lines.join('\n') + '\n';
+}
+
+function counted(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** Blocks that wait above a gap are sound, and yet nobody can read them. */
+function readableSoFar(
+  { blocks, from, to }: NonNullable<VerifyReport['waiting']>,
+  { range, latestIndexedHeight = -1 }: VerifyReport,
+): string {
+  const first = range?.from ?? Infinity;
+  const readable = latestIndexedHeight < first ? 'no height' : `heights ${first} to ${latestIndexedHeight}`;
+  const heights = from === to ? `height ${from}` : `heights ${from} to ${to}`;
+  const gap = latestIndexedHeight + 1;
+  const wait = gap < from ? ` until height ${gap} is there` : '; the daemon still has to see them confirmed';
+  return `readable: ${readable}; not yet: ${counted(blocks, 'block')} at ${heights}${wait}`;
 }

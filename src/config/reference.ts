@@ -17,16 +17,19 @@ export function flagHelp(
   key: string,
   definition: Setting,
 ): { readonly usage: string; readonly description: string } {
+  const { doc, format } = definition;
   const flag = flagOf(key, definition);
+  const value = valueName(key, definition);
+  const choice = value === MANY_WORDS ? `; ${format.allowed}` : '';
   return {
-    usage:
-      definition.format.isSwitch === true ? `--[no-]${flag}` : `--${flag} <${valueName(key, definition)}>`,
-    description: `${definition.doc} [${defaultOf(definition)}]`,
+    usage: format.isSwitch === true ? `--[no-]${flag}` : `--${flag} <${value}>`,
+    description: `${doc} [${defaultOf(definition)}${choice}]`,
   };
 }
 
-/** Above this, words are too many to stand in a usage line. */
-const MAX_WORDS = 4;
+/** Words that take more room than this stand beside the flag, not in it. */
+const MAX_WORDS_LENGTH = 32;
+const MANY_WORDS = 'name';
 /** What a value is, by the last word of its key. */
 const valueNames: Readonly<Record<string, string>> = {
   height: 'height',
@@ -43,7 +46,10 @@ function valueName(key: string, { value, format }: Setting): string {
   if (format.isList === true) return 'endpoint';
   if (format.allowed.startsWith('a size')) return 'size';
   const { words = [] } = format;
-  if (format.allowed.startsWith('one of ')) return words.length > MAX_WORDS ? 'name' : words.join('|');
+  if (format.allowed.startsWith('one of ')) {
+    const joined = words.join('|');
+    return joined.length > MAX_WORDS_LENGTH ? MANY_WORDS : joined;
+  }
   const last = /[A-Z]?[a-z]+$/.exec(key)?.[0].toLowerCase() ?? '';
   return [valueNames[last] ?? 'value', ...words].join('|');
 }

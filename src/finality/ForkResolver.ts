@@ -199,8 +199,8 @@ export class ForkResolver {
       sinceMs: this.#clock.monotonic(),
       mend:
         `Block ${block.id} at height ${block.height} names ${block.parentId} as its parent, not ${latest.id}, which is ` +
-        `stored at height ${latest.height}: the network no longer has the latest stored blocks (a spork discarded them). ` +
-        `Stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" on this data directory, and start it again.`,
+        `stored at height ${latest.height}: the network no longer has the latest stored blocks (${this.#linked.hasSporks ? 'a spork discarded them' : 'its chain was begun anew, or is another one'}). ` +
+        `Stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" on this data directory, and start it again, or use another --data-dir.`,
     };
     const { height, mend } = this.#mismatch;
     // The one message with ids above the debug level: the operator has to see what he is about to give up.

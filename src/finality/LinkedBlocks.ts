@@ -96,6 +96,11 @@ export class LinkedBlocks {
     return this.#vouched.get(height);
   }
 
+  /** False on networks of which no spork is known. */
+  get hasSporks(): boolean {
+    return this.#vouched.size > 0;
+  }
+
   /** False for a block that stands where the spork table vouches for another one. */
   mayStand({ height, id }: BlockLink): boolean {
     const vouched = this.#vouched.get(height);

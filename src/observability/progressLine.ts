@@ -72,7 +72,9 @@ export interface ProgressFields {
 
 export function progressFields(state: ProgressState): ProgressFields {
   return {
-    latestIndexed: state.latestIndexed,
+    // Below height 0 stands an empty store.
+    latestIndexed:
+      state.latestIndexed === undefined || state.latestIndexed < 0 ? undefined : state.latestIndexed,
     head: state.head,
     lag: state.lag,
     rate: Math.round(state.ratePerSecond * 100) / 100,
