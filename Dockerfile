@@ -1,15 +1,25 @@
+# The base goes by its tag. For builds that are the same to the byte, pin it by digest: docker build --build-arg BASE=node@sha256:…
+ARG BASE=node:24-bookworm-slim
+
 # Build stage: compile, then keep production dependencies only.
-FROM node:24-bookworm-slim AS build
+FROM ${BASE} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 COPY scripts/ensure-installed.mjs scripts/
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY src src
-RUN npm run build && npm prune --omit=dev --no-audit --no-fund && rm -f dist/.tsbuildinfo
+RUN npm run build && npm prune --omit=dev --no-audit --no-fund && rm -f dist/.tsbuildinfo && chmod +x dist/main.js
 
 # Final stage: Node, the program and what it needs to run. No compiler, no package manager is used here.
-FROM node:24-bookworm-slim
+FROM ${BASE}
+ARG REVISION=unknown
+ARG VERSION=0.1.0
+LABEL org.opencontainers.image.title="flow-collection-indexer" \
+  org.opencontainers.image.description="A sidecar for Flow access nodes: a verified, complete, queryable local index of every collection and transaction." \
+  org.opencontainers.image.version="${VERSION}" \
+  org.opencontainers.image.revision="${REVISION}" \
+  org.opencontainers.image.documentation="/app/README.md"
 ENV NODE_ENV=production
 WORKDIR /app
 COPY --from=build /app/package.json ./
@@ -17,14 +27,17 @@ COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY proto proto
 COPY config config
-RUN rm -rf /usr/local/lib/node_modules/npm /usr/local/bin/npm /usr/local/bin/npx /opt/yarn* \
+COPY README.md ./
+COPY docs docs
+COPY scripts/healthcheck.sh /usr/local/bin/healthcheck
+RUN ln -s /app/dist/main.js /usr/local/bin/flow-collection-indexer \
+  && rm -rf /usr/local/lib/node_modules/npm /usr/local/bin/npm /usr/local/bin/npx /opt/yarn* \
   && mkdir -p /data && chown node:node /data && chmod 700 /data
 USER node
 VOLUME /data
 # Inside a container loopback reaches nobody: the ports are published by the operator, who decides to whom.
-ENV FCI_DATA_DIR=/data FCI_API_HOST=0.0.0.0 FCI_METRICS_HOST=0.0.0.0 FCI_LOG_FORMAT=json
+ENV FCI_DATA_DIR=/data FCI_API_HOST=0.0.0.0 FCI_METRICS_HOST=0.0.0.0 FCI_LOG_FORMAT=json NODE_OPTIONS=--enable-source-maps
 EXPOSE 7180 7181 7182
-HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 \
-  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.FCI_METRICS_PORT ?? 7182}/livez`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
-ENTRYPOINT ["node", "--enable-source-maps", "/app/dist/main.js"]
+HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 CMD ["healthcheck"]
+ENTRYPOINT ["flow-collection-indexer"]
 CMD ["start"]

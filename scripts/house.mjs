@@ -33,6 +33,7 @@ const packageHomes = {
   'classic-level': ['storage'],
   'abstract-level': ['storage'],
   '@grpc/grpc-js': ['access', 'api', 'devnet'],
+  commander: ['cli'],
   convict: ['config'],
   fastify: ['api'],
   'prom-client': ['observability'],

@@ -1,11 +1,10 @@
 #!/usr/bin/env node
-import { exitCodeOf } from './app/index.js';
 import { outputError, runCommandLine, writeAll } from './cli/index.js';
 import type { Terminal } from './cli/index.js';
-import { isAbort, OperatorError, withoutCredentials } from './runtime/index.js';
+import { AbortError, exitCodeOf, isAbort, OperatorError, withoutCredentials } from './runtime/index.js';
 
 /** What a shell shows of a process that a signal has ended: 128 + its number. */
-const signalCodes = { SIGINT: 130, SIGTERM: 143 } as const;
+const signalCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 type StopSignal = keyof typeof signalCodes;
 
 /** How long a finished command waits for what still holds the process, before it says so and ends all the same. */
@@ -17,7 +16,7 @@ for (const signal of Object.keys(signalCodes) as StopSignal[]) {
   process.on(signal, () => {
     if (stop.signal.aborted) endBy(signal);
     stoppedBy = signal;
-    stop.abort();
+    stop.abort(new AbortError(signal));
   });
 }
 
@@ -35,16 +34,22 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 process.on('uncaughtException', (error) => dieOfBug(error));
 process.on('unhandledRejection', (error) => dieOfBug(error));
 
+/** Told of a bug before it ends the process: the log's last line is to name it. */
+const bugListeners: ((error: unknown) => void)[] = [];
+const isLive = process.env['TERM'] !== 'dumb';
+
 const terminal: Terminal = {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
   environment: process.env,
   write: (bytes) => writeAll(STDOUT, bytes, STDOUT_NAME),
   isTerminal: process.stdout.isTTY,
+  isLive: process.stdout.isTTY && isLive,
   columns: () => process.stdout.columns,
   rows: () => process.stdout.rows,
-  errTerminal: process.stderr.isTTY ? process.stderr : undefined,
+  errTerminal: process.stderr.isTTY && isLive ? process.stderr : undefined,
   onKey,
+  onBug: (listener) => void bugListeners.push(listener),
   signal: stop.signal,
 };
 
@@ -62,6 +67,7 @@ function onKey(listener: (key: string) => void): () => void {
 }
 
 function dieOfBug(error: unknown): never {
+  for (const tell of bugListeners) tell(error);
   const trace = error instanceof Error ? (error.stack ?? error.message) : String(error);
   process.stderr.write(`This is a fault of the program. Please report it:\n${withoutCredentials(trace)}\n`);
   process.exit(exitCodeOf('bug'));
@@ -87,7 +93,7 @@ function endDespiteLeftovers(): void {
     }
     const held = process.getActiveResourcesInfo().join(', ') || 'a read or a write of the disk';
     process.stderr.write(`Ended although these were still open: ${held}.\n`);
-    if (stop.signal.aborted) endBy('SIGTERM');
+    if (stop.signal.aborted) endBy(stoppedBy ?? 'SIGTERM');
     process.exit();
   }, LINGER_LIMIT_MS).unref();
 }

@@ -64,12 +64,7 @@ export async function accountDocument(
   asked: AccountRequest,
   range: IndexedRange,
 ): Promise<AccountTransactionsDocument> {
-  const request = {
-    address: addressOf(asked.address),
-    roles: rolesOf(asked.role),
-    limit: limitOf(asked.limit),
-    before: cursorOf(asked.cursor),
-  };
+  const request = parseAccountRequest(asked);
   const { transactions, next, coverage } = await accountPage(reader, request, range);
   return {
     kind: 'account',
@@ -78,6 +73,16 @@ export async function accountDocument(
     complete: isComplete(coverage, range),
     transactions: transactions.map(transactionDocument),
     next_cursor: next === undefined ? null : encodeCursor(next).toString('base64url'),
+  };
+}
+
+/** Expected errors: ApiError (400). */
+export function parseAccountRequest(asked: AccountRequest): AccountPageRequest {
+  return {
+    address: addressOf(asked.address),
+    roles: rolesOf(asked.role),
+    limit: limitOf(asked.limit),
+    before: cursorOf(asked.cursor),
   };
 }
 

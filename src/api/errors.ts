@@ -1,4 +1,5 @@
 import type { StorageError } from '../storage/index.js';
+import { lastReadable } from './status.js';
 import type { IndexedRange } from './status.js';
 
 /** Why a request was refused, for machines. */
@@ -66,8 +67,8 @@ export class ApiError extends Error {
   body(): ApiErrorBody {
     const { code, message, reason, range } = this;
     if (range === undefined) return { code, message, reason };
-    const { firstIndexed, latestIndexed, head } = range;
-    return { code, message, reason, firstIndexed, latestIndexed, head };
+    const { firstIndexed, head } = range;
+    return { code, message, reason, firstIndexed, latestIndexed: lastReadable(range), head };
   }
 }
 
@@ -128,5 +129,6 @@ export function storageRefusal(error: StorageError): ApiError {
 }
 
 function edges(range: IndexedRange): string {
-  return `latest ${range.latestIndexed ?? 'unknown'}, head ${range.head ?? 'unknown'}`;
+  const latest = lastReadable(range) ?? (range.firstIndexed === null ? 'unknown' : 'none');
+  return `latest ${latest}, head ${range.head ?? 'unknown'}`;
 }

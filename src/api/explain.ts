@@ -7,6 +7,7 @@ import { ApiError } from './errors.js';
 import type { ExplainDocument, ExplainStage } from './explanation.js';
 import { summaryOf } from './explainSummary.js';
 import { parseHeight } from './query.js';
+import { lastReadable } from './status.js';
 import type { IndexedRange } from './status.js';
 import type { HeightWork, WorkSource } from './work.js';
 
@@ -50,7 +51,7 @@ export async function explainDocument(
   const facts = { kind, stage, height, range, work, holdingUp, window: at, key };
   return {
     ...{ key, kind, stage, summary: summaryOf(facts), height, blockId },
-    ...range,
+    ...{ ...range, latestIndexed: lastReadable(range) },
     ...{ work, holdingUp, sources: at?.sources ?? null, reasons },
   };
 }
@@ -81,17 +82,21 @@ function stageOf(
   }
 }
 
+/** A height, or what may be the id of anything. Expected errors: ApiError (400). */
+export function parseExplainKey(key: string): number | Identifier {
+  const parsed = parseHeight(key) ?? parseIdentifier(key);
+  if (parsed !== undefined) return parsed;
+  const message = `expected a height or an ID of 64 hexadecimal digits without 0x, got ${quoted(key)}`;
+  throw new ApiError(400, 'malformed_id', message);
+}
+
 async function subjectOf(reader: ExplainReader, key: string, work: WorkSource | undefined): Promise<Subject> {
-  const height = parseHeight(key);
-  if (height !== undefined) {
+  const id = parseExplainKey(key);
+  if (typeof id === 'number') {
+    const height = id;
     const stored = await reader.blockByHeight(height);
     const above = reader.blocksAboveWatermark().find((head) => head.height === height);
     return { key, kind: 'height', height, blockId: stored?.block.id ?? above?.id ?? null };
-  }
-  const id = parseIdentifier(key);
-  if (id === undefined) {
-    const message = `expected a height or an ID of 64 hexadecimal digits without 0x, got ${quoted(key)}`;
-    throw new ApiError(400, 'malformed_id', message);
   }
   // What is not in work any more may have been indexed since the first look.
   const found =

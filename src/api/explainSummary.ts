@@ -1,4 +1,5 @@
 import type { ExplainDocument } from './explanation.js';
+import { lastReadable } from './status.js';
 import type { IndexedRange } from './status.js';
 import type { HeightWork } from './work.js';
 
@@ -10,7 +11,8 @@ interface Facts extends Pick<ExplainDocument, 'kind' | 'stage' | 'height' | 'wor
 /** A stage in one or two sentences. */
 export function summaryOf(facts: Facts): string {
   const { stage, range, window } = facts;
-  const { firstIndexed, latestIndexed, head } = range;
+  const { firstIndexed, head } = range;
+  const latest = lastReadable(range);
   const what = nameOf(facts);
   switch (stage) {
     case 'indexed':
@@ -36,9 +38,9 @@ export function summaryOf(facts: Facts): string {
     case 'starting':
       return `${what} is not indexed: the daemon has not begun, because no access node has told it yet how far the chain is.`;
     case 'not_indexed':
-      return firstIndexed === null || latestIndexed === null
+      return latest === null
         ? `${what} is not indexed: the store is empty, and no daemon runs that would fill it.`
-        : `${what} is not indexed: the store ends at ${latestIndexed}, and no daemon runs that would go on.`;
+        : `${what} is not indexed: the store ends at ${latest}, and no daemon runs that would go on.`;
     case 'unknown_id':
       return unknown(range);
   }
@@ -69,20 +71,22 @@ function fetching({ kind, key, work, height, holdingUp }: Facts, what: string): 
     : `${what} has come and waits for the others of its block: ${lacks}.`;
 }
 
-function gap({ holdingUp, range: { latestIndexed } }: Facts): string {
-  if (holdingUp === null) return `Everything through ${known(latestIndexed)} can be read.`;
-  return `Height ${holdingUp.height} comes first: ${holdingUp.message}.`;
+function gap({ holdingUp, range }: Facts): string {
+  if (holdingUp !== null) return `Height ${holdingUp.height} comes first: ${holdingUp.message}.`;
+  const latest = lastReadable(range);
+  return latest === null ? 'Nothing can be read yet.' : `Everything through ${latest} can be read.`;
 }
 
 function heldUp({ holdingUp }: Facts): string {
   return holdingUp === null ? '' : `: ${holdingUp.message}`;
 }
 
-function unknown({ firstIndexed, latestIndexed }: IndexedRange): string {
-  const nothing = firstIndexed === null || latestIndexed === null || latestIndexed < firstIndexed;
-  const where = nothing
-    ? 'Nothing is indexed yet, and nothing that is being worked on'
-    : `Nothing in heights ${firstIndexed} to ${latestIndexed}, and nothing that is being worked on,`;
+function unknown(range: IndexedRange): string {
+  const { firstIndexed, latestIndexed } = range;
+  const where =
+    lastReadable(range) === null
+      ? 'Nothing is indexed yet, and nothing that is being worked on'
+      : `Nothing in heights ${firstIndexed} to ${latestIndexed}, and nothing that is being worked on,`;
   return `${where} has this ID. A transaction can be recognised only when its collection is here. IDs of system transactions, of results and of events are not indexed.`;
 }
 

@@ -67,6 +67,12 @@ export function isLookupKind(word: string): word is LookupKind {
   return (lookupKinds as readonly string[]).includes(word);
 }
 
+/** Makes sure that a key can name what is looked up, wherever that is. Expected errors: ApiError (400). */
+export function checkLookupKey(kind: LookupKind, key: string): void {
+  if (kind === 'block') parseBlockKey(key);
+  else parseId(key);
+}
+
 /**
  * All that the index knows of one block (by id or height), collection or transaction (by id): where it stands and what
  * it holds, field names as in Flow's REST, positions as numbers. Serves a running daemon and a closed store alike. `range` is of

@@ -10,8 +10,23 @@ export interface IndexedRange {
   readonly sealed: number | null;
 }
 
+/**
+ * The last height that can be read, as the world is told: `null` while nothing is indexed, whatever stands for that within. An
+ * empty store that begins at height 0 ends at -1, which is no height.
+ */
+export function lastReadable({
+  firstIndexed,
+  latestIndexed,
+}: Pick<IndexedRange, 'firstIndexed' | 'latestIndexed'>): number | null {
+  return firstIndexed !== null && latestIndexed !== null && latestIndexed >= firstIndexed
+    ? latestIndexed
+    : null;
+}
+
 /** The body of `/status`. Rates are per second, ages and times are seconds; `null` means: not known (yet). */
 export interface StatusDocument extends IndexedRange {
+  /** `null` while nothing is indexed. */
+  readonly latestIndexed: number | null;
   readonly network: string;
   readonly chainId: string;
   readonly version: string;

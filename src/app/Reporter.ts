@@ -1,4 +1,5 @@
 import type { AccessNetwork, NodeState } from '../access/index.js';
+import { lastReadable } from '../api/index.js';
 import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../api/index.js';
 import type { ExecutionDataStatus } from '../collections/index.js';
 import type { DaemonConfig } from '../config/index.js';
@@ -11,6 +12,7 @@ import type {
   ScrapedValues,
 } from '../observability/index.js';
 import { formatDuration, readinessCodes } from '../observability/index.js';
+import { programVersion } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../storage/index.js';
 import type { Diagnosis, Symptoms } from './Diagnosis.js';
@@ -18,7 +20,6 @@ import type { DiskWatch } from './DiskWatch.js';
 import { heldUpBy } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
 import type { IndexingLine } from './indexingLine.js';
-import { programVersion } from './version.js';
 
 /** Ids that one message names at most: a block may lack a thousand. */
 const UNRESOLVABLE_IDS_NAMED = 3;
@@ -302,7 +303,7 @@ export class Reporter implements StatusSource, ScrapedValues {
       chainId: config.chainId,
       version: this.#version,
       instance: this.instance,
-      ...range,
+      ...{ ...range, latestIndexed: lastReadable(range) },
       lag: this.#lag().lag,
       headAgeSeconds: this.headAgeSeconds() ?? null,
       headConfirmedSeconds: seconds(listener.lastAnswerAgeMs()),

@@ -19,8 +19,17 @@ import {
   ProgressMeter,
   ProgressReporter,
 } from '../observability/index.js';
-import type { Logger, Metrics, TerminalStream } from '../observability/index.js';
-import { systemClock, systemRandom } from '../runtime/index.js';
+import type { Logger, Metrics, ProgramLogger, TerminalStream } from '../observability/index.js';
+import {
+  abortReason,
+  exitCodeOf,
+  messageOf,
+  OperatorError,
+  packageRoot,
+  programVersion,
+  systemClock,
+  systemRandom,
+} from '../runtime/index.js';
 import type { ExitReason } from '../runtime/index.js';
 import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
@@ -31,19 +40,22 @@ import { DiskWatch } from './DiskWatch.js';
 import { openUpstream, runIndexing } from './indexing.js';
 import { Lifecycle } from './lifecycle.js';
 import { Reporter } from './Reporter.js';
+import { announceRun } from './runRegistry.js';
 import { checkStartOfFilledStore } from './startHeight.js';
 import { hasReachedStop } from './stopHeight.js';
 import { openLevelStore } from './store.js';
 import type { OpenStore } from './store.js';
-import { packageRoot, programVersion } from './version.js';
 import { Work } from './Work.js';
 
 /** What the daemon needs of the process it runs in. */
 export interface Host {
   readonly stdout: TerminalStream;
-  readonly isTerminal: boolean;
-  /** Aborted by the operator: stop gracefully. */
+  /** True when that is a terminal on which a line can be drawn anew, and that is what is wanted. */
+  readonly isLive: boolean;
+  /** Aborted by the operator, to stop gracefully; the message of its reason is the name of the signal. */
   readonly signal: AbortSignal;
+  /** Tells of an error that nobody caught, before it ends the process. */
+  readonly onBug?: (listener: (error: unknown) => void) => void;
 }
 
 /** What the daemon reaches the world through. Default: the disk, gRPC, standard output. */
@@ -63,24 +75,43 @@ export async function runDaemon(
   ports: DaemonPorts = {},
 ): Promise<ExitReason> {
   const clock = systemClock;
-  const terminal = host.isTerminal ? new LiveTerminal({ stream: host.stdout }) : undefined;
+  const terminal = host.isLive ? new LiveTerminal({ stream: host.stdout }) : undefined;
   const logger = (ports.createLogger ?? createLogger)({
     ...config.log,
-    colorize: host.isTerminal && process.env['NO_COLOR'] === undefined,
+    colorize: host.isLive && process.env['NO_COLOR'] === undefined,
     ...(terminal === undefined ? {} : { destination: terminal }),
   });
   takeGrpcRemarks({ logger });
   const lifecycle = new Lifecycle({ clock, logger });
+  // Where logs are for people, the sentence on standard error is enough.
+  const tellEnd = (error: unknown): void => {
+    if (config.log.format === 'json') logFatal(logger, error);
+  };
+  host.onBug?.(tellEnd);
   const onStop = (): void => {
-    logger.info({ stopWithinSeconds: 10 }, 'stopping; a second signal forces');
+    const { message: by } = abortReason(host.signal);
+    logger.info({ signal: by, stopWithinSeconds: 10 }, 'stopping; a second signal forces');
     lifecycle.stop();
   };
   host.signal.addEventListener('abort', onStop, { once: true });
-  await lifecycle.waitFor('work in hand', run(config, { ports, lifecycle, logger, terminal }));
-  host.signal.removeEventListener('abort', onStop);
-  await lifecycle.close();
+  try {
+    await lifecycle.waitFor('work in hand', run(config, { ports, lifecycle, logger, terminal }));
+    host.signal.removeEventListener('abort', onStop);
+    await lifecycle.close();
+  } catch (error) {
+    // What nobody expected is told by whoever ends the process for it.
+    if (error instanceof OperatorError) tellEnd(error);
+    throw error;
+  }
   logger.info({}, 'stopped');
   return 'done';
+}
+
+/** The log's last line: the sentence that the operator gets, and the exit code with its name. */
+function logFatal(logger: ProgramLogger, error: unknown): void {
+  const exit = error instanceof OperatorError ? error.exit : 'bug';
+  const stack = error instanceof Error && exit === 'bug' ? { stack: error.stack } : {};
+  logger.fatal({ exitCode: exitCodeOf(exit), exit, ...stack }, messageOf(error));
 }
 
 /** Builds the daemon from the ground up and waits until it is to stop. Closing is the life cycle's. */
@@ -221,7 +252,11 @@ async function serve(
     metrics: metricsServer.address(),
   };
   writeDaemonRecord(config.dataDir, { pid: process.pid, instance: reporter.instance, ...addresses });
-  lifecycle.onClose('daemon record', () => removeDaemonRecord(config.dataDir));
+  const withdraw = announceRun(config.dataDir, process.env);
+  lifecycle.onClose('daemon record', () => {
+    withdraw();
+    removeDaemonRecord(config.dataDir);
+  });
   logger.info(addresses, 'listening');
 }
 

@@ -36,6 +36,21 @@ export function readDaemonRecord(dataDir: string): DaemonRecord | undefined {
   }
 }
 
+/** True when the process of the record in a data directory still runs; whether it is that daemon, its instance tells. */
+export function daemonRuns(dataDir: string): boolean {
+  const record = readDaemonRecord(dataDir);
+  return record !== undefined && isAlive(record.pid);
+}
+
+/** True while a process of this number runs, whosever it is. */
+export function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}
+
 /** Removed on a graceful stop. A record left by a crash is harmless: nobody answers at its address. */
 export function removeDaemonRecord(dataDir: string): void {
   rmSync(join(dataDir, RECORD_FILE), { force: true });

@@ -2,7 +2,7 @@ export { runDaemon } from './daemon.js';
 export type { DaemonPorts, Host } from './daemon.js';
 export { readDaemonRecord } from './daemonRecord.js';
 export type { DaemonRecord } from './daemonRecord.js';
-export { exitCodeOf, exitCodes } from './exitCodes.js';
+export { announcedRuns } from './runRegistry.js';
 export { openUpstream, runIndexing } from './indexing.js';
 export type { IndexingDependencies } from './indexing.js';
 export type { IndexingLine, IndexingLineParts } from './indexingLine.js';
@@ -13,10 +13,10 @@ export {
   openStoreReadOnly,
   repairStoreOf,
   rewindStore,
-  verifyTarget,
+  verifyStoreOf,
 } from './store.js';
-export type { OpenStore } from './store.js';
-export { programVersion } from './version.js';
+export type { OpenStore, RewindReport } from './store.js';
+export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export { Diagnosis } from './Diagnosis.js';
 export type { DiagnosisOptions, Symptoms } from './Diagnosis.js';
 export { heldUpBy } from './heldUp.js';

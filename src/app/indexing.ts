@@ -8,7 +8,7 @@ import { startIndexingLine } from './indexingLine.js';
 import type { IndexingLine, IndexingLineParts } from './indexingLine.js';
 import { firstHeightOf, initialiseStore } from './startHeight.js';
 import { stopWhenFinished } from './stopHeight.js';
-import { programVersion } from './version.js';
+import { programVersion } from '../runtime/index.js';
 
 /** What stands outside the line: the store below it, the process around it, and how nodes are reached. */
 export interface IndexingDependencies extends Omit<

@@ -1,10 +1,9 @@
 import type { AccessNetwork } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import type { FinalizationListener } from '../finality/index.js';
-import { OperatorError } from '../runtime/index.js';
+import { OperatorError, programVersion } from '../runtime/index.js';
 import { SCHEMA_VERSION } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
-import { programVersion } from './version.js';
 
 /**
  * Checks a start height against a store that holds something already. Expected errors: OperatorError `configuration`.

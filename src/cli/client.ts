@@ -1,3 +1,4 @@
+import { ApiError } from '../api/index.js';
 import { readDaemonRecord } from '../app/index.js';
 import type { StatusDocument } from '../api/index.js';
 import type { LoadedConfig } from '../config/index.js';
@@ -148,6 +149,16 @@ export function refusal(status: number, message: string, reason?: string): Opera
   const exit: ExitReason =
     reason === 'storage' ? 'storage' : status === 404 ? 'not_found' : status === 400 ? 'usage' : 'no_daemon';
   return new OperatorError(exit, message);
+}
+
+/** Refuses what no answer can mend, before anybody is asked. Expected errors: OperatorError `usage`. */
+export function checkKey(parse: () => unknown): void {
+  try {
+    parse();
+  } catch (error) {
+    if (error instanceof ApiError) throw refusal(error.code, error.message);
+    throw error;
+  }
 }
 
 async function fetched<T>(

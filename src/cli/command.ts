@@ -14,17 +14,21 @@ export interface Terminal {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** True when standard output is a terminal. */
   readonly isTerminal: boolean;
+  /** True when that terminal knows colours and how to move the cursor: any but TERM=dumb. */
+  readonly isLive: boolean;
   readonly columns: () => number;
   /** Lines of the terminal. */
   readonly rows: () => number;
-  /** Standard error, when that is a terminal. */
+  /** Standard error, when that is such a terminal. */
   readonly errTerminal: TerminalStream | undefined;
   /**
    * Tells of keys as they are pressed, without Enter, until the function that it gives back is called. Nothing where standard
    * input is no terminal.
    */
   onKey(listener: (key: string) => void): () => void;
-  /** Aborted by SIGINT or SIGTERM. */
+  /** Tells of an error that nobody expected, just before it ends the process. */
+  onBug(listener: (error: unknown) => void): void;
+  /** Aborted by a signal, whose name is the message of the reason. */
   readonly signal: AbortSignal;
 }
 
@@ -39,18 +43,26 @@ export interface Invocation {
   readonly ownFlags: ReadonlyMap<string, readonly string[]>;
 }
 
-/** One command: its help is made from this description, so the two cannot differ. */
+/** What a command does. */
+export type Run = (invocation: Invocation, terminal: Terminal) => Promise<ExitReason>;
+
+/**
+ * One command: its help and its completion are made from this description, so they cannot differ from what it takes. What it needs
+ * to run is loaded when it runs.
+ */
 export interface Command {
   readonly name: string;
   readonly summary: string;
   /** Positional arguments as shown in the usage line; empty for none. */
   readonly positionals: string;
   readonly maxPositionals: number;
+  /** What the first positional argument may be, where it is one of a few words. */
+  readonly words?: readonly string[];
   /** Longer help, after the summary. */
   readonly details?: string;
   /** Configuration keys that this command takes as flags. */
   readonly settings: Settings;
   /** Flags that only this command knows; they have no key and no environment variable. */
   readonly ownFlags: Settings;
-  run(invocation: Invocation, terminal: Terminal): Promise<ExitReason>;
+  load(): Promise<Run>;
 }

@@ -1,39 +1,29 @@
-import { ApiError, explainDocument } from '../api/index.js';
+import { ApiError, explainDocument, parseExplainKey } from '../api/index.js';
 import type { ExplainDocument } from '../api/index.js';
 import { openStoreReadOnly } from '../app/index.js';
 import type { LoadedConfig } from '../config/index.js';
 import { OperatorError, systemClock } from '../runtime/index.js';
-import { askDaemon, noDaemon, refusal } from './client.js';
-import type { Command } from './command.js';
+import { askDaemon, checkKey, noDaemon, refusal } from './client.js';
+import type { ExitReason } from '../runtime/index.js';
+import type { Invocation, Terminal } from './command.js';
 import { renderExplanation } from './explainPage.js';
-import { configOf, daemonAddressSettings, namesDaemonAddress, ownValuesOf, toggle } from './settings.js';
-
-const ownFlags = { json: toggle('Print the document that /explain answers.') } as const;
+import { explainFlags } from './flags.js';
+import { configOf, namesDaemonAddress, ownValuesOf } from './settings.js';
 
 /** `explain`: why something is, or is not, in the index. */
-export const explainCommand: Command = {
-  name: 'explain',
-  summary: 'Say why a height, or what has this ID, is or is not here, and what is being done about it.',
-  details:
-    'Tells more of a running daemon: what is missing, who was asked for it, when, and what they said.\n' +
-    'Exit code 0: explained. Exit code 66: nothing that is indexed or worked on has this ID.',
-  positionals: '<height|id>',
-  maxPositionals: 1,
-  settings: daemonAddressSettings,
-  ownFlags,
-  run: async (invocation, terminal) => {
-    const [key] = invocation.positionals;
-    if (key === undefined) {
-      throw new OperatorError('usage', 'Say what to explain: flow-collection-indexer explain <height|id>.');
-    }
-    const { json } = ownValuesOf(ownFlags, invocation);
-    const document = await explanationOf(configOf(invocation, terminal), key);
-    terminal.out(
-      json ? JSON.stringify(document, undefined, 2) + '\n' : renderExplanation(document, systemClock.now()),
-    );
-    return document.stage === 'unknown_id' ? 'not_found' : 'done';
-  },
-};
+export async function explain(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const [key] = invocation.positionals;
+  if (key === undefined) {
+    throw new OperatorError('usage', 'Say what to explain: flow-collection-indexer explain <height|id>.');
+  }
+  checkKey(() => parseExplainKey(key));
+  const { json } = ownValuesOf(explainFlags, invocation);
+  const document = await explanationOf(configOf(invocation, terminal), key);
+  terminal.out(
+    json ? JSON.stringify(document, undefined, 2) + '\n' : renderExplanation(document, systemClock.now()),
+  );
+  return document.stage === 'unknown_id' ? 'not_found' : 'done';
+}
 
 async function explanationOf(loaded: LoadedConfig, key: string): Promise<ExplainDocument> {
   const answer = await askDaemon(loaded, `/explain/${encodeURIComponent(key)}`);

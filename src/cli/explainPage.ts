@@ -69,8 +69,8 @@ function holdingUpRows({ holdingUp, height }: ExplainDocument): [string, string]
 
 function indexed({ firstIndexed, latestIndexed, head }: ExplainDocument): string {
   const chain = head === null ? '' : `; the chain's finalized head is ${head}`;
-  if (firstIndexed === null || latestIndexed === null) return `nothing yet${chain}`;
-  if (latestIndexed < firstIndexed) return `nothing yet, starts at height ${firstIndexed}${chain}`;
+  if (firstIndexed === null) return `nothing yet${chain}`;
+  if (latestIndexed === null) return `nothing yet, starts at height ${firstIndexed}${chain}`;
   return `heights ${firstIndexed} to ${latestIndexed}${chain}`;
 }
 

@@ -1,9 +1,9 @@
-import { daemonSettings, optionalText } from '../config/index.js';
-import type { LoadedConfig, Setting } from '../config/index.js';
+import type { LoadedConfig } from '../config/index.js';
 import { formatCount } from '../observability/index.js';
 import { named, OperatorError, sleep, systemClock } from '../runtime/index.js';
 import { noDaemon } from './client.js';
-import type { Command, Terminal } from './command.js';
+import type { ExitReason } from '../runtime/index.js';
+import type { Invocation, Terminal } from './command.js';
 import { continueFile, createFile, scanFile } from './export/ExportFile.js';
 import type { ExportOutput } from './export/ExportFile.js';
 import { progressOn, silentProgress } from './export/ExportProgress.js';
@@ -13,63 +13,28 @@ import { openExportSource } from './export/ExportSource.js';
 import type { ExportSource } from './export/ExportSource.js';
 import { ExportTally } from './export/ExportTally.js';
 import { checkSame, runExport } from './export/runExport.js';
-import { configOf, daemonAddressSettings, ownValuesOf, toggle } from './settings.js';
+import { exportFlags } from './flags.js';
+import { configOf, ownValuesOf } from './settings.js';
 
-const height = daemonSettings.stopHeight.format;
 /** Between two looks for the first height, with `--follow` on a daemon that has not begun. */
 const FIRST_HEIGHT_LOOK_MS = 500;
 const ENDLESS = Number.MAX_SAFE_INTEGER;
 
-const ownFlags = {
-  from: {
-    doc: 'First height.',
-    format: height,
-    default: null,
-    defaultDoc: 'the first that is indexed; with --resume, that of the file',
-  },
-  to: {
-    doc: 'Last height.',
-    format: height,
-    default: null,
-    defaultDoc: 'the latest that is indexed; with --follow, none',
-  },
-  output: {
-    doc: 'File to write to.',
-    format: optionalText('a file'),
-    default: null,
-    defaultDoc: 'standard output',
-  } satisfies Setting<string | null>,
-  resume: toggle('Go on with the file where it was cut.'),
-  follow: toggle('Go on with what becomes indexed, until a signal ends it. Needs a running daemon.'),
-  quiet: toggle('Show no progress.'),
-} as const;
-
-type Values = ReturnType<typeof ownValuesOf<typeof ownFlags>>;
+type Values = ReturnType<typeof ownValuesOf<typeof exportFlags>>;
 
 /** `export`: blocks and transactions as lines of JSON, from the running daemon or, when none runs, from the store. */
-export const exportCommand: Command = {
-  name: 'export',
-  summary: 'Write blocks and their transactions as lines of JSON.',
-  details:
-    'One line per block, one per transaction, and a closing line with counts and the SHA-256 of all lines above it:\n' +
-    'what head -n -1 FILE | sha256sum prints. docs/command-line.md shows them. Progress goes to standard error.',
-  positionals: '',
-  maxPositionals: 0,
-  settings: daemonAddressSettings,
-  ownFlags,
-  run: async (invocation, terminal) => {
-    const values = ownValuesOf(ownFlags, invocation);
-    checkFlags(values);
-    const loaded = configOf(invocation, terminal);
-    const source = await openExportSource(loaded, { needsDaemon: values.follow });
-    try {
-      await exportFrom(source, values, loaded, terminal);
-    } finally {
-      await source.close();
-    }
-    return 'done';
-  },
-};
+export async function exportBlocks(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const values = ownValuesOf(exportFlags, invocation);
+  checkFlags(values);
+  const loaded = configOf(invocation, terminal);
+  const source = await openExportSource(loaded, { needsDaemon: values.follow });
+  try {
+    await exportFrom(source, values, loaded, terminal);
+  } finally {
+    await source.close();
+  }
+  return 'done';
+}
 
 function checkFlags({ from, to, output, resume }: Values): void {
   if (resume && output === null) {
@@ -114,7 +79,11 @@ async function exportFrom(
     const output = await outputOf(path, values, scanned, terminal);
     try {
       if (!(await runExport(plan, { ...parts, output }))) return;
-      const closing = scanned.closingLine({ chainId: source.chainId, from: plan.from });
+      const closing = scanned.closingLine({
+        program: source.program,
+        chainId: source.chainId,
+        from: plan.from,
+      });
       if (!(await output.write(Buffer.from(closing)))) return;
     } finally {
       await output.close();
@@ -155,8 +124,8 @@ async function indexedRange(
     const range = await source.range();
     if (range === undefined && !follow) throw gone();
     const { firstIndexed = null, latestIndexed = null } = range ?? {};
-    if (firstIndexed !== null && latestIndexed !== null && (follow || latestIndexed >= firstIndexed)) {
-      return { first: firstIndexed, latest: latestIndexed };
+    if (firstIndexed !== null && (follow || latestIndexed !== null)) {
+      return { first: firstIndexed, latest: latestIndexed ?? firstIndexed - 1 };
     }
     if (!follow) throw new OperatorError('not_found', 'Nothing is indexed yet: there is nothing to export.');
     await sleep(systemClock, FIRST_HEIGHT_LOOK_MS, signal);
@@ -194,7 +163,7 @@ function checkRange(
 
 /** A complete file is left as it is, once it is known to be what its closing line says. */
 function checkClosing(scanned: ExportTally, from: number, { chainId }: ExportSource, path: string): void {
-  if (scanned.closingLine({ chainId, from }) === `${scanned.closing ?? ''}\n`) return;
+  if (scanned.isClosedRightly({ chainId, from })) return;
   throw new OperatorError(
     'damage',
     `${named(path)} is not what its closing line says: it was changed since it was written. Export it anew.`,

@@ -1,43 +1,22 @@
 import {
   accountDocument,
-  accountRoleNames,
   ApiError,
-  DEFAULT_PAGE_ITEMS,
+  checkLookupKey,
   isLookupKind,
   lookupDocument,
-  lookupKinds,
-  MAX_PAGE_ITEMS,
+  parseAccountRequest,
 } from '../api/index.js';
 import type { AccountRequest, IndexedRange, LookupKind } from '../api/index.js';
 import { openStoreReadOnly } from '../app/index.js';
-import type { Setting } from '../config/index.js';
 import { OperatorError } from '../runtime/index.js';
 import type { ExitReason } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
-import { askDaemon, noDaemon, refusal } from './client.js';
-import type { Command, Invocation } from './command.js';
-import { configOf, daemonAddressSettings, namesDaemonAddress, ownValuesOf } from './settings.js';
+import { askDaemon, checkKey, noDaemon, refusal } from './client.js';
+import type { Invocation, Terminal } from './command.js';
+import { ACCOUNT, getFlags, getKinds } from './flags.js';
+import { configOf, namesDaemonAddress, ownValuesOf } from './settings.js';
 
-const ACCOUNT = 'account';
-const kinds = [...lookupKinds, ACCOUNT].join('|');
-
-/** Whether it can be meant is for whoever answers to say. */
-const word = (doc: string, defaultDoc: string): Setting<string | null> => ({
-  doc,
-  format: {
-    allowed: 'text',
-    parse: (text) => text,
-    check: (value) => (typeof value === 'string' ? value : null),
-  },
-  default: null,
-  defaultDoc,
-});
-
-const ownFlags = {
-  role: word(`Of an account: only where it is ${accountRoleNames.join(', ')}.`, 'every role'),
-  limit: word(`Of an account: transactions at once, up to ${MAX_PAGE_ITEMS}.`, String(DEFAULT_PAGE_ITEMS)),
-  cursor: word('Of an account: next_cursor of the page before.', 'the newest'),
-} as const;
+const kinds = getKinds.join('|');
 
 /** What is asked for. */
 type Question =
@@ -45,45 +24,42 @@ type Question =
   | { readonly kind: typeof ACCOUNT; readonly asked: AccountRequest };
 
 /** `get`: one JSON document, from the running daemon or, when none runs, from the store itself. */
-export const getCommand: Command = {
-  name: 'get',
-  summary: 'Print one block, collection or transaction, or the transactions of an account, as JSON.',
-  positionals: `${kinds} <id, height or address>`,
-  maxPositionals: 2,
-  settings: daemonAddressSettings,
-  ownFlags,
-  run: async (invocation, terminal) => {
-    const question = questionOf(invocation);
-    const loaded = configOf(invocation, terminal);
-    const print = (document: unknown): ExitReason => {
-      terminal.out(JSON.stringify(document, undefined, 2) + '\n');
-      return 'done';
-    };
-    const answer = await askDaemon(loaded, pathOf(question));
-    if (answer !== undefined) {
-      if (answer.status === 200) return print(answer.body);
-      const { message, reason } = answer.body as { message?: string; reason?: string };
-      throw refusal(answer.status, message ?? `status ${answer.status}`, reason);
-    }
-    if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
-    const store = await openStoreReadOnly(loaded.config);
-    try {
-      const first = store.meta()?.firstHeight ?? null;
-      const latest = first === null ? null : store.latestIndexedHeight();
-      const range = { firstIndexed: first, latestIndexed: latest, head: null, sealed: null };
-      return print(await documentOf(store, question, range));
-    } catch (error) {
-      if (error instanceof ApiError) throw refusal(error.code, error.message);
-      throw error;
-    } finally {
-      await store.close();
-    }
-  },
-};
+export async function get(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const question = questionOf(invocation);
+  checkKey(() =>
+    question.kind === ACCOUNT
+      ? parseAccountRequest(question.asked)
+      : checkLookupKey(question.kind, question.key),
+  );
+  const loaded = configOf(invocation, terminal);
+  const print = (document: unknown): ExitReason => {
+    terminal.out(JSON.stringify(document, undefined, 2) + '\n');
+    return 'done';
+  };
+  const answer = await askDaemon(loaded, pathOf(question));
+  if (answer !== undefined) {
+    if (answer.status === 200) return print(answer.body);
+    const { message, reason } = answer.body as { message?: string; reason?: string };
+    throw refusal(answer.status, message ?? `status ${answer.status}`, reason);
+  }
+  if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
+  const store = await openStoreReadOnly(loaded.config);
+  try {
+    const first = store.meta()?.firstHeight ?? null;
+    const latest = first === null ? null : store.latestIndexedHeight();
+    const range = { firstIndexed: first, latestIndexed: latest, head: null, sealed: null };
+    return print(await documentOf(store, question, range));
+  } catch (error) {
+    if (error instanceof ApiError) throw refusal(error.code, error.message);
+    throw error;
+  } finally {
+    await store.close();
+  }
+}
 
 function questionOf(invocation: Invocation): Question {
   const [kind, key] = invocation.positionals;
-  const { role, limit, cursor } = ownValuesOf(ownFlags, invocation);
+  const { role, limit, cursor } = ownValuesOf(getFlags, invocation);
   if (kind === ACCOUNT && key !== undefined) {
     const asked = { address: key, role: role ?? '', limit: limit ?? '', cursor: cursor ?? '' };
     return { kind, asked };

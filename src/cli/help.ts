@@ -1,42 +1,32 @@
-import { flagTable } from '../config/index.js';
-import type { Command } from './command.js';
+import type { Command, Help, Option } from 'commander';
 
-export const PROGRAM = 'flow-collection-indexer';
+/** Wider terms stand on a line of their own, so that what they mean has room. */
+const MAX_TERM_COLUMNS = 26;
+/** Where so little is left beside the terms, what they mean stands below them. */
+const MIN_TEXT_COLUMNS = 40;
+const INDENT = 2;
+const GAP = 2;
 
-/** The page that `--help` without a command shows. */
-export function overview(commands: readonly Command[], version: string): string {
-  const width = Math.max(...commands.map(({ name }) => name.length));
-  return [
-    `${PROGRAM} ${version}: a verified, complete, queryable local index of every Flow collection and transaction.`,
-    '',
-    `usage: ${PROGRAM} <command> [flags]`,
-    '',
-    'commands:',
-    ...commands.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}`),
-    '',
-    `${PROGRAM} <command> --help shows the flags of a command. Every key can also stand in a file (--config FILE)`,
-    'or in the environment (FCI_…): docs/configuration.md lists them all.',
-    '',
-  ].join('\n');
-}
-
-/** The page that `<command> --help` shows. */
-export function commandHelp(command: Command): string {
-  const lines = [
-    `usage: ${PROGRAM} ${[command.name, command.positionals].filter(Boolean).join(' ')} [flags]`,
-    '',
-    command.summary,
-  ];
-  if (command.details !== undefined) lines.push('', command.details);
-  if (Object.keys(command.ownFlags).length > 0) lines.push('', 'flags:', flagTable(command.ownFlags));
-  if (Object.keys(command.settings).length > 0) {
-    lines.push(
-      '',
-      'configuration:',
-      flagTable(command.settings),
-      '  --config FILE  Read keys from a JSON file.',
-    );
-  }
-  lines.push('', '  --help  Show this page.', '');
-  return lines.join('\n');
-}
+/** How help is laid out: terms left, meanings right, all within the width of the terminal. No word is broken. */
+export const helpStyle: Partial<Help> = {
+  minWidthToWrap: 1,
+  subcommandTerm: (command: Command) => command.name(),
+  optionTerm: (option: Option) => option.flags,
+  visibleArguments: () => [],
+  commandUsage(this: Help, command: Command): string {
+    const usage = [command.parent?.name(), command.name(), command.usage()].filter(Boolean).join(' ');
+    const indent = 'usage: '.length;
+    return this.boxWrap(usage, (this.helpWidth ?? 80) - indent).replaceAll('\n', `\n${' '.repeat(indent)}`);
+  },
+  styleTitle: (title) => title.toLowerCase(),
+  formatItem: (term: string, widest: number, description: string, helper: Help): string => {
+    const termColumns = Math.min(widest, MAX_TERM_COLUMNS);
+    const columns = helper.helpWidth ?? 80;
+    const isBeside = columns - INDENT - termColumns - GAP >= MIN_TEXT_COLUMNS;
+    const indent = ' '.repeat(isBeside ? INDENT + termColumns + GAP : 3 * INDENT);
+    const lines = helper.boxWrap(description, columns - indent.length).replaceAll('\n', `\n${indent}`);
+    const fits = isBeside && term.length <= termColumns;
+    const shown = ' '.repeat(INDENT) + term;
+    return fits ? shown.padEnd(indent.length) + lines : `${shown}\n${indent}${lines}`;
+  },
+};

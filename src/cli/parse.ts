@@ -1,106 +1,201 @@
-import { parseArgs } from 'node:util';
-import type { ParseArgsConfig } from 'node:util';
-import { flagOf, suggestion } from '../config/index.js';
+import { Command as Parser, CommanderError, Option } from 'commander';
+import { flagHelp, flagOf, suggestion } from '../config/index.js';
 import type { Setting, Settings } from '../config/index.js';
 import { named, OperatorError, quoted } from '../runtime/index.js';
-import type { Command, Invocation } from './command.js';
+import type { Command, Invocation, Terminal } from './command.js';
+import { helpStyle } from './help.js';
 
-/** As long as a path can be. Splitting a longer one takes seconds. */
+export const PROGRAM = 'flow-collection-indexer';
+
+/** As long as a path can be. */
 const MAX_ARGUMENT_LENGTH = 4096;
 
-/**
- * Splits a command's arguments. Expected errors: OperatorError `usage` for an unknown flag, a missing value, a value
- * where none belongs, too many arguments or one beyond MAX_ARGUMENT_LENGTH; `undefined` when help was asked for.
- */
-export function parseInvocation(command: Command, args: readonly string[]): Invocation | undefined {
-  const byFlag = new Map<string, { key: string; definition: Setting; own: boolean }>();
-  const add = (table: Settings, own: boolean): void => {
-    for (const [key, definition] of Object.entries(table))
-      byFlag.set(flagOf(key, definition), { key, definition, own });
-  };
-  add(command.settings, false);
-  add(command.ownFlags, true);
+/** What a command line asks for; `undefined` when it asked for a page, which has been printed. */
+export interface Parsed {
+  readonly command: Command;
+  readonly invocation: Invocation;
+}
 
-  const options: NonNullable<ParseArgsConfig['options']> = {
-    config: { type: 'string' },
-    help: { type: 'boolean', short: 'h' },
-  };
-  for (const [flag, { definition }] of byFlag) {
-    options[flag] = { type: definition.format.isSwitch === true ? 'boolean' : 'string' };
-  }
+/**
+ * Reads a command line. Pages (help, version) go to the terminal. Expected errors: OperatorError `usage` for an unknown command
+ * or flag, a missing value, a value where none belongs, a word too many, or one beyond MAX_ARGUMENT_LENGTH.
+ */
+export function parse(
+  commands: readonly Command[],
+  args: readonly string[],
+  { terminal, version }: { readonly terminal: Terminal; readonly version: string },
+): Parsed | undefined {
   const long = args.find((arg) => arg.length > MAX_ARGUMENT_LENGTH);
   if (long !== undefined) {
-    throw new OperatorError(
-      'usage',
+    throw usage(
       `The argument ${quoted(long)} is too long: at most ${MAX_ARGUMENT_LENGTH} characters are read.`,
     );
   }
-  const { tokens } = parseArgs({
-    args: [...args],
-    options,
-    strict: false,
-    allowNegative: true,
-    tokens: true,
-  });
-
-  const known = [...byFlag.keys(), 'config', 'help'];
-  const settingFlags = new Map<string, string[]>();
-  const ownFlags = new Map<string, string[]>();
-  const positionals: string[] = [];
-  let configFile: string | undefined;
-  for (const token of tokens) {
-    if (token.kind === 'option-terminator') continue;
-    if (token.kind === 'positional') {
-      positionals.push(token.value);
-      continue;
-    }
-    if (token.name === 'help') return undefined;
-    const negated = token.rawName.startsWith('--no-') && !byFlag.has(token.rawName.slice('--'.length));
-    const name = negated ? token.rawName.slice('--no-'.length) : token.name;
-    if (name === 'config' && !negated) {
-      configFile = valueOf(token, command);
-      continue;
-    }
-    const target = byFlag.get(name);
-    if (target === undefined || (negated && target.definition.format.isSwitch !== true)) {
-      throw new OperatorError(
-        'usage',
-        `Unknown flag ${named(token.rawName)} for ${command.name}.${suggestion(token.rawName.replace(/^--?/, ''), known)} ` +
-          `See flow-collection-indexer ${command.name} --help.`,
-      );
-    }
-    const values = target.own ? ownFlags : settingFlags;
-    let value: string;
-    if (target.definition.format.isSwitch === true) {
-      if (token.value !== undefined) {
-        throw new OperatorError('usage', `${token.rawName} takes no value: write --${name} or --no-${name}.`);
-      }
-      value = negated ? 'false' : 'true';
-    } else {
-      value = valueOf(token, command);
-    }
-    values.set(target.key, [...(values.get(target.key) ?? []), value]);
+  const words = spelled(args);
+  const [name = '--help'] = words;
+  const names = commands.map((command) => command.name);
+  if (!name.startsWith('-') && name !== 'help' && !names.includes(name)) {
+    throw usage(`Unknown command ${quoted(name)}.${suggestion(name, names)} See ${PROGRAM} --help.`);
   }
-  if (positionals.length > command.maxPositionals) {
-    const extra = positionals[command.maxPositionals] ?? '';
-    throw new OperatorError(
-      'usage',
-      `${command.name} does not take the argument ${quoted(extra)}. ` +
-        `See flow-collection-indexer ${command.name} --help.`,
-    );
+  let parsed: Parsed | undefined;
+  const root = rootParser(terminal, version);
+  for (const command of commands) {
+    const parser = commandParser(root, command);
+    parser.action(() => {
+      parsed = { command, invocation: invocationOf(command, parser) };
+    });
   }
-  return { positionals, configFile, settingFlags, ownFlags };
+  try {
+    root.parse(words, { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode !== 0 && words.length > 0) throw refusal(error, words, commands);
+  }
+  return parsed;
 }
 
-function valueOf(
-  token: { readonly rawName: string; readonly value: string | undefined },
-  command: Command,
-): string {
-  if (token.value === undefined || token.value === '') {
-    throw new OperatorError(
-      'usage',
-      `${token.rawName} needs a value. See flow-collection-indexer ${command.name} --help.`,
+function usage(message: string): OperatorError {
+  return new OperatorError('usage', message);
+}
+
+/** `help X` is `X --help`, so that both answer alike, also where there is no X. */
+function spelled([first, ...rest]: readonly string[]): string[] {
+  if (first === undefined) return [];
+  if (first === 'help' && rest[0] !== undefined && !rest[0].startsWith('-')) return [rest[0], '--help'];
+  return [first, ...rest];
+}
+
+function rootParser(terminal: Terminal, version: string): Parser {
+  return new Parser(PROGRAM)
+    .description(
+      `${PROGRAM} ${version}: a verified, complete, queryable local index of every Flow collection and transaction.\n\n` +
+        'Every flag can also stand in a file (--config) or in the environment (FCI_…): docs/configuration.md lists them all.',
+    )
+    .usage('<command> [flags]')
+    .optionsGroup('Flags:')
+    .version(version, '-V, --version', 'Print the version; so does the command version.')
+    .helpOption('-h, --help', 'Show this page, or that of a command.')
+    .helpCommand('help <command>', 'Show the flags of a command.')
+    .configureHelp(helpStyle)
+    .configureOutput({
+      writeOut: (text) => terminal.out(text),
+      writeErr: (text) => terminal.err(text),
+      getOutHelpWidth: () => widthOf(terminal),
+      getErrHelpWidth: () => widthOf(terminal),
+      outputError: () => undefined,
+    })
+    .showSuggestionAfterError(false)
+    .exitOverride();
+}
+
+/** Where nothing says how wide a line may be. */
+const DEFAULT_COLUMNS = 80;
+
+function widthOf({ isTerminal, columns }: Terminal): number {
+  return (isTerminal ? columns() : 0) || DEFAULT_COLUMNS;
+}
+
+function commandParser(root: Parser, { name, summary, details, ...command }: Command): Parser {
+  const parser = root
+    .command(name)
+    .summary(summary)
+    .description([summary, details].filter(Boolean).join('\n\n'))
+    .usage([command.positionals, '[flags]'].filter(Boolean).join(' '))
+    .argument('[words...]')
+    .optionsGroup('Flags:');
+  addFlags(parser, command.ownFlags, 'Flags:');
+  addFlags(parser, command.settings, 'Configuration:');
+  if (Object.keys(command.settings).length > 0) {
+    const file = new Option('--config <file>', 'Read keys from a JSON file.');
+    parser.addOption(file.argParser(readValue('--config', name)).helpGroup('Configuration:'));
+  }
+  return parser.helpOption('-h, --help', 'Show this page.');
+}
+
+/** Every value that was written is kept; a switch has two flags, of which help shows one. */
+function addFlags(parser: Parser, table: Settings, group: string): void {
+  for (const [key, definition] of Object.entries(table)) {
+    const { usage: term, description } = flagHelp(key, definition);
+    const flag = `--${flagOf(key, definition)}`;
+    if (definition.format.isSwitch === true) {
+      const shown = Object.assign(new Option(flag, description), { flags: term });
+      parser.addOption(shown.helpGroup(group));
+      parser.addOption(new Option(`--no-${flag.slice(2)}`).hideHelp());
+    } else {
+      parser.addOption(
+        new Option(term, description).argParser(readValue(flag, parser.name())).helpGroup(group),
+      );
+    }
+  }
+}
+
+function readValue(flag: string, command: string) {
+  return (value: string, before: readonly string[] | undefined): readonly string[] => {
+    if (value === '') throw missingValue(flag, command);
+    return [...(before ?? []), value];
+  };
+}
+
+function missingValue(flag: string, command: string): OperatorError {
+  return usage(`${flag} needs a value. See ${PROGRAM} ${command} --help.`);
+}
+
+function invocationOf(command: Command, parser: Parser): Invocation {
+  const positionals = parser.args;
+  const extra = positionals[command.maxPositionals];
+  if (extra !== undefined) {
+    throw usage(
+      `${command.name} does not take the argument ${quoted(extra)}. See ${PROGRAM} ${command.name} --help.`,
     );
   }
-  return token.value;
+  const [word] = positionals;
+  if (command.words !== undefined && word !== undefined && !command.words.includes(word)) {
+    throw usage(
+      `${command.name} does not know ${quoted(word)}.${suggestion(word, command.words)} ` +
+        `It takes ${command.words.join(', ')}. See ${PROGRAM} ${command.name} --help.`,
+    );
+  }
+  const written = parser.opts<Readonly<Record<string, readonly string[] | boolean>>>();
+  const valuesOf = (table: Settings): ReadonlyMap<string, readonly string[]> =>
+    new Map(
+      Object.entries(table).flatMap(([key, definition]): [string, readonly string[]][] => {
+        const value = written[attributeOf(key, definition)];
+        return value === undefined ? [] : [[key, typeof value === 'boolean' ? [String(value)] : value]];
+      }),
+    );
+  const { config } = written;
+  return {
+    positionals,
+    configFile: Array.isArray(config) ? (config as readonly string[]).at(-1) : undefined,
+    settingFlags: valuesOf(command.settings),
+    ownFlags: valuesOf(command.ownFlags),
+  };
+}
+
+function attributeOf(key: string, definition: Setting): string {
+  return new Option(`--${flagOf(key, definition)}`).attributeName();
+}
+
+/** What commander refuses, in our words: with what may be meant, and where to look. */
+function refusal(
+  { code, message }: CommanderError,
+  args: readonly string[],
+  commands: readonly Command[],
+): OperatorError {
+  const [name = ''] = args;
+  const command = commands.find((candidate) => candidate.name === name);
+  const help = `See ${PROGRAM} ${command === undefined ? '' : `${name} `}--help.`;
+  const flag = /'(?<flag>-[^\s=']*)/u.exec(message)?.groups?.['flag'] ?? '';
+  if (code === 'commander.optionMissingArgument') return missingValue(flag, name);
+  if (code !== 'commander.unknownOption') return usage(`${message.replace(/^error: /, '')}. ${help}`);
+  const tables = command === undefined ? [] : Object.entries({ ...command.settings, ...command.ownFlags });
+  const known = tables.find(([key, definition]) => `--${flagOf(key, definition)}` === flag);
+  if (known?.[1].format.isSwitch === true) {
+    return usage(`${flag} takes no value: write ${flag} or --no-${flag.slice(2)}.`);
+  }
+  const flags = [...tables.map(([key, definition]) => flagOf(key, definition)), 'config', 'help'];
+  const of = command === undefined ? '' : ` for ${name}`;
+  return usage(
+    `Unknown flag ${named(flag)}${of}.${suggestion(flag.replace(/^--?(?:no-)?/, ''), flags, '--')} ${help}`,
+  );
 }

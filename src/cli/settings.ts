@@ -1,26 +1,8 @@
 import { parseEndpoint } from '../access/index.js';
 import { daemonSettings, flagOf, loadConfig, loadSettings } from '../config/index.js';
-import type { LoadedConfig, Setting, Settings } from '../config/index.js';
+import type { LoadedConfig, Settings } from '../config/index.js';
 import { OperatorError } from '../runtime/index.js';
 import type { Invocation, Terminal } from './command.js';
-
-/** The keys of commands that read a store. */
-export const storeSettings = {
-  network: daemonSettings.network,
-  dataDir: daemonSettings.dataDir,
-} satisfies Settings;
-
-/** The keys of commands that ask a running daemon. */
-export const daemonAddressSettings = {
-  ...storeSettings,
-  'api.host': daemonSettings['api.host'],
-  'api.port': daemonSettings['api.port'],
-} satisfies Settings;
-
-/** A switch of a command's own, off unless it is given. */
-export function toggle(doc: string): Setting<boolean> {
-  return { doc, format: daemonSettings['edi.enabled'].format, default: false };
-}
 
 /** The configuration behind a command. Expected errors: OperatorError `usage`, `configuration`. */
 export function configOf(invocation: Invocation, terminal: Terminal): LoadedConfig {

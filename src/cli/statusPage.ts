@@ -34,7 +34,7 @@ export function statusScreen(
 /** The same in one line. */
 export function statusLine(status: StatusDocument): string {
   const { firstIndexed, latestIndexed, eta, ready, reasons } = status;
-  const isEmpty = firstIndexed === null || latestIndexed === null || latestIndexed < firstIndexed;
+  const isEmpty = firstIndexed === null || latestIndexed === null;
   const parts = [
     `indexed ${isEmpty ? 'nothing yet' : `through ${height(latestIndexed)}`}`,
     `head ${height(status.head)}${lag(status)}`,
@@ -50,10 +50,10 @@ const FOLLOWING_LAG = 10;
 function progressOf(status: StatusDocument): ProgressState {
   const { firstIndexed, latestIndexed, head, lag: behind, rate, eta } = status;
   const first = firstIndexed ?? 0;
-  const done = (latestIndexed ?? 0) - first + 1;
+  const done = (latestIndexed ?? first - 1) - first + 1;
   return {
     mode: behind === null ? 'waiting' : behind <= FOLLOWING_LAG ? 'following' : 'catching_up',
-    latestIndexed: latestIndexed ?? undefined,
+    latestIndexed: firstIndexed === null ? undefined : (latestIndexed ?? first - 1),
     head: head ?? undefined,
     lag: behind ?? undefined,
     ratePerSecond: rate,
@@ -109,8 +109,8 @@ function height(value: number | null): string {
 }
 
 function indexed({ firstIndexed, latestIndexed }: StatusDocument): string {
-  if (firstIndexed === null || latestIndexed === null) return 'nothing yet: the first height is not known';
-  if (latestIndexed < firstIndexed) return `nothing yet: starts at height ${formatCount(firstIndexed)}`;
+  if (firstIndexed === null) return 'nothing yet: the first height is not known';
+  if (latestIndexed === null) return `nothing yet: starts at height ${formatCount(firstIndexed)}`;
   const heights = formatCount(latestIndexed - firstIndexed + 1);
   return `${formatCount(firstIndexed)} to ${formatCount(latestIndexed)}: ${heights} heights, complete`;
 }

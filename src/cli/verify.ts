@@ -1,48 +1,27 @@
-import { verifyTarget } from '../app/index.js';
-import { daemonSettings } from '../config/index.js';
-import { formatCount, silentLogger } from '../observability/index.js';
+import { verifyStoreOf } from '../app/index.js';
+import { formatCount } from '../observability/index.js';
 import { systemClock } from '../runtime/index.js';
-import { verifyStore } from '../storage/index.js';
 import type { VerifyProgress, VerifyReport } from '../storage/index.js';
-import type { Command, Terminal } from './command.js';
-import { configOf, ownValuesOf, storeSettings } from './settings.js';
-
-const height = daemonSettings.stopHeight.format;
-
-const ownFlags = {
-  from: {
-    doc: 'First height to check.',
-    format: height,
-    default: null,
-    defaultDoc: 'the first of the store',
-  },
-  to: { doc: 'Last height to check.', format: height, default: null, defaultDoc: 'the last of the store' },
-} as const;
+import type { ExitReason } from '../runtime/index.js';
+import type { Invocation, Terminal } from './command.js';
+import { verifyFlags } from './flags.js';
+import { configOf, ownValuesOf } from './settings.js';
 
 /** Between two progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 1_000;
 
 /** `verify`: proves that the store holds what it claims, or names every height where it does not. */
-export const verifyCommand: Command = {
-  name: 'verify',
-  summary: 'Re-hash everything in the store and check that nothing is missing, wrong or too much.',
-  details:
-    'Exit code 0: all is well. Exit code 65: damage was found; each line names a height. No daemon may be running.',
-  positionals: '',
-  maxPositionals: 0,
-  settings: storeSettings,
-  ownFlags,
-  run: async (invocation, terminal) => {
-    const values = ownValuesOf(ownFlags, invocation);
-    const { config } = configOf(invocation, terminal);
-    const report = await verifyStore(
-      { ...verifyTarget(config), from: values.from ?? undefined, to: values.to ?? undefined },
-      { logger: silentLogger, onProgress: progressPrinter(terminal), signal: terminal.signal },
-    );
-    terminal.out(renderReport(report));
-    return report.damageCount === 0 ? 'done' : 'damage';
-  },
-};
+export async function verify(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const values = ownValuesOf(verifyFlags, invocation);
+  const { config } = configOf(invocation, terminal);
+  const report = await verifyStoreOf(
+    config,
+    { from: values.from ?? undefined, to: values.to ?? undefined },
+    { onProgress: progressPrinter(terminal), signal: terminal.signal },
+  );
+  terminal.out(renderReport(report));
+  return report.damageCount === 0 ? 'done' : 'damage';
+}
 
 function progressPrinter(terminal: Terminal): (progress: VerifyProgress) => void {
   let shownAtMs = systemClock.monotonic();
@@ -67,9 +46,8 @@ function phrase(progress: VerifyProgress): string {
 
 function renderReport(report: VerifyReport): string {
   const { range } = report;
-  const lines = report.damages.map(
-    ({ height: at, kind, message }) =>
-      `damage at ${at === undefined ? 'no single height' : `height ${at}`} (${kind}): ${message}`,
+  const lines = report.damages.map(({ height: at, kind, message }) =>
+    at === undefined ? `damage (${kind}): ${message}` : `damage at height ${at} (${kind}): ${message}`,
   );
   if (report.damageCount > report.damages.length) {
     lines.push(`… and ${formatCount(report.damageCount - report.damages.length)} more`);
@@ -82,10 +60,28 @@ function renderReport(report: VerifyReport): string {
           `(${formatCount(report.bytes)} bytes), ids recomputed; parent links, completeness, order, checksums; ` +
           `${formatCount(report.pointers)} pointers, both ways`,
   );
+  if (report.waiting !== undefined) lines.push(readableSoFar(report.waiting, report));
   lines.push(
     report.damageCount === 0
       ? 'no damage'
-      : `${formatCount(report.damageCount)} damages; "repair" tells what can be kept, "repair --yes" keeps it`,
+      : `${counted(report.damageCount, 'problem')}; "repair" tells what can be kept, "repair --yes" keeps it`,
   );
   return lines.join('\n') + '\n';
+}
+
+function counted(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** Blocks that wait above a gap are sound, and yet nobody can read them. */
+function readableSoFar(
+  { blocks, from, to }: NonNullable<VerifyReport['waiting']>,
+  { range, latestIndexedHeight = -1 }: VerifyReport,
+): string {
+  const first = range?.from ?? Infinity;
+  const readable = latestIndexedHeight < first ? 'no height' : `heights ${first} to ${latestIndexedHeight}`;
+  const heights = from === to ? `height ${from}` : `heights ${from} to ${to}`;
+  const gap = latestIndexedHeight + 1;
+  const wait = gap < from ? ` until height ${gap} is there` : '; the daemon still has to see them confirmed';
+  return `readable: ${readable}; not yet: ${counted(blocks, 'block')} at ${heights}${wait}`;
 }

@@ -27,7 +27,7 @@ export async function watchStatus(
   { json }: { readonly json: boolean },
   { loaded, terminal }: { readonly loaded: LoadedConfig; readonly terminal: Terminal },
 ): Promise<void> {
-  const isLive = terminal.isTerminal && !json;
+  const isLive = terminal.isLive && !json;
   const ending = new AbortController();
   const end = (): void => ending.abort(abortReason(ending.signal));
   terminal.signal.addEventListener('abort', end, { once: true });

@@ -20,6 +20,7 @@ export const devnetSettings = {
   }),
   seed: setting({
     doc: 'The same seed gives the same chain on every machine.',
+    value: 'seed',
     format: integer(0, 4_294_967_295),
     default: 1,
   }),
@@ -40,6 +41,7 @@ export const devnetSettings = {
   }),
   history: setting({
     doc: 'Blocks that exist above the root at the start. Millions cost no memory.',
+    value: 'blocks',
     format: integer(0, MAX_HEIGHT),
     default: 1000,
   }),
@@ -51,6 +53,7 @@ export const devnetSettings = {
   }),
   sporkOf: setting<number | null>({
     doc: 'Seed of the previous spork, whose last block is the parent of our root block; its heights end just below --root-height.',
+    value: 'seed',
     format: optional(integer(0, 4_294_967_295)),
     default: null,
     defaultDoc: 'none: the first spork',
@@ -62,6 +65,7 @@ export const devnetSettings = {
   }),
   sealedLag: setting({
     doc: 'Blocks that the sealed head, and with it the execution data, stays behind the finalized head.',
+    value: 'blocks',
     format: integer(0, 10_000),
     default: 4,
   }),
@@ -72,6 +76,7 @@ export const devnetSettings = {
   }),
   ratePerSecond: setting({
     doc: 'Unary calls per second and method before the node answers that its rate limit is reached; 0 = no limit.',
+    value: 'calls',
     format: integer(0, 1_000_000),
     default: 0,
   }),
@@ -92,6 +97,7 @@ export const devnetSettings = {
   }),
   maxStreams: setting({
     doc: 'Streams open at once, over both services, before the node answers that it has no more.',
+    value: 'streams',
     format: integer(0, 1_000_000),
     default: 1_000,
   }),
@@ -107,6 +113,7 @@ export const devnetSettings = {
   }),
   faults: setting<string | null>({
     doc: 'JSON file with a script of faults per method (docs/devnet.md).',
+    value: 'file',
     format: optional(text('a file')),
     default: null,
     defaultDoc: 'none',

@@ -11,6 +11,8 @@ export interface Format<T> {
   readonly allowed: string;
   /** True when a flag of this format takes no value. */
   readonly isSwitch?: boolean;
+  /** The words that it takes, where it takes words of its own. */
+  readonly words?: readonly string[];
   /** True when the flag may be repeated and an environment variable separates values by commas. */
   readonly isList?: boolean;
   /** From a flag or an environment variable. Expected errors: FormatError. */
@@ -71,7 +73,7 @@ export function formatBytes(bytes: number): string {
 export function choice<const T extends string>(words: readonly T[]): Format<T> {
   const allowed = `one of ${words.join(', ')}`;
   const check = (value: unknown): T => words.find((word) => word === value) ?? refuse(value, allowed);
-  return { allowed, check, parse: check };
+  return { allowed, words, check, parse: check };
 }
 
 /** A switch. In the environment: true, false, 1, 0, yes, no, on, off. */
@@ -131,7 +133,7 @@ export function integerOr<const T extends string>(
       return refuse(value, allowed);
     }
   };
-  return { allowed, check, parse: (value) => check(/^\d+$/.test(value) ? Number(value) : value) };
+  return { allowed, words, check, parse: (value) => check(/^\d+$/.test(value) ? Number(value) : value) };
 }
 
 /** A list; flags repeat, environment variables separate by commas, files use an array. */
@@ -172,9 +174,14 @@ export function optionalText(allowed: string): Format<string | null> {
 /** What is longer is no misspelt word; comparing it letter by letter would take seconds. */
 const LONGEST_WORD = 64;
 
-/** `value` among `known` with the smallest edit distance, when it is close enough to be a slip of the pen. */
-export function nearest(value: string, known: readonly string[]): string | undefined {
-  if (value.length > LONGEST_WORD) return undefined;
+/**
+ * What may be meant by `value` among `known`: those that have it as one of their words (`port` of `api-port` and
+ * `metrics-port`), else the one with the smallest edit distance, when it is close enough to be a slip of the pen.
+ */
+export function nearest(value: string, known: readonly string[]): readonly string[] {
+  if (value.length > LONGEST_WORD) return [];
+  const wordIn = known.filter((candidate) => candidate.split('-').includes(value));
+  if (wordIn.length > 0) return wordIn;
   let best: string | undefined;
   let bestDistance = Math.max(2, Math.floor(value.length / 3)) + 1;
   for (const candidate of known) {
@@ -184,7 +191,7 @@ export function nearest(value: string, known: readonly string[]): string | undef
       best = candidate;
     }
   }
-  return best;
+  return best === undefined ? [] : [best];
 }
 
 function editDistance(left: string, right: string): number {

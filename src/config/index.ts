@@ -5,7 +5,7 @@ export type { DevnetValues } from './devnet.js';
 export { loadSettings, suggestion } from './load.js';
 export type { Origin, Sources } from './load.js';
 export type { NetworkName } from './networks.js';
-export { configurationReference, flagTable } from './reference.js';
+export { configurationReference, flagHelp } from './reference.js';
 export { daemonSettings, environmentOf, flagOf, MAX_HEIGHT } from './settings.js';
 export type { Setting, Settings } from './settings.js';
 export { optionalText } from './formats.js';

@@ -171,8 +171,10 @@ function attempt<T>(exit: 'usage' | 'configuration', where: string, read: () => 
   }
 }
 
-/** A sentence that names the closest known word, or nothing. */
-export function suggestion(written: string, known: readonly string[]): string {
-  const close = nearest(written, known);
-  return close === undefined ? '' : ` Did you mean ${close}?`;
+/** A sentence that names the known words that may be meant, each behind `prefix`, or nothing. */
+export function suggestion(written: string, known: readonly string[], prefix = ''): string {
+  const close = nearest(written, known).map((word) => prefix + word);
+  const last = close.pop();
+  if (last === undefined) return '';
+  return ` Did you mean ${close.length === 0 ? last : `${close.join(', ')} or ${last}`}?`;
 }

@@ -12,58 +12,46 @@ function defaultOf(definition: Setting): string {
   return String(definition.default);
 }
 
-/** `--flag VALUE`, `--edi / --no-edi`. */
-function usageOf(key: string, definition: Setting): string {
+/** How a flag reads in help: what it is called with its value, what it does, what happens without it. */
+export function flagHelp(
+  key: string,
+  definition: Setting,
+): { readonly usage: string; readonly description: string } {
+  const { doc, format } = definition;
   const flag = flagOf(key, definition);
-  if (definition.format.isSwitch === true) return `--${flag}, --no-${flag}`;
-  return `--${flag} ${definition.format.isList === true ? 'ENDPOINT …' : valueName(definition)}`;
+  const value = valueName(key, definition);
+  const choice = value === MANY_WORDS ? `; ${format.allowed}` : '';
+  return {
+    usage: format.isSwitch === true ? `--[no-]${flag}` : `--${flag} <${value}>`,
+    description: `${doc} [${defaultOf(definition)}${choice}]`,
+  };
 }
 
-function valueName(definition: Setting): string {
-  const { allowed } = definition.format;
-  if (allowed.startsWith('one of ')) {
-    const words = allowed.slice('one of '.length).split(', ');
-    if (words.length <= 4) return words.join('|');
-    return 'NAME';
+/** Words that take more room than this stand beside the flag, not in it. */
+const MAX_WORDS_LENGTH = 32;
+const MANY_WORDS = 'name';
+/** What a value is, by the last word of its key. */
+const valueNames: Readonly<Record<string, string>> = {
+  height: 'height',
+  port: 'port',
+  host: 'host',
+  ms: 'ms',
+  dir: 'directory',
+  from: 'height',
+  to: 'height',
+};
+
+function valueName(key: string, { value, format }: Setting): string {
+  if (value !== undefined) return value;
+  if (format.isList === true) return 'endpoint';
+  if (format.allowed.startsWith('a size')) return 'size';
+  const { words = [] } = format;
+  if (format.allowed.startsWith('one of ')) {
+    const joined = words.join('|');
+    return joined.length > MAX_WORDS_LENGTH ? MANY_WORDS : joined;
   }
-  if (allowed.startsWith('a size')) return 'SIZE';
-  if (allowed.includes('directory')) return 'DIR';
-  if (allowed.includes('file')) return 'FILE';
-  if (allowed.includes('host')) return 'HOST';
-  return 'N';
-}
-
-/** A settings table as lines for `--help`, flag column padded. */
-export function flagTable(settings: Settings): string {
-  const rows = Object.entries(settings).map(([key, definition]) => [
-    usageOf(key, definition),
-    `${definition.doc} [${defaultOf(definition)}]`,
-  ]);
-  const width = Math.min(34, Math.max(...rows.map(([usage]) => usage?.length ?? 0)));
-  return rows
-    .map(([usage = '', doc = '']) =>
-      usage.length > width
-        ? `  ${usage}\n  ${' '.repeat(width)}  ${wrap(doc, width + 4)}`
-        : `  ${usage.padEnd(width)}  ${wrap(doc, width + 4)}`,
-    )
-    .join('\n');
-}
-
-const HELP_COLUMNS = 110;
-
-function wrap(sentence: string, indent: number): string {
-  const lines: string[] = [];
-  let line = '';
-  for (const word of sentence.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > HELP_COLUMNS - indent) {
-      lines.push(line);
-      line = word;
-    } else {
-      line = line === '' ? word : `${line} ${word}`;
-    }
-  }
-  lines.push(line);
-  return lines.join('\n' + ' '.repeat(indent));
+  const last = /[A-Z]?[a-z]+$/.exec(key)?.[0].toLowerCase() ?? '';
+  return [valueNames[last] ?? 'value', ...words].join('|');
 }
 
 /** A settings table as a Markdown reference: key, flag, environment variable, allowed values, default, meaning. */

@@ -20,6 +20,8 @@ export interface Setting<T = unknown> {
   readonly default: T;
   /** How the default reads in the documentation, where it depends on something else. */
   readonly defaultDoc?: string;
+  /** What the value is, in a word, for the help, where neither format nor key tells. */
+  readonly value?: string;
   /** The flag without dashes, where it is not the key in kebab case (a repeatable flag is in the singular). */
   readonly flag?: string;
 }
@@ -82,17 +84,20 @@ export const daemonSettings = {
   }),
   window: setting({
     doc: 'K: heights above the watermark that are worked on at once. Nothing above it is ever asked for.',
+    value: 'heights',
     format: integer(1, 4096),
     default: 256,
   }),
   maxProcessing: setting<number | null>({
     doc: 'Jobs (heights) handed out at once.',
+    value: 'heights',
     format: optional(integer(1, 4096)),
     default: null,
     defaultDoc: 'window',
   }),
   workersPerHeight: setting({
     doc: 'Collection requests outstanding at once for one height.',
+    value: 'requests',
     format: integer(1, 256),
     default: 8,
   }),
@@ -122,6 +127,7 @@ export const daemonSettings = {
   }),
   'access.ratePerSecond': setting<number | null>({
     doc: 'Unary calls per second to each access node and method; 0 = no limit.',
+    value: 'calls',
     format: optional(integer(0, 100_000)),
     default: null,
     defaultDoc: '0; 80 when accessNodes is left to the network’s public node',
@@ -134,6 +140,7 @@ export const daemonSettings = {
   }),
   'requester.concurrency': setting({
     doc: 'Collection calls under way at once, per access node.',
+    value: 'calls',
     format: integer(1, 1024),
     default: 32,
   }),
@@ -189,17 +196,20 @@ export const daemonSettings = {
   }),
   'api.forwardRest': setting<string | null>({
     doc: 'REST address of an access node, to which requests under /v1 that the index cannot answer are passed on (docs/rest-api.md, Forwarding). Without `/v1`.',
+    value: 'url',
     format: optional(httpAddress),
     default: null,
     defaultDoc: 'none: such requests get 404',
   }),
   'api.ratePerSecondPerAddress': setting({
     doc: 'Requests per second that one client address (IPv6: one /64) may send to the read API, over HTTP and over gRPC each; more get 429 or RESOURCE_EXHAUSTED. 0 = no limit. Set it where others than you reach the API.',
+    value: 'requests',
     format: integer(0, 100_000),
     default: 0,
   }),
   'api.catchUpShare': setting({
     doc: 'Percent of the event loop’s time that all readers together may take while the daemon is more than 100 heights behind the head; what exceeds it waits for its turn (docs/operations.md, Readers and indexing). Lower it where catching up matters more than answers; 100 = no limit.',
+    value: 'percent',
     format: integer(1, 100),
     default: 33,
   }),
@@ -215,6 +225,7 @@ export const daemonSettings = {
   }),
   'ready.maxLag': setting({
     doc: 'Heights behind the head that still count as ready.',
+    value: 'heights',
     format: integer(0, MAX_HEIGHT),
     default: 100,
   }),

@@ -1,9 +1,9 @@
-import { LRUCache } from 'lru-cache';
 import { type Identifier, identifierBytes } from '../flow/index.js';
 import type { Fork } from './BlockIds.js';
 import { ChainGenerator, type ChainOptions, type GeneratedBlock } from './ChainGenerator.js';
 import { encodeExecutionDataResponse, ExecutionDataMaker, type ExecutionDataParts } from './executionData.js';
 import { ReverseIndex } from './ReverseIndex.js';
+import { SizedCache } from './SizedCache.js';
 
 /** Collections and transactions of the last blocks generated that can be found by id: at least so many of each. */
 export const INDEXED_COLLECTIONS = 65_536;
@@ -37,8 +37,8 @@ export interface TransactionPlace extends CollectionPlace {
  */
 export class Chain {
   readonly generator: ChainGenerator;
-  readonly #blocks: LRUCache<number, GeneratedBlock>;
-  readonly #executionData: LRUCache<number, Buffer>;
+  readonly #blocks: SizedCache<GeneratedBlock>;
+  readonly #executionData: SizedCache<Buffer>;
   readonly #collectionHeights = new ReverseIndex({ entries: INDEXED_COLLECTIONS });
   readonly #transactionHeights = new ReverseIndex({ entries: INDEXED_TRANSACTIONS });
   readonly #indexedHeights = new ReverseIndex({ entries: INDEXED_HEIGHTS });
@@ -49,8 +49,8 @@ export class Chain {
     this.generator = new ChainGenerator(options);
     this.#executionDataMaker = new ExecutionDataMaker({ generator: this.generator });
     const maxSize = Math.max(1, Math.floor((options.cacheBytes ?? DEFAULT_CACHE_BYTES) / 2));
-    this.#blocks = new LRUCache<number, GeneratedBlock>({ maxSize });
-    this.#executionData = new LRUCache<number, Buffer>({ maxSize });
+    this.#blocks = new SizedCache<GeneratedBlock>({ maxSize });
+    this.#executionData = new SizedCache<Buffer>({ maxSize });
     this.#touchedHeight = this.generator.rootHeight;
   }
 
@@ -75,7 +75,7 @@ export class Chain {
     const known = this.#executionData.get(height);
     if (known !== undefined) return known;
     const encoded = encodeExecutionDataResponse(this.executionDataParts(this.#cachedBlock(height)));
-    this.#executionData.set(height, encoded, { size: encoded.length + ENTRY_OVERHEAD_BYTES });
+    this.#executionData.set(height, encoded, encoded.length + ENTRY_OVERHEAD_BYTES);
     return encoded;
   }
 
@@ -121,7 +121,7 @@ export class Chain {
     const block = this.generator.block(height);
     let size = ENTRY_OVERHEAD_BYTES + block.encoded.length;
     for (const collection of block.collections) size += 2 * collection.encoded.length;
-    this.#blocks.set(height, block, { size });
+    this.#blocks.set(height, block, size);
     this.#index(block);
     return block;
   }

@@ -1,7 +1,7 @@
 export { createMetrics, endpointStates } from './metrics.js';
 export type { Metrics, ScrapedValues } from './metrics.js';
 export { createLogger, silentLogger } from './logger.js';
-export type { LogFormat, Logger, LogLevel } from './logger.js';
+export type { LogFormat, Logger, LogLevel, ProgramLogger } from './logger.js';
 export { HealthMonitor } from './HealthMonitor.js';
 export { allReadinessCodes, readinessCodes } from './readiness.js';
 export type { Finding, Readiness, ReadinessCode, ReadinessReason } from './readiness.js';

@@ -13,6 +13,12 @@ export interface Logger {
   error(fields: object, message: string): void;
 }
 
+/** The logger of the program as a whole. */
+export interface ProgramLogger extends Logger {
+  /** The last line: why the process ends. */
+  fatal(fields: object, message: string): void;
+}
+
 /** From quiet to talkative. */
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug';
 
@@ -37,7 +43,7 @@ export interface LoggerOptions {
  * One line per event, credentials in URLs left out. JSON lines have `level` as a name, `time` in ISO 8601 (UTC), the fields, and `msg`; an error in
  * the field `err` or `error` is written with type, message and stack.
  */
-export function createLogger(options: LoggerOptions): Logger {
+export function createLogger(options: LoggerOptions): ProgramLogger {
   const out = options.destination ?? pino.destination({ dest: 1, sync: true });
   const format =
     options.format === 'pretty' ? prettyLine({ colorize: options.colorize ?? false }) : undefined;

@@ -80,7 +80,9 @@ export interface ProgressFields {
 
 export function progressFields(state: ProgressState): ProgressFields {
   return {
-    latestIndexed: state.latestIndexed,
+    // Below height 0 stands an empty store.
+    latestIndexed:
+      state.latestIndexed === undefined || state.latestIndexed < 0 ? undefined : state.latestIndexed,
     ...(state.heldUpBy === undefined ? {} : { heldUpBy: state.heldUpBy }),
     head: state.head,
     lag: state.lag,

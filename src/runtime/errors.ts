@@ -2,7 +2,7 @@ import { withoutCredentials } from './credentials.js';
 import { sentence } from './text.js';
 
 /**
- * Why the process ends, as a name. `app/` alone knows the number of each (docs/configuration.md, "Exit codes").
+ * Why the process ends, as a name; `exitCodes` has the number of each.
  */
 export type ExitReason =
   'done' | 'bug' | 'usage' | 'damage' | 'not_found' | 'no_daemon' | 'storage' | 'foreign' | 'configuration';

@@ -151,7 +151,7 @@ export class LevelIndexStore implements IndexStore {
     dependencies.logger.info(
       {
         path,
-        latestIndexedHeight: state?.latestIndexedHeight,
+        latestIndexedHeight: state?.latestBlock?.height,
         blocksAboveWatermark: state?.above.size,
         durationMs: dependencies.clock.monotonic() - startedAtMs,
       },

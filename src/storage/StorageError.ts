@@ -1,4 +1,5 @@
 import { OperatorError } from '../runtime/index.js';
+import { lockHolder } from './lockHolder.js';
 
 /** Every way the store can fail, as an operator tells them apart. */
 export type StorageErrorKind =
@@ -72,7 +73,8 @@ interface Fault {
   readonly kind: StorageErrorKind;
   /** Matched against error codes and LevelDB's texts, which carry the C library's words. */
   readonly pattern: RegExp;
-  readonly advice: string;
+  /** What to do. `path`: of the store. */
+  readonly advice: string | ((path: string) => string);
 }
 
 /** In order: the first pattern that matches names the fault. */
@@ -104,9 +106,13 @@ const faults: readonly Fault[] = [
   {
     kind: 'locked',
     pattern: /\bLEVEL_LOCKED\b|already held by process|Resource temporarily unavailable/i,
-    advice:
-      'Another process uses this directory: a daemon that runs, or a command that reads the store. ' +
-      'Find it with "fuser LOCK" or "lsof LOCK" inside the directory, stop it, or choose another --data-dir.',
+    advice: (path) => {
+      const holder = lockHolder(path);
+      return holder === undefined
+        ? 'Another process uses this directory: a daemon that runs, or a command that reads the store. ' +
+            'Find it with "fuser LOCK" or "lsof LOCK" inside the directory, stop it, or choose another --data-dir.'
+        : `The directory is in use by ${holder}. Stop it, wait for it, or choose another --data-dir.`;
+    },
   },
   {
     kind: 'corrupt',
@@ -131,7 +137,8 @@ export function storageErrorFrom(error: unknown, doing: string, path: string): u
   const fault = faults.find(({ pattern }) => causes.some((cause) => pattern.test(wordsOf(cause))));
   const innermost = causes.at(-1);
   if (fault === undefined || innermost === undefined) return error;
-  const message = `Cannot ${doing} at ${path} (${innermost.message}). ${fault.advice}`;
+  const advice = typeof fault.advice === 'string' ? fault.advice : fault.advice(path);
+  const message = `Cannot ${doing} at ${path} (${innermost.message}). ${advice}`;
   return new StorageError(fault.kind, message, { cause: error });
 }
 

@@ -5,7 +5,7 @@ import { messageOf, sleep } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
 import { parseManifest } from './files/manifest.js';
 import { noteSuspect } from './files/suspects.js';
-import { checkTableInSteps, describeDamage, tableName } from './files/tableFile.js';
+import { checkTableInSteps, describeDamage, tableName, wrongSize } from './files/tableFile.js';
 import { corruptFiles, hasCode, StorageError, storageErrorFrom } from './StorageError.js';
 
 /** One pass over a small store is not followed by the next at once. */
@@ -110,11 +110,11 @@ export class TableScrubber {
       if (hasCode(error, 'ENOENT')) return 'it is missing';
       throw storageErrorFrom(error, 'read a table of the store', path);
     }
-    if (file.length !== size) return `it has ${file.length} bytes instead of ${size}`;
+    if (file.length !== size) return wrongSize(file.length, size);
     const steps = checkTableInSteps(file, { contents: false });
     for (;;) {
       const step = steps.next();
-      if (step.done === true) return step.value && [...describeDamage(step.value)][0];
+      if (step.done === true) return step.value && [...describeDamage(step.value)][0]?.what;
       await sleep(this.#clock, 0, signal);
     }
   }

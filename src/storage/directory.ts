@@ -112,7 +112,12 @@ const TABLE_BYTES_AT_OPEN = 64 * 1024 * 1024;
 export async function refuseDamagedFiles(path: string): Promise<void> {
   const suspects = await readSuspects(path);
   const look = async () => (await inspectFiles(path, { tableBytes: TABLE_BYTES_AT_OPEN, suspects })).damages;
-  if ((await look()).length === 0) {
+  const atFirst = await look().catch((error: unknown) => {
+    // A file that was there a moment ago: somebody else is at work.
+    if (!hasCode(error, 'ENOENT')) throw error;
+    return undefined;
+  });
+  if (atFirst?.length === 0) {
     // Repaired, or merged into other tables since.
     if (suspects.size > 0) await clearSuspects(path);
     return;

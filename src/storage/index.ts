@@ -33,4 +33,4 @@ export { StorageError, storageErrorFrom } from './StorageError.js';
 export { TableScrubber } from './TableScrubber.js';
 export type { VerifyReport } from './verify/report.js';
 export { verifyStore } from './verify/verifyStore.js';
-export type { VerifyOptions, VerifyProgress } from './verify/verifyStore.js';
+export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './verify/verifyStore.js';

@@ -104,6 +104,12 @@ export function steppedLogger(steps: Steps): typeof createLogger {
         inner[level](fields, message);
         onMessage(message);
       };
-    return { debug: heard('debug'), info: heard('info'), warn: heard('warn'), error: heard('error') };
+    return {
+      debug: heard('debug'),
+      info: heard('info'),
+      warn: heard('warn'),
+      error: heard('error'),
+      fatal: (fields, message) => inner.fatal(fields, message),
+    };
   };
 }

@@ -20,7 +20,7 @@ if (isRewindCommand) {
 } else {
   const stop = new AbortController();
   steps.onStop = () => stop.abort();
-  const host = { stdout: { write: () => undefined, columns: 80 }, isTerminal: false, signal: stop.signal };
+  const host = { stdout: { write: () => undefined, columns: 80 }, isLive: false, signal: stop.signal };
   const ports = { openStore, openChannel: steppedChannel(steps), createLogger: steppedLogger(steps) };
   process.exitCode = exitCodeOf(await runDaemon(config, host, ports));
 }

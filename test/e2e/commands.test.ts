@@ -178,11 +178,15 @@ describe('start', () => {
   it('refuses nodes of another chain, and nodes that have another block than the store', async () => {
     const stranger = await nodeWith({ chainId: 'flow-testnet' });
     const refused = await runStart(stranger, scratchDirectory(), '--start-height', 'root');
-    expectRefusal(refused, 76, /flow-localnet.*is of chain flow-testnet/);
+    expectRefusal(refused, 76, /serves flow-testnet; --network devnet expects flow-localnet/);
 
     const otherDevnet = await nodeWith({ seed: 4 });
     const dataDir = await filledDirectory();
-    expectRefusal(await runStart(otherDevnet, dataDir), 76, /gives spork .* where ours is/);
+    expectRefusal(
+      await runStart(otherDevnet, dataDir),
+      76,
+      /gives spork .* where ours is .*--data-dir.*rewind --to HEIGHT/,
+    );
     await expectSound(dataDir);
   });
 
@@ -190,10 +194,16 @@ describe('start', () => {
     const devnet = await nodeWith();
     const dataDir = await filledDirectory();
     const daemon = await startDaemon(startArguments(devnet, dataDir));
-    expectRefusal(await runStart(devnet, dataDir), 74, /Another process uses this directory/);
-    expectRefusal(await runCommand(['verify', ...storeFlags(dataDir)]), 74, /Another process uses/);
+    const holder = new RegExp(`in use by process ${daemon.program.child.pid}: .*start`);
+    const refused = await runStart(devnet, dataDir);
+    expectRefusal(refused, 74, holder);
+    // The log of the one that was refused ends with why.
+    const last = JSON.parse(refused.stdout.trimEnd().split('\n').at(-1) ?? '') as Record<string, unknown>;
+    expect(last).toMatchObject({ level: 'fatal', exitCode: 74, exit: 'storage' });
+    expect(last['msg']).toMatch(holder);
+    expectRefusal(await runCommand(['verify', ...storeFlags(dataDir)]), 74, holder);
     const rewind = await runCommand(['rewind', ...storeFlags(dataDir), '--to', '130', '--yes']);
-    expectRefusal(rewind, 74, /Another process uses/);
+    expectRefusal(rewind, 74, holder);
     // The daemon did not notice, and it is still the one that is found.
     expect(await runCommand(['status', ...storeFlags(dataDir)])).toMatchObject({ code: 0 });
     expect(await daemon.program.stop()).toBe(0);
@@ -249,6 +259,14 @@ describe('signals', () => {
     await expectSound(dataDir);
   });
 
+  it('stop it on SIGHUP too, and the log names the signal', async () => {
+    const devnet = await nodeWith();
+    const daemon = await startDaemon(startArguments(devnet, scratchDirectory()));
+    expect(await daemon.program.stop('SIGHUP')).toBe(0);
+    const stopping = daemon.program.logs().find(({ msg }) => msg === 'stopping; a second signal forces');
+    expect(stopping).toMatchObject({ signal: 'SIGHUP' });
+  });
+
   it('force the end the second time', async () => {
     const devnet = await nodeWith();
     const daemon = await startDaemon(startArguments(devnet, scratchDirectory()));
@@ -271,6 +289,39 @@ describe('signals', () => {
     await devnet.sees(/simulated access node at grpc:/);
     expect(await devnet.stop('SIGINT')).toBe(0);
     expect(devnet.stderr).toBe('');
+  });
+});
+
+describe('the program', () => {
+  it.each([['--version'], ['--help'], ['start', '--help'], ['completion', 'bash']])(
+    'loads no server and no database for %s %s',
+    async (...args) => {
+      const coverage = scratchDirectory();
+      const words = args.filter((word) => word !== undefined);
+      expect(await runProgram(words, { NODE_V8_COVERAGE: coverage })).toMatchObject({ code: 0 });
+      const loaded = readdirSync(coverage)
+        .map((name) => readFileSync(join(coverage, name), 'utf8'))
+        .join('');
+      expect(loaded).toContain('dist/main.js');
+      expect(loaded).not.toMatch(/node_modules\/(?:fastify|@grpc|classic-level|pino|prom-client)\//);
+    },
+  );
+
+  it('is found by `status` from anywhere on the machine, and by its pretty log says why it ends', async () => {
+    const devnet = await nodeWith();
+    const dataDir = scratchDirectory();
+    const runtime = { XDG_RUNTIME_DIR: scratchDirectory() };
+    const daemon = startProgram(startArguments(devnet, dataDir), runtime);
+    await daemon.sees(/"msg":"listening"/);
+    expect(await runProgram(['status'], runtime)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('devnet (flow-localnet)') as string,
+    });
+    const pretty = await runProgram([...startArguments(devnet, dataDir), '--log-format', 'pretty']);
+    expectRefusal(pretty, 74, /in use by process/);
+    expect(pretty.stdout).not.toMatch(/in use by process/);
+    await daemon.stop();
+    expect(await runProgram(['status'], runtime)).toMatchObject({ code: 69 });
   });
 });
 
@@ -419,7 +470,11 @@ describe('get', () => {
   });
 
   it('says what it takes', async () => {
-    expectRefusal(await runCommand(['get', 'header', '1']), 64, /Say what to get/);
+    expectRefusal(
+      await runCommand(['get', 'header', '1']),
+      64,
+      /It takes block, collection, transaction, account/,
+    );
     expectRefusal(
       await runCommand(['get', 'block', '1', ...storeFlags(scratchDirectory())]),
       74,

@@ -1,4 +1,7 @@
 import { execFile } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
@@ -30,4 +33,46 @@ it('lets nobody in by the window', async () => {
   const script = "await import('flow-collection-indexer/storage');";
   const refused = run(process.execPath, ['--input-type=module', '--eval', script], { cwd: root });
   await expect(refused).rejects.toThrow('ERR_PACKAGE_PATH_NOT_EXPORTED');
+});
+
+/** Every file of `src`, with what stands in it. */
+function sources(folder = join(root, 'src')): string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    return entry.isDirectory() ? sources(path) : [readFileSync(path, 'utf8')];
+  });
+}
+
+it('packs what its messages cite, maps that need no sources, and nothing of the build', async () => {
+  const { stdout } = await run('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: root });
+  const [pack] = JSON.parse(stdout) as [{ files: { path: string }[] }];
+  const files = new Set(pack.files.map(({ path }) => path));
+  const cited = new Set(sources().flatMap((text) => text.match(/\bdocs\/[a-z-]+\.md\b/g) ?? []));
+  expect(cited.size).toBeGreaterThan(3);
+  for (const path of [...cited, 'proto/README.md', 'CONTRIBUTING.md', 'dist/main.js'])
+    expect(files).toContain(path);
+  expect([...files].filter((path) => path.includes('tsbuildinfo'))).toEqual([]);
+  const map = JSON.parse(readFileSync(join(root, 'dist/main.js.map'), 'utf8')) as {
+    sourcesContent: string[];
+  };
+  expect(map.sourcesContent[0]).toContain('runCommandLine');
+});
+
+it('has an image of its own version, with a health check that tells a daemon that lives from one that does not', async () => {
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+  expect(readFileSync(join(root, 'Dockerfile'), 'utf8')).toContain(`ARG VERSION=${version}\n`);
+  let status = 200;
+  const server = createServer((request, response) => {
+    response.statusCode = request.url === '/livez' ? status : 404;
+    response.end('{}');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const check = () =>
+    run(join(root, 'scripts/healthcheck.sh'), { env: { ...process.env, FCI_METRICS_PORT: String(port) } });
+  await check();
+  status = 503;
+  await expect(check()).rejects.toMatchObject({ code: 1 });
+  await new Promise((resolve) => server.close(resolve));
+  await expect(check()).rejects.toMatchObject({ code: 1 });
 });

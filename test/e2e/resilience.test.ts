@@ -245,7 +245,7 @@ describe('a node of another chain', () => {
     const foreign = await devnetForTest({ ...chain, chainId: 'flow-testnet' });
     const { code, stderr } = await runProgram(startArguments(foreign, scratchDirectory()));
     expect(code).toBe(76);
-    expect(stderr).toContain(`${foreign.address} is of chain flow-testnet`);
+    expect(stderr).toContain(`${foreign.address} serves flow-testnet`);
   });
 });
 

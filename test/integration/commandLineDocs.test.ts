@@ -53,7 +53,7 @@ const isEndless = (args: readonly string[]): boolean =>
 /** What each line needs beside what stands there, and what it may write to. */
 async function surroundings(args: readonly string[]): Promise<readonly string[]> {
   const [command] = args;
-  if (command === 'devnet' || command === 'config') return [];
+  if (['devnet', 'config', 'completion', 'help', 'version'].includes(command ?? '')) return [];
   if (command === 'start') {
     const dataDir = scratchDirectory();
     return [

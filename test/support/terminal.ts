@@ -24,10 +24,12 @@ export function recordingTerminal(change: Partial<Terminal> = {}) {
     },
     environment: {},
     isTerminal: false,
+    isLive: change.isTerminal ?? false,
     columns: () => 80,
     rows: () => 24,
     errTerminal: undefined,
     onKey: () => () => undefined,
+    onBug: () => undefined,
     signal: new AbortController().signal,
     ...change,
   };

@@ -1,3 +1,4 @@
+import { lastReadable } from '../status.js';
 import { Metadata, status } from '@grpc/grpc-js';
 import type { ApiError, ApiErrorReason } from '../errors.js';
 
@@ -40,7 +41,7 @@ export function refusalOf(error: ApiError): CallRefusal {
   metadata.set('reason', reason);
   const edges = {
     'first-indexed': range?.firstIndexed,
-    'latest-indexed': range?.latestIndexed,
+    'latest-indexed': range && lastReadable(range),
     head: range?.head,
   };
   for (const [key, height] of Object.entries(edges)) {

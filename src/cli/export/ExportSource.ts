@@ -1,9 +1,10 @@
-import { exportPage, freeTurns } from '../../api/index.js';
-import type { ExportRange, IndexedRange } from '../../api/index.js';
+import { exportPage, freeTurns, lastReadable } from '../../api/index.js';
+import type { ExportRange, IndexedRange, StatusDocument } from '../../api/index.js';
 import { openStoreReadOnly } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
-import { abortReason, sleep, systemClock } from '../../runtime/index.js';
+import { abortReason, programVersion, sleep, systemClock } from '../../runtime/index.js';
 import { findDaemon, noDaemon, readBytes, refusalOf } from '../client.js';
+import { PROGRAM } from '../parse.js';
 import { namesDaemonAddress } from '../settings.js';
 
 /** What asking for a page came to. */
@@ -21,6 +22,8 @@ export interface ExportSource {
   /** For people. */
   readonly name: string;
   readonly chainId: string;
+  /** Name and version of the program that makes the lines. */
+  readonly program: string;
   /** `undefined` while no daemon answers. */
   range(): Promise<Pick<IndexedRange, 'firstIndexed' | 'latestIndexed'> | undefined>;
   /**
@@ -40,18 +43,22 @@ export async function openExportSource(
   { needsDaemon }: { readonly needsDaemon: boolean },
 ): Promise<ExportSource> {
   const found = await findDaemon(loaded);
-  if (found !== undefined) return daemonSource(loaded, found.status.chainId);
+  if (found !== undefined) return daemonSource(loaded, found.status);
   if (needsDaemon || namesDaemonAddress(loaded)) throw noDaemon(loaded);
   return storeSource(loaded);
 }
 
 /** Looks the daemon up again for as long as it does not answer: after a restart it may listen elsewhere. */
-function daemonSource(loaded: LoadedConfig, chainId: string): ExportSource {
+function daemonSource(
+  loaded: LoadedConfig,
+  { chainId, version }: Pick<StatusDocument, 'chainId' | 'version'>,
+): ExportSource {
   let url: string | undefined;
   const address = async (): Promise<string | undefined> => (url ??= (await findDaemon(loaded))?.url);
   return {
     name: 'the running daemon',
     chainId,
+    program: `${PROGRAM} ${version}`,
     range: async () => {
       const found = await findDaemon(loaded);
       url = found?.url;
@@ -82,9 +89,10 @@ async function storeSource(loaded: LoadedConfig): Promise<ExportSource> {
   return {
     name: `the store in ${config.dataDir}`,
     chainId: config.chainId,
+    program: `${PROGRAM} ${programVersion()}`,
     range: () => {
       const firstIndexed = store.meta()?.firstHeight ?? null;
-      const latestIndexed = firstIndexed === null ? null : store.latestIndexedHeight();
+      const latestIndexed = lastReadable({ firstIndexed, latestIndexed: store.latestIndexedHeight() });
       return Promise.resolve({ firstIndexed, latestIndexed });
     },
     page: async (range, signal) => {

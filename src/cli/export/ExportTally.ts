@@ -13,9 +13,23 @@ export class NotAnExportError extends Error {
   override readonly name = 'NotAnExportError';
 }
 
+/** The version of what the lines look like: raised when a reader of older ones would misread them. */
+export const EXPORT_FORMAT = 1;
+
+/** What of a closing line is not in the lines above it. */
+export interface ExportOrigin {
+  /** Name and version of the program whose lines they are. */
+  readonly program: string;
+  readonly chainId: string;
+  /** Where the export was to begin. */
+  readonly from: number;
+}
+
 /** The last line of an export: what stands before it, and the SHA-256 of exactly those bytes, line ends included. */
 export interface ClosingLine {
   readonly kind: 'end';
+  readonly format: number;
+  readonly program: string;
   readonly chain_id: string;
   readonly from: number;
   /** Below `from` when there is no block. */
@@ -121,10 +135,12 @@ export class ExportTally {
     this.#beginLine();
   }
 
-  /** What belongs behind the whole blocks, line end included. `from` is where the export was to begin. */
-  closingLine({ chainId, from }: { readonly chainId: string; readonly from: number }): string {
+  /** What belongs behind the whole blocks, line end included. */
+  closingLine({ program, chainId, from }: ExportOrigin): string {
     const line: ClosingLine = {
       kind: 'end',
+      format: EXPORT_FORMAT,
+      program,
       chain_id: chainId,
       from: this.#first ?? from,
       to: this.#last?.height ?? from - 1,
@@ -135,6 +151,12 @@ export class ExportTally {
       sha256: this.#wholeHash.copy().digest('hex'),
     };
     return `${JSON.stringify(line)}\n`;
+  }
+
+  /** Whether the closing line that was found is that of what was read, whichever version wrote it. */
+  isClosedRightly(origin: Omit<ExportOrigin, 'program'>): boolean {
+    const expected = JSON.parse(this.closingLine({ ...origin, program: '' })) as object;
+    return countsOf(parsedJson(this.#closing ?? '')) === countsOf(expected);
   }
 
   #extend(piece: Buffer): void {
@@ -212,6 +234,13 @@ export function firstBlockOf(lines: Buffer): BlockPlace & { readonly parentId: s
   const end = lines.indexOf(NEWLINE);
   const { height, block_id: id, parent_id: parentId } = blockLineOf(lines.toString('utf8', 0, end));
   return { height, id, parentId };
+}
+
+/** A closing line without what tells of its writer. */
+function countsOf(line: unknown): string | undefined {
+  if (typeof line !== 'object' || line === null) return undefined;
+  const { format: _format, program: _program, ...counts } = line as Partial<ClosingLine>;
+  return JSON.stringify(counts);
 }
 
 function kindOf(start: Buffer): LineKind {

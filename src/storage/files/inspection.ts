@@ -4,9 +4,9 @@ import { storageErrorFrom } from '../StorageError.js';
 import { checkLogs } from './logs.js';
 import type { LogDamage } from './logs.js';
 import { parseManifest } from './manifest.js';
-import type { Manifest } from './manifest.js';
-import { checkTable, describeDamage, tableName, UNREADABLE_TABLE } from './tableFile.js';
-import type { TableDamage } from './tableFile.js';
+import type { KeySpan, Manifest } from './manifest.js';
+import { checkTable, describeDamage, tableName, UNREADABLE_TABLE, wrongSize } from './tableFile.js';
+import type { DescribedDamage, TableDamage } from './tableFile.js';
 
 const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
 const LOG_FILE = /^(\d+)\.log$/;
@@ -18,6 +18,8 @@ const STATS_AT_ONCE = 32;
 export interface FileDamage {
   readonly file: string;
   readonly what: string;
+  /** The entries that may be lost with it, of a table: from its first one on, or to its last, where nothing else is known. */
+  readonly keys?: Partial<KeySpan>;
 }
 
 /** What a look at the files of a database found, before LevelDB is let at them. */
@@ -129,9 +131,10 @@ async function checkTables(
   { contents = false, onTable, tableBytes, suspects }: InspectionOptions,
 ): Promise<ReadonlyMap<string, TableDamage>> {
   const damaged = new Map<string, TableDamage>();
-  const note = (file: string, damage: TableDamage, ...what: readonly string[]): void => {
+  const note = (file: string, damage: TableDamage, ...described: readonly DescribedDamage[]): void => {
     damaged.set(file, damage);
-    for (const each of what) damages.push({ file, what: each });
+    const span = manifest?.spans.get(numberOf(TABLE_FILE, file));
+    for (const { what, keys } of described) damages.push({ file, what, keys: { ...span, ...keys } });
   };
   const files = new Map<number, string>();
   for (const name of names) if (TABLE_FILE.test(name)) files.set(numberOf(TABLE_FILE, name), name);
@@ -142,12 +145,12 @@ async function checkTables(
     const file = files.get(number);
     const size = lengths.get(number);
     if (file === undefined || size === undefined) {
-      note(tableName(number), UNREADABLE_TABLE, 'it is missing');
+      note(tableName(number), UNREADABLE_TABLE, { what: 'it is missing' });
       continue;
     }
     const expected = manifest?.tables.get(number) ?? size;
     if (size !== expected) {
-      note(file, UNREADABLE_TABLE, `it has ${size} bytes instead of ${expected}`);
+      note(file, UNREADABLE_TABLE, { what: wrongSize(size, expected) });
       continue;
     }
     const isSuspect = suspects?.has(file) === true;

@@ -1,4 +1,5 @@
 import { readRecordLog } from './recordLog.js';
+import { withoutTrailer } from './tableBlock.js';
 
 /**
  * LevelDB's manifest: which files make up the database. It is a log of records (recordLog.ts), each a list of tagged
@@ -8,10 +9,18 @@ import { readRecordLog } from './recordLog.js';
 export interface Manifest {
   /** Sizes in bytes of the table files in use, by their numbers. */
   readonly tables: ReadonlyMap<number, number>;
+  /** What these hold entries of. */
+  readonly spans: ReadonlyMap<number, KeySpan>;
   /** Write-ahead logs from this number on are not yet in tables. 0: there never was one. */
   readonly logNumber: number;
   /** The last sequence number that was given to an entry when the manifest was written. */
   readonly lastSequence: number;
+}
+
+/** From one key to another, both included. */
+export interface KeySpan {
+  readonly from: Buffer;
+  readonly through: Buffer;
 }
 
 /** What follows each tag of a record: numbers, or bytes with their length before them. */
@@ -38,6 +47,7 @@ const FIELDS: Readonly<Record<number, readonly Field[]>> = {
 
 interface Story {
   readonly tables: Map<number, number>;
+  readonly spans: Map<number, KeySpan>;
   /** The last number that each tag with a single one came with. */
   readonly numbers: Map<number, number>;
 }
@@ -46,13 +56,13 @@ interface Story {
 export function parseManifest(file: Buffer): Manifest | undefined {
   const { records, end } = readRecordLog(file);
   if (end === 'damaged' || records.length === 0) return undefined;
-  const story: Story = { tables: new Map(), numbers: new Map() };
+  const story: Story = { tables: new Map(), spans: new Map(), numbers: new Map() };
   for (const { data } of records) if (!tell(data, story)) return undefined;
   const logNumber = story.numbers.get(LOG_NUMBER);
   const lastSequence = story.numbers.get(LAST_SEQUENCE);
   if (logNumber === undefined || lastSequence === undefined || !story.numbers.has(NEXT_FILE))
     return undefined;
-  return { tables: story.tables, logNumber, lastSequence };
+  return { tables: story.tables, spans: story.spans, logNumber, lastSequence };
 }
 
 /** `false` for a record that cannot be read. */
@@ -73,15 +83,23 @@ function tell(record: Buffer, story: Story): boolean {
     const fields = FIELDS[tag];
     if (fields === undefined) return false;
     const numbers: number[] = [];
+    const keys: Buffer[] = [];
     for (const field of fields) {
       const value = number();
-      if (field === 'number') numbers.push(value);
-      else at += value;
+      if (field === 'number') {
+        numbers.push(value);
+      } else {
+        keys.push(withoutTrailer(record.subarray(at, at + value)));
+        at += value;
+      }
     }
     if (at > record.length) return false;
     const [first = 0, file = 0, size = 0] = numbers;
     if (fields.length === 1 && fields[0] === 'number') story.numbers.set(tag, first);
+    const [from, through] = keys;
     if (tag === NEW_FILE) story.tables.set(file, size);
+    if (tag === NEW_FILE && from !== undefined && through !== undefined)
+      story.spans.set(file, { from, through });
     if (tag === DELETED_FILE) story.tables.delete(file);
   }
   return true;

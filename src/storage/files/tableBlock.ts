@@ -25,6 +25,11 @@ export interface TableEntry {
   readonly value: Buffer;
 }
 
+/** A key as it was written, of one as it stands in tables and manifests. */
+export function withoutTrailer(key: Buffer): Buffer {
+  return key.subarray(0, Math.max(0, key.length - KEY_TRAILER_BYTES));
+}
+
 /** The entries of a block whose checksum is right; `undefined` when LevelDB could not read all of them. */
 export function entriesOf(file: Buffer, { offset, size }: BlockHandle): TableEntry[] | undefined {
   const contents = contentsOf(file.subarray(offset, offset + size), file[offset + size]);

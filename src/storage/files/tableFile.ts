@@ -1,6 +1,7 @@
 import { maskedCrc } from './crc32c.js';
 import { Cursor } from './Cursor.js';
-import { areInOrder, EMPTY_BLOCK_BYTES, entriesOf } from './tableBlock.js';
+import type { KeySpan } from './manifest.js';
+import { areInOrder, EMPTY_BLOCK_BYTES, entriesOf, withoutTrailer } from './tableBlock.js';
 import type { BlockHandle } from './tableBlock.js';
 
 /**
@@ -13,6 +14,10 @@ import type { BlockHandle } from './tableBlock.js';
 export interface DamagedBlock extends BlockHandle {
   /** `contents`: its checksum is right, and yet it cannot be read. */
   readonly what: 'checksum' | 'contents';
+  /** Above this key, or from the first of the table on, … */
+  readonly above: Buffer | undefined;
+  /** … up to this one. */
+  readonly through: Buffer;
 }
 
 /** What of a table is not as it was written. */
@@ -83,17 +88,42 @@ export function* checkTableInSteps(
   };
 }
 
+/** In words. */
+export interface DescribedDamage {
+  readonly what: string;
+  /** The entries that may be lost; `undefined`: any of the table. */
+  readonly keys?: Partial<KeySpan>;
+}
+
+/** A table that has not the size that the manifest gives it. */
+export function wrongSize(size: number, expected: number): string {
+  return size < expected
+    ? `it is truncated: ${size} of ${expected} bytes`
+    : `it has ${size} bytes instead of ${expected}`;
+}
+
 /** The damage, in words. */
-export function* describeDamage({ blocks, unreadable, filter }: TableDamage): Generator<string, void> {
+export function* describeDamage({
+  blocks,
+  unreadable,
+  filter,
+}: TableDamage): Generator<DescribedDamage, void> {
   if (unreadable) {
-    yield 'its footer or index is damaged: none of its entries can be found';
+    yield { what: 'its footer or index is damaged: none of its entries can be found' };
   }
-  for (const { offset, size, what } of blocks) {
+  for (const { offset, size, what, above, through } of blocks) {
     const fault =
       what === 'checksum' ? 'does not match its checksum' : 'cannot be read though its checksum is right';
-    yield `the block at offset ${offset} (${size} bytes) ${fault}`;
+    yield {
+      what: `the block at offset ${offset} (${size} bytes) ${fault}`,
+      keys: {
+        through: withoutTrailer(through),
+        ...(above === undefined ? {} : { from: withoutTrailer(above) }),
+      },
+    };
   }
-  if (filter && !unreadable) yield 'its filter does not match its checksum: lookups may miss entries';
+  if (filter && !unreadable)
+    yield { what: 'its filter does not match its checksum: lookups may miss entries' };
 }
 
 /** A data block as the index has it. */
@@ -117,9 +147,10 @@ function* damagedBlocks(
       yield;
     }
     const above = index[nth - 1]?.through;
-    if (!isSound(file, handle)) damaged.push({ ...handle, what: 'checksum' });
+    const keys = { above, through };
+    if (!isSound(file, handle)) damaged.push({ ...handle, ...keys, what: 'checksum' });
     else if (contents && !isReadable(file, handle, above, through))
-      damaged.push({ ...handle, what: 'contents' });
+      damaged.push({ ...handle, ...keys, what: 'contents' });
   }
   return damaged;
 }

@@ -20,6 +20,8 @@ export interface BlockCounts {
   collections: number;
   transactions: number;
   bytes: number;
+  /** Blocks above the watermark. */
+  waiting: { readonly blocks: number; readonly from: number; readonly to: number } | undefined;
 }
 
 export interface BlockPass {
@@ -40,7 +42,7 @@ export interface BlockPass {
  */
 export async function checkBlocks(pass: BlockPass): Promise<BlockCounts> {
   const { database, extent, range, whole, damages } = pass;
-  const counts: BlockCounts = { heights: 0, collections: 0, transactions: 0, bytes: 0 };
+  const counts: BlockCounts = { heights: 0, collections: 0, transactions: 0, bytes: 0, waiting: undefined };
   let previous = range.from > extent.firstHeight ? await headBelow(database, range.from) : undefined;
   let next = range.from;
   for await (const stored of storedHeights(database, range, whole, damages)) {
@@ -59,7 +61,7 @@ export async function checkBlocks(pass: BlockPass): Promise<BlockCounts> {
     }
     checkParent(previous, entry, extent, damages);
     previous = entry.block;
-    count(counts, entry);
+    count(counts, entry, extent);
     const expect: Put = (key, value) => pass.balance.expect(height, key, value);
     putPointers(entry, expect);
     if (isCovered(extent, height)) putAccounts(height, entry.collections, expect);
@@ -125,8 +127,12 @@ function checkParent(
   );
 }
 
-function count(counts: BlockCounts, { collections }: BlockEntry): void {
+function count(counts: BlockCounts, { block: { height }, collections }: BlockEntry, extent: Extent): void {
   counts.heights += 1;
+  if (height > extent.latestIndexedHeight) {
+    const { blocks = 0, from = height } = counts.waiting ?? {};
+    counts.waiting = { blocks: blocks + 1, from, to: height };
+  }
   counts.collections += collections.length;
   for (const { ranges, encoded } of collections) {
     counts.transactions += ranges.length / 2;

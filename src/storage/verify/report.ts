@@ -26,6 +26,8 @@ export interface VerifyReport {
   /** The heights that were checked; undefined for a store without blocks. */
   readonly range: { readonly from: number; readonly to: number } | undefined;
   readonly latestIndexedHeight: number | undefined;
+  /** Durable above the watermark: sound, and readable as soon as the heights below them are there. */
+  readonly waiting: { readonly blocks: number; readonly from: number; readonly to: number } | undefined;
   readonly heights: number;
   readonly collections: number;
   readonly transactions: number;

@@ -8,6 +8,7 @@ import type { Inspection } from '../files/inspection.js';
 import { copyWithoutDamage } from '../files/mendedCopy.js';
 import type { Database } from '../Database.js';
 import { assertUnused, defaultTuning, LevelDatabase, rebuildManifest } from '../LevelDatabase.js';
+import { affectedHeights } from './affectedHeights.js';
 import { checkBlocks } from './blocks.js';
 import { PointerBalance } from './PointerBalance.js';
 import type { HeightRun } from './PointerBalance.js';
@@ -67,8 +68,10 @@ export async function verifyStore(
     await assertUnused(path);
     const onTable = (): void => step({ phase: 'files' });
     const inspection = await inspectFiles(path, { tableBytes: Infinity, contents: true, onTable });
-    for (const { file, what } of inspection.damages)
-      damages.add('database', undefined, `file ${file}: ${what}`);
+    for (const { file, what, keys } of inspection.damages) {
+      const heights = keys === undefined ? '' : `; heights that may be affected: ${affectedHeights(keys)}`;
+      damages.add('database', undefined, `file ${file}: ${what}${heights}`);
+    }
     if (inspection.damages.length === 0) {
       return await verifyAt(path, options, damages, { ...dependencies, step });
     }
@@ -178,6 +181,7 @@ function report(damages: DamageList, found: Partial<VerifyReport>): VerifyReport
   const { range } = found;
   return {
     latestIndexedHeight: undefined,
+    waiting: undefined,
     heights: 0,
     collections: 0,
     transactions: 0,

@@ -263,7 +263,7 @@ describe('ApiServer', () => {
 
   describe('while nothing is indexed', () => {
     it.each([
-      [{ firstIndexed: FIRST, latestIndexed: FIRST - 1, head: HEAD, sealed: null }, 'latest 99, head 170'],
+      [{ firstIndexed: FIRST, latestIndexed: FIRST - 1, head: HEAD, sealed: null }, 'latest none, head 170'],
       [{ firstIndexed: null, latestIndexed: null, head: null, sealed: null }, 'latest unknown, head unknown'],
     ])('says so at every lookup (%#)', async (nothing, text) => {
       await served.store.rewind(FIRST - 1);

@@ -264,7 +264,7 @@ describe('foreign nodes', () => {
     expect(error).toBeInstanceOf(OperatorError);
     expect(error).toMatchObject({ exit: 'foreign' });
     expect((error as Error).message).toContain('flow-mainnet');
-    expect((error as Error).message).toContain('a:1 is of chain flow-testnet');
+    expect((error as Error).message).toContain('a:1 serves flow-testnet');
   });
 
   it('are left out beside others, logged once and counted once', async () => {

@@ -1,4 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
+import { daemonSettings, devnetSettings, flagHelp } from '../../../src/config/index.js';
 import { runInProcess } from '../../support/terminal.js';
 
 /** Only for commands that end by themselves. */
@@ -6,7 +8,7 @@ const run = (...args: string[]) => runInProcess(args);
 
 const commands = [
   ...['start', 'devnet', 'status', 'get', 'export', 'explain'],
-  ...['verify', 'repair', 'rewind', 'forget', 'config'],
+  ...['verify', 'repair', 'rewind', 'forget', 'config', 'completion'],
 ];
 
 describe('help', () => {
@@ -20,7 +22,26 @@ describe('help', () => {
     const { exit, out } = await run(name, '--help');
     expect(exit).toBe('done');
     expect(out).toMatch(new RegExp(`^usage: flow-collection-indexer ${name}`));
-    for (const line of out.split('\n')) expect(line.length).toBeLessThanOrEqual(140);
+    expect((await run('help', name)).out).toBe(out);
+    expect(out).not.toContain('\u001b');
+  });
+
+  it.each([60, 80, 140])('fits a terminal of %i columns, and breaks no word', async (columns) => {
+    const wide = { isTerminal: true, columns: () => columns };
+    const words = (page: string): string[] => page.split(/\s+/);
+    for (const args of [['--help'], ...commands.map((name) => [name, '--help'])]) {
+      const { out } = await runInProcess(args, wide);
+      for (const line of out.split('\n')) {
+        expect(line.length).toBeLessThanOrEqual(columns);
+      }
+      expect(words(out)).toEqual(words((await runInProcess(args, { ...wide, columns: () => 1_000 })).out));
+    }
+  });
+
+  it('says what each value is', () => {
+    for (const [key, definition] of Object.entries({ ...daemonSettings, ...devnetSettings })) {
+      expect(flagHelp(key, definition).usage).not.toContain('<value');
+    }
   });
 
   it('is what a bare call prints, as a wrong use', async () => {
@@ -30,18 +51,27 @@ describe('help', () => {
   });
 
   it('prints its version', async () => {
-    expect((await run('--version')).out).toMatch(/^\d+\.\d+\.\d+\n$/);
+    const { out } = await run('--version');
+    expect(out).toMatch(/^\d+\.\d+\.\d+\n$/);
+    for (const word of ['version', '-V', '-v']) expect((await run(word)).out).toBe(out);
   });
 });
 
 describe('wrong command lines', () => {
   it.each([
     [['strat'], /Unknown command "strat"\. Did you mean start\?/],
-    [['start', '--acces-node', 'x'], /Unknown flag --acces-node for start\. Did you mean access-node\?/],
+    [['start', '--acces-node', 'x'], /Unknown flag --acces-node for start\. Did you mean --access-node\?/],
+    [['status', '--port', '1'], /Unknown flag --port for status\. Did you mean --api-port\?/],
+    [['start', '--port=1'], /Did you mean --api-port, --api-grpc-port or --metrics-port\?/],
+    [['help', 'strat'], /Unknown command "strat"\. Did you mean start\?/],
+    [['get', 'blok', '1'], /get does not know "blok"\. Did you mean block\?/],
+    [['config', 'chek'], /Did you mean check\?/],
+    [['completion', 'bsh'], /Did you mean bash\?/],
+    [['completion'], /completion bash, zsh, fish/],
     [['start', '--no-window'], /Unknown flag --no-window/],
     [['start', '--window'], /--window needs a value\. See flow-collection-indexer start --help/],
     // Words of any length, which once took seconds to be split or compared.
-    [['x'.repeat(200_000)], /Unknown command "x{80}…"\. See/],
+    [['x'.repeat(200_000)], /The argument "x{80}…" is too long/],
     [['start', `-${'x'.repeat(200_000)}`], /The argument "-x{79}…" is too long: at most 4096 characters/],
     [['start', `--${'x'.repeat(4_000)}`], /Unknown flag "--x{78}…" for start\. See/],
     [['start', '--\u001b[2J', '1'], /Unknown flag "--\\u001b\[2J" for start/],
@@ -57,13 +87,12 @@ describe('wrong command lines', () => {
     [['start', 'now'], /start does not take the argument "now"/],
     [['start', '-x'], /Unknown flag -x/],
     [['get'], /Say what to get/],
-    [['get', 'receipt', '1'], /Say what to get/],
+    [['get', 'receipt', '1'], /It takes block, collection, transaction, account/],
     [['get', 'block'], /Say what to get/],
     [['get', 'block', '1', '--role', 'payer'], /--role goes with get account alone/],
     [['rewind'], /rewind --to H --yes/],
-    [['rewind', '--to', '5'], /Add --yes/],
     [['forget'], /forget accounts --yes/],
-    [['forget', 'blocks', '--yes'], /forget accounts --yes/],
+    [['forget', 'blocks', '--yes'], /It takes accounts/],
     [['forget', 'accounts'], /Add --yes/],
     [['config'], /config print, check or docs/],
     [['devnet', '--history', '-1'], /--history/],
@@ -105,5 +134,39 @@ describe('config', () => {
 
   it('prints the reference', async () => {
     expect((await run('config', 'docs')).out).toContain('`--access-node`');
+  });
+});
+
+describe('completion', () => {
+  /** What bash offers for the last of these words. */
+  function offered(script: string, ...words: string[]): string[] {
+    const ask = `COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _flow_collection_indexer; echo "\${COMPREPLY[@]}"`;
+    const flags = ['-c', `${script}\n${ask}`, 'bash', 'flow-collection-indexer', ...words];
+    return execFileSync('bash', ['--norc', ...flags], { encoding: 'utf8' })
+      .trim()
+      .split(' ');
+  }
+
+  it('offers commands, their words, their flags and the words that flags take', async () => {
+    const { exit, out } = await run('completion', 'bash');
+    expect(exit).toBe('done');
+    expect(offered(out, 'st')).toEqual(['start', 'status']);
+    expect(offered(out, 'get', 'a')).toEqual(['account']);
+    expect(offered(out, 'start', '--no')).toContain('--no-edi');
+    expect(offered(out, 'status', '--api')).toEqual(['--api-host', '--api-port']);
+    expect(offered(out, 'start', '--network', 'm')).toEqual(['mainnet']);
+    expect(offered(out, 'help', 've')).toEqual(['verify']);
+  });
+
+  it.each(['zsh', 'fish'])('has every flag of every command for %s', async (shell) => {
+    const { out } = await run('completion', shell);
+    for (const name of commands) {
+      expect(out).toContain(name);
+      for (const [, flag = ''] of (await run(name, '--help')).out.matchAll(
+        /^ {2}--(?:\[no-\])?([a-z-]+)/gm,
+      )) {
+        expect(out).toMatch(new RegExp(`(?:--|-l )${flag}\\b`));
+      }
+    }
   });
 });

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { programVersion } from '../../../src/app/index.js';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { SCHEMA_VERSION } from '../../../src/storage/index.js';
 import { blocksOf, writeReferenceStore } from '../../support/chainReference.js';
@@ -57,6 +58,8 @@ function expectClosed(text: string): Record<string, unknown> {
   const closing = linesOf(text).at(-1)!;
   expect(closing).toMatchObject({
     kind: 'end',
+    format: 1,
+    program: `flow-collection-indexer ${programVersion()}`,
     bytes: Buffer.byteLength(above),
     sha256: createHash('sha256').update(above).digest('hex'),
   });

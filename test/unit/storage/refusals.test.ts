@@ -37,7 +37,7 @@ describe('a store is not opened', () => {
       name: 'StorageError',
       exit: 'storage',
       kind: 'locked',
-      message: expect.stringMatching(/Another process uses this directory.*lsof/s) as string,
+      message: expect.stringMatching(/The directory is in use by this process\. Stop it/) as string,
     });
   });
 

@@ -92,7 +92,10 @@ describe('verify of a sound store', () => {
     await store.initialise(metaFrom(5));
     await store.commit({ blocks: [chain[0]!, chain[3]!, chain[4]!], latestIndexedHeight: 5 });
     await store.close();
-    expect(await verify(path)).toMatchObject({ range: { from: 5, to: 9 }, heights: 3, damageCount: 0 });
+    expect(await verify(path)).toMatchObject({
+      ...{ range: { from: 5, to: 9 }, heights: 3, damageCount: 0 },
+      waiting: { blocks: 2, from: 8, to: 9 },
+    });
   });
 
   it('takes an empty store, initialised or not, and a store from height 0', async () => {

@@ -1,0 +1,78 @@
+import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { isAlive } from './daemonRecord.js';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A daemon of this user that says that it runs. What it is doing, and whether it is still the one, its data directory tells. */
+interface RunEntry {
+  readonly pid: number;
+  /** Absolute. */
+  readonly dataDir: string;
+}
+
+/** Windows has no user numbers: its directory for temporary files is the user's own. */
+const user = process.getuid?.() ?? 'user';
+
+function registryOf(environment: Environment): string {
+  const runtime = environment['XDG_RUNTIME_DIR'];
+  return runtime === undefined || runtime === ''
+    ? join(tmpdir(), `flow-collection-indexer-${user}`)
+    : join(runtime, 'flow-collection-indexer');
+}
+
+/** In a directory that all may write to, somebody else could have made it. */
+function isOurs(registry: string): boolean {
+  const about = lstatSync(registry);
+  return about.isDirectory() && (process.getuid === undefined || about.uid === process.getuid());
+}
+
+/**
+ * Lets `status` find this daemon, wherever its data directory is. Returns what takes it back. Where no file can be written (a
+ * read-only container), it is only found by its data directory.
+ */
+export function announceRun(dataDir: string, environment: Environment): () => void {
+  const registry = registryOf(environment);
+  const path = join(registry, `${process.pid}.json`);
+  const entry: RunEntry = { pid: process.pid, dataDir: resolve(dataDir) };
+  try {
+    mkdirSync(registry, { recursive: true, mode: 0o700 });
+    if (!isOurs(registry)) return () => undefined;
+    writeFileSync(path, JSON.stringify(entry) + '\n', { mode: 0o600 });
+  } catch {
+    return () => undefined;
+  }
+  return () => rmSync(path, { force: true });
+}
+
+/** The data directories of daemons of this user whose processes run. Entries of others are taken away. */
+export function announcedRuns(environment: Environment): readonly string[] {
+  const registry = registryOf(environment);
+  let names: string[];
+  try {
+    if (!isOurs(registry)) return [];
+    names = readdirSync(registry);
+  } catch {
+    return [];
+  }
+  const found = new Set<string>();
+  for (const name of names) {
+    const path = join(registry, name);
+    const entry = readEntry(path);
+    if (entry !== undefined && isAlive(entry.pid)) found.add(entry.dataDir);
+    else rmSync(path, { force: true, recursive: true });
+  }
+  return [...found].sort();
+}
+
+function readEntry(path: string): RunEntry | undefined {
+  try {
+    const { pid, dataDir } = JSON.parse(readFileSync(path, 'utf8')) as Partial<
+      Record<keyof RunEntry, unknown>
+    >;
+    return typeof pid === 'number' && typeof dataDir === 'string' ? { pid, dataDir } : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,88 @@
+import type { LookupKind } from '../api/index.js';
+import { daemonSettings, optionalText } from '../config/index.js';
+import type { Setting, Settings } from '../config/index.js';
+
+/** The keys of commands that read a store. */
+export const storeSettings = {
+  network: daemonSettings.network,
+  dataDir: daemonSettings.dataDir,
+} satisfies Settings;
+
+/** The keys of commands that ask a running daemon. */
+export const daemonAddressSettings = {
+  ...storeSettings,
+  'api.host': daemonSettings['api.host'],
+  'api.port': daemonSettings['api.port'],
+} satisfies Settings;
+
+/** A switch of a command's own, off unless it is given. */
+function toggle(doc: string): Setting<boolean> {
+  return { doc, format: daemonSettings['edi.enabled'].format, default: false };
+}
+
+function height(doc: string, defaultDoc: string): Setting<number | null> {
+  return { doc, format: daemonSettings.stopHeight.format, default: null, defaultDoc };
+}
+
+/** Whether it can be meant is for whoever answers to say. */
+function word(doc: string, value: string, defaultDoc: string): Setting<string | null> {
+  const format: Setting<string | null>['format'] = {
+    allowed: 'text',
+    parse: (text) => text,
+    check: (given) => (typeof given === 'string' ? given : null),
+  };
+  return { doc, value, format, default: null, defaultDoc };
+}
+
+const yes = toggle('Skip the confirmation.');
+
+export const statusFlags = {
+  watch: toggle('Ask again every second: a live page on a terminal (q ends it), otherwise a line each time.'),
+  json: toggle('Print the daemon’s own document, one per line.'),
+} as const;
+
+export const explainFlags = { json: toggle('Print the document that /explain answers.') } as const;
+
+/** What `get` looks up by id or height, and the transactions of an account. */
+export const ACCOUNT = 'account';
+export const getKinds = ['block', 'collection', 'transaction', ACCOUNT] as const satisfies readonly (
+  LookupKind | typeof ACCOUNT
+)[];
+
+export const getFlags = {
+  role: word('Of an account: only where it is payer, proposer or authorizer.', 'role', 'every role'),
+  limit: word('Of an account: transactions at once, up to 50.', 'transactions', '20'),
+  cursor: word('Of an account: next_cursor of the page before.', 'cursor', 'the newest'),
+} as const;
+
+export const exportFlags = {
+  from: height('First height.', 'the first that is indexed; with --resume, that of the file'),
+  to: height('Last height.', 'the latest that is indexed; with --follow, none'),
+  output: {
+    doc: 'File to write to.',
+    value: 'file',
+    format: optionalText('a file'),
+    default: null,
+    defaultDoc: 'standard output',
+  } satisfies Setting<string | null>,
+  resume: toggle('Go on with the file where it was cut.'),
+  follow: toggle('Go on with what becomes indexed, until a signal ends it. Needs a running daemon.'),
+  quiet: toggle('Show no progress.'),
+} as const;
+
+export const verifyFlags = {
+  from: height('First height to check.', 'the first of the store'),
+  to: height('Last height to check.', 'the last of the store'),
+} as const;
+
+export const repairFlags = { yes } as const;
+
+export const rewindFlags = {
+  to: height('Keep this height and everything below it; forget the rest.', 'required'),
+  yes,
+} as const;
+
+export const forgetFlags = { yes } as const;
+
+export const configActions = ['print', 'check', 'docs'] as const;
+export const shells = ['bash', 'zsh', 'fish'] as const;

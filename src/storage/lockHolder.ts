@@ -1,0 +1,58 @@
+import { readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import { quoted, withoutCredentials } from '../runtime/index.js';
+
+/** Open files that are looked at, over all processes: a name is worth no more. */
+const MAX_LOOKS = 100_000;
+
+/**
+ * The process that holds the lock of a database, in words: its number, and its command line where that may be read. `undefined`
+ * where the system does not tell (Linux does, of processes of the same user), or nobody holds it any more.
+ */
+export function lockHolder(path: string): string | undefined {
+  let lock: string;
+  let processes: string[];
+  try {
+    lock = realpathSync(join(path, 'LOCK'));
+    processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  } catch {
+    return undefined;
+  }
+  let looks = 0;
+  for (const pid of processes) {
+    for (const file of openFiles(pid)) {
+      looks += 1;
+      if (looks > MAX_LOOKS) return undefined;
+      if (file === lock)
+        return Number(pid) === process.pid ? 'this process' : `process ${pid}${commandOf(pid)}`;
+    }
+  }
+  return undefined;
+}
+
+function* openFiles(pid: string): Generator<string> {
+  const folder = `/proc/${pid}/fd`;
+  let descriptors: string[];
+  try {
+    descriptors = readdirSync(folder);
+  } catch {
+    // Somebody else's, or gone.
+    return;
+  }
+  for (const descriptor of descriptors) {
+    try {
+      yield readlinkSync(join(folder, descriptor));
+    } catch {
+      // Closed meanwhile.
+    }
+  }
+}
+
+function commandOf(pid: string): string {
+  try {
+    const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').join(' ').trim();
+    return words === '' ? '' : `: ${quoted(withoutCredentials(words))}`;
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,145 @@
+import { readdirSync, statSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/runtime/index.js';
+import { LevelIndexStore } from '../../../src/storage/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { scratchDirectory } from '../../support/program.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { metaFrom } from '../../support/storeDirectory.js';
+import { storePath } from '../../support/storeDump.js';
+import { runInProcess } from '../../support/terminal.js';
+
+const CHAIN = 'flow-localnet';
+const FIRST = 6;
+
+function open(dataDir: string): Promise<LevelIndexStore> {
+  return LevelIndexStore.open(
+    { path: storePath(dataDir), chainId: CHAIN },
+    { logger: new RecordingLogger(), clock: systemClock },
+  );
+}
+
+/** A data directory with heights from `first` on, which reach up to `latest`; above it stand blocks that wait. */
+async function directoryWith(
+  first: number,
+  latest: number,
+  waiting: readonly number[] = [],
+): Promise<string> {
+  const dataDir = scratchDirectory();
+  const store = await open(dataDir);
+  await store.initialise({ ...metaFrom(first), chainId: CHAIN });
+  const top = Math.max(latest, ...waiting);
+  const contents = Array.from({ length: top - first + 1 }, (_, index) => [seededCollection(`c${index}`, 2)]);
+  const blocks = makeChain(first, contents).filter(
+    ({ block: { height } }) => height <= latest || waiting.includes(height),
+  );
+  await store.commit({ blocks, latestIndexedHeight: latest });
+  await store.close();
+  return dataDir;
+}
+
+function run(dataDir: string, ...args: string[]) {
+  return runInProcess([...args, '--network', 'devnet', '--data-dir', dataDir]);
+}
+
+describe('verify', () => {
+  it('says what can be read, and what is on disk but cannot be read yet', async () => {
+    const gap = await run(await directoryWith(FIRST, 8, [11, 12]), 'verify');
+    expect(gap.exit).toBe('done');
+    expect(gap.out).toContain(
+      'readable: heights 6 to 8; not yet: 2 blocks at heights 11 to 12 until height 9 is there\n',
+    );
+    const nothing = await run(await directoryWith(0, -1, [2]), 'verify');
+    expect(nothing.out).toContain(
+      'readable: no height; not yet: 1 block at height 2 until height 0 is there\n',
+    );
+    const whole = await run(await directoryWith(FIRST, 8), 'verify');
+    expect(whole.out).not.toContain('readable:');
+  });
+
+  it('names the heights that a truncated table may take with it', async () => {
+    const dataDir = await directoryWith(FIRST, 40);
+    const path = storePath(dataDir);
+    const table = readdirSync(path).find((name) => name.endsWith('.ldb')) ?? '';
+    const { size } = statSync(join(path, table));
+    truncateSync(join(path, table), size - 100);
+    const { exit, out } = await run(dataDir, 'verify');
+    expect(exit).toBe('damage');
+    expect(out).toContain(
+      `file ${table}: it is truncated: ${size - 100} of ${size} bytes; heights that may be affected: `,
+    );
+    expect(out).toMatch(/\d problems?; "repair" tells/);
+    expect(out).not.toMatch(/no single height|damages;/);
+  });
+});
+
+describe('rewind', () => {
+  it('says what it would forget, and forgets nothing without --yes', async () => {
+    const dataDir = await directoryWith(FIRST, 40, [43]);
+    expect(await run(dataDir, 'rewind', '--to', '10')).toMatchObject({
+      exit: 'usage',
+      message: 'This forgets everything above height 10: 31 heights, 11 to 43. Add --yes to do it.',
+    });
+    expect((await run(dataDir, 'get', 'block', '40')).exit).toBe('done');
+    expect(await run(dataDir, 'rewind', '--to', '10', '--yes')).toMatchObject({ exit: 'done' });
+    expect(await run(dataDir, 'rewind', '--to', '10')).toMatchObject({
+      message: 'This forgets everything above height 10: there is nothing. Add --yes to do it.',
+    });
+  });
+});
+
+describe('a store that begins at height 0 and has nothing yet', () => {
+  it('never shows -1', async () => {
+    const dataDir = await directoryWith(0, -1);
+    for (const args of [
+      ['get', 'block', '0'],
+      ['explain', '0'],
+      ['explain', '0', '--json'],
+      ['export'],
+      ['verify'],
+      ['rewind', '--to', '3'],
+    ]) {
+      const { out, err, message } = await run(dataDir, ...args);
+      expect(out + err + message).not.toMatch(/-1\b/);
+    }
+    const document = JSON.parse((await run(dataDir, 'explain', '0', '--json')).out) as object;
+    expect(document).toMatchObject({ firstIndexed: 0, latestIndexed: null });
+  });
+});
+
+describe('a key that can be none', () => {
+  it.each([
+    ['get', 'block', 'deadbeef'],
+    ['get', 'collection', '12'],
+    ['get', 'transaction', 'xyz'],
+    ['get', 'account', 'nobody'],
+    ['explain', 'x'],
+  ])('is wrong use without a store as with one: %s %s %s', async (...args) => {
+    const words = args.filter((word) => word !== undefined);
+    expect((await run(scratchDirectory(), ...words)).exit).toBe('usage');
+    expect((await run(await directoryWith(FIRST, 8), ...words)).exit).toBe('usage');
+  });
+});
+
+describe('a store that another command reads', () => {
+  it('is waited for', async () => {
+    const dataDir = await directoryWith(FIRST, 8);
+    const results = await Promise.all(
+      [6, 7, 8].map((height) => run(dataDir, 'get', 'block', String(height))),
+    );
+    expect(results.map(({ exit }) => exit)).toEqual(['done', 'done', 'done']);
+  });
+
+  it('is given up after a while, with the name of the process that holds it', async () => {
+    const dataDir = await directoryWith(FIRST, 8);
+    const holder = await open(dataDir);
+    try {
+      const { exit, message } = await run(dataDir, 'get', 'block', '6');
+      expect(exit).toBe('storage');
+      expect(message).toContain('The directory is in use by this process.');
+    } finally {
+      await holder.close();
+    }
+  });
+});
