@@ -231,6 +231,7 @@ export const daemonSettings = {
   }),
   'ready.maxHeadAgeSeconds': setting<number | null>({
     doc: 'Seconds that the head of the chain may stand still before the daemon is not ready (`head_stale`); 0 = for ever.',
+    value: 'seconds',
     format: optional(integer(0, 86_400)),
     default: null,
     defaultDoc: '120 on mainnet and testnet, else 0',
