@@ -6,7 +6,7 @@ import { messageOf } from '../runtime/index.js';
 import { CallFailure, openRpcChannel } from './channel.js';
 import type { Channel, OpenChannel, StreamCall, StreamSink } from './channel.js';
 import type { Endpoint } from './endpoint.js';
-import { upstreamError } from './errors.js';
+import { namedRoot, upstreamError } from './errors.js';
 import type { NodeLedger } from './ledger.js';
 import { MethodLimiter } from './limiter.js';
 import { MessageStream } from './stream.js';
@@ -55,6 +55,8 @@ export type AccessMetrics = Pick<
 export interface NodeEvents {
   /** It refused a height as below the one it begins at. */
   onLowestHeight?(height: number): void;
+  /** It told its latest finalized block. */
+  onHead?(height: number): void;
   /** A call could not reach it, or its connection broke. */
   onOutage?(): void;
   /** Calls kept timing out: they go out on a new connection. Told once until something is answered again. */
@@ -293,7 +295,9 @@ export class MethodCaller {
     if (kind === 'unimplemented') {
       this.unsupportedUntilMs.set(method, this.clock.monotonic() + UNSUPPORTED_MS);
     }
-    if (kind === 'below_root' && lowestHeight !== undefined) this.events.onLowestHeight?.(lowestHeight);
+    // Where a stream begins says nothing about the node's other calls.
+    const isOfNode = lowestHeight !== undefined && namedRoot(failure.message)?.of !== 'stream';
+    if (kind === 'below_root' && isOfNode) this.events.onLowestHeight?.(lowestHeight);
     if (kind === 'unavailable') this.events.onOutage?.();
   }
 

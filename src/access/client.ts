@@ -5,7 +5,7 @@ import type { Endpoint } from './endpoint.js';
 
 /** Bounds of the pauses between attempts to connect. */
 const RECONNECT_MIN_MS = 250;
-const RECONNECT_MAX_MS = 10_000;
+const RECONNECT_MAX_MS = 2_000;
 /** Nodes close connections that ping more than once in five minutes ("too_many_pings"). */
 const KEEPALIVE_MS = 330_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;

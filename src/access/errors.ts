@@ -11,9 +11,15 @@ export interface CallStatus {
 /** A root height that a node named while it refused a height. */
 export interface NamedRoot {
   readonly height: number;
-  /** `spork`: where its spork begins. `node`: where this node begins, in mid-spork. Old texts do not say. */
-  readonly of: 'spork' | 'node' | undefined;
+  /**
+   * `spork`: where its spork begins. `node`: where this node begins, in mid-spork. Old texts do not say. `stream`: where what it
+   * streams begins; the node's other calls may go further back.
+   */
+  readonly of: 'spork' | 'node' | 'stream' | undefined;
 }
+
+/** Where a stream begins that was asked for something lower. */
+const BELOW_INDEX = /start height \d+ is lower than (?:the )?lowest indexed height (\d+)/i;
 
 const BELOW_ROOT = [
   /less than the (spork|node)(?:'s)? root block height (\d+)/i,
@@ -22,6 +28,11 @@ const BELOW_ROOT = [
 
 /** The root height in the text of a refusal, or `undefined` when it names none. */
 export function namedRoot(details: string): NamedRoot | undefined {
+  const indexed = BELOW_INDEX.exec(details)?.[1];
+  if (indexed !== undefined) {
+    const height = Number(indexed);
+    return Number.isSafeInteger(height) ? { height, of: 'stream' } : undefined;
+  }
   for (const pattern of BELOW_ROOT) {
     const match = pattern.exec(details);
     if (match === null) continue;
@@ -60,7 +71,7 @@ export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
     case status.UNIMPLEMENTED:
       return 'unimplemented';
     case status.FAILED_PRECONDITION:
-      return 'failed_precondition';
+      return namedRoot(details)?.of === 'stream' ? 'below_root' : 'failed_precondition';
     case status.DEADLINE_EXCEEDED:
       return 'deadline';
     // CANCELLED is the node's doing here (it shuts down): our own cancellation never comes this way.

@@ -1,8 +1,10 @@
+import { setMaxListeners } from 'node:events';
 import type { Logger } from '../observability/index.js';
 import type { Clock, Random } from '../runtime/index.js';
 import { abortReason, backoffMs, OperatorError } from '../runtime/index.js';
 import { askIdentity, confirmsWatermark, foreignness } from './identity.js';
 import type { Expectation, Foreignness, NodeIdentity } from './identity.js';
+import type { NodeTrouble } from './NodeTroubles.js';
 import { anchorOf, isUsable } from './member.js';
 import type { Member } from './member.js';
 import type { AccessMetrics } from './caller.js';
@@ -17,16 +19,41 @@ const IDENTIFY_EVERY_MS = 300_000;
  */
 const IDENTIFY_AT_MOST_EVERY_MS = 1_000;
 /** Pauses between attempts to reach a node that does not answer. */
-const RETRY = { minMs: 250, maxMs: 10_000 };
+const RETRY = { minMs: 250, maxMs: 2_000 };
+/** Deadline of each call; the longer one for a node that did not answer in time twice: it may be slow. */
+const PATIENCE_MS = 3_000;
+const LONG_PATIENCE_MS = 8_000;
+const FAILURES_BEFORE_PATIENCE = 2;
+/** How soon a foreign node is asked again: it may be of our chain after all. */
+const FOREIGN_AGAIN_MS = 5_000;
+/** Heads told longer ago say nothing about where the nodes stand. */
+const HEAD_FRESH_MS = 10_000;
 /** Pauses before a node that has yet to tell where its spork begins is asked again, and how often: most never will. */
 const ROOT_RETRY = { minMs: 500, maxMs: 10_000 };
 const ROOT_ASKED_AGAIN = 10;
 /** How long a new store waits for its spork to be told by nodes that may yet tell it. */
 const ROOT_WAIT_MS = 60_000;
+/** As long as it is waited for nodes that fail when they are asked for it. */
+const TROUBLED_ROOT_WAIT_MS = 5_000;
 /** How long it is waited for the verdict on sporks that some nodes tell. */
 const CLAIMS_WAIT_MS = 60_000;
 /** A historic node that nobody wanted for this long is let go. */
 const HISTORIC_IDLE_MS = 600_000;
+
+/** Every access node that answers is of another chain than what is stored. */
+export interface ChainReplaced {
+  /** One or two sentences for the operator: what was found and what mends it. */
+  readonly message: string;
+  /** Monotonic milliseconds since when none of ours answers. */
+  readonly sinceMs: number;
+  readonly nodes: readonly string[];
+}
+
+/** The highest head that nodes of our chain tell, and the last block that is stored. */
+export interface HeadBelow {
+  readonly head: number;
+  readonly watermark: number;
+}
 
 export interface IdentificationDependencies {
   readonly pool: NodePool;
@@ -49,6 +76,7 @@ export class Identification {
   private readonly metrics: Pick<AccessMetrics, 'foreignNodes'>;
   private readonly expectation: () => Expectation;
   private readonly watchers = new Set<() => void>();
+  private readonly answeringListeners = new Set<() => void>();
   /** Present while `run` runs. */
   private begin: ((member: Member) => void) | undefined;
 
@@ -71,6 +99,8 @@ export class Identification {
     if (this.begin !== undefined) throw new Error('identification runs already');
     const failed = new AbortController();
     const stop = AbortSignal.any([signal, failed.signal]);
+    // The calls of all nodes end with it: that there are many is no leak.
+    setMaxListeners(0, stop);
     const following = new Set<Promise<void>>();
     this.begin = (member) => {
       const task = this.identifyForever(member, stop)
@@ -117,10 +147,59 @@ export class Identification {
    * after a minute. Expected errors: the signal's abort reason.
    */
   async whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
-    const isDecided = (): boolean =>
-      this.pool.sporkAt(height) !== undefined ||
-      !this.pool.named().some((member) => isUsable(member) && member.identity?.isRootOpen === true);
-    await this.changedUntil(isDecided, ROOT_WAIT_MS, signal);
+    const open = (): readonly Member[] =>
+      this.pool.named().filter((member) => isUsable(member) && member.identity?.isRootOpen === true);
+    const isDecided = (): boolean => this.pool.sporkAt(height) !== undefined || open().length === 0;
+    await this.changedUntil(isDecided, TROUBLED_ROOT_WAIT_MS, signal);
+    const mayTell = (): boolean => open().some(({ identity }) => identity?.rootTrouble === undefined);
+    await this.changedUntil(() => isDecided() || !mayTell(), ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS, signal);
+  }
+
+  /**
+   * Resolves once the root of the live spork is told, or no node that failed when it was asked may yet tell it; or after a
+   * minute. Expected errors: the signal's abort reason.
+   */
+  async whenRootTold(signal: AbortSignal): Promise<void> {
+    const mayTell = (): boolean =>
+      this.pool.named().some((member) => isUsable(member) && member.identity?.rootTrouble !== undefined);
+    await this.changedUntil(() => this.pool.liveRoot() !== undefined || !mayTell(), ROOT_WAIT_MS, signal);
+  }
+
+  /** What the access nodes that the operator named do instead of saying who they are. */
+  troubles(): readonly NodeTrouble[] {
+    return this.pool.named().flatMap(({ troubles }) => troubles.all());
+  }
+
+  /** Calls back when a node says who it is after it did not. Returns a function that ends it. */
+  onAnswering(callback: () => void): () => void {
+    this.answeringListeners.add(callback);
+    return () => void this.answeringListeners.delete(callback);
+  }
+
+  /** Set while every named access node that answers is of another chain than what is stored. */
+  chainReplaced(): ChainReplaced | undefined {
+    const named = this.pool.named();
+    const foreign = named.filter(({ foreign: reason }) => reason !== undefined);
+    if (foreign.length === 0 || named.some(isUsable)) return undefined;
+    return {
+      message: this.foreignMessage(named),
+      sinceMs: Math.max(...foreign.map(({ foreignSinceMs }) => foreignSinceMs)),
+      nodes: foreign.map(({ node }) => node.name),
+    };
+  }
+
+  /** Set while every head that nodes of our chain told lately is below the last block that is stored. */
+  headBelow(): HeadBelow | undefined {
+    const watermark = this.expectation().watermark?.height;
+    const sinceMs = this.clock.monotonic() - HEAD_FRESH_MS;
+    const told = this.pool
+      .named()
+      .filter(isUsable)
+      .flatMap(({ head }) => head ?? []);
+    const heads = told.filter(({ atMs }) => atMs >= sinceMs).map(({ height }) => height);
+    if (watermark === undefined || heads.length === 0) return undefined;
+    const head = Math.max(...heads);
+    return head < watermark ? { head, watermark } : undefined;
   }
 
   /** Resolves once the condition holds, or after the time. Expected errors: the signal's abort reason. */
@@ -143,12 +222,21 @@ export class Identification {
     let opens = 0;
     for (;;) {
       const askedAtMs = this.clock.monotonic();
+      let isNews = false;
+      member.askedAtMs = askedAtMs;
+      member.troubles.asked(member.node.name, 'GetNetworkParameters');
       try {
-        const wanted = { latest: this.pool.claims.any };
-        member.identity = await askIdentity(member.node, this.expectation(), signal, wanted);
+        const identity = await askIdentity(member.node, this.expectation(), signal, {
+          timeoutMs: failures < FAILURES_BEFORE_PATIENCE ? PATIENCE_MS : LONG_PATIENCE_MS,
+          latest: this.pool.claims.any,
+          isForeign: member.foreign !== undefined,
+          clock: this.clock,
+        });
+        member.identity = identity;
         member.refusedBelow = 0;
         failures = 0;
-        this.reached(member);
+        isNews = member.outage || !isUsable(member);
+        this.reached(member, identity);
       } catch (error) {
         if (signal.aborted) return;
         if (!(error instanceof UpstreamError)) throw error;
@@ -158,10 +246,13 @@ export class Identification {
       member.tried = true;
       this.judge();
       this.weighClaims(member);
+      if (isNews && isUsable(member)) for (const notify of [...this.answeringListeners]) notify();
       if (failures === 0) {
         opens = member.identity?.isRootOpen === true ? opens + 1 : 0;
-        const isAskedAgain = opens > 0 && opens <= ROOT_ASKED_AGAIN;
-        const pauseMs = isAskedAgain ? backoffMs(ROOT_RETRY, opens - 1, this.random) : IDENTIFY_EVERY_MS;
+        const isTroubled = member.identity?.rootTrouble !== undefined;
+        const isAskedAgain = opens > 0 && (isTroubled || opens <= ROOT_ASKED_AGAIN);
+        const usualMs = isUsable(member) ? IDENTIFY_EVERY_MS : FOREIGN_AGAIN_MS;
+        const pauseMs = isAskedAgain ? backoffMs(ROOT_RETRY, opens - 1, this.random) : usualMs;
         const lookMs = this.pool.claims.lookInMs(member) ?? IDENTIFY_EVERY_MS;
         await this.pause(Math.min(pauseMs, lookMs), signal, member);
         await this.pause(askedAtMs + IDENTIFY_AT_MOST_EVERY_MS - this.clock.monotonic(), signal);
@@ -181,8 +272,11 @@ export class Identification {
    * That a node says who it is does not mend the other calls that it fails: its record is cleaned, and the log told, only
    * when it was this question that it did not answer before.
    */
-  private reached(member: Member): void {
+  private reached(member: Member, { head, rootTrouble }: NodeIdentity): void {
     member.outage = false;
+    if (head !== undefined) member.head = { height: head, atMs: this.clock.monotonic() };
+    if (rootTrouble === undefined) member.troubles.clear();
+    else member.troubles.failed(rootTrouble);
     if (member.trouble === undefined) return;
     member.trouble = undefined;
     member.node.ledger.succeeded();
@@ -191,6 +285,7 @@ export class Identification {
 
   private missed(member: Member, error: UpstreamError): void {
     member.outage = true;
+    member.troubles.failed(error);
     member.node.ledger.blame('failing', error.message);
     const announced = member.trouble !== undefined;
     member.trouble = error.message;
@@ -230,9 +325,15 @@ export class Identification {
           !this.mayBeDiscardedBy(identity, other),
       );
       const before = node.ledger.identity;
-      member.foreign = foreignness(identity, expectation, confirmed);
-      node.ledger.identity = member.foreign === undefined ? 'usable' : 'foreign';
-      if (node.ledger.identity !== before) this.announce(member);
+      const { hasSporks } = this.pool;
+      const foreign = foreignness(identity, expectation, { confirmed, hasSporks });
+      // How far both chains agree is looked for once.
+      const sharedHeight = foreign?.sharedHeight ?? member.foreign?.sharedHeight;
+      member.foreign = foreign === undefined ? undefined : { ...foreign, sharedHeight };
+      node.ledger.identity = foreign === undefined ? 'usable' : 'foreign';
+      if (node.ledger.identity === before) continue;
+      member.foreignSinceMs = this.clock.monotonic();
+      this.announce(member);
     }
   }
 
@@ -268,15 +369,19 @@ export class Identification {
   }
 
   private refuseForeign(named: readonly Member[]): void {
-    const found = named
-      .filter(({ foreign }) => foreign !== undefined)
-      .map(({ node, foreign }) => (foreign === undefined ? '' : `${node.name} ${describe(foreign)}`));
-    if (found.length === 0) return;
-    throw new OperatorError(
-      'foreign',
-      `No access node that answers is of chain ${this.expectation().chainId} as this data directory knows it: ` +
-        `${found.join('; ')}. Set network and accessNodes to match each other, or use another dataDir.`,
+    if (named.some(({ foreign }) => foreign !== undefined))
+      throw new OperatorError('foreign', this.foreignMessage(named));
+  }
+
+  private foreignMessage(named: readonly Member[]): string {
+    const { chainId, network = chainId, firstHeight } = this.expectation();
+    const found = named.flatMap(({ node, foreign }) =>
+      foreign === undefined ? [] : [{ foreign, text: `${node.name} ${describe(foreign, network)}` }],
     );
+    return `${found.map(({ text }) => text).join('; ')}. ${mendOf(
+      found.map(({ foreign }) => foreign),
+      firstHeight,
+    )}`;
   }
 
   private changed(signal: AbortSignal): Promise<void> {
@@ -313,13 +418,28 @@ export class Identification {
   }
 }
 
-function describe({ reason, expected, found, height }: Foreignness): string {
+function describe({ reason, expected, found, height = 0 }: Foreignness, network: string): string {
   switch (reason) {
     case 'chain':
-      return `is of chain ${found}`;
+      return `serves ${found}; --network ${network} expects ${expected}`;
     case 'spork':
-      return `gives spork ${found} for root height ${height ?? ''}, where ours is ${expected}`;
+      return `gives spork ${found} for root height ${height}, where this data directory has ${expected}`;
     case 'block':
-      return `has block ${found} at height ${height ?? ''}, where ours is ${expected}`;
+      return `has block ${found} at height ${height}, where this data directory has ${expected}`;
   }
+}
+
+/** What to do about nodes all of which are foreign. */
+function mendOf(found: readonly Foreignness[], firstHeight: number | undefined): string {
+  if (found.some(({ reason }) => reason === 'chain'))
+    return 'Name an --access-node of that network, or the --network that the node serves with a --data-dir of its own.';
+  const other =
+    'Name an --access-node of the stored chain; or, if the network began anew, start with another --data-dir';
+  const blocks = found.filter(({ reason }) => reason === 'block');
+  if (blocks.length < found.length) return `${other}.`;
+  const shared = blocks.map(({ sharedHeight }) => sharedHeight ?? (firstHeight ?? 0) - 1);
+  const target = Math.min(...shared);
+  // Nothing of a store that begins at 0 can be kept.
+  if (target < 0) return `${other}.`;
+  return `${other}, or forget what the new chain does not have with "flow-collection-indexer rewind --to ${target} --yes".`;
 }

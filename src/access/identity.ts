@@ -1,7 +1,15 @@
 import type { Identifier } from '../flow/index.js';
+import type { Clock } from '../runtime/index.js';
 import { namedRoot } from './errors.js';
 import { UpstreamError } from './types.js';
-import type { AccessNode, NodeVersionInfo, UpstreamErrorKind } from './types.js';
+import type {
+  AccessNode,
+  BlockHeader,
+  CallOptions,
+  NodeVersionInfo,
+  ReceivedBlock,
+  UpstreamErrorKind,
+} from './types.js';
 
 /** A spork as far as it tells nodes apart. */
 export interface SporkRoot {
@@ -10,13 +18,24 @@ export interface SporkRoot {
   readonly sporkId: string;
 }
 
+export interface BlockName {
+  readonly height: number;
+  readonly id: Identifier;
+}
+
 /** What a node must agree with. */
 export interface Expectation {
   readonly chainId: string;
+  /** As the operator named it. Default: the chain id. */
+  readonly network?: string;
   /** The sporks that the store has crossed. */
   readonly sporks: readonly SporkRoot[];
   /** The last block of the store. */
-  readonly watermark?: { readonly height: number; readonly id: Identifier } | undefined;
+  readonly watermark?: BlockName | undefined;
+  /** The first height of the store. */
+  readonly firstHeight?: number | undefined;
+  /** The block that the store has at a height. */
+  readonly storedBlock?: (height: number) => Promise<{ readonly id: Identifier } | undefined>;
 }
 
 /** Who a node says it is. */
@@ -34,8 +53,12 @@ export interface NodeIdentity {
    * spork begins at 0: worth asking again.
    */
   readonly isRootOpen: boolean;
-  /** Our last block and its block of that height; `undefined` when either has none. */
-  readonly watermark: WatermarkComparison | undefined;
+  /** Why it did not tell where its spork begins, where it did not answer: it may yet. */
+  readonly rootTrouble: UpstreamError | undefined;
+  /** A block of ours and its block of that height; `undefined` when it cannot be said. */
+  readonly comparison: BlockComparison | undefined;
+  /** The height of the latest finalized block that it has; `undefined` when it does not tell. */
+  readonly head: number | undefined;
   /** The latest finalized block that it has; `undefined` when it was not asked for it. */
   readonly latest: LatestBlock | 'untold' | undefined;
 }
@@ -46,10 +69,14 @@ export interface LatestBlock {
   readonly timestampMs: number | undefined;
 }
 
-export interface WatermarkComparison {
+export interface BlockComparison {
+  /** That of our last block; the node's head where that is lower. */
   readonly height: number;
+  readonly isWatermark: boolean;
   readonly ours: Identifier;
   readonly theirs: Identifier;
+  /** Where they differ: the highest block that both have, if it was found. */
+  readonly sharedHeight?: number | undefined;
 }
 
 /** Why a node is not one of ours; also the label of `foreign_nodes_total`. */
@@ -63,6 +90,8 @@ export interface Foreignness {
   readonly found: string;
   /** The height that the ids are of; for a chain `undefined`. */
   readonly height?: number;
+  /** The highest block that it has and we have, if it was found. */
+  readonly sharedHeight?: number | undefined;
 }
 
 /** Answers that say "I have no such thing", whatever the reason: they tell nothing about who the node is. */
@@ -77,73 +106,199 @@ const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
   'internal',
 ]);
 
+/** What is to be asked of a node beside who it is, and how long it is waited for. */
+export interface Inquiry {
+  /** Deadline of each call. */
+  readonly timeoutMs: number;
+  /** Its latest block is of interest. */
+  readonly latest: boolean;
+  /** It is known to have another block than ours: how far both agree was looked for. */
+  readonly isForeign: boolean;
+  readonly clock: Clock;
+}
+
 /**
- * Asks a node who it is, in up to four calls, and one more where its latest block is of interest. A node that lacks a call is
- * served all the same: what it cannot tell stays open. Expected errors: `UpstreamError` when it does not answer; the signal's
- * abort reason.
+ * Asks a node who it is, in four calls side by side and few more. A node that lacks a call, or fails it, is served all the same:
+ * what it does not tell stays open. All it has to tell is its chain, in its parameters or in its latest header. Expected errors:
+ * `UpstreamError` when it tells neither; the signal's abort reason.
  */
 export async function askIdentity(
   node: AccessNode,
   expectation: Expectation,
   signal: AbortSignal,
-  wanted: { readonly latest: boolean } = { latest: false },
+  inquiry: Inquiry,
 ): Promise<NodeIdentity> {
-  const parameters = await unless(['unimplemented'], node.getNetworkParameters({ signal }));
-  const chainId = parameters?.chainId ?? (await node.getLatestBlockHeader(true, { signal })).chainId;
-  const info = await unless(['unimplemented'], node.getNodeVersionInfo({ signal }));
-  const roots = await askRoots(node, info, signal);
-
-  let watermark: NodeIdentity['watermark'];
+  const options = { signal, timeoutMs: inquiry.timeoutMs };
   const known = expectation.watermark;
-  if (known !== undefined && known.height >= (roots.lowestHeight ?? 0)) {
-    const received = await unless(NOTHING_THERE, node.getBlockByHeight(known.height, { signal }));
-    // A block off the finalized chain is no statement about the chain.
-    if (received !== undefined && received.status !== 'unknown') {
-      watermark = { height: known.height, ours: known.id, theirs: received.block.id };
-    }
-  }
-  const latest = wanted.latest
-    ? ((await unless(NOTHING_THERE, node.getLatestBlockHeader(false, { signal }))) ?? 'untold')
-    : undefined;
-  return { chainId, semver: info?.semver ?? '', sporkId: info?.sporkId ?? '', ...roots, watermark, latest };
+  const [parameters, info, atWatermark, head] = await Promise.all([
+    outcomeOf(node.getNetworkParameters(options)),
+    outcomeOf(node.getNodeVersionInfo(options)),
+    known === undefined ? undefined : outcomeOf(node.getBlockByHeight(known.height, options)),
+    outcomeOf(node.getLatestBlockHeader(false, options)),
+  ]);
+  const chainId = chainOf(parameters, head);
+  const roots = await askRoots(node, info, { ...options, clock: inquiry.clock });
+  const version = info instanceof UpstreamError ? { semver: '', sporkId: '' } : info;
+  const { semver, sporkId } = version;
+  const headHeight = head instanceof UpstreamError ? undefined : head.height;
+  const comparison =
+    known === undefined
+      ? undefined
+      : await compare(node, { expectation, known, atWatermark, headHeight, inquiry }, options);
+  const latest = !inquiry.latest
+    ? undefined
+    : !(head instanceof UpstreamError)
+      ? head
+      : NOTHING_THERE.has(head.kind)
+        ? 'untold'
+        : undefined;
+  return { chainId, semver, sporkId, ...roots, comparison, head: headHeight, latest };
 }
+
+/** What came of a call that may fail. Expected errors: the signal's abort reason. */
+async function outcomeOf<T>(call: Promise<T>): Promise<T | UpstreamError> {
+  try {
+    return await call;
+  } catch (error) {
+    if (error instanceof UpstreamError) return error;
+    throw error;
+  }
+}
+
+function chainOf(
+  parameters: { readonly chainId: string } | UpstreamError,
+  head: BlockHeader | UpstreamError,
+): string {
+  if (!(parameters instanceof UpstreamError)) return parameters.chainId;
+  if (!(head instanceof UpstreamError)) return head.chainId;
+  throw parameters.kind === 'unimplemented' ? head : parameters;
+}
+
+/**
+ * Our last block beside the node's of that height; where the node has not come so far, its own latest block beside ours. A block
+ * off the finalized chain is no statement about the chain.
+ */
+async function compare(
+  node: AccessNode,
+  asked: {
+    readonly expectation: Expectation;
+    readonly known: BlockName;
+    readonly atWatermark: ReceivedBlock | UpstreamError | undefined;
+    readonly headHeight: number | undefined;
+    readonly inquiry: Inquiry;
+  },
+  options: CallOptions,
+): Promise<BlockComparison | undefined> {
+  const { expectation, known, atWatermark, headHeight, inquiry } = asked;
+  let found: BlockComparison | undefined;
+  if (isFinalized(atWatermark)) {
+    const { height, id: ours } = known;
+    found = { height, isWatermark: true, ours, theirs: atWatermark.block.id };
+  } else if (headHeight !== undefined && headHeight < known.height) {
+    const [stored, received] = await Promise.all([
+      expectation.storedBlock?.(headHeight),
+      outcomeOf(node.getBlockByHeight(headHeight, options)),
+    ]);
+    if (stored !== undefined && isFinalized(received))
+      found = { height: headHeight, isWatermark: false, ours: stored.id, theirs: received.block.id };
+  }
+  if (found === undefined || found.ours === found.theirs || inquiry.isForeign) return found;
+  return { ...found, sharedHeight: await sharedHeight(node, expectation, found.height, options) };
+}
+
+function isFinalized(received: ReceivedBlock | UpstreamError | undefined): received is ReceivedBlock {
+  return received !== undefined && !(received instanceof UpstreamError) && received.status !== 'unknown';
+}
+
+/** The highest block below `differing` that both have, by halving; `undefined` when there is none, or no telling. */
+async function sharedHeight(
+  node: AccessNode,
+  { firstHeight, storedBlock }: Expectation,
+  differing: number,
+  options: CallOptions,
+): Promise<number | undefined> {
+  if (firstHeight === undefined) return undefined;
+  let shared = firstHeight - 1;
+  for (let other = differing; other - shared > 1;) {
+    const height = Math.floor((shared + other) / 2);
+    const [stored, received] = await Promise.all([
+      storedBlock?.(height),
+      outcomeOf(node.getBlockByHeight(height, options)),
+    ]);
+    if (stored === undefined || !isFinalized(received)) return undefined;
+    if (stored.id === received.block.id) shared = height;
+    else other = height;
+  }
+  return shared < firstHeight ? undefined : shared;
+}
+
+type Roots = Pick<NodeIdentity, 'sporkRootHeight' | 'lowestHeight' | 'isRootOpen' | 'rootTrouble'>;
 
 /** Where the node and its spork begin. Zero may mean "not told" (older nodes lack the fields): then height 0 decides. */
 async function askRoots(
   node: AccessNode,
-  info: NodeVersionInfo | undefined,
-  signal: AbortSignal,
-): Promise<Pick<NodeIdentity, 'sporkRootHeight' | 'lowestHeight' | 'isRootOpen'>> {
-  const told = (height: number | undefined): number | undefined => (height === 0 ? undefined : height);
-  const sporkRoot = told(info?.sporkRootHeight);
-  const nodeRoot = told(info?.nodeRootHeight);
+  info: NodeVersionInfo | UpstreamError,
+  options: CallOptions & { readonly signal: AbortSignal; readonly timeoutMs: number; readonly clock: Clock },
+): Promise<Roots> {
+  const told = (height: number): number | undefined => (height === 0 ? undefined : height);
+  const isSilent = info instanceof UpstreamError;
+  const sporkRoot = isSilent ? undefined : told(info.sporkRootHeight);
+  const nodeRoot = isSilent ? undefined : told(info.nodeRootHeight);
+  const rootTrouble = isSilent && info.kind !== 'unimplemented' ? info : undefined;
   if (sporkRoot !== undefined && nodeRoot !== undefined) {
-    return { sporkRootHeight: sporkRoot, lowestHeight: Math.max(sporkRoot, nodeRoot), isRootOpen: false };
+    const lowestHeight = Math.max(sporkRoot, nodeRoot);
+    return { sporkRootHeight: sporkRoot, lowestHeight, isRootOpen: false, rootTrouble };
   }
-  try {
-    await node.getBlockByHeight(0, { signal });
-    return { sporkRootHeight: sporkRoot ?? 0, lowestHeight: sporkRoot ?? 0, isRootOpen: false };
-  } catch (error) {
-    if (!(error instanceof UpstreamError) || !NOTHING_THERE.has(error.kind)) throw error;
-    const root = namedRoot(error.message);
-    // A node that misses height 0 only because it joined later is of a spork that begins there.
-    const named = root?.of === 'spork' ? root.height : root?.of === 'node' ? 0 : undefined;
-    const sporkRootHeight = sporkRoot ?? named;
+  const zero = await askZero(node, options);
+  // The spork's id is missing: it is recorded once the node tells it, and so is its root.
+  const isOpen = rootTrouble !== undefined;
+  if (!(zero instanceof UpstreamError)) {
+    const root = sporkRoot ?? 0;
     return {
-      sporkRootHeight,
-      lowestHeight: nodeRoot ?? root?.height ?? sporkRoot,
-      isRootOpen: sporkRootHeight === undefined && root === undefined,
+      sporkRootHeight: isOpen ? undefined : root,
+      lowestHeight: root,
+      isRootOpen: isOpen,
+      rootTrouble,
     };
   }
+  const root = namedRoot(zero.message);
+  // A node that misses height 0 only because it joined later is of a spork that begins there.
+  const named = root?.of === 'spork' ? root.height : root?.of === 'node' ? 0 : undefined;
+  const sporkRootHeight = isOpen ? undefined : (sporkRoot ?? named);
+  const isAnswer = NOTHING_THERE.has(zero.kind) && zero.kind !== 'internal';
+  return {
+    sporkRootHeight,
+    lowestHeight: nodeRoot ?? root?.height ?? sporkRoot,
+    isRootOpen: isOpen || (sporkRootHeight === undefined && root === undefined),
+    rootTrouble: rootTrouble ?? (isAnswer ? undefined : zero),
+  };
 }
 
-/** The call's answer, or `undefined` when it failed with one of these kinds. */
-async function unless<T>(kinds: Iterable<UpstreamErrorKind>, call: Promise<T>): Promise<T | undefined> {
+/** Asks for block 0, by stream where the call says nothing. The answer, or the refusal that may name a root. */
+async function askZero(
+  node: AccessNode,
+  {
+    signal,
+    timeoutMs,
+    clock,
+  }: { readonly signal: AbortSignal; readonly timeoutMs: number; readonly clock: Clock },
+): Promise<'there' | UpstreamError> {
+  const answer = await outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs }));
+  if (!(answer instanceof UpstreamError)) return 'there';
+  if (answer.kind !== 'internal' && NOTHING_THERE.has(answer.kind)) return answer;
+  const limit = new AbortController();
+  const timer = clock.setTimer(timeoutMs, () => limit.abort());
   try {
-    return await call;
+    const bounded = AbortSignal.any([signal, limit.signal]);
+    for await (const { block } of node.subscribeBlocks(0, { signal: bounded }))
+      return block.height === 0 ? 'there' : answer;
+    return answer;
   } catch (error) {
-    if (error instanceof UpstreamError && [...kinds].includes(error.kind)) return undefined;
-    throw error;
+    if (error instanceof UpstreamError) return error.kind === 'below_root' ? error : answer;
+    if (signal.aborted || !limit.signal.aborted) throw error;
+    return answer;
+  } finally {
+    timer.cancel();
   }
 }
 
@@ -152,35 +307,37 @@ async function unless<T>(kinds: Iterable<UpstreamErrorKind>, call: Promise<T>): 
  *
  * Another block at the watermark needs care: a new spork may have discarded our last blocks, and then the node is
  * right. It counts against the node when the node is of a spork that the store has crossed already (within one spork a
- * finalized block never changes), or when `confirmed`: another node of our chain has our block. Else the node is
+ * finalized block never changes), when the network has no sporks and the node tells of none, or when `confirmed`: another node of our chain has our block. Else the node is
  * served, its block does not link to ours, and that is reported with the way out (parent_mismatch).
  */
 export function foreignness(
   identity: NodeIdentity,
   expectation: Expectation,
-  confirmed: boolean,
+  { confirmed, hasSporks }: { readonly confirmed: boolean; readonly hasSporks: boolean },
 ): Foreignness | undefined {
   if (identity.chainId !== '' && identity.chainId !== expectation.chainId) {
     return { reason: 'chain', expected: expectation.chainId, found: identity.chainId };
   }
-  const { watermark, sporkRootHeight } = identity;
+  const { comparison, sporkRootHeight } = identity;
   const crossed = expectation.sporks.find(({ rootHeight }) => rootHeight === sporkRootHeight);
   if (crossed !== undefined && crossed.sporkId !== '' && identity.sporkId !== '') {
     const { sporkId: expected, rootHeight: height } = crossed;
     if (identity.sporkId !== expected) return { reason: 'spork', expected, found: identity.sporkId, height };
   }
-  if (watermark === undefined || watermark.ours === watermark.theirs) return undefined;
+  if (comparison === undefined || comparison.ours === comparison.theirs) return undefined;
   // A node of an earlier spork may still hold blocks above its end that the next spork discarded.
   const ended = expectation.sporks.some(
     ({ rootHeight }) =>
-      sporkRootHeight !== undefined && rootHeight > sporkRootHeight && rootHeight <= watermark.height,
+      sporkRootHeight !== undefined && rootHeight > sporkRootHeight && rootHeight <= comparison.height,
   );
-  if (ended || (crossed === undefined && !confirmed)) return undefined;
-  const { height, ours, theirs } = watermark;
-  return { reason: 'block', expected: ours, found: theirs, height };
+  const mayBeLater = crossed === undefined && (hasSporks || sporkRootHeight !== undefined);
+  if (ended || (mayBeLater && !confirmed)) return undefined;
+  const { height, ours, theirs } = comparison;
+  return { reason: 'block', expected: ours, found: theirs, height, sharedHeight: comparison.sharedHeight };
 }
 
 /** True when the node has our last block: it then stands witness against nodes that have another. */
 export function confirmsWatermark(identity: NodeIdentity): boolean {
-  return identity.watermark !== undefined && identity.watermark.ours === identity.watermark.theirs;
+  const { comparison } = identity;
+  return comparison?.isWatermark === true && comparison.ours === comparison.theirs;
 }

@@ -5,6 +5,7 @@ export { parseEndpoint } from './endpoint.js';
 export type { CallStatus } from './errors.js';
 export { kindOfStatus, upstreamError } from './errors.js';
 export type { ForwardOutcome, Forwarder, ForwarderSink } from './Forwarder.js';
+export type { ChainReplaced, HeadBelow } from './identification.js';
 export type { Expectation, SporkRoot } from './identity.js';
 export { inOrderOfAsking, NodeLedger } from './ledger.js';
 export { MethodLimiter } from './limiter.js';

@@ -1,6 +1,7 @@
 import type { Clock } from '../runtime/index.js';
 import type { Foreignness, NodeIdentity } from './identity.js';
 import type { PooledNode } from './node.js';
+import { NodeTroubles } from './NodeTroubles.js';
 
 /** One node in the pool and what is known of it. */
 export interface Member {
@@ -13,6 +14,14 @@ export interface Member {
   tried: boolean;
   identity: NodeIdentity | undefined;
   foreign: Foreignness | undefined;
+  /** Monotonic milliseconds since when it is foreign. */
+  foreignSinceMs: number;
+  /** When it was last asked who it is. */
+  askedAtMs: number;
+  /** The latest finalized block that it told of, and when. */
+  head: { readonly height: number; readonly atMs: number } | undefined;
+  /** What happened since it last said who it is. */
+  readonly troubles: NodeTroubles;
   /** The heights it serves, from its identity and the sporks known. */
   range: HeightRange;
   /** Higher than what its identity says, when it refused a height since. */
@@ -46,6 +55,10 @@ export function newMember(
     tried: false,
     identity: undefined,
     foreign: undefined,
+    foreignSinceMs: -Infinity,
+    askedAtMs: -Infinity,
+    head: undefined,
+    troubles: new NodeTroubles({ clock }),
     range: { lowest: undefined, endExclusive: undefined },
     refusedBelow: 0,
     outage: false,

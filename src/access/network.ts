@@ -7,7 +7,9 @@ import type { OpenChannel } from './channel.js';
 import type { CallRecord } from './CallHealth.js';
 import { Forwarder } from './Forwarder.js';
 import { Identification } from './identification.js';
+import type { ChainReplaced, HeadBelow } from './identification.js';
 import type { Expectation, ForeignReason, SporkRoot } from './identity.js';
+import type { NodeTrouble } from './NodeTroubles.js';
 import { inOrderOfAsking } from './ledger.js';
 import type { Member } from './member.js';
 import { GrpcAccessNode } from './node.js';
@@ -166,6 +168,26 @@ export class AccessNetwork implements AccessNodes {
     return this.pool.sporkAt(height);
   }
 
+  /** What the access nodes that the operator named do instead of saying who they are; empty when all have said it. */
+  identityTroubles(): readonly NodeTrouble[] {
+    return this.identification.troubles();
+  }
+
+  /** Set while every access node that answers is of another chain than what is stored: `live` is empty then. */
+  chainReplaced(): ChainReplaced | undefined {
+    return this.identification.chainReplaced();
+  }
+
+  /** Set while every head that the nodes told lately, all of our chain, is below the last block that is stored. */
+  headBelow(): HeadBelow | undefined {
+    return this.identification.headBelow();
+  }
+
+  /** Calls back when a node that did not answer, or was foreign, can be asked again. Returns a function that ends it. */
+  onAnswering(callback: () => void): () => void {
+    return this.identification.onAnswering(callback);
+  }
+
   /** Every node with its state at the time of asking. */
   states(): readonly NodeState[] {
     return this.pool.members.map(({ node, origin, roles, identity, range, foreign, trouble }) => ({
@@ -214,6 +236,14 @@ export class AccessNetwork implements AccessNodes {
    */
   whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
     return this.identification.whenSporkTold(height, signal);
+  }
+
+  /**
+   * Resolves once the root of the live spork is told; when no node that failed to tell it may yet; or after a minute. `run` must be
+   * running. Expected errors: the signal's abort reason.
+   */
+  whenRootTold(signal: AbortSignal): Promise<void> {
+    return this.identification.whenRootTold(signal);
   }
 
   /** Closes every channel. Calls under way are left to their own signals. */

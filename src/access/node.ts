@@ -16,7 +16,7 @@ import {
   decodeNodeVersionInfo,
 } from './answers.js';
 import { MethodCaller } from './caller.js';
-import type { MethodCallerDependencies, MethodCallerOptions, StreamQuestion } from './caller.js';
+import type { MethodCallerDependencies, MethodCallerOptions, NodeEvents, StreamQuestion } from './caller.js';
 import type { Candidate, NodeLedger } from './ledger.js';
 import { NodeForwarding } from './NodeForwarding.js';
 import type { MethodStubs } from './stubs.js';
@@ -49,12 +49,14 @@ export class GrpcAccessNode implements PooledNode {
   readonly ledger: NodeLedger;
   readonly forwarding: NodeForwarding;
   private readonly stubs: MethodStubs;
+  private readonly events: NodeEvents;
   private readonly caller: MethodCaller;
 
   constructor(options: GrpcAccessNodeOptions, dependencies: GrpcAccessNodeDependencies) {
     this.name = options.endpoint.name;
     this.ledger = dependencies.ledger;
     this.stubs = dependencies.stubs;
+    this.events = dependencies.events ?? {};
     this.caller = new MethodCaller(options, dependencies);
     this.forwarding = new NodeForwarding(options, { ...dependencies, caller: this.caller });
   }
@@ -95,12 +97,12 @@ export class GrpcAccessNode implements PooledNode {
 
   getLatestBlockHeader(sealed: boolean, options?: CallOptions): Promise<BlockHeader> {
     const method = 'GetLatestBlockHeader';
-    return this.caller.unary(
-      method,
-      { is_sealed: sealed },
-      (m) => decodeBlockHeader(this.stubs[method], m),
-      options,
-    );
+    const decode = (message: Buffer): BlockHeader => {
+      const header = decodeBlockHeader(this.stubs[method], message);
+      if (!sealed) this.events.onHead?.(header.height);
+      return header;
+    };
+    return this.caller.unary(method, { is_sealed: sealed }, decode, options);
   }
 
   getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock> {

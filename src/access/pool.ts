@@ -14,6 +14,9 @@ import type { SporkTable } from './sporks.js';
 /** Historic nodes are public ones, which allow about 100 calls per second, method and address. */
 const HISTORIC_RATE_PER_SECOND = 80;
 
+/** A node that tells a head below our last block is asked anew who it is, but no more often. */
+const BELOW_ASKED_EVERY_MS = 5_000;
+
 /** Sporks whose agreed id is remembered: far more than follow on each other while a daemon runs. */
 const REMEMBERED_SPORKS_MAX = 64;
 
@@ -44,6 +47,7 @@ export class NodePool {
   private readonly clock: Clock;
   private readonly openNode: OpenNode;
   private readonly hooks: NodePoolHooks;
+  private readonly expectation: () => Expectation;
   readonly claims: SporkClaims;
   private readonly byName = new Map<string, Member>();
   /** Where known sporks begin, ascending: those of the table, and those that nodes told of and are believed. */
@@ -67,6 +71,7 @@ export class NodePool {
     this.clock = dependencies.clock;
     this.openNode = dependencies.openNode;
     this.hooks = dependencies.hooks;
+    this.expectation = dependencies.expectation;
     this.claims = new SporkClaims({
       clock: this.clock,
       members: () => this.members,
@@ -75,6 +80,11 @@ export class NodePool {
       ),
       isStored: (root) => dependencies.expectation().sporks.some(({ rootHeight }) => rootHeight === root),
     });
+  }
+
+  /** True where the network has had sporks. */
+  get hasSporks(): boolean {
+    return this.options.sporks.length > 0;
   }
 
   get members(): readonly Member[] {
@@ -91,6 +101,12 @@ export class NodePool {
         if (height <= member.refusedBelow) return;
         member.refusedBelow = height;
         this.refreshRanges();
+      },
+      onHead: (height) => {
+        const atMs = this.clock.monotonic();
+        member.head = { height, atMs };
+        const watermark = this.expectation().watermark?.height ?? -1;
+        if (height < watermark && atMs - member.askedAtMs >= BELOW_ASKED_EVERY_MS) member.wake?.();
       },
       onOutage: () => {
         if (member.outage) return;

@@ -48,7 +48,7 @@ export class UpstreamError extends Error {
   readonly kind: UpstreamErrorKind;
   readonly node: string;
   readonly method: AccessMethod;
-  /** For `below_root`: the lowest height that the node serves, when its text says so. */
+  /** For `below_root`: the lowest height that the node serves, or this stream of it, when its text says so. */
   readonly lowestHeight: number | undefined;
 
   constructor(

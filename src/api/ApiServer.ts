@@ -38,6 +38,8 @@ export interface ApiServerDependencies extends HttpServerDependencies {
   readonly work?: WorkSource;
   /** Left out: what is forwarded is not counted. */
   readonly metrics?: ForwardMetrics | undefined;
+  /** Why nothing may be forwarded now; `undefined` while it may. Left out: it always may. */
+  readonly forwardingOff?: (() => string | undefined) | undefined;
 }
 
 /**

@@ -38,8 +38,11 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
       ...{ clock, random, logger, metrics, openNode, openChannel },
       expectation: () => ({
         chainId: config.chainId,
+        network: config.network,
         sporks: store.meta()?.sporks ?? [],
         watermark: store.latestBlock(),
+        firstHeight: store.meta()?.firstHeight,
+        storedBlock: async (height) => (await store.blockByHeight(height))?.block,
       }),
     },
   );
@@ -47,6 +50,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   const workSignal = new WorkSignal();
   const listener = new FinalizationListener({}, { nodes: network, clock, random, logger, metrics });
   listener.onHead(() => workSignal.notify());
+  network.onAnswering(() => listener.wake());
   const accountBuilder = new AccountIndexBuilder({ accounts: store.accounts, clock, logger });
   return {
     ...{ store, network, listener, workSignal, accountBuilder },
@@ -74,6 +78,7 @@ export async function runIndexing(
   if (store.meta() === undefined) {
     // The answer of one node does not tell where the others begin.
     await network.whenAllAsked(signal);
+    if (config.startHeight === 'root') await network.whenRootTold(signal);
     const first = await firstHeightOf(config, { network, listener }, signal);
     await network.whenSporkTold(first, signal);
     await initialiseStore(store, config, network, first);
