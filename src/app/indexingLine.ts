@@ -217,10 +217,14 @@ export function startIndexingLine(
     },
   );
   const disputeWatch = new DisputeWatch({}, { mcq, disputes, requests: requester, reviewer: blocks, clock });
-  const stopListening = listener.onHead(() => {
-    blocks.notify();
-    window.notify();
-  });
+  const listening = [
+    listener.onHead(() => {
+      blocks.notify();
+      window.notify();
+    }),
+    listener.onAnswerAgain(() => blocks.wake()),
+    network.onAnswering(() => blocks.wake()),
+  ];
   const consumer = new ComponentConsumer(
     { maxProcessing: config.maxProcessing, maxSearchAhead: config.window },
     {
@@ -248,7 +252,7 @@ export function startIndexingLine(
   for (const loop of running) lifecycle.supervise(loop);
 
   const close = async (): Promise<void> => {
-    stopListening();
+    for (const stopListening of listening) stopListening();
     if (!signal.aborted) scope.abort(new AbortError('the indexing line ends'));
     await requester?.stop();
     indexer.stop();

@@ -1,11 +1,10 @@
-import type { AccessNodes } from '../access/index.js';
+import type { AccessMethod, AccessNodes } from '../access/index.js';
 import type { FinalizedBlock } from '../flow/index.js';
 import { blockToJob } from '../jobqueue/index.js';
 import type { BlockJob } from '../jobqueue/index.js';
 import type { Logger } from '../observability/index.js';
-import { BLOCK_CALL } from './blockSource.js';
 import type { Answer, ForkInspector } from './ForkInspector.js';
-import type { LinkedBlocks } from './LinkedBlocks.js';
+import type { Giver, LinkedBlocks } from './LinkedBlocks.js';
 import type { FinalityMetrics } from './ports.js';
 
 /** Different lists that one node may be remembered with, per height; one that gives more is a liar by any of them. */
@@ -28,7 +27,10 @@ export interface BlockVerdict {
 interface Record {
   /** The guarantees in hand. */
   list: string;
-  readonly said: Map<string, Set<string>>;
+  /** By node: each list that it gave, with the call that it answered by it. */
+  readonly said: Map<string, Map<string, AccessMethod>>;
+  /** A block with each list, and who gave it last. */
+  readonly blocks: Map<string, { readonly block: FinalizedBlock; readonly giver: Giver }>;
   /** How often each list was put in hand. */
   readonly tried: Map<string, number>;
 }
@@ -41,6 +43,8 @@ export interface BlockReviewDependencies {
   readonly metrics: Pick<FinalityMetrics, 'invalidBlocks'>;
   /** Puts the block in the place of the one that is worked on; false when that is complete, or not worked on. */
   readonly exchange: (job: BlockJob<FinalizedBlock>) => boolean;
+  /** It is proven that the node forged guarantees by this call. */
+  readonly onForger: (giver: Giver) => void;
 }
 
 /**
@@ -69,19 +73,19 @@ export class BlockReview {
     const giver = linked.giverOf(height);
     if (held === undefined || giver === undefined) return { kind: 'gone', giver: '', confirmedBy: 0 };
     const { answers } = await inspector.ask(height, signal);
-    if (linked.jobAt(height)?.block !== held) return { kind: 'gone', giver, confirmedBy: 0 };
+    if (linked.jobAt(height)?.block !== held) return { kind: 'gone', giver: giver.name, confirmedBy: 0 };
 
     // Another id at this height is another matter: the parent links decide that.
     const alike = answers.filter(({ block }) => block.id === held.id && block.parentId === held.parentId);
     const record = this.#note(held, giver, alike);
-    const rival = rivalOf(record, alike);
-    if (rival !== undefined && this.#exchange(record, rival))
-      return { kind: 'exchanged', giver: rival.node.name, confirmedBy: 0 };
+    const rival = rivalOf(record, alike, giver);
+    if (rival !== undefined && this.#exchange(record, rival.block, rival.giver))
+      return { kind: 'exchanged', giver: rival.giver.name, confirmedBy: 0 };
     const confirming = alike.filter(
-      ({ block, node }) => node.name !== giver && listOf(block) === record.list,
+      ({ block, node }) => node.name !== giver.name && listOf(block) === record.list,
     );
     const kind = confirming.length > 0 ? 'upheld' : 'alone';
-    return { kind, giver, confirmedBy: confirming.length };
+    return { kind, giver: giver.name, confirmedBy: confirming.length };
   }
 
   /** The block of this height was read anew: what was said of the former one is void. */
@@ -97,42 +101,50 @@ export class BlockReview {
       // A list of nothing is complete at once, and proves nothing.
       if (list === '') continue;
       for (const [name, lists] of said)
-        if ([...lists].some((other) => other !== list)) this.#blame(name, height);
+        for (const [other, method] of lists)
+          if (other !== list) {
+            this.#blame({ name, method }, height);
+            break;
+          }
     }
   }
 
-  #note(held: FinalizedBlock, giver: string, answers: readonly Answer[]): Record {
+  #note(held: FinalizedBlock, giver: Giver, answers: readonly Answer[]): Record {
     let record = this.#records.get(held.height);
     if (record === undefined) {
-      record = { list: listOf(held), said: new Map(), tried: new Map([[listOf(held), 1]]) };
+      const list = listOf(held);
+      record = { list, said: new Map(), blocks: new Map(), tried: new Map([[list, 1]]) };
       this.#records.set(held.height, record);
     }
-    const given = answers.map(({ block, node }) => [node.name, listOf(block)] as const);
-    for (const [name, list] of [[giver, listOf(held)] as const, ...given]) {
-      const lists = record.said.get(name) ?? new Set();
-      if (lists.size < MAX_LISTS_PER_NODE) record.said.set(name, lists.add(list));
+    const given = answers.map(({ block, node, method }) => ({ block, giver: { name: node.name, method } }));
+    for (const { block, giver: by } of [{ block: held, giver }, ...given]) {
+      const lists = record.said.get(by.name) ?? new Map<string, AccessMethod>();
+      const list = listOf(block);
+      if (lists.size >= MAX_LISTS_PER_NODE || lists.has(list)) continue;
+      record.said.set(by.name, lists.set(list, by.method));
+      if (!record.blocks.has(list)) record.blocks.set(list, { block, giver: by });
     }
     return record;
   }
 
-  #exchange(record: Record, { block, node }: Answer): boolean {
+  #exchange(record: Record, block: FinalizedBlock, giver: Giver): boolean {
     const { exchange, linked, logger } = this.#deps;
     if (!exchange(blockToJob(block))) return false;
-    linked.exchange(block, node.name);
+    linked.exchange(block, giver);
     record.list = listOf(block);
     record.tried.set(record.list, (record.tried.get(record.list) ?? 0) + 1);
-    logger.warn({ height: block.height, node: node.name }, 'guarantees of a block were exchanged');
+    logger.warn({ height: block.height, node: giver.name }, 'guarantees of a block were exchanged');
     return true;
   }
 
-  #blame(name: string, height: number): void {
-    const { logger, metrics, nodes } = this.#deps;
+  #blame(forger: Giver, height: number): void {
+    const { logger, metrics, nodes, onForger } = this.#deps;
+    const { name, method } = forger;
     const node = nodes.forHeight(height).find((each) => each.name === name);
     metrics.invalidBlocks.inc({ reason: 'forged_guarantees' });
     logger.warn({ node: name, height, reason: 'forged_guarantees' }, 'a block was refused');
-    if (node !== undefined) {
-      nodes.blame(node, 'lied', `it forged the guarantees of block ${height}`, BLOCK_CALL);
-    }
+    if (node !== undefined) nodes.blame(node, 'lied', `it forged the guarantees of block ${height}`, method);
+    onForger(forger);
   }
 }
 
@@ -140,16 +152,26 @@ function listOf({ collectionIds }: FinalizedBlock): string {
   return collectionIds.join();
 }
 
-/** An answer with another list than the one in hand that has as many voices at least; of several, the least tried. */
-function rivalOf(record: Record, answers: readonly Answer[]): Answer | undefined {
-  const voices = new Map<string, Answer[]>();
-  for (const answer of answers) {
-    const list = listOf(answer.block);
-    voices.set(list, [...(voices.get(list) ?? []), answer]);
+/**
+ * Another list than the one in hand that has as many voices at least; of several, the least tried. A node has one voice for each
+ * list that it gives now: whoever gave the block in hand, by stream perhaps, stands by that too.
+ */
+function rivalOf(
+  record: Record,
+  answers: readonly Answer[],
+  giver: Giver,
+): { readonly block: FinalizedBlock; readonly giver: Giver } | undefined {
+  const voices = new Map<string, Set<string>>([[record.list, new Set([giver.name])]]);
+  // A single node that has given several lists, by stream and by call, has each of them tried.
+  for (const list of record.said.get(giver.name)?.keys() ?? []) voices.set(list, new Set([giver.name]));
+  for (const { block, node } of answers) {
+    const list = listOf(block);
+    voices.set(list, (voices.get(list) ?? new Set()).add(node.name));
   }
-  const needed = Math.max(1, voices.get(record.list)?.length ?? 0);
-  const rivals = [...voices].filter(([list, { length }]) => list !== record.list && length >= needed);
+  const needed = voices.get(record.list)?.size ?? 1;
+  const rivals = [...voices].filter(([list, { size }]) => list !== record.list && size >= needed);
   const tried = (list: string): number => record.tried.get(list) ?? 0;
-  rivals.sort(([a, { length: forA }], [b, { length: forB }]) => forB - forA || tried(a) - tried(b));
-  return rivals[0]?.[1][0];
+  rivals.sort(([a, { size: forA }], [b, { size: forB }]) => forB - forA || tried(a) - tried(b));
+  const [best] = rivals;
+  return best === undefined ? undefined : record.blocks.get(best[0]);
 }

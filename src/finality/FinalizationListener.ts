@@ -1,4 +1,4 @@
-import type { AccessNodes } from '../access/index.js';
+import type { AccessNodes, NodeTrouble } from '../access/index.js';
 import type { Logger } from '../observability/index.js';
 import { abortReason } from '../runtime/index.js';
 import type { Clock, Random } from '../runtime/index.js';
@@ -11,7 +11,7 @@ export interface FinalizationListenerOptions {
   readonly pollIntervalMs?: number;
   /** How often, beside the stream, some node is asked for its head. Default 2,000. */
   readonly freshnessPollMs?: number;
-  /** A stream that delivered nothing for so long, while the polled head moved, is opened again. Default 8,000. */
+  /** A stream that delivered nothing for so long, while the polled head moved, is opened again. Default 5,000. */
   readonly silentAfterMs?: number;
   /** Delay before a stream is opened again. Defaults 250 and 10,000. */
   readonly backoffMinMs?: number;
@@ -38,25 +38,34 @@ export class FinalizationListener {
   readonly #sealedListeners = new Set<() => void>();
   #finalizedHeight: number | undefined;
   #sealedHeight: number | undefined;
+  readonly #answerListeners = new Set<() => void>();
   #answeredAtMs: number | undefined;
   #advancedAtMs: number | undefined;
+  #sealedAdvancedAtMs: number | undefined;
 
   constructor(options: FinalizationListenerOptions, dependencies: FinalizationListenerDependencies) {
     const {
       pollIntervalMs = 1_000,
       freshnessPollMs = 2_000,
-      silentAfterMs = 8_000,
+      silentAfterMs = 5_000,
       backoffMinMs = 250,
       backoffMaxMs = 10_000,
     } = options;
     const limits = { pollIntervalMs, freshnessPollMs, silentAfterMs, backoffMinMs, backoffMaxMs };
     this.#clock = dependencies.clock;
-    const onAnswer = (): void => {
-      this.#answeredAtMs = this.#clock.monotonic();
+    const onAnswer = ({ wasSilent }: { readonly wasSilent: boolean }): void => {
+      if (wasSilent) for (const callback of [...this.#answerListeners]) callback();
     };
     this.#finalized = new HeadFollower(
       { stream: 'finalized', ...limits },
-      { ...dependencies, onAnswer, onHeight: (height) => this.#onFinalized(height) },
+      {
+        ...dependencies,
+        onAnswer: (how) => {
+          this.#answeredAtMs = this.#clock.monotonic();
+          onAnswer(how);
+        },
+        onHeight: (height) => this.#onFinalized(height),
+      },
     );
     this.#sealed = new HeadFollower(
       { stream: 'sealed', ...limits },
@@ -67,6 +76,22 @@ export class FinalizationListener {
   /** Resolves when `signal` aborts. No expected errors. */
   run(signal: AbortSignal): Promise<void> {
     return runTogether(signal, [(ended) => this.#finalized.run(ended), (ended) => this.#sealed.run(ended)]);
+  }
+
+  /** A node answers again: the heads are asked for at once. */
+  wake(): void {
+    this.#finalized.wake();
+    this.#sealed.wake();
+  }
+
+  /** What stands between us and the finalized head; empty while any node tells it. */
+  headTroubles(): readonly NodeTrouble[] {
+    return this.#finalized.troubles();
+  }
+
+  /** What stands between us and the sealed head; empty while any node tells it. */
+  sealedTroubles(): readonly NodeTrouble[] {
+    return this.#sealed.troubles();
   }
 
   /** The latest finalized height; `undefined` until one is known. */
@@ -112,7 +137,13 @@ export class FinalizationListener {
     return () => void this.#sealedListeners.delete(callback);
   }
 
-  /** Milliseconds since any node answered anything about a head; `undefined` while none ever did. */
+  /** Calls back when a node tells a head again after none did for a while. Returns a function that ends it. */
+  onAnswerAgain(callback: () => void): () => void {
+    this.#answerListeners.add(callback);
+    return () => void this.#answerListeners.delete(callback);
+  }
+
+  /** Milliseconds since any node told its finalized head, risen or not; `undefined` while none ever did. */
   lastAnswerAgeMs(): number | undefined {
     return this.#since(this.#answeredAtMs);
   }
@@ -123,6 +154,11 @@ export class FinalizationListener {
    */
   lastAdvanceAgeMs(): number | undefined {
     return this.#since(this.#advancedAtMs);
+  }
+
+  /** Milliseconds since the sealed head last rose; `undefined` while it is not known. */
+  sealedAdvanceAgeMs(): number | undefined {
+    return this.#since(this.#sealedAdvancedAtMs);
   }
 
   /** Seconds since each stream last delivered a new height, by stream name. */
@@ -139,7 +175,10 @@ export class FinalizationListener {
 
   #onSealed(height: number): void {
     const hasRisen = height > (this.#sealedHeight ?? -1);
-    if (hasRisen) this.#sealedHeight = height;
+    if (hasRisen) {
+      this.#sealedHeight = height;
+      this.#sealedAdvancedAtMs = this.#clock.monotonic();
+    }
     this.#onFinalized(height);
     if (hasRisen) for (const callback of [...this.#sealedListeners]) callback();
   }

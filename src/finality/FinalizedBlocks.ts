@@ -1,29 +1,35 @@
-import { UpstreamError } from '../access/index.js';
-import type { AccessNode, AccessNodes, ReceivedBlock } from '../access/index.js';
+import { NodeTroubles, UpstreamError } from '../access/index.js';
+import type { AccessNode, AccessNodes, NodeFault, NodeTrouble, ReceivedBlock } from '../access/index.js';
 import type { FinalizedBlock } from '../flow/index.js';
 import { WorkSignal } from '../jobqueue/index.js';
 import type { BlockJob, Jobs, Notifiable } from '../jobqueue/index.js';
 import type { Logger } from '../observability/index.js';
-import { Backoff, sleep } from '../runtime/index.js';
 import type { Clock, Random } from '../runtime/index.js';
 import { BlockReview } from './BlockReview.js';
 import type { BlockVerdict } from './BlockReview.js';
-import { BLOCK_STREAM, methodOf, pollBlocks } from './blockSource.js';
+import { BLOCK_CALL, BLOCK_STREAM, pollBlocks } from './blockSource.js';
 import { childOf, Puller, wasAborted } from './cancellation.js';
+import { faultOf, patienceMs } from './faults.js';
 import { ForkResolver } from './ForkResolver.js';
 import type { ChainTrouble, ParentMismatch } from './ForkResolver.js';
 import { ForkInspector } from './ForkInspector.js';
 import type { Answer, StoredBlockReader } from './ForkInspector.js';
 import { LinkedBlocks } from './LinkedBlocks.js';
 import type { SporkRoot, Watermark } from './LinkedBlocks.js';
-import { chooseNode, faultOf } from './nodeChoice.js';
+import { Pause } from './Pause.js';
 import type { FinalityMetrics } from './ports.js';
+import { Refusals } from './Refusals.js';
+import { TwoWays } from './TwoWays.js';
+import type { Way } from './TwoWays.js';
 
 /** How often NotFound at the tip is asked again quickly: some nodes learn of a block a moment after the others. */
 const MAX_QUICK_RETRIES = 25;
 
 /** Looks for a node in vain before that is told: at the edge of a spork the next nodes have yet to say who they are. */
-const UNSERVED_LOOKS_BEFORE_TOLD = 6;
+const UNSERVED_LOOKS_BEFORE_TOLD = 5;
+
+/** Blocks in a row by which a stream shows that it does its work: one that breaks after each block does not. */
+const BLOCKS_BEFORE_PRAISE = 3;
 
 /** A stream that failed after it was left alone for so long was closed by a node that rightly gave up on us. */
 const FORGIVEN_PAUSE_MS = 10_000;
@@ -41,7 +47,7 @@ export interface FinalizedBlocksOptions {
    */
   readonly reachedHeight?: number | undefined;
   readonly sporkRoots?: readonly SporkRoot[];
-  /** A stream that owes a block for so long is opened again. Default 8,000. */
+  /** A stream that owes a block for so long is opened again. Default 5,000. */
   readonly silentAfterMs?: number;
   /** Delay before NotFound at the tip is asked again. Default 200. */
   readonly notFoundRetryMs?: number;
@@ -82,10 +88,21 @@ const TIP_HEIGHTS = 2;
 /** A node that has no stream to spare for us is polled for so long before it is asked for one again. */
 const POLLED_INSTEAD_MS = 60_000;
 
+/** A node that was found to forge guarantees in its stream is asked block by block for so long. */
+const FORGER_POLLED_MS = 600_000;
+
+/** What stands between us and the lowest block that is not there, at or below the head. */
+export interface HeldUpBlock {
+  readonly height: number;
+  readonly troubles: readonly NodeTrouble[];
+  /** No node serves the height. */
+  readonly isUnserved: boolean;
+}
+
 /** Why reading from a node ended. */
 type Ending =
   | { readonly kind: 'moved' }
-  | { readonly kind: 'ended'; readonly delivered: boolean }
+  | { readonly kind: 'ended'; readonly delivered: number }
   | { readonly kind: 'silent' }
   | { readonly kind: 'failed'; readonly error: UpstreamError; readonly pausedMs: number }
   | { readonly kind: 'orphaned' | 'wrong_height'; readonly block: FinalizedBlock }
@@ -109,13 +126,17 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #linked: LinkedBlocks;
   readonly #resolver: ForkResolver;
   readonly #review: BlockReview;
-  readonly #backoff: Backoff;
+  readonly #pause: Pause;
   readonly #moved = new WorkSignal();
-  /** Nodes that have just failed: the next source is another one, if there is one. */
-  readonly #avoid = new Set<string>();
-  /** Nodes that refused a stream by their limit of streams, and until when they are polled instead. */
-  readonly #polledUntilMs = new Map<string, number>();
+  readonly #ways: TwoWays;
+  readonly #refusals: Refusals;
+  /** What happened since the last block came. */
+  readonly #troubles: NodeTroubles;
+  /** Where a node's stream begins, if above its own lowest block: below that it is asked block by block. */
+  readonly #streamFrom = new Map<string, number>();
   #quickRetries = 0;
+  /** Reads in a row that ended because nothing came in time. */
+  #silences = 0;
   /** Looks in a row at which no node served the next height. */
   #unservedLooks = 0;
   #handedOutTo: number;
@@ -129,26 +150,46 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     // A spork that is in the table has begun.
     const begun = (options.sporkRoots ?? []).map(({ rootHeight }) => rootHeight + TIP_HEIGHTS);
     this.#reachedHeight = Math.max(options.reachedHeight ?? 0, ...begun);
-    this.#silentAfterMs = options.silentAfterMs ?? 8_000;
+    this.#silentAfterMs = options.silentAfterMs ?? 5_000;
     this.#notFoundRetryMs = options.notFoundRetryMs ?? 200;
     this.#parallelReads = options.parallelReads ?? 8;
     this.#deps = dependencies;
     const { watermark, nodes, clock, random, logger, storedBlock } = dependencies;
     this.#linked = new LinkedBlocks({ sporkRoots: options.sporkRoots ?? [] }, { watermark });
-    this.#backoff = new Backoff(
-      { minMs: options.backoffMinMs ?? 250, maxMs: options.backoffMaxMs ?? 10_000 },
-      { random },
+    this.#pause = new Pause({ clock });
+    this.#troubles = new NodeTroubles({ clock });
+    this.#refusals = new Refusals({ nodes, troubles: this.#troubles, logger });
+    const pauses = { minMs: options.backoffMinMs ?? 250, maxMs: options.backoffMaxMs ?? 10_000 };
+    this.#ways = new TwoWays(
+      { stream: BLOCK_STREAM, call: BLOCK_CALL, pauses },
+      {
+        ...{ clock, random },
+        onLeft: (node, reason) => logger.warn({ node, reason }, 'block stream left, single calls serve'),
+        onBack: (node) => logger.info({ node }, 'block stream is back'),
+      },
     );
     this.#resolver = new ForkResolver(
       {
         firstHeight: options.firstHeight ?? watermark.latestIndexedHeight() + 1,
         retryMs: options.mismatchRetryMs ?? 10_000,
+        hasSporks: (options.sporkRoots ?? []).length > 0,
       },
-      { nodes, linked: this.#linked, watermark, clock, logger, backoff: this.#backoff, storedBlock },
+      {
+        ...{ nodes, linked: this.#linked, watermark, clock, logger, ways: this.#ways, storedBlock },
+        ...{ refusals: this.#refusals, troubles: this.#troubles },
+      },
     );
     const { metrics, onReviewed: exchange = () => false } = dependencies;
     const inspector = new ForkInspector({}, { nodes });
-    this.#review = new BlockReview({}, { nodes, linked: this.#linked, inspector, logger, metrics, exchange });
+    this.#review = new BlockReview(
+      {},
+      {
+        ...{ nodes, linked: this.#linked, inspector, logger, metrics, exchange },
+        onForger: ({ name, method }) => {
+          if (method === BLOCK_STREAM) this.#ways.callInstead(name, FORGER_POLLED_MS);
+        },
+      },
+    );
     this.#handedOutTo = watermark.latestIndexedHeight();
     this.#deliveredAtMs = clock.monotonic();
   }
@@ -170,6 +211,20 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#linked.prune();
     this.#review.settle(this.#deps.watermark.latestIndexedHeight());
     this.#moved.notify();
+  }
+
+  /** A node answers again: whatever is waited for is asked for at once. */
+  wake(): void {
+    this.#pause.wake();
+  }
+
+  /** What holds up the lowest block that has not come; `undefined` while nothing is known to be wrong. */
+  heldUpBy(): HeldUpBlock | undefined {
+    const height = this.#linked.next;
+    if (height > this.upperBound()) return undefined;
+    const troubles = this.#troubles.all();
+    const isUnserved = this.#unservedLooks >= UNSERVED_LOOKS_BEFORE_TOLD;
+    return troubles.length > 0 || isUnserved ? { height, troubles, isUnserved } : undefined;
   }
 
   /**
@@ -244,66 +299,68 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** Reads from the best node until there is a reason to choose again, and draws the consequences. */
   async #readOn(signal: AbortSignal): Promise<void> {
-    const node = chooseNode(
-      this.#deps.nodes.forHeight(this.#linked.next, BLOCK_STREAM),
-      BLOCK_STREAM,
-      this.#avoid,
+    const { nodes, logger, metrics } = this.#deps;
+    const way = this.#ways.choose(nodes.forHeight(this.#linked.next, BLOCK_STREAM), (node) =>
+      this.#mayStream(node),
     );
-    if (node === undefined) {
+    if (way === undefined) {
       this.#unservedLooks += 1;
       if (this.#unservedLooks === UNSERVED_LOOKS_BEFORE_TOLD)
-        this.#deps.logger.warn({ height: this.#linked.next }, 'no access node serves the next height');
-      await this.#pause(this.#backoff.nextMs(), signal);
-      return;
+        logger.warn({ height: this.#linked.next }, 'no access node serves the next height');
+      return this.#pause.sleep(this.#ways.pauseMs(), signal);
     }
     this.#unservedLooks = 0;
-    const streams = this.#mayStream(node);
-    const ending = await this.#readFrom(node, streams, signal);
+    const streams = this.#ways.isStream(way);
+    const ending = await this.#readFrom(way, signal);
     const reopened = (reason: string): void => {
-      if (streams) this.#deps.metrics.streamReopens.inc({ stream: 'blocks', reason });
+      if (streams) metrics.streamReopens.inc({ stream: 'blocks', reason });
     };
     switch (ending.kind) {
       case 'moved':
+        this.#troubles.clear();
         return;
       case 'ended':
         reopened('ended');
-        if (!streams || ending.delivered) return;
-        this.#avoid.add(node.name);
-        return this.#pause(this.#backoff.nextMs(), signal);
+        // It may have had to make way.
+        if (!streams || ending.delivered > 0 || !this.#mayStream(way.node)) return;
+        this.#hold(way, 'refused', 'failing', `ended the stream without block ${this.#linked.next}`);
+        return this.#pause.sleep(this.#ways.pauseMs(), signal);
       case 'silent':
         reopened('stale');
-        this.#avoid.add(node.name);
-        this.#deps.nodes.blame(node, 'stale', `block ${this.#linked.next} did not come`, methodOf(streams));
-        this.#deps.logger.warn({ node: node.name, height: this.#linked.next }, 'block stream is silent');
+        this.#silences += 1;
+        this.#hold(way, 'unreachable', 'stale', `block ${this.#linked.next} did not come`);
         return;
       case 'failed':
         reopened(ending.error.kind);
-        // Its few streams may all be taken, and by us: blocks can be had without one.
-        if (streams && ending.error.kind === 'rate_limited')
-          this.#polledUntilMs.set(node.name, this.#deps.clock.monotonic() + POLLED_INSTEAD_MS);
-        return this.#onFailure(node, ending.error, ending.pausedMs, signal);
+        return this.#onFailure(way, ending.error, ending.pausedMs, signal);
       case 'orphaned':
       case 'wrong_height':
-        return this.#refuse(node, streams, ending, signal);
+        metrics.invalidBlocks.inc({ reason: ending.kind });
+        this.#refusals.refuse({ ...way, block: ending.block }, ending.kind, this.#linked.next);
+        this.#ways.failed(way, `a block was refused: ${ending.kind}`);
+        return this.#pause.sleep(this.#ways.pauseMs(), signal);
       case 'mismatch':
-        this.#deps.metrics.invalidBlocks.inc({
+        metrics.invalidBlocks.inc({
           reason: this.#linked.mayStand(ending.block) ? 'parent_mismatch' : 'not_vouched',
         });
-        return this.#resolve({ node, method: methodOf(streams), block: ending.block }, signal);
+        return this.#resolve({ ...way, block: ending.block }, signal);
     }
   }
 
-  async #readFrom(node: AccessNode, streams: boolean, signal: AbortSignal): Promise<Ending> {
+  async #readFrom(way: Way, signal: AbortSignal): Promise<Ending> {
+    const { clock } = this.#deps;
+    const { node, method } = way;
     const cancel = childOf(signal);
-    const blocks = new Puller(this.#open(node, streams, cancel.signal)[Symbol.asyncIterator](), signal, {
-      clock: this.#deps.clock,
-      limitMs: this.#silentAfterMs,
+    const blocks = new Puller(this.#open(way, cancel.signal)[Symbol.asyncIterator](), signal, {
+      clock,
+      limitMs: patienceMs(this.#silences, this.#silentAfterMs),
     });
-    let delivered = false;
+    let delivered = 0;
     let pausedMs = 0;
     try {
       for (;;) {
         const height = this.#linked.next;
+        this.#troubles.asked(node.name, method);
         const pulled = await blocks.pull();
         if (this.#linked.next !== height) return { kind: 'moved' };
         if (pulled === 'silent') return { kind: 'silent' };
@@ -312,17 +369,20 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         if (block.height !== height) return { kind: 'wrong_height', block };
         if (status === 'unknown') return { kind: 'orphaned', block };
         if (!this.#linked.links(block)) return { kind: 'mismatch', block };
-        this.#append({ node, method: methodOf(streams), block }, !delivered);
-        delivered = true;
+        delivered += 1;
+        this.#append({ node, method, block });
+        this.#praise(way, delivered);
 
         pausedMs = 0;
         if (!this.#hasRoom()) {
-          const pausedAtMs = this.#deps.clock.monotonic();
+          const pausedAtMs = clock.monotonic();
           await this.#room(signal);
-          pausedMs = this.#deps.clock.monotonic() - pausedAtMs;
+          pausedMs = clock.monotonic() - pausedAtMs;
         }
         // The next height may belong to the next spork's nodes, or the watermark may have passed what was read.
         if (this.#linked.next !== height + 1 || !this.#serves(node, height + 1)) return { kind: 'moved' };
+        // It was found out meanwhile, or has to make way.
+        if (this.#ways.isStream(way) && !this.#mayStream(node)) return { kind: 'moved' };
       }
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
@@ -333,35 +393,43 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     }
   }
 
-  #open(node: AccessNode, streams: boolean, signal: AbortSignal): AsyncIterable<ReceivedBlock> {
+  #open(way: Way, signal: AbortSignal): AsyncIterable<ReceivedBlock> {
     const start = this.#linked.next;
-    if (streams) return node.subscribeBlocks(start, { signal });
-    return pollBlocks(node, start, {
+    if (this.#ways.isStream(way)) return way.node.subscribeBlocks(start, { signal });
+    return pollBlocks(way.node, start, {
       parallelReads: this.#parallelReads,
+      timeoutMs: patienceMs(this.#silences),
       upperBound: () => this.upperBound(),
-      mayStream: () => this.#mayStream(node),
+      mayStream: () => this.#mayStream(way.node),
       signal,
     });
   }
 
   #mayStream(node: AccessNode): boolean {
-    return (
-      node.supports(BLOCK_STREAM) &&
-      this.#deps.clock.monotonic() >= (this.#polledUntilMs.get(node.name) ?? -Infinity)
-    );
+    const from = this.#streamFrom.get(node.name);
+    return (from === undefined || this.#linked.next >= from) && this.#ways.mayStream(node);
   }
 
   #serves(node: AccessNode, height: number): boolean {
     return this.#deps.nodes.forHeight(height).some((other) => other.name === node.name);
   }
 
-  #append({ node, method, block }: Answer, first: boolean): void {
-    if (first) this.#deps.nodes.succeeded(node, method);
-    this.#avoid.clear();
-    this.#backoff.reset();
+  /** A single answer shows that the call does its work, and so does a stream that goes on. */
+  #praise(way: Way, delivered: number): void {
+    const streams = this.#ways.isStream(way);
+    if (delivered !== (streams ? BLOCKS_BEFORE_PRAISE : 1)) return;
+    this.#deps.nodes.succeeded(way.node, way.method);
+    if (streams) this.#ways.streams(way);
+  }
+
+  #append({ node, method, block }: Answer): void {
+    this.#ways.cameBy();
+    this.#troubles.clear();
+    this.#refusals.accepted();
     this.#quickRetries = 0;
+    this.#silences = 0;
     this.#deliveredAtMs = this.#deps.clock.monotonic();
-    const replaced = this.#linked.append(block, node.name);
+    const replaced = this.#linked.append(block, { name: node.name, method });
     this.#review.forget(block.height);
     const job = this.#linked.jobAt(block.height);
     if (replaced !== undefined && job !== undefined && block.height <= this.#handedOutTo) {
@@ -372,53 +440,58 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#deps.signal.notify();
   }
 
-  async #onFailure(
-    node: AccessNode,
-    error: UpstreamError,
-    pausedMs: number,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const fault = faultOf(error.kind);
+  async #onFailure(way: Way, error: UpstreamError, pausedMs: number, signal: AbortSignal): Promise<void> {
+    const { node } = way;
+    const { kind, lowestHeight } = error;
+    const fault = faultOf(kind);
     if (fault !== undefined && pausedMs >= FORGIVEN_PAUSE_MS) return;
-    this.#avoid.add(node.name);
-    if (error.kind === 'not_found' && this.#quickRetries < MAX_QUICK_RETRIES) {
+    if (kind === 'not_found' && this.#quickRetries < MAX_QUICK_RETRIES) {
       this.#quickRetries += 1;
-      return this.#pause(this.#notFoundRetryMs, signal);
+      this.#ways.skip(way);
+      return this.#pause.sleep(this.#notFoundRetryMs, signal);
     }
-    if (error.kind === 'malformed') this.#deps.metrics.invalidBlocks.inc({ reason: 'malformed' });
-    if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message, error.method);
     this.#deps.logger.debug(
-      { node: node.name, height: this.#linked.next, kind: error.kind, error: error.message },
+      { node: node.name, height: this.#linked.next, kind, error: error.message },
       'blocks could not be read',
     );
-    await this.#pause(this.#backoff.nextMs(), signal);
+    if (this.#ways.isStream(way)) {
+      // Its few streams may all be taken, and by us: blocks can be had without one.
+      if (kind === 'rate_limited') this.#ways.callInstead(node.name, POLLED_INSTEAD_MS);
+      if (kind === 'below_root' && (lowestHeight ?? 0) > this.#linked.next) {
+        this.#streamFrom.set(node.name, lowestHeight ?? 0);
+        return;
+      }
+    }
+    if (kind === 'malformed') this.#deps.metrics.invalidBlocks.inc({ reason: 'malformed' });
+    if (kind === 'deadline') this.#silences += 1;
+    this.#troubles.failed(error);
+    if (kind === 'rate_limited' || kind === 'unimplemented' || kind === 'below_root') this.#ways.avoid(way);
+    else {
+      this.#ways.failed(way, error.message);
+      this.#deps.nodes.blame(node, fault ?? 'failing', error.message, error.method);
+    }
+    await this.#pause.sleep(this.#ways.pauseMs(), signal);
   }
 
-  async #refuse(
-    node: AccessNode,
-    streams: boolean,
-    { block, kind: reason }: { readonly block: FinalizedBlock; readonly kind: string },
-    signal: AbortSignal,
-  ): Promise<void> {
-    this.#deps.metrics.invalidBlocks.inc({ reason });
-    this.#avoid.add(node.name);
-    const detail = `block ${block.id} at height ${block.height} refused: ${reason}`;
-    this.#deps.nodes.blame(node, 'lied', detail, methodOf(streams));
-    this.#deps.logger.warn({ node: node.name, height: block.height, reason }, 'a block was refused');
-    await this.#pause(this.#backoff.nextMs(), signal);
+  /** Nothing came: held against the call, and named. */
+  #hold(way: Way, kind: NodeTrouble['kind'], fault: Exclude<NodeFault, 'lied'>, what: string): void {
+    const { node, method } = way;
+    const said = `${method} at ${node.name}: ${what}`;
+    this.#troubles.note(node.name, method, kind, said);
+    this.#ways.failed(way, said);
+    this.#deps.nodes.blame(node, fault, said, method);
   }
 
   async #resolve(refused: Answer, signal: AbortSignal): Promise<void> {
     const resolution = await this.#resolver.resolve(refused, signal);
     if (resolution.kind === 'accept') {
-      this.#append(resolution.answer, true);
+      this.#deps.nodes.succeeded(resolution.answer.node, resolution.answer.method);
+      this.#append(resolution.answer);
+      this.#ways.failed(refused, `sent block ${refused.block.height}, which was refused`);
       return;
     }
-    for (const name of resolution.avoid) this.#avoid.add(name);
-    await this.#pause(resolution.pauseMs, signal);
-  }
-
-  async #pause(delayMs: number, signal: AbortSignal): Promise<void> {
-    if (delayMs > 0) await sleep(this.#deps.clock, delayMs, signal);
+    for (const way of resolution.avoid)
+      this.#ways.failed(way, `sent block ${way.block.height}, which was refused`);
+    await this.#pause.sleep(resolution.pauseMs, signal);
   }
 }

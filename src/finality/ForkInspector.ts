@@ -2,7 +2,10 @@ import { UpstreamError } from '../access/index.js';
 import type { AccessMethod, AccessNode, AccessNodes } from '../access/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
 import { BLOCK_CALL } from './blockSource.js';
-import { faultOf } from './nodeChoice.js';
+import { faultOf } from './faults.js';
+
+/** Deadline of one call: the verdict of a round, even of two, is due within ten seconds. */
+const ASK_TIMEOUT_MS = 3_000;
 
 /** At most so many nodes are asked for one height. */
 const MAX_NODES_ASKED = 8;
@@ -26,13 +29,20 @@ export type StoredBlockReader = (
 export class ForkInspector {
   readonly #nodes: AccessNodes;
   readonly #storedBlock: StoredBlockReader | undefined;
+  readonly #onFailure: ((error: UpstreamError) => void) | undefined;
 
   constructor(
     _options: object,
-    dependencies: { readonly nodes: AccessNodes; readonly storedBlock?: StoredBlockReader | undefined },
+    dependencies: {
+      readonly nodes: AccessNodes;
+      readonly storedBlock?: StoredBlockReader | undefined;
+      /** A node did not answer for the height that every node is asked for. */
+      readonly onFailure?: (error: UpstreamError) => void;
+    },
   ) {
     this.#nodes = dependencies.nodes;
     this.#storedBlock = dependencies.storedBlock;
+    this.#onFailure = dependencies.onFailure;
   }
 
   /** Every node's finalized block of this height, best node first. `complete` is true when all of them answered. */
@@ -45,7 +55,9 @@ export class ForkInspector {
     const answers = await Promise.all(
       asked.map((node) => {
         const before = known.find((answer) => answer.node.name === node.name);
-        return before === undefined ? this.#askNode(node, height, signal) : Promise.resolve(before);
+        return before === undefined
+          ? this.#askNode(node, height, signal, this.#onFailure)
+          : Promise.resolve(before);
       }),
     );
     const given = answers.filter((answer) => answer !== undefined);
@@ -84,6 +96,7 @@ export class ForkInspector {
     lowest: number,
     signal: AbortSignal,
   ): Promise<number | undefined> {
+    const mute = new Set<string>();
     let refused = watermark;
     let below: number | undefined;
     let confirmed: number | undefined;
@@ -91,7 +104,7 @@ export class ForkInspector {
       const height =
         below === undefined ? Math.max(lowest, watermark - step) : Math.floor((below + refused) / 2);
       if (height >= refused || height === below) return confirmed;
-      const verdict = await this.#confirms(height, signal);
+      const verdict = await this.#confirms(height, signal, mute);
       if (verdict === false) {
         refused = height;
         step *= 2;
@@ -104,32 +117,46 @@ export class ForkInspector {
   }
 
   /** `undefined` when it is not stored, or no node has the height or the one above it. */
-  async #confirms(height: number, signal: AbortSignal): Promise<boolean | undefined> {
+  async #confirms(height: number, signal: AbortSignal, mute: Set<string>): Promise<boolean | undefined> {
     const stored = await this.#storedBlock?.(height);
     if (stored === undefined) return undefined;
-    const own = await this.#anyBlock(height, signal);
+    const own = await this.#anyBlock(height, signal, mute);
     if (own !== undefined) return own.id === stored.id;
-    const child = await this.#anyBlock(height + 1, signal);
+    const child = await this.#anyBlock(height + 1, signal, mute);
     return child === undefined ? undefined : child.parentId === stored.id;
   }
 
-  /** The block of the best node that has one. */
-  async #anyBlock(height: number, signal: AbortSignal): Promise<FinalizedBlock | undefined> {
+  /** The block of the best node that has one. Nodes that do not answer in time are not waited for a second time: `mute`. */
+  async #anyBlock(
+    height: number,
+    signal: AbortSignal,
+    mute: Set<string>,
+  ): Promise<FinalizedBlock | undefined> {
     for (const node of this.#nodes.forHeight(height, BLOCK_CALL).slice(0, MAX_NODES_ASKED)) {
-      const answer = await this.#askNode(node, height, signal);
+      if (mute.has(node.name)) continue;
+      const answer = await this.#askNode(node, height, signal, ({ kind }) => {
+        if (kind === 'deadline') mute.add(node.name);
+      });
       if (answer !== undefined) return answer.block;
     }
     return undefined;
   }
 
-  async #askNode(node: AccessNode, height: number, signal: AbortSignal): Promise<Answer | undefined> {
+  async #askNode(
+    node: AccessNode,
+    height: number,
+    signal: AbortSignal,
+    onFailure?: (error: UpstreamError) => void,
+  ): Promise<Answer | undefined> {
     try {
-      const { block, status } = await node.getBlockByHeight(height, { signal });
+      const options = { signal, timeoutMs: ASK_TIMEOUT_MS };
+      const { block, status } = await node.getBlockByHeight(height, options);
       return status === 'unknown' || block.height !== height
         ? undefined
         : { node, method: BLOCK_CALL, block };
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
+      onFailure?.(error);
       const fault = faultOf(error.kind);
       if (fault !== undefined) this.#nodes.blame(node, fault, error.message, BLOCK_CALL);
       return undefined;

@@ -1,17 +1,20 @@
-import type { AccessNode, AccessNodes } from '../access/index.js';
+import type { AccessNode, AccessNodes, NodeTroubles } from '../access/index.js';
 import type { Identifier } from '../flow/index.js';
 import type { Logger } from '../observability/index.js';
-import type { Backoff, Clock } from '../runtime/index.js';
+import type { Clock } from '../runtime/index.js';
 import { BLOCK_CALL } from './blockSource.js';
 import { ForkInspector } from './ForkInspector.js';
 import type { Answer, StoredBlockReader } from './ForkInspector.js';
 import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
+import type { Refusals } from './Refusals.js';
+import type { TwoWays } from './TwoWays.js';
 
 /** Before so many rounds in a row, nodes that do not answer keep the mismatch from being called certain. */
 const CERTAIN_AFTER_ROUNDS = 2;
 
 /** Nothing goes on, and it lies neither with the connections nor with us. */
 export interface ChainTrouble {
+  readonly code: 'parent_mismatch' | 'not_vouched';
   /** The height at which nothing is accepted. */
   readonly height: number;
   /** Monotonic milliseconds at which it was first certain. */
@@ -32,7 +35,7 @@ export type Resolution =
   /** This block links. */
   | { readonly kind: 'accept'; readonly answer: Answer }
   /** Read on after a pause, from other nodes than these if there are any. */
-  | { readonly kind: 'retry'; readonly avoid: readonly string[]; readonly pauseMs: number };
+  | { readonly kind: 'retry'; readonly avoid: readonly Answer[]; readonly pauseMs: number };
 
 /**
  * Decides who is wrong when a block does not name the one below it as its parent: the node that gave it, the node that
@@ -42,30 +45,36 @@ export type Resolution =
 export class ForkResolver {
   readonly #firstHeight: number;
   readonly #retryMs: number;
+  readonly #hasSporks: boolean;
+  readonly #refusals: Refusals;
   readonly #nodes: AccessNodes;
   readonly #linked: LinkedBlocks;
   readonly #watermark: Watermark;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #backoff: Backoff;
+  readonly #ways: Pick<TwoWays, 'pauseMs'>;
   readonly #inspector: ForkInspector;
   #mismatch: ParentMismatch | undefined;
   #missingEnd: ChainTrouble | undefined;
   #rounds = 0;
 
   constructor(
-    options: { readonly firstHeight: number; readonly retryMs: number },
+    options: { readonly firstHeight: number; readonly retryMs: number; readonly hasSporks: boolean },
     dependencies: {
+      readonly refusals: Refusals;
+      readonly troubles: NodeTroubles;
       readonly nodes: AccessNodes;
       readonly linked: LinkedBlocks;
       readonly watermark: Watermark;
       readonly clock: Clock;
       readonly logger: Logger;
-      readonly backoff: Backoff;
+      readonly ways: Pick<TwoWays, 'pauseMs'>;
       readonly storedBlock: StoredBlockReader | undefined;
     },
   ) {
-    const { nodes, storedBlock } = dependencies;
+    const { nodes, storedBlock, refusals, troubles } = dependencies;
+    this.#hasSporks = options.hasSporks;
+    this.#refusals = refusals;
     this.#firstHeight = options.firstHeight;
     this.#retryMs = options.retryMs;
     this.#nodes = nodes;
@@ -73,8 +82,11 @@ export class ForkResolver {
     this.#watermark = dependencies.watermark;
     this.#clock = dependencies.clock;
     this.#logger = dependencies.logger;
-    this.#backoff = dependencies.backoff;
-    this.#inspector = new ForkInspector({}, { nodes, storedBlock });
+    this.#ways = dependencies.ways;
+    this.#inspector = new ForkInspector(
+      {},
+      { nodes, storedBlock, onFailure: (error) => troubles.failed(error) },
+    );
   }
 
   parentMismatch(): ParentMismatch | undefined {
@@ -101,19 +113,26 @@ export class ForkResolver {
   /** Asks every node about the height of a block that does not link. Expected errors: the signal's abort reason. */
   async resolve(refused: Answer, signal: AbortSignal): Promise<Resolution> {
     const height = refused.block.height;
-    const { answers: given, complete } = await this.#inspector.ask(height, signal, [refused]);
+    // A node whose stream does not fit may give another block when it is asked for that one alone.
+    const known = refused.method === BLOCK_CALL ? [refused] : [];
+    const { answers: asked, complete } = await this.#inspector.ask(height, signal, known);
     // The watermark may have moved while the nodes were asked: what does not link any more is simply read again.
     if (this.#linked.next !== height) return { kind: 'retry', avoid: [], pauseMs: 0 };
 
+    const isAnswered = asked.some(({ node }) => node.name === refused.node.name);
+    const given = isAnswered ? asked : [refused, ...asked];
     const answers = given.filter(({ block }) => this.#linked.mayStand(block));
-    for (const answer of given) if (!answers.includes(answer)) this.#blame(answer, 'not_vouched');
-    const [first = refused] = answers;
+    for (const answer of given)
+      if (!answers.includes(answer)) this.#refusals.refuse(answer, 'not_vouched', height);
+    const [first = refused] = this.#linked.mayStand(refused.block) ? [refused] : answers;
     if (answers.length === 0) return this.#awaitEnd(refused, complete);
     const linking = answers.find(({ block }) => this.#linked.links(block));
     if (linking !== undefined) {
-      for (const answer of answers) if (!this.#linked.links(answer.block)) this.#blame(answer);
+      for (const answer of onceEach([refused, ...answers]))
+        if (this.#linked.mayStand(answer.block) && !this.#linked.links(answer.block)) this.#blame(answer);
       return { kind: 'accept', answer: linking };
     }
+    for (const answer of answers) this.#refusals.name(answer, 'parent_mismatch', height);
     if (this.#linked.giverOf(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
 
     this.#rounds += 1;
@@ -141,9 +160,11 @@ export class ForkResolver {
     }
 
     this.#linked.takeBack(below);
-    const liar = this.#nodes.forHeight(below).find((node) => node.name === giver);
-    if (liar !== undefined) this.#blame({ node: liar, method: BLOCK_CALL, block: held });
-    return { kind: 'retry', avoid: [giver], pauseMs: 0 };
+    const liar = this.#nodes.forHeight(below).find(({ name }) => name === giver.name);
+    if (liar === undefined) return { kind: 'retry', avoid: [], pauseMs: 0 };
+    const lie = { node: liar, method: giver.method, block: held };
+    this.#blame(lie);
+    return { kind: 'retry', avoid: [lie], pauseMs: 0 };
   }
 
   #serves(node: AccessNode, height: number): boolean {
@@ -156,16 +177,11 @@ export class ForkResolver {
   }
 
   #askAnother(refused: Answer): Resolution {
-    return { kind: 'retry', avoid: [refused.node.name], pauseMs: this.#backoff.nextMs() };
+    return { kind: 'retry', avoid: [refused], pauseMs: this.#ways.pauseMs() };
   }
 
-  #blame(
-    { node, method, block }: Answer,
-    reason: 'parent_mismatch' | 'not_vouched' = 'parent_mismatch',
-  ): void {
-    const detail = `block ${block.id} at height ${block.height} refused: ${reason}`;
-    this.#nodes.blame(node, 'lied', detail, method);
-    this.#logger.warn({ node: node.name, height: block.height, reason }, 'a block was refused');
+  #blame(answer: Answer): void {
+    this.#refusals.refuse(answer, 'parent_mismatch', answer.block.height);
   }
 
   /** Nobody who answers has the block that the spork table vouches for: that one, or none. */
@@ -175,6 +191,7 @@ export class ForkResolver {
     if (this.#missingEnd === undefined && (complete || this.#rounds >= CERTAIN_AFTER_ROUNDS)) {
       const root = height + 1;
       this.#missingEnd = {
+        code: 'not_vouched',
         height,
         sinceMs: this.#clock.monotonic(),
         mend:
@@ -196,6 +213,7 @@ export class ForkResolver {
     const confirmed = await this.#inspector.highestConfirmed(latest.height, lowest, signal);
     const target = confirmed ?? latest.height - 1;
     this.#mismatch = {
+      code: 'parent_mismatch',
       height: block.height,
       expectedParentId: latest.id,
       blockId: block.id,
@@ -203,11 +221,28 @@ export class ForkResolver {
       sinceMs: this.#clock.monotonic(),
       mend:
         `Block ${block.id} at height ${block.height} names ${block.parentId} as its parent, not ${latest.id}, which is ` +
-        `stored at height ${latest.height}: the network no longer has the latest stored blocks (a spork discarded them). ` +
-        `Stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" on this data directory, and start it again.`,
+        `stored at height ${latest.height}: ${this.#causeAndMend(target)}`,
     };
     const { height, mend } = this.#mismatch;
     // The one message with ids above the debug level: the operator has to see what he is about to give up.
     this.#logger.error({ height, mend }, 'no access node confirms the latest stored block');
   }
+
+  #causeAndMend(target: number): string {
+    const rewind = `stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" on this data directory, and start it again`;
+    if (this.#hasSporks)
+      return `the network no longer has the latest stored blocks (a spork discarded them). S${rewind.slice(1)}.`;
+    return (
+      'the access nodes serve another chain, or another history of it, than this data directory holds. To follow them, ' +
+      `${rewind}; or start with another --data-dir.`
+    );
+  }
+}
+
+/** A node that gives the same block by stream and by call has lied once. */
+function onceEach(answers: readonly Answer[]): readonly Answer[] {
+  return answers.filter(
+    ({ node, block }, at) =>
+      answers.findIndex((other) => other.node.name === node.name && other.block.id === block.id) === at,
+  );
 }

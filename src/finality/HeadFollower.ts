@@ -1,12 +1,15 @@
-import { UpstreamError } from '../access/index.js';
-import type { AccessMethod, AccessNode, AccessNodes } from '../access/index.js';
+import { NodeTroubles, SILENT_AFTER_MS, UpstreamError } from '../access/index.js';
+import type { AccessMethod, AccessNode, AccessNodes, NodeTrouble } from '../access/index.js';
 import type { Logger } from '../observability/index.js';
-import { Backoff, sleep } from '../runtime/index.js';
+import { sleep } from '../runtime/index.js';
 import type { Clock, Random } from '../runtime/index.js';
 import { childOf, Puller, runTogether } from './cancellation.js';
 import type { ChildSignal } from './cancellation.js';
-import { chooseNode, faultOf } from './nodeChoice.js';
+import { faultOf, patienceMs } from './faults.js';
+import { Pause } from './Pause.js';
 import type { FinalityMetrics } from './ports.js';
+import { TwoWays } from './TwoWays.js';
+import type { Way } from './TwoWays.js';
 
 const STREAM = 'SubscribeBlockDigestsFromLatest';
 const HEADER = 'GetLatestBlockHeader';
@@ -35,16 +38,14 @@ export interface HeadFollowerDependencies {
   readonly random: Random;
   readonly logger: Logger;
   readonly metrics: Pick<FinalityMetrics, 'streamReopens'>;
-  /** Any node has answered. */
-  readonly onAnswer: () => void;
+  /** Any node has told the head; `wasSilent`: after none had for a while. */
+  readonly onAnswer: (how: { readonly wasSilent: boolean }) => void;
   /** A height that is at least finalized; not necessarily higher than the last. */
   readonly onHeight: (height: number) => void;
 }
 
 /** The node that is followed just now, by stream or by polling. */
-interface Source {
-  readonly node: AccessNode;
-  readonly method: AccessMethod;
+interface Source extends Way {
   readonly cancel: ChildSignal;
   deliveredAtMs: number;
   height: number;
@@ -61,25 +62,42 @@ interface Source {
 export class HeadFollower {
   readonly #options: HeadFollowerOptions;
   readonly #deps: HeadFollowerDependencies;
-  readonly #backoff: Backoff;
-  readonly #avoid = new Set<string>();
+  readonly #pause: Pause;
+  readonly #ways: TwoWays;
+  /** What happened since a node last told the head: to the source, and to the polls beside it. */
+  readonly #troubles: { readonly source: NodeTroubles; readonly polls: NodeTroubles };
   #source: Source | undefined;
   #polled = { height: -1, misses: 0 };
   #polls = 0;
   /** The highest height that any source has delivered: only what is above it shows that a source does its work. */
   #best = -1;
   #deliveredAtMs: number;
-  /** True while the trouble with the source was logged and none has delivered since. */
-  #troubled = false;
+  #answeredAtMs = -Infinity;
+  /** Answers in a row that did not come in time. */
+  #silences = 0;
+  /** By which call the source was lost, while that was logged and it does not deliver again. */
+  #lostBy: AccessMethod | undefined;
 
   constructor(options: HeadFollowerOptions, dependencies: HeadFollowerDependencies) {
     this.#options = options;
     this.#deps = dependencies;
-    this.#backoff = new Backoff(
-      { minMs: options.backoffMinMs, maxMs: options.backoffMaxMs },
-      { random: dependencies.random },
-    );
-    this.#deliveredAtMs = dependencies.clock.monotonic();
+    const { clock, random } = dependencies;
+    this.#pause = new Pause({ clock });
+    const pauses = { minMs: options.backoffMinMs, maxMs: options.backoffMaxMs };
+    this.#ways = new TwoWays({ stream: STREAM, call: HEADER, pauses }, { clock, random });
+    this.#troubles = { source: new NodeTroubles({ clock }), polls: new NodeTroubles({ clock }) };
+    this.#deliveredAtMs = clock.monotonic();
+  }
+
+  /** What stands between us and this head; empty while any node tells it. */
+  troubles(): readonly NodeTrouble[] {
+    if (this.#deps.clock.monotonic() - this.#answeredAtMs < SILENT_AFTER_MS) return [];
+    return [...this.#troubles.source.all(), ...this.#troubles.polls.all()];
+  }
+
+  /** A node answers again: it is asked at once. */
+  wake(): void {
+    this.#pause.wake();
   }
 
   /** Milliseconds since the source last delivered a new height. */
@@ -97,43 +115,57 @@ export class HeadFollower {
 
   async #follow(signal: AbortSignal): Promise<void> {
     for (;;) {
-      const node = chooseNode(this.#deps.nodes.live(STREAM), STREAM, this.#avoid);
-      if (node === undefined) {
-        await sleep(this.#deps.clock, this.#backoff.nextMs(), signal);
+      const way = this.#ways.choose(this.#deps.nodes.live(STREAM));
+      if (way === undefined) {
+        await this.#pause.sleep(this.#ways.pauseMs(), signal);
         continue;
       }
-      const reason = await this.#followNode(node, signal);
+      const reason = await this.#followNode(way, signal);
       if (reason === 'streams_again') continue;
-      this.#avoid.add(node.name);
       this.#deps.metrics.streamReopens.inc({ stream: this.#options.stream, reason });
-      await sleep(this.#deps.clock, this.#backoff.nextMs(), signal);
+      await this.#pause.sleep(this.#ways.pauseMs(), signal);
     }
   }
 
   /** Resolves with the reason why this node is no longer followed. Expected errors: the signal's abort reason. */
-  async #followNode(node: AccessNode, signal: AbortSignal): Promise<string> {
-    const polling = !node.supports(STREAM);
-    const method = polling ? HEADER : STREAM;
+  async #followNode(way: Way, signal: AbortSignal): Promise<string> {
+    const { node, method } = way;
+    const streams = this.#ways.isStream(way);
     const cancel = childOf(signal);
     const deliveredAtMs = this.#deps.clock.monotonic();
-    const source: Source = { node, method, cancel, deliveredAtMs, height: -1, owed: undefined, stale: false };
+    const source: Source = { ...way, cancel, deliveredAtMs, height: -1, owed: undefined, stale: false };
     this.#source = source;
     const heights = new Puller(
-      polling ? this.#pollNode(node, cancel.signal) : this.#streamNode(node, cancel.signal),
+      streams ? this.#streamNode(node, cancel.signal) : this.#pollNode(node, cancel.signal),
       cancel.signal,
     );
+    this.#troubles.source.asked(node.name, method);
     try {
       for (;;) {
         const pulled = await heights.pull();
-        if (pulled === 'silent' || pulled.done === true) return polling ? 'streams_again' : 'ended';
-        this.#delivered(source, pulled.value);
+        if (pulled !== 'silent' && pulled.done !== true) {
+          this.#delivered(source, pulled.value);
+          continue;
+        }
+        if (!streams) return 'streams_again';
+        const said = `${STREAM} at ${node.name}: the node ended the stream`;
+        // It may have had to make way.
+        if (source.height >= 0 || !this.#ways.mayStream(node)) this.#ways.avoid(way);
+        else this.#hold(source, 'refused', said);
+        return 'ended';
       }
     } catch (error) {
       if (source.stale) return 'stale';
       if (!(error instanceof UpstreamError)) throw error;
       const fault = faultOf(error.kind);
-      if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message, method);
-      this.#trouble({ node: node.name, kind: error.kind, error: error.message });
+      if (error.kind === 'deadline') this.#silences += 1;
+      this.#troubles.source.failed(error);
+      if (fault === undefined) this.#ways.avoid(way);
+      else {
+        this.#ways.failed(way, error.message);
+        this.#deps.nodes.blame(node, fault, error.message, method);
+      }
+      this.#lost(source, { kind: error.kind, error: error.message });
       return error.kind;
     } finally {
       cancel.abort();
@@ -147,33 +179,49 @@ export class HeadFollower {
     for await (const digest of node.subscribeBlockDigests({ signal, sealed })) yield digest.height;
   }
 
-  /** Ends when the node may know streams by now. */
+  /** Ends when the node may have a stream for us by now. */
   async *#pollNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<number, void> {
-    while (!node.supports(STREAM)) {
-      const header = await node.getLatestBlockHeader(this.#options.stream === 'sealed', { signal });
+    while (!this.#ways.mayStream(node)) {
+      const timeoutMs = patienceMs(this.#silences);
+      const isSealed = this.#options.stream === 'sealed';
+      const header = await node.getLatestBlockHeader(isSealed, { signal, timeoutMs });
       yield header.height;
       await sleep(this.#deps.clock, this.#options.pollIntervalMs, signal);
     }
   }
 
   #delivered(source: Source, height: number): void {
-    this.#deps.onAnswer();
+    this.#answered();
+    this.#silences = 0;
     if (height <= source.height) return;
-    if (source.height < 0) this.#deps.nodes.succeeded(source.node, source.method);
+    if (source.height < 0) {
+      this.#deps.nodes.succeeded(source.node, source.method);
+      if (this.#ways.isStream(source)) this.#ways.streams(source);
+    }
     source.height = height;
     source.deliveredAtMs = this.#deps.clock.monotonic();
     if (source.owed !== undefined && height >= source.owed.height) source.owed = undefined;
     this.#deliveredAtMs = source.deliveredAtMs;
     if (height > this.#best) {
       this.#best = height;
-      this.#avoid.clear();
-      this.#backoff.reset();
+      this.#ways.cameBy();
     }
-    if (this.#troubled) {
-      this.#troubled = false;
+    if (this.#lostBy === source.method || (this.#lostBy !== undefined && source.method === STREAM)) {
+      this.#lostBy = undefined;
       this.#deps.logger.info({ stream: this.#options.stream, node: source.node.name }, 'head stream is back');
     }
     this.#deps.onHeight(height);
+  }
+
+  /** A node has told the head: whatever is waited for is asked for at once. */
+  #answered(): void {
+    const { source, polls } = this.#troubles;
+    const wasSilent = this.troubles().length > 0;
+    this.#answeredAtMs = this.#deps.clock.monotonic();
+    source.clear();
+    polls.clear();
+    this.#deps.onAnswer({ wasSilent });
+    if (wasSilent) this.#pause.wake();
   }
 
   async #poll(signal: AbortSignal): Promise<void> {
@@ -184,17 +232,19 @@ export class HeadFollower {
       const asked = healthy.length > 0 ? healthy : live;
       const node = asked[this.#polls++ % asked.length];
       if (node === undefined) continue;
+      this.#troubles.polls.asked(node.name, HEADER);
       try {
         const header = await node.getLatestBlockHeader(this.#options.stream === 'sealed', {
           signal,
           timeoutMs: this.#options.freshnessPollMs,
         });
-        this.#deps.onAnswer();
+        this.#answered();
         if (node.healthOf(HEADER) !== 'healthy') this.#deps.nodes.succeeded(node, HEADER);
         if (header.height > this.#polled.height) this.#polled = { height: header.height, misses: 0 };
         this.#deps.onHeight(header.height);
       } catch (error) {
         if (!(error instanceof UpstreamError)) throw error;
+        this.#troubles.polls.failed(error);
         const fault = faultOf(error.kind);
         if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message, HEADER);
       }
@@ -213,34 +263,48 @@ export class HeadFollower {
     const { silentAfterMs } = this.#options;
     if (source.owed === undefined && this.#polled.height > source.height)
       source.owed = { height: this.#polled.height, sinceMs: nowMs };
-    if (source.owed === undefined) return;
+    const silentMs = nowMs - source.deliveredAtMs;
+    const stood = `its ${this.#options.stream} head stood at ${source.height} while`;
+    if (source.owed === undefined) {
+      // Every stream begins with a head: one that does not gives nothing, whether or not a poll can tell what it owes.
+      if (
+        source.height >= 0 ||
+        source.method !== STREAM ||
+        silentMs < patienceMs(this.#silences, silentAfterMs)
+      )
+        return;
+      this.#stale(source, `no head for ${Math.round(silentMs / 1_000)} s`);
+      return;
+    }
     const owedMs = nowMs - source.owed.sinceMs;
-    const silent = nowMs - source.deliveredAtMs >= silentAfterMs && owedMs >= GRACE_MS;
+    const silent = silentMs >= silentAfterMs && owedMs >= GRACE_MS;
     if (!silent && owedMs < silentAfterMs) return;
-
-    source.stale = true;
-    this.#deps.nodes.blame(
-      source.node,
-      'stale',
-      `its ${this.#options.stream} head stood at ${source.height} while ${source.owed.height} was known`,
-      source.method,
-    );
-    this.#trouble({
-      node: source.node.name,
-      kind: 'stale',
-      height: source.height,
-      polled: source.owed.height,
-    });
+    this.#stale(source, `${stood} ${source.owed.height} was known`);
     this.#polled.misses += 1;
     if (this.#polled.misses >= MAX_MISSES) this.#polled = { height: -1, misses: 0 };
+  }
+
+  #stale(source: Source, what: string): void {
+    source.stale = true;
+    this.#silences += 1;
+    this.#hold(source, 'unreachable', `${source.method} at ${source.node.name}: ${what}`);
     source.cancel.abort();
   }
 
-  #trouble(fields: object): void {
-    const message = 'head stream is opened again';
-    const all = { stream: this.#options.stream, ...fields };
-    if (this.#troubled) this.#deps.logger.debug(all, message);
-    else this.#deps.logger.warn(all, message);
-    this.#troubled = true;
+  /** The source gave nothing, or too little: held against the call, and named. */
+  #hold(source: Source, kind: 'refused' | 'unreachable', said: string): void {
+    const { node, method } = source;
+    this.#troubles.source.note(node.name, method, kind, said);
+    this.#ways.failed(source, said);
+    this.#deps.nodes.blame(node, kind === 'refused' ? 'failing' : 'stale', said, method);
+    this.#lost(source, { kind: kind === 'refused' ? 'ended' : 'stale', error: said });
+  }
+
+  #lost({ node, method }: Source, fields: { readonly kind: string; readonly error: string }): void {
+    const message = 'head stream lost, reconnecting';
+    const all = { stream: this.#options.stream, node: node.name, ...fields };
+    if (this.#lostBy === undefined) this.#deps.logger.warn(all, message);
+    else this.#deps.logger.debug(all, message);
+    this.#lostBy ??= method;
   }
 }

@@ -1,3 +1,4 @@
+import type { AccessMethod } from '../access/index.js';
 import { isSameBlock } from '../flow/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
 import { blockToJob } from '../jobqueue/index.js';
@@ -26,10 +27,15 @@ export interface SporkRoot {
   readonly rootParentIsBelow?: boolean;
 }
 
+/** Who gave a block, and in answer to which call. */
+export interface Giver {
+  readonly name: string;
+  readonly method: AccessMethod;
+}
+
 interface Entry {
   readonly job: BlockJob<FinalizedBlock>;
-  /** Name of the node that gave it. */
-  readonly giver: string;
+  readonly giver: Giver;
 }
 
 /**
@@ -75,8 +81,8 @@ export class LinkedBlocks {
     return this.#entries.get(height)?.job;
   }
 
-  /** Name of the node that gave the block of this height; `undefined` when it is not held here. */
-  giverOf(height: number): string | undefined {
+  /** Who gave the block of this height; `undefined` when it is not held here. */
+  giverOf(height: number): Giver | undefined {
     return this.#entries.get(height)?.giver;
   }
 
@@ -112,7 +118,7 @@ export class LinkedBlocks {
   }
 
   /** Appends a block that links. Returns another block that stood here and was taken back, if there was one. */
-  append(block: FinalizedBlock, giver: string): FinalizedBlock | undefined {
+  append(block: FinalizedBlock, giver: Giver): FinalizedBlock | undefined {
     if (!this.links(block)) throw new Error(`block ${block.height} does not link`);
     this.#entries.set(block.height, { job: blockToJob(block), giver });
     this.#next = block.height + 1;
@@ -122,7 +128,7 @@ export class LinkedBlocks {
   }
 
   /** Puts the same block with other guarantees in the place of the one held. */
-  exchange(block: FinalizedBlock, giver: string): void {
+  exchange(block: FinalizedBlock, giver: Giver): void {
     const held = this.#entries.get(block.height)?.job.block;
     if (held?.id !== block.id || held.parentId !== block.parentId)
       throw new Error(`block ${block.height} is not the one held`);

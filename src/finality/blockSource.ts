@@ -1,13 +1,8 @@
-import type { AccessMethod, AccessNode, ReceivedBlock } from '../access/index.js';
+import type { AccessNode, ReceivedBlock } from '../access/index.js';
 import { expectOnlyItsEnd } from './cancellation.js';
 
 export const BLOCK_STREAM = 'SubscribeBlocksFromStartHeight';
 export const BLOCK_CALL = 'GetBlockByHeight';
-
-/** The call by which blocks are read. */
-export function methodOf(streams: boolean): AccessMethod {
-  return streams ? BLOCK_STREAM : BLOCK_CALL;
-}
 
 /**
  * The blocks of a node without streams, in ascending order, several asked for at once but none above `upperBound()`. Ends
@@ -18,6 +13,8 @@ export async function* pollBlocks(
   startHeight: number,
   options: {
     readonly parallelReads: number;
+    /** Of one call. */
+    readonly timeoutMs: number;
     readonly upperBound: () => number;
     /** True once the node may be asked for a stream. */
     readonly mayStream: () => boolean;
@@ -31,7 +28,10 @@ export async function* pollBlocks(
       if (options.mayStream()) return;
       const highest = Math.max(height, options.upperBound());
       while (asked.length < options.parallelReads && nextToAsk <= highest) {
-        const answer = node.getBlockByHeight(nextToAsk, { signal: options.signal });
+        const answer = node.getBlockByHeight(nextToAsk, {
+          signal: options.signal,
+          timeoutMs: options.timeoutMs,
+        });
         // Its failure is met when its turn comes, or below.
         answer.catch(() => undefined);
         asked.push(answer);
