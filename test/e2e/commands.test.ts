@@ -178,11 +178,11 @@ describe('start', () => {
   it('refuses nodes of another chain, and nodes that have another block than the store', async () => {
     const stranger = await nodeWith({ chainId: 'flow-testnet' });
     const refused = await runStart(stranger, scratchDirectory(), '--start-height', 'root');
-    expectRefusal(refused, 76, /flow-localnet.*is of chain flow-testnet/);
+    expectRefusal(refused, 76, /serves flow-testnet; --network devnet expects flow-localnet/);
 
     const otherDevnet = await nodeWith({ seed: 4 });
     const dataDir = await filledDirectory();
-    expectRefusal(await runStart(otherDevnet, dataDir), 76, /gives spork .* where ours is/);
+    expectRefusal(await runStart(otherDevnet, dataDir), 76, /gives spork .* where this data directory has/);
     await expectSound(dataDir);
   });
 
