@@ -5,6 +5,7 @@ import { abortReason } from '../runtime/index.js';
 import type { AccessMetrics } from './caller.js';
 import { CancelBudget } from './CancelBudget.js';
 import { openClient } from './client.js';
+import { DrainWatch } from './DrainWatch.js';
 import type { Endpoint } from './endpoint.js';
 import { kindOfStatus } from './errors.js';
 import { MethodLimiter } from './limiter.js';
@@ -83,6 +84,7 @@ export class NodeForwarding {
   /** Of the methods that the indexer does not call. */
   private readonly limiters = new Map<string, MethodLimiter>();
   private client: Client | undefined;
+  private drain: DrainWatch | undefined;
   private closed = false;
 
   constructor(options: NodeForwardingOptions, dependencies: NodeForwardingDependencies) {
@@ -137,12 +139,19 @@ export class NodeForwarding {
       if (limiter !== undefined && permit !== undefined) judge(limiter, permit, callStatus);
       sink.onEnd(callStatus);
     };
-    const leave = request.isStream
-      ? this.caller.scarcity.yielding(() => {
-          end(MADE_WAY);
-          call.cancelWithStatus(status.CANCELLED, 'the stream makes way');
-        })
-      : () => undefined;
+    const makeWay = (why: ForwardedStatus): void => {
+      end(why);
+      call.cancelWithStatus(status.CANCELLED, 'the stream makes way');
+    };
+    const leaves = request.isStream
+      ? [
+          this.caller.scarcity.yielding(() => makeWay(MADE_WAY)),
+          this.drain?.opened(() => makeWay(SHUTTING_DOWN)),
+        ]
+      : [];
+    const leave = (): void => {
+      for (const left of leaves) left?.();
+    };
     call.start(request.metadata, {
       onReceiveMetadata: (metadata) => {
         if (!ended) sink.onMetadata(metadata);
@@ -181,7 +190,9 @@ export class NodeForwarding {
       maxMessageBytes: Math.min(maxMessageBytes, MAX_ANSWER_BYTES),
       windowBytes: WINDOW_BYTES,
     });
-    return this.client.getChannel();
+    const channel = this.client.getChannel();
+    this.drain ??= new DrainWatch({ channel, clock: this.clock });
+    return channel;
   }
 
   private limiter(method: string): MethodLimiter {
@@ -213,6 +224,11 @@ function methodOf(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
+const SHUTTING_DOWN: ForwardedStatus = {
+  code: status.UNAVAILABLE,
+  details: 'the access node takes no more calls on this connection; ask again',
+  metadata: new Metadata(),
+};
 const MADE_WAY: ForwardedStatus = {
   code: status.RESOURCE_EXHAUSTED,
   details: 'the access node grants few streams, and the indexer needs them; ask again later',

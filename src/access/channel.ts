@@ -4,6 +4,7 @@ import type { Clock } from '../runtime/index.js';
 import { abortReason } from '../runtime/index.js';
 import { CancelBudget } from './CancelBudget.js';
 import { openClient } from './client.js';
+import { DrainWatch } from './DrainWatch.js';
 import type { Endpoint } from './endpoint.js';
 import type { CallStatus } from './errors.js';
 
@@ -61,7 +62,10 @@ export interface Channel {
     request: Buffer,
     limits: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
   ): Promise<Buffer>;
-  /** One request, a stream of answers, each taken by `read()`. It has no deadline; its reader watches freshness. */
+  /**
+   * One request, a stream of answers, each taken by `read()`. It has no deadline; its reader watches freshness. It ends in good order
+   * when the node says that it takes no more calls on this connection.
+   */
   stream(path: string, request: Buffer, sink: StreamSink): StreamCall;
   /**
    * Makes a new connection for all further calls. Calls under way stay on the old one, which is closed with the last
@@ -84,6 +88,7 @@ interface Connection {
   readonly cancels: CancelBudget;
   /** Given up by their callers and left to run out: as many as the node answers late, for the time limit of a call. */
   readonly forsaken: Set<StreamCall>;
+  readonly drain: DrainWatch;
 }
 
 /**
@@ -145,7 +150,31 @@ class RpcChannel implements Channel {
   }
 
   stream(path: string, request: Buffer, sink: StreamSink): StreamCall {
-    return this.open(path, request, Infinity, sink);
+    const { drain } = this.connection;
+    let isOver = false;
+    const finish = (callStatus: CallStatus): void => {
+      if (isOver) return;
+      isOver = true;
+      over();
+      sink.onEnd(callStatus);
+    };
+    const call = this.open(path, request, Infinity, {
+      onMessage: (message) => {
+        if (!isOver) sink.onMessage(message);
+      },
+      onEnd: finish,
+    });
+    const over = drain.opened(() => {
+      finish(MADE_WAY);
+      call.cancel();
+    });
+    return {
+      read: () => call.read(),
+      cancel: () => {
+        over();
+        call.cancel();
+      },
+    };
   }
 
   reconnect(): void {
@@ -193,7 +222,9 @@ class RpcChannel implements Channel {
   private connect(): Connection {
     const client = openClient({ ...this.options, windowBytes: FLOW_CONTROL_WINDOW_BYTES });
     const cancels = new CancelBudget({ clock: this.clock });
-    return { client, channel: client.getChannel(), calls: 0, retired: false, cancels, forsaken: new Set() };
+    const channel = client.getChannel();
+    const drain = new DrainWatch({ channel, clock: this.clock });
+    return { client, channel, calls: 0, retired: false, cancels, forsaken: new Set(), drain };
   }
 
   private retire(connection: Connection): void {
@@ -210,6 +241,7 @@ class RpcChannel implements Channel {
 /** Over gRPC, the only way there is outside of tests. */
 export const openRpcChannel: OpenChannel = (options, dependencies) => new RpcChannel(options, dependencies);
 
+const MADE_WAY: CallStatus = { code: status.OK, details: '' };
 const OVERDUE: CallStatus = {
   code: status.DEADLINE_EXCEEDED,
   details: 'the call had not ended long after its deadline',

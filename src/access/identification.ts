@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Logger } from '../observability/index.js';
 import type { Clock, Random } from '../runtime/index.js';
 import { abortReason, backoffMs, OperatorError } from '../runtime/index.js';
@@ -98,6 +99,8 @@ export class Identification {
     if (this.begin !== undefined) throw new Error('identification runs already');
     const failed = new AbortController();
     const stop = AbortSignal.any([signal, failed.signal]);
+    // The calls of all nodes end with it: that there are many is no leak.
+    setMaxListeners(0, stop);
     const following = new Set<Promise<void>>();
     this.begin = (member) => {
       const task = this.identifyForever(member, stop)

@@ -39,6 +39,8 @@ export interface ApiServerDependencies extends HttpServerDependencies {
   readonly work?: WorkSource;
   /** Left out: neither requests nor what is forwarded are counted. */
   readonly metrics?: (ForwardMetrics & ApiMetrics) | undefined;
+  /** Why nothing may be forwarded now; `undefined` while it may. Left out: it always may. */
+  readonly forwardingOff?: (() => string | undefined) | undefined;
 }
 
 /**

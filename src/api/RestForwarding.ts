@@ -10,6 +10,7 @@ import { RestExchange } from './RestExchange.js';
 
 /** Requests forwarded at once. */
 const MAX_REQUESTS = 64;
+const TOO_MANY = `at most ${MAX_REQUESTS} requests are forwarded at once; ask again`;
 /** Connections to the node that are kept for the next request. */
 const MAX_IDLE_CONNECTIONS = 8;
 
@@ -38,6 +39,8 @@ export interface RestForwardingDependencies {
   readonly clock: Clock;
   /** Left out: what is forwarded is not counted. */
   readonly metrics?: ForwardMetrics | undefined;
+  /** Why nothing may be forwarded now; `undefined` while it may. Left out: it always may. */
+  readonly forwardingOff?: (() => string | undefined) | undefined;
 }
 
 /** Passes requests under `/v1` on to a node's REST interface as they are, and the answers back. */
@@ -46,11 +49,13 @@ export class RestForwarding {
   readonly #agent: Agent;
   readonly #clock: Clock;
   readonly #counts: ForwardedCalls;
+  readonly #forwardingOff: RestForwardingDependencies['forwardingOff'];
   readonly #underWay = new Set<RestExchange>();
 
   constructor(options: RestForwardingOptions, dependencies: RestForwardingDependencies) {
     this.#base = new URL(options.to);
     this.#clock = dependencies.clock;
+    this.#forwardingOff = dependencies.forwardingOff;
     this.#counts = new ForwardedCalls({ protocol: 'rest' }, dependencies);
     const keeping = { keepAlive: true, maxFreeSockets: MAX_IDLE_CONNECTIONS };
     this.#agent = this.#base.protocol === 'https:' ? new TlsAgent(keeping) : new Agent(keeping);
@@ -70,14 +75,12 @@ export class RestForwarding {
    */
   pass(request: IncomingMessage, response: ServerResponse, own?: ApiError): void {
     const method = nameOf(request);
-    if (this.#underWay.size >= MAX_REQUESTS) {
-      this.#counts.turnedAway(method, 'busy');
-      const busy = new ApiError(
-        503,
-        'busy',
-        `at most ${MAX_REQUESTS} requests are forwarded at once; ask again`,
-      );
-      if (!response.writableEnded) writeRefusal(response, own ?? busy, { isBodyUnread: !request.complete });
+    const off = this.#forwardingOff?.();
+    const why = off ?? (this.#underWay.size >= MAX_REQUESTS ? TOO_MANY : undefined);
+    if (why !== undefined) {
+      this.#counts.turnedAway(method, off === undefined ? 'busy' : 'refused');
+      const refusal = own ?? new ApiError(503, 'busy', why);
+      if (!response.writableEnded) writeRefusal(response, refusal, { isBodyUnread: !request.complete });
       return;
     }
     const count = this.#counts.begin(method, 'call');

@@ -230,6 +230,8 @@ async function serve(
   const api = new ApiServer(config.api, {
     ...{ clock, logger, fail, feed, governor, metrics },
     ...{ reader: store, status: reporter, work },
+    // Answers of two chains must not come from one interface.
+    forwardingOff: () => network.chainReplaced()?.message,
   });
   await api.start();
   const grpc = grpcServerOf(config, {

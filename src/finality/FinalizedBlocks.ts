@@ -161,8 +161,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#refusals = new Refusals({ nodes, troubles: this.#troubles, logger });
     const pauses = { minMs: options.backoffMinMs ?? 250, maxMs: options.backoffMaxMs ?? 10_000 };
     this.#ways = new TwoWays(
-      { stream: BLOCK_STREAM, call: BLOCK_CALL, name: 'block', pauses },
-      { clock, random, logger },
+      { stream: BLOCK_STREAM, call: BLOCK_CALL, pauses },
+      {
+        ...{ clock, random },
+        onLeft: (node, reason) => logger.warn({ node, reason }, 'block stream left, single calls serve'),
+        onBack: (node) => logger.info({ node }, 'block stream is back'),
+      },
     );
     this.#resolver = new ForkResolver(
       {
@@ -443,7 +447,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     if (fault !== undefined && pausedMs >= FORGIVEN_PAUSE_MS) return;
     if (kind === 'not_found' && this.#quickRetries < MAX_QUICK_RETRIES) {
       this.#quickRetries += 1;
-      this.#ways.avoid(way);
+      this.#ways.skip(way);
       return this.#pause.sleep(this.#notFoundRetryMs, signal);
     }
     this.#deps.logger.debug(

@@ -81,13 +81,10 @@ export class HeadFollower {
   constructor(options: HeadFollowerOptions, dependencies: HeadFollowerDependencies) {
     this.#options = options;
     this.#deps = dependencies;
-    const { clock, random, logger } = dependencies;
+    const { clock, random } = dependencies;
     this.#pause = new Pause({ clock });
     const pauses = { minMs: options.backoffMinMs, maxMs: options.backoffMaxMs };
-    this.#ways = new TwoWays(
-      { stream: STREAM, call: HEADER, name: `${options.stream} head`, pauses },
-      { clock, random, logger },
-    );
+    this.#ways = new TwoWays({ stream: STREAM, call: HEADER, pauses }, { clock, random });
     this.#troubles = { source: new NodeTroubles({ clock }), polls: new NodeTroubles({ clock }) };
     this.#deliveredAtMs = clock.monotonic();
   }

@@ -1,5 +1,6 @@
 import { sleep } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
+import { childOf } from './cancellation.js';
 
 /** A pause that somebody else may end: what was waited for came sooner than thought. One sleeper at a time. */
 export class Pause {
@@ -13,14 +14,15 @@ export class Pause {
   /** Expected errors: the signal's abort reason. */
   async sleep(delayMs: number, signal: AbortSignal): Promise<void> {
     if (delayMs <= 0) return;
-    const woken = new AbortController();
+    const woken = childOf(signal);
     this.#wake = () => woken.abort();
     try {
-      await sleep(this.#clock, delayMs, AbortSignal.any([signal, woken.signal]));
+      await sleep(this.#clock, delayMs, woken.signal);
     } catch (error) {
       if (signal.aborted || !woken.signal.aborted) throw error;
     } finally {
       this.#wake = undefined;
+      woken.abort();
     }
   }
 

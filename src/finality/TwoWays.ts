@@ -1,5 +1,4 @@
 import type { AccessMethod, AccessNode, StreamMethod, UnaryMethod } from '../access/index.js';
-import type { Logger } from '../observability/index.js';
 import { backoffMs, doublingMs } from '../runtime/index.js';
 import type { Clock, Random } from '../runtime/index.js';
 
@@ -18,10 +17,17 @@ export interface TwoWaysOptions {
   readonly stream: StreamMethod;
   /** Tells the same, one question at a time. */
   readonly call: UnaryMethod;
-  /** What the stream is called in the log. */
-  readonly name: string;
   /** From one time that a node is asked in vain to the next. */
   readonly pauses: { readonly minMs: number; readonly maxMs: number };
+}
+
+export interface TwoWaysDependencies {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Single calls serve from here on; `reason`: what the last stream did. */
+  readonly onLeft?: (node: string, reason: string) => void;
+  /** A stream does its work again. */
+  readonly onBack?: (node: string) => void;
 }
 
 /**
@@ -33,30 +39,30 @@ export class TwoWays {
   readonly #options: TwoWaysOptions;
   readonly #clock: Clock;
   readonly #random: Random;
-  readonly #logger: Logger;
+  readonly #onLeft: TwoWaysDependencies['onLeft'];
+  readonly #onBack: TwoWaysDependencies['onBack'];
   /** Nodes whose call has just failed. */
   readonly #avoided = new Set<string>();
   /** Nodes that are asked by single calls, whatever their streams do, and until when. */
   readonly #callsUntilMs = new Map<string, number>();
   /** How often all of them were asked in vain, since something came. */
   #rounds = 0;
+  #isRoundInVain = false;
   /** How many there were to ask. */
   #candidates = 1;
   #streamFailures = 0;
   #rests = 0;
   #restsUntilMs = -Infinity;
   #lastFailure: { readonly node: string; readonly said: string } | undefined;
-  /** True once the log was told that streams are left, until it is told that they are back. */
+  /** True from when it was told that streams are left until it is told that they are back. */
   #isLeft = false;
 
-  constructor(
-    options: TwoWaysOptions,
-    dependencies: { readonly clock: Clock; readonly random: Random; readonly logger: Logger },
-  ) {
+  constructor(options: TwoWaysOptions, dependencies: TwoWaysDependencies) {
     this.#options = options;
     this.#clock = dependencies.clock;
     this.#random = dependencies.random;
-    this.#logger = dependencies.logger;
+    this.#onLeft = dependencies.onLeft;
+    this.#onBack = dependencies.onBack;
   }
 
   isStream({ method }: Way): boolean {
@@ -81,7 +87,8 @@ export class TwoWays {
     let candidates = ways.filter((way) => !this.#avoided.has(keyOf(way)));
     if (candidates.length === 0) {
       this.#avoided.clear();
-      this.#rounds += 1;
+      if (this.#isRoundInVain || ways.length === 0) this.#rounds += 1;
+      this.#isRoundInVain = false;
       candidates = ways;
     }
     const healthy = candidates.filter(({ node, method }) => node.healthOf(method) === 'healthy');
@@ -97,6 +104,12 @@ export class TwoWays {
 
   /** It is asked after the others; nothing speaks against its call. */
   avoid(way: Way): void {
+    this.skip(way);
+    this.#isRoundInVain = true;
+  }
+
+  /** As `avoid`, where it need not wait any longer than usual: what was asked for will be there in a moment. */
+  skip(way: Way): void {
     this.#avoided.add(keyOf(way));
   }
 
@@ -132,14 +145,13 @@ export class TwoWays {
     this.#lastFailure = undefined;
     if (!this.#isLeft) return;
     this.#isLeft = false;
-    this.#logger.info({ node: node.name }, `${this.#options.name} stream is back`);
+    this.#onBack?.(node.name);
   }
 
   #tellLeft(): void {
     if (this.#isLeft || this.#lastFailure === undefined) return;
     this.#isLeft = true;
-    const { node, said: reason } = this.#lastFailure;
-    this.#logger.warn({ node, reason }, `${this.#options.name} stream left, single calls serve`);
+    this.#onLeft?.(this.#lastFailure.node, this.#lastFailure.said);
   }
 }
 

@@ -203,7 +203,7 @@ describe('a node of a foreign spork', () => {
 
     const refused = await runProgram(argumentsFor([foreign], dataDir));
     expect(refused.code).toBe(76);
-    expect(refused.stderr).toMatch(/gives spork [0-9a-f]{64} for root height 0, where ours is [0-9a-f]{64}/);
+    expect(refused.stderr).toMatch(/gives spork [0-9a-f]{64} for root height 0, where this data directory has [0-9a-f]{64}/);
 
     const daemon = await startDaemon(argumentsFor([foreign, good], dataDir));
     const metrics = await daemon.reaches(LAST);

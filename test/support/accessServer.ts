@@ -81,6 +81,16 @@ export class AccessServer {
     return this;
   }
 
+  /** Takes no more calls, says so (GOAWAY), and resolves once the last one has ended. */
+  async stopGracefully(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    await new Promise<void>((resolve) => {
+      if (server === undefined) resolve();
+      else server.tryShutdown(() => resolve());
+    });
+  }
+
   /** Cuts every connection. */
   stop(): void {
     this.#server?.forceShutdown();

@@ -15,6 +15,8 @@ import type { Identifier } from '../../src/flow/index.js';
 /** What a scripted node says of itself. */
 export interface NodeScript {
   chainId?: string;
+  /** The chain that its headers name; none unless told. */
+  headerChainId?: string;
   /** It does not know GetNetworkParameters. */
   hidesChain?: boolean;
   version?: NodeVersionInfo | 'unimplemented';
@@ -26,6 +28,10 @@ export interface NodeScript {
   latest?: () => { readonly height: number; readonly timestampMs?: number } | 'unimplemented';
   /** While set, nothing answers. */
   down?: boolean;
+  /** Calls that fail, each in its own way. */
+  fails?: Partial<Record<AccessMethod, UpstreamErrorKind>>;
+  /** What its block stream begins with; without it, it has none. */
+  streams?: ReceivedBlock;
   /** The first answer comes only then. */
   until?: Promise<void>;
 }
@@ -72,6 +78,11 @@ export class ScriptedNode implements PooledNode {
     this.#events.onOutage?.();
   }
 
+  /** As after a call by which it told its head. */
+  tellHead(height: number): void {
+    this.#events.onHead?.(height);
+  }
+
   /** As after a call that it refused as below this height. */
   refuseBelow(height: number): void {
     this.#events.onLowestHeight?.(height);
@@ -110,7 +121,8 @@ export class ScriptedNode implements PooledNode {
     this.#answerOrThrow('GetLatestBlockHeader');
     const latest = this.script.latest?.() ?? { height: 1 };
     if (latest === 'unimplemented') throw this.#error('unimplemented', 'GetLatestBlockHeader');
-    return { id: idOf('1'), parentId: idOf('0'), timestampMs: undefined, ...latest, chainId: '' };
+    const chainId = this.script.headerChainId ?? '';
+    return { id: idOf('1'), parentId: idOf('0'), timestampMs: undefined, ...latest, chainId };
   }
 
   async getBlockByHeight(height: number): Promise<ReceivedBlock> {
@@ -135,9 +147,16 @@ export class ScriptedNode implements PooledNode {
   getCollectionTransactionIds = this.#never;
   getFullCollection = this.#never;
   getTransaction = this.#never;
-  subscribeBlocks = this.#never;
   subscribeBlockDigests = this.#never;
   subscribeExecutionData = this.#never;
+
+  async *subscribeBlocks(): AsyncGenerator<ReceivedBlock, void> {
+    await Promise.resolve();
+    this.#answerOrThrow('SubscribeBlocksFromStartHeight');
+    if (this.script.streams === undefined)
+      throw this.#error('unimplemented', 'SubscribeBlocksFromStartHeight');
+    yield this.script.streams;
+  }
 
   close(): void {
     this.closed = true;
@@ -149,6 +168,8 @@ export class ScriptedNode implements PooledNode {
 
   #answerOrThrow(method: AccessMethod): void {
     if (this.script.down === true) throw this.#error('unavailable', method);
+    const kind = this.script.fails?.[method];
+    if (kind !== undefined) throw this.#error(kind, method);
   }
 
   #error(kind: UpstreamErrorKind, method: AccessMethod): UpstreamError {

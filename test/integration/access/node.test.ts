@@ -634,6 +634,64 @@ describe('streams', () => {
   });
 });
 
+describe('a node that shuts down gracefully', () => {
+  it('is not held up by our streams, which end in good order and go on once it is back', async () => {
+    const open: StreamHandler = (request, call) => {
+      call.write({ block: testBlock(Number(request['start_block_height'])) });
+    };
+    const node = await connect({
+      streams: {
+        SubscribeBlocksFromStartHeight: open,
+        SubscribeBlockDigestsFromLatest: (_request, call) => {
+          call.write({ block_id: testId(1), block_height: '1', block_timestamp: null });
+        },
+        SubscribeExecutionDataFromStartBlockHeight: (_request, call) => {
+          call.write({ block_height: '1', block_execution_data: { block_id: testId(1) } });
+        },
+      },
+    });
+    const streams = [
+      node.subscribeBlocks(1, { signal: never }),
+      node.subscribeBlockDigests({ signal: never, sealed: false }),
+      node.subscribeExecutionData(1, { signal: never }),
+    ].map((stream) => stream[Symbol.asyncIterator]());
+    for (const stream of streams) expect((await stream.next()).done).toBe(false);
+    const ends = streams.map((stream) => stream.next());
+    const stopped = await Promise.race([
+      server.stopGracefully().then(() => 'stopped'),
+      sleep(systemClock, 5_000).then(() => 'held up'),
+    ]);
+    expect(stopped).toBe('stopped');
+    expect((await Promise.all(ends)).map(({ done }) => done)).toEqual([true, true, true]);
+    await server.start();
+    const again = await vi.waitUntil(
+      () =>
+        node
+          .subscribeBlocks(2, { signal: never })
+          [Symbol.asyncIterator]()
+          .next()
+          .catch(() => false),
+      { timeout: 20_000 },
+    );
+    expect(again).toMatchObject({ done: false });
+  });
+
+  it('does not make an ordinary end of what was a broken connection', async () => {
+    const node = await connect({
+      streams: {
+        SubscribeBlocksFromStartHeight: (_request, call) => {
+          call.write({ block: testBlock(1) });
+        },
+      },
+    });
+    const stream = node.subscribeBlocks(1, { signal: never })[Symbol.asyncIterator]();
+    await stream.next();
+    const end = stream.next();
+    server.stop();
+    expect(await kindOf(end)).toBe('unavailable');
+  });
+});
+
 describe('execution data', () => {
   const executionData = (height: number): object => ({
     block_height: String(height),

@@ -58,6 +58,12 @@ describe('upstream errors', () => {
       'start height must be greater than or equal to the root height 137390146',
       137390146,
     ],
+    [status.INVALID_ARGUMENT, 'start height 5 is lower than lowest indexed height 4711', 4711],
+    [
+      status.FAILED_PRECONDITION,
+      'could not subscribe: start height 5 is lower than the lowest indexed height 4711',
+      4711,
+    ],
   ])('%i "%s" is below_root with the height it names', (code, details, lowestHeight) => {
     expect(upstreamError({ code, details }, where)).toMatchObject({ kind: 'below_root', lowestHeight });
   });

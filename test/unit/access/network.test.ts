@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { AccessNetwork, SporkTable } from '../../../src/access/index.js';
+import type { AccessNetwork, ReceivedBlock, SporkTable } from '../../../src/access/index.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { scriptedWorlds, version } from '../../support/scriptedNetwork.js';
 import type { ScriptedWorld } from '../../support/scriptedNetwork.js';
@@ -69,25 +69,27 @@ describe('identification', () => {
     await clock.advance(10 * MINUTE_MS);
     expect(identified).toBe(false);
     const { asked } = nodes.node('a:1');
-    expect(asked).toBeGreaterThan(50);
-    expect(asked).toBeLessThan(80);
+    // One tiny call every two seconds: a node that comes back is known at once.
+    expect(asked).toBeGreaterThan(290);
+    expect(asked).toBeLessThan(320);
     expect(logger.messages().filter((m) => m === 'access node does not answer')).toHaveLength(1);
     script.down = false;
-    await clock.advance(12_000);
+    await clock.advance(2_500);
     await waiting;
     expect(stateOf(net, 'a:1')?.state).toBe('healthy');
   });
 
   it('knows where all nodes begin once all were asked, the mute ones too', async () => {
-    const { network: net, nodes } = network(
-      { 'live:1': { version: version(900) }, 'old:1': { version: version(5) }, 'mute:1': { down: true } },
+    let answer = (): void => undefined;
+    const until = new Promise<void>((resolve) => (answer = resolve));
+    const { network: net } = network(
+      {
+        'live:1': { version: version(900) },
+        'old:1': { version: version(5), until },
+        'mute:1': { down: true },
+      },
       { accessNodes: ['live:1', 'old:1', 'mute:1'] },
     );
-    let answer = (): void => undefined;
-    const old = nodes.node('old:1');
-    const getNodeVersionInfo = old.getNodeVersionInfo.bind(old);
-    const held = new Promise<void>((resolve) => (answer = resolve));
-    old.getNodeVersionInfo = () => held.then(getNodeVersionInfo);
     let allAsked = false;
     const waiting = net.whenAllAsked(stop.signal).then(() => (allAsked = true));
     await net.whenIdentified(stop.signal);
@@ -242,8 +244,10 @@ describe('identification', () => {
 
   it('ends with the signal, and a bug ends it with the bug', async () => {
     const bug = new TypeError('a bug');
-    const { network: net, nodes } = network({ 'a:1': {} }, { accessNodes: ['a:1'] });
-    nodes.node('a:1').getNodeVersionInfo = () => Promise.reject(bug);
+    const latest = () => {
+      throw bug;
+    };
+    const { network: net } = network({ 'a:1': { latest } }, { accessNodes: ['a:1'] });
     await expect(world().running.pop()).rejects.toBe(bug);
     const reason = new Error('stop');
     const abort = new AbortController();
@@ -253,18 +257,203 @@ describe('identification', () => {
   });
 });
 
+describe('a node that fails some of the questions', () => {
+  it.each(['internal', 'deadline', 'malformed', 'unavailable'] as const)(
+    'is known by its headers where its parameters fail: %s',
+    async (kind) => {
+      const script: NodeScript = { fails: { GetNetworkParameters: kind }, headerChainId: 'flow-localnet' };
+      const { network: net } = network(
+        { 'a:1': { ...script, version: version(5) } },
+        { accessNodes: ['a:1'] },
+      );
+      await net.whenIdentified(stop.signal);
+      expect(net.liveRoot()).toBe(5);
+      const other = { ...script, headerChainId: 'flow-testnet' };
+      const { network: second } = network({ 'b:1': other }, { accessNodes: ['b:1'] });
+      await expect(second.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
+    },
+  );
+
+  it.each(['internal', 'deadline', 'malformed'] as const)(
+    'is asked while it does not tell where its spork begins, and asked again for that: %s',
+    async (kind) => {
+      const script: NodeScript = { version: version(5), fails: { GetNodeVersionInfo: kind } };
+      const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
+      await net.whenIdentified(stop.signal);
+      expect(names(net.live())).toEqual(['a:1']);
+      expect(net.identityTroubles()).toMatchObject([{ node: 'a:1', method: 'GetNodeVersionInfo', count: 1 }]);
+      await clock.advance(20 * MINUTE_MS);
+      expect(net.sporkAt(7)).toBeUndefined();
+      delete script.fails;
+      await clock.advance(12_500);
+      expect(net.sporkAt(7)).toEqual({ rootHeight: 5, sporkId: 'aa'.repeat(32) });
+      expect(net.identityTroubles()).toEqual([]);
+    },
+  );
+
+  it('holds up a new store for five seconds at most', async () => {
+    const script: NodeScript = { fails: { GetNodeVersionInfo: 'internal', GetBlockByHeight: 'deadline' } };
+    const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
+    await net.whenIdentified(stop.signal);
+    const waiting = net.whenSporkTold(7, stop.signal);
+    await clock.advance(5_500);
+    await waiting;
+  });
+
+  it('has its root found by stream where it does not give block zero by call', async () => {
+    const zero: ReceivedBlock = {
+      block: { id: idOf('1'), parentId: idOf('0'), height: 0, collectionIds: [], encoded: new Uint8Array() },
+      status: 'finalized',
+    };
+    const script: NodeScript = {
+      version: version(0),
+      fails: { GetBlockByHeight: 'internal' },
+      streams: zero,
+    };
+    const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
+    await net.whenIdentified(stop.signal);
+    expect(net.liveRoot()).toBe(0);
+    expect(net.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
+  });
+
+  it('is waited for where the root is wanted, and may yet be told', async () => {
+    const script: NodeScript = { version: version(5), fails: { GetNodeVersionInfo: 'deadline' } };
+    const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
+    await net.whenIdentified(stop.signal);
+    let told = false;
+    const waiting = net.whenRootTold(stop.signal).then(() => (told = true));
+    await clock.advance(20_000);
+    expect(told).toBe(false);
+    delete script.fails;
+    await clock.advance(12_500);
+    await waiting;
+    expect(net.liveRoot()).toBe(5);
+  });
+
+  it('is named with its words, how often and since when, while it does not say who it is', async () => {
+    const fails = { GetNetworkParameters: 'internal', GetLatestBlockHeader: 'internal' } as const;
+    const script: NodeScript = { version: version(5), fails };
+    let speak = (): void => undefined;
+    const silence = new Promise<void>((resolve) => (speak = resolve));
+    const { network: net } = network(
+      { 'a:1': script, 'mute:1': { until: silence } },
+      { accessNodes: ['a:1', 'mute:1'] },
+    );
+    await clock.advance(10_000);
+    const [told, mute] = net.identityTroubles();
+    expect(told).toMatchObject({ node: 'a:1', kind: 'refused', said: 'GetNetworkParameters: internal' });
+    expect(told?.count).toBeGreaterThan(3);
+    expect(clock.monotonic() - (told?.sinceMs ?? 0)).toBeGreaterThanOrEqual(9_900);
+    expect(mute).toMatchObject({ node: 'mute:1', kind: 'unreachable', count: 0 });
+    let again = 0;
+    net.onAnswering(() => (again += 1));
+    delete script.fails;
+    await clock.advance(2_500);
+    expect(names(net.live())).toEqual(['a:1']);
+    expect([again, net.identityTroubles().length]).toEqual([1, 1]);
+    speak();
+  });
+});
+
+describe('a chain that began anew', () => {
+  const watermark = { height: 540, id: idOf('a') };
+  const sporks = [{ rootHeight: 0, sporkId: '' }];
+  /** The store agrees with the other chain up to here. */
+  let sharedTo: number;
+  const storedBlock = (height: number) => Promise.resolve({ id: idOf(height <= sharedTo ? 'b' : 'a') });
+  const expectation = { sporks, watermark, firstHeight: 100, storedBlock };
+  const anew = (head: number): NodeScript => ({
+    latest: () => ({ height: head }),
+    version: version(0),
+    blockIdAt: (height) => (height <= head ? idOf('b') : undefined),
+  });
+
+  it.each<[number, string]>([
+    [-1, '--to 99 --yes'],
+    [150, '--to 150 --yes'],
+  ])('ends the start though its head is below what is stored: shared to %i', async (shared, target) => {
+    sharedTo = shared;
+    const { network: net } = network({ 'a:1': anew(232) }, { accessNodes: ['a:1'] }, expectation);
+    const error: unknown = await net.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ exit: 'foreign' });
+    const { message } = error as Error;
+    expect(message).toContain(
+      `a:1 has block ${idOf('b')} at height 232, where this data directory has ${idOf('a')}`,
+    );
+    expect(message).toContain(`rewind ${target}`);
+    expect(message).toContain('--data-dir');
+  });
+
+  it('is noticed while the daemon runs, by the head alone, and told', async () => {
+    sharedTo = -1;
+    const ours: NodeScript = { ...anew(600), blockIdAt: () => idOf('a') };
+    const script = { ...ours };
+    const { network: net, nodes } = network({ 'a:1': script }, { accessNodes: ['a:1'] }, expectation);
+    await net.whenIdentified(stop.signal);
+    expect(net.chainReplaced()).toBeUndefined();
+    await clock.advance(30_000);
+    Object.assign(script, anew(232));
+    nodes.node('a:1').tellHead(232);
+    await clock.advance(1_000);
+    expect(net.chainReplaced()).toMatchObject({ nodes: ['a:1'], sinceMs: 30_000 });
+    expect(net.chainReplaced()?.message).toContain('at height 232');
+    expect([net.live(), net.forHeight(200)]).toEqual([[], []]);
+    // It is ours again: a load balancer may have gone astray.
+    Object.assign(script, ours);
+    await clock.advance(6_000);
+    expect(net.chainReplaced()).toBeUndefined();
+    expect(names(net.live())).toEqual(['a:1']);
+  });
+
+  it('is not what a node is of that has our blocks and is merely behind: that is told apart', async () => {
+    sharedTo = 540;
+    const { network: net, nodes } = network({ 'a:1': anew(232) }, { accessNodes: ['a:1'] }, expectation);
+    await net.whenIdentified(stop.signal);
+    expect(net.chainReplaced()).toBeUndefined();
+    expect(net.headBelow()).toEqual({ head: 232, watermark: 540 });
+    nodes.node('a:1').tellHead(541);
+    expect(net.headBelow()).toBeUndefined();
+    await clock.advance(MINUTE_MS);
+    nodes.node('a:1').tellHead(233);
+    expect(net.headBelow()).toEqual({ head: 233, watermark: 540 });
+    // What was told long ago says nothing of now.
+    await clock.advance(MINUTE_MS);
+    expect(net.headBelow()).toBeUndefined();
+  });
+
+  it('may be a later spork where the network has sporks and the node tells of none', async () => {
+    sharedTo = -1;
+    const table: SporkTable = [
+      { name: 's1', rootHeight: 0, endHeightExclusive: null, rootParentId: '0'.repeat(64), accessNodes: [] },
+    ];
+    const script: NodeScript = {
+      latest: () => ({ height: 600 }),
+      blockIdAt: (height) => (height === 540 ? idOf('b') : undefined),
+    };
+    const { network: withSporks } = network(
+      { 'a:1': script },
+      { accessNodes: ['a:1'], sporks: table },
+      expectation,
+    );
+    await withSporks.whenIdentified(stop.signal);
+    const { network: without } = network({ 'b:1': script }, { accessNodes: ['b:1'] }, expectation);
+    await expect(without.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
+  });
+});
+
 describe('foreign nodes', () => {
   it('of another chain alone end the start with a sentence that names both chains', async () => {
     const { network: net } = network(
       { 'a:1': { chainId: 'flow-testnet' }, 'b:1': { down: true } },
       { accessNodes: ['a:1', 'b:1'] },
-      { chainId: 'flow-mainnet' },
+      { chainId: 'flow-mainnet', network: 'mainnet' },
     );
     const error: unknown = await net.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(OperatorError);
     expect(error).toMatchObject({ exit: 'foreign' });
-    expect((error as Error).message).toContain('flow-mainnet');
-    expect((error as Error).message).toContain('a:1 serves flow-testnet');
+    expect((error as Error).message).toContain(
+      'a:1 serves flow-testnet; --network mainnet expects flow-mainnet',
+    );
   });
 
   it('are left out beside others, logged once and counted once', async () => {

@@ -75,6 +75,30 @@ describe('a block whose guarantees are in doubt', () => {
     await world.end();
   });
 
+  it('gets those of the single call where the one node forges its stream, which is left then', async () => {
+    const { world, reading, review, held, truth } = await begin(['liar'], { liar: 'forged' });
+    world.node('liar').odd.set(HEIGHT, { block: forged(world, 'true'), status: 'finalized' });
+    await review();
+    expect(held()).toEqual(truth);
+    await reading.makeDurable(HEIGHT);
+    const { length } = world.node('liar').calls;
+    await reading.moveHead(120);
+    const later = world.node('liar').calls.slice(length);
+    expect(later.length).toBeGreaterThan(0);
+    expect(new Set(later.map(({ method }) => method))).toEqual(new Set(['GetBlockByHeight']));
+    await world.end();
+  });
+
+  it('has both lists of a single node tried in turn, whichever call forges', async () => {
+    const { world, review, held, truth } = await begin(['liar'], { liar: 'true' });
+    world.node('liar').odd.set(HEIGHT, { block: forged(world), status: 'finalized' });
+    await review();
+    expect(held()).not.toEqual(truth);
+    await review();
+    expect(held()).toEqual(truth);
+    await world.end();
+  });
+
   it('is left as it is when it was completed meanwhile', async () => {
     const { world, reading, review, held } = await begin(['liar', 'a', 'b'], { liar: 'forged' });
     const before = held();

@@ -290,6 +290,87 @@ describe('FinalizationListener', () => {
     await world.end();
   });
 
+  describe('where a way fails', () => {
+    const stream = 'SubscribeBlockDigestsFromLatest';
+    const lost = 'head stream lost, reconnecting';
+    const warnings = (world: World) =>
+      world.logger.records.filter(({ level }) => level === 'warn').map(({ message }) => message);
+
+    it('knows the head by polls where streams are silent from the start, and tells it once', async () => {
+      const world = new World('a');
+      world.node('a').silent = true;
+      world.advance(100, 90);
+      const listener = world.listener();
+      await world.clock.advance(3_000);
+      expect(listener.finalizedHeight()).toBe(100);
+      await world.clock.advance(60_000);
+      expect(listener.headTroubles()).toEqual([]);
+      expect(warnings(world)).toEqual([lost, lost]);
+      world.node('a').silent = false;
+      world.node('a').poke();
+      await world.clock.advance(130_000);
+      expect(world.node('a').openStreams).toBe(2);
+      await world.end();
+    });
+
+    it('blames a stream that ends without a head', async () => {
+      const world = new World('a');
+      const node = world.node('a');
+      node.subscribeBlockDigests = async function* () {
+        node.calls.push({ method: stream, height: undefined });
+        yield* [];
+        await Promise.resolve();
+      };
+      world.advance(100, 90);
+      world.listener();
+      await world.clock.advance(20_000);
+      expect(world.nodes.faults()).toContain('a failing');
+      // Two of each head, and polls for ten seconds then.
+      expect(node.count(stream)).toBeLessThanOrEqual(8);
+      await world.end();
+    });
+
+    it('names what stands between us and each head, until a node tells it', async () => {
+      const world = new World('a', 'b');
+      for (const node of world.nodes.all) node.down = true;
+      world.advance(100, 90);
+      const listener = world.listener();
+      await world.clock.advance(8_000);
+      for (const troubles of [listener.headTroubles(), listener.sealedTroubles()]) {
+        expect(new Set(troubles.map(({ node }) => node))).toEqual(new Set(['a', 'b']));
+        expect(troubles.every(({ kind, count }) => kind === 'unreachable' && count > 0)).toBe(true);
+      }
+      let again = 0;
+      listener.onAnswerAgain(() => (again += 1));
+      for (const node of world.nodes.all) node.down = false;
+      listener.wake();
+      await world.clock.settle();
+      expect([listener.headTroubles(), listener.sealedTroubles()]).toEqual([[], []]);
+      expect(again).toBe(2);
+      expect(listener.finalizedHeight()).toBe(100);
+      await world.end();
+    });
+
+    it('knows how old the word on each head is, the one apart from the other', async () => {
+      const world = new World('a');
+      world.advance(100, 90);
+      const listener = world.listener();
+      expect(listener.sealedAdvanceAgeMs()).toBeUndefined();
+      await world.clock.advance(10_000);
+      expect(listener.sealedAdvanceAgeMs()).toBe(10_000);
+      const node = world.node('a');
+      const header = node.getLatestBlockHeader.bind(node);
+      world.node('a').silent = true;
+      // Only the sealed head is told from here on.
+      world.node('a').getLatestBlockHeader = (sealed) =>
+        sealed ? header(sealed) : Promise.reject(world.node('a').error('internal', 'GetLatestBlockHeader'));
+      await world.clock.advance(20_000);
+      expect(listener.lastAnswerAgeMs()).toBeGreaterThanOrEqual(18_000);
+      expect(listener.headTroubles()).not.toEqual([]);
+      await world.end();
+    });
+  });
+
   it('lets an unknown error reach its owner', async () => {
     const world = new World('a');
     world.advance(100, 100);

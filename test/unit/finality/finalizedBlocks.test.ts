@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { UpstreamError } from '../../../src/access/index.js';
 import { JobConsumer } from '../../../src/jobqueue/index.js';
 import { range, Reading, World } from './bench.js';
 
@@ -366,6 +367,211 @@ describe('FinalizedBlocks', () => {
       world.nodes.serving = () => true;
       await world.clock.advance(10_000);
       expect(reading.available()).toEqual([101, 102, 103]);
+      await world.end();
+    });
+  });
+
+  describe('where one way fails', () => {
+    const stream = 'SubscribeBlocksFromStartHeight';
+
+    /** A world whose nodes deliver no block by stream, in this way, and all of them by call. */
+    function brokenStreams(how: 'ended' | 'internal' | 'silent' | 'not_found', ...names: string[]) {
+      const world = new World(...names);
+      for (const node of world.nodes.all) {
+        const subscribeBlocks = node.subscribeBlocks.bind(node);
+        node.subscribeBlocks = async function* (startHeight, options) {
+          if (!broken) {
+            yield* subscribeBlocks(startHeight, options);
+            return;
+          }
+          node.calls.push({ method: stream, height: startHeight });
+          if (how === 'ended') return;
+          if (how !== 'silent') throw node.error(how, stream);
+          await new Promise((_, reject) =>
+            options.signal.addEventListener('abort', () => reject(options.signal.reason as Error)),
+          );
+        };
+      }
+      let broken = true;
+      return {
+        world,
+        mend: () => {
+          broken = false;
+        },
+      };
+    }
+    const told = (world: World) =>
+      world.logger.messages().filter((message) => message.includes('block stream'));
+
+    it.each(['ended', 'internal', 'silent', 'not_found'] as const)(
+      'reads by single calls where streams are %s, and by stream again later',
+      async (how) => {
+        const { world, mend } = brokenStreams(how, 'a');
+        const reading = new Reading(world, { window: 50 });
+        await reading.moveHead(120);
+        const tookMs = await world.clock.advanceUntil(() => reading.blocks.head() === 120);
+        expect(tookMs).toBeLessThanOrEqual(12_000);
+        expect(told(world)).toEqual(['block stream left, single calls serve']);
+        const warning = world.logger.records.find(({ message }) => message.startsWith('block stream left'));
+        expect(warning).toMatchObject({ level: 'warn', fields: { node: 'a' } });
+        expect(world.nodes.faults().filter((fault) => fault !== 'a failing' && fault !== 'a stale')).toEqual(
+          [],
+        );
+        mend();
+        await world.clock.advance(60_000);
+        await reading.moveHead(125);
+        await world.clock.advance(30_000);
+        expect(reading.available()).toEqual(range(101, 125));
+        expect(told(world)).toEqual(['block stream left, single calls serve', 'block stream is back']);
+        await world.end();
+      },
+    );
+
+    it('does not go through all nodes first where every stream is silent', async () => {
+      const { world } = brokenStreams('silent', 'a', 'b', 'c', 'd');
+      const reading = new Reading(world, { window: 50 });
+      await reading.moveHead(120);
+      const tookMs = await world.clock.advanceUntil(() => reading.blocks.head() === 120);
+      expect(tookMs).toBeLessThanOrEqual(12_000);
+      await world.end();
+    });
+
+    it('reads by stream where single calls fail', async () => {
+      const { world, mend } = brokenStreams('internal', 'a');
+      const reading = new Reading(world, { window: 50 });
+      world.node('a').odd.set(101, 'internal');
+      await reading.moveHead(120);
+      await world.clock.advance(30_000);
+      expect(reading.linked()).toEqual([]);
+      mend();
+      world.node('a').odd.clear();
+      world.node('a').getBlockByHeight = () =>
+        Promise.reject(world.node('a').error('internal', 'GetBlockByHeight'));
+      await world.clock.advance(15_000);
+      expect(reading.blocks.head()).toBe(120);
+      await world.end();
+    });
+
+    it('asks block by block below where the stream begins, and blames nobody', async () => {
+      const world = new World('a');
+      const node = world.node('a');
+      const subscribeBlocks = node.subscribeBlocks.bind(node);
+      node.subscribeBlocks = async function* (startHeight, options) {
+        if (startHeight >= 110) {
+          yield* subscribeBlocks(startHeight, options);
+          return;
+        }
+        node.calls.push({ method: stream, height: startHeight });
+        const where = { node: 'a', method: stream, lowestHeight: 110 } as const;
+        throw new UpstreamError(
+          'below_root',
+          where,
+          'start height 101 is lower than lowest indexed height 110',
+        );
+      };
+      const reading = new Reading(world, { window: 50 });
+      await reading.moveHead(120);
+      await world.clock.advance(1_000);
+      expect(reading.blocks.head()).toBe(120);
+      expect(node.calls.filter(({ method }) => method === stream).map(({ height }) => height)).toEqual([
+        101, 110,
+      ]);
+      expect(world.nodes.faults()).toEqual([]);
+      await world.end();
+    });
+
+    it('asks at once when it is told that a node answers again', async () => {
+      const world = new World('a');
+      world.node('a').down = true;
+      const reading = new Reading(world, { window: 50 });
+      await reading.moveHead(105);
+      await world.clock.advance(120_000);
+      world.node('a').down = false;
+      reading.blocks.wake();
+      await world.clock.settle();
+      expect(reading.blocks.head()).toBe(105);
+      await world.end();
+    });
+  });
+
+  describe('what holds up the next block', () => {
+    const stream = 'SubscribeBlocksFromStartHeight';
+
+    it('is nothing while blocks come, and none is due', async () => {
+      const world = new World('a');
+      const reading = new Reading(world, { window: 5 });
+      expect(reading.blocks.heldUpBy()).toBeUndefined();
+      await reading.moveHead(103);
+      expect(reading.blocks.heldUpBy()).toBeUndefined();
+      await world.clock.advance(60_000);
+      expect(reading.blocks.heldUpBy()).toBeUndefined();
+      await world.end();
+    });
+
+    it('is each node with its words, how often and since when', async () => {
+      const world = new World('a', 'b');
+      for (const node of world.nodes.all) node.odd.set(101, 'internal');
+      const reading = new Reading(world, { window: 5 });
+      await reading.moveHead(103);
+      await world.clock.advance(10_000);
+      const held = reading.blocks.heldUpBy();
+      expect(held).toMatchObject({ height: 101, isUnserved: false });
+      expect(held?.troubles.map(({ node, kind, sinceMs }) => [node, kind, sinceMs < 1_000])).toEqual([
+        ['a', 'refused', true],
+        ['b', 'refused', true],
+      ]);
+      expect(held?.troubles[0]?.count).toBeGreaterThan(2);
+      for (const node of world.nodes.all) node.odd.clear();
+      await world.clock.advance(15_000);
+      expect(reading.blocks.heldUpBy()).toBeUndefined();
+      await world.end();
+    });
+
+    it('is silence, from the third second on', async () => {
+      const world = new World('a');
+      world.node('a').odd.set(101, 'hang');
+      const reading = new Reading(world, { window: 5 });
+      await reading.moveHead(103);
+      await world.clock.advance(3_000);
+      expect(reading.blocks.heldUpBy()).toMatchObject({
+        troubles: [{ node: 'a', method: stream, kind: 'unreachable', count: 0 }],
+      });
+      await world.end();
+    });
+
+    it.each([
+      ['other height', 'sent a block of height 102 for height 101'],
+      ['orphan', 'sent block 101 off the finalized chain'],
+      ['parent', 'sent block 101, which does not follow block 100'],
+    ] as const)('is what a node sends that is wrong: %s', async (kind, said) => {
+      const world = new World('a');
+      const block = {
+        'other height': world.chain.block(102),
+        orphan: world.chain.block(101),
+        parent: world.chain.fork('fork', 90).block(101),
+      }[kind];
+      const status = kind === 'orphan' ? 'unknown' : 'finalized';
+      world.node('a').odd.set(101, { block, status });
+      const reading = new Reading(world, { window: 5 });
+      await reading.moveHead(103);
+      await world.clock.advance(10_000);
+      expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'a', kind: 'invalid', said }]);
+      // It is told once, however often it is sent.
+      expect(
+        world.logger.records.filter(
+          ({ level, message }) => level === 'warn' && message === 'a block was refused',
+        ).length,
+      ).toBeLessThanOrEqual(1);
+      await world.end();
+    });
+
+    it('is that no node serves it', async () => {
+      const world = new World('a');
+      world.nodes.serving = () => false;
+      const reading = new Reading(world, { window: 5 });
+      await reading.moveHead(103);
+      await world.clock.advance(10_000);
+      expect(reading.blocks.heldUpBy()).toEqual({ height: 101, troubles: [], isUnserved: true });
       await world.end();
     });
   });

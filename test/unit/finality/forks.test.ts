@@ -289,6 +289,52 @@ describe('blocks that do not fit', () => {
       await world.end();
     });
 
+    it('is certain within ten seconds while a node does not answer at all', async () => {
+      const { world, reading } = discarded(497);
+      const hanging = world.node('b');
+      hanging.getBlockByHeight = (_height, options) =>
+        new Promise((_, reject) => {
+          const timer = world.clock.setTimer(options?.timeoutMs ?? 10_000, () =>
+            reject(hanging.error('deadline', 'GetBlockByHeight')),
+          );
+          options?.signal?.addEventListener('abort', () => {
+            timer.cancel();
+            reject(options.signal?.reason as Error);
+          });
+        });
+      await reading.moveHead(600);
+      await world.clock.advance(10_000);
+      expect(reading.blocks.parentMismatch()).toMatchObject({ code: 'parent_mismatch', height: 501 });
+      await world.end();
+    });
+
+    it('blames no spork on a network that has none', async () => {
+      const { world, reading } = discarded(497);
+      await reading.moveHead(600);
+      const { mend } = reading.blocks.parentMismatch()!;
+      expect(mend).not.toContain('spork');
+      expect(mend).toContain('another chain, or another history of it');
+      expect(mend).toContain('rewind --to 496 --yes');
+      expect(mend).toContain('--data-dir');
+      await world.end();
+    });
+
+    it('believes the single call of a node whose stream alone breaks the chain', async () => {
+      const world = new World('a');
+      const node = world.node('a');
+      const lie = world.chain.fork('fork', 90).block(101);
+      node.subscribeBlocks = async function* () {
+        await Promise.resolve();
+        yield { block: lie, status: 'finalized' };
+      };
+      const reading = new Reading(world, { window: 10 });
+      await reading.moveHead(105);
+      await world.clock.advance(10_000);
+      expect(reading.blocks.head()).toBe(105);
+      expect(reading.blocks.parentMismatch()).toBeUndefined();
+      await world.end();
+    });
+
     it('is over when a node confirms the block after all', async () => {
       const { world, reading, stored } = discarded(497);
       await reading.moveHead(600);
@@ -407,7 +453,7 @@ describe('blocks that do not fit', () => {
       await world.clock.advance(60_000);
       expect(reading.linked()).toEqual([101]);
       expect(new Set(world.nodes.faults())).toEqual(new Set(['old lied']));
-      expect(reading.blocks.missingSporkEnd()).toMatchObject({ height: 102 });
+      expect(reading.blocks.missingSporkEnd()).toMatchObject({ code: 'not_vouched', height: 102 });
       expect(reading.blocks.missingSporkEnd()?.mend).toContain(
         `has block ${world.chain.idAt(102)} at height 102`,
       );
