@@ -34,6 +34,7 @@ export const devnetCommand: Command = {
       blockIntervalMs: values.blockIntervalMs,
       sealedLag: values.sealedLag,
       collectionLagMs: values.collectionLagMs,
+      collectionLagSpreadMs: values.collectionLagSpreadMs,
       ratePerSecond: values.ratePerSecond,
       executionData: values.executionData,
       streams: values.streams,
