@@ -26,6 +26,7 @@ export async function devnet(invocation: Invocation, terminal: Terminal): Promis
     blockIntervalMs: values.blockIntervalMs,
     sealedLag: values.sealedLag,
     collectionLagMs: values.collectionLagMs,
+    collectionLagSpreadMs: values.collectionLagSpreadMs,
     ratePerSecond: values.ratePerSecond,
     executionData: values.executionData,
     systemChunk: values.systemChunk,

@@ -7,7 +7,7 @@ const MIN_SAMPLES = 5;
 /** A collection that did not come in time is taken to come by twice that time and this. */
 const GUESS_MS = 50;
 /** The share of collections that shall be there when they are first asked for. */
-const SHARE = 0.5;
+const SHARE = 0.55;
 /** Halvings of the time in question: beyond a tenth of a millisecond nothing is gained. */
 const HALVINGS = 20;
 

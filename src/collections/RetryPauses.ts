@@ -7,7 +7,7 @@ import type { RequestFailure } from './requestFailure.js';
 import type { WantedCollection, WantedCollections } from './WantedCollections.js';
 
 /** Pauses of a collection that was asked for too early: from here, each longer than the one before, so many times. */
-const EARLY_PAUSE = { minMs: 30, growth: 1.2, times: 8 };
+const EARLY_PAUSE = { minMs: 30, growth: 1.15, times: 9 };
 /** Until each node was asked both ways no pause is longer: one of them may be the only honest one. */
 const UNTRIED_MAX_MS = 2_000;
 /** A pause that is cut short lasts so long at least: what wakes an id may come many times a second. */

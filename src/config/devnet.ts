@@ -74,6 +74,11 @@ export const devnetSettings = {
     format: integer(0, 600_000),
     default: 0,
   }),
+  collectionLagSpreadMs: setting({
+    doc: 'Milliseconds that each collection takes longer on average, each its own time: most little, a few several times as much.',
+    format: integer(0, 600_000),
+    default: 0,
+  }),
   ratePerSecond: setting({
     doc: 'Unary calls per second and method before the node answers that its rate limit is reached; 0 = no limit.',
     value: 'calls',

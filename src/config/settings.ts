@@ -145,12 +145,12 @@ export const daemonSettings = {
     default: 32,
   }),
   'requester.timeoutMs': setting({
-    doc: 'Deadline of every unary call, in milliseconds.',
+    doc: 'Deadline of every unary call, in milliseconds. A call for a collection is given up after 4,000 while another node or call has not been tried for it.',
     format: integer(100, 600_000),
     default: 10_000,
   }),
   'requester.backoffMinMs': setting({
-    doc: 'Shortest pause before a collection is asked for again, in milliseconds. It doubles with each attempt.',
+    doc: 'Shortest pause before a collection is asked for again, in milliseconds. It doubles with each attempt. A collection of a new block that the node has yet to fetch is asked for again sooner, a few times.',
     format: integer(1, 600_000),
     default: 250,
   }),

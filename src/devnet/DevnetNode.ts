@@ -4,6 +4,7 @@ import { Answers } from './answers.js';
 import type { Fork } from './BlockIds.js';
 import type { Chain } from './Chain.js';
 import type { GeneratedBlock } from './ChainGenerator.js';
+import { longestCollectionLagMs } from './collectionLag.js';
 import type { FaultEffect, FaultRule, Lie } from './faults.js';
 import { FaultScript } from './FaultScript.js';
 import { Head } from './Head.js';
@@ -39,7 +40,7 @@ export class DevnetNode {
     this.clock = dependencies.clock;
     const { seed, rootHeight, endHeight } = this.chain.generator;
     this.head = new Head(
-      { ...options, rootHeight, endHeight, memoryMs: options.collectionLagMs },
+      { ...options, rootHeight, endHeight, memoryMs: longestCollectionLagMs(options) },
       dependencies,
     );
     this.faults = new FaultScript({ seed }, dependencies);

@@ -1,6 +1,7 @@
 export { ChainGenerator } from './ChainGenerator.js';
 export type { ChainOptions, GeneratedBlock, GeneratedCollection } from './ChainGenerator.js';
 export { Chain, INDEXED_COLLECTIONS } from './Chain.js';
+export { collectionLagMs } from './collectionLag.js';
 export { DevnetNode } from './DevnetNode.js';
 export { parseFaults } from './faults.js';
 export type { FaultCondition, FaultEffect, FaultKind, FaultRule, Lie, StatusName } from './faults.js';

@@ -11,6 +11,7 @@ export interface NodeOptions {
   readonly sealedLag: number;
   readonly executionDataLag: number;
   readonly collectionLagMs: number;
+  readonly collectionLagSpreadMs: number;
   readonly collectionLagBlocks: number;
   readonly ratePerSecond: number;
   readonly rateBurst: number | undefined;
@@ -49,6 +50,8 @@ export interface DevnetOptions extends ChainOptions {
   readonly executionDataLag?: number;
   /** A block's collections are there so long after it was finalized ("please retry"). Default 0. */
   readonly collectionLagMs?: number;
+  /** Each collection takes so much longer on average, each its own time, exponentially distributed. Default 0. */
+  readonly collectionLagSpreadMs?: number;
   /** A block's collections are there once the head is so many blocks above it. Default 0. */
   readonly collectionLagBlocks?: number;
   /** Unary calls per second and method, all callers together; 0, the default, is no limit. */
@@ -95,6 +98,7 @@ export function resolveNodeOptions(options: DevnetOptions): NodeOptions {
     sealedLag: options.sealedLag ?? 4,
     executionDataLag: options.executionDataLag ?? 0,
     collectionLagMs: options.collectionLagMs ?? 0,
+    collectionLagSpreadMs: options.collectionLagSpreadMs ?? 0,
     collectionLagBlocks: options.collectionLagBlocks ?? 0,
     ratePerSecond: options.ratePerSecond ?? 0,
     rateBurst: options.rateBurst,

@@ -1,6 +1,7 @@
 import type { BlockStatusNumber } from './answers.js';
 import type { CollectionPlace } from './Chain.js';
 import type { GeneratedBlock } from './ChainGenerator.js';
+import { collectionLagMs } from './collectionLag.js';
 import type { DevnetNode } from './DevnetNode.js';
 import type { Lie } from './faults.js';
 import { type DevnetMethod, type DevnetRequest, methods } from './methods.js';
@@ -110,7 +111,7 @@ export class Questions {
       key: id.toString('hex'),
       answer: (lie) => {
         if (id.length === 0) throw new StatusError('INVALID_ARGUMENT', 'invalid collection id: empty');
-        if (place === undefined || !this.#hasCollectionsOf(place.block.height)) {
+        if (place === undefined || !this.#hasCollection(place)) {
           throw notFound(`please retry for collection in finalized block: ${KEY_NOT_FOUND}`);
         }
         return encode(place, lie);
@@ -130,7 +131,7 @@ export class Questions {
         if (system !== undefined) {
           return this.#node.answers.systemTransaction(system, this.#node.metadata(), lie);
         }
-        if (place === undefined || !this.#hasCollectionsOf(place.block.height)) {
+        if (place === undefined || !this.#hasCollection(place)) {
           throw notFound(`could not find transaction ${key}: ${KEY_NOT_FOUND}`);
         }
         return this.#node.answers.transaction(place.transaction, place, this.#node.metadata(), lie);
@@ -145,7 +146,7 @@ export class Questions {
       key: blockId.toString('hex'),
       answer: (lie) => {
         const { height } = this.#node.locate(blockId);
-        if (!this.#hasCollectionsOf(height)) throw notFound(`could not find collection: ${KEY_NOT_FOUND}`);
+        if (!this.#hasAllCollectionsOf(height)) throw notFound(`could not find collection: ${KEY_NOT_FOUND}`);
         return this.#node.answers.blockTransactions(
           this.#node.chain.block(height),
           this.#node.metadata(),
@@ -180,12 +181,17 @@ export class Questions {
   }
 
   /** Collections of a finalized block are fetched after it: not at once, if the options say so. */
-  #hasCollectionsOf(height: number): boolean {
-    const { collectionLagBlocks, collectionLagMs } = this.#node.options;
+  #hasCollection({ block: { height, collections }, index }: CollectionPlace): boolean {
+    const { options, head } = this.#node;
     return (
-      height + collectionLagBlocks <= this.#node.head.finalized &&
-      this.#node.head.isOlderThan(height, collectionLagMs)
+      height + options.collectionLagBlocks <= head.finalized &&
+      head.isOlderThan(height, collectionLagMs(options, collections[index]?.id ?? ''))
     );
+  }
+
+  #hasAllCollectionsOf(height: number): boolean {
+    const block = this.#node.chain.block(height);
+    return block.collections.every((_, index) => this.#hasCollection({ block, index }));
   }
 }
 

@@ -4,15 +4,18 @@
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { ChainGenerator } from '../../src/devnet/index.js';
+import { ChainGenerator, collectionLagMs } from '../../src/devnet/index.js';
 import type { ProfileName } from '../../src/devnet/index.js';
 import type { Mode } from './lib/daemonRun.js';
+import { sumOfMetrics } from './lib/daemonRun.js';
 import { bucketsOf, quantile, since } from './lib/histogram.js';
 import { HttpConnection } from './lib/HttpConnection.js';
 import { startLiveDaemon } from './lib/liveDaemon.js';
 import { scratch } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
+import type { Figure } from './lib/report.js';
 import { percentile } from './lib/statistics.js';
 import { startTipNode } from './lib/tipNode.js';
 
@@ -20,6 +23,9 @@ const HISTORY = 50;
 /** Heights until everybody has warmed up. */
 const WARM_UP_HEIGHTS = 30;
 const SEALED_LAG = 4;
+/** Between two questions whether a fresh height can be read. */
+const POLL_MS = 1;
+const REQUESTED = 'collections_requested_total';
 const RECEIVE_TO_INDEXED = 'collection_receive_to_indexed_seconds';
 
 interface Scene {
@@ -38,8 +44,24 @@ interface Times {
   readonly finalizedMs: readonly number[];
 }
 
+/** A node that has a block's collections some time after the block, as it was measured on a network: p50 105 ms, p90 242 ms. */
+const FRESH = {
+  ...{ collectionLagMs: 46, collectionLagSpreadMs: 85, blockIntervalMs: 500, profile: 'dense' as const },
+  ...{ heights: 200, quickHeights: 40, warmUpHeights: 60 },
+};
+
+interface FreshTimes {
+  /** Per height: from the node's having the last of its collections to the first 200 for it. */
+  readonly lateMs: readonly number[];
+  readonly callsPerCollection: number;
+}
+
 const { values: args } = parseArgs({
-  options: { program: { type: 'string', default: 'dist/main.js' } },
+  options: {
+    program: { type: 'string', default: 'dist/main.js' },
+    /** The scene of fresh blocks alone. */
+    fresh: { type: 'boolean', default: false },
+  },
   strict: false,
 });
 
@@ -61,11 +83,15 @@ await bench(
       'makes it durable and readable; quantiles as Prometheus computes them, interpolated within a bucket. Outside: from ' +
       'the moment the node hands the last message of a height to its gRPC to the first 200 for the last collection of the ' +
       'height, asked for by id without a pause from its finalization on: the way to the daemon and one read are in it, and ' +
-      'the asking itself is a load. Execution data is there as soon as the block is finalized, which real nodes are not.',
+      'the asking itself is a load. Execution data is there as soon as the block is finalized, which real nodes are not. ' +
+      'Fresh blocks: the node has each collection some time after its block is finalized (p50 105 ms, p90 242 ms, as measured on a ' +
+      'network), and late is from the moment at which it has all of a height until that height can be read; no execution data.',
   },
   async ({ quick }) => {
     const measured: { scene: Scene; times: Times }[] = [];
-    for (const scene of quick ? quickScenes : scenes) {
+    const fresh = await followFresh(quick ? FRESH.quickHeights : FRESH.heights);
+    process.stderr.write('fresh blocks\n');
+    for (const scene of args.fresh === true ? [] : quick ? quickScenes : scenes) {
       measured.push({ scene, times: await follow(scene) });
       process.stderr.write(`${scene.mode}, ${scene.profile}, every ${scene.intervalMs} ms\n`);
     }
@@ -95,6 +121,7 @@ await bench(
         },
       ],
       figures: [
+        ...freshFigures(fresh),
         ...[50, 800]
           .filter((intervalMs) => measured.some(({ scene }) => scene.intervalMs === intervalMs))
           .flatMap((intervalMs) => {
@@ -172,6 +199,60 @@ async function follow({ mode, profile, intervalMs, heights }: Scene): Promise<Ti
   node.close();
   rmSync(dataDir, { recursive: true });
   return { insideMs: (share) => quantile(buckets, share) * 1000, outsideMs, finalizedMs };
+}
+
+function freshFigures({ lateMs, callsPerCollection }: FreshTimes): Figure[] {
+  const late = (share: number): number => percentile(lateMs, share);
+  return [
+    { what: 'tip, fresh blocks, late, p50', value: late(0.5), unit: 'ms', atMost: 40 },
+    { what: 'tip, fresh blocks, late, p99', value: late(0.99), unit: 'ms', atMost: 120 },
+    {
+      what: 'tip, fresh blocks, calls per collection',
+      value: callsPerCollection,
+      unit: 'calls',
+      atMost: 2.5,
+    },
+  ];
+}
+
+async function followFresh(heights: number): Promise<FreshTimes> {
+  const { profile, blockIntervalMs, warmUpHeights } = FRESH;
+  const node = await startTipNode({ ...FRESH, startHead: HISTORY, sealedLag: 2 * SEALED_LAG });
+  const dataDir = mkdtempSync(join(scratch, 'data-'));
+  const program = String(args.program);
+  const daemon = await startLiveDaemon({ node: node.address, mode: 'requester-only', dataDir, program });
+  await daemon.reaches(HISTORY);
+  const connection = await HttpConnection.open(daemon.apiPort);
+  const chain = new ChainGenerator({ profile });
+  node.resume();
+  const lateMs: number[] = [];
+  const first = HISTORY + warmUpHeights + 1;
+  let requestedBefore = 0;
+  let collections = 0;
+  let hasAllAtMs = 0;
+  for (let height = HISTORY + 1; height < first + heights; height += 1) {
+    if (height === first) requestedBefore = sumOfMetrics(await daemon.metrics(), REQUESTED);
+    const own = chain.block(height).collections;
+    const finalizedMs = await node.finalized(height);
+    const lagMs = Math.max(0, ...own.map(({ id }) => collectionLagMs(FRESH, id)));
+    // A height waits for the one below it.
+    hasAllAtMs = Math.max(hasAllAtMs, finalizedMs + lagMs);
+    const [any] = own;
+    if (any === undefined) continue;
+    while ((await connection.get(`/v1/collections/${any.id}`)).status !== 200) await sleep(POLL_MS);
+    if (height < first) continue;
+    lateMs.push(nowMs() - hasAllAtMs);
+    collections += own.length;
+  }
+  const requested = sumOfMetrics(await daemon.metrics(), REQUESTED) - requestedBefore;
+  process.stderr.write(
+    `fresh blocks every ${blockIntervalMs} ms: ${requested} calls, ${collections} collections\n`,
+  );
+  connection.close();
+  await daemon.stop();
+  node.close();
+  rmSync(dataDir, { recursive: true });
+  return { lateMs, callsPerCollection: requested / collections };
 }
 
 function nowMs(): number {

@@ -101,10 +101,10 @@ describe('the collections of a new block', () => {
     newBlock(requests, {});
     await clock.advance(3_000);
     const pauses = a.calls.slice(1).map((call, place) => call.atMs - a.calls[place]!.atMs - 1);
-    const soon = pauses.slice(0, 8);
+    const soon = pauses.slice(0, 9);
     expect(soon.slice(0, 4).every((pause) => pause >= 20 && pause <= 60)).toBe(true);
     expect(soon.toSorted((one, other) => one - other)).toEqual(soon);
-    expect(pauses.slice(8, 10)).toEqual([250, 500]);
+    expect(pauses.slice(9, 11)).toEqual([250, 500]);
     await requests.stop();
   });
 

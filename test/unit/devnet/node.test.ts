@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   Chain,
+  collectionLagMs,
   consecutiveSporks,
   ChainGenerator,
   type DevnetMethod,
@@ -110,6 +111,37 @@ describe('collections of new blocks', () => {
     await clock.advance(100);
     expect(await ask(calls, 'GetFullCollectionByID', idAt(106))).toBe('OK');
     expect(await ask(calls, 'GetFullCollectionByID', idAt(107))).toMatch(retry);
+  });
+});
+
+describe('collections of new blocks that come each in its own time', () => {
+  it('come within the spread, half of them early, and the same in every run', async () => {
+    const lag = { collectionLagMs: 46, collectionLagSpreadMs: 85 };
+    const { node, calls, clock } = makeNode({ ...lag, blockIntervalMs: 0, profile: 'dense' });
+    for (let block = 0; block < 40; block += 1) node.head.advance();
+    const collections = Array.from(
+      { length: 40 },
+      (_, place) => node.chain.block(101 + place).collections,
+    ).flat();
+    const lagsMs = collections.map(({ id }) => collectionLagMs(lag, id)).sort((a, b) => a - b);
+    expect(lagsMs).toHaveLength(200);
+    expect(lagsMs[0]).toBeGreaterThanOrEqual(46);
+    expect(lagsMs.at(-1)).toBeLessThanOrEqual(46 + 8 * 85);
+    expect(lagsMs[100]).toBeGreaterThan(85);
+    expect(lagsMs[100]).toBeLessThan(125);
+    expect(lagsMs[180]).toBeGreaterThan(200);
+    expect(lagsMs[180]).toBeLessThan(290);
+    const [first] = collections;
+    const id = Buffer.from(first!.id, 'hex');
+    const lagMs = Math.ceil(collectionLagMs(lag, first!.id));
+    await clock.advance(lagMs - 1);
+    expect(await ask(calls, 'GetFullCollectionByID', { id })).toMatch(/please retry/);
+    expect(await ask(calls, 'GetTransaction', { id: first!.transactionIds.subarray(0, 32) })).toMatch(
+      /NOT_FOUND/,
+    );
+    await clock.advance(1);
+    expect(await ask(calls, 'GetFullCollectionByID', { id })).toBe('OK');
+    expect(await ask(calls, 'GetTransaction', { id: first!.transactionIds.subarray(0, 32) })).toBe('OK');
   });
 });
 
