@@ -470,7 +470,11 @@ describe('get', () => {
   });
 
   it('says what it takes', async () => {
-    expectRefusal(await runCommand(['get', 'header', '1']), 64, /It takes block, collection, transaction, account/);
+    expectRefusal(
+      await runCommand(['get', 'header', '1']),
+      64,
+      /It takes block, collection, transaction, account/,
+    );
     expectRefusal(
       await runCommand(['get', 'block', '1', ...storeFlags(scratchDirectory())]),
       74,
