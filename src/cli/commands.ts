@@ -144,7 +144,7 @@ export const commands: readonly Command[] = [
     details:
       'bash: source <(flow-collection-indexer completion bash)\n' +
       'zsh: source <(flow-collection-indexer completion zsh)\n' +
-      'fish: flow-collection-indexer completion fish | source',
+      'fish: source (flow-collection-indexer completion fish | psub)',
     positionals: shells.join('|'),
     maxPositionals: 1,
     words: shells,

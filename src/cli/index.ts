@@ -19,7 +19,7 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
   }
   const [{ commands }, { parse }] = await Promise.all([import('./commands.js'), import('./parse.js')]);
   const parsed = parse(commands, args, { terminal, version });
-  if (parsed === undefined) return args.length === 0 ? 'usage' : 'done';
+  if (typeof parsed === 'string') return parsed;
   const run = await parsed.command.load();
   return run(parsed.invocation, terminal);
 }

@@ -10,21 +10,21 @@ export const PROGRAM = 'flow-collection-indexer';
 /** As long as a path can be. */
 const MAX_ARGUMENT_LENGTH = 4096;
 
-/** What a command line asks for; `undefined` when it asked for a page, which has been printed. */
+/** What a command line asks for. */
 export interface Parsed {
   readonly command: Command;
   readonly invocation: Invocation;
 }
 
 /**
- * Reads a command line. Pages (help, version) go to the terminal. Expected errors: OperatorError `usage` for an unknown command
+ * Reads a command line. Pages (help, version) go to the terminal, and what comes back is how it ends. Expected errors: OperatorError `usage` for an unknown command
  * or flag, a missing value, a value where none belongs, a word too many, or one beyond MAX_ARGUMENT_LENGTH.
  */
 export function parse(
   commands: readonly Command[],
   args: readonly string[],
   { terminal, version }: { readonly terminal: Terminal; readonly version: string },
-): Parsed | undefined {
+): Parsed | 'done' | 'usage' {
   const long = args.find((arg) => arg.length > MAX_ARGUMENT_LENGTH);
   if (long !== undefined) {
     throw usage(
@@ -34,7 +34,7 @@ export function parse(
   const words = spelled(args);
   const [name = '--help'] = words;
   const names = commands.map((command) => command.name);
-  if (!name.startsWith('-') && name !== 'help' && !names.includes(name)) {
+  if (!/^-./s.test(name) && name !== 'help' && !names.includes(name)) {
     throw usage(`Unknown command ${quoted(name)}.${suggestion(name, names)} See ${PROGRAM} --help.`);
   }
   let parsed: Parsed | undefined;
@@ -49,9 +49,10 @@ export function parse(
     root.parse(words, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
-    if (error.exitCode !== 0 && words.length > 0) throw refusal(error, words, commands);
+    if (words.length === 0) return 'usage';
+    if (error.exitCode !== 0) throw refusal(error, words, commands);
   }
-  return parsed;
+  return parsed ?? 'done';
 }
 
 function usage(message: string): OperatorError {
@@ -61,6 +62,7 @@ function usage(message: string): OperatorError {
 /** `help X` is `X --help`, so that both answer alike, also where there is no X. */
 function spelled([first, ...rest]: readonly string[]): string[] {
   if (first === undefined) return [];
+  if (first === '--') return spelled(rest);
   if (first === 'help' && rest[0] !== undefined && !rest[0].startsWith('-')) return [rest[0], '--help'];
   return [first, ...rest];
 }

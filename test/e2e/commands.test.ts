@@ -293,7 +293,7 @@ describe('the program', () => {
     'loads no server and no database for %s %s',
     async (...args) => {
       const coverage = scratchDirectory();
-      const words = args.filter((word) => word !== undefined);
+      const words: string[] = args.flatMap((word) => word);
       expect(await runProgram(words, { NODE_V8_COVERAGE: coverage })).toMatchObject({ code: 0 });
       const loaded = readdirSync(coverage)
         .map((name) => readFileSync(join(coverage, name), 'utf8'))

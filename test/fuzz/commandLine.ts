@@ -40,6 +40,7 @@ const commands: Readonly<
   verify: { flags: ['--network', '--from', '--to'], ending: ['--to', 'none'] },
   rewind: { flags: ['--network', '--to', '--yes'], ending: ['--to', 'none'] },
   forget: { flags: ['--network', '--data-dir', '--yes'], ending: ['everything', 'else'] },
+  completion: { flags: ['--help'], ending: ['every', 'shell'] },
 };
 const names = Object.keys(commands);
 const words = ['print', 'check', 'docs', 'block', 'collection', 'transaction', '158000000', 'f'.repeat(64)];
@@ -60,7 +61,9 @@ const values = [
 
 function commandLine(choices: Choices): string[] {
   if (choices.once(30))
-    return choices.once(3) ? [] : [choices.of(['--help', '-h', '--version', '-v', 'help', oddText(choices)])];
+    return choices.once(3)
+      ? []
+      : [choices.of(['--help', '-h', '--version', '-V', 'version', 'help', oddText(choices)])];
   const name = choices.of(names);
   const { flags, ending } = commands[name] ?? { flags: [], ending: [] };
   const args = [choices.once(20) ? misspelt(choices, name) : name];
@@ -98,7 +101,7 @@ function word(choices: Choices, flags: readonly string[]): string[] {
 /** What every refusal of a command line says: what it is about, and what is allowed or where that is written. */
 const refusals: readonly [string, RegExp][] = [
   ['unknown command', /^Unknown command ".*"\..* See flow-collection-indexer --help\.$/s],
-  ['unknown flag', /^Unknown flag \S.* for [a-z]+\..* See flow-collection-indexer [a-z]+ --help\.$/s],
+  ['unknown flag', /^Unknown flag \S.*\..* See flow-collection-indexer (?:[a-z]+ )?--help\.$/s],
   ['no value', /^\S+ needs a value\. See flow-collection-indexer [a-z]+ --help\.$/],
   ['a value too many', /^\S.* takes no value: write --\S+ or --no-\S+\.$/],
   [
@@ -110,7 +113,12 @@ const refusals: readonly [string, RegExp][] = [
     /^--\S+ goes with get account alone\. See flow-collection-indexer get --help\.$/,
   ],
   ['an argument too long', /^The argument ".*" is too long: at most 4096 characters are read\.$/s],
-  ['an argument too few', /^Say (?:what|which) .*flow-collection-indexer /],
+  [
+    'a word that it does not take',
+    /^[a-z]+ does not know ".*"\..* It takes .*\. See flow-collection-indexer [a-z]+ --help\.$/s,
+  ],
+  ['a key that can be none', /^(?:expected a height|invalid (?:ID|address|role|limit|cursor)|at most 50 )/],
+  ['an argument too few', /^Say (?:what|which|for which) .*flow-collection-indexer /],
   ['no consent', /Add --yes to do it\.$/],
   ['wrong value', /^Wrong value for \S+: .* is not (?:one of|a |an |true or|root, |off or )/s],
   ['no file', /^Cannot read the (?:configuration file|fault script) .*: .+\.$/s],

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
+import { accountRoleNames, DEFAULT_PAGE_ITEMS, lookupKinds, MAX_PAGE_ITEMS } from '../../../src/api/index.js';
 import { daemonSettings, devnetSettings, flagHelp } from '../../../src/config/index.js';
 import { runInProcess } from '../../support/terminal.js';
 
@@ -36,6 +37,14 @@ describe('help', () => {
       }
       expect(words(out)).toEqual(words((await runInProcess(args, { ...wide, columns: () => 1_000 })).out));
     }
+  });
+
+  it('of get says what the API says', async () => {
+    const { out } = await run('get', '--help');
+    const page = out.replaceAll(/\s+/g, ' ');
+    for (const kind of lookupKinds) expect(page).toContain(`${kind}|`);
+    expect(page).toContain(`up to ${MAX_PAGE_ITEMS}. [${DEFAULT_PAGE_ITEMS}]`);
+    for (const role of accountRoleNames) expect(page).toContain(role);
   });
 
   it('says what each value is', () => {

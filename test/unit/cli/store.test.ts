@@ -116,7 +116,7 @@ describe('a key that can be none', () => {
     ['get', 'account', 'nobody'],
     ['explain', 'x'],
   ])('is wrong use without a store as with one: %s %s %s', async (...args) => {
-    const words = args.filter((word) => word !== undefined);
+    const words: string[] = args.flatMap((word) => word);
     expect((await run(scratchDirectory(), ...words)).exit).toBe('usage');
     expect((await run(await directoryWith(FIRST, 8), ...words)).exit).toBe('usage');
   });
