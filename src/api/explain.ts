@@ -90,7 +90,7 @@ async function subjectOf(reader: ExplainReader, key: string, work: WorkSource | 
   }
   const id = parseIdentifier(key);
   if (id === undefined) {
-    const message = `expected a height or an ID of 64 hexadecimal digits without 0x, got ${quoted(key)}`;
+    const message = `expected a height or an ID of 64 hexadecimal digits, got ${quoted(key)}`;
     throw new ApiError(400, 'malformed_id', message);
   }
   // What is not in work any more may have been indexed since the first look.

@@ -48,6 +48,7 @@ type Question =
 export const getCommand: Command = {
   name: 'get',
   summary: 'Print one block, collection or transaction, or the transactions of an account, as JSON.',
+  details: 'A block also by one of the words latest (or final: the newest indexed) and sealed.',
   positionals: `${kinds} <id, height or address>`,
   maxPositionals: 2,
   settings: daemonAddressSettings,
