@@ -35,6 +35,9 @@ const packageHomes = {
   '@grpc/grpc-js': ['access', 'api', 'devnet'],
   convict: ['config'],
   fastify: ['api'],
+  '@fastify/cors': ['api'],
+  '@fastify/websocket': ['api'],
+  ws: ['api'],
   'prom-client': ['observability'],
   pino: ['observability'],
 };
