@@ -89,7 +89,7 @@ A caller's own deadline ends a call as \`cancelled\` or \`overdue\`, whoever not
 | Do reads wait because indexing comes first? | \`read_wait_seconds\`, \`read_requests_waiting\`, \`read_requests_turned_away_total\` by \`reason\` ([operations.md](operations.md#readers-and-indexing)) |
 | Are callers served, and how fast? | \`rate(api_requests_total)\` by \`route\` and \`status\`, \`api_request_seconds\` |
 | Do callers need the nodes, and do the nodes answer them? | \`rate(forwarded_calls_total)\` by \`method\` and \`outcome\`, \`forwarded_call_seconds\` |
-| Is forwarding at a bound? | \`forwarded_calls_in_flight\` (100 gRPC calls, 100 streams, 64 REST requests), \`forwarded_calls_total\` with \`outcome="busy"\` |
+| Is forwarding at a bound? | \`forwarded_calls_in_flight\` (100 gRPC calls, 100 streams, 64 REST requests, 20 subscriptions of each of 100 WebSocket connections), \`forwarded_calls_total\` with \`outcome="busy"\` |
 | Is memory bounded? | \`in_flight_bytes\` against \`in_flight_bytes_limit\`, \`process_resident_memory_bytes\` |
 
 Names in this table leave the prefix \`flow_collection_indexer_\` out.

@@ -131,6 +131,11 @@ export class AccessNetwork implements AccessNodes {
     return inOrder(this.pool.serving(height, 'executionData'), 'SubscribeExecutionDataFromStartBlockHeight');
   }
 
+  /** The names of the nodes that `forHeight` would give now. For reports: it neither dials nor keeps a historic node. */
+  namesServing(height: number): ReadonlySet<string> {
+    return new Set(this.pool.offered(height, 'access').map(({ node }) => node.name));
+  }
+
   succeeded(node: AccessNode, method: AccessMethod): void {
     this.pool.member(node.name)?.node.ledger.succeeded(method);
   }

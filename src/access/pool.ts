@@ -156,12 +156,8 @@ export class NodePool {
    * is not decided whether the height is of a spork that some node tells of.
    */
   serving(height: number, role: keyof Member['roles']): readonly Member[] {
-    if (this.claims.isOpen(height)) return [];
-    const serving = this.members.filter(
-      (member) => member.roles[role] && isUsable(member) && covers(member.range, height),
-    );
-    const named = serving.filter(({ origin }) => origin === 'configured');
-    if (named.length > 0) return named;
+    const serving = this.offered(height, role);
+    if (this.claims.isOpen(height) || serving.some(({ origin }) => origin === 'configured')) return serving;
     const nodes = sporkOf(this.options.sporks, height)?.accessNodes ?? [];
     for (const endpoint of nodes.map(parseEndpoint)) {
       const member =
@@ -170,6 +166,16 @@ export class NodePool {
       member.wantedAtMs = this.clock.monotonic();
     }
     return serving;
+  }
+
+  /** What `serving` gives, without bringing a historic node in or keeping one: looking must not change who is dialled. */
+  offered(height: number, role: keyof Member['roles']): readonly Member[] {
+    if (this.claims.isOpen(height)) return [];
+    const serving = this.members.filter(
+      (member) => member.roles[role] && isUsable(member) && covers(member.range, height),
+    );
+    const named = serving.filter(({ origin }) => origin === 'configured');
+    return named.length > 0 ? named : serving;
   }
 
   /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when none tells. */

@@ -29,7 +29,8 @@ export class AnswerWriter {
   ): Promise<string | Buffer | undefined> {
     const { validity } = answer;
     const { headers } = request;
-    const kept = { vary: 'accept-encoding', 'cache-control': cacheControl(validity) };
+    const vary = variedBy('accept-encoding', reply.getHeader('vary'));
+    const kept = { vary, 'cache-control': cacheControl(validity) };
     reply.headers(kept);
     if (validity !== undefined) {
       const tag = heldTag(headers['if-none-match'], validity.tag);
@@ -55,4 +56,9 @@ export class AnswerWriter {
     }
     return compressed ?? text;
   }
+}
+
+/** A Vary header with one more name, behind what others found to vary by. */
+export function variedBy(name: string | undefined, others: number | string | readonly string[] | undefined) {
+  return [others, name].flat().filter(Boolean).join(', ');
 }

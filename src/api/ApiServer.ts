@@ -8,12 +8,15 @@ import { exportPage, exportRange, NDJSON_TYPE } from './exportPage.js';
 import type { ForwardMetrics } from './ForwardedCalls.js';
 import type { ApiMetrics } from './ApiRequests.js';
 import { FlowRest } from './FlowRest.js';
-import type { HttpAnswer, HttpRequest } from './http.js';
+import type { HttpAnswer, HttpRequest, HttpRoute } from './http.js';
 import { HttpServer } from './HttpServer.js';
 import type { HttpServerDependencies, HttpServerOptions } from './HttpServer.js';
 import { isLookupKind, lookupBuilder, lookupKinds } from './lookup.js';
 import { single } from './query.js';
 import { openApiDocument } from './openapi/document.js';
+import { docsPage } from './page/docs.js';
+import { homePage } from './page/home.js';
+import { HTML_TYPE } from './page/html.js';
 import { RestForwarding } from './RestForwarding.js';
 import { daemonRoutes } from './routes.js';
 import type { Route } from './routes.js';
@@ -23,6 +26,7 @@ import type { ReadGovernor } from './share/ReadGovernor.js';
 import type { StatusSource } from './status.js';
 import { entityTag } from './validity.js';
 import type { WorkSource } from './work.js';
+import { WebSockets } from './ws/WebSockets.js';
 
 export interface ApiServerOptions extends Omit<HttpServerOptions, 'settings'> {
   /** Base address of a node's REST interface, which gets what the index cannot answer. Default: that is refused. */
@@ -45,7 +49,7 @@ export interface ApiServerDependencies extends HttpServerDependencies {
 
 /**
  * The read side over HTTP: `/status`, Flow's REST routes under `/v1`, `/lookup`, `/explain` and `/export` for the command
- * line, `/events`, the account index, and `/openapi.json`, which describes them. It serves from the first second on, also while nothing is indexed, and never
+ * line, `/events`, Flow's WebSocket API, the account index, and `/openapi.json`, which describes them. It serves from the first second on, also while nothing is indexed, and never
  * touches the writers.
  */
 export class ApiServer {
@@ -59,6 +63,7 @@ export class ApiServer {
     const forwarding =
       forwardRest === undefined ? undefined : new RestForwarding({ to: forwardRest }, dependencies);
     const events = new EventStreams(dependencies);
+    const webSocket = new WebSockets({ forwardRest }, parts);
     const routes: readonly Route[] = [
       ...new FlowRest({ reader, status }).routes(),
       { ...daemonRoutes.status, handle: () => ({ body: status.status() }) },
@@ -69,9 +74,23 @@ export class ApiServer {
       { ...daemonRoutes.accountTransactions, handle: (request) => listAccount(dependencies, request) },
       { ...daemonRoutes.openApi, handle: () => describe(status.status().version, routes) },
     ];
+    const pages: readonly HttpRoute[] = [
+      {
+        path: '/',
+        handle: () => ({ contentType: HTML_TYPE, body: homePage(status.status()) }),
+        isProbe: true,
+      },
+      { path: '/docs', handle: () => docs(status.status().version, routes) },
+    ];
     this.#server = new HttpServer(
       { ...options, settings: 'api' },
-      { ...dependencies, routes, forwarding, unknownPath: (path) => unknownPath(path, routes) },
+      {
+        ...dependencies,
+        routes: [...routes, ...pages],
+        forwarding,
+        webSocket,
+        unknownPath: (path) => unknownPath(path, routes),
+      },
     );
   }
 
@@ -130,6 +149,11 @@ async function listAccount(
   return { body: await accountDocument(reader, asked, status.range()) };
 }
 
+function docs(version: string, routes: readonly Route[]): HttpAnswer {
+  const body = docsPage(openApiDocument(routes, { version }));
+  return { contentType: HTML_TYPE, body, validity: { tag: entityTag('docs', body), isForever: false } };
+}
+
 function describe(version: string, routes: readonly Route[]): HttpAnswer {
   const body = openApiDocument(routes, { version });
   return { body, validity: { tag: entityTag('openapi', JSON.stringify(body)), isForever: false } };
@@ -146,7 +170,6 @@ const servedByAccessNodes: ReadonlyMap<string, string> = new Map([
   ['scripts', 'scripts: it executes nothing'],
   ['events', 'events: execution is not indexed'],
   ['subscribe_events', 'event subscriptions: execution is not indexed'],
-  ['ws', 'subscriptions'],
   ['network', 'this part of the network'],
 ]);
 
@@ -154,9 +177,7 @@ function unknownPath(path: string, routes: readonly Route[]): ApiError {
   const [root, resource] = path.split('/').slice(1);
   const what = root === 'v1' && resource !== undefined ? servedByAccessNodes.get(resource) : undefined;
   const orForward =
-    resource === 'ws' || resource === 'subscribe_events'
-      ? ''
-      : ', or have the daemon forward such requests (api.forwardRest)';
+    resource === 'subscribe_events' ? '' : ', or have the daemon forward such requests (api.forwardRest)';
   const message =
     what === undefined
       ? `there is nothing at ${quoted(path)}; served here: ${routes.map((route) => route.path).join(', ')}`

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { WebSocket } from 'ws';
 import type { Logger } from '../observability/index.js';
 import type { Clock } from '../runtime/index.js';
 import { StorageError } from '../storage/index.js';
@@ -8,9 +9,10 @@ import { AddressLimiter } from './AddressLimiter.js';
 import { ApiRequests } from './ApiRequests.js';
 import type { ApiMetrics } from './ApiRequests.js';
 import { AnswerWriter, JSON_TYPE } from './AnswerWriter.js';
+import { allowOrigins, isAllowedOrigin } from './cors.js';
 import { ApiError, isElsewhere, storageRefusal } from './errors.js';
 import { HeldAnswers, RETRY_AFTER_SECONDS } from './HeldAnswers.js';
-import type { HttpRoute, HttpRoutes } from './http.js';
+import type { HttpRoute, HttpRoutes, WebSocketRoute } from './http.js';
 import {
   listenError,
   refusalOf,
@@ -30,6 +32,7 @@ import { freeTurns } from './share/turns.js';
 import { SlowReaders } from './SlowReaders.js';
 import { beginStream } from './StreamedAnswer.js';
 import { UnderWay } from './UnderWay.js';
+import { addWebSocket, takeUpgrades } from './upgrades.js';
 
 /** Request line and headers together, in bytes. */
 const MAX_HEADER_BYTES = 16_384;
@@ -54,6 +57,8 @@ export interface HttpServerOptions {
   readonly settings: 'api' | 'metrics';
   /** Requests per second that one address may send; 0, the default, = any number. */
   readonly ratePerSecondPerAddress?: number;
+  /** Origins whose pages may read what is answered; `*` among them: all. Default: none. */
+  readonly corsOrigins?: readonly string[];
   /** For a request to arrive whole. Default: REQUEST_TIMEOUT_MS. */
   readonly requestTimeoutMs?: number;
   /** For a connection on which nothing moves, while nobody is asked on its behalf. Default: CONNECTION_TIMEOUT_MS. */
@@ -74,7 +79,7 @@ export interface HttpServerDependencies {
 }
 
 /**
- * What our two HTTP servers have in common: GET and HEAD only, bounds on everything a caller sends, error bodies in
+ * What our two HTTP servers have in common: GET and HEAD only, WebSocket where there is a route for it, bounds on everything a caller sends, error bodies in
  * Flow's form, a clear refusal when the address cannot be used, and an end in time (`UnderWay`).
  */
 export class HttpServer {
@@ -89,6 +94,7 @@ export class HttpServer {
   readonly #requests: ApiRequests;
   /** Routes whose answers go on until their callers leave, as the router names them. */
   readonly #lasting: ReadonlySet<string>;
+  readonly #limiter: AddressLimiter | undefined;
   /** The last damage that was logged, so that a caller who repeats a request does not fill the log. */
   #damageLogged = '';
   #closing: Promise<void> | undefined;
@@ -135,7 +141,21 @@ export class HttpServer {
     });
     this.#app.server.maxConnections = MAX_CONNECTIONS;
     this.#slowReaders = new SlowReaders({ server: this.#app.server }, { clock: dependencies.clock });
-    const { forwarding } = dependencies;
+    if (ratePerSecondPerAddress > 0) {
+      this.#limiter = new AddressLimiter({ ratePerSecond: ratePerSecondPerAddress }, dependencies);
+    }
+    // Both are plugins, which are loaded before what comes after them is added: their headers stand on every refusal too.
+    const { forwarding, webSocket } = dependencies;
+    const { corsOrigins: origins = [] } = options;
+    const methods = forwarding === undefined ? ['GET', 'HEAD'] : ['GET', 'HEAD', 'POST'];
+    if (origins.length > 0) allowOrigins(this.#app, { origins, methods });
+    if (webSocket !== undefined) takeUpgrades(this.#app, webSocket);
+    this.#app.after(() => this.#addHooks());
+  }
+
+  #addHooks(): void {
+    const dependencies = this.#dependencies;
+    const { forwarding, webSocket } = dependencies;
     this.#app.addHook('onRequest', (request, reply, next) => {
       this.#count(request, reply);
       next();
@@ -146,6 +166,7 @@ export class HttpServer {
         (isForwarded
           ? refusalOfForwarded(request.url, request.headers, MAX_FORWARDED_BODY_BYTES)
           : refusalOf(request.method, request.url, request.headers)) ??
+        this.#refusedOrigin(request) ??
         this.#held.refusalOf(request.raw.socket, reply.raw);
       if (refusal === undefined) return;
       // What the caller may still be sending is not read: the connection ends with the answer.
@@ -153,7 +174,7 @@ export class HttpServer {
       if (refusal.code === 405) reply.header('allow', 'GET, HEAD');
       throw refusal;
     });
-    if (ratePerSecondPerAddress > 0) this.#limitRate(ratePerSecondPerAddress);
+    if (this.#limiter !== undefined) this.#limitRate(this.#limiter);
     if (forwarding !== undefined) this.#forward(forwarding);
     this.#app.setErrorHandler((error, request, reply) => {
       if (forwarding?.takes(request.method, request.url) === true && isElsewhere(error)) {
@@ -171,6 +192,7 @@ export class HttpServer {
       if (!(await this.#turnOf(request.raw))) return;
       throw dependencies.unknownPath(request.url.split('?', 1)[0] ?? '');
     });
+    if (webSocket !== undefined) this.#speakWebSocket(webSocket);
     for (const route of dependencies.routes) this.#route(route);
   }
 
@@ -184,14 +206,41 @@ export class HttpServer {
     raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : 'cancelled'));
   }
 
-  #limitRate(ratePerSecond: number): void {
-    const limiter = new AddressLimiter({ ratePerSecond }, { clock: this.#dependencies.clock });
+  #limitRate(limiter: AddressLimiter): void {
+    const { ratePerSecondPerAddress: ratePerSecond } = this.#options;
     this.#app.addHook('onRequest', async (request, reply) => {
+      // A connection is told so when it is there.
+      if (request.ws) return;
       const waitSeconds = limiter.waitSeconds(request.socket.remoteAddress ?? '');
       if (waitSeconds === 0) return;
       reply.header('retry-after', waitSeconds);
       const message = `at most ${ratePerSecond} requests per second are answered to one address; ask again in ${waitSeconds} s`;
       throw new ApiError(429, 'rate_limited', message);
+    });
+  }
+
+  /** A page may send a POST, and open a WebSocket, without asking: whether it may is looked at here. */
+  #refusedOrigin({ method, ws, headers: { origin } }: FastifyRequest): ApiError | undefined {
+    const { corsOrigins = [] } = this.#options;
+    if ((method !== 'POST' && !ws) || isAllowedOrigin(origin, corsOrigins)) return undefined;
+    return new ApiError(403, 'origin_refused', 'pages of this origin are not allowed here (api.corsOrigins)');
+  }
+
+  #speakWebSocket(route: WebSocketRoute): void {
+    addWebSocket(this.#app, route, (socket: WebSocket, request: FastifyRequest) => {
+      const address = request.socket.remoteAddress ?? '';
+      try {
+        route.accept(socket, request.raw, {
+          explain: (error) => this.#known(error),
+          turn: async () => {
+            await this.#dependencies.governor?.admit('http')?.turn;
+          },
+          waitSeconds: () => this.#limiter?.waitSeconds(address) ?? 0,
+        });
+      } catch (error) {
+        this.#known(error);
+        socket.terminate();
+      }
     });
   }
 
@@ -280,7 +329,10 @@ export class HttpServer {
     try {
       await this.#underWay.end({
         stop: () => this.#app.close(),
-        cut: () => this.#app.server.closeAllConnections(),
+        cut: () => {
+          this.#dependencies.webSocket?.cut();
+          this.#app.server.closeAllConnections();
+        },
       });
     } finally {
       this.#dependencies.forwarding?.close();

@@ -1,6 +1,7 @@
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline, Transform } from 'node:stream';
 import type { Clock, Timer } from '../runtime/index.js';
+import { variedBy } from './AnswerWriter.js';
 import { ApiError } from './errors.js';
 import type { ForwardedOutcome } from './ForwardedCalls.js';
 import { forwardedBodyTooLarge, writeRefusal } from './httpLimits.js';
@@ -135,8 +136,10 @@ export class RestExchange {
       return;
     }
     // What the caller may still be sending is read by nobody: the connection ends with the answer.
+    const vary = variedBy(headers.vary, response.getHeader('vary'));
     response.writeHead(statusCode, {
       ...marks(headers),
+      ...(vary === '' ? {} : { vary }),
       ...(request.complete ? {} : { connection: 'close' }),
     });
     const bounded = atMost(MAX_ANSWER_BYTES, () => this.#silence.moved());

@@ -5,6 +5,7 @@ import type { Clock } from '../runtime/index.js';
 import { ApiError } from './errors.js';
 import { ForwardedCalls } from './ForwardedCalls.js';
 import type { ForwardMetrics } from './ForwardedCalls.js';
+import { passedOn, viaOf } from './forwardedHeaders.js';
 import { writeRefusal } from './httpLimits.js';
 import { RestExchange } from './RestExchange.js';
 
@@ -14,11 +15,6 @@ const TOO_MANY = `at most ${MAX_REQUESTS} requests are forwarded at once; ask ag
 /** Connections to the node that are kept for the next request. */
 const MAX_IDLE_CONNECTIONS = 8;
 
-/** What concerns one connection only. */
-const NOT_PASSED_ON: ReadonlySet<string> = new Set([
-  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te'],
-  ...['trailer', 'transfer-encoding', 'upgrade', 'host', 'expect'],
-]);
 /** Under `/v1`: what goes over websockets. */
 const NOT_FORWARDED: ReadonlySet<string> = new Set(['ws', 'subscribe_events']);
 /** Under `/v1`: what access nodes serve. By these names requests are counted, all others by one. */
@@ -28,7 +24,6 @@ const KNOWN: ReadonlySet<string> = new Set([
   ...['scheduled_transaction_results', 'scheduled_transactions'],
   ...['system_transaction_results', 'system_transactions'],
 ]);
-const VIA = '1.1 flow-collection-indexer';
 
 export interface RestForwardingOptions {
   /** Base address of a node's REST interface, to which the path of a request is added. */
@@ -131,9 +126,10 @@ function segmentsOf(url: string): readonly string[] {
   return (url.split('?', 1)[0] ?? '').split('/');
 }
 
-/** The headers of the node's answer, as the caller gets them. */
+/** The headers of the node's answer, as the caller gets them. Which pages may read it is for us to say, not for the node. */
 function answerMarks(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  return { ...passedOn(headers), via: viaOf(headers) };
+  const kept = Object.entries(passedOn(headers)).filter(([name]) => !name.startsWith('access-control-'));
+  return { ...Object.fromEntries(kept), via: viaOf(headers) };
 }
 
 /** Not `.` or `..`, however it is written, and no second path within. */
@@ -143,14 +139,4 @@ function isPlain(segment: string): boolean {
   } catch {
     return false;
   }
-}
-
-function passedOn(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  const named = (headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase());
-  const kept = Object.entries(headers).filter(([name]) => !NOT_PASSED_ON.has(name) && !named.includes(name));
-  return Object.fromEntries(kept);
-}
-
-function viaOf(headers: IncomingHttpHeaders): string {
-  return headers.via === undefined ? VIA : `${headers.via}, ${VIA}`;
 }

@@ -27,6 +27,8 @@ export class SlowReaders {
     this.#server = options.server;
     this.#clock = dependencies.clock;
     this.#server.on('connection', (socket: Socket) => {
+      // A connection whose request asked for an upgrade that it does not get comes twice.
+      if (this.#sockets.has(socket)) return;
       this.#sockets.set(socket, undefined);
       socket.once('close', () => this.#sockets.delete(socket));
     });

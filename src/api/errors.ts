@@ -22,6 +22,8 @@ export const errorReasons = [
   /** What is asked for is forwarded to access nodes, and none can be reached. */
   'upstream_unreachable',
   'method_not_allowed',
+  /** A page of an origin that the operator does not allow. */
+  'origin_refused',
   'too_large',
   /** More requests per second than one address may send. */
   'rate_limited',
@@ -99,7 +101,10 @@ class NoSuchHead extends ApiError {}
 
 /** `final` or `sealed` while no such block can be served. */
 export function noSuchHead(which: 'final' | 'sealed', range: IndexedRange): ApiError {
-  const message = `no ${which} block is indexed yet (${edges(range)})`;
+  const message =
+    which === 'sealed' && range.head === null && range.latestIndexed !== null
+      ? `which block is the newest sealed one is not known here (${edges(range)}); a daemon that follows the chain knows it`
+      : `no ${which} block is indexed yet (${edges(range)})`;
   return new NoSuchHead(404, 'not_yet_indexed', message, range);
 }
 

@@ -86,7 +86,7 @@ function stageOf(
 export function parseExplainKey(key: string): number | Identifier {
   const parsed = parseHeight(key) ?? parseIdentifier(key);
   if (parsed !== undefined) return parsed;
-  const message = `expected a height or an ID of 64 hexadecimal digits without 0x, got ${quoted(key)}`;
+  const message = `expected a height or an ID of 64 hexadecimal digits, got ${quoted(key)}`;
   throw new ApiError(400, 'malformed_id', message);
 }
 

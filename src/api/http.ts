@@ -1,4 +1,5 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { WebSocket } from 'ws';
 import type { ApiError } from './errors.js';
 import type { Query } from './query.js';
 import type { RestForwarding } from './RestForwarding.js';
@@ -71,6 +72,29 @@ export interface HttpRoute {
   readonly isProbe?: boolean;
 }
 
+/** What a server does for one of its WebSocket connections. */
+export interface WebSocketCare {
+  /** What a caller is told of an error; what is no expected one is a bug. */
+  readonly explain: (error: unknown) => ApiError;
+  /** Waits for the turn of a request among all readers. Expected errors: ApiError (busy, stopping). */
+  readonly turn: () => Promise<void>;
+  /** Counts a request of this address: 0 when it may pass, else the seconds after which the next one may. */
+  readonly waitSeconds: () => number;
+}
+
+/** The path at which a server speaks WebSocket. */
+export interface WebSocketRoute {
+  readonly path: string;
+  /** Of one message of a client. */
+  readonly maxMessageBytes: number;
+  /** Has a connection from here on. */
+  accept(socket: WebSocket, request: IncomingMessage, care: WebSocketCare): void;
+  /** Says goodbye to every client. */
+  close(): void;
+  /** Ends every connection at once. */
+  cut(): void;
+}
+
 /** What a server answers. */
 export interface HttpRoutes {
   readonly routes: readonly HttpRoute[];
@@ -78,4 +102,6 @@ export interface HttpRoutes {
   readonly unknownPath: (path: string) => ApiError;
   /** Takes what has no route, and what a handler has no answer to. */
   readonly forwarding?: RestForwarding | undefined;
+  /** Left out: WebSocket is not spoken. */
+  readonly webSocket?: WebSocketRoute | undefined;
 }

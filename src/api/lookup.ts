@@ -1,6 +1,6 @@
 import type { CollectionPlace, IndexReader, TransactionPlace } from '../storage/index.js';
 import { IndexView } from './IndexView.js';
-import { parseBlockKey, parseId } from './query.js';
+import { headTerm, parseBlockKey, parseId } from './query.js';
 import { blockBody } from './rest/block.js';
 import type { BlockBody } from './rest/block.js';
 import { collectionBody } from './rest/collection.js';
@@ -102,7 +102,10 @@ export async function lookupBuilder(
 }
 
 async function blockDocument(view: IndexView, key: string): Promise<() => BlockDocument> {
-  const { block, transactionCounts } = await view.block(parseBlockKey(key));
+  const head = headTerm(key);
+  const { block, transactionCounts } = await view.block(
+    head === undefined ? parseBlockKey(key) : view.head(head),
+  );
   return () => ({
     kind: 'block',
     id: block.id,

@@ -12,7 +12,7 @@ export const MAX_SELECT_PATHS = 50;
 export type QueryValue = string | readonly string[] | undefined;
 export type Query = Readonly<Record<string, QueryValue>>;
 
-/** A height as asked for: a number, or one of the two heads. */
+/** A height as asked for: a number, or one of the two heads; `latest` is another word for `final`. */
 export type HeightTerm = number | 'final' | 'sealed';
 
 /** The values of a parameter that takes a comma-separated list; repeating the parameter adds to it. */
@@ -35,7 +35,7 @@ export function single(query: Query, name: string): string {
 export function parseId(text: string): Identifier {
   const id = parseIdentifier(text);
   if (id !== undefined) return id;
-  const message = `invalid ID format: expected 64 hexadecimal digits without 0x, got ${quoted(text)}`;
+  const message = `invalid ID format: expected 64 hexadecimal digits, got ${quoted(text)}`;
   throw new ApiError(400, 'malformed_id', message);
 }
 
@@ -51,7 +51,7 @@ export function parseIds(text: string): Identifier[] {
 export function parseBlockKey(text: string): Identifier | number {
   const key = parseHeight(text) ?? parseIdentifier(text);
   if (key !== undefined) return key;
-  const message = `expected a height or a block ID of 64 hexadecimal digits without 0x, got ${quoted(text)}`;
+  const message = `expected a height or a block ID of 64 hexadecimal digits, got ${quoted(text)}`;
   throw new ApiError(400, 'malformed_id', message);
 }
 
@@ -81,6 +81,12 @@ export function parseTransactionId(text: string): Identifier {
   throw new ApiError(400, 'not_served', message);
 }
 
+/** The head that a word names; `undefined` for anything else. */
+export function headTerm(text: string): 'final' | 'sealed' | undefined {
+  if (text === 'final' || text === 'latest') return 'final';
+  return text === 'sealed' ? text : undefined;
+}
+
 /** Decimal height as Flow writes it. `undefined` for anything else. */
 export function parseHeight(text: string): number | undefined {
   if (!/^\d{1,16}$/.test(text)) return undefined;
@@ -101,12 +107,12 @@ export function parseHeights(query: Query): readonly HeightTerm[] | { start: Hei
     refuseTooMany(heights.length, 'heights');
     const terms = [...new Set(heights.map((text) => heightTerm('height', text)))];
     if (terms.length > 1 && terms.some((term) => typeof term === 'string')) {
-      throw invalid('height takes final or sealed only alone, not in a list');
+      throw invalid('height takes final, sealed or latest only alone, not in a list');
     }
     return terms;
   }
   if (start.length !== 1 || end.length !== 1 || startText === undefined || endText === undefined) {
-    throw invalid('give either height (a list, final or sealed), or start_height and end_height');
+    throw invalid('give either height (a list, final, sealed or latest), or start_height and end_height');
   }
   return { start: heightTerm('start_height', startText), end: heightTerm('end_height', endText) };
 }
@@ -145,10 +151,9 @@ export function parseSelect(query: Query): readonly string[] {
 }
 
 function heightTerm(name: string, text: string): HeightTerm {
-  if (text === 'final' || text === 'sealed') return text;
-  const height = parseHeight(text);
-  if (height !== undefined) return height;
-  throw invalid(`invalid ${name}: expected a decimal number, final or sealed, got ${quoted(text)}`);
+  const term = headTerm(text) ?? parseHeight(text);
+  if (term !== undefined) return term;
+  throw invalid(`invalid ${name}: expected a decimal number, final, sealed or latest, got ${quoted(text)}`);
 }
 
 function refuseTooMany(count: number, what: string): void {

@@ -4,7 +4,7 @@ import { NDJSON_TYPE } from './exportPage.js';
 import type { HttpRoute } from './http.js';
 import type { daemonShapes } from './openapi/daemonShapes.js';
 import type { flowShapes } from './openapi/flowShapes.js';
-import { described, identifier, oneOfWords, text } from './openapi/schema.js';
+import { described, givenIdentifier, oneOfWords, text } from './openapi/schema.js';
 import type { Schema } from './openapi/schema.js';
 import { lookupKinds } from './lookup.js';
 import { MAX_ITEMS, MAX_SELECT_PATHS } from './query.js';
@@ -35,9 +35,9 @@ export interface RouteDeclaration extends Omit<HttpRoute, 'handle'> {
 
 export interface Route extends RouteDeclaration, HttpRoute {}
 
-const anId = described('64 hexadecimal digits without 0x.', identifier);
+const anId = described('64 hexadecimal digits, with or without 0x.', givenIdentifier);
 const ids = described(`One id, or up to ${MAX_ITEMS} with commas between them.`, text);
-const term = described('A decimal height, final or sealed.', text);
+const term = described('A decimal height, final, sealed or latest.', text);
 
 const path = (name: string, schema: Schema): Parameter => ({ name, in: 'path', isRequired: true, schema });
 const query = (name: string, schema: Schema, isRequired = false): Parameter => ({
@@ -79,9 +79,13 @@ export const flowRoutes = {
   blocksByHeight: {
     path: '/v1/blocks',
     operation: 'getBlocksByHeight',
-    summary: 'Blocks by height: a list, a range with both ends, or one of the words final and sealed.',
+    summary:
+      'Blocks by height: a list, a range with both ends, or one of the words final (or latest) and sealed.',
     parameters: [
-      query('height', described(`A height, final, sealed, or up to ${MAX_ITEMS} heights with commas.`, text)),
+      query(
+        'height',
+        described(`A height, final (or latest), sealed, or up to ${MAX_ITEMS} heights with commas.`, text),
+      ),
       query('start_height', term),
       query('end_height', described(`At most ${MAX_ITEMS} heights, both ends included.`, text)),
       expand(PAYLOAD),
@@ -134,7 +138,7 @@ export const flowRoutes = {
     summary:
       'The transactions of a block, by its id or height: those of its guaranteed collections in order. System transactions are not indexed.',
     parameters: [
-      query('block_id', described('Either this, or block_height. 64 hexadecimal digits.', identifier)),
+      query('block_id', described('Either this, or block_height.', anId)),
       query(
         'block_height',
         described('A decimal height, final or sealed; sealed where no block is named.', text),
@@ -188,7 +192,7 @@ export const daemonRoutes = {
     summary: 'A block, collection or transaction with every place where it stands.',
     parameters: [
       path('kind', oneOfWords(...lookupKinds)),
-      path('key', described('An id; for a block also a height.', text)),
+      path('key', described('An id; for a block also a height, final, sealed or latest.', text)),
     ],
     answer: 'LookupDocument',
     errors: ['invalid_argument', ...idErrors, 'below_first_indexed'],

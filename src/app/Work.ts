@@ -7,7 +7,7 @@ import type { IndexingLine } from './indexingLine.js';
 import type { Reporter } from './Reporter.js';
 
 interface WorkParts {
-  readonly network: Pick<AccessNetwork, 'forHeight'>;
+  readonly network: Pick<AccessNetwork, 'namesServing'>;
   readonly reporter: Pick<Reporter, 'status'>;
 }
 
@@ -32,7 +32,7 @@ export class Work implements WorkSource {
     const { network, reporter } = this.#parts;
     const { waitingFor, sources, endpoints } = reporter.status();
     const explained = line.processor.explain(height);
-    const serving = new Set(network.forHeight(height).map(({ name }) => name));
+    const serving = network.namesServing(height);
     return {
       stage: explained.stage === 'indexed' ? 'durable' : explained.stage,
       blockId: explained.blockId ?? line.blocks.blockAt(height)?.id ?? null,

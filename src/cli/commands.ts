@@ -42,6 +42,7 @@ export const commands: readonly Command[] = [
     ...none,
     name: 'get',
     summary: 'Print one block, collection or transaction, or the transactions of an account, as JSON.',
+    details: 'A block also by one of the words latest (or final: the newest indexed) and sealed.',
     positionals: `${getKinds.join('|')} <id, height or address>`,
     maxPositionals: 2,
     words: getKinds,

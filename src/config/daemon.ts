@@ -39,6 +39,8 @@ export interface DaemonConfig {
     readonly forward: boolean;
     /** Base address of a node's REST interface, without `/v1`. */
     readonly forwardRest: string | undefined;
+    /** `*` among them: all. */
+    readonly corsOrigins: readonly string[];
     readonly ratePerSecondPerAddress: number;
     /** Percent. */
     readonly catchUpShare: number;
@@ -109,6 +111,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       grpcPort: values['api.grpcPort'],
       forward: values['api.forward'],
       forwardRest: values['api.forwardRest'] ?? undefined,
+      corsOrigins: values['api.corsOrigins'],
       ratePerSecondPerAddress: values['api.ratePerSecondPerAddress'],
       catchUpShare: values['api.catchUpShare'],
     }),

@@ -115,6 +115,37 @@ export const httpAddress: Format<string> = (() => {
   return { allowed, check, parse: check };
 })();
 
+const MAX_ORIGINS = 64;
+const ANY_ORIGIN = '*';
+const NO_ORIGIN = 'none';
+
+/** Origins of web pages, as browsers write them; `*` for all of them, and `none`, alone, for an empty list. */
+export const origins: Format<readonly string[]> = (() => {
+  const allowed = 'an origin such as https://app.example or http://localhost:3000';
+  const origin: Format<string> = {
+    allowed: `${allowed}, or ${ANY_ORIGIN}, or ${NO_ORIGIN} alone`,
+    parse: (value) => origin.check(value),
+    check: (value) => {
+      if (value === ANY_ORIGIN || value === NO_ORIGIN) return value;
+      if (typeof value !== 'string' || !/^https?:\/\/[^/]+$/i.test(value) || !URL.canParse(value)) {
+        return refuse(value, origin.allowed);
+      }
+      const { origin: normal, username, password } = new URL(value);
+      return username + password === '' ? normal : refuse(value, origin.allowed);
+    },
+  };
+  const items = list(origin, MAX_ORIGINS);
+  const named = (values: readonly string[]): readonly string[] => {
+    if (!values.includes(NO_ORIGIN)) return values;
+    return values.length === 1 ? [] : refuse(values.join(), `${NO_ORIGIN} alone`);
+  };
+  return {
+    ...items,
+    parse: (value) => named(items.parse(value)),
+    check: (value) => named(items.check(value)),
+  };
+})();
+
 /** A number, or one of a few words that stand for one. */
 export function integerOr<const T extends string>(
   min: number,

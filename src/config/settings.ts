@@ -7,6 +7,7 @@ import {
   integerOr,
   list,
   optional,
+  origins,
   text,
 } from './formats.js';
 import type { Format } from './formats.js';
@@ -200,6 +201,12 @@ export const daemonSettings = {
     format: optional(httpAddress),
     default: null,
     defaultDoc: 'none: such requests get 404',
+  }),
+  'api.corsOrigins': setting<readonly string[]>({
+    doc: 'Origins whose web pages may use the read API, forwarded requests and /v1/ws included; repeat the flag to name several. `*` = all, as with access nodes; `none` = no page (SECURITY.md, Exposure).',
+    format: origins,
+    default: ['*'],
+    flag: 'api-cors-origin',
   }),
   'api.ratePerSecondPerAddress': setting({
     doc: 'Requests per second that one client address (IPv6: one /64) may send to the read API, over HTTP and over gRPC each; more get 429 or RESOURCE_EXHAUSTED. 0 = no limit. Set it where others than you reach the API.',

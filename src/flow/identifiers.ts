@@ -8,7 +8,7 @@ export const IDENTIFIER_BYTES = 32;
 /** The id of 32 zero bytes: "no block" wherever the protocol needs an id and has none. */
 export const ZERO_ID = '0'.repeat(2 * IDENTIFIER_BYTES) as Identifier;
 
-const HEX_ID = /^[0-9a-fA-F]{64}$/;
+const HEX_ID = /^(?:0x)?([0-9a-fA-F]{64})$/;
 
 /** 32 raw bytes as an identifier. Expected errors: `WireError` for any other length. */
 export function toIdentifier(bytes: Uint8Array): Identifier {
@@ -18,9 +18,9 @@ export function toIdentifier(bytes: Uint8Array): Identifier {
   return asBuffer(bytes).toString('hex') as Identifier;
 }
 
-/** 64 hex digits, upper or lower case, without `0x`; `undefined` for any other text. */
+/** 64 hex digits, upper or lower case, with or without `0x`; `undefined` for any other text. */
 export function parseIdentifier(text: string): Identifier | undefined {
-  return HEX_ID.test(text) ? (text.toLowerCase() as Identifier) : undefined;
+  return HEX_ID.exec(text)?.[1]?.toLowerCase() as Identifier | undefined;
 }
 
 /** The 32 raw bytes of an identifier. */

@@ -442,7 +442,12 @@ describe('get', () => {
       );
     expectRefusal(await get('block', String(LAST + 1)), 66, /171 is not yet indexed/);
     expectRefusal(await get('block', String(FIRST - 1)), 66, /119 is below the first indexed height 120/);
-    expectRefusal(await get('transaction', `0x${transactionId}`), 64, /64 hexadecimal digits/);
+    expectRefusal(await get('transaction', `0x${transactionId}0`), 64, /64 hexadecimal digits/);
+    expect(JSON.parse((await get('transaction', `0x${transactionId}`)).stdout)).toEqual(fromStore[3]);
+    for (const word of ['latest', 'final']) {
+      expect(JSON.parse((await get('block', word)).stdout)).toMatchObject({ height: LAST });
+    }
+    expectRefusal(await get('block', 'sealed'), 66, /a daemon that follows the chain knows it/);
 
     const daemon = await startDaemon(startArguments(devnet, dataDir, '--stop-height', '1000'));
     await daemon.reaches(HEAD);
@@ -451,6 +456,9 @@ describe('get', () => {
       expect(JSON.parse(answer.stdout)).toEqual(fromStore[index]);
       expect((await daemon.api(`/lookup/${kind}/${key}`)).body).toEqual(fromStore[index]);
     }
+    const status = (await daemon.api('/status')).body as { readonly sealed: number };
+    expect(JSON.parse((await get('block', 'latest')).stdout)).toMatchObject({ height: HEAD });
+    expect(JSON.parse((await get('block', 'sealed')).stdout)).toMatchObject({ height: status.sealed });
     const missed = await runProgram(['get', 'collection', unknown, ...storeFlags(dataDir)]);
     expectRefusal(missed, 66, /no such collection in heights 120\.\.200/);
     expectRefusal(

@@ -174,7 +174,7 @@ async function isToldWhatIsNotHere({ heights }: OddChain): Promise<void> {
     [() => sdk.block({ id: nothing }), 404, `no such block ${range}`],
     [() => ask(sdk.getCollection(nothing)), 404, `no such collection ${range}`],
     [() => ask(sdk.getTransaction(nothing)), 404, `no such transaction ${range}`],
-    [() => ask(sdk.getTransaction('abc')), 400, /expected 64 hexadecimal digits without 0x, got "abc"/],
+    [() => ask(sdk.getTransaction('abc')), 400, /expected 64 hexadecimal digits, got "abc"/],
     [
       () => ask(sdk.getTransactionStatus(nothing)),
       404,

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
 import { ChainGenerator, consecutiveSporks, startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { lastingPort } from '../support/lastingPort.js';
@@ -203,7 +204,9 @@ describe('a node of a foreign spork', () => {
 
     const refused = await runProgram(argumentsFor([foreign], dataDir));
     expect(refused.code).toBe(76);
-    expect(refused.stderr).toMatch(/gives spork [0-9a-f]{64} for root height 0, where this data directory has [0-9a-f]{64}/);
+    expect(refused.stderr).toMatch(
+      /gives spork [0-9a-f]{64} for root height 0, where this data directory has [0-9a-f]{64}/,
+    );
 
     const daemon = await startDaemon(argumentsFor([foreign, good], dataDir));
     const metrics = await daemon.reaches(LAST);
@@ -212,4 +215,24 @@ describe('a node of a foreign spork', () => {
     expect(await daemon.program.stop()).toBe(0);
     await proveStore(dataDir, { ...chainsOf(before, before), latestHeight: LAST });
   });
+});
+
+it('a question about a height of an earlier spork dials nobody', async () => {
+  // The real table of mainnet, whose historic nodes are not to be reached from a test.
+  const node = await devnetForTest({
+    ...{ seed: 31, chainId: 'flow-mainnet', paused: true },
+    ...{ rootHeight: 200_000_000, startHead: 200_000_010 },
+  });
+  const mainnet = ['--network', 'mainnet', '--start-height', 'root'];
+  const daemon = await startDaemon(argumentsFor([node], scratchDirectory(), ...mainnet));
+  await daemon.reaches(200_000_010);
+  const endpoints = async (): Promise<string[]> => {
+    const { endpoints: known } = (await daemon.api('/status')).body as StatusDocument;
+    return known.map(({ name }) => name);
+  };
+  expect(await endpoints()).toEqual([node.address]);
+  for (const height of [7_601_063, 40_171_634, 137_390_145]) {
+    expect((await daemon.api(`/explain/${height}`)).body).toMatchObject({ stage: 'below_first_indexed' });
+  }
+  expect(await endpoints()).toEqual([node.address]);
 });

@@ -1,12 +1,12 @@
 import { connect } from 'node:net';
 import { ApiServer, MetricsServer } from '../../src/api/index.js';
-import type { StatusDocument } from '../../src/api/index.js';
 import { createMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { feedOver } from '../support/feed.js';
 import { MemoryIndexStore } from '../support/memoryIndexStore.js';
 import { governorOver } from '../support/readGovernor.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
+import { statusWith } from '../support/servedChain.js';
 import { smallChain, transactionIds, transactionWith } from '../support/smallChain.js';
 import { misspelt, mutated, noise, oddText } from './mutation.js';
 import { insist, insistReadable } from './target.js';
@@ -26,7 +26,7 @@ const ids = chain.flatMap((entry) => [
 ]);
 
 /** Every status that a request can deserve; 500 is none of them. */
-const allowed = new Set([100, 200, 304, 400, 404, 405, 408, 413, 414, 417, 429, 431, 503]);
+const allowed = new Set([100, 200, 204, 304, 400, 403, 404, 405, 408, 413, 414, 417, 429, 431, 503]);
 
 /** Our two HTTP servers, over sockets, with whatever bytes. */
 export const httpTarget: FuzzTarget = {
@@ -55,7 +55,7 @@ class HttpSession implements FuzzSession {
       logger: new RecordingLogger(),
       fail: (error: unknown) => void failures.push(error),
     };
-    const status = { range: () => range, status: () => range as unknown as StatusDocument };
+    const status = { range: () => range, status: () => statusWith(range) };
     const here = { host: '127.0.0.1', port: 0 };
     const { registry } = createMetrics({ version: 'fuzz', node: 'fuzz' });
     const readiness = () => ({
@@ -63,10 +63,13 @@ class HttpSession implements FuzzSession {
       reasons: [{ code: 'behind', message: 'behind by 12 heights', sinceSeconds: 1 } as const],
     });
     const servers = [
-      new ApiServer(here, {
-        ...{ ...shared, reader: store, status },
-        ...{ feed: feedOver({ reader: store, status }), governor: governorOver() },
-      }),
+      new ApiServer(
+        { ...here, corsOrigins: ['http://page'] },
+        {
+          ...{ ...shared, reader: store, status },
+          ...{ feed: feedOver({ reader: store, status }), governor: governorOver() },
+        },
+      ),
       new MetricsServer(here, { ...shared, registry, health: { readiness } }),
     ];
     for (const server of servers) await server.start();
@@ -188,6 +191,8 @@ const headers: readonly ((choices: Choices) => string)[] = [
   () => 'Connection: close',
   () => 'Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13',
   () => 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__',
+  (choices) => `Origin: ${choices.of(['http://page', 'http://other', 'null', oddText(choices)])}`,
+  () => 'Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: content-type',
   () => 'Expect: 100-continue',
   () => 'Expect: everything',
   () => 'Transfer-Encoding: chunked',
@@ -220,6 +225,9 @@ function request(choices: Choices): string {
 }
 
 const paths = [
+  '/',
+  '/docs',
+  '/v1/ws',
   '/status',
   '/v1/blocks',
   '/v1/collections',

@@ -6,6 +6,7 @@ import { httpTarget } from './http.js';
 import type { FuzzTarget } from './target.js';
 import { statusTarget } from './statuses.js';
 import { tableTarget } from './tables.js';
+import { webSocketTarget } from './webSocket.js';
 import { wireTarget } from './wire.js';
 
 /** Every way in. */
@@ -17,6 +18,7 @@ export const targets: readonly FuzzTarget[] = [
   tableTarget,
   commandLineTarget,
   httpTarget,
+  webSocketTarget,
   grpcTarget,
   processTarget,
 ];

@@ -16,6 +16,7 @@ const samples: Readonly<Record<string, number>> = {
   table: 1_000,
   'command-line': 4_000,
   http: 1_500,
+  webSocket: 500,
   grpc: 800,
 };
 

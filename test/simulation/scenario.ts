@@ -122,6 +122,7 @@ function configOf(
       grpcPort: 'off',
       forward: false,
       forwardRest: undefined,
+      corsOrigins: [],
       ratePerSecondPerAddress: 0,
       catchUpShare: 33,
     },

@@ -1,5 +1,7 @@
 import { createServer } from 'node:http';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { WebSocketServer } from 'ws';
+import type { WebSocket } from 'ws';
 import { atEnd } from './cleanup.js';
 import { lastingPort } from './lastingPort.js';
 
@@ -30,6 +32,7 @@ export class RestNode {
     });
   });
   readonly #port: number;
+  #sockets: WebSocketServer | undefined;
 
   private constructor(port: number) {
     this.#port = port;
@@ -52,6 +55,12 @@ export class RestNode {
     await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve));
   }
 
+  /** Speaks WebSocket at a path from here on. */
+  speak(path: string, take: (socket: WebSocket, headers: IncomingHttpHeaders) => void): void {
+    this.#sockets = new WebSocketServer({ server: this.#server, path });
+    this.#sockets.on('connection', (socket, { headers }) => take(socket, headers));
+  }
+
   /** Answers requests from here on before they are read, and keeps none of them. */
   answerUnread(reply: (request: IncomingMessage, response: ServerResponse) => void): void {
     this.#server.removeAllListeners('request').on('request', reply);
@@ -59,6 +68,7 @@ export class RestNode {
 
   /** Cuts every connection. */
   async stop(): Promise<void> {
+    for (const socket of this.#sockets?.clients ?? []) socket.terminate();
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
   }

@@ -2,7 +2,10 @@ import type { Identifier } from '../../flow/index.js';
 import type { StoredBlock } from '../../storage/index.js';
 
 /** By which interface a follower reads the feed: the `kind` of the feed's metrics. */
-export const followerKinds = ['blocks', 'digests', 'indexed_heights', 'events'] as const;
+export const followerKinds = [
+  ...(['blocks', 'digests', 'indexed_heights', 'events'] as const),
+  ...(['ws_blocks', 'ws_digests'] as const),
+] as const;
 export type FollowerKind = (typeof followerKinds)[number];
 
 /** A height can be read now. */
@@ -40,4 +43,10 @@ export interface FeedSink {
    * come after the caller has gone.
    */
   end(reason: unknown): void;
+}
+
+/** The block of an event of a stream that begins where it is told to, and so never has to take anything back. */
+export function storedOf(event: FeedEvent): StoredBlock {
+  if (event.kind === 'height') return event.stored;
+  throw new Error('a rewind for a stream that told of nothing seen');
 }

@@ -2,6 +2,7 @@ import { decodeBlock, identifierBytes, WireWriter } from '../../flow/index.js';
 import type { RequestFields } from '../../flow/index.js';
 import { ApiError } from '../errors.js';
 import type { ChangeFeed, Following } from '../feed/ChangeFeed.js';
+import { storedOf } from '../feed/events.js';
 import type { FeedEvent } from '../feed/events.js';
 import type { StartPoint } from '../feed/start.js';
 import { heightOf, idOf, refuseFullBlock } from './arguments.js';
@@ -84,10 +85,4 @@ function digestMessage(event: FeedEvent): Buffer {
   const digest = new WireWriter().bytes(1, identifierBytes(block.id)).number(2, block.height);
   if (timestamp !== undefined) digest.element(3, timestampMessage(timestamp));
   return digest.finish();
-}
-
-/** These streams begin where they are told to: none of them says what was seen before. */
-function storedOf(event: FeedEvent) {
-  if (event.kind === 'height') return event.stored;
-  throw new Error('a rewind for a stream that told of nothing seen');
 }

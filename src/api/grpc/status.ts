@@ -22,6 +22,7 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
   not_served: status.UNIMPLEMENTED,
   upstream_unreachable: status.UNAVAILABLE,
   method_not_allowed: status.UNIMPLEMENTED,
+  origin_refused: status.PERMISSION_DENIED,
   too_large: status.RESOURCE_EXHAUSTED,
   rate_limited: status.RESOURCE_EXHAUSTED,
   busy: status.RESOURCE_EXHAUSTED,

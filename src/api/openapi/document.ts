@@ -22,6 +22,7 @@ const refusals: Readonly<Record<ApiErrorReason, { readonly status: number; reado
   upstream_unreachable: { status: 503, when: 'a forwarded request reaches no access node' },
   bad_request: { status: 400, when: 'the path is not well-formed' },
   method_not_allowed: { status: 405, when: 'another method than GET and HEAD' },
+  origin_refused: { status: 403, when: 'a page of an origin that api.corsOrigins does not name' },
   too_large: { status: 414, when: 'the URL is too long' },
   rate_limited: { status: 429, when: 'more requests than one address, or one connection, may send' },
   storage: { status: 500, when: 'the stored record is damaged or cannot be read' },

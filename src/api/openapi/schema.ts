@@ -63,6 +63,8 @@ export const amount: Schema = { type: 'number', minimum: 0 };
 export const countOrNull: Schema = { type: ['integer', 'null'] };
 export const amountOrNull: Schema = { type: ['number', 'null'] };
 export const identifier: Schema = { type: 'string', pattern: '^[0-9a-f]{64}$' };
+/** As a caller may write it. */
+export const givenIdentifier: Schema = { type: 'string', pattern: '^(0x)?[0-9a-fA-F]{64}$' };
 export const address: Schema = { type: 'string', pattern: '^[0-9a-f]{16}$' };
 export const hexDigits: Schema = { type: 'string', pattern: '^([0-9a-f]{2})*$' };
 export const base64: Schema = { type: 'string', contentEncoding: 'base64' };

@@ -78,6 +78,9 @@ describe('ApiServer', () => {
       expect(heightsOf((await get('/v1/blocks?start_height=100&end_height=102')).body)).toEqual([
         100, 101, 102,
       ]);
+      expect((await get('/v1/blocks?start_height=sealed&end_height=latest')).body).toEqual(
+        (await get('/v1/blocks?start_height=sealed&end_height=final')).body,
+      );
       expect(heightsOf((await get('/v1/blocks?start_height=sealed&end_height=final')).body)).toEqual([
         155, 156, 157, 158, 159,
       ]);
@@ -89,6 +92,7 @@ describe('ApiServer', () => {
       const final = await get('/v1/blocks?height=final');
       expect(heightsOf(final.body)).toEqual([LATEST]);
       expect(final.body).toMatchObject([{ block_status: 'BLOCK_FINALIZED' }]);
+      expect((await get('/v1/blocks?height=latest')).body).toEqual(final.body);
       const sealed = await get('/v1/blocks?height=sealed');
       expect(heightsOf(sealed.body)).toEqual([SEALED]);
       expect(sealed.body).toMatchObject([{ block_status: 'BLOCK_SEALED' }]);
@@ -119,7 +123,7 @@ describe('ApiServer', () => {
       [
         'height=abc',
         'invalid_argument',
-        /invalid height: expected a decimal number, final or sealed, got "abc"/,
+        /invalid height: expected a decimal number, final, sealed or latest, got "abc"/,
       ],
       ['height=-1', 'invalid_argument', /got "-1"/],
       ['height=99999999999999999999', 'invalid_argument', /invalid height/],
@@ -231,7 +235,7 @@ describe('ApiServer', () => {
     it.each(['blocks', 'collections', 'transactions'])(
       'malformed for /v1/%s get 400 with the form',
       async (what) => {
-        for (const id of ['abc', `0x${'a'.repeat(64)}`, 'g'.repeat(64), '%20', ',']) {
+        for (const id of ['abc', `0x${'a'.repeat(63)}`, 'g'.repeat(64), '%20', ',']) {
           const answer = await get(`/v1/${what}/${id}`);
           expect(answer).toMatchObject({ status: 400, body: { code: 400, reason: 'malformed_id' } });
           expect((answer.body as { message: string }).message).toMatch(/^invalid ID format: expected 64 hex/);
@@ -302,7 +306,7 @@ describe('ApiServer', () => {
       expect((answer.body as { message: string }).message).toContain('ask an access node');
     });
 
-    it.each(['/', '/nothing', '/v2/blocks', '/lookup', '/v1'])(
+    it.each(['/nothing', '/v2/blocks', '/lookup', '/v1'])(
       '%s is a 404 that lists the routes',
       async (path) => {
         const answer = await get(path);

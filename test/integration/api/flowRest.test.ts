@@ -112,6 +112,26 @@ describe('/v1/blocks/{id or height}/collections', () => {
   });
 });
 
+it.each(['blocks', 'blocks/payload', 'blocks/collections', 'collections', 'transactions'])(
+  'an id may stand behind 0x: /v1/%s',
+  async (route) => {
+    const served = await ServedChain.start(chain, { sealed: 102 });
+    const [kind, part = ''] = route.split('/');
+    const [entry] = chain;
+    const [collection] = entry!.collections;
+    const { id: blockId } = entry!.block;
+    const [transactionId = ''] = transactionIds(entry!, 0);
+    const id = kind === 'blocks' ? blockId : kind === 'collections' ? collection!.id : transactionId;
+    const answers = await Promise.all(
+      ['', '0x'].map((prefix) => served.get(`/v1/${kind}/${prefix}${id}${part && `/${part}`}`)),
+    );
+    expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+    expect(answers[1]!.body).toEqual(answers[0]!.body);
+    const ofBlock = await served.get(`/v1/transactions?block_id=0x${blockId}`);
+    expect(ofBlock.status).toBe(200);
+  },
+);
+
 describe('a large answer', () => {
   it('is written in turns with the answers to others', async () => {
     const script = Buffer.alloc(100_000, 'x');

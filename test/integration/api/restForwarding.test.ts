@@ -303,7 +303,7 @@ describe('without a node that answers', () => {
 
 describe('nothing else is forwarded', () => {
   it.each([
-    ['GET', '/v1/ws', 404],
+    ['GET', '/v1/ws', 400],
     ['GET', '/v1/subscribe_events', 404],
     ['GET', '/v2/accounts', 404],
     ['GET', '/metrics', 404],

@@ -645,6 +645,25 @@ describe('which node for which height', () => {
     expect(names(net.forHeight(150))).toEqual(['s2:1']);
   });
 
+  it('tells who serves a height without dialling or keeping anyone for it', async () => {
+    const { network: net, nodes } = network(scripts, { accessNodes: ['live:1'], sporks: table });
+    await net.whenIdentified(stop.signal);
+    expect([...net.namesServing(350)]).toEqual(['live:1']);
+    expect([...net.namesServing(150)]).toEqual([]);
+    await clock.settle();
+    expect(nodes.opened).toHaveLength(1);
+
+    net.forHeight(150);
+    const historic = nodes.node('s2:1');
+    await clock.settle();
+    for (let minute = 0; minute < 14; minute += 1) {
+      expect([...net.namesServing(150)]).toEqual(['s2:1']);
+      await clock.advance(MINUTE_MS);
+    }
+    await clock.advance(2 * MINUTE_MS);
+    expect(historic.closed).toBe(true);
+  });
+
   it('knows the gaps between sporks that nobody serves', async () => {
     const { network: net } = network(scripts, { accessNodes: ['live:1'], sporks: table });
     await net.whenIdentified(stop.signal);

@@ -55,6 +55,13 @@ function explained(key: number | string, work?: HeightWork, naming: WorkSource['
   return explainDocument(store, String(key), () => range, { work: source, reasons });
 }
 
+it('an id is explained with 0x as without', async () => {
+  const { id } = indexed[2]!.block;
+  const plain = await explained(id);
+  expect(plain).toMatchObject({ kind: 'block', stage: 'indexed', height: FIRST + 2 });
+  expect(await explained(`0x${id}`)).toEqual({ ...plain, key: `0x${id}` });
+});
+
 describe('a height', () => {
   it.each([
     ['indexed', LATEST, working('durable'), /can be read/],

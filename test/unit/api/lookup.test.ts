@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ApiError, isLookupKind, lookupDocument, MAX_PLACES } from '../../../src/api/index.js';
-import type { LookupKind } from '../../../src/api/index.js';
+import type { IndexedRange, LookupKind } from '../../../src/api/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
 
@@ -12,14 +12,14 @@ const chain = smallChain(100, [
 ]);
 const range = { firstIndexed: 100, latestIndexed: 102, head: 110, sealed: null };
 
-async function lookup(kind: LookupKind, key: string) {
+async function lookup(kind: LookupKind, key: string, within: IndexedRange = range) {
   const store = await MemoryIndexStore.startingAt(100);
   await store.commit({ blocks: chain, latestIndexedHeight: 102 });
-  return lookupDocument(store, kind, key, range);
+  return lookupDocument(store, kind, key, within);
 }
 
-async function refusal(kind: LookupKind, key: string) {
-  const error: unknown = await lookup(kind, key).then(
+async function refusal(kind: LookupKind, key: string, within: IndexedRange = range) {
+  const error: unknown = await lookup(kind, key, within).then(
     () => undefined,
     (reason: unknown) => reason,
   );
@@ -42,6 +42,26 @@ describe('lookupDocument', () => {
       ],
     });
     expect(await lookup('block', first!.block.id.toUpperCase())).toEqual(document);
+    expect(await lookup('block', `0x${first!.block.id}`)).toEqual(document);
+  });
+
+  it('finds the newest block, or the newest sealed one, by a word', async () => {
+    for (const word of ['latest', 'final'])
+      expect(await lookup('block', word)).toMatchObject({ height: 102 });
+    const known = { ...range, sealed: 101 };
+    expect(await lookup('block', 'sealed', known)).toMatchObject({ height: 101 });
+    // A closed store does not know what is sealed.
+    expect(await refusal('block', 'sealed', { ...range, head: null })).toMatchObject({
+      code: 404,
+      message: expect.stringContaining('is not known here') as string,
+    });
+  });
+
+  it('takes ids with 0x', async () => {
+    const { id } = chain[0]!.collections[0]!;
+    const [transaction] = transactionIds(chain[0]!, 0);
+    expect(await lookup('collection', `0x${id}`)).toMatchObject({ kind: 'collection', id });
+    expect(await lookup('transaction', `0x${transaction}`)).toMatchObject({ id: transaction });
   });
 
   it('finds a collection with its bodies and all its places', async () => {
@@ -132,7 +152,7 @@ describe('lookupDocument', () => {
     expect(await refusal('block', '0xabc')).toMatchObject({
       code: 400,
       reason: 'malformed_id',
-      message: 'expected a height or a block ID of 64 hexadecimal digits without 0x, got "0xabc"',
+      message: 'expected a height or a block ID of 64 hexadecimal digits, got "0xabc"',
     });
     expect(await refusal('transaction', '100')).toMatchObject({ code: 400, reason: 'malformed_id' });
     expect(JSON.stringify(await refusal('collection', 'x'.repeat(10_000))).length).toBeLessThan(400);

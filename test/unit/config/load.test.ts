@@ -153,6 +153,32 @@ describe('precedence', () => {
     }
   });
 
+  it('reads the origins whose pages may read, all where none is named', () => {
+    const origins = (...written: string[]): readonly string[] =>
+      load({ flags: { 'api.corsOrigins': written } }).config.api.corsOrigins;
+    expect(load({}).config.api.corsOrigins).toEqual(['*']);
+    expect(origins('https://App.example', 'http://localhost:3000')).toEqual([
+      'https://app.example',
+      'http://localhost:3000',
+    ]);
+    expect(origins('none')).toEqual([]);
+    expect(
+      load({ environment: { FCI_API_CORS_ORIGINS: 'http://a,http://b' } }).config.api.corsOrigins,
+    ).toEqual(['http://a', 'http://b']);
+    expect(load({ file: { api: { corsOrigins: [] } } }).config.api.corsOrigins).toEqual([]);
+    for (const wrong of [
+      'app.example',
+      'https://app.example/',
+      'ftp://a',
+      'http://u:p@a',
+      'http://a/b',
+      '',
+    ]) {
+      expect(() => origins(wrong), wrong).toThrow(/--api-cors-origin/);
+    }
+    expect(() => origins('none', 'http://a')).toThrow(/none alone/);
+  });
+
   it('freezes what it gives, however deep', () => {
     const open: string[] = [];
     const walk = (value: unknown, path: string): void => {

@@ -33,9 +33,15 @@ describe('identifiers', () => {
     expect(parseIdentifier(text.toLowerCase())).toBe('ab'.repeat(32));
   });
 
+  it('are read with and without 0x', () => {
+    expect(parseIdentifier('0x' + 'Ab'.repeat(32))).toBe('ab'.repeat(32));
+  });
+
   it.each([
     '',
-    '0x' + 'ab'.repeat(32),
+    '0X' + 'ab'.repeat(32),
+    '0x0x' + 'ab'.repeat(32),
+    '0x' + 'ab'.repeat(31),
     'ab'.repeat(31),
     'ab'.repeat(33),
     'g'.repeat(64),

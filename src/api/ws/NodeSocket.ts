@@ -1,0 +1,138 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { WebSocket } from 'ws';
+import type { Clock } from '../../runtime/index.js';
+import { passedOn, viaOf } from '../forwardedHeaders.js';
+import { SilenceWatch } from '../SilenceWatch.js';
+import { RefusedMessage } from './messages.js';
+
+/** For the connection to the node, encryption and handshake included. */
+const CONNECT_TIMEOUT_MS = 5_000;
+/** For a node from which nothing comes, not even an answer to a ping. */
+const SILENCE_TIMEOUT_MS = 60_000;
+/** Of one message of the node: all events of a block may be in it. */
+const MAX_NODE_MESSAGE_BYTES = 32 * 1024 * 1024;
+
+export interface NodeSocketOptions {
+  /** Base address of the node's REST interface. */
+  readonly to: string;
+  /** Of the caller on whose behalf it is opened. */
+  readonly headers: IncomingHttpHeaders;
+}
+
+export interface NodeSocketDependencies {
+  readonly clock: Clock;
+  readonly onText: (text: string) => void;
+  /** The node is gone, after it was there. */
+  readonly onLost: () => void;
+}
+
+/** One client's connection to the node, for the topics that are not the index's. Opened when it is first needed. */
+export class NodeSocket {
+  readonly #options: NodeSocketOptions;
+  readonly #dependencies: NodeSocketDependencies;
+  readonly #silence: SilenceWatch;
+  #socket: WebSocket | undefined;
+  #opening: Promise<void> | undefined;
+  #isPaused = false;
+
+  constructor(options: NodeSocketOptions, dependencies: NodeSocketDependencies) {
+    this.#options = options;
+    this.#dependencies = dependencies;
+    this.#silence = new SilenceWatch(
+      { limitMs: SILENCE_TIMEOUT_MS },
+      {
+        clock: dependencies.clock,
+        // What a slow client keeps us from reading is not the node's silence.
+        isExcused: () => this.#isPaused,
+        onSilent: () => this.#socket?.terminate(),
+      },
+    );
+  }
+
+  /** Opens the connection where there is none, and sends. Expected errors: RefusedMessage (503). */
+  async send(text: string): Promise<void> {
+    this.#opening ??= this.#open();
+    await this.#opening;
+    this.#socket?.send(text);
+  }
+
+  ping(): void {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.ping();
+  }
+
+  /** Whether anything is read of the node. */
+  setPaused(isPaused: boolean): void {
+    if (isPaused === this.#isPaused) return;
+    this.#isPaused = isPaused;
+    if (isPaused) this.#socket?.pause();
+    else this.#socket?.resume();
+  }
+
+  close(): void {
+    this.#silence.end();
+    const socket = this.#socket;
+    this.#socket = undefined;
+    socket?.terminate();
+  }
+
+  #open(): Promise<void> {
+    const { to, headers } = this.#options;
+    const socket = new WebSocket(addressOf(to), {
+      headers: headersFor(headers),
+      handshakeTimeout: CONNECT_TIMEOUT_MS,
+      maxPayload: MAX_NODE_MESSAGE_BYTES,
+      perMessageDeflate: false,
+    });
+    this.#socket = socket;
+    socket.on('message', (data) => {
+      this.#silence.moved();
+      // With one kind of frame data come in one buffer.
+      if (this.#socket === socket && Buffer.isBuffer(data)) this.#dependencies.onText(data.toString());
+    });
+    for (const sign of ['ping', 'pong'] as const) socket.on(sign, () => this.#silence.moved());
+    return new Promise((resolve, reject) => {
+      let isOpen = false;
+      socket.once('open', () => {
+        isOpen = true;
+        if (this.#isPaused) socket.pause();
+        this.#silence.begin();
+        resolve();
+      });
+      // What it was is said by `close`, which always follows.
+      socket.on('error', () => undefined);
+      socket.once('close', () => {
+        this.#silence.end();
+        if (!isOpen) reject(unreachable());
+        this.#opening = undefined;
+        if (this.#socket !== socket) return;
+        this.#socket = undefined;
+        if (isOpen) this.#dependencies.onLost();
+      });
+    });
+  }
+}
+
+function addressOf(base: string): string {
+  const url = new URL(base);
+  url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
+  url.pathname = `${url.pathname.replace(/\/$/, '')}/v1/ws`;
+  return url.href;
+}
+
+/** The handshake is between the two of us, and the page's origin was ours to judge. */
+function headersFor(headers: IncomingHttpHeaders): Record<string, string> {
+  const kept = Object.entries(passedOn(headers)).filter(
+    ([name, value]) => value !== undefined && name !== 'origin' && !name.startsWith('sec-websocket-'),
+  );
+  return {
+    ...Object.fromEntries(kept.map(([name, value]) => [name, String(value)])),
+    via: viaOf(headers),
+  };
+}
+
+function unreachable(): RefusedMessage {
+  return new RefusedMessage(
+    503,
+    'this topic is forwarded, and the access node (api.forwardRest) cannot be reached now; the topics blocks and block_digests are served all the same',
+  );
+}

@@ -1,0 +1,311 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { WebSocket } from 'ws';
+import { quoted } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { ApiError } from '../errors.js';
+import type { ChangeFeed } from '../feed/ChangeFeed.js';
+import type { ForwardedCalls, ForwardedOutcome } from '../ForwardedCalls.js';
+import type { WebSocketCare } from '../http.js';
+import { blockTopics, parseBlockArguments } from './blockTopics.js';
+import type { BlockTopic } from './blockTopics.js';
+import {
+  dataText,
+  doneText,
+  parseMessage,
+  readNodeMessage,
+  RefusedMessage,
+  refusalText,
+  requestText,
+} from './messages.js';
+import type { Action, Arguments, ClientMessage } from './messages.js';
+import { NodeSocket } from './NodeSocket.js';
+
+/** Subscriptions of one connection, as access nodes have it. */
+export const MAX_SUBSCRIPTIONS = 20;
+/** Of what a client has not taken; above it nothing more is read, neither from it nor from the node. */
+const MAX_UNTAKEN_BYTES = 1024 * 1024;
+/** A connection without a subscription is closed after this. */
+const IDLE_LIMIT_MS = 60_000;
+
+/** Codes of RFC 6455, and of its registry. */
+const closeCodes = { done: 1000, goingAway: 1001, policy: 1008, comeBack: 1012 } as const;
+
+/** What is forwarded is counted by these names, and all else by one. */
+const nodeTopics: ReadonlySet<string> = new Set([
+  ...['events', 'account_statuses', 'transaction_statuses', 'send_and_get_transaction_statuses'],
+  'block_headers',
+]);
+
+export interface WsClientOptions {
+  readonly socket: WebSocket;
+  /** Of its handshake. */
+  readonly headers: IncomingHttpHeaders;
+  /** Base address of a node's REST interface, which gets the topics that are not the index's. */
+  readonly forwardRest: string | undefined;
+}
+
+export interface WsClientDependencies {
+  readonly feed: ChangeFeed;
+  readonly clock: Clock;
+  readonly forwarded: ForwardedCalls;
+  readonly care: WebSocketCare;
+  readonly onClose: () => void;
+}
+
+interface Subscription {
+  readonly topic: string;
+  readonly args: Arguments;
+  /** Where it is a node's. */
+  readonly isForwarded: boolean;
+  /** Ends it here. */
+  end: (outcome: ForwardedOutcome) => void;
+}
+
+/** One connection and its subscriptions. Its messages are answered one after another. */
+export class WsClient {
+  readonly #socket: WebSocket;
+  readonly #dependencies: WsClientDependencies;
+  readonly #subscriptions = new Map<string, Subscription>();
+  readonly #node: NodeSocket | undefined;
+  /** What came in one packet: nothing further is read until it is answered. */
+  readonly #messages: string[] = [];
+  #isAnswering = false;
+  #isPaused = false;
+  #names = 0;
+  #idleSinceMs: number;
+  /** Since the last look. */
+  #hasShownLife = true;
+
+  constructor(options: WsClientOptions, dependencies: WsClientDependencies) {
+    const { socket, headers, forwardRest } = options;
+    this.#socket = socket;
+    this.#dependencies = dependencies;
+    this.#idleSinceMs = dependencies.clock.monotonic();
+    if (forwardRest !== undefined) {
+      this.#node = new NodeSocket(
+        { to: forwardRest, headers },
+        {
+          clock: dependencies.clock,
+          onText: (text) => this.#pass(text),
+          onLost: () => this.#nodeLost(),
+        },
+      );
+    }
+    socket.on('pong', () => (this.#hasShownLife = true));
+    socket.on('message', (data, isBinary) => {
+      this.#hasShownLife = true;
+      if (isBinary || !Buffer.isBuffer(data)) {
+        socket.close(closeCodes.policy, 'messages are text');
+        return;
+      }
+      this.#messages.push(data.toString());
+      if (!this.#isAnswering) void this.#answerAll();
+    });
+    socket.once('close', () => {
+      for (const id of [...this.#subscriptions.keys()]) this.#drop(id, 'cancelled');
+      this.#node?.close();
+      dependencies.onClose();
+    });
+  }
+
+  /** To be called now and then: cuts who does not answer, and closes what nobody uses. */
+  look(): void {
+    const idleMs = this.#dependencies.clock.monotonic() - this.#idleSinceMs;
+    if (!this.#hasShownLife) {
+      this.#socket.terminate();
+    } else if (this.#subscriptions.size === 0 && idleMs >= IDLE_LIMIT_MS) {
+      this.#socket.close(closeCodes.done, `no subscription for ${IDLE_LIMIT_MS / 1_000} s`);
+    } else {
+      this.#hasShownLife = false;
+      this.#socket.ping();
+      this.#node?.ping();
+    }
+  }
+
+  close(): void {
+    this.#socket.close(closeCodes.goingAway, 'the daemon is stopping');
+  }
+
+  cut(): void {
+    this.#socket.terminate();
+  }
+
+  async #answerAll(): Promise<void> {
+    this.#isAnswering = true;
+    this.#flow();
+    for (let text = this.#messages.shift(); text !== undefined; text = this.#messages.shift()) {
+      if (this.#socket.readyState === WebSocket.OPEN) await this.#answer(text);
+    }
+    this.#isAnswering = false;
+    this.#flow();
+  }
+
+  async #answer(text: string): Promise<void> {
+    let about: { readonly action?: Action; readonly id?: string | undefined } = {};
+    try {
+      const waitSeconds = this.#dependencies.care.waitSeconds();
+      if (waitSeconds > 0) {
+        throw new RefusedMessage(429, `too many requests of one address; ask again in ${waitSeconds} s`);
+      }
+      const message = parseMessage(text);
+      about = { action: message.action, ...('id' in message ? { id: message.id } : {}) };
+      await this.#carryOut(message);
+    } catch (error) {
+      this.#send(refusalText(this.#refusalOf(error, about)));
+    }
+  }
+
+  #refusalOf(error: unknown, about: { readonly action?: Action; readonly id?: string | undefined }) {
+    if (error instanceof RefusedMessage) {
+      return new RefusedMessage(error.code, error.message, {
+        action: error.action ?? about.action,
+        id: error.id ?? about.id,
+      });
+    }
+    const { code, message } = this.#dependencies.care.explain(error);
+    const what = error instanceof ApiError ? 'error creating data provider' : 'internal error';
+    return new RefusedMessage(code, `${what}: ${message}`, about);
+  }
+
+  async #carryOut(message: ClientMessage): Promise<void> {
+    switch (message.action) {
+      case 'list_subscriptions': {
+        const subscriptions = [...this.#subscriptions].map(([id, { topic, args }]) => ({
+          ...{ subscription_id: id, topic, arguments: args },
+        }));
+        this.#send(JSON.stringify({ subscriptions, action: message.action }));
+        return;
+      }
+      case 'unsubscribe': {
+        const { id, action } = message;
+        const subscription = this.#subscriptions.get(id);
+        if (subscription === undefined) throw new RefusedMessage(404, 'subscription not found');
+        this.#drop(id, 'cancelled');
+        // The node's answer is the client's.
+        if (subscription.isForwarded) await this.#node?.send(requestText({ action, id }));
+        else this.#send(doneText(action, id));
+        return;
+      }
+      case 'subscribe':
+        await this.#subscribe(message);
+    }
+  }
+
+  async #subscribe({ id: asked, topic, args }: ClientMessage & { action: 'subscribe' }): Promise<void> {
+    const id = asked ?? this.#newName();
+    if (this.#subscriptions.has(id)) {
+      throw new RefusedMessage(400, `subscription ID is already in use: ${quoted(id)}`);
+    }
+    if (this.#subscriptions.size >= MAX_SUBSCRIPTIONS) {
+      const message = `error creating new subscription: maximum number of subscriptions reached (${MAX_SUBSCRIPTIONS})`;
+      throw new RefusedMessage(429, message);
+    }
+    const blockTopic = blockTopics.get(topic);
+    if (blockTopic !== undefined) await this.#follow(id, topic, args, blockTopic);
+    else await this.#forward(id, topic, args);
+  }
+
+  async #follow(id: string, topic: string, args: Arguments, { kind, payload }: BlockTopic): Promise<void> {
+    const { feed, care } = this.#dependencies;
+    const { until, start } = parseBlockArguments(args);
+    await care.turn();
+    const from = await feed.cursorAt(start);
+    if (this.#socket.readyState !== WebSocket.OPEN) return;
+    const leave = feed.follow(
+      { kind, from, until },
+      {
+        send: (event, taken) => this.#send(dataText(id, topic, payload(event, until)), taken),
+        end: (reason) => this.#ended(id, reason),
+      },
+    );
+    this.#subscriptions.set(id, { topic, args, isForwarded: false, end: leave });
+    this.#send(doneText('subscribe', id));
+  }
+
+  /** The feed ends a subscription. */
+  #ended(id: string, reason: unknown): void {
+    this.#drop(id, 'cancelled');
+    const known = reason instanceof ApiError ? reason.reason : undefined;
+    if (known === 'stopping') this.close();
+    // Whoever takes nothing is told nothing.
+    if (known === 'overdue') this.cut();
+    if (known === 'stopping' || known === 'overdue') return;
+    const { message } = this.#dependencies.care.explain(reason);
+    this.#send(
+      refusalText(new RefusedMessage(500, `internal error: ${message}`, { action: 'subscribe', id })),
+    );
+  }
+
+  async #forward(id: string, topic: string, args: Arguments): Promise<void> {
+    if (this.#node === undefined) {
+      throw new RefusedMessage(
+        400,
+        `error creating data provider: unsupported topic ${quoted(topic)}: this index serves ${[...blockTopics.keys()].join(' and ')}; ask an access node, or have the daemon forward other topics (api.forwardRest)`,
+      );
+    }
+    const count = this.#dependencies.forwarded.begin(
+      `WS ${nodeTopics.has(topic) ? topic : 'other'}`,
+      'stream',
+    );
+    this.#subscriptions.set(id, { topic, args, isForwarded: true, end: count });
+    try {
+      await this.#node.send(requestText({ action: 'subscribe', id, topic, args }));
+    } catch (error) {
+      this.#drop(id, 'unreachable');
+      throw error;
+    }
+  }
+
+  /** What comes from the node goes to the client as it is. */
+  #pass(text: string): void {
+    // Data, which may be large, bear no action; a quote within a string would be escaped.
+    if (text.includes('"action"')) {
+      const { id, isRefusal } = readNodeMessage(text);
+      if (id !== undefined && isRefusal) this.#drop(id, 'failed');
+    }
+    this.#send(text);
+  }
+
+  /**
+   * A client comes back to a closed connection and resumes where it was, as it would with the node itself; an error would end its
+   * subscriptions for good.
+   */
+  #nodeLost(): void {
+    const forwarded = [...this.#subscriptions].filter(([, { isForwarded }]) => isForwarded);
+    for (const [id] of forwarded) this.#drop(id, 'lost');
+    if (forwarded.length > 0) this.#socket.close(closeCodes.comeBack, 'the access node is gone; come back');
+  }
+
+  #drop(id: string, outcome: ForwardedOutcome): void {
+    const subscription = this.#subscriptions.get(id);
+    if (subscription === undefined) return;
+    this.#subscriptions.delete(id);
+    this.#idleSinceMs = this.#dependencies.clock.monotonic();
+    subscription.end(outcome);
+  }
+
+  #send(text: string, onTaken: () => void = () => undefined): void {
+    this.#socket.send(text, (error) => {
+      this.#flow();
+      if (!(error instanceof Error)) onTaken();
+    });
+    this.#flow();
+  }
+
+  /** Nothing is read that could only be laid by. */
+  #flow(): void {
+    const isFull = this.#socket.bufferedAmount > MAX_UNTAKEN_BYTES;
+    this.#node?.setPaused(isFull);
+    const mustPause = isFull || this.#isAnswering;
+    if (mustPause === this.#isPaused) return;
+    this.#isPaused = mustPause;
+    if (mustPause) this.#socket.pause();
+    else this.#socket.resume();
+  }
+
+  #newName(): string {
+    do this.#names += 1;
+    while (this.#subscriptions.has(`s${this.#names}`));
+    return `s${this.#names}`;
+  }
+}

@@ -1,0 +1,84 @@
+import { decodeBlock } from '../../flow/index.js';
+import { quoted } from '../../runtime/index.js';
+import { ApiError } from '../errors.js';
+import type { Following } from '../feed/ChangeFeed.js';
+import { storedOf } from '../feed/events.js';
+import type { FeedEvent } from '../feed/events.js';
+import type { StartPoint } from '../feed/start.js';
+import { parseBlockKey, parseHeight } from '../query.js';
+import { restBlock } from '../rest/block.js';
+import { rfc3339 } from '../rest/values.js';
+import type { Arguments } from './messages.js';
+
+/** A topic that the index itself serves. */
+export interface BlockTopic {
+  readonly kind: Following['kind'];
+  /** What a subscriber gets of a height. */
+  readonly payload: (event: FeedEvent, until: Following['until']) => unknown;
+}
+
+export const blockTopics: ReadonlyMap<string, BlockTopic> = new Map<string, BlockTopic>([
+  ['blocks', { kind: 'ws_blocks', payload: blockPayload }],
+  ['block_digests', { kind: 'ws_digests', payload: digestPayload }],
+]);
+
+/** As a subscriber names the head that it follows. */
+const heads: ReadonlyMap<unknown, Following['until']> = new Map<unknown, Following['until']>([
+  ['finalized', 'indexed'],
+  ['sealed', 'sealed'],
+]);
+const known: ReadonlySet<string> = new Set(['block_status', 'start_block_id', 'start_block_height']);
+
+/**
+ * Which head is followed, and from where. A number is taken for the text of it, and a height for an id: that is how the transport
+ * of @onflow/sdk resumes `block_digests`. Expected errors: ApiError (400).
+ */
+export function parseBlockArguments(args: Arguments): {
+  readonly until: Following['until'];
+  readonly start: StartPoint;
+} {
+  const other = Object.keys(args).find((name) => !known.has(name));
+  if (other !== undefined) throw invalid(`unexpected field: ${quoted(other)}`);
+  const until = heads.get(args['block_status']);
+  if (until === undefined) throw invalid("'block_status' must be 'finalized' or 'sealed'");
+  const id = textOf(args, 'start_block_id');
+  const height = textOf(args, 'start_block_height');
+  if (id !== undefined && height !== undefined) {
+    throw invalid("can only provide either 'start_block_id' or 'start_block_height'");
+  }
+  return { until, start: startOf(id, height) };
+}
+
+/** The latest sealed block where nothing is said, also for finalized ones: so it is with access nodes. */
+function startOf(id: string | undefined, height: string | undefined): StartPoint {
+  if (id !== undefined) {
+    const key = parseBlockKey(id);
+    return typeof key === 'number' ? { height: key } : { blockId: key };
+  }
+  if (height === undefined) return 'sealed';
+  const parsed = parseHeight(height);
+  if (parsed === undefined) throw invalid("'start_block_height' must be a decimal height");
+  return { height: parsed };
+}
+
+function textOf(args: Arguments, name: string): string | undefined {
+  const value = args[name];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === 'number') return String(value);
+  if (typeof value === 'string') return value;
+  throw invalid(`'${name}' must be a string`);
+}
+
+function blockPayload(event: FeedEvent, until: Following['until']): unknown {
+  const { encoded, height } = storedOf(event).block;
+  return restBlock(encoded, until === 'sealed' ? height : undefined, { payload: true });
+}
+
+function digestPayload(event: FeedEvent): unknown {
+  const { id, height, encoded } = storedOf(event).block;
+  return { block_id: id, height: String(height), timestamp: rfc3339(decodeBlock(encoded).timestamp) };
+}
+
+function invalid(message: string): ApiError {
+  return new ApiError(400, 'invalid_argument', message);
+}

@@ -1,0 +1,128 @@
+import { quoted } from '../../runtime/index.js';
+
+const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
+export type Action = (typeof actions)[number];
+
+/** The longest subscription id that a client may choose, as access nodes have it. */
+const MAX_ID_LENGTH = 20;
+
+/** A subscription's arguments, as they came. */
+export type Arguments = Readonly<Record<string, unknown>>;
+
+/** What a client asks for. The subscription id may be absent from `subscribe` alone. */
+export type ClientMessage =
+  | {
+      readonly action: 'subscribe';
+      readonly id: string | undefined;
+      readonly topic: string;
+      readonly args: Arguments;
+    }
+  | { readonly action: 'unsubscribe'; readonly id: string }
+  | { readonly action: 'list_subscriptions' };
+
+/** A refusal in the protocol's form: the connection goes on. */
+export class RefusedMessage extends Error {
+  override readonly name = 'RefusedMessage';
+  /** HTTP's. */
+  readonly code: number;
+  readonly action: Action | undefined;
+  readonly id: string | undefined;
+
+  constructor(
+    code: number,
+    message: string,
+    about: { readonly action?: Action | undefined; readonly id?: string | undefined } = {},
+  ) {
+    super(message);
+    this.code = code;
+    this.action = about.action;
+    this.id = about.id;
+  }
+}
+
+/** Reads one text frame. Expected errors: RefusedMessage (400). */
+export function parseMessage(text: string): ClientMessage {
+  const message = parsedObject(text);
+  const action = actions.find((known) => known === message['action']);
+  if (action === undefined) {
+    const shown = typeof message['action'] === 'string' ? quoted(message['action']) : 'none';
+    throw new RefusedMessage(400, `error parsing message: unknown action type: ${shown}`);
+  }
+  if (action === 'list_subscriptions') return { action };
+  const id = subscriptionId(message['subscription_id'], action);
+  if (action === 'unsubscribe') {
+    if (id !== undefined) return { action, id };
+    throw new RefusedMessage(400, 'error parsing subscription id: it is missing', { action });
+  }
+  const { topic, arguments: args = {} } = message;
+  if (typeof topic !== 'string') throw malformed('topic is to be a string', action, id);
+  if (!isObject(args)) throw malformed('arguments are to be an object', action, id);
+  return { action, id, topic, args };
+}
+
+/** Of what a node sends: whom it is for, and whether it ends a subscription. Data bear no action. */
+export function readNodeMessage(text: string): {
+  readonly id: string | undefined;
+  readonly isRefusal: boolean;
+} {
+  let message: unknown;
+  try {
+    message = JSON.parse(text);
+  } catch {
+    message = undefined;
+  }
+  if (!isObject(message)) return { id: undefined, isRefusal: false };
+  const { subscription_id: id, error } = message;
+  return { id: typeof id === 'string' ? id : undefined, isRefusal: isObject(error) };
+}
+
+/** What says that a request was carried out. */
+export function doneText(action: Action, id: string): string {
+  return JSON.stringify({ subscription_id: id, action });
+}
+
+export function refusalText({ code, message, action, id }: RefusedMessage): string {
+  return JSON.stringify({ subscription_id: id, action, error: { code, message } });
+}
+
+export function dataText(id: string, topic: string, payload: unknown): string {
+  return JSON.stringify({ subscription_id: id, topic, payload });
+}
+
+/** As a client would send it. */
+export function requestText(request: {
+  readonly action: 'subscribe' | 'unsubscribe';
+  readonly id: string;
+  readonly topic?: string;
+  readonly args?: Arguments;
+}): string {
+  const { action, id, topic, args } = request;
+  return JSON.stringify({ subscription_id: id, action, topic, arguments: args });
+}
+
+function parsedObject(text: string): Readonly<Record<string, unknown>> {
+  let message: unknown;
+  try {
+    message = JSON.parse(text);
+  } catch {
+    throw new RefusedMessage(400, 'error reading message: it is no JSON');
+  }
+  if (isObject(message)) return message;
+  throw new RefusedMessage(400, 'error parsing message: it is no JSON object');
+}
+
+function subscriptionId(value: unknown, action: Action): string | undefined {
+  if (value === undefined || value === '') return undefined;
+  if (typeof value !== 'string') throw malformed('subscription_id is to be a string', action);
+  if (value.length <= MAX_ID_LENGTH) return value;
+  const message = `error parsing subscription id: it has more than ${MAX_ID_LENGTH} characters`;
+  throw new RefusedMessage(400, message, { action, id: value.slice(0, MAX_ID_LENGTH) });
+}
+
+function malformed(what: string, action: Action, id?: string): RefusedMessage {
+  return new RefusedMessage(400, `error parsing message: ${what}`, { action, id });
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,61 @@
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { atEnd } from '../support/cleanup.js';
+import { eventually, Program, scratchDirectory } from '../support/program.js';
+import { RestNode } from '../support/restNode.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import { streamTopics } from '../support/streamedTopics.js';
+
+const TOP = 1_010;
+const TRANSACTION = 'ef'.repeat(32);
+const programPath = join(import.meta.dirname, '../support/fclProgram.mjs');
+
+async function daemonWith(...flags: string[]): Promise<RunningDaemon> {
+  const devnet = await devnetForTest({ seed: 3, rootHeight: 1_000, startHead: TOP, paused: true });
+  const args = startArguments(devnet, scratchDirectory(), '--start-height', 'root', ...flags);
+  const daemon = await startDaemon(args);
+  await daemon.reaches(TOP);
+  return daemon;
+}
+
+/** A process of its own: what nobody catches ends it. */
+function fclProgram(daemon: RunningDaemon, mode: 'once' | 'watch'): Program {
+  const program = new Program([daemon.apiUrl, mode, TRANSACTION], {}, [], [programPath]);
+  atEnd(async () => {
+    await program.stop('SIGKILL');
+  });
+  return program;
+}
+
+describe('a program with FCL that knows the address of the daemon alone', () => {
+  it('waits for a transaction and follows events through a daemon that forwards', async () => {
+    const node = await RestNode.start();
+    const { asked } = streamTopics(node);
+    const daemon = await daemonWith('--api-forward-rest', node.url);
+    const program = fclProgram(daemon, 'once');
+    expect(await program.exited, program.stderr).toBe(0);
+    expect(program.stdout).toContain('sealed SEALED\n');
+    expect(program.stdout).toContain('event 1005 {}\n');
+    expect(asked.flatMap(({ topic = [] }) => topic)).toEqual(['transaction_statuses', 'events']);
+    const metrics = await eventually(async () => {
+      const scraped = await daemon.scrape();
+      return scraped.value('forwarded_calls_in_flight', { protocol: 'rest', kind: 'stream' }) === 0
+        ? scraped
+        : undefined;
+    });
+    for (const topic of ['transaction_statuses', 'events']) {
+      const labels = { protocol: 'rest', method: `WS ${topic}`, outcome: 'cancelled' };
+      expect(metrics.value('forwarded_calls_total', labels)).toBe(1);
+    }
+  });
+
+  it('is told that a daemon does not forward, and lives on though it catches nothing', async () => {
+    const daemon = await daemonWith();
+    const program = fclProgram(daemon, 'watch');
+    expect(await program.exited, program.stdout + program.stderr).toBe(0);
+    expect(program.stdout).toContain(`alive at ${TOP}\n`);
+    expect(program.stdout).toMatch(/rejected: Failed to subscribe to topic transaction_statuses/);
+    expect(program.stdout).toContain('api.forwardRest');
+  });
+});

@@ -1,0 +1,145 @@
+import { describe, expect, it } from 'vitest';
+import { RestNode } from '../../support/restNode.js';
+import { ServedChain } from '../../support/servedChain.js';
+import { smallChain, transactionWith } from '../../support/smallChain.js';
+import { WsClient } from '../../support/wsClient.js';
+
+// What a browser makes of these headers is shown by `npm run test:browser`.
+
+const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
+const PAGE = 'http://page.example';
+const OTHER = 'http://other.example';
+const ALLOWED = 'access-control-allow-origin';
+
+async function served(corsOrigins: readonly string[]): Promise<{ node: RestNode; daemon: ServedChain }> {
+  const node = await RestNode.start();
+  // As access nodes do; twice, or another one than ours, a browser refuses it.
+  node.reply = (_request, response) => {
+    response.writeHead(200, { [ALLOWED]: '*', 'access-control-allow-methods': 'DELETE', vary: 'accept' });
+    response.end('of the node');
+  };
+  const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: node.url, corsOrigins });
+  return { node, daemon };
+}
+
+const from = (origin: string, init: RequestInit = {}): RequestInit => ({ ...init, headers: { origin } });
+const preflight = (origin: string, method: string): RequestInit => ({
+  method: 'OPTIONS',
+  headers: {
+    origin,
+    'access-control-request-method': method,
+    'access-control-request-headers': 'content-type',
+  },
+});
+
+/** Every way in which an answer is written. */
+const answers: readonly {
+  readonly what: string;
+  readonly path: string;
+  readonly status: number;
+  readonly init?: RequestInit;
+}[] = [
+  { what: 'an answer', path: '/v1/blocks?height=101', status: 200 },
+  { what: 'a refusal', path: '/v1/blocks?height=x', status: 400 },
+  { what: 'an unknown path', path: '/nowhere', status: 404 },
+  { what: 'an unknown method', path: '/status', status: 405, init: { method: 'PUT' } },
+  { what: 'a stream', path: '/events?from=100', status: 200 },
+  { what: 'an answer of the node', path: '/v1/accounts/1', status: 200 },
+  {
+    what: 'an answer of the node to a POST',
+    path: '/v1/scripts',
+    status: 200,
+    init: { method: 'POST', body: '{}' },
+  },
+  { what: 'a page', path: '/docs', status: 200 },
+];
+
+describe('pages of every origin', () => {
+  it.each(answers)('may read $what', async ({ path, status, init }) => {
+    const { daemon } = await served(['*']);
+    const abort = new AbortController();
+    const answer = await fetch(daemon.url + path, { ...from(PAGE, init), signal: abort.signal });
+    expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([status, '*']);
+    expect(answer.headers.get('access-control-expose-headers')).toBe('etag, retry-after, via');
+    expect(answer.headers.get('access-control-allow-methods')).toBeNull();
+    abort.abort();
+  });
+
+  it('may read that they hold an answer already', async () => {
+    const { daemon } = await served(['*']);
+    const url = `${daemon.url}/v1/blocks?height=101`;
+    const etag = (await fetch(url)).headers.get('etag') ?? '';
+    const answer = await fetch(url, { headers: { origin: PAGE, 'if-none-match': etag } });
+    expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([304, '*']);
+  });
+
+  it('are told before a POST that they may send it, where it is forwarded', async () => {
+    const { daemon, node } = await served(['*']);
+    for (const path of ['/v1/scripts?block_height=sealed', '/v1/transactions', '/nowhere']) {
+      const { status, headers } = await fetch(daemon.url + path, preflight(PAGE, 'POST'));
+      expect(status).toBe(204);
+      expect(headers.get(ALLOWED)).toBe('*');
+      expect(headers.get('access-control-allow-methods')).toBe('GET, HEAD, POST');
+      expect(headers.get('access-control-allow-headers')).toBe('content-type');
+      expect(headers.get('access-control-max-age')).toBe('7200');
+    }
+    expect(node.seen).toEqual([]);
+    const reading = await ServedChain.start(chain, { sealed: 102 }, { corsOrigins: ['*'] });
+    const { headers } = await fetch(`${reading.url}/v1/transactions`, preflight(PAGE, 'POST'));
+    expect(headers.get('access-control-allow-methods')).toBe('GET, HEAD');
+  });
+
+  it('may read that they ask too often', async () => {
+    const options = { corsOrigins: ['*'], ratePerSecondPerAddress: 1 };
+    const daemon = await ServedChain.start(chain, { sealed: 102 }, options);
+    await fetch(`${daemon.url}/status`);
+    const answer = await fetch(`${daemon.url}/status`, from(PAGE));
+    expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([429, '*']);
+  });
+});
+
+describe('pages of named origins', () => {
+  it.each(answers)('alone may read $what', async ({ path, status, init }) => {
+    const { daemon } = await served([PAGE, 'http://second.example']);
+    const abort = new AbortController();
+    for (const [origin, allowed] of [
+      [PAGE, PAGE],
+      [OTHER, null],
+    ] as const) {
+      if (origin === OTHER && init?.method === 'POST') continue;
+      const answer = await fetch(daemon.url + path, { ...from(origin, init), signal: abort.signal });
+      expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([status, allowed]);
+      // A cache must not give one origin what was said to another.
+      expect(answer.headers.get('vary')?.toLowerCase()).toContain('origin');
+    }
+    abort.abort();
+  });
+
+  it('vary by what the node varies by, too', async () => {
+    const { daemon } = await served([PAGE]);
+    const { headers } = await fetch(`${daemon.url}/v1/accounts/1`, from(PAGE));
+    expect(headers.get('vary')?.toLowerCase().split(', ').sort()).toEqual(['accept', 'origin']);
+  });
+
+  it('alone may send a POST, which a browser may send without asking, and open a WebSocket', async () => {
+    const { daemon, node } = await served([PAGE]);
+    const refused = await daemon.get('/v1/transactions', from(OTHER, { method: 'POST', body: '{}' }));
+    expect(refused).toMatchObject({ status: 403, body: { reason: 'origin_refused' } });
+    expect(node.seen).toEqual([]);
+    await expect(WsClient.open(daemon.url, { origin: OTHER })).rejects.toThrow('403');
+    await WsClient.open(daemon.url, { origin: PAGE });
+    // No page: a program.
+    await WsClient.open(daemon.url);
+    const sent = await fetch(`${daemon.url}/v1/transactions`, { method: 'POST', body: '{}' });
+    expect(sent.status).toBe(200);
+  });
+});
+
+it('no origin is allowed where none is named', async () => {
+  const { daemon } = await served([]);
+  for (const path of ['/status', '/v1/accounts/1', '/v1/blocks?height=101']) {
+    const answer = await fetch(daemon.url + path, from(PAGE));
+    expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([200, null]);
+  }
+  expect((await fetch(`${daemon.url}/status`, preflight(PAGE, 'GET'))).status).toBe(405);
+});

@@ -1,0 +1,408 @@
+import { describe, expect, it } from 'vitest';
+import { createMetrics } from '../../../src/observability/index.js';
+import { sendRaw } from '../../support/httpProbe.js';
+import { eventually } from '../../support/program.js';
+import { RestNode } from '../../support/restNode.js';
+import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
+import { ServedChain } from '../../support/servedChain.js';
+import { smallChain, transactionWith } from '../../support/smallChain.js';
+import { streamTopics } from '../../support/streamedTopics.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+import { WsClient } from '../../support/wsClient.js';
+import type { WsMessage } from '../../support/wsClient.js';
+
+const FIRST = 100;
+const chain = smallChain(
+  FIRST,
+  Array.from({ length: 40 }, () => [[transactionWith({ gasLimit: 1n })]]),
+);
+const there = chain.slice(0, 20);
+const coming = chain.slice(20);
+const heads = { sealed: 115, head: 130 };
+const finalized = { block_status: 'finalized' };
+const idAt = (height: number): string => chain[height - FIRST]!.block.id;
+
+const heightOf = ({ payload }: WsMessage): number => {
+  const { header, height } = payload as {
+    readonly header?: { readonly height: string };
+    readonly height?: string;
+  };
+  return Number(header?.height ?? height);
+};
+const heightsOf = (messages: readonly WsMessage[]): number[] => messages.map(heightOf);
+const range = (from: number, count: number): number[] => Array.from({ length: count }, (_, at) => from + at);
+
+describe('the topic blocks', () => {
+  it('gives each block once, in order, as it becomes readable', async () => {
+    const served = await ServedChain.start(there, heads);
+    const client = await WsClient.open(served.url);
+    client.subscribe('mine', 'blocks', { ...finalized, start_block_height: '114' });
+    await client.first(7);
+    await served.commit(coming.slice(0, 3));
+    const [answer, ...blocks] = await client.first(10);
+    expect(answer).toEqual({ subscription_id: 'mine', action: 'subscribe' });
+    expect(heightsOf(blocks)).toEqual(range(114, 9));
+    // As /v1/blocks?expand=payload has it; the status is the one that was subscribed to, as with access nodes.
+    const { body } = await served.get('/v1/blocks?height=118&expand=payload');
+    const [block] = body as readonly object[];
+    expect(blocks[4]).toEqual({ subscription_id: 'mine', topic: 'blocks', payload: block });
+    expect(blocks[0]!.payload).toMatchObject({ block_status: 'BLOCK_FINALIZED' });
+  });
+
+  it('is resumed behind a block that was seen, by height or by id', async () => {
+    const served = await ServedChain.start(there, heads);
+    const client = await WsClient.open(served.url);
+    client.subscribe('a', 'blocks', { ...finalized, start_block_id: idAt(118) });
+    const byId = (await client.first(3)).slice(1);
+    expect(heightsOf(byId)).toEqual([118, 119]);
+    const again = await WsClient.open(served.url);
+    // What is not there yet is waited for.
+    again.subscribe('0', 'blocks', { ...finalized, start_block_height: '120' });
+    expect(await again.next()).toEqual({ subscription_id: '0', action: 'subscribe' });
+    await served.commit(coming.slice(0, 2));
+    expect(heightsOf((await again.first(3)).slice(1))).toEqual([120, 121]);
+  });
+
+  it('follows the sealed head where that is asked for, and begins with it where nothing is said', async () => {
+    const served = await ServedChain.start(there, heads);
+    const client = await WsClient.open(served.url);
+    client.subscribe('s', 'blocks', { block_status: 'sealed' });
+    const [, first] = await client.first(2);
+    expect(first!.payload).toMatchObject({ header: { height: '115' }, block_status: 'BLOCK_SEALED' });
+    served.range = { ...served.range, sealed: 117 };
+    served.feed.notify();
+    expect(heightsOf((await client.first(4)).slice(1))).toEqual([115, 116, 117]);
+  });
+});
+
+describe('the topic block_digests', () => {
+  it('gives id, height and time, and takes what the transport of @onflow/sdk resumes with', async () => {
+    const served = await ServedChain.start(there, heads);
+    const client = await WsClient.open(served.url);
+    client.subscribe('d', 'block_digests', { ...finalized, start_block_height: 118 });
+    client.subscribe('e', 'block_digests', { ...finalized, start_block_id: '119' });
+    const messages = await client.first(5);
+    const of = (id: string) =>
+      messages.filter(({ topic, subscription_id }) => topic && subscription_id === id);
+    expect(of('d')[0]).toEqual({
+      subscription_id: 'd',
+      topic: 'block_digests',
+      payload: { block_id: idAt(118), height: '118', timestamp: '2026-01-01T00:00:00.12Z' },
+    });
+    expect([heightsOf(of('d')), heightsOf(of('e'))]).toEqual([[118, 119], [119]]);
+  });
+});
+
+describe('the protocol', () => {
+  it('lists subscriptions, ends them, and names those that the client did not', async () => {
+    const served = await ServedChain.start(there, heads);
+    const client = await WsClient.open(served.url);
+    const args = { ...finalized, start_block_height: '121' };
+    client.subscribe('mine', 'blocks', args);
+    client.send({ action: 'subscribe', topic: 'block_digests', arguments: args });
+    client.send({ action: 'list_subscriptions' });
+    const [, unnamed, listed] = await client.first(3);
+    const id = unnamed!.subscription_id!;
+    expect(listed).toEqual({
+      action: 'list_subscriptions',
+      subscriptions: [
+        { subscription_id: 'mine', topic: 'blocks', arguments: args },
+        { subscription_id: id, topic: 'block_digests', arguments: args },
+      ],
+    });
+    expect(served.feed.followers).toBe(2);
+    client.send({ action: 'unsubscribe', subscription_id: 'mine' });
+    client.send({ action: 'unsubscribe', subscription_id: 'mine' });
+    const [done, unknown] = (await client.first(5)).slice(3);
+    expect(done).toEqual({ subscription_id: 'mine', action: 'unsubscribe' });
+    expect(unknown).toEqual({
+      subscription_id: 'mine',
+      action: 'unsubscribe',
+      error: { code: 404, message: 'subscription not found' },
+    });
+    expect(served.feed.followers).toBe(1);
+    client.socket.close();
+    await eventually(() => (served.feed.followers === 0 ? true : undefined));
+  });
+
+  it.each<[string, object | string, number, RegExp, object?]>([
+    ['no JSON', '{', 400, /^error reading message/],
+    ['no object', '[]', 400, /^error parsing message/],
+    ['an unknown action', { action: 'dance' }, 400, /unknown action type: "dance"/],
+    [
+      'an id that is no text',
+      { action: 'subscribe', subscription_id: 7, topic: 'blocks' },
+      400,
+      /subscription_id/,
+    ],
+    [
+      'an id that is too long',
+      { action: 'subscribe', subscription_id: 'x'.repeat(21), topic: 'blocks' },
+      400,
+      /error parsing subscription id/,
+    ],
+    ['no topic', { action: 'subscribe', subscription_id: 'a' }, 400, /topic/, { subscription_id: 'a' }],
+    [
+      'a topic of nobody here',
+      { action: 'subscribe', subscription_id: 'a', topic: 'events' },
+      400,
+      /error creating data provider: unsupported topic "events".*api\.forwardRest/,
+      { subscription_id: 'a', action: 'subscribe' },
+    ],
+    ...(
+      [
+        [{}, /block_status/],
+        [{ block_status: 'final' }, /block_status/],
+        [{ ...finalized, start_block_id: 'ab', start_block_height: '1' }, /only provide either/],
+        [{ ...finalized, start_block_height: 'x' }, /start_block_height/],
+        [{ ...finalized, start_block_height: {} }, /start_block_height/],
+        [{ ...finalized, start_block_id: 'x' }, /block ID/],
+        [{ ...finalized, more: 1 }, /unexpected field: "more"/],
+      ] as const
+    ).map(
+      ([args, message]) =>
+        [
+          `blocks with ${JSON.stringify(args)}`,
+          { action: 'subscribe', topic: 'blocks', arguments: args },
+          400,
+          message,
+          { action: 'subscribe' },
+        ] as [string, object, number, RegExp, object],
+    ),
+    [
+      'a start below the first height',
+      { action: 'subscribe', topic: 'blocks', arguments: { ...finalized, start_block_height: '99' } },
+      404,
+      /height 99 is below the first indexed height 100/,
+    ],
+    [
+      'a block that is not there',
+      { action: 'subscribe', topic: 'blocks', arguments: { ...finalized, start_block_id: 'ab'.repeat(32) } },
+      404,
+      /no such block/,
+    ],
+    ['unsubscribing from nothing', { action: 'unsubscribe' }, 400, /error parsing subscription id/],
+  ])('refuses %s, and goes on', async (_, message, code, text, also = {}) => {
+    const served = await ServedChain.start(there, heads);
+    const client = await WsClient.open(served.url);
+    client.send(message);
+    const { error, ...rest } = await client.next();
+    expect(error).toMatchObject({ code, message: expect.stringMatching(text) as string });
+    expect(rest).toMatchObject(also);
+    client.send({ action: 'list_subscriptions' });
+    expect(await client.next()).toEqual({ action: 'list_subscriptions', subscriptions: [] });
+  });
+
+  it('takes an id once, and twenty subscriptions', async () => {
+    const served = await ServedChain.start(there, heads);
+    const client = await WsClient.open(served.url);
+    const args = { ...finalized, start_block_height: '121' };
+    for (let each = 0; each < 20; each += 1) client.subscribe(`${each}`, 'blocks', args);
+    client.subscribe('3', 'blocks', args);
+    client.subscribe('20', 'blocks', args);
+    const [taken, many] = (await client.first(22)).slice(20);
+    expect(taken).toMatchObject({ subscription_id: '3', error: { code: 400 } });
+    expect(many).toMatchObject({ subscription_id: '20', error: { code: 429 } });
+    expect(served.feed.followers).toBe(20);
+  });
+
+  it('is not spoken where nobody asks for it, and other upgrades are not refused', async () => {
+    const served = await ServedChain.start(there, heads);
+    expect(await served.get('/v1/ws')).toMatchObject({ status: 400, body: { reason: 'bad_request' } });
+    // As Java's HTTP client asks for HTTP/2, and a further request on the same connection.
+    const asking = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n';
+    const said = await sendRaw(
+      served.port,
+      `GET /v1/network/parameters HTTP/1.1\r\nHost: a\r\n${asking}\r\n` +
+        `GET /v1/blocks?height=101 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`,
+    );
+    expect(said.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(2);
+    expect(said).toContain('"chain_id":"flow-localnet"');
+    expect(said).toContain('"height":"101"');
+    const webSocket = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n';
+    const elsewhere = await sendRaw(served.port, `GET /nowhere HTTP/1.0\r\n${webSocket}\r\n`);
+    expect(elsewhere).toContain('404 Not Found');
+  });
+});
+
+describe('bounds', () => {
+  it('no more than a hundred connections', async () => {
+    const served = await ServedChain.start(there, heads);
+    const clients = await Promise.all(Array.from({ length: 100 }, () => WsClient.open(served.url)));
+    // Not by the handshake: FCL in Node.js would take its process down with it.
+    const further = await WsClient.open(served.url);
+    expect(await further.closed).toEqual({ code: 1013, reason: 'at most 100 connections at once' });
+    clients[0]!.socket.close();
+    await clients[0]!.closed;
+    const again = await WsClient.open(served.url);
+    again.send({ action: 'list_subscriptions' });
+    expect(await again.next()).toMatchObject({ subscriptions: [] });
+  });
+
+  it('a message of the client has a length', async () => {
+    const served = await ServedChain.start(there, heads);
+    const client = await WsClient.open(served.url);
+    client.send('x'.repeat(16 * 1024 + 1));
+    expect(await client.closed).toMatchObject({ code: 1009 });
+    const binary = await WsClient.open(served.url);
+    binary.socket.send(Buffer.from('{}'));
+    expect(await binary.closed).toMatchObject({ code: 1008 });
+  });
+
+  it('messages count as requests of their address', async () => {
+    const clock = new VirtualClock();
+    const served = await ServedChain.start(there, heads, { clock, ratePerSecondPerAddress: 3 });
+    const client = await WsClient.open(served.url);
+    for (let each = 0; each < 3; each += 1) client.send({ action: 'list_subscriptions' });
+    const [one, two, three] = await client.first(3);
+    expect([one!.error, two!.error]).toEqual([undefined, undefined]);
+    expect(three).toMatchObject({ error: { code: 429 } });
+    const further = await WsClient.open(served.url);
+    expect(await further.closed).toMatchObject({ code: 1013 });
+  });
+
+  it('who takes nothing is cut, and so is who does not answer, or wants nothing', async () => {
+    const clock = new VirtualClock();
+    const served = await ServedChain.start(there, heads, { clock });
+    const idle = await WsClient.open(served.url);
+    const mute = await WsClient.open(served.url);
+    mute.subscribe('a', 'blocks', { ...finalized, start_block_height: '121' });
+    await mute.next();
+    mute.socket.pause();
+    const lively = await WsClient.open(served.url);
+    lively.subscribe('a', 'blocks', { ...finalized, start_block_height: '121' });
+    await lively.next();
+    const pinged = (client: WsClient) => new Promise((resolve) => client.socket.once('ping', resolve));
+    for (let look = 0; look < 3; look += 1) {
+      const [answered, both] = [pinged(lively), pinged(idle)];
+      await clock.advance(20_000);
+      await answered;
+      if (look < 2) await both;
+      // The answers to the pings are here by the time that further ones are.
+      lively.send({ action: 'list_subscriptions' });
+      await lively.next();
+    }
+    expect(await idle.closed).toMatchObject({ code: 1000, reason: 'no subscription for 60 s' });
+    await eventually(() => (served.feed.followers === 1 ? true : undefined));
+    expect(lively.socket.readyState).toBe(lively.socket.OPEN);
+  });
+
+  it('a daemon that stops says goodbye', async () => {
+    const served = await ServedChain.start(there, heads);
+    const [idle, following] = [await WsClient.open(served.url), await WsClient.open(served.url)];
+    following.subscribe('a', 'blocks', { ...finalized, start_block_height: '121' });
+    await following.next();
+    await served.stop();
+    for (const client of [idle, following]) {
+      expect(await client.closed).toEqual({ code: 1001, reason: 'the daemon is stopping' });
+    }
+  });
+});
+
+describe('forwarding', () => {
+  async function forwarding(base = '') {
+    const node = await RestNode.start();
+    const streamed = streamTopics(node, `${base}/v1/ws`);
+    const metrics = createMetrics({ version: '', node: '' });
+    const served = await ServedChain.start(there, heads, {
+      ...{ forwardRest: node.url + base, metrics, corsOrigins: ['*'] },
+    });
+    const scraped = async () => new ScrapedMetrics(await metrics.registry.metrics());
+    const outcome = async (topic: string, how: string) =>
+      (await scraped()).sum('forwarded_calls_total', { method: `WS ${topic}`, outcome: how });
+    return { node, served, outcome, ...streamed };
+  }
+
+  it('passes other topics on, and back what comes, beside the own ones', async () => {
+    const { served, asked, headers, outcome } = await forwarding('/base');
+    const client = await WsClient.open(served.url, { authorization: 'Bearer x', origin: 'http://page' });
+    client.subscribe('t', 'transaction_statuses', { tx_id: 'ab'.repeat(32) });
+    const [done, ...statuses] = await client.first(5);
+    expect(done).toEqual({ subscription_id: 't', action: 'subscribe' });
+    expect(
+      statuses.map(
+        ({ payload }) => (payload as { transaction_result: { status: string } }).transaction_result.status,
+      ),
+    ).toEqual(['Pending', 'Finalized', 'Executed', 'Sealed']);
+    expect(asked).toEqual([
+      {
+        subscription_id: 't',
+        action: 'subscribe',
+        topic: 'transaction_statuses',
+        arguments: { tx_id: 'ab'.repeat(32) },
+      },
+    ]);
+    expect(headers[0]).toMatchObject({ authorization: 'Bearer x', via: '1.1 flow-collection-indexer' });
+    expect(headers[0]).not.toHaveProperty('origin');
+    client.subscribe('b', 'blocks', { ...finalized, start_block_height: '119' });
+    client.send({ action: 'list_subscriptions' });
+    const more = (await client.first(8)).slice(5);
+    expect(more.find(({ action }) => action === 'list_subscriptions')?.subscriptions).toHaveLength(2);
+    client.send({ action: 'unsubscribe', subscription_id: 't' });
+    expect((await client.first(9)).at(-1)).toEqual({ subscription_id: 't', action: 'unsubscribe' });
+    expect(asked.at(-1)).toEqual({ subscription_id: 't', action: 'unsubscribe' });
+    expect(await outcome('transaction_statuses', 'cancelled')).toBe(1);
+    expect(asked).toHaveLength(2);
+  });
+
+  it('passes the node’s refusals on, after which the id is free', async () => {
+    const { served, outcome } = await forwarding();
+    const client = await WsClient.open(served.url);
+    for (const _ of [1, 2]) {
+      client.subscribe('x', 'account_statuses');
+      expect(await client.next()).toMatchObject({
+        subscription_id: 'x',
+        error: { code: 400, message: expect.stringContaining('unsupported') as string },
+      });
+    }
+    expect(await outcome('account_statuses', 'failed')).toBe(2);
+  });
+
+  it('says that the node is out of reach, and closes when it goes, so that clients come back', async () => {
+    const { node, served, outcome } = await forwarding();
+    const client = await WsClient.open(served.url);
+    const alone = await WsClient.open(served.url);
+    client.subscribe('e', 'events');
+    await client.first(2);
+    alone.subscribe('b', 'blocks', { ...finalized, start_block_height: '121' });
+    await alone.next();
+    await node.stop();
+    expect(await client.closed).toMatchObject({ code: 1012 });
+    expect(await outcome('events', 'lost')).toBe(1);
+    alone.subscribe('e', 'events');
+    expect(await alone.next()).toMatchObject({
+      subscription_id: 'e',
+      action: 'subscribe',
+      error: { code: 503 },
+    });
+    expect(await outcome('events', 'unreachable')).toBe(1);
+    await served.commit(coming.slice(0, 2));
+    expect(heightOf(await alone.next())).toBe(121);
+    await node.listen();
+    alone.subscribe('e', 'events');
+    expect(await alone.next()).toEqual({ subscription_id: 'e', action: 'subscribe' });
+  });
+
+  it('reads no more of the node than the client takes', async () => {
+    const { served, sockets } = await forwarding();
+    const client = await WsClient.open(served.url);
+    client.subscribe('e', 'events');
+    await client.first(2);
+    client.socket.pause();
+    const [socket] = sockets;
+    const text = JSON.stringify({ subscription_id: 'e', topic: 'events', payload: 'x'.repeat(1024 * 1024) });
+    // Far more than the buffers of three sockets hold.
+    for (let each = 0; each < 64; each += 1) socket!.send(text);
+    let before = -1;
+    await eventually(() => {
+      const left = socket!.bufferedAmount;
+      const isStill = left === before && left > 0;
+      before = left;
+      return isStill ? true : undefined;
+    });
+    expect(socket!.bufferedAmount).toBeGreaterThan(16 * 1024 * 1024);
+    client.socket.resume();
+    await client.first(66);
+    expect(socket!.bufferedAmount).toBe(0);
+  });
+});

@@ -1,0 +1,77 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { WebSocket } from 'ws';
+import { atEnd } from './cleanup.js';
+
+/** What comes over `/v1/ws`, of whatever kind. */
+export interface WsMessage {
+  readonly subscription_id?: string;
+  readonly action?: string;
+  readonly topic?: string;
+  readonly payload?: unknown;
+  readonly error?: { readonly code: number; readonly message: string };
+  readonly subscriptions?: readonly object[];
+}
+
+/** A client of `/v1/ws`, until the end of the test; its time limit bounds each wait. */
+export class WsClient {
+  readonly socket: WebSocket;
+  readonly messages: WsMessage[] = [];
+  /** Code and reason, once it is closed. */
+  readonly closed: Promise<{ readonly code: number; readonly reason: string }>;
+  #isOver = false;
+  #wake = (): void => undefined;
+
+  private constructor(socket: WebSocket) {
+    this.socket = socket;
+    socket.on('message', (data: Buffer) => {
+      this.messages.push(JSON.parse(data.toString()) as WsMessage);
+      this.#wake();
+    });
+    this.closed = new Promise((resolve) => {
+      socket.once('close', (code, reason) => {
+        this.#isOver = true;
+        this.#wake();
+        resolve({ code, reason: reason.toString() });
+      });
+    });
+  }
+
+  /** Rejects with the status where the server does not go over to WebSocket. */
+  static async open(apiUrl: string, headers: IncomingHttpHeaders = {}): Promise<WsClient> {
+    const options = { headers: headers as Record<string, string> };
+    const socket = new WebSocket(`${apiUrl.replace('http', 'ws')}/v1/ws`, options);
+    atEnd(() => socket.terminate());
+    const client = new WsClient(socket);
+    await new Promise<void>((resolve, reject) => {
+      socket.once('open', resolve);
+      socket.once('error', reject);
+    });
+    return client;
+  }
+
+  send(message: object | string): void {
+    this.socket.send(typeof message === 'string' ? message : JSON.stringify(message));
+  }
+
+  subscribe(id: string, topic: string, args: object = {}): void {
+    this.send({ subscription_id: id, action: 'subscribe', topic, arguments: args });
+  }
+
+  /** The first `count` messages, once they are there. */
+  async first(count: number): Promise<readonly WsMessage[]> {
+    while (this.messages.length < count) {
+      if (this.#isOver) throw new Error(`closed after ${JSON.stringify(this.messages)}`);
+      await new Promise<void>((resolve) => (this.#wake = resolve));
+    }
+    return this.messages.slice(0, count);
+  }
+
+  /** The next message behind those that were asked for. */
+  async next(): Promise<WsMessage> {
+    const count = (this.#taken += 1);
+    const [message = {}] = (await this.first(count)).slice(-1);
+    return message;
+  }
+
+  #taken = 0;
+}
