@@ -69,8 +69,8 @@ export function isLookupKind(word: string): word is LookupKind {
 
 /** Makes sure that a key can name what is looked up, wherever that is. Expected errors: ApiError (400). */
 export function checkLookupKey(kind: LookupKind, key: string): void {
-  if (kind === 'block') parseBlockKey(key);
-  else parseId(key);
+  if (kind !== 'block') parseId(key);
+  else if (headTerm(key) === undefined) parseBlockKey(key);
 }
 
 /**
