@@ -131,6 +131,21 @@ export const proofs: readonly Proof[] = [
     read: (report) => ({ ...tests(report), remark: 'one of them: 200 rounds of weather' }),
   },
   {
+    name: 'fault matrix',
+    promise:
+      'Every fault of every upstream call, catching up and at the tip: what can be had another way is had another way within ' +
+      '15 seconds; else /readyz names the right cause within 10 seconds, and no other; 15 seconds after the end of the fault ' +
+      'all is well.',
+    command: 'npm run test:matrix',
+    reportTo: asFile,
+    read: (report) => ({
+      runs: number(report, 'cells'),
+      failures: number(report, 'failures'),
+      unit: 'cells',
+      remark: `${number(report, 'progress')} went on, ${number(report, 'causes')} told the cause, ${number(report, 'exits')} ended`,
+    }),
+  },
+  {
     name: 'liars',
     promise:
       'Other bodies, other chains, blocks off the chain, wrong lists of chunks, floods: refused, counted by source and reason, the ' +

@@ -1,0 +1,58 @@
+import { describe, expect, it } from 'vitest';
+import { demandOf, everyCell } from '../matrix/cells.js';
+import { play } from '../matrix/play.js';
+import type { CellResult } from '../matrix/play.js';
+
+/** One cell of each demand at least; `npm run test:matrix` plays all of them (docs/fault-matrix.md). */
+const sample: readonly string[] = [
+  // Had another way: another call, another source, another node.
+  'SubscribeBlocksFromStartHeight/cut-end/start/hybrid/call',
+  'SubscribeBlockDigestsFromLatest/INTERNAL/tip/hybrid/call',
+  'GetFullCollectionByID/wrong_body/tip/requester/call',
+  'GetFullCollectionByID/INTERNAL/catching-up/hybrid/call',
+  'SubscribeExecutionDataFromStartBlockHeight/cut-end/tip/ediOnly/call',
+  '*/UNAVAILABLE/tip/hybrid/node',
+  // Not to be had: the cause.
+  'SubscribeBlockDigestsFromLatest/stall/tip/hybrid/none',
+  'SubscribeBlocksFromStartHeight/INTERNAL/tip/hybrid/none',
+  'GetNetworkParameters/UNAVAILABLE/start/hybrid/none',
+  'GetNetworkParameters/other_chain/start/hybrid/none',
+  'GetNodeVersionInfo/false_spork/start/hybrid/none',
+  'GetLatestBlockHeader/other_chain/tip/hybrid/none',
+  'GetLatestBlockHeader/head_backwards/tip/hybrid/none',
+  'SubscribeBlocksFromStartHeight/wrong_parent/catching-up/hybrid/none',
+  'SubscribeBlocksFromStartHeight/wrong_body/tip/hybrid/none',
+  'SubscribeBlocksFromStartHeight/wrong_body/tip/ediOnly/none',
+  'GetFullCollectionByID/other_body/tip/requester/none',
+  'GetFullCollectionByID/RESOURCE_EXHAUSTED/catching-up/requester/none',
+  'SubscribeExecutionDataFromStartBlockHeight/cut-end/catching-up/ediOnly/none',
+  'SubscribeExecutionDataFromStartBlockHeight/INTERNAL/tip/ediOnly/none',
+  'SubscribeExecutionDataFromStartBlockHeight/stall/tip/ediOnly/none',
+  'SubscribeExecutionDataFromStartBlockHeight/wrong_body/tip/ediOnly/none',
+];
+/** They mostly wait; their starts are what costs. */
+const AT_ONCE = 11;
+
+describe('the fault matrix', () => {
+  const cells = everyCell();
+
+  it('has a cell of each demand in its sample', () => {
+    const covered = new Set(cells.filter(({ name }) => sample.includes(name)).map(demandOf));
+    expect(covered).toEqual(new Set(cells.map(demandOf)));
+  });
+
+  it('goes on another way, or tells the right cause, and is well again after the fault', async () => {
+    const queue = [...sample];
+    const results: CellResult[] = [];
+    const work = async (): Promise<void> => {
+      for (let name = queue.shift(); name !== undefined; name = queue.shift()) {
+        const cell = cells.find((each) => each.name === name);
+        if (cell === undefined) throw new Error(`there is no cell ${name}`);
+        results.push(await play(cell));
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    expect(results.filter(({ failures }) => failures.length > 0)).toEqual([]);
+    expect(results).toHaveLength(sample.length);
+  });
+});

@@ -1,0 +1,64 @@
+import { methods } from '../../src/devnet/index.js';
+import { seededRandom } from '../../src/runtime/index.js';
+import { expectationOf, kindFor } from './expectations.js';
+import type { Expectation } from './expectations.js';
+import { matrixFaults } from './faults.js';
+import type { FaultClass, MatrixFault } from './faults.js';
+import { subjects } from './subjects.js';
+import type { Phase, Subject } from './subjects.js';
+
+/** One fault of one method in one situation. */
+export interface Cell {
+  /** `METHOD/FAULT/PHASE/MODE/WAY`, without blanks. */
+  readonly name: string;
+  readonly subject: Subject;
+  readonly fault: MatrixFault;
+  readonly kind: FaultClass;
+  readonly phase: Phase;
+  readonly expected: Expectation;
+}
+
+/** Every cell there is. */
+export function everyCell(): Cell[] {
+  return subjects.flatMap((subject) =>
+    matrixFaults
+      .filter((fault) => canStrike(subject, fault))
+      .flatMap((fault) =>
+        subject.phases
+          .map((phase) => cellOf(subject, fault, phase))
+          // A head can have fallen only below one that was told before.
+          .filter(({ kind, phase }) => kind !== 'fallen head' || phase !== 'start'),
+      ),
+  );
+}
+
+/** A fault that makes no sense for one of the methods would leave that one honest. `*` has what makes sense for all. */
+function canStrike({ struck }: Subject, fault: MatrixFault): boolean {
+  if (fault.isOfStreams === true && !struck.some((method) => methods[method].isStream)) return false;
+  return struck.every((method) => fault.rulesFor(method).length > 0);
+}
+
+function cellOf(subject: Subject, fault: MatrixFault, phase: Phase): Cell {
+  const { method, mode, way, told } = subject;
+  const name = [method, fault.name, phase, mode, way].join('/').replaceAll(' ', '-');
+  const expected = expectationOf({ ...subject, phases: [phase] }, fault);
+  return { name, subject, fault, kind: kindFor(told, fault), phase, expected };
+}
+
+/** One of each method, class of fault and demand: another one with every seed. */
+export function sampleOf(cells: readonly Cell[], seed: number): Cell[] {
+  const random = seededRandom(seed);
+  const alike = new Map<string, Cell[]>();
+  for (const cell of cells) {
+    const key = `${cell.subject.method}/${cell.kind}/${demandOf(cell)}`;
+    alike.set(key, [...(alike.get(key) ?? []), cell]);
+  }
+  return [...alike.values()].flatMap((group) => group[Math.floor(random.next() * group.length)] ?? []);
+}
+
+/** What is demanded, in a word: cells of the same demand are judged alike. */
+export function demandOf({ expected }: Cell): string {
+  const { mustProgress, codes, exitCode } = expected;
+  if (mustProgress) return 'progress';
+  return [...codes, ...(exitCode === undefined ? [] : [`exit ${exitCode}`])].join(' or ');
+}

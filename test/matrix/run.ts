@@ -1,0 +1,152 @@
+/* eslint-disable no-console -- a script for the terminal */
+// Every upstream method with every fault that it can have: `npm run test:matrix`. docs/fault-matrix.md explains it.
+import { fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { everyCell, sampleOf } from './cells.js';
+import type { Cell } from './cells.js';
+import { play } from './play.js';
+import type { CellResult } from './play.js';
+import { print, reportOf } from './report.js';
+
+/** A process is let go after so many cells: what each leaves behind in it adds up. */
+const CELLS_PER_LANE = 150;
+/** Two cells do not start in the same moment: the start is what costs. */
+const BETWEEN_STARTS_MS = 150;
+/** A cell whose process was kept waiting by the machine for so long is played again. */
+const HELD_UP_MS = 750;
+const PLAYED_MAX = 4;
+
+const { values } = parseArgs({
+  options: {
+    /** The beginning of the cells' names: `GetTransaction`, `GetTransaction/stall`, `GetTransaction/stall/tip`. */
+    only: { type: 'string' },
+    /** One cell of each kind, drawn by the seed. */
+    quick: { type: 'boolean', default: false },
+    seed: { type: 'string', default: '1' },
+    workers: { type: 'string', default: String(Math.min(2, availableParallelism())) },
+    /** Cells at once in each process. */
+    'at-once': { type: 'string', default: '16' },
+    /** Names the cells, and plays none. */
+    list: { type: 'boolean', default: false },
+    /** Writes the result as JSON. */
+    report: { type: 'string' },
+    /** Set by the script itself for the processes that do the work. */
+    lane: { type: 'boolean', default: false },
+  },
+});
+
+const cells = everyCell();
+if (values.lane) serve();
+else await command();
+
+/** A lane: plays the cells that it is given, as many at once as come. */
+function serve(): void {
+  process.on('disconnect', () => process.exit());
+  process.on('message', (name: string) => {
+    const cell = cells.find((each) => each.name === name);
+    if (cell === undefined) throw new Error(`there is no cell ${name}`);
+    void play(cell).then((result) => process.send?.(result));
+  });
+}
+
+async function command(): Promise<void> {
+  const startedAtMs = performance.now();
+  const named = cells.filter(({ name }) => values.only === undefined || isOf(name, values.only));
+  const chosen = values.quick ? sampleOf(named, Number(values.seed)) : named;
+  if (chosen.length === 0) {
+    console.error(
+      `There is no cell ${String(values.only)}. Name a method of docs/fault-matrix.md, or METHOD/FAULT.`,
+    );
+    process.exitCode = 64;
+    return;
+  }
+  if (values.list) {
+    for (const { name } of chosen) console.log(name);
+    console.log(`${chosen.length} cells`);
+    return;
+  }
+  const queue = spread(chosen);
+  const results: CellResult[] = [];
+  const played = new Map<string, number>();
+  let again = 0;
+  const onResult = (result: CellResult, cell: Cell): void => {
+    const times = (played.get(cell.name) ?? 0) + 1;
+    played.set(cell.name, times);
+    if (result.failures.length > 0 && result.heldUpMs >= HELD_UP_MS && times < PLAYED_MAX) {
+      again += 1;
+      queue.push(cell);
+      return;
+    }
+    results.push(result);
+    for (const { kind, detail } of result.failures) console.log(`${result.cell}: ${kind}: ${detail}`);
+    if (results.length % 50 === 0) console.log(`… ${results.length} of ${chosen.length}`);
+  };
+  await Promise.all(Array.from({ length: Number(values.workers) }, () => work(queue, onResult)));
+  const seconds = Math.round((performance.now() - startedAtMs) / 1_000);
+  print(results, seconds);
+  if (again > 0) console.log(`${again} times a cell was played again because the machine was too busy`);
+  if (values.report !== undefined) {
+    writeFileSync(values.report, JSON.stringify(reportOf(results, seconds), undefined, 2) + '\n');
+  }
+  if (results.some(({ failures }) => failures.length > 0)) process.exitCode = 1;
+}
+
+function isOf(name: string, beginning: string): boolean {
+  return name === beginning || name.startsWith(`${beginning}/`);
+}
+
+/** Cells that are alike wait alike: side by side they would all start and stop at once. */
+function spread(chosen: readonly Cell[]): Cell[] {
+  const stride = 37;
+  return Array.from({ length: stride }, (_, first) =>
+    chosen.filter((_cell, at) => at % stride === first),
+  ).flat();
+}
+
+/** One lane after another, until nothing is left to play. */
+async function work(queue: Cell[], onResult: (result: CellResult, cell: Cell) => void): Promise<void> {
+  while (queue.length > 0) {
+    const lane = fork(fileURLToPath(import.meta.url), ['--lane'], {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
+    const batch = { left: CELLS_PER_LANE };
+    await Promise.all(
+      Array.from({ length: Number(values['at-once']) }, async (_, slot) => {
+        await new Promise((resolve) => setTimeout(resolve, slot * BETWEEN_STARTS_MS));
+        while (batch.left > 0) {
+          const cell = queue.shift();
+          if (cell === undefined) return;
+          batch.left -= 1;
+          onResult(await playedBy(lane, cell), cell);
+        }
+      }),
+    );
+    if (lane.connected) lane.disconnect();
+  }
+}
+
+/** A lane that dies takes its cells with it: each of them has failed. */
+function playedBy(lane: ChildProcess, { name, kind }: Cell): Promise<CellResult> {
+  return new Promise((resolve) => {
+    const onExit = (code: number | null): void => {
+      lane.off('message', onMessage);
+      const failures = [{ kind: 'broken' as const, detail: `the process ended with ${code ?? 'a signal'}` }];
+      resolve({ cell: name, kind, outcome: 'neither', failures, heldUpMs: 0, seconds: 0 });
+    };
+    const onMessage = (result: CellResult): void => {
+      if (result.cell !== name) return;
+      lane.off('message', onMessage);
+      lane.off('exit', onExit);
+      resolve(result);
+    };
+    lane.setMaxListeners(0);
+    lane.once('exit', onExit);
+    lane.on('message', onMessage);
+    if (lane.exitCode === null) lane.send(name);
+    else onExit(lane.exitCode);
+  });
+}

@@ -1,0 +1,165 @@
+import type { AccessMethod } from '../../src/access/index.js';
+import type { DevnetOptions } from '../../src/devnet/index.js';
+
+/** What the daemon does when the fault comes. `start`: an empty store. `restart`: a filled one. */
+export type Phase = 'catching up' | 'tip' | 'start' | 'restart';
+/** Where collections come from. */
+export type Mode = 'hybrid' | 'requester' | 'ediOnly';
+/** What is left honest: the node's other call or source, another node, or nothing. */
+export type Way = 'call' | 'node' | 'none';
+/** What the struck calls tell, together. */
+export const tells = {
+  blocks: 'blocks',
+  head: 'the head',
+  collections: 'collections',
+  'execution data': 'execution data',
+  identity: 'who the node is',
+  everything: 'everything',
+} as const;
+export type Told = keyof typeof tells;
+
+/** One place in which a method can fail. */
+export interface Subject {
+  /** The row of the matrix: a method, or `*` for all at once. */
+  readonly method: AccessMethod | '*';
+  readonly told: Told;
+  readonly mode: Mode;
+  readonly way: Way;
+  /** The methods that the fault is put on. */
+  readonly struck: readonly AccessMethod[];
+  readonly phases: readonly Phase[];
+  /** What makes the node one of which this very method is asked. */
+  readonly node: DevnetOptions;
+}
+
+const running: readonly Phase[] = ['catching up', 'tip'];
+const always: readonly Phase[] = ['start', ...running];
+const starting: readonly Phase[] = ['start', 'restart'];
+
+const BLOCK_STREAM = 'SubscribeBlocksFromStartHeight';
+const BLOCK = 'GetBlockByHeight';
+const BLOCK_BY_ID = 'GetBlockByID';
+const HEAD_STREAM = 'SubscribeBlockDigestsFromLatest';
+const HEADER = 'GetLatestBlockHeader';
+const FULL = 'GetFullCollectionByID';
+const LIGHT = 'GetCollectionByID';
+const TRANSACTION = 'GetTransaction';
+const DATA = 'SubscribeExecutionDataFromStartBlockHeight';
+const OLD_DATA = 'SubscribeExecutionData';
+const PARAMETERS = 'GetNetworkParameters';
+const VERSION = 'GetNodeVersionInfo';
+
+const everyBlock = [BLOCK_STREAM, BLOCK, BLOCK_BY_ID] as const;
+const everyHead = [HEAD_STREAM, HEADER] as const;
+const everyCollection = [FULL, LIGHT, TRANSACTION] as const;
+const everyData = [DATA, OLD_DATA] as const;
+
+/** Every method that the daemon calls: the type says so. */
+const called: Readonly<Record<AccessMethod, true>> = {
+  [PARAMETERS]: true,
+  [VERSION]: true,
+  [HEADER]: true,
+  [BLOCK]: true,
+  [BLOCK_BY_ID]: true,
+  [LIGHT]: true,
+  [FULL]: true,
+  [TRANSACTION]: true,
+  [BLOCK_STREAM]: true,
+  [HEAD_STREAM]: true,
+  [DATA]: true,
+  [OLD_DATA]: true,
+};
+export const upstreamMethods = Object.keys(called) as readonly AccessMethod[];
+
+const withoutStreams: DevnetOptions = { streams: false };
+const withoutFull: DevnetOptions = { fullCollections: false };
+const withoutNewData: DevnetOptions = { executionDataSubscriptions: 'deprecated' };
+
+type Row = Pick<Subject, 'method' | 'told' | 'phases'> & { readonly node?: DevnetOptions };
+
+function of(
+  { node = {}, ...row }: Row,
+  ...places: readonly (readonly [Mode, Way, readonly AccessMethod[]])[]
+): Subject[] {
+  return places.map(([mode, way, struck]) => ({ ...row, node, mode, way, struck }));
+}
+
+/**
+ * Where a method stands alone because the node is too old for the better one, the node is such a one: else nobody would ask.
+ */
+export const subjects: readonly Subject[] = [
+  ...([PARAMETERS, VERSION] as const).flatMap((method) =>
+    of(
+      { method, told: 'identity', phases: starting },
+      ['hybrid', 'node', [method]],
+      ['hybrid', 'none', [method]],
+    ),
+  ),
+  ...of(
+    { method: HEAD_STREAM, told: 'head', phases: always },
+    ['hybrid', 'call', [HEAD_STREAM]],
+    ['hybrid', 'node', everyHead],
+    ['hybrid', 'none', everyHead],
+  ),
+  ...of({ method: HEAD_STREAM, told: 'head', phases: running }, ['ediOnly', 'none', everyHead]),
+  ...of({ method: HEADER, told: 'head', phases: always }, ['hybrid', 'call', [HEADER]]),
+  ...of(
+    { method: HEADER, told: 'head', phases: always, node: withoutStreams },
+    ['hybrid', 'node', [HEADER]],
+    ['hybrid', 'none', [HEADER]],
+  ),
+  ...of(
+    { method: BLOCK_STREAM, told: 'blocks', phases: always },
+    ['hybrid', 'call', [BLOCK_STREAM]],
+    ['hybrid', 'node', everyBlock],
+    ['hybrid', 'none', everyBlock],
+  ),
+  ...of({ method: BLOCK_STREAM, told: 'blocks', phases: running }, ['ediOnly', 'none', everyBlock]),
+  ...of({ method: BLOCK, told: 'blocks', phases: always }, ['hybrid', 'call', [BLOCK]]),
+  ...of(
+    { method: BLOCK, told: 'blocks', phases: always, node: withoutStreams },
+    ['hybrid', 'node', [BLOCK, BLOCK_BY_ID]],
+    ['hybrid', 'none', [BLOCK, BLOCK_BY_ID]],
+  ),
+  ...of({ method: BLOCK_BY_ID, told: 'blocks', phases: running }, ['hybrid', 'call', [BLOCK_BY_ID]]),
+  ...of(
+    { method: FULL, told: 'collections', phases: running },
+    ['requester', 'call', [FULL]],
+    ['requester', 'node', everyCollection],
+    ['requester', 'none', everyCollection],
+    ['hybrid', 'call', everyCollection],
+    ['hybrid', 'node', [...everyCollection, ...everyData]],
+    ['hybrid', 'none', [...everyCollection, ...everyData]],
+  ),
+  ...([LIGHT, TRANSACTION] as const).flatMap((method) =>
+    of(
+      { method, told: 'collections', phases: running, node: withoutFull },
+      ['requester', 'node', [method]],
+      ['requester', 'none', [method]],
+      ['hybrid', 'call', [method]],
+    ),
+  ),
+  ...of(
+    { method: DATA, told: 'execution data', phases: running },
+    ['hybrid', 'call', everyData],
+    ['ediOnly', 'call', [DATA]],
+    ['ediOnly', 'node', everyData],
+    ['ediOnly', 'none', everyData],
+  ),
+  ...of(
+    { method: OLD_DATA, told: 'execution data', phases: running, node: withoutNewData },
+    ['hybrid', 'call', [OLD_DATA]],
+    ['ediOnly', 'node', [OLD_DATA]],
+    ['ediOnly', 'none', [OLD_DATA]],
+  ),
+  ...of(
+    { method: '*', told: 'everything', phases: always },
+    ['hybrid', 'node', upstreamMethods],
+    ['hybrid', 'none', upstreamMethods],
+  ),
+  ...of(
+    { method: '*', told: 'everything', phases: running },
+    ['requester', 'none', upstreamMethods],
+    ['ediOnly', 'none', upstreamMethods],
+  ),
+];
