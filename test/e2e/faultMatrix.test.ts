@@ -22,6 +22,7 @@ const sample: readonly string[] = [
   'GetLatestBlockHeader/head_backwards/tip/hybrid/none',
   'SubscribeBlocksFromStartHeight/wrong_parent/catching-up/hybrid/none',
   'SubscribeBlocksFromStartHeight/wrong_body/tip/hybrid/none',
+  'SubscribeBlocksFromStartHeight/wrong_body/tip/ediOnly/none',
   'GetFullCollectionByID/other_body/tip/requester/none',
   'GetFullCollectionByID/RESOURCE_EXHAUSTED/catching-up/requester/none',
   'SubscribeExecutionDataFromStartBlockHeight/cut-end/catching-up/ediOnly/none',

@@ -49,7 +49,6 @@ export class HousedDaemon {
     };
     const host = {
       stdout: { write: () => undefined, columns: 80 },
-      isTerminal: false,
       isLive: false,
       signal: this.#stop.signal,
     };
