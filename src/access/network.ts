@@ -144,10 +144,10 @@ export class AccessNetwork implements AccessNodes {
     this.logger.debug({ endpoint: node.name, method, fault, detail }, 'access node blamed');
     const setAsideMs = this.pool.member(node.name)?.node.ledger.blame(fault, detail, method);
     if (setAsideMs === undefined) return;
-    const seconds = setAsideMs / 1_000;
-    if (fault === 'lied') this.logger.warn({ endpoint: node.name, fault, seconds }, 'access node set aside');
-    else
-      this.logger.warn({ endpoint: node.name, method, fault, seconds }, 'a call to an access node set aside');
+    const fields = { endpoint: node.name, method, fault, seconds: setAsideMs / 1_000 };
+    // What a failing call holds up, if anything, is warned of where that is known: by the readiness.
+    if (fault === 'lied') this.logger.warn(fields, 'access node set aside');
+    else this.logger.debug(fields, 'a call to an access node set aside');
   }
 
   /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when none tells. */

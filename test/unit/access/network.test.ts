@@ -727,8 +727,7 @@ describe('blame', () => {
     net.blame(net.live()[0]!, 'stale', 'silent', stream);
     expect(names(net.live(stream)).sort()).toEqual(['a:1', 'b:1']);
     expect(logger.records.filter(({ level }) => level === 'warn').map(({ fields }) => fields)).toEqual([
-      { endpoint: 'a:1', fault: 'lied', seconds: 10 },
-      { endpoint: 'b:1', method: stream, fault: 'stale', seconds: 10 },
+      { endpoint: 'a:1', method: 'GetFullCollectionByID', fault: 'lied', seconds: 10 },
     ]);
     net.succeeded(
       net.live().find(({ name }) => name === 'b:1')!,
