@@ -195,8 +195,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'wake-up lost: the reader of blocks is not told of a new head',
     file: 'app/indexingLine.ts',
-    of: '  const stopListening = listener.onHead(() => {\n    blocks.notify();',
-    instead: '  const stopListening = listener.onHead(() => {',
+    of: '    listener.onHead(() => {\n      blocks.notify();',
+    instead: '    listener.onHead(() => {',
   },
   {
     name: 'wake-up lost: the reader of blocks is not told that the window moved',
