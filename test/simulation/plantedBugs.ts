@@ -303,9 +303,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a collection is given up after five failures',
-    file: 'collections/CollectionRequester.ts',
-    of: '    this.#due.set(wanted.id, pauseMs);',
-    instead: '    if (attempt < 5) this.#due.set(wanted.id, pauseMs);',
+    file: 'collections/RetryPauses.ts',
+    of: '    due.set(wanted.id, this.#pauseMs(wanted, node, failure, isUntried));',
+    instead: '    if (wanted.attempts < 5) due.set(wanted.id, this.#pauseMs(wanted, node, failure, isUntried));',
   },
   {
     name: 'execution data of another height is taken for the next',
