@@ -305,7 +305,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     name: 'a collection is given up after five failures',
     file: 'collections/RetryPauses.ts',
     of: '    due.set(wanted.id, this.#pauseMs(wanted, node, failure, isUntried));',
-    instead: '    if (wanted.attempts < 5) due.set(wanted.id, this.#pauseMs(wanted, node, failure, isUntried));',
+    instead:
+      '    if (wanted.attempts < 5) due.set(wanted.id, this.#pauseMs(wanted, node, failure, isUntried));',
   },
   {
     name: 'execution data of another height is taken for the next',
