@@ -19,5 +19,6 @@ export type { OpenStore, RewindReport } from './store.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export { Diagnosis } from './Diagnosis.js';
 export type { DiagnosisOptions, Symptoms } from './Diagnosis.js';
+export { DiskWatch } from './DiskWatch.js';
 export { heldUpBy } from './heldUp.js';
 export type { HeldUpFacts } from './heldUp.js';
