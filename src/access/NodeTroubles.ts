@@ -59,6 +59,11 @@ export class NodeTroubles {
     this.#failures.set(node, { node, method, kind, said, count, sinceMs });
   }
 
+  /** What it answered is no trouble: it is asked another way. */
+  answered(node: string): void {
+    this.#open.delete(node);
+  }
+
   /** It came, or is no longer asked for. */
   clear(): void {
     this.#failures.clear();

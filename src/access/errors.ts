@@ -77,10 +77,8 @@ export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
     // CANCELLED is the node's doing here (it shuts down): our own cancellation never comes this way.
     case status.CANCELLED:
     case status.UNAVAILABLE:
-    case status.ABORTED:
-    case status.PERMISSION_DENIED:
-    case status.UNAUTHENTICATED:
       return 'unavailable';
+    // Whatever else it is, the node is there and has answered: ABORTED, PERMISSION_DENIED and UNAUTHENTICATED too.
     default:
       return UNPACKABLE.test(details) ? 'malformed' : 'internal';
   }

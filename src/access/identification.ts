@@ -5,7 +5,7 @@ import { abortReason, backoffMs, OperatorError } from '../runtime/index.js';
 import { askIdentity, confirmsWatermark, foreignness } from './identity.js';
 import type { Expectation, Foreignness, NodeIdentity } from './identity.js';
 import type { NodeTrouble } from './NodeTroubles.js';
-import { anchorOf, isUsable } from './member.js';
+import { anchorOf, isUsable, tellHead } from './member.js';
 import type { Member } from './member.js';
 import type { AccessMetrics } from './caller.js';
 import type { NodePool } from './pool.js';
@@ -28,6 +28,8 @@ const FAILURES_BEFORE_PATIENCE = 2;
 const FOREIGN_AGAIN_MS = 5_000;
 /** Heads told longer ago say nothing about where the nodes stand. */
 const HEAD_FRESH_MS = 10_000;
+/** So far below the last stored block a head is no late answer any more. */
+const HEAD_FAR_BELOW_HEIGHTS = 100;
 /** Pauses before a node that has yet to tell where its spork begins is asked again, and how often: most never will. */
 const ROOT_RETRY = { minMs: 500, maxMs: 10_000 };
 const ROOT_ASKED_AGAIN = 10;
@@ -179,16 +181,17 @@ export class Identification {
   /** Set while every named access node that answers is of another chain than what is stored. */
   chainReplaced(): ChainReplaced | undefined {
     const named = this.pool.named();
-    const foreign = named.filter(({ foreign: reason }) => reason !== undefined);
+    // What one of them said before it fell silent says nothing of what will be there when it is back.
+    const foreign = named.filter(({ foreign: reason, outage }) => reason !== undefined && !outage);
     if (foreign.length === 0 || named.some(isUsable)) return undefined;
     return {
-      message: this.foreignMessage(named),
+      message: this.foreignMessage(foreign),
       sinceMs: Math.max(...foreign.map(({ foreignSinceMs }) => foreignSinceMs)),
       nodes: foreign.map(({ node }) => node.name),
     };
   }
 
-  /** Set while every head that nodes of our chain told lately is below the last block that is stored. */
+  /** Set while every head that nodes of our chain told lately is far below the last block that is stored. */
   headBelow(): HeadBelow | undefined {
     const watermark = this.expectation().watermark?.height;
     const sinceMs = this.clock.monotonic() - HEAD_FRESH_MS;
@@ -199,7 +202,7 @@ export class Identification {
     const heads = told.filter(({ atMs }) => atMs >= sinceMs).map(({ height }) => height);
     if (watermark === undefined || heads.length === 0) return undefined;
     const head = Math.max(...heads);
-    return head < watermark ? { head, watermark } : undefined;
+    return head <= watermark - HEAD_FAR_BELOW_HEIGHTS ? { head, watermark } : undefined;
   }
 
   /** Resolves once the condition holds, or after the time. Expected errors: the signal's abort reason. */
@@ -274,7 +277,7 @@ export class Identification {
    */
   private reached(member: Member, { head, rootTrouble }: NodeIdentity): void {
     member.outage = false;
-    if (head !== undefined) member.head = { height: head, atMs: this.clock.monotonic() };
+    if (head !== undefined) tellHead(member, head, this.clock.monotonic());
     if (rootTrouble === undefined) member.troubles.clear();
     else member.troubles.failed(rootTrouble);
     if (member.trouble === undefined) return;
@@ -374,7 +377,7 @@ export class Identification {
   }
 
   private foreignMessage(named: readonly Member[]): string {
-    const { chainId, network = chainId, firstHeight } = this.expectation();
+    const { network, firstHeight } = this.expectation();
     const found = named.flatMap(({ node, foreign }) =>
       foreign === undefined ? [] : [{ foreign, text: `${node.name} ${describe(foreign, network)}` }],
     );

@@ -26,8 +26,8 @@ export interface BlockName {
 /** What a node must agree with. */
 export interface Expectation {
   readonly chainId: string;
-  /** As the operator named it. Default: the chain id. */
-  readonly network?: string;
+  /** The name of the network, as the operator gave it. */
+  readonly network: string;
   /** The sporks that the store has crossed. */
   readonly sporks: readonly SporkRoot[];
   /** The last block of the store. */
@@ -102,8 +102,6 @@ const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
   'invalid_argument',
   'failed_precondition',
   'unimplemented',
-  // Old nodes answer a missing block so ("failed to find").
-  'internal',
 ]);
 
 /** What is to be asked of a node beside who it is, and how long it is waited for. */
@@ -265,7 +263,7 @@ async function askRoots(
   // A node that misses height 0 only because it joined later is of a spork that begins there.
   const named = root?.of === 'spork' ? root.height : root?.of === 'node' ? 0 : undefined;
   const sporkRootHeight = isOpen ? undefined : (sporkRoot ?? named);
-  const isAnswer = NOTHING_THERE.has(zero.kind) && zero.kind !== 'internal';
+  const isAnswer = NOTHING_THERE.has(zero.kind);
   return {
     sporkRootHeight,
     lowestHeight: nodeRoot ?? root?.height ?? sporkRoot,
@@ -285,7 +283,7 @@ async function askZero(
 ): Promise<'there' | UpstreamError> {
   const answer = await outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs }));
   if (!(answer instanceof UpstreamError)) return 'there';
-  if (answer.kind !== 'internal' && NOTHING_THERE.has(answer.kind)) return answer;
+  if (NOTHING_THERE.has(answer.kind)) return answer;
   const limit = new AbortController();
   const timer = clock.setTimer(timeoutMs, () => limit.abort());
   try {

@@ -18,7 +18,7 @@ export interface Member {
   foreignSinceMs: number;
   /** When it was last asked who it is. */
   askedAtMs: number;
-  /** The latest finalized block that it told of, and when. */
+  /** The latest finalized head that it told, and when; see `tellHead`. */
   head: { readonly height: number; readonly atMs: number } | undefined;
   /** What happened since it last said who it is. */
   readonly troubles: NodeTroubles;
@@ -66,6 +66,16 @@ export function newMember(
     wake: undefined,
     wantedAtMs: clock.monotonic(),
   };
+}
+
+/** A lower head than one that the node told a moment ago says little: a call may have been overtaken, or one of two lie. */
+const HIGHER_HEAD_HOLDS_MS = 5_000;
+
+/** The node told its head: by a stream, an answer, or when it said who it is. */
+export function tellHead(member: Member, height: number, atMs: number): void {
+  const { head } = member;
+  if (head !== undefined && height < head.height && atMs - head.atMs < HIGHER_HEAD_HOLDS_MS) return;
+  member.head = { height, atMs };
 }
 
 export function isUsable(member: Member): boolean {

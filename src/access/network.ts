@@ -183,7 +183,7 @@ export class AccessNetwork implements AccessNodes {
     return this.identification.chainReplaced();
   }
 
-  /** Set while every head that the nodes told lately, all of our chain, is below the last block that is stored. */
+  /** Set while every head that the nodes told lately, all of our chain, is far below the last block that is stored. */
   headBelow(): HeadBelow | undefined {
     return this.identification.headBelow();
   }

@@ -184,7 +184,11 @@ export class GrpcAccessNode implements PooledNode {
       {
         method,
         request: { block_status: options.sealed ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED' },
-        decode: (message) => decodeBlockDigest(this.stubs[method], message),
+        decode: (message) => {
+          const digest = decodeBlockDigest(this.stubs[method], message);
+          if (!options.sealed) this.events.onHead?.(digest.height);
+          return digest;
+        },
       },
       options.signal,
     );

@@ -3,7 +3,7 @@ import { parseEndpoint } from './endpoint.js';
 import type { Endpoint } from './endpoint.js';
 import type { Expectation, SporkRoot } from './identity.js';
 import { NodeLedger } from './ledger.js';
-import { covers, isUsable, newMember, rangeOf } from './member.js';
+import { covers, isUsable, newMember, rangeOf, tellHead } from './member.js';
 import type { Member } from './member.js';
 import type { NodeEvents } from './caller.js';
 import type { PooledNode } from './node.js';
@@ -104,7 +104,7 @@ export class NodePool {
       },
       onHead: (height) => {
         const atMs = this.clock.monotonic();
-        member.head = { height, atMs };
+        tellHead(member, height, atMs);
         const watermark = this.expectation().watermark?.height ?? -1;
         if (height < watermark && atMs - member.askedAtMs >= BELOW_ASKED_EVERY_MS) member.wake?.();
       },

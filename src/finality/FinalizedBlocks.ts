@@ -464,7 +464,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     }
     if (kind === 'malformed') this.#deps.metrics.invalidBlocks.inc({ reason: 'malformed' });
     if (kind === 'deadline') this.#silences += 1;
-    this.#troubles.failed(error);
+    // A node too old for the stream is asked block by block.
+    if (kind === 'unimplemented' && this.#ways.isStream(way)) this.#troubles.answered(node.name);
+    else this.#troubles.failed(error);
     if (kind === 'rate_limited' || kind === 'unimplemented' || kind === 'below_root') this.#ways.avoid(way);
     else {
       this.#ways.failed(way, error.message);

@@ -159,6 +159,12 @@ export class HeadFollower {
       if (!(error instanceof UpstreamError)) throw error;
       const fault = faultOf(error.kind);
       if (error.kind === 'deadline') this.#silences += 1;
+      // A node too old for the stream is polled.
+      if (error.kind === 'unimplemented' && streams) {
+        this.#troubles.source.answered(node.name);
+        this.#ways.avoid(way);
+        return error.kind;
+      }
       this.#troubles.source.failed(error);
       if (fault === undefined) this.#ways.avoid(way);
       else {

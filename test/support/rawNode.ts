@@ -102,7 +102,7 @@ export async function networkOf(
     {
       ...{ clock: systemClock, random: seededRandom(1), logger: new RecordingLogger() },
       metrics: createMetrics({ version: 'test', node: 'test' }),
-      expectation: () => ({ chainId: 'flow-localnet', sporks: [], watermark: undefined }),
+      expectation: () => ({ chainId: 'flow-localnet', network: 'devnet', sporks: [], watermark: undefined }),
     },
   );
   const running = network.run(stop.signal);

@@ -59,7 +59,10 @@ export function scriptedWorlds(): { readonly world: () => ScriptedWorld } {
           {
             ...{ clock, logger, metrics },
             random: seededRandom(1),
-            expectation: () => ({ chainId: 'flow-localnet', sporks: [], ...expectation }),
+            expectation: () => ({
+              ...{ chainId: 'flow-localnet', network: 'devnet', sporks: [] },
+              ...expectation,
+            }),
             openNode: nodes.open,
           },
         );

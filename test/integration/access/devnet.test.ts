@@ -45,7 +45,7 @@ async function follow(...nodes: readonly DevnetHandle[]): Promise<AccessNetwork>
       random: seededRandom(1),
       logger: new RecordingLogger(),
       metrics: createMetrics({ version: 'test', node: 'test' }),
-      expectation: () => ({ chainId: 'flow-localnet', sporks: [] }),
+      expectation: () => ({ chainId: 'flow-localnet', network: 'devnet', sporks: [] }),
     },
   );
   running = network.run(stop.signal);

@@ -89,7 +89,7 @@ function networkOf(accessNodes: readonly string[], sporkNode?: string): AccessNe
       random: seededRandom(1),
       logger: new RecordingLogger(),
       metrics: createMetrics({ version: 'test', node: 'test' }),
-      expectation: () => ({ chainId: 'flow-mainnet', sporks: [] }),
+      expectation: () => ({ chainId: 'flow-mainnet', network: 'mainnet', sporks: [] }),
     },
   );
   networks.push(network);

@@ -25,9 +25,10 @@ const cases: readonly (readonly [status, string, UpstreamErrorKind])[] = [
   [status.DEADLINE_EXCEEDED, 'Deadline exceeded after 10s', 'deadline'],
   [status.UNAVAILABLE, 'No connection established', 'unavailable'],
   [status.CANCELLED, 'context canceled', 'unavailable'],
-  [status.ABORTED, '', 'unavailable'],
-  [status.PERMISSION_DENIED, '', 'unavailable'],
-  [status.UNAUTHENTICATED, '', 'unavailable'],
+  // Answers of a node that is there.
+  [status.ABORTED, '', 'internal'],
+  [status.PERMISSION_DENIED, '', 'internal'],
+  [status.UNAUTHENTICATED, '', 'internal'],
   [status.INTERNAL, 'failed to find: leveldb trouble', 'internal'],
   [status.INTERNAL, 'Failed to decompress gzip-encoded message', 'malformed'],
   [status.UNKNOWN, '', 'internal'],

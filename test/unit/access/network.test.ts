@@ -398,6 +398,15 @@ describe('a chain that began anew', () => {
     expect(net.chainReplaced()).toMatchObject({ nodes: ['a:1'], sinceMs: 30_000 });
     expect(net.chainReplaced()?.message).toContain('at height 232');
     expect([net.live(), net.forHeight(200)]).toEqual([[], []]);
+    // What it served before it fell silent is no cause any more.
+    script.down = true;
+    nodes.node('a:1').breakConnection();
+    await clock.advance(1_000);
+    expect(net.chainReplaced()).toBeUndefined();
+    expect(net.identityTroubles()).toMatchObject([{ node: 'a:1', kind: 'unreachable' }]);
+    script.down = false;
+    await clock.advance(3_000);
+    expect(net.chainReplaced()).toBeDefined();
     // It is ours again: a load balancer may have gone astray.
     Object.assign(script, ours);
     await clock.advance(6_000);
@@ -414,6 +423,15 @@ describe('a chain that began anew', () => {
     nodes.node('a:1').tellHead(541);
     expect(net.headBelow()).toBeUndefined();
     await clock.advance(MINUTE_MS);
+    nodes.node('a:1').tellHead(233);
+    expect(net.headBelow()).toEqual({ head: 233, watermark: 540 });
+    // One that is a little lower was told a moment before the last block came.
+    nodes.node('a:1').tellHead(537);
+    expect(net.headBelow()).toBeUndefined();
+    // And a low one that comes right after it does not take its place.
+    nodes.node('a:1').tellHead(233);
+    expect(net.headBelow()).toBeUndefined();
+    await clock.advance(6_000);
     nodes.node('a:1').tellHead(233);
     expect(net.headBelow()).toEqual({ head: 233, watermark: 540 });
     // What was told long ago says nothing of now.

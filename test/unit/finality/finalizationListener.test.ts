@@ -193,6 +193,7 @@ describe('FinalizationListener', () => {
     expect(listener.finalizedHeight()).toBe(100);
     expect(world.streamReopens.counts).toEqual({ 'finalized unimplemented': 1, 'sealed unimplemented': 1 });
     expect(world.nodes.faults()).toEqual([]);
+    expect(world.logger.records.filter(({ level }) => level === 'warn')).toEqual([]);
     await world.end();
   });
 
