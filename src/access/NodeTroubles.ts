@@ -12,7 +12,7 @@ export type TroubleKind =
   /** What it gives is wrong. */
   | 'invalid';
 
-/** What one node said, in a row, to one question. */
+/** What one node said, in a row, to one question: of several calls that it can be asked by, the one that failed worst. */
 export interface NodeTrouble {
   readonly node: string;
   readonly method: AccessMethod;
@@ -25,6 +25,21 @@ export interface NodeTrouble {
   readonly sinceMs: number;
 }
 
+/** What a node did, in whatever way it was asked: the last of each call. */
+interface Failures {
+  count: number;
+  readonly sinceMs: number;
+  readonly last: Map<AccessMethod, Pick<NodeTrouble, 'method' | 'kind' | 'said'>>;
+}
+
+/** Wrong data says more of a node than a refusal, and that more than silence. */
+const WEIGHTS: Readonly<Record<TroubleKind, number>> = {
+  unreachable: 0,
+  rate_limited: 1,
+  refused: 1,
+  invalid: 2,
+};
+
 /** A question without an answer for so long is trouble. */
 export const SILENT_AFTER_MS = 3_000;
 
@@ -34,7 +49,7 @@ export const SILENT_AFTER_MS = 3_000;
  */
 export class NodeTroubles {
   readonly #clock: Clock;
-  readonly #failures = new Map<string, NodeTrouble>();
+  readonly #failures = new Map<string, Failures>();
   readonly #open = new Map<string, { readonly method: AccessMethod; readonly askedAtMs: number }>();
 
   constructor(dependencies: { readonly clock: Clock }) {
@@ -53,10 +68,14 @@ export class NodeTroubles {
 
   note(node: string, method: AccessMethod, kind: TroubleKind, said: string): void {
     this.#open.delete(node);
-    const before = this.#failures.get(node);
-    const count = (before?.count ?? 0) + 1;
-    const sinceMs = before?.sinceMs ?? this.#clock.monotonic();
-    this.#failures.set(node, { node, method, kind, said, count, sinceMs });
+    let failures = this.#failures.get(node);
+    if (failures === undefined) {
+      failures = { count: 0, sinceMs: this.#clock.monotonic(), last: new Map() };
+      this.#failures.set(node, failures);
+    }
+    failures.count += 1;
+    failures.last.delete(method);
+    failures.last.set(method, { method, kind, said });
   }
 
   /** What it answered is no trouble: it is asked another way. */
@@ -70,14 +89,20 @@ export class NodeTroubles {
     this.#open.clear();
   }
 
-  /** In the order in which the nodes first failed; then those that have yet to answer. */
+  /** One of each node, in the order in which they first failed; then those that have yet to answer. */
   all(): readonly NodeTrouble[] {
     const nowMs = this.#clock.monotonic();
     const silent = [...this.#open].filter(
       ([node, { askedAtMs }]) => !this.#failures.has(node) && nowMs - askedAtMs >= SILENT_AFTER_MS,
     );
     return [
-      ...this.#failures.values(),
+      ...[...this.#failures].map(([node, { count, sinceMs, last }]): NodeTrouble => {
+        const [first, ...others] = [...last.values()].reverse();
+        if (first === undefined) throw new Error('a failure without words');
+        // While two calls take turns, the cause must not change with each of them.
+        const worst = others.reduce((a, b) => (WEIGHTS[b.kind] > WEIGHTS[a.kind] ? b : a), first);
+        return { node, ...worst, count, sinceMs };
+      }),
       ...silent.map(([node, { method, askedAtMs }]): NodeTrouble => {
         const said = `${method} at ${node}: no answer yet`;
         return { node, method, kind: 'unreachable', said, count: 0, sinceMs: askedAtMs };

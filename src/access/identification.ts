@@ -33,6 +33,8 @@ const HEAD_FAR_BELOW_HEIGHTS = 100;
 /** Pauses before a node that has yet to tell where its spork begins is asked again, and how often: most never will. */
 const ROOT_RETRY = { minMs: 500, maxMs: 10_000 };
 const ROOT_ASKED_AGAIN = 10;
+/** While a new store waits for it, it is asked for more often. */
+const WANTED_ROOT_RETRY = { minMs: 500, maxMs: 2_000 };
 /** How long a new store waits for its spork to be told by nodes that may yet tell it. */
 const ROOT_WAIT_MS = 60_000;
 /** As long as it is waited for nodes that fail when they are asked for it. */
@@ -79,6 +81,8 @@ export class Identification {
   private readonly expectation: () => Expectation;
   private readonly watchers = new Set<() => void>();
   private readonly answeringListeners = new Set<() => void>();
+  /** A new store waits for the root of the live spork. */
+  private wantsRoot = false;
   /** Present while `run` runs. */
   private begin: ((member: Member) => void) | undefined;
 
@@ -158,13 +162,18 @@ export class Identification {
   }
 
   /**
-   * Resolves once the root of the live spork is told, or no node that failed when it was asked may yet tell it; or after a
-   * minute. Expected errors: the signal's abort reason.
+   * Resolves once the root of the live spork is told, or no node may yet tell it; or after a minute. Meanwhile `troubles` has
+   * what the nodes say instead. Expected errors: the signal's abort reason.
    */
   async whenRootTold(signal: AbortSignal): Promise<void> {
     const mayTell = (): boolean =>
-      this.pool.named().some((member) => isUsable(member) && member.identity?.rootTrouble !== undefined);
-    await this.changedUntil(() => this.pool.liveRoot() !== undefined || !mayTell(), ROOT_WAIT_MS, signal);
+      this.pool.named().some((member) => isUsable(member) && member.identity?.isRootOpen === true);
+    this.wantsRoot = true;
+    try {
+      await this.changedUntil(() => this.pool.liveRoot() !== undefined || !mayTell(), ROOT_WAIT_MS, signal);
+    } finally {
+      this.wantsRoot = false;
+    }
   }
 
   /** What the access nodes that the operator named do instead of saying who they are. */
@@ -253,9 +262,10 @@ export class Identification {
       if (failures === 0) {
         opens = member.identity?.isRootOpen === true ? opens + 1 : 0;
         const isTroubled = member.identity?.rootTrouble !== undefined;
-        const isAskedAgain = opens > 0 && (isTroubled || opens <= ROOT_ASKED_AGAIN);
+        const isAskedAgain = opens > 0 && (isTroubled || this.wantsRoot || opens <= ROOT_ASKED_AGAIN);
+        const retry = this.wantsRoot ? WANTED_ROOT_RETRY : ROOT_RETRY;
         const usualMs = isUsable(member) ? IDENTIFY_EVERY_MS : FOREIGN_AGAIN_MS;
-        const pauseMs = isAskedAgain ? backoffMs(ROOT_RETRY, opens - 1, this.random) : usualMs;
+        const pauseMs = isAskedAgain ? backoffMs(retry, opens - 1, this.random) : usualMs;
         const lookMs = this.pool.claims.lookInMs(member) ?? IDENTIFY_EVERY_MS;
         await this.pause(Math.min(pauseMs, lookMs), signal, member);
         await this.pause(askedAtMs + IDENTIFY_AT_MOST_EVERY_MS - this.clock.monotonic(), signal);
@@ -275,7 +285,12 @@ export class Identification {
    * That a node says who it is does not mend the other calls that it fails: its record is cleaned, and the log told, only
    * when it was this question that it did not answer before.
    */
-  private reached(member: Member, { head, rootTrouble }: NodeIdentity): void {
+  private reached(member: Member, { head, lowestHeight, ...identity }: NodeIdentity): void {
+    const { clock } = this;
+    const before = member.beginning?.height === lowestHeight ? member.beginning : undefined;
+    const { count, sinceMs } = before ?? { count: 0, sinceMs: clock.monotonic() };
+    member.beginning = { height: lowestHeight, count: count + 1, sinceMs };
+    const rootTrouble = identity.rootTrouble ?? (this.wantsRoot ? identity.rootRefusal : undefined);
     member.outage = false;
     if (head !== undefined) tellHead(member, head, this.clock.monotonic());
     if (rootTrouble === undefined) member.troubles.clear();

@@ -55,6 +55,8 @@ export interface NodeIdentity {
   readonly isRootOpen: boolean;
   /** Why it did not tell where its spork begins, where it did not answer: it may yet. */
   readonly rootTrouble: UpstreamError | undefined;
+  /** How it refused block 0, by which its root would be known; `undefined` where that was not open. */
+  readonly rootRefusal: UpstreamError | undefined;
   /** A block of ours and its block of that height; `undefined` when it cannot be said. */
   readonly comparison: BlockComparison | undefined;
   /** The height of the latest finalized block that it has; `undefined` when it does not tell. */
@@ -135,7 +137,7 @@ export async function askIdentity(
     outcomeOf(node.getLatestBlockHeader(false, options)),
   ]);
   const chainId = chainOf(parameters, head);
-  const roots = await askRoots(node, info, { ...options, clock: inquiry.clock });
+  const roots = await askRoots(node, believable(node, info, head), { ...options, clock: inquiry.clock });
   const version = info instanceof UpstreamError ? { semver: '', sporkId: '' } : info;
   const { semver, sporkId } = version;
   const headHeight = head instanceof UpstreamError ? undefined : head.height;
@@ -230,7 +232,24 @@ async function sharedHeight(
   return shared < firstHeight ? undefined : shared;
 }
 
-type Roots = Pick<NodeIdentity, 'sporkRootHeight' | 'lowestHeight' | 'isRootOpen' | 'rootTrouble'>;
+/** No chain begins above its own head: a node that says so is asked another way where it begins. */
+function believable(
+  { name }: AccessNode,
+  info: NodeVersionInfo | UpstreamError,
+  head: BlockHeader | UpstreamError,
+): NodeVersionInfo | UpstreamError {
+  if (info instanceof UpstreamError || head instanceof UpstreamError) return info;
+  const root = Math.max(info.sporkRootHeight, info.nodeRootHeight);
+  if (root <= head.height) return info;
+  const method = 'GetNodeVersionInfo';
+  const said = `${method} at ${name}: says that its chain begins at ${root}, above its own head, ${head.height}`;
+  return new UpstreamError('malformed', { node: name, method }, said);
+}
+
+type Roots = Pick<
+  NodeIdentity,
+  'sporkRootHeight' | 'lowestHeight' | 'isRootOpen' | 'rootTrouble' | 'rootRefusal'
+>;
 
 /** Where the node and its spork begin. Zero may mean "not told" (older nodes lack the fields): then height 0 decides. */
 async function askRoots(
@@ -245,7 +264,8 @@ async function askRoots(
   const rootTrouble = isSilent && info.kind !== 'unimplemented' ? info : undefined;
   if (sporkRoot !== undefined && nodeRoot !== undefined) {
     const lowestHeight = Math.max(sporkRoot, nodeRoot);
-    return { sporkRootHeight: sporkRoot, lowestHeight, isRootOpen: false, rootTrouble };
+    const rootRefusal = undefined;
+    return { sporkRootHeight: sporkRoot, lowestHeight, isRootOpen: false, rootTrouble, rootRefusal };
   }
   const zero = await askZero(node, options);
   // The spork's id is missing: it is recorded once the node tells it, and so is its root.
@@ -257,6 +277,7 @@ async function askRoots(
       lowestHeight: root,
       isRootOpen: isOpen,
       rootTrouble,
+      rootRefusal: undefined,
     };
   }
   const root = namedRoot(zero.message);
@@ -269,10 +290,11 @@ async function askRoots(
     lowestHeight: nodeRoot ?? root?.height ?? sporkRoot,
     isRootOpen: isOpen || (sporkRootHeight === undefined && root === undefined),
     rootTrouble: rootTrouble ?? (isAnswer ? undefined : zero),
+    rootRefusal: root === undefined ? zero : undefined,
   };
 }
 
-/** Asks for block 0, by stream where the call says nothing. The answer, or the refusal that may name a root. */
+/** Asks for block 0, by stream where the call names no root. The answer, or the refusal that may name one. */
 async function askZero(
   node: AccessNode,
   {
@@ -283,7 +305,7 @@ async function askZero(
 ): Promise<'there' | UpstreamError> {
   const answer = await outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs }));
   if (!(answer instanceof UpstreamError)) return 'there';
-  if (NOTHING_THERE.has(answer.kind)) return answer;
+  if (answer.kind === 'below_root') return answer;
   const limit = new AbortController();
   const timer = clock.setTimer(timeoutMs, () => limit.abort());
   try {

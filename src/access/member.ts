@@ -22,6 +22,9 @@ export interface Member {
   head: { readonly height: number; readonly atMs: number } | undefined;
   /** What happened since it last said who it is. */
   readonly troubles: NodeTroubles;
+  /** Where it said that it begins, how often in a row and since when (monotonic milliseconds). */
+  beginning:
+    { readonly height: number | undefined; readonly count: number; readonly sinceMs: number } | undefined;
   /** The heights it serves, from its identity and the sporks known. */
   range: HeightRange;
   /** Higher than what its identity says, when it refused a height since. */
@@ -59,6 +62,7 @@ export function newMember(
     askedAtMs: -Infinity,
     head: undefined,
     troubles: new NodeTroubles({ clock }),
+    beginning: undefined,
     range: { lowest: undefined, endExclusive: undefined },
     refusedBelow: 0,
     outage: false,

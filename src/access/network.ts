@@ -173,6 +173,11 @@ export class AccessNetwork implements AccessNodes {
     return this.pool.sporkAt(height);
   }
 
+  /** Why no access node that the operator named serves the height, in the words of each. */
+  whyUnserved(height: number): readonly NodeTrouble[] {
+    return this.pool.whyUnserved(height);
+  }
+
   /** What the access nodes that the operator named do instead of saying who they are; empty when all have said it. */
   identityTroubles(): readonly NodeTrouble[] {
     return this.identification.troubles();

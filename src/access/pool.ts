@@ -6,6 +6,7 @@ import { NodeLedger } from './ledger.js';
 import { covers, isUsable, newMember, rangeOf, tellHead } from './member.js';
 import type { Member } from './member.js';
 import type { NodeEvents } from './caller.js';
+import type { NodeTrouble } from './NodeTroubles.js';
 import type { PooledNode } from './node.js';
 import { SporkClaims } from './SporkClaims.js';
 import { sporkOf } from './sporks.js';
@@ -16,6 +17,9 @@ const HISTORIC_RATE_PER_SECOND = 80;
 
 /** A node that tells a head below our last block is asked anew who it is, but no more often. */
 const BELOW_ASKED_EVERY_MS = 5_000;
+
+/** While no node serves a height that is wanted, each is asked anew who it is, but no more often. */
+const UNSERVED_ASKED_EVERY_MS = 5_000;
 
 /** Sporks whose agreed id is remembered: far more than follow on each other while a daemon runs. */
 const REMEMBERED_SPORKS_MAX = 64;
@@ -159,6 +163,7 @@ export class NodePool {
     const serving = this.offered(height, role);
     if (this.claims.isOpen(height) || serving.some(({ origin }) => origin === 'configured')) return serving;
     const nodes = sporkOf(this.options.sporks, height)?.accessNodes ?? [];
+    if (serving.length === 0 && nodes.length === 0) this.askWhoTheyAre();
     for (const endpoint of nodes.map(parseEndpoint)) {
       const member =
         this.byName.get(endpoint.name) ??
@@ -166,6 +171,29 @@ export class NodePool {
       member.wantedAtMs = this.clock.monotonic();
     }
     return serving;
+  }
+
+  /** Nobody has what is wanted: what the nodes said of where they begin and end may be wrong, or old. */
+  private askWhoTheyAre(): void {
+    const beforeMs = this.clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
+    for (const member of this.named()) if (isUsable(member) && member.askedAtMs <= beforeMs) member.wake?.();
+  }
+
+  /** Why none of the nodes that the operator named serves the height: where each of them begins, or ends. */
+  whyUnserved(height: number): readonly NodeTrouble[] {
+    return this.named().flatMap(({ node, range, beginning, troubles }): readonly NodeTrouble[] => {
+      if (beginning === undefined) return troubles.all();
+      const { lowest = 0, endExclusive = Infinity } = range;
+      const said =
+        height < lowest
+          ? `says it begins at ${lowest}`
+          : height >= endExclusive
+            ? `is of a spork that ends below ${endExclusive}`
+            : undefined;
+      if (said === undefined) return [];
+      const { count, sinceMs } = beginning;
+      return [{ node: node.name, method: 'GetNodeVersionInfo', kind: 'refused', said, count, sinceMs }];
+    });
   }
 
   /** What `serving` gives, without bringing a historic node in or keeping one: looking must not change who is dialled. */

@@ -116,6 +116,7 @@ export class Diagnosis {
     const found = [
       this.#starting(),
       this.#upstream(),
+      this.#startHeldUp(),
       this.#chain(),
       ...(phase === 'running' ? this.#running() : []),
       this.#disk(),
@@ -166,6 +167,18 @@ export class Diagnosis {
     return {
       code: codeOf(troubles),
       message: `no access node has told its head for ${seconds} s${words === '' ? '' : `: ${words}`}; see that accessNodes names nodes that run and can be reached from here`,
+    };
+  }
+
+  /** The head is told, and the start waits for something else that the nodes have to tell: where their chain begins. */
+  #startHeldUp(): Finding | undefined {
+    const isStarting = this.#symptoms.phase() === 'starting';
+    if (!isStarting || this.#clock.monotonic() - this.#startedAtMs < START_TAKES_MS) return undefined;
+    const troubles = this.#symptoms.identityTroubles();
+    if (troubles.length === 0) return undefined;
+    return {
+      code: codeOf(troubles),
+      message: `the start waits for what the nodes say of themselves: ${describeTroubles(troubles, this.#clock)}`,
     };
   }
 

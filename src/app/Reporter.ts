@@ -3,7 +3,7 @@ import { lastReadable } from '../api/index.js';
 import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../api/index.js';
 import type { ExecutionDataStatus } from '../collections/index.js';
 import type { DaemonConfig } from '../config/index.js';
-import type { FinalizationListener } from '../finality/index.js';
+import type { ChainTrouble, FinalizationListener } from '../finality/index.js';
 import type {
   HealthMonitor,
   ProgressMeter,
@@ -20,6 +20,7 @@ import type { DiskWatch } from './DiskWatch.js';
 import { heldUpBy } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
 import type { IndexingLine } from './indexingLine.js';
+import { describeTroubles } from './troubleWords.js';
 
 /** Ids that one message names at most: a block may lack a thousand. */
 const UNRESOLVABLE_IDS_NAMED = 3;
@@ -203,8 +204,8 @@ export class Reporter implements StatusSource, ScrapedValues {
       headTroubles: () => listener.headTroubles(),
       chainReplaced: () => network.chainReplaced(),
       headBehind: () => network.headBelow(),
-      parentMismatch: () => mended(this.#line?.blocks.parentMismatch()),
-      missingSporkEnd: () => mended(this.#line?.blocks.missingSporkEnd()),
+      parentMismatch: () => this.#chainTrouble(this.#line?.blocks.parentMismatch()),
+      missingSporkEnd: () => this.#chainTrouble(this.#line?.blocks.missingSporkEnd()),
       unresolvable: () => this.#unresolvable(),
       heldUp: () => this.#heldUp(),
       commitStartedAtMs: () => this.#line?.indexer.commitStartedAtMs(),
@@ -212,20 +213,31 @@ export class Reporter implements StatusSource, ScrapedValues {
     };
   }
 
+  /** A trouble of the chain: what does not fit, who gave it, and what mends it. */
+  #chainTrouble(
+    trouble: ChainTrouble | undefined,
+  ): { readonly height: number; readonly message: string } | undefined {
+    if (trouble === undefined) return undefined;
+    const { height, what, mend } = trouble;
+    const words = describeTroubles(this.#line?.blocks.heldUpBy()?.troubles ?? [], this.#parts.clock);
+    return { height, message: words === '' ? `${what}: ${mend}` : `${what}: ${words}; ${mend}` };
+  }
+
   /** What the lowest missing height waits for; `undefined` when there is none. */
   #heldUp(): HeldUp | undefined {
-    const { clock, listener } = this.#parts;
+    const { clock, listener, network } = this.#parts;
     const line = this.#line;
     const height = this.latestIndexedHeight() + 1;
     if (line === undefined || height > (this.#target() ?? -1)) return undefined;
     const sealedAgeMs = listener.sealedAdvanceAgeMs();
     const { stage } = line.processor.explain(height);
+    const block = line.blocks.heldUpBy();
     return heldUpBy(
       {
         height,
         stage,
         commitStartedAtMs: line.indexer.commitStartedAtMs(),
-        block: line.blocks.heldUpBy(),
+        block: block?.isUnserved === true ? { ...block, troubles: network.whyUnserved(block.height) } : block,
         collections: stage === 'collecting' ? line.processor.heldUpBy(height) : undefined,
         executionData: {
           isOnlySource: this.#config.ediOnly,
@@ -402,11 +414,4 @@ export class Reporter implements StatusSource, ScrapedValues {
 
 function seconds(milliseconds: number | undefined): number | null {
   return milliseconds === undefined ? null : milliseconds / 1000;
-}
-
-/** A trouble of the chain, with what mends it as the message. */
-function mended(
-  trouble: { readonly height: number; readonly mend: string } | undefined,
-): { readonly height: number; readonly message: string } | undefined {
-  return trouble && { height: trouble.height, message: trouble.mend };
 }

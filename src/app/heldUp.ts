@@ -21,7 +21,7 @@ export interface HeldUpFacts {
   readonly commitStartedAtMs: number | undefined;
   /** Where the height is. */
   readonly stage: 'indexed' | 'committing' | 'collecting' | 'queued' | 'outside';
-  /** The next block that has not come, and what stands in its way. */
+  /** The next block that has not come, and what stands in its way: where no node serves it, where each of them begins. */
   readonly block:
     | { readonly height: number; readonly troubles: readonly NodeTrouble[]; readonly isUnserved: boolean }
     | undefined;
@@ -62,8 +62,11 @@ export function heldUpBy(facts: HeldUpFacts, clock: Clock): HeldUp {
   const { block } = facts;
   if (block === undefined) return { height, message: `waiting for block ${height}`, code: undefined };
   const what = `waiting for block ${block.height}`;
-  if (block.isUnserved)
-    return { height, message: `${what}: no access node serves that height`, code: 'upstream_refusing' };
+  if (block.isUnserved) {
+    const none = `${what}: no access node serves that height`;
+    const { message, code = 'upstream_refusing' } = because(none, block.troubles, clock);
+    return { height, message, code };
+  }
   return { height, ...because(what, block.troubles, clock) };
 }
 

@@ -8,14 +8,14 @@ import type { Clock, Random } from '../runtime/index.js';
 import { BlockReview } from './BlockReview.js';
 import type { BlockVerdict } from './BlockReview.js';
 import { BLOCK_CALL, BLOCK_STREAM, pollBlocks } from './blockSource.js';
-import { childOf, Puller, wasAborted } from './cancellation.js';
+import { childOf, Puller, runTogether } from './cancellation.js';
 import { faultOf, patienceMs } from './faults.js';
 import { ForkResolver } from './ForkResolver.js';
 import type { ChainTrouble, ParentMismatch } from './ForkResolver.js';
 import { ForkInspector } from './ForkInspector.js';
 import type { Answer, StoredBlockReader } from './ForkInspector.js';
 import { LinkedBlocks } from './LinkedBlocks.js';
-import type { SporkRoot, Watermark } from './LinkedBlocks.js';
+import type { Giver, SporkRoot, Watermark } from './LinkedBlocks.js';
 import { Pause } from './Pause.js';
 import type { FinalityMetrics } from './ports.js';
 import { Refusals } from './Refusals.js';
@@ -24,6 +24,8 @@ import type { Way } from './TwoWays.js';
 
 /** How often NotFound at the tip is asked again quickly: some nodes learn of a block a moment after the others. */
 const MAX_QUICK_RETRIES = 25;
+/** And for how long: slow refusals are no quick ones. */
+const QUICK_RETRIES_MS = 5_000;
 
 /** Looks for a node in vain before that is told: at the edge of a spork the next nodes have yet to say who they are. */
 const UNSERVED_LOOKS_BEFORE_TOLD = 5;
@@ -88,6 +90,9 @@ const TIP_HEIGHTS = 2;
 /** A node that has no stream to spare for us is polled for so long before it is asked for one again. */
 const POLLED_INSTEAD_MS = 60_000;
 
+/** Blocks of a forger that the nodes are asked for again at once. */
+const REVIEWS_AT_ONCE = 16;
+
 /** A node that was found to forge guarantees in its stream is asked block by block for so long. */
 const FORGER_POLLED_MS = 600_000;
 
@@ -128,6 +133,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #review: BlockReview;
   readonly #pause: Pause;
   readonly #moved = new WorkSignal();
+  /** Nodes that were found to forge guarantees, and whose other blocks are to be reviewed. */
+  readonly #forgers = new Map<string, Giver>();
+  readonly #forgerFound = new WorkSignal();
   readonly #ways: TwoWays;
   readonly #refusals: Refusals;
   /** What happened since the last block came. */
@@ -135,6 +143,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /** Where a node's stream begins, if above its own lowest block: below that it is asked block by block. */
   readonly #streamFrom = new Map<string, number>();
   #quickRetries = 0;
+  /** When the first of them was made. */
+  #quickSinceMs = -Infinity;
   /** Reads in a row that ended because nothing came in time. */
   #silences = 0;
   /** Looks in a row at which no node served the next height. */
@@ -185,8 +195,10 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       {},
       {
         ...{ nodes, linked: this.#linked, inspector, logger, metrics, exchange },
-        onForger: ({ name, method }) => {
-          if (method === BLOCK_STREAM) this.#ways.callInstead(name, FORGER_POLLED_MS);
+        onForger: (forger) => {
+          if (forger.method === BLOCK_STREAM) this.#ways.callInstead(forger.name, FORGER_POLLED_MS);
+          this.#forgers.set(forger.name, forger);
+          this.#forgerFound.notify();
         },
       },
     );
@@ -196,14 +208,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** Resolves when `signal` aborts. No expected errors. */
   async run(signal: AbortSignal): Promise<void> {
-    try {
-      for (;;) {
-        await this.#room(signal);
-        await this.#readOn(signal);
-      }
-    } catch (error) {
-      if (!wasAborted(error, signal)) throw error;
-    }
+    await runTogether(signal, [(ended) => this.#read(ended), (ended) => this.#reviewForged(ended)]);
   }
 
   /** The watermark or the head moved. */
@@ -285,6 +290,27 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /** Set while every node that answers gives another last block of a spork than the spork table vouches for. */
   missingSporkEnd(): ChainTrouble | undefined {
     return this.#resolver.missingEnd();
+  }
+
+  async #read(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      await this.#room(signal);
+      await this.#readOn(signal);
+    }
+  }
+
+  /** Whoever was found to forge one block may have forged all that he gave: they are not waited for to be in doubt each by itself. */
+  async #reviewForged(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      await this.#forgerFound.wait(signal);
+      const forgers = [...this.#forgers.values()];
+      this.#forgers.clear();
+      const heights = forgers.flatMap((forger) => this.#linked.givenBy(forger));
+      for (let at = 0; at < heights.length; at += REVIEWS_AT_ONCE) {
+        const some = heights.slice(at, at + REVIEWS_AT_ONCE);
+        await Promise.all(some.map((height) => this.#review.review(height, signal)));
+      }
+    }
   }
 
   async #room(signal: AbortSignal): Promise<void> {
@@ -383,6 +409,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         if (this.#linked.next !== height + 1 || !this.#serves(node, height + 1)) return { kind: 'moved' };
         // It was found out meanwhile, or has to make way.
         if (this.#ways.isStream(way) && !this.#mayStream(node)) return { kind: 'moved' };
+        if (this.#isOutdone(way)) return { kind: 'moved' };
       }
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
@@ -412,6 +439,13 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   #serves(node: AccessNode, height: number): boolean {
     return this.#deps.nodes.forHeight(height).some((other) => other.name === node.name);
+  }
+
+  /** It was set aside meanwhile, and another was not. */
+  #isOutdone({ node, method }: Way): boolean {
+    if (node.healthOf(method) !== 'set_aside') return false;
+    const [best] = this.#deps.nodes.forHeight(this.#linked.next, method);
+    return best !== undefined && best.healthOf(method) !== 'set_aside';
   }
 
   /** A single answer shows that the call does its work, and so does a stream that goes on. */
@@ -445,8 +479,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const { kind, lowestHeight } = error;
     const fault = faultOf(kind);
     if (fault !== undefined && pausedMs >= FORGIVEN_PAUSE_MS) return;
-    if (kind === 'not_found' && this.#quickRetries < MAX_QUICK_RETRIES) {
+    const nowMs = this.#deps.clock.monotonic();
+    if (this.#quickRetries === 0) this.#quickSinceMs = nowMs;
+    const isQuick = this.#quickRetries < MAX_QUICK_RETRIES && nowMs - this.#quickSinceMs < QUICK_RETRIES_MS;
+    if (kind === 'not_found' && isQuick) {
       this.#quickRetries += 1;
+      this.#troubles.failed(error);
       this.#ways.skip(way);
       return this.#pause.sleep(this.#notFoundRetryMs, signal);
     }

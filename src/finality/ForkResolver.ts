@@ -19,7 +19,9 @@ export interface ChainTrouble {
   readonly height: number;
   /** Monotonic milliseconds at which it was first certain. */
   readonly sinceMs: number;
-  /** One or two sentences for the operator: what happened and what mends it. */
+  /** What does not fit. */
+  readonly what: string;
+  /** Why, as far as it is known, and what mends it: the rest of the sentence. */
   readonly mend: string;
 }
 
@@ -194,14 +196,19 @@ export class ForkResolver {
         code: 'not_vouched',
         height,
         sinceMs: this.#clock.monotonic(),
-        mend:
+        what:
           `No access node has block ${this.#linked.vouchedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
-          `the parent of the root block at height ${root}: those that answer have another one there. Name an access node ` +
+          `the parent of the root block at height ${root}`,
+        mend:
+          `those that answer have another one there. Name an access node ` +
           `that has it (--access-node). Should the root be known to name another parent than the block below it, set ` +
           `"rootParentIsBelow": false for it in config/sporks.json.`,
       };
-      const { mend } = this.#missingEnd;
-      this.#logger.error({ height, mend }, 'no access node has the last block of the spork');
+      const { what, mend } = this.#missingEnd;
+      this.#logger.error(
+        { height, mend: `${what}: ${mend}` },
+        'no access node has the last block of the spork',
+      );
     }
     return this.#askAnother(refused);
   }
@@ -219,13 +226,17 @@ export class ForkResolver {
       blockId: block.id,
       givenParentId: block.parentId,
       sinceMs: this.#clock.monotonic(),
-      mend:
+      what:
         `Block ${block.id} at height ${block.height} names ${block.parentId} as its parent, not ${latest.id}, which is ` +
-        `stored at height ${latest.height}: ${this.#causeAndMend(target)}`,
+        `stored at height ${latest.height}`,
+      mend: this.#causeAndMend(target),
     };
-    const { height, mend } = this.#mismatch;
+    const { height, what, mend } = this.#mismatch;
     // The one message with ids above the debug level: the operator has to see what he is about to give up.
-    this.#logger.error({ height, mend }, 'no access node confirms the latest stored block');
+    this.#logger.error(
+      { height, mend: `${what}: ${mend}` },
+      'no access node confirms the latest stored block',
+    );
   }
 
   #causeAndMend(target: number): string {

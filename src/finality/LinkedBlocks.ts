@@ -86,6 +86,14 @@ export class LinkedBlocks {
     return this.#entries.get(height)?.giver;
   }
 
+  /** The heights whose blocks this node gave by this call, ascending. */
+  givenBy({ name, method }: Giver): readonly number[] {
+    return [...this.#entries]
+      .filter(([, { giver }]) => giver.name === name && giver.method === method)
+      .map(([height]) => height)
+      .sort((a, b) => a - b);
+  }
+
   /** The block that the next one must name as its parent; `undefined` when the next one is the first of a store. */
   tip(): BlockLink | undefined {
     this.prune();

@@ -24,7 +24,7 @@ export interface NodeScript {
   belowRoot?: (height: number) => { readonly text: string; readonly lowestHeight?: number } | undefined;
   /** The id of the block at a height; undefined = NotFound. */
   blockIdAt?: (height: number) => Identifier | undefined;
-  /** Its latest finalized block: height 1 unless told, without a time. `unimplemented`: it cannot tell. */
+  /** Its latest finalized block: the root that it tells, or 1, unless told, without a time. `unimplemented`: it cannot tell. */
   latest?: () => { readonly height: number; readonly timestampMs?: number } | 'unimplemented';
   /** While set, nothing answers. */
   down?: boolean;
@@ -119,7 +119,9 @@ export class ScriptedNode implements PooledNode {
 
   async getLatestBlockHeader() {
     this.#answerOrThrow('GetLatestBlockHeader');
-    const latest = this.script.latest?.() ?? { height: 1 };
+    const { version } = this.script;
+    const root = typeof version === 'object' ? Math.max(version.sporkRootHeight, version.nodeRootHeight) : 0;
+    const latest = this.script.latest?.() ?? { height: Math.max(1, root) };
     if (latest === 'unimplemented') throw this.#error('unimplemented', 'GetLatestBlockHeader');
     const chainId = this.script.headerChainId ?? '';
     return { id: idOf('1'), parentId: idOf('0'), timestampMs: undefined, ...latest, chainId };

@@ -330,6 +330,61 @@ describe('a node that fails some of the questions', () => {
     expect(net.liveRoot()).toBe(5);
   });
 
+  it('is named with its refusals while a new store waits for the root that it does not tell', async () => {
+    const script: NodeScript = { version: version(0), blockIdAt: () => undefined };
+    const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
+    await net.whenIdentified(stop.signal);
+    // To nobody who does not wait for it.
+    await clock.advance(5_000);
+    expect(net.identityTroubles()).toEqual([]);
+    let told = false;
+    const waiting = net.whenRootTold(stop.signal).then(() => (told = true));
+    await clock.advance(20_000);
+    expect(told).toBe(false);
+    expect(net.identityTroubles()).toMatchObject([
+      { node: 'a:1', kind: 'refused', said: 'GetBlockByHeight: not_found' },
+    ]);
+    expect(net.identityTroubles()[0]?.count).toBeGreaterThan(3);
+    script.blockIdAt = () => idOf('1');
+    await clock.advance(3_000);
+    await waiting;
+    expect([net.liveRoot(), net.identityTroubles()]).toEqual([0, []]);
+  });
+
+  it('is not believed that it begins above its own head, and is asked another way', async () => {
+    const script: NodeScript = {
+      version: version(1_000_000),
+      latest: () => ({ height: 40 }),
+      blockIdAt: () => idOf('1'),
+    };
+    const { network: net } = network({ 'liar:1': script }, { accessNodes: ['liar:1'] });
+    await net.whenIdentified(stop.signal);
+    await net.whenAllAsked(stop.signal);
+    expect([net.liveRoot(), names(net.forHeight(41))]).toEqual([0, ['liar:1']]);
+    expect(net.identityTroubles()).toMatchObject([
+      {
+        kind: 'invalid',
+        said: 'GetNodeVersionInfo at liar:1: says that its chain begins at 1000000, above its own head, 40',
+      },
+    ]);
+  });
+
+  it('is named with where it begins while nobody serves a height, and soon asked again who it is', async () => {
+    const script: NodeScript = { version: version(100), blockIdAt: () => idOf('1') };
+    const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
+    await net.whenIdentified(stop.signal);
+    expect([net.forHeight(41), net.whyUnserved(100)]).toEqual([[], []]);
+    expect(net.whyUnserved(41)).toMatchObject([
+      { node: 'a:1', kind: 'refused', said: 'says it begins at 100', count: 1 },
+    ]);
+    script.version = version(0);
+    for (let second = 0; second < 7; second += 1) {
+      net.forHeight(41);
+      await clock.advance(1_000);
+    }
+    expect(names(net.forHeight(41))).toEqual(['a:1']);
+  });
+
   it('is named with its words, how often and since when, while it does not say who it is', async () => {
     const fails = { GetNetworkParameters: 'internal', GetLatestBlockHeader: 'internal' } as const;
     const script: NodeScript = { version: version(5), fails };

@@ -184,6 +184,16 @@ describe('the lowest missing height, held up', () => {
     expect(await after(6_000)).toMatchObject([
       { code: 'upstream_refusing', message: 'waiting for block 1001: no access node serves that height' },
     ]);
+    const troubles = [trouble({ said: 'says it begins at 2000', count: 3 })];
+    state.facts = { block: { height: 1001, troubles, isUnserved: true } };
+    expect(await after(1_000)).toMatchObject([
+      {
+        code: 'upstream_refusing',
+        message: expect.stringMatching(
+          /no access node serves that height: a:1 says it begins at 2000 \(3 times since/,
+        ) as string,
+      },
+    ]);
   });
 
   it('keeps ids out of the log', async () => {
@@ -279,6 +289,18 @@ describe('the head', () => {
     expect(await after(6_000)).toMatchObject([
       { code: 'starting', message: expect.stringMatching(/INTERNAL: not yet \(3 times/) as string },
       { code: 'upstream_refusing', message: expect.stringMatching(/INTERNAL: not yet \(3 times/) as string },
+    ]);
+  });
+
+  it('is told and the start waits for something else: that has a code of its own', async () => {
+    const { after, state } = healthyDaemon();
+    state.phase = 'starting';
+    const said = 'GetBlockByHeight at a:1: ABORTED: no disk';
+    state.identity = [trouble({ method: 'GetBlockByHeight', said, count: 3 })];
+    expect(await after(4_000)).toMatchObject([{ code: 'starting' }]);
+    expect(await after(2_000)).toMatchObject([
+      { code: 'starting' },
+      { code: 'upstream_refusing', message: expect.stringMatching(/ABORTED: no disk \(3 times/) as string },
     ]);
   });
 

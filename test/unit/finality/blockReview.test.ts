@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { sha3, toIdentifier } from '../../../src/flow/index.js';
-import { Reading, World } from './bench.js';
+import { range, Reading, World } from './bench.js';
 
 const HEIGHT = 103;
 
@@ -118,6 +118,31 @@ describe('a block whose guarantees are in doubt', () => {
         .odd.set(HEIGHT, { block: world.chain.fork('fork', HEIGHT).block(HEIGHT), status: 'finalized' });
     expect(await review()).toMatchObject({ kind: 'alone', giver: 'a' });
     expect([reading.exchanged, world.nodes.faults()]).toEqual([[], []]);
+    await world.end();
+  });
+
+  it('is asked for again at once where whoever gave it was found to forge another, which is not read on', async () => {
+    const world = new World('liar', 'a');
+    for (let height = 101; height <= 120; height += 1) {
+      const { collectionIds: _none, ...block } = world.chain.block(height);
+      const withList = (name: string) => ({
+        block: { ...block, collectionIds: [toIdentifier(sha3(Buffer.from(`${name} ${height}`)))] },
+        status: 'finalized' as const,
+      });
+      world.node('liar').odd.set(height, withList('forged'));
+      world.node('a').odd.set(height, withList('true'));
+    }
+    const reading = new Reading(world, { window: 10 });
+    const truth = (height: number) => [toIdentifier(sha3(Buffer.from(`true ${height}`)))];
+    await reading.moveHead(200);
+    expect(reading.blocks.blockAt(110)?.collectionIds).not.toEqual(truth(110));
+    await reading.blocks.review(101, world.stop.signal);
+    expect(reading.exchanged.map(({ height }) => height)).toEqual([101]);
+    await reading.makeDurable(101);
+    expect(reading.exchanged.map(({ height }) => height)).toEqual(range(101, 110));
+    expect(range(102, 111).map((height) => reading.blocks.blockAt(height)?.collectionIds)).toEqual(
+      range(102, 111).map(truth),
+    );
     await world.end();
   });
 });

@@ -244,7 +244,11 @@ describe('blocks that do not fit', () => {
       expect(errors.map(({ message }) => message)).toEqual([
         'no access node confirms the latest stored block',
       ]);
-      expect(errors[0]?.fields['mend']).toBe(mismatch?.mend);
+      expect(errors[0]?.fields['mend']).toBe(`${mismatch?.what}: ${mismatch?.mend}`);
+      expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([
+        { kind: 'invalid', said: 'sent block 501, which does not follow block 500' },
+        { kind: 'invalid' },
+      ]);
       // Honest nodes are not blamed for what a spork did, and are asked every 10 s only.
       expect(world.nodes.faults()).toEqual([]);
       expect(world.node('a').count('SubscribeBlocksFromStartHeight')).toBeLessThanOrEqual(7);
@@ -454,7 +458,7 @@ describe('blocks that do not fit', () => {
       expect(reading.linked()).toEqual([101]);
       expect(new Set(world.nodes.faults())).toEqual(new Set(['old lied']));
       expect(reading.blocks.missingSporkEnd()).toMatchObject({ code: 'not_vouched', height: 102 });
-      expect(reading.blocks.missingSporkEnd()?.mend).toContain(
+      expect(reading.blocks.missingSporkEnd()?.what).toContain(
         `has block ${world.chain.idAt(102)} at height 102`,
       );
       const errors = world.logger.records.filter(({ level }) => level === 'error');
