@@ -12,6 +12,8 @@ const SILENT_FOR_MS = 8_000;
 const HEAD_UNCONFIRMED_AFTER_MS = 8_000;
 /** While starting, what keeps it waiting has a code of its own after so long. */
 const START_TAKES_MS = 5_000;
+/** A head that rose so lately is of a chain that goes on, whatever a node told before, or another that lags tells. */
+const HEAD_RISES_WITHIN_MS = 5_000;
 /** Execution data exists up to the sealed head. It moves in leaps; one that stands for so long holds up. */
 const SEALING_STALLED_AFTER_MS = 15_000;
 /** A write to the disk takes milliseconds, or while LevelDB compacts, a second or two. */
@@ -192,7 +194,8 @@ export class Diagnosis {
     const replaced = this.#symptoms.chainReplaced();
     if (replaced !== undefined) return { code: 'chain_replaced', message: replaced.message };
     const behind = this.#symptoms.headBehind();
-    if (behind === undefined) return undefined;
+    const rises = (this.#symptoms.headAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
+    if (behind === undefined || rises) return undefined;
     const { head, watermark } = behind;
     return {
       code: 'head_behind',

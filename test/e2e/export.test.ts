@@ -150,7 +150,10 @@ describe('explain', () => {
             lastNode: devnet.address,
             failures: [
               expect.objectContaining({
-                ...{ node: devnet.address, lastError: expect.stringMatching(/^not_found: /) as string },
+                ...{
+                  node: devnet.address,
+                  lastError: expect.stringContaining(`${devnet.address}: NOT_FOUND: `) as string,
+                },
               }),
             ],
           }),
@@ -164,7 +167,7 @@ describe('explain', () => {
       height: held.height,
     });
     const page = await runProgram(['explain', String(held.height), ...storeFlags(dataDir)]);
-    for (const part of [lost!.id, devnet.address, 'not_found', `${held.height - 1}`]) {
+    for (const part of [lost!.id, devnet.address, 'NOT_FOUND', `${held.height - 1}`]) {
       expect(page.stdout).toContain(part);
     }
 

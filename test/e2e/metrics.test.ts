@@ -458,12 +458,16 @@ describe('wrong answers', () => {
     };
     // A node without streams is asked block by block, and tells the status of each.
     const orphan: FaultRule = { method: 'GetBlockByHeight', fault: 'orphaned', times: 1 };
-    const devnet = await nodeWith({ streams: false, faults: [...faults, limit, orphan] });
+    // While there is another way to ask for collections, one that fails is not asked.
+    const light = 'GetCollectionByID';
+    const noOther: FaultRule = { method: light, fault: 'error', code: 'UNIMPLEMENTED' };
+    const devnet = await nodeWith({ streams: false, faults: [...faults, limit, orphan, noOther] });
     const daemon = await daemonOn(devnet, '--no-edi');
     const metrics = await settled(daemon);
 
-    expect(devnet.node.faults.fired()).toEqual([3, 2, 2, 2, 2, 1, 1]);
     const asked = devnet.node.requests.count(method);
+    const askedOtherwise = devnet.node.requests.count(light);
+    expect(devnet.node.faults.fired()).toEqual([3, 2, 2, 2, 2, 1, 1, askedOtherwise]);
     expect(seriesOf(metrics, 'invalid_collections_total')).toEqual({
       'requester id_mismatch': 5,
       'requester malformed': 2,
@@ -476,7 +480,7 @@ describe('wrong answers', () => {
       );
     }
     expect(metrics.sum('upstream_errors_total', { method })).toBe(7);
-    expectValues(metrics, { collections_requested_total: asked });
+    expectValues(metrics, { collections_requested_total: asked + askedOtherwise });
     expect(seriesOf(metrics, 'collections_received_total')).toEqual({ requester: asked - 12 });
     expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({});
     expect(seriesOf(metrics, 'heights_completed_total')).toEqual({
@@ -485,13 +489,18 @@ describe('wrong answers', () => {
     });
     expect(metrics.value('collection_request_to_receive_seconds_count')).toBe(asked - 12);
     // A body that is refused came in good order as far as the call goes; blocks read ahead of the orphan were cancelled.
-    await expectCallsCounted(daemon, devnet, { [method]: 5, GetBlockByHeight: 'some' });
+    await expectCallsCounted(daemon, devnet, {
+      [method]: 5,
+      [light]: askedOtherwise,
+      GetBlockByHeight: 'some',
+    });
     expect(daemon.program.logs().filter(({ msg }) => msg === 'access node set aside')).not.toEqual([]);
     // The state passes with time: metric and status are compared at one moment.
     const seen = async (): Promise<unknown[]> => [
-      (await status(daemon)).endpoints,
+      (await status(daemon)).endpoints.map(({ name, state }) => ({ name, state })),
       (await daemon.scrape())
         .series('endpoint_state')
+        .filter(({ value }) => value === 1)
         .map(({ labels }) => ({ name: labels['endpoint'], state: labels['state'] })),
     ];
     await expect

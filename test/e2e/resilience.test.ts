@@ -66,40 +66,50 @@ function endpointState(document: StatusDocument, devnet: { readonly address: str
   return document.endpoints.find(({ name }) => name === devnet.address)?.state;
 }
 
-/** The nodes that the daemon set aside for this fault, or for any, as it said in its log. */
-function setAside(daemon: RunningDaemon, fault?: string): Set<unknown> {
+/** The nodes that the daemon set aside for a lie, as it said in its log. */
+function liars(daemon: RunningDaemon): Set<unknown> {
   return new Set(
     daemon.program
       .logs()
-      .filter((line) => line['msg'] === 'access node set aside')
-      .filter((line) => fault === undefined || line['fault'] === fault)
+      .filter((line) => line['msg'] === 'access node set aside' && line['fault'] === 'lied')
       .map((line) => line['endpoint']),
   );
 }
 
-/** Waits until each of the others has been set aside, and lets the honest one answer at once from then on. */
+/** What the daemon told of nodes' calls while it was watched: the reasons given, by node and call. */
+type Told = ReadonlyMap<string, string>;
+
+/**
+ * Waits until each of the others has lied, or the status has named one of its calls as one that fails, and lets the honest one
+ * answer at once from then on.
+ */
 async function onceFoundOut(
   daemon: RunningDaemon,
   others: readonly DevnetHandle[],
   honest: DevnetHandle,
-): Promise<void> {
-  await eventually(() => {
-    const found = setAside(daemon);
-    return others.every(({ address }) => found.has(address)) ? true : undefined;
+): Promise<Told> {
+  const told = new Map<string, string>();
+  const failing = new Set<string>();
+  await eventually(async () => {
+    for (const { name, calls } of (await status(daemon)).endpoints) {
+      for (const { method, reason } of calls) told.set(`${name} ${method}`, reason);
+      if (calls.length > 0) failing.add(name);
+    }
+    const lied = liars(daemon);
+    return others.every(({ address }) => lied.has(address) || failing.has(address)) ? true : undefined;
   });
   honest.node.setFaults([]);
+  return told;
 }
 
 describe('a liar beside an honest node', () => {
   it('gives collections that are refused by reason, and the honest one makes the progress', async () => {
-    const method = 'GetFullCollectionByID';
-    const lies: readonly FaultRule[] = [
-      { method, fault: 'wrong_body' },
-      { method, fault: 'other_body' },
-      { method, fault: 'truncated' },
-      { method, fault: 'oversized' },
-    ];
-    const all = await nodes(...lies.map((lie) => ({ faults: [lie] })), { faults: [slow] });
+    const methods = ['GetFullCollectionByID', 'GetCollectionByID'] as const;
+    const lies = ['wrong_body', 'other_body', 'truncated', 'oversized'] as const;
+    const all = await nodes(
+      ...lies.map((fault) => ({ faults: methods.map((method): FaultRule => ({ method, fault })) })),
+      { faults: [slow] },
+    );
     const [garbler, confuser, cutter, bloater, honest] = all as [
       DevnetHandle,
       DevnetHandle,
@@ -109,24 +119,27 @@ describe('a liar beside an honest node', () => {
     ];
     const { daemon, dataDir } = await daemonOn(all, '--no-edi', '--access-max-message-bytes', '4MiB');
 
-    await onceFoundOut(daemon, [garbler, confuser, cutter, bloater], honest);
+    const told = await onceFoundOut(daemon, [garbler, confuser, cutter, bloater], honest);
     const metrics = await daemon.reaches(HEAD);
     const refused = (reason: string): number =>
       metrics.sum('invalid_collections_total', { source: 'requester', reason });
     expect(refused('id_mismatch')).toBeGreaterThanOrEqual(2);
     expect(refused('malformed')).toBeGreaterThanOrEqual(1);
     expect(refused('too_large')).toBeGreaterThanOrEqual(1);
-    expect(setAside(daemon, 'lied')).toEqual(
-      new Set([garbler, confuser, cutter].map((node) => node.address)),
-    );
-    expect(setAside(daemon, 'failing')).toEqual(new Set([bloater.address]));
+    expect(liars(daemon)).toEqual(new Set([garbler, confuser].map((node) => node.address)));
+    // Bytes that cannot be read, or are too many, are held against the call alone.
+    expect(told.get(`${cutter.address} GetFullCollectionByID`)).toMatch(/malformed answer/);
+    expect(told.get(`${bloater.address} GetFullCollectionByID`)).toMatch(/larger than max/);
     const received = metrics.value('collections_received_total', { source: 'requester' });
-    expect(honest.node.requests.count(method)).toBeGreaterThanOrEqual(received);
+    const { requests } = honest.node;
+    expect(
+      requests.count('GetFullCollectionByID') + requests.count('GetCollectionByID'),
+    ).toBeGreaterThanOrEqual(received);
     await stopAndProve(daemon, dataDir, whole(honest));
   });
 
   it('gives execution data that is refused by reason, and the honest one makes the progress', async () => {
-    const method = 'SubscribeExecutionDataFromStartBlockHeight';
+    const method = 'SubscribeExecutionData*';
     const lies: readonly FaultRule[] = [
       { method, fault: 'swapped_chunks' },
       { method, fault: 'missing_chunk' },
@@ -140,7 +153,7 @@ describe('a liar beside an honest node', () => {
     const honest = all.at(-1) as DevnetHandle;
     const { daemon, dataDir } = await daemonOn(all, '--edi-only');
 
-    await onceFoundOut(daemon, all.slice(0, -1), honest);
+    const told = await onceFoundOut(daemon, all.slice(0, -1), honest);
     const metrics = await daemon.reaches(HEAD);
     const refused = (reason: string): number =>
       metrics.sum('invalid_collections_total', { source: 'edi', reason });
@@ -149,7 +162,10 @@ describe('a liar beside an honest node', () => {
     expect(refused('id_mismatch')).toBeGreaterThanOrEqual(1);
     expect(refused('wrong_block')).toBeGreaterThanOrEqual(1);
     expect(refused('malformed')).toBeGreaterThanOrEqual(1);
-    expect(setAside(daemon, 'lied')).toEqual(new Set(all.slice(0, -1).map((node) => node.address)));
+    const cutter = all[5] as DevnetHandle;
+    expect(liars(daemon)).toEqual(new Set(all.slice(0, 5).map((node) => node.address)));
+    // Bytes that cannot be read are held against the call alone.
+    expect(told.get(`${cutter.address} SubscribeExecutionDataFromStartBlockHeight`)).toMatch(/malformed/);
     expect(metrics.value('heights_completed_total', { source: 'edi' })).toBe(HEAD);
     expect(metrics.value('collections_requested_total')).toBe(0);
     await stopAndProve(daemon, dataDir, whole(honest));
@@ -172,7 +188,7 @@ describe('a liar beside an honest node', () => {
     honest.node.setFaults([]);
     await daemon.reaches(HEAD);
     // Bytes that cannot be read are held against the call alone.
-    expect(setAside(daemon, 'lied')).toEqual(new Set(fault === 'truncated' ? [] : [liar.address]));
+    expect(liars(daemon)).toEqual(new Set(fault === 'truncated' ? [] : [liar.address]));
     await stopAndProve(daemon, dataDir, whole(honest));
   });
 
@@ -209,7 +225,7 @@ describe('a liar beside an honest node', () => {
     const metrics = await daemon.reaches(HEAD);
     expect(metrics.sum('invalid_blocks_total', { reason: 'orphaned' })).toBeGreaterThanOrEqual(1);
     expect(metrics.sum('invalid_blocks_total', { reason: 'parent_mismatch' })).toBeGreaterThanOrEqual(1);
-    expect(setAside(daemon, 'lied')).toEqual(new Set(all.slice(0, -1).map((node) => node.address)));
+    expect(liars(daemon)).toEqual(new Set(all.slice(0, -1).map((node) => node.address)));
     await stopAndProve(daemon, dataDir, whole(honest));
   });
 });
@@ -514,7 +530,9 @@ describe('a collection that nobody has', () => {
     const reason = stuck.reasons.find(({ code }) => code === 'unresolvable');
     expect(reason?.height).toBe(height);
     for (const id of ids()) expect(reason?.message).toContain(id);
-    expect(reason?.message).toMatch(/for \d+s \(\d+ requests, the last to \S+: not_found: /);
+    expect(reason?.message).toMatch(
+      /for \d+s \(\d+ requests, the last to \S+: GetFullCollectionByID at \S+: NOT_FOUND: /,
+    );
     expect(stuck).toMatchObject({ latestIndexed: height - 1, ready: false });
     expect(stuck.oldestMissing).toMatchObject({ height, missing: ids().length });
     expect(stuck.oldestMissing?.ageSeconds).toBeGreaterThan(1);

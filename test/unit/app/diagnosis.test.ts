@@ -343,7 +343,17 @@ describe('what has a code of its own', () => {
     };
     expect(await codes()).toEqual(['chain_replaced', 'unresolvable']);
     state.change = { headBehind: () => ({ head: 232, watermark: 540 }) };
-    expect(await codes()).toEqual(['head_behind']);
+    expect(await codes(5_000)).toEqual(['head_behind']);
+  });
+
+  it('is not a head that a node told before it rose past what is indexed', async () => {
+    const { clock, codes, state } = healthyDaemon();
+    state.change = { headBehind: () => ({ head: 998, watermark: 1_000 }) };
+    for (let height = 1_000; height < 1_020; height += 1) {
+      Object.assign(state, { head: height, latest: height, headMovedAtMs: clock.monotonic() });
+      expect(await codes(1_000)).toEqual([]);
+    }
+    expect(await codes(5_000)).toEqual(['head_behind']);
   });
 
   it('is the disk when it is nearly full, by the measure of its size', async () => {
