@@ -3,6 +3,7 @@ import type { AccessNode, AccessNodes, NodeFault, NodeTrouble, ReceivedBlock } f
 import type { FinalizedBlock } from '../flow/index.js';
 import { WorkSignal } from '../jobqueue/index.js';
 import type { BlockJob, Jobs, Notifiable } from '../jobqueue/index.js';
+import { EdgeLog } from '../observability/index.js';
 import type { Logger } from '../observability/index.js';
 import type { Clock, Random } from '../runtime/index.js';
 import { BlockReview } from './BlockReview.js';
@@ -170,12 +171,13 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#troubles = new NodeTroubles({ clock });
     this.#refusals = new Refusals({ nodes, troubles: this.#troubles, logger });
     const pauses = { minMs: options.backoffMinMs ?? 250, maxMs: options.backoffMaxMs ?? 10_000 };
+    const edge = new EdgeLog({ clock, logger });
     this.#ways = new TwoWays(
       { stream: BLOCK_STREAM, call: BLOCK_CALL, pauses },
       {
         ...{ clock, random },
-        onLeft: (node, reason) => logger.warn({ node, reason }, 'block stream left, single calls serve'),
-        onBack: (node) => logger.info({ node }, 'block stream is back'),
+        onLeft: (node, reason) => edge.lost({ node, reason }, 'block stream left, single calls serve'),
+        onBack: (node) => edge.back({ node }, 'block stream is back'),
       },
     );
     this.#resolver = new ForkResolver(

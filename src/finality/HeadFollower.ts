@@ -1,5 +1,6 @@
 import { NodeTroubles, SILENT_AFTER_MS, UpstreamError } from '../access/index.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeTrouble } from '../access/index.js';
+import { EdgeLog } from '../observability/index.js';
 import type { Logger } from '../observability/index.js';
 import { sleep } from '../runtime/index.js';
 import type { Clock, Random } from '../runtime/index.js';
@@ -77,10 +78,12 @@ export class HeadFollower {
   #silences = 0;
   /** By which call the source was lost, while that was logged and it does not deliver again. */
   #lostBy: AccessMethod | undefined;
+  readonly #edge: EdgeLog;
 
   constructor(options: HeadFollowerOptions, dependencies: HeadFollowerDependencies) {
     this.#options = options;
     this.#deps = dependencies;
+    this.#edge = new EdgeLog(dependencies);
     const { clock, random } = dependencies;
     this.#pause = new Pause({ clock });
     const pauses = { minMs: options.backoffMinMs, maxMs: options.backoffMaxMs };
@@ -214,7 +217,7 @@ export class HeadFollower {
     }
     if (this.#lostBy === source.method || (this.#lostBy !== undefined && source.method === STREAM)) {
       this.#lostBy = undefined;
-      this.#deps.logger.info({ stream: this.#options.stream, node: source.node.name }, 'head stream is back');
+      this.#edge.back({ stream: this.#options.stream, node: source.node.name }, 'head stream is back');
     }
     this.#deps.onHeight(height);
   }
@@ -309,7 +312,7 @@ export class HeadFollower {
   #lost({ node, method }: Source, fields: { readonly kind: string; readonly error: string }): void {
     const message = 'head stream lost, reconnecting';
     const all = { stream: this.#options.stream, node: node.name, ...fields };
-    if (this.#lostBy === undefined) this.#deps.logger.warn(all, message);
+    if (this.#lostBy === undefined) this.#edge.lost(all, message);
     else this.#deps.logger.debug(all, message);
     this.#lostBy ??= method;
   }

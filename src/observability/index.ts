@@ -10,6 +10,7 @@ export type { ProgressSource, ProgressState } from './ProgressMeter.js';
 export { progressFields, renderProgressLine } from './progressLine.js';
 export { ProgressReporter } from './ProgressReporter.js';
 export type { ProgressReporterOptions } from './ProgressReporter.js';
+export { EdgeLog } from './EdgeLog.js';
 export { LiveScreen } from './LiveScreen.js';
 export { LiveTerminal } from './LiveTerminal.js';
 export type { TerminalStream } from './LiveTerminal.js';

@@ -1,0 +1,23 @@
+import { expect, it } from 'vitest';
+import { EdgeLog } from '../../../src/observability/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+it('warns of what flaps once a minute, and tells that it is back once for each warning', async () => {
+  const clock = new VirtualClock();
+  const logger = new RecordingLogger();
+  const edge = new EdgeLog({ clock, logger });
+  for (let second = 0; second < 61; second += 1) {
+    edge.lost({ second }, 'lost');
+    edge.back({ second }, 'back');
+    await clock.advance(1_000);
+  }
+  const told = logger.records.filter(({ level }) => level !== 'debug');
+  expect(told).toEqual([
+    { level: 'warn', message: 'lost', fields: { second: 0 } },
+    { level: 'info', message: 'back', fields: { second: 0 } },
+    { level: 'warn', message: 'lost', fields: { second: 60 } },
+    { level: 'info', message: 'back', fields: { second: 60 } },
+  ]);
+  expect(logger.records).toHaveLength(122);
+});
