@@ -352,7 +352,10 @@ describe('what has a code of its own', () => {
     expect(await codes()).toEqual(['starting']);
     expect(await after(5_000)).toMatchObject([
       { code: 'starting' },
-      { code: 'upstream_refusing', message: expect.stringMatching(/waits to start: .*a:1.*no disk/) as string },
+      {
+        code: 'upstream_refusing',
+        message: expect.stringMatching(/waits to start: .*a:1.*no disk/) as string,
+      },
     ]);
     state.identity = [];
     expect(await codes()).toEqual(['starting']);
