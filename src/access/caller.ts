@@ -176,13 +176,19 @@ export class MethodCaller {
       const elapsedMs = this.clock.monotonic() - startedMs;
       this.metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
       this.ledger.answeredIn(elapsedMs);
+      const wasShut = limiter.refusesEverything;
       limiter.succeeded(permit);
+      if (wasShut && !limiter.refusesEverything) this.ledger.succeeded(method);
       this.answered(generation);
       return decode(message);
     } catch (error) {
       const failure = this.typed(error, method);
       if (failure instanceof UpstreamError) {
-        if (failure.kind === 'rate_limited') limiter.rateLimited(permit);
+        if (failure.kind === 'rate_limited') {
+          limiter.rateLimited(permit);
+          // No limit of a rate, then: another call, or node, may be better.
+          if (limiter.refusesEverything) this.ledger.blame('failing', failure.message, method);
+        }
         if (failure.kind === 'deadline') this.missedDeadline(generation);
         else if (isAnswer(failure.kind)) this.answered(generation);
         this.count(failure);

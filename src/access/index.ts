@@ -7,7 +7,7 @@ export { kindOfStatus, upstreamError } from './errors.js';
 export type { ForwardOutcome, Forwarder, ForwarderSink } from './Forwarder.js';
 export type { ChainReplaced, HeadBelow } from './identification.js';
 export type { Expectation, SporkRoot } from './identity.js';
-export { inOrderOfAsking, NodeLedger } from './ledger.js';
+export { inOrderOfAsking, NodeLedger, worseOf } from './ledger.js';
 export { MethodLimiter } from './limiter.js';
 export type { Permit } from './limiter.js';
 export { takeGrpcRemarks } from './grpcRemarks.js';

@@ -111,6 +111,11 @@ export interface Candidate {
 
 const RANKS: Record<NodeHealth, number> = { healthy: 0, failing: 1, set_aside: 2, unknown: 3, foreign: 4 };
 
+/** Of what needs two calls. */
+export function worseOf(a: NodeHealth, b: NodeHealth): NodeHealth {
+  return RANKS[a] < RANKS[b] ? b : a;
+}
+
 /**
  * Best first for a call: by its health and the node's, then those no rate limit holds back, then by the latency to expect with
  * the load they have.

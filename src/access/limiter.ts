@@ -2,13 +2,17 @@ import type { Clock, Timer } from '../runtime/index.js';
 import { abortReason, doublingMs } from '../runtime/index.js';
 
 /** Pause after an answered rate limit: short, doubling while limits keep being answered. */
-const PAUSE = { minMs: 250, maxMs: 10_000 };
+const PAUSE = { minMs: 250, maxMs: 4_000 };
 /** What remains of the rate after an answered rate limit. */
 const RATE_CUT = 0.5;
 /** The adapted rate never falls below one call in this time. */
 const MIN_RATE_PER_SECOND = 1;
 /** Recovery per second at full pace, as a share of the rate at which the limit was answered. */
 const RECOVERY_SHARE = 0.05;
+/** What each success adds to the rate that doubles it in a second at full pace. */
+const DOUBLING_STEP = Math.LN2;
+/** After so many refusals in a row, the last of them of a call by itself, it was not for the rate that the node refused. */
+const REFUSALS_OF_EVERYTHING = 4;
 /** Without a configured rate, the adapted one is dropped once it reaches this multiple of where the limit bit. */
 const RELEASE_MULTIPLE = 2;
 /** Calls that may leave at once after a quiet time, in seconds of the rate (at least one call). */
@@ -34,8 +38,11 @@ interface Waiter {
 
 /**
  * Paces the calls of one method to one access node: a token bucket for the configured rate, and what the node's own
- * "rate limit reached" answers teach. Each such answer holds the method back (250 ms doubling to 10 s) and halves the
- * rate, which then grows again with every call that succeeds (additive increase, multiplicative decrease).
+ * "rate limit reached" answers teach. Each such answer holds the method back (250 ms doubling to 4 s) and halves the
+ * rate, which then grows again with every call that succeeds (additive increase, multiplicative decrease). What is refused in a
+ * row, with no success between, is one episode. It began at the rate that the node could not take: half of that is safe, and
+ * is returned to by doubling. Where the node refused everything for a while, no rate of ours was the reason: it doubles until
+ * the next refusal.
  */
 export class MethodLimiter {
   private readonly configuredRate: number | undefined;
@@ -43,8 +50,10 @@ export class MethodLimiter {
   private readonly clock: Clock;
   /** Set while the node's answers hold the rate below the configured one (or below no limit). */
   private adaptedRate: number | undefined;
-  /** The rate at which the node answered its limit. */
+  /** The rate at which the node answered its limit, first in the present episode. */
   private ceiling = 0;
+  /** Below this rate the adapted one doubles every second. */
+  private doublesBelow = 0;
   private pausedUntilMs = -Infinity;
   private pauses = 0;
   private cuts = 0;
@@ -69,6 +78,11 @@ export class MethodLimiter {
   /** True while an answered rate limit holds every call back. */
   get heldBack(): boolean {
     return this.clock.monotonic() < this.pausedUntilMs;
+  }
+
+  /** True while the node has refused so many calls in a row that it was not for their rate. */
+  get refusesEverything(): boolean {
+    return this.pauses >= REFUSALS_OF_EVERYTHING;
   }
 
   /** Calls per second that may leave now; `undefined` = any number. */
@@ -121,7 +135,9 @@ export class MethodLimiter {
     if (permit.cuts !== this.cuts) return;
     this.pauses = 0;
     if (this.adaptedRate === undefined) return;
-    const grown = this.adaptedRate + (RECOVERY_SHARE * this.ceiling) / this.adaptedRate;
+    const doubles = this.adaptedRate < this.doublesBelow;
+    const step = doubles ? DOUBLING_STEP : (RECOVERY_SHARE * this.ceiling) / this.adaptedRate;
+    const grown = this.adaptedRate + step;
     const enough = this.configuredRate ?? this.ceiling * RELEASE_MULTIPLE;
     this.refill(this.clock.monotonic());
     this.adaptedRate = grown >= enough ? undefined : grown;
@@ -134,8 +150,12 @@ export class MethodLimiter {
     const now = this.clock.monotonic();
     this.rollSecond(now);
     const observed = Math.max(this.sentLastSecond, this.sentThisSecond, MIN_RATE_PER_SECOND);
-    this.ceiling = Math.min(this.ratePerSecond ?? Infinity, observed);
-    this.adaptedRate = Math.max(MIN_RATE_PER_SECOND, this.ceiling * RATE_CUT);
+    const refusedRate = Math.min(this.ratePerSecond ?? Infinity, observed);
+    if (this.pauses === 0) {
+      this.ceiling = refusedRate;
+      this.doublesBelow = refusedRate * RATE_CUT;
+    }
+    this.adaptedRate = Math.max(MIN_RATE_PER_SECOND, refusedRate * RATE_CUT);
     if (this.configuredRate !== undefined) {
       this.adaptedRate = Math.min(this.adaptedRate, this.configuredRate);
     }
@@ -144,6 +164,7 @@ export class MethodLimiter {
     this.pausedUntilMs = now + doublingMs(PAUSE, this.pauses);
     this.refilledAtMs = this.pausedUntilMs;
     this.pauses += 1;
+    if (this.refusesEverything) this.doublesBelow = Infinity;
     this.cancelTimer();
     this.schedule();
   }

@@ -36,6 +36,8 @@ const GROUP_MAX_HEIGHTS = 32;
 const GROUP_MAX_EMPTY_HEIGHTS = 128;
 const GROUP_MAX_BYTES = 8 * 1024 * 1024;
 
+/** Where execution data is the only source, nodes without it are asked again whether they have it so often. */
+const ONLY_SOURCE_PROBE_MS = 5_000;
 /** Execution data that is due and does not come for this long has the stream opened again. */
 const EDI_SILENCE_MS = 10_000;
 
@@ -155,6 +157,7 @@ export function startIndexingLine(
           lookaheadHeights: config.window,
           backoffMinMs: config.requester.backoffMinMs,
           backoffMaxMs: config.requester.backoffMaxMs,
+          ...(config.ediOnly ? { probeMs: ONLY_SOURCE_PROBE_MS } : {}),
         },
         { ...common, nodes: network, window, sink, sealedHeight: () => listener.sealedHeight() },
       )

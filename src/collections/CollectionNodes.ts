@@ -1,4 +1,5 @@
-import type { AccessNode, AccessNodes } from '../access/index.js';
+import { worseOf } from '../access/index.js';
+import type { AccessNode, AccessNodes, NodeHealth } from '../access/index.js';
 import type { Clock } from '../runtime/index.js';
 import { ArrivalTimes } from './ArrivalTimes.js';
 import { CollectionWays, waysOf } from './CollectionWays.js';
@@ -45,8 +46,8 @@ export class CollectionNodes {
     if (nodes.length === 0) return { node: undefined, retryInMs: NO_NODE_RETRY_MS };
     const choice = wanted.rotation.choose(nodes, {
       isFree: (node) => this.#dependencies.slots.isFree(node.name, use),
-      delayMs: (node) => Math.max(node.delayMs(this.#wayTo(node, wanted)), this.#untilDueMs(node, wanted)),
-      healthOf: (node) => node.healthOf(this.#wayTo(node, wanted)),
+      delayMs: (node) => Math.max(delayMs(node, this.#wayTo(node, wanted)), this.#untilDueMs(node, wanted)),
+      healthOf: (node) => healthOf(node, this.#wayTo(node, wanted)),
     });
     if (choice.node === undefined) return choice;
     // A way that rests, for it failed here, is one of them.
@@ -72,8 +73,8 @@ export class CollectionNodes {
   heldBack(height: number): readonly HeldBackNode[] {
     const nowMs = this.#dependencies.clock.monotonic();
     return this.#serving(height).flatMap((node) => {
-      const delayMs = node.delayMs(this.#ways.wayTo(node));
-      return delayMs < HELD_BACK_MS ? [] : { node: node.name, untilMs: nowMs + delayMs };
+      const forMs = delayMs(node, this.#ways.wayTo(node));
+      return forMs < HELD_BACK_MS ? [] : { node: node.name, untilMs: nowMs + forMs };
     });
   }
 
@@ -134,6 +135,20 @@ export class CollectionNodes {
     const dueAtMs = newSinceMs + this.#arrivals.usualMs(name);
     return Math.max(0, dueAtMs - this.#dependencies.clock.monotonic());
   }
+}
+
+/** The light collection is of no use before its transactions come. */
+function healthOf(node: AccessNode, way: CollectionWay): NodeHealth {
+  const health = node.healthOf(way);
+  return way === 'GetCollectionByID' ? worseOf(health, node.healthOf('GetTransaction')) : health;
+}
+
+/** Where transactions are held back, not merely paced, nothing is begun that needs them. */
+function delayMs(node: AccessNode, way: CollectionWay): number {
+  const forMs = node.delayMs(way);
+  if (way !== 'GetCollectionByID') return forMs;
+  const transactionsMs = node.delayMs('GetTransaction');
+  return transactionsMs < HELD_BACK_MS ? forMs : Math.max(forMs, transactionsMs);
 }
 
 function countWays(node: AccessNode, { failures }: WantedCollection): number {

@@ -1,4 +1,4 @@
-import type { AccessNode, AccessNodes } from '../access/index.js';
+import type { AccessNode, AccessNodes, UpstreamError } from '../access/index.js';
 import { VerificationMemory, verifyCollection } from '../flow/index.js';
 import type { Identifier, VerifiedCollection } from '../flow/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
@@ -325,6 +325,7 @@ export class CollectionRequester implements CollectionRequests {
           asked = one;
           metrics.collectionsRequested.inc();
         },
+        onRefused: (error) => this.#onRefused(id, node, way, error),
         tryAcquireSlot: () => this.#slots.tryAcquire(node.name, use),
         releaseSlot: () => this.#slots.release(node.name, use),
       });
@@ -346,6 +347,13 @@ export class CollectionRequester implements CollectionRequests {
     } finally {
       this.#pump();
     }
+  }
+
+  /** The call goes on; what holds it up is known before it ends. */
+  #onRefused(id: Identifier, node: AccessNode, way: CollectionWay, error: UpstreamError): void {
+    const wanted = this.#wanted.get(id);
+    const failure = judgeFailure(error);
+    if (wanted !== undefined && failure !== undefined) remember(wanted, node, way, failure);
   }
 
   #onAnswer({ id, node, way, use }: Question, bodies: readonly Uint8Array[], sentAtMs: number): void {

@@ -114,7 +114,7 @@ const ALWAYS_READY: NodeReadiness = {
  * block has been handed out and the byte budget admits it: back-pressure, never a drop (onflow/flow-go#8114).
  *
  * Nothing a node does stops it. A stream that ends, stalls, lags, lies or is refused is opened again, on another node
- * where there is one; nodes without the feed are asked again every minute. The system chunk is dropped. A block without
+ * where there is one; nodes without the feed are asked again every minute, or as `probeMs` says. The system chunk is dropped. A block without
  * collections is passed over: it is complete without us.
  */
 export class ExecutionDataIndexer implements ExecutionDataOutlook {

@@ -6,8 +6,12 @@ import type { DueTimer } from './DueTimer.js';
 import type { RequestFailure } from './requestFailure.js';
 import type { WantedCollection, WantedCollections } from './WantedCollections.js';
 
-/** Pauses of a collection that was asked for too early: from here, each longer than the one before, so many times. */
-const EARLY_PAUSE = { minMs: 30, growth: 1.15, times: 9 };
+/**
+ * Pauses of a collection that was asked for too early: from here, each longer than the one before, up to there, and so many times.
+ * They reach nearly a second beyond the first question: a block is as late as its latest collection, and of a thousand
+ * collections one may come half a second after the others.
+ */
+const EARLY_PAUSE = { minMs: 30, growth: 1.15, maxMs: 80, times: 14 };
 /** Until each node was asked both ways no pause is longer: one of them may be the only honest one. */
 const UNTRIED_MAX_MS = 2_000;
 /** A pause that is cut short lasts so long at least: what wakes an id may come many times a second. */
@@ -90,7 +94,7 @@ export class RetryPauses {
       wanted.rotation.declined(node);
       const pauseMs = EARLY_PAUSE.minMs * EARLY_PAUSE.growth ** wanted.earlyAttempts;
       wanted.earlyAttempts += 1;
-      return Math.min(pauseMs, minMs);
+      return Math.min(pauseMs, EARLY_PAUSE.maxMs, minMs);
     }
     if (failure.isNodeBusy) wanted.rotation.declined(node);
     else wanted.rotation.failed(node);

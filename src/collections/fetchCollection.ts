@@ -24,6 +24,8 @@ export interface FetchOptions {
 export interface FetchDependencies {
   /** Told of each collection call as it leaves: full or light, not of the transactions behind a light one. */
   onCall(way: CollectionWay): void;
+  /** A transaction was refused for the node's rate limit, and is asked for again. */
+  onRefused(error: UpstreamError): void;
   /** A further slot of the endpoint when one is free now. */
   tryAcquireSlot(): boolean;
   releaseSlot(): void;
@@ -67,7 +69,7 @@ async function fetchTransactions(
   ids: readonly Identifier[],
   node: AccessNode,
   options: FetchOptions,
-  slots: Pick<FetchDependencies, 'tryAcquireSlot' | 'releaseSlot'>,
+  { onRefused, ...slots }: Pick<FetchDependencies, 'tryAcquireSlot' | 'releaseSlot' | 'onRefused'>,
 ): Promise<readonly Uint8Array[]> {
   const controller = new AbortController();
   const onAbort = (): void => controller.abort(abortReason(options.signal));
@@ -82,9 +84,8 @@ async function fetchTransactions(
       if (controller.signal.aborted) return;
       try {
         const { timeoutMs } = options;
-        bodies[place] = await patiently(() =>
-          node.getTransaction(id, { signal: controller.signal, timeoutMs }),
-        );
+        const ask = () => node.getTransaction(id, { signal: controller.signal, timeoutMs });
+        bodies[place] = await patiently(ask, { node, onRefused });
       } catch (error) {
         failure ??= { error };
         controller.abort(new AbortError('another transaction of the collection failed'));
@@ -110,14 +111,19 @@ async function fetchTransactions(
   return bodies;
 }
 
-/** The call's answer; of refusals for a rate limit, some are passed over. */
-async function patiently<T>(call: () => Promise<T>): Promise<T> {
+/** The call's answer; of refusals for a rate limit, some are passed over, unless the node refuses all such calls. */
+async function patiently<T>(
+  call: () => Promise<T>,
+  { node, onRefused }: { readonly node: AccessNode } & Pick<FetchDependencies, 'onRefused'>,
+): Promise<T> {
   for (let refusals = 0; ; refusals += 1) {
     try {
       return await call();
     } catch (error) {
       const isRefused = error instanceof UpstreamError && error.kind === 'rate_limited';
-      if (!isRefused || refusals >= MAX_RATE_LIMITED) throw error;
+      const isShut = node.healthOf('GetTransaction') !== 'healthy';
+      if (!isRefused || isShut || refusals >= MAX_RATE_LIMITED) throw error;
+      onRefused(error);
     }
   }
 }

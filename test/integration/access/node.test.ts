@@ -467,6 +467,35 @@ describe('unary calls', () => {
     expect(node.delayMs('GetFullCollectionByID')).toBe(0);
     expect(node.heldBack).toBe(true);
   });
+
+  it('count refusals of everything against the call, which is no limit of a rate, until it is answered', async () => {
+    let isShut = true;
+    const node = await connect({
+      unary: {
+        GetFullCollectionByID: () => {
+          if (isShut) throw new StatusError(status.RESOURCE_EXHAUSTED, 'rate limit reached');
+          return { transactions: [] };
+        },
+      },
+    });
+    node.ledger.identity = 'usable';
+    const method = 'GetFullCollectionByID';
+    const ask = async (): Promise<UpstreamErrorKind> => {
+      clock.skippedMs += node.delayMs(method);
+      return kindOf(node.getFullCollection(toIdentifier(testId(1))));
+    };
+    for (let refusals = 0; refusals < 3; refusals += 1) expect(await ask()).toBe('rate_limited');
+    expect(node.healthOf(method)).toBe('healthy');
+    for (let refusals = 0; refusals < 2; refusals += 1) expect(await ask()).toBe('rate_limited');
+    // There is another call for the same.
+    expect([node.healthOf(method), node.supports(method)]).toEqual(['failing', false]);
+    expect(node.supports('GetCollectionByID')).toBe(true);
+    expect(node.health).toBe('healthy');
+    isShut = false;
+    clock.skippedMs += node.delayMs(method);
+    await node.getFullCollection(toIdentifier(testId(1)));
+    expect([node.healthOf(method), node.supports(method)]).toEqual(['healthy', true]);
+  });
 });
 
 describe('streams', () => {

@@ -117,7 +117,7 @@ describe('a configured rate', () => {
 });
 
 describe('an answered rate limit', () => {
-  it('pauses from 250 ms, doubling to 10 s, and from 250 ms again after a success', async () => {
+  it('pauses from 250 ms, doubling to 4 s, and from 250 ms again after a success', async () => {
     const node = limiter(0);
     const pauses: number[] = [];
     for (let round = 0; round < 8; round++) {
@@ -127,11 +127,24 @@ describe('an answered rate limit', () => {
       await clock.advance(node.delayMs());
       expect(node.heldBack).toBe(false);
     }
-    expect(pauses).toEqual([250, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
+    expect(pauses).toEqual([250, 500, 1_000, 2_000, 4_000, 4_000, 4_000, 4_000]);
     node.succeeded(now(node));
     await clock.advance(1_000);
     node.rateLimited(now(node));
     expect(node.delayMs()).toBe(250);
+  });
+
+  it('is one of everything from the fourth in a row on, until a success', async () => {
+    const node = limiter(0);
+    const told: boolean[] = [];
+    for (let round = 0; round < 5; round++) {
+      node.rateLimited(now(node));
+      told.push(node.refusesEverything);
+      await clock.advance(node.delayMs());
+    }
+    expect(told).toEqual([false, false, false, true, true]);
+    node.succeeded(now(node));
+    expect(node.refusesEverything).toBe(false);
   });
 
   it('counts once for all calls that were under way together', () => {
@@ -219,6 +232,95 @@ describe('an answered rate limit', () => {
       expect(calls).toBeLessThan(10_000);
     }
     expect(node.delayMs()).toBe(0);
+  });
+});
+
+/** A node that takes so many calls a second, or none at all, and the pace at which it is asked. */
+function played(configuredRate: number, workers: number) {
+  const node = limiter(configuredRate);
+  const state = { allowed: Infinity, answered: 0, refused: 0 };
+  let tokens = 0;
+  let filledAtMs = 0;
+  const takes = (): boolean => {
+    const nowMs = clock.monotonic();
+    const { allowed } = state;
+    tokens = Math.min(Math.max(1, allowed), tokens + ((nowMs - filledAtMs) / 1_000) * Math.min(allowed, 1e6));
+    filledAtMs = nowMs;
+    if (tokens < 1) return false;
+    tokens -= 1;
+    return true;
+  };
+  const call = async (): Promise<void> => {
+    const permit = await node.acquire();
+    await new Promise<void>((resolve) => clock.setTimer(20, resolve));
+    if (takes()) {
+      state.answered += 1;
+      node.succeeded(permit);
+    } else {
+      state.refused += 1;
+      node.rateLimited(permit);
+    }
+  };
+  const during = async (ms: number, allowed: number): Promise<{ answered: number; refused: number }> => {
+    Object.assign(state, { allowed, answered: 0, refused: 0 });
+    tokens = Math.min(tokens, Math.max(1, allowed));
+    const untilMs = clock.monotonic() + ms;
+    const working = Array.from({ length: workers }, async () => {
+      while (clock.monotonic() < untilMs) await call();
+    });
+    await clock.advance(ms);
+    const { answered, refused } = state;
+    await clock.advance(60_000);
+    await Promise.all(working);
+    return { answered, refused };
+  };
+  return { node, during };
+}
+
+describe('a node that refused everything for a while', () => {
+  it.each([0, 80])(
+    'is asked little meanwhile, and at its pace again within 10 s (%i configured)',
+    async (rate) => {
+      const { during } = played(rate, 4);
+      const before = await during(10_000, Infinity);
+      // One call, or those under way together, after each pause.
+      expect((await during(60_000, 0)).refused).toBeLessThanOrEqual(24);
+      await during(10_000, Infinity);
+      const after = await during(10_000, Infinity);
+      expect(after.answered).toBeGreaterThan(before.answered * 0.8);
+    },
+  );
+
+  it('is not asked beyond what it takes afterwards but once', async () => {
+    const { during } = played(0, 8);
+    await during(10_000, Infinity);
+    await during(30_000, 0);
+    // Its rate is found again as it was the first time: few calls are refused, and most of what it allows gets through.
+    const { answered, refused } = await during(60_000, 10);
+    expect(answered).toBeGreaterThan(60 * 10 * 0.6);
+    expect(refused).toBeLessThan(answered / 15);
+  });
+
+  it('is asked at the pace that it allows soon after, whatever that is', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 2, max: 100 }),
+        fc.integer({ min: 2_000, max: 40_000 }),
+        fc.constantFrom(0, 80),
+        async (allowed, shutMs, configured) => {
+          clock = new VirtualClock();
+          const { node, during } = played(configured, 6);
+          await during(20_000, allowed);
+          await during(shutMs, 0);
+          await during(15_000, allowed);
+          const { answered, refused } = await during(30_000, allowed);
+          expect(answered).toBeGreaterThan(30 * Math.min(allowed, configured || Infinity) * 0.4);
+          expect(refused).toBeLessThan(Math.max(15, answered / 5));
+          expect(node.ratePerSecond ?? Infinity).toBeGreaterThan(0.9);
+        },
+      ),
+      { numRuns: 30 },
+    );
   });
 });
 

@@ -622,6 +622,54 @@ describe('nodes without GetFullCollectionByID', () => {
     expect(a.calls.length - before).toBeLessThan(20);
   });
 
+  it('tell of the transactions that a rate limit refuses while they are still asked for', async () => {
+    a.unsupported.add('GetFullCollectionByID');
+    a.onCall = (call) => {
+      if (call.method === 'GetCollectionByID') honest(one)(call);
+      // The second time it waits for its turn.
+      else if (a.calls.length <= 1 + one.transactions.length) call.fail('rate_limited');
+    };
+    const requests = requester();
+    requests.request(1, [one.id]);
+    await clock.settle();
+    const trail = requests.trail(one.id);
+    expect(trail).toMatchObject({ attempts: 1, isUnderWay: true });
+    expect(trail?.failures.get(a.name)).toMatchObject({ kind: 'rate_limited', method: 'GetTransaction' });
+    for (const call of a.pending) honest(one)(call);
+    await clock.settle();
+    expect(sink.ids).toEqual([one.id]);
+  });
+
+  it('are not begun while their transactions are held back, which is told', async () => {
+    a.unsupported.add('GetFullCollectionByID');
+    a.onCall = honest(one);
+    a.methodBlockedUntilMs.set('GetTransaction', 2_000);
+    const requests = requester();
+    requests.request(1, [one.id]);
+    await clock.advance(1_800);
+    expect(a.calls).toEqual([]);
+    expect(requests.heldBack(1)).toEqual([{ node: a.name, untilMs: 2_000 }]);
+    await clock.advance(200);
+    expect(sink.ids).toEqual([one.id]);
+    expect(requests.heldBack(1)).toEqual([]);
+  });
+
+  it('whose transactions fail are asked after the others, and not patiently', async () => {
+    for (const node of [a, b]) node.unsupported.add('GetFullCollectionByID');
+    a.failing.add('GetTransaction');
+    a.onCall = (call) => (call.method === 'GetTransaction' ? call.fail('rate_limited') : honest(one)(call));
+    b.onCall = honest(one);
+    requester({}, { nodes: new FakeNodes(a, b) }).request(1, [one.id]);
+    await clock.settle();
+    expect(sink.ids).toEqual([one.id]);
+    expect(a.calls).toEqual([]);
+    const alone = requester();
+    alone.request(2, [one.id]);
+    await clock.settle();
+    expect(alone.trail(one.id)).toMatchObject({ attempts: 1, isUnderWay: false });
+    await alone.stop();
+  });
+
   it('never get more calls at once than concurrency allows', async () => {
     a.unsupported.add('GetFullCollectionByID');
     const made = [makeCollection('x', 20), makeCollection('y', 20), makeCollection('z', 20)];

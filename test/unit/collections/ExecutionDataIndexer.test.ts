@@ -672,6 +672,17 @@ describe('nodes without execution data', () => {
     expect(indexer.trouble()).toBeUndefined();
   });
 
+  it('are asked again as often as is wished', async () => {
+    handOut(100, 100);
+    a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD));
+    start({ probeMs: 5_000 });
+    await clock.advance(20_000);
+    expect(a.streams).toHaveLength(5);
+    a.onStream = serves(100);
+    await clock.advance(5_000);
+    expect(deliveredHeights()).toEqual([100]);
+  });
+
   it('do not keep one that comes up later from being used at once', async () => {
     handOut(100, 100);
     a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD));

@@ -101,10 +101,11 @@ describe('the collections of a new block', () => {
     newBlock(requests, {});
     await clock.advance(3_000);
     const pauses = a.calls.slice(1).map((call, place) => call.atMs - a.calls[place]!.atMs - 1);
-    const soon = pauses.slice(0, 9);
+    const soon = pauses.slice(0, 14);
     expect(soon.slice(0, 4).every((pause) => pause >= 20 && pause <= 60)).toBe(true);
     expect(soon.toSorted((one, other) => one - other)).toEqual(soon);
-    expect(pauses.slice(9, 11)).toEqual([250, 500]);
+    expect(Math.max(...soon)).toBe(80);
+    expect(pauses.slice(14, 16)).toEqual([250, 500]);
     await requests.stop();
   });
 
@@ -122,9 +123,11 @@ describe('the collections of a new block', () => {
     // As measured on a network: half of them within 105 ms, nine of ten within 242 ms.
     const lag = (): number => 46 - 85 * Math.log(1 - random.next());
     await follow(requests, 100, () => ({ 'a:9000': lag() }));
-    const { lateMs, callsEach } = await follow(requests, 400, () => ({ 'a:9000': lag() }));
+    const { lateMs, callsEach } = await follow(requests, 2_000, () => ({ 'a:9000': lag() }));
     expect(at(lateMs, 0.5)).toBeLessThanOrEqual(35);
-    expect(at(lateMs, 0.99)).toBeLessThanOrEqual(110);
+    expect(at(lateMs, 0.99)).toBeLessThanOrEqual(90);
+    // A block is as late as its latest collection: of many, hardly one may be left to the long pauses.
+    expect(at(lateMs, 0.999)).toBeLessThanOrEqual(100);
     expect(callsEach).toBeLessThanOrEqual(2.5);
     await requests.stop();
   });

@@ -198,6 +198,10 @@ export class FakeNode implements AccessNode {
   readonly unsupported = new Set<AccessMethod>();
   /** Until when calls are held back, by the test's own clock. */
   blockedUntilMs = 0;
+  /** The same for single methods. */
+  readonly methodBlockedUntilMs = new Map<AccessMethod, number>();
+  /** Methods that are not healthy. */
+  readonly failing = new Set<AccessMethod>();
   /** Settles a call at once; what it leaves alone stays pending. */
   onCall: (call: FakeCall) => void = () => undefined;
   /** Plays a stream as it is opened. */
@@ -220,16 +224,17 @@ export class FakeNode implements AccessNode {
     return stream;
   }
 
-  healthOf(_method: AccessMethod): NodeHealth {
-    return this.health;
+  healthOf(method: AccessMethod): NodeHealth {
+    return this.failing.has(method) ? 'failing' : this.health;
   }
 
   supports(method: AccessMethod): boolean {
     return !this.unsupported.has(method);
   }
 
-  delayMs(): number {
-    return Math.max(0, this.blockedUntilMs - this.#nowMs());
+  delayMs(method: AccessMethod): number {
+    const untilMs = this.methodBlockedUntilMs.get(method) ?? 0;
+    return Math.max(0, this.blockedUntilMs - this.#nowMs(), untilMs - this.#nowMs());
   }
 
   getFullCollection(id: Identifier, options?: CallOptions): Promise<readonly Uint8Array[]> {
