@@ -176,9 +176,7 @@ export class MethodCaller {
       const elapsedMs = this.clock.monotonic() - startedMs;
       this.metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
       this.ledger.answeredIn(elapsedMs);
-      const wasShut = limiter.refusesEverything;
-      limiter.succeeded(permit);
-      if (wasShut && !limiter.refusesEverything) this.ledger.succeeded(method);
+      if (limiter.succeeded(permit)) this.ledger.succeeded(method);
       this.answered(generation);
       return decode(message);
     } catch (error) {

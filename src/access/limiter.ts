@@ -130,10 +130,19 @@ export class MethodLimiter {
     return this.wait(this.yielding, signal);
   }
 
-  /** The node answered the call: the pause starts short again and the adapted rate grows. */
-  succeeded(permit: Permit): void {
-    if (permit.cuts !== this.cuts) return;
+  /**
+   * The node answered the call: the pause starts short again and the adapted rate grows. True when it had refused everything
+   * until then.
+   */
+  succeeded(permit: Permit): boolean {
+    if (permit.cuts !== this.cuts) return false;
+    const wasShut = this.refusesEverything;
     this.pauses = 0;
+    this.grow();
+    return wasShut;
+  }
+
+  private grow(): void {
     if (this.adaptedRate === undefined) return;
     const doubles = this.adaptedRate < this.doublesBelow;
     const step = doubles ? DOUBLING_STEP : (RECOVERY_SHARE * this.ceiling) / this.adaptedRate;
