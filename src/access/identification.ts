@@ -29,7 +29,7 @@ const FOREIGN_AGAIN_MS = 5_000;
 /** Heads told longer ago say nothing about where the nodes stand. */
 const HEAD_FRESH_MS = 10_000;
 /** So far below the last stored block a head is no late answer any more. */
-const HEAD_FAR_BELOW_HEIGHTS = 100;
+const HEAD_FAR_BELOW_HEIGHTS = 20;
 /** Pauses before a node that has yet to tell where its spork begins is asked again, and how often: most never will. */
 const ROOT_RETRY = { minMs: 500, maxMs: 10_000 };
 const ROOT_ASKED_AGAIN = 10;

@@ -2,7 +2,7 @@ import type { NodeTrouble } from '../access/index.js';
 import type { Finding } from '../observability/index.js';
 import type { Clock } from '../runtime/index.js';
 import type { HeldUp } from './heldUp.js';
-import { codeOf, describeTroubles, withoutIds } from './troubleWords.js';
+import { codeOf, describeTroubles, timeOf, withoutIds } from './troubleWords.js';
 
 /** A height that does not come for so long is held up; what is known to hold it up is told. */
 const HELD_UP_AFTER_MS = 5_000;
@@ -14,6 +14,8 @@ const HEAD_UNCONFIRMED_AFTER_MS = 8_000;
 const START_TAKES_MS = 5_000;
 /** A head that rose so lately is of a chain that goes on, whatever a node told before, or another that lags tells. */
 const HEAD_RISES_WITHIN_MS = 5_000;
+/** A start with the head at hand goes on without what some node does not tell of itself after less than that. */
+const START_HELD_UP_AFTER_MS = 8_500;
 /** Execution data exists up to the sealed head. It moves in leaps; one that stands for so long holds up. */
 const SEALING_STALLED_AFTER_MS = 15_000;
 /** A write to the disk takes milliseconds, or while LevelDB compacts, a second or two. */
@@ -80,6 +82,8 @@ export class Diagnosis {
   #progressAtMs: number;
   /** When the watermark moved last. */
   #indexedAtMs: number;
+  /** Since when the nodes' head is far below what is indexed. */
+  #headBehindSinceMs: number | undefined;
 
   constructor(
     options: DiagnosisOptions,
@@ -181,7 +185,7 @@ export class Diagnosis {
   /** The head is told, and the start waits for something else that the nodes have to tell: where their chain begins. */
   #startHeldUp(): Finding | undefined {
     const isStarting = this.#symptoms.phase() === 'starting';
-    if (!isStarting || this.#clock.monotonic() - this.#startedAtMs < START_TAKES_MS) return undefined;
+    if (!isStarting || this.#clock.monotonic() - this.#startedAtMs < START_HELD_UP_AFTER_MS) return undefined;
     const troubles = this.#symptoms.identityTroubles();
     if (troubles.length === 0) return undefined;
     return {
@@ -201,12 +205,16 @@ export class Diagnosis {
     if (replaced !== undefined) return { code: 'chain_replaced', message: replaced.message };
     const behind = this.#symptoms.headBehind();
     const rises = (this.#symptoms.headAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
-    if (behind === undefined || rises) return undefined;
+    if (behind === undefined || rises) {
+      this.#headBehindSinceMs = undefined;
+      return undefined;
+    }
     const { head, watermark } = behind;
+    this.#headBehindSinceMs ??= this.#clock.monotonic();
     return {
       code: 'head_behind',
       height: head,
-      message: `the nodes' head, ${head}, is ${watermark - head} heights below what is indexed, ${watermark}: they are being restored, or lag far behind`,
+      message: `the nodes' head, ${head}, is ${watermark - head} heights below what is indexed, ${watermark}, since ${timeOf(this.#headBehindSinceMs, this.#clock)}: they are being restored, or lag far behind`,
     };
   }
 
