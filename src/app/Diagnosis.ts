@@ -161,16 +161,10 @@ export class Diagnosis {
     return { code: 'starting', message: words === '' ? what : `${what}: ${words}` };
   }
 
-  /** The head is not told, or not any more; or what else the daemon must know before it starts is not. */
+  /** The head is not told, or not any more. */
   #upstream(): Finding | undefined {
     const silentMs = this.#symptoms.headAnswerAgeMs();
-    const runsMs = this.#clock.monotonic() - this.#startedAtMs;
-    const waitedMs = silentMs ?? runsMs;
-    if (this.#symptoms.phase() === 'starting' && silentMs !== undefined && runsMs >= START_TAKES_MS) {
-      const troubles = this.#symptoms.identityTroubles();
-      const words = describeTroubles(troubles, this.#clock);
-      if (words !== '') return { code: codeOf(troubles), message: `the daemon waits to start: ${words}` };
-    }
+    const waitedMs = silentMs ?? this.#clock.monotonic() - this.#startedAtMs;
     const limitMs = silentMs === undefined ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS;
     if (waitedMs < limitMs) return undefined;
     const troubles = this.#upstreamTroubles();
