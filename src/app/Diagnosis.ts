@@ -187,13 +187,16 @@ export class Diagnosis {
     const replaced = this.#symptoms.chainReplaced();
     if (replaced !== undefined) return { code: 'chain_replaced', message: replaced.message };
     const behind = this.#symptoms.headBehind();
-    const rises = (this.#symptoms.headAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
-    if (behind === undefined || rises) return undefined;
+    const stillMs = this.#symptoms.headAgeMs() ?? Infinity;
+    const rises = stillMs < HEAD_RISES_WITHIN_MS;
+    // Nobody has told a head since it rose: what is known is from before.
+    const isOld = (this.#symptoms.headAnswerAgeMs() ?? Infinity) >= HEAD_RISES_WITHIN_MS;
+    if (behind === undefined || rises || isOld) return undefined;
     const { head, watermark } = behind;
     return {
       code: 'head_behind',
       height: head,
-      message: `the nodes' head, ${head}, is ${watermark - head} heights below what is indexed, ${watermark}: they are being restored, or lag far behind`,
+      message: `the nodes' head, ${head}, is ${watermark - head} heights below what is indexed, ${watermark}, and none has told a new one for ${Math.floor(stillMs / 1000)} s: they are being restored, or lag far behind`,
     };
   }
 
