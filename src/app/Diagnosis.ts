@@ -199,7 +199,9 @@ export class Diagnosis {
     if (replaced !== undefined) return { code: 'chain_replaced', message: replaced.message };
     const behind = this.#symptoms.headBehind();
     const rises = (this.#symptoms.headAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
-    if (behind === undefined || rises) {
+    // Nobody has told a head since it rose: what is known is from before.
+    const isOld = (this.#symptoms.headAnswerAgeMs() ?? Infinity) >= HEAD_RISES_WITHIN_MS;
+    if (behind === undefined || rises || isOld) {
       this.#headBehindSinceMs = undefined;
       return undefined;
     }

@@ -354,7 +354,10 @@ describe('what has a code of its own', () => {
       Object.assign(state, { head: height, latest: height, headMovedAtMs: clock.monotonic() });
       expect(await codes(1_000)).toEqual([]);
     }
-    expect(await codes(5_000)).toEqual(['head_behind']);
+    state.answered = clock.monotonic();
+    expect(await codes(6_000)).toEqual([]);
+    state.answered = true;
+    expect(await codes()).toEqual(['head_behind']);
   });
 
   it('is the disk when it is nearly full, by the measure of its size', async () => {
