@@ -371,22 +371,6 @@ describe('what has a code of its own', () => {
     ]);
   });
 
-  it('is what keeps it from starting, though the head is told', async () => {
-    const { after, codes, state } = healthyDaemon();
-    state.phase = 'starting';
-    state.identity = [trouble({ method: 'GetBlockByHeight', kind: 'rate_limited' })];
-    expect(await codes()).toEqual(['starting']);
-    expect(await after(5_000)).toMatchObject([
-      { code: 'starting' },
-      {
-        code: 'upstream_refusing',
-        message: expect.stringMatching(/waits to start: .*a:1.*no disk/) as string,
-      },
-    ]);
-    state.identity = [];
-    expect(await codes()).toEqual(['starting']);
-  });
-
   it('is stopping, whatever else holds', async () => {
     const { codes, state } = healthyDaemon();
     state.phase = 'stopping';
