@@ -1,6 +1,7 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import { constants } from 'node:http2';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { RequestFields, WireWriter } from '../../src/flow/index.js';
 import { FaultProxy } from '../support/faultProxy.js';
@@ -73,13 +74,25 @@ async function floodedWith(message: (honest: DevnetHandle, fromHeight: number) =
   return { daemon, dataDir, honest, liar, memoryBefore };
 }
 
-/** The chain grows until the daemon has been lied to, and knows it. */
-async function untilSetAside({ daemon, honest, liar }: Flooded): Promise<void> {
-  await eventually(() => {
+/** The chain grows until the daemon has been flooded, and knows it. */
+async function until({ honest }: Flooded, knows: () => boolean | Promise<boolean>): Promise<void> {
+  await eventually(async () => {
     if (honest.node.head.finalized < HEAD + 200) honest.node.head.advance(1);
-    const lines = daemon.program.logs().filter((line) => line['msg'] === 'access node set aside');
-    return lines.some((line) => line['endpoint'] === liar && line['fault'] === 'lied') ? true : undefined;
+    return (await knows()) ? true : undefined;
   });
+}
+
+/** The node is set aside for a lie. */
+function lied({ daemon, liar }: Flooded): boolean {
+  const lines = daemon.program.logs().filter((line) => line['msg'] === 'access node set aside');
+  return lines.some((line) => line['endpoint'] === liar && line['fault'] === 'lied');
+}
+
+/** The call is named as one that gives what cannot be read. */
+async function givesNonsense({ daemon, liar }: Flooded): Promise<boolean> {
+  const { endpoints } = (await daemon.api('/status')).body as StatusDocument;
+  const calls = endpoints.find(({ name }) => name === liar)?.calls ?? [];
+  return calls.some(({ method, reason }) => method === EXECUTION_DATA && /malformed/.test(reason));
 }
 
 async function isUnharmed({ daemon, dataDir, honest, memoryBefore }: Flooded): Promise<void> {
@@ -100,7 +113,7 @@ async function isCounted({ daemon }: Flooded): Promise<void> {
 describe('a stream that is a flood', () => {
   it('of one and the same block is left at the second one, and the honest node makes the progress', async () => {
     const stage = await floodedWith(({ node }, fromHeight) => node.chain.executionData(fromHeight));
-    await untilSetAside(stage);
+    await until(stage, () => lied(stage));
     await isCounted(stage);
     await isUnharmed(stage);
   });
@@ -114,7 +127,7 @@ describe('a stream that is a flood', () => {
       const data = Buffer.concat([own, unsolicited]);
       return new WireWriter().number(1, fromHeight).element(2, data).finish();
     });
-    await untilSetAside(stage);
+    await until(stage, () => givesNonsense(stage));
     await isCounted(stage);
     await isUnharmed(stage);
   });
