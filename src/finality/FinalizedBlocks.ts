@@ -1,12 +1,5 @@
 import { NodeTroubles, UpstreamError } from '../access/index.js';
-import type {
-  AccessMethod,
-  AccessNode,
-  AccessNodes,
-  NodeFault,
-  NodeTrouble,
-  ReceivedBlock,
-} from '../access/index.js';
+import type { AccessNode, AccessNodes, NodeFault, NodeTrouble, ReceivedBlock } from '../access/index.js';
 import type { FinalizedBlock } from '../flow/index.js';
 import { WorkSignal } from '../jobqueue/index.js';
 import type { BlockJob, Jobs, Notifiable } from '../jobqueue/index.js';
@@ -27,7 +20,6 @@ import type { Giver, SporkRoot, Watermark } from './LinkedBlocks.js';
 import { Pause } from './Pause.js';
 import type { FinalityMetrics } from './ports.js';
 import { Refusals } from './Refusals.js';
-import { TipCheck } from './TipCheck.js';
 import { TwoWays } from './TwoWays.js';
 import type { Way } from './TwoWays.js';
 
@@ -102,8 +94,8 @@ const POLLED_INSTEAD_MS = 60_000;
 /** Blocks of a forger that the nodes are asked for again at once. */
 const REVIEWS_AT_ONCE = 16;
 
-/** A node that was found to lie in its stream is asked block by block for so long. */
-const LIAR_POLLED_MS = 600_000;
+/** A node that was found to forge guarantees in its stream is asked block by block for so long. */
+const FORGER_POLLED_MS = 600_000;
 
 /** What stands between us and the lowest block that is not there, at or below the head. */
 export interface HeldUpBlock {
@@ -140,7 +132,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #linked: LinkedBlocks;
   readonly #resolver: ForkResolver;
   readonly #review: BlockReview;
-  readonly #tipCheck: TipCheck;
   readonly #pause: Pause;
   readonly #moved = new WorkSignal();
   /** Nodes that were found to forge guarantees, and whose other blocks are to be reviewed. */
@@ -178,11 +169,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#linked = new LinkedBlocks({ sporkRoots: options.sporkRoots ?? [] }, { watermark });
     this.#pause = new Pause({ clock });
     this.#troubles = new NodeTroubles({ clock });
-    // Single calls say of each block whether it is finalized.
-    const onLie = (node: string, method: AccessMethod): void => {
-      if (method === BLOCK_STREAM) this.#ways.callInstead(node, LIAR_POLLED_MS);
-    };
-    this.#refusals = new Refusals({ nodes, troubles: this.#troubles, logger, onLie });
+    this.#refusals = new Refusals({ nodes, troubles: this.#troubles, logger });
     const pauses = { minMs: options.backoffMinMs ?? 250, maxMs: options.backoffMaxMs ?? 10_000 };
     const edge = new EdgeLog({ clock, logger });
     this.#ways = new TwoWays(
@@ -211,24 +198,19 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       {
         ...{ nodes, linked: this.#linked, inspector, logger, metrics, exchange },
         onForger: (forger) => {
-          onLie(forger.name, forger.method);
+          if (forger.method === BLOCK_STREAM) this.#ways.callInstead(forger.name, FORGER_POLLED_MS);
           this.#forgers.set(forger.name, forger);
           this.#forgerFound.notify();
         },
       },
     );
-    this.#tipCheck = new TipCheck({}, { nodes, clock, onDecided: () => dependencies.signal.notify() });
     this.#handedOutTo = watermark.latestIndexedHeight();
     this.#deliveredAtMs = clock.monotonic();
   }
 
   /** Resolves when `signal` aborts. No expected errors. */
   async run(signal: AbortSignal): Promise<void> {
-    await runTogether(signal, [
-      (ended) => this.#read(ended),
-      (ended) => this.#reviewForged(ended),
-      (ended) => this.#tipCheck.run(ended),
-    ]);
+    await runTogether(signal, [(ended) => this.#read(ended), (ended) => this.#reviewForged(ended)]);
   }
 
   /** The watermark or the head moved. */
@@ -246,9 +228,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /** What holds up the lowest block that has not come; `undefined` while nothing is known to be wrong. */
   heldUpBy(): HeldUpBlock | undefined {
     const height = this.#linked.next;
-    const doubtful = this.#tipCheck.trouble();
-    if (doubtful !== undefined && this.#troubles.all().length === 0)
-      return { height: doubtful.height, troubles: [doubtful.trouble], isUnserved: false };
     if (height > this.upperBound()) return undefined;
     const troubles = this.#troubles.all();
     const isUnserved = this.#unservedLooks >= UNSERVED_LOOKS_BEFORE_TOLD;
@@ -273,21 +252,15 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /**
    * The highest height that `atIndex` has. A block that links may still be a lie, one off the finalized chain, and shows
    * it only when its child names another parent: were it complete and durable by then, nothing but a `rewind` would mend
-   * it. So the last linked block waits for its child, except near the tip, where no child may be known for long, and at the
-   * stop height, where none may be asked for: there `TipCheck` has it borne out; and except with a window of one, and where the
-   * spork table vouches for the block.
+   * it. So the last linked block waits for its child, except near the tip, where no child may be known for long, at the
+   * stop height and with a window of one, where none may be asked for, and where the spork table vouches for the block.
    */
   head(): number {
     const linked = this.#linked.next - 1;
-    const isTip = this.#isTip(linked) && !this.#tipCheck.holds(linked);
+    const tip = Math.max(this.#deps.head(), this.#reachedHeight);
+    const isTip = linked >= tip - TIP_HEIGHTS || linked >= this.#stopHeight;
     if (isTip || this.#window === 1 || this.#linked.vouchedAt(linked) !== undefined) return linked;
     return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
-  }
-
-  /** No child may be known of it for long, or none may be asked for. */
-  #isTip(height: number): boolean {
-    const tip = Math.max(this.#deps.head(), this.#reachedHeight);
-    return height >= tip - TIP_HEIGHTS || height >= this.#stopHeight;
   }
 
   /** The linked block of a height above the watermark. */
@@ -472,14 +445,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** It was set aside meanwhile, and another was not. */
   #isOutdone({ node, method }: Way): boolean {
-    return node.healthOf(method) === 'set_aside' && this.#goodNodes(method).length > 0;
-  }
-
-  /** Those for the next height that are not set aside, best first. */
-  #goodNodes(method: AccessMethod): readonly AccessNode[] {
-    return this.#deps.nodes
-      .forHeight(this.#linked.next, method)
-      .filter((node) => node.healthOf(method) !== 'set_aside');
+    if (node.healthOf(method) !== 'set_aside') return false;
+    const [best] = this.#deps.nodes.forHeight(this.#linked.next, method);
+    return best !== undefined && best.healthOf(method) !== 'set_aside';
   }
 
   /** A single answer shows that the call does its work, and so does a stream that goes on. */
@@ -499,8 +467,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#deliveredAtMs = this.#deps.clock.monotonic();
     const replaced = this.#linked.append(block, { name: node.name, method });
     this.#review.forget(block.height);
-    if (method === BLOCK_STREAM && this.#isTip(block.height)) this.#tipCheck.begin({ node, method, block });
-    else this.#tipCheck.end();
     const job = this.#linked.jobAt(block.height);
     if (replaced !== undefined && job !== undefined && block.height <= this.#handedOutTo) {
       this.#deps.logger.warn({ height: block.height, node: node.name }, 'a block was replaced');
@@ -521,8 +487,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     if (kind === 'not_found' && isQuick) {
       this.#quickRetries += 1;
       this.#troubles.failed(error);
-      // It will have it in a moment: that is no reason to ask one that lied.
-      if (this.#goodNodes(way.method).some(({ name }) => name !== node.name)) this.#ways.skip(way);
+      this.#ways.skip(way);
       return this.#pause.sleep(this.#notFoundRetryMs, signal);
     }
     this.#deps.logger.debug(

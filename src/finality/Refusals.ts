@@ -1,4 +1,4 @@
-import type { AccessMethod, AccessNodes, NodeTroubles } from '../access/index.js';
+import type { AccessNodes, NodeTroubles } from '../access/index.js';
 import type { Logger } from '../observability/index.js';
 import type { Answer } from './ForkInspector.js';
 
@@ -13,16 +13,13 @@ export class Refusals {
   readonly #nodes: AccessNodes;
   readonly #troubles: NodeTroubles;
   readonly #logger: Logger;
-  readonly #onLie: (node: string, method: AccessMethod) => void;
   readonly #told = new Set<string>();
 
   constructor(dependencies: {
     readonly nodes: AccessNodes;
     readonly troubles: NodeTroubles;
     readonly logger: Logger;
-    readonly onLie: (node: string, method: AccessMethod) => void;
   }) {
-    this.#onLie = dependencies.onLie;
     this.#nodes = dependencies.nodes;
     this.#troubles = dependencies.troubles;
     this.#logger = dependencies.logger;
@@ -32,7 +29,6 @@ export class Refusals {
   refuse(answer: Answer, reason: RefusalReason, awaited: number): void {
     const { node, method, block } = answer;
     this.name(answer, reason, awaited);
-    this.#onLie(node.name, method);
     this.#nodes.blame(node, 'lied', `block ${block.id} at height ${block.height} refused: ${reason}`, method);
     const key = `${node.name} ${block.height} ${reason}`;
     const fields = { node: node.name, height: block.height, reason };

@@ -72,58 +72,13 @@ describe('blocks that do not fit', () => {
     await world.end();
   });
 
-  it('hands out no false block at the tip that another node does not bear out, and names who gave it', async () => {
-    const world = new World('liar', 'honest');
-    const lie = { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) };
-    world.node('liar').odd.set(102, { block: lie, status: 'finalized' });
-    const reading = new Reading(world, { window: 10 });
-    await reading.moveHead(102);
-    await world.clock.advance(5_000);
-    expect(reading.available()).toEqual([101]);
-    expect(reading.blocks.heldUpBy()).toMatchObject({
-      height: 102,
-      isUnserved: false,
-      troubles: [
-        {
-          ...{ node: 'liar', kind: 'invalid', count: 3 },
-          said: 'sent a block 102 by its stream that honest does not have on the finalized chain',
-        },
-      ],
-    });
-    // Its child tells.
-    await reading.moveHead(103);
-    await world.clock.advance(1_000);
-    expect(reading.available()).toEqual([101, 102, 103]);
-    expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
-    expect(reading.blocks.heldUpBy()).toBeUndefined();
-    expect(reading.replaced).toEqual([]);
-    expect(world.nodes.faults()).toEqual(['liar lied']);
-    await world.end();
-  });
-
-  it('asks again for a block at the tip that was not borne out, and waits for no node that says nothing', async () => {
-    const world = new World('a', 'b');
-    world.node('b').odd.set(102, { block: world.chain.block(102), status: 'unknown' });
-    const reading = new Reading(world, { window: 10, stopHeight: 102 });
-    await reading.moveHead(103);
-    expect(reading.available()).toEqual([101]);
-    world.node('b').odd.set(102, 'not_found');
-    await world.clock.advance(2_000);
-    expect(reading.available()).toEqual([101, 102]);
-    expect(world.nodes.faults()).toEqual([]);
-    await world.end();
-  });
-
   it('replaces a block that was handed out when the nodes agree on another', async () => {
     const world = new World('liar', 'honest', 'honest2');
     const lie = { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) };
     world.node('liar').odd.set(102, { block: lie, status: 'finalized' });
     const reading = new Reading(world, { window: 10 });
-    // Nobody can be asked whether it is the one.
-    for (const { unknown } of world.nodes.all) unknown.add('GetBlockByHeight');
     await reading.moveHead(102);
     expect(reading.blocks.atIndex(102)?.block.id).toBe(lie.id);
-    for (const { unknown } of world.nodes.all) unknown.clear();
     await reading.moveHead(105);
     await world.clock.advance(1_000);
     expect(reading.available()).toEqual(range(101, 105));
@@ -190,10 +145,8 @@ describe('blocks that do not fit', () => {
     tell('b', 'y');
     tell('c', 'z');
     const reading = new Reading(world, { window: 10 });
-    for (const { unknown } of world.nodes.all) unknown.add('GetBlockByHeight');
     await reading.moveHead(102);
     const first = reading.blocks.atIndex(102)?.block.id;
-    for (const { unknown } of world.nodes.all) unknown.clear();
     world.node('giver').odd.set(103, 'unavailable');
     await reading.moveHead(103);
     await world.clock.advance(60_000);
