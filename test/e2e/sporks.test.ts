@@ -139,7 +139,7 @@ describe('finalized blocks that a spork discarded', () => {
       expect.objectContaining({
         level: 'error',
         msg: 'no access node confirms the latest stored block',
-        mend: expect.stringContaining(command ?? ''),
+        mend: expect.stringContaining(command ?? '') as string,
       }),
     );
     return command?.split(' ') ?? [];
