@@ -1,12 +1,12 @@
-export { runDaemon } from './daemon.js';
-export type { DaemonPorts, Host } from './daemon.js';
-export { readDaemonRecord } from './daemonRecord.js';
-export type { DaemonRecord } from './daemonRecord.js';
-export { announcedRuns } from './runRegistry.js';
-export { openUpstream, runIndexing } from './indexing.js';
-export type { IndexingDependencies } from './indexing.js';
-export type { IndexingLine, IndexingLineParts } from './indexingLine.js';
-export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle.js';
+export { runDaemon } from './runDaemon.js';
+export type { DaemonPorts, Host } from './runDaemon.js';
+export { readDaemonRecord } from './lifecycle/daemonRecord.js';
+export type { DaemonRecord } from './lifecycle/daemonRecord.js';
+export { announcedRuns } from './lifecycle/runRegistry.js';
+export { openUpstream, runIndexing } from './line/runIndexing.js';
+export type { IndexingDependencies } from './line/runIndexing.js';
+export type { IndexingLine, IndexingLineParts } from './line/indexingLine.js';
+export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle/Lifecycle.js';
 export {
   forgetAccountsOf,
   openLevelStore,
@@ -14,11 +14,11 @@ export {
   repairStoreOf,
   rewindStore,
   verifyStoreOf,
-} from './store.js';
-export type { OpenStore, RewindReport } from './store.js';
+} from './stores.js';
+export type { OpenStore, RewindReport } from './stores.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
-export { Diagnosis } from './Diagnosis.js';
-export type { DiagnosisOptions, Symptoms } from './Diagnosis.js';
-export { DiskWatch } from './DiskWatch.js';
-export { heldUpBy } from './heldUp.js';
-export type { HeldUpFacts } from './heldUp.js';
+export { Diagnosis } from './health/Diagnosis.js';
+export type { DiagnosisOptions, Symptoms } from './health/Diagnosis.js';
+export { DiskWatch } from './health/DiskWatch.js';
+export { heldUpBy } from './health/heldUp.js';
+export type { HeldUpFacts } from './health/heldUp.js';

@@ -25,7 +25,7 @@ export const commands: readonly Command[] = [
     name: 'start',
     summary: 'Run the daemon.',
     settings: daemonSettings,
-    load: async () => (await import('./start.js')).start,
+    load: async () => (await import('./commands/start.js')).start,
   },
   {
     ...none,
@@ -36,7 +36,7 @@ export const commands: readonly Command[] = [
       'several are listed.',
     settings: daemonAddressSettings,
     ownFlags: statusFlags,
-    load: async () => (await import('./status.js')).status,
+    load: async () => (await import('./commands/status.js')).status,
   },
   {
     ...none,
@@ -48,7 +48,7 @@ export const commands: readonly Command[] = [
     words: getKinds,
     settings: daemonAddressSettings,
     ownFlags: getFlags,
-    load: async () => (await import('./get.js')).get,
+    load: async () => (await import('./commands/get.js')).get,
   },
   {
     ...none,
@@ -61,7 +61,7 @@ export const commands: readonly Command[] = [
     maxPositionals: 1,
     settings: daemonAddressSettings,
     ownFlags: explainFlags,
-    load: async () => (await import('./explain.js')).explain,
+    load: async () => (await import('./commands/explain.js')).explain,
   },
   {
     ...none,
@@ -72,7 +72,7 @@ export const commands: readonly Command[] = [
       'what head -n -1 FILE | sha256sum prints. docs/command-line.md shows them. Progress goes to standard error.',
     settings: daemonAddressSettings,
     ownFlags: exportFlags,
-    load: async () => (await import('./export.js')).exportBlocks,
+    load: async () => (await import('./commands/exportBlocks.js')).exportBlocks,
   },
   {
     ...none,
@@ -83,7 +83,7 @@ export const commands: readonly Command[] = [
       'No daemon may be running.',
     settings: storeSettings,
     ownFlags: verifyFlags,
-    load: async () => (await import('./verify.js')).verify,
+    load: async () => (await import('./commands/verify.js')).verify,
   },
   {
     ...none,
@@ -95,7 +95,7 @@ export const commands: readonly Command[] = [
       'Exit code 0: repaired, or nothing to repair. Exit code 65: there is damage, and --yes was not given.',
     settings: storeSettings,
     ownFlags: repairFlags,
-    load: async () => (await import('./repair.js')).repair,
+    load: async () => (await import('./commands/repair.js')).repair,
   },
   {
     ...none,
@@ -103,7 +103,7 @@ export const commands: readonly Command[] = [
     summary: 'Forget everything above a height. No daemon may be running on the store.',
     settings: storeSettings,
     ownFlags: rewindFlags,
-    load: async () => (await import('./rewind.js')).rewind,
+    load: async () => (await import('./commands/rewind.js')).rewind,
   },
   {
     ...none,
@@ -117,7 +117,7 @@ export const commands: readonly Command[] = [
     words: ['accounts'],
     settings: storeSettings,
     ownFlags: forgetFlags,
-    load: async () => (await import('./forget.js')).forget,
+    load: async () => (await import('./commands/forget.js')).forget,
   },
   {
     ...none,
@@ -127,7 +127,7 @@ export const commands: readonly Command[] = [
     maxPositionals: 1,
     words: configActions,
     settings: daemonSettings,
-    load: async () => (await import('./config.js')).config,
+    load: async () => (await import('./commands/config.js')).config,
   },
   {
     ...none,
@@ -136,7 +136,7 @@ export const commands: readonly Command[] = [
     details:
       'Any Flow client can talk to it. The same seed and profile give the same chain on every machine (docs/devnet.md).',
     ownFlags: devnetSettings,
-    load: async () => (await import('./devnet.js')).devnet,
+    load: async () => (await import('./commands/devnet.js')).devnet,
   },
   {
     ...none,

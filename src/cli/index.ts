@@ -3,7 +3,7 @@ import type { ExitReason } from '../runtime/index.js';
 import type { Terminal } from './command.js';
 
 export type { Terminal } from './command.js';
-export { outputError, writeAll } from './output.js';
+export { outputError, writeAll } from './output/output.js';
 
 const versionWords: readonly (string | undefined)[] = ['version', '--version', '-V', '-v'];
 

@@ -4,12 +4,12 @@ import type { FinalizedBlock, Identifier } from '../flow/index.js';
 import type { Worker } from '../jobqueue/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import { isAbort, type Clock } from '../runtime/index.js';
-import type { ByteBudget } from './ByteBudget.js';
-import type { Disputes } from './Disputes.js';
+import type { ByteBudget } from './heights/ByteBudget.js';
+import type { Disputes } from './disputes/Disputes.js';
 import { troublesOf } from './heldUp.js';
 import type { HeldUpHeight } from './heldUp.js';
-import type { IndexingWindow } from './IndexingWindow.js';
-import type { MissingCollectionQueue, QueuedHeight } from './MissingCollectionQueue.js';
+import type { IndexingWindow } from './heights/IndexingWindow.js';
+import type { MissingCollectionQueue, QueuedHeight } from './heights/MissingCollectionQueue.js';
 import type {
   BlockIndexer,
   BlockJob,

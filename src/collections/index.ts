@@ -1,26 +1,26 @@
-export { BlockCollectionIndexer, ParentLinkError } from './BlockCollectionIndexer.js';
+export { BlockCollectionIndexer, ParentLinkError } from './indexer/BlockCollectionIndexer.js';
 export type {
   BlockCollectionIndexerDependencies,
   BlockCollectionIndexerOptions,
-} from './BlockCollectionIndexer.js';
-export { ByteBudget } from './ByteBudget.js';
-export type { ByteBudgetDependencies, ByteBudgetOptions } from './ByteBudget.js';
-export { CollectionRequester } from './CollectionRequester.js';
-export type { CollectionRequesterDependencies, CollectionRequesterOptions } from './CollectionRequester.js';
-export { Disputes } from './Disputes.js';
-export { DisputeWatch } from './DisputeWatch.js';
-export type { DisputeWatchDependencies } from './DisputeWatch.js';
-export { DEFAULT_HOLD_BACK_MS } from './HoldBack.js';
-export { ExecutionDataIndexer } from './ExecutionDataIndexer.js';
+} from './indexer/BlockCollectionIndexer.js';
+export { ByteBudget } from './heights/ByteBudget.js';
+export type { ByteBudgetDependencies, ByteBudgetOptions } from './heights/ByteBudget.js';
+export { CollectionRequester } from './requester/CollectionRequester.js';
+export type { CollectionRequesterDependencies, CollectionRequesterOptions } from './requester/CollectionRequester.js';
+export { Disputes } from './disputes/Disputes.js';
+export { DisputeWatch } from './disputes/DisputeReviewer.js';
+export type { DisputeWatchDependencies } from './disputes/DisputeReviewer.js';
+export { DEFAULT_HOLD_BACK_MS } from './requester/EdiPreference.js';
+export { ExecutionDataIndexer } from './executionData/ExecutionDataIndexer.js';
 export type {
   ExecutionDataIndexerDependencies,
   ExecutionDataIndexerOptions,
   ExecutionDataState,
   ExecutionDataStatus,
-} from './ExecutionDataIndexer.js';
+} from './executionData/ExecutionDataIndexer.js';
 export type { HeldUpHeight } from './heldUp.js';
-export { IndexingWindow } from './IndexingWindow.js';
-export type { IndexingWindowDependencies, IndexingWindowOptions } from './IndexingWindow.js';
+export { IndexingWindow } from './heights/IndexingWindow.js';
+export type { IndexingWindowDependencies, IndexingWindowOptions } from './heights/IndexingWindow.js';
 export { JobProcessor } from './JobProcessor.js';
 export type {
   HeightExplanation,
@@ -30,13 +30,13 @@ export type {
   OldestMissing,
   UnresolvableHeight,
 } from './JobProcessor.js';
-export { MissingCollectionQueue } from './MissingCollectionQueue.js';
+export { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 export type {
   CompletionSource,
   MissingCollectionQueueOptions,
   QueuedHeight,
   Receipt,
-} from './MissingCollectionQueue.js';
+} from './heights/MissingCollectionQueue.js';
 export type {
   BlockWindow,
   ExecutionDataOutlook,
@@ -52,4 +52,4 @@ export type {
   ReceivedCollection,
   Source,
 } from './ports.js';
-export { OffChainBlockError } from './DurableHeads.js';
+export { OffChainBlockError } from './indexer/DurableHeads.js';

@@ -1,5 +1,5 @@
-import { asBuffer } from './bytes.js';
-import { LENGTH_DELIMITED, WireReader } from './WireReader.js';
+import { asBuffer } from './wire/bytes.js';
+import { LENGTH_DELIMITED, WireReader } from './wire/WireReader.js';
 
 /** An account's address as 16 lower-case hex digits. Make one with `parseAddress` or `toAddress`. */
 export type Address = string & { readonly __address: true };

@@ -1,8 +1,8 @@
 import { WireError } from './errors.js';
-import { identifierBytes, toIdentifier } from './identifiers.js';
+import { identifierBytes, toIdentifier } from './ids/identifiers.js';
 import type { Block, CollectionGuarantee, Timestamp } from './types.js';
-import { LENGTH_DELIMITED, VARINT, WireReader } from './WireReader.js';
-import { WireWriter } from './WireWriter.js';
+import { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';
+import { WireWriter } from './wire/WireWriter.js';
 
 /** What protobuf calls a valid timestamp: the years 1 to 9999. */
 const TIMESTAMP_SECONDS_MIN = -62_135_596_800;

@@ -1,13 +1,13 @@
-import { asBuffer } from './bytes.js';
+import { asBuffer } from './wire/bytes.js';
 import { InvalidCollectionError, WireError } from './errors.js';
-import { IDENTIFIER_BYTES, sha3Identifier } from './identifiers.js';
-import { RlpWriter } from './RlpWriter.js';
+import { IDENTIFIER_BYTES, sha3Identifier } from './ids/identifiers.js';
+import { RlpWriter } from './ids/RlpWriter.js';
 import { checkTransactionSize, decodeTransaction, encodeTransaction } from './transaction.js';
-import { ID_ITEM_HEADER, TransactionHasher } from './TransactionHasher.js';
+import { ID_ITEM_HEADER, TransactionHasher } from './ids/TransactionHasher.js';
 import { canonicalTransaction, withSortedSignatures } from './transactionId.js';
 import type { BlockExecutionData, FinalizedBlock, Identifier, VerifiedCollection } from './types.js';
-import { LENGTH_DELIMITED, WireReader } from './WireReader.js';
-import { varintLength, writeVarint } from './WireWriter.js';
+import { LENGTH_DELIMITED, WireReader } from './wire/WireReader.js';
+import { varintLength, writeVarint } from './wire/WireWriter.js';
 
 /** Tag of field 1, length-delimited: `transactions` of a full collection and of execution data alike. */
 const TRANSACTION_TAG = 0x0a;

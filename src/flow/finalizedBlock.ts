@@ -1,8 +1,8 @@
 import { checkTimestamp, decodeBlock, encodeBlock } from './block.js';
 import { WireError } from './errors.js';
-import { IDENTIFIER_BYTES } from './identifiers.js';
+import { IDENTIFIER_BYTES } from './ids/identifiers.js';
 import type { FinalizedBlock, Identifier } from './types.js';
-import { LENGTH_DELIMITED, VARINT, WireReader } from './WireReader.js';
+import { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';
 
 /** The largest light form kept. A guarantee takes some 300 bytes and a block has at most some tens of them. */
 const MAX_BLOCK_BYTES = 4 * 1024 * 1024;

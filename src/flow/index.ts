@@ -16,17 +16,17 @@ export {
   verifyCollection,
   VerificationMemory,
 } from './collection.js';
-export { loadDescriptors } from './descriptors.js';
-export type { DescriptorFile } from './descriptors.js';
+export { loadDescriptors } from './wire/descriptors.js';
+export type { DescriptorFile } from './wire/descriptors.js';
 export { InvalidCollectionError, WireError } from './errors.js';
 export type { InvalidCollectionReason } from './errors.js';
 export { isSameBlock } from './finalizedBlock.js';
-export { identifierBytes, parseIdentifier, sha3, toIdentifier, ZERO_ID } from './identifiers.js';
+export { identifierBytes, parseIdentifier, sha3, toIdentifier, ZERO_ID } from './ids/identifiers.js';
 export { chainIds, networkNames, networkOfChainId } from './networks.js';
 export type { NetworkName } from './networks.js';
-export { loadProtocol } from './protocol.js';
-export type { ProtocolDefinition } from './protocol.js';
-export { RequestFields } from './requests.js';
+export { loadProtocol } from './wire/protocol.js';
+export type { ProtocolDefinition } from './wire/protocol.js';
+export { RequestFields } from './wire/RequestFields.js';
 export {
   decodeBlockMessage,
   decodeBlockResponse,
@@ -35,10 +35,10 @@ export {
   decodeFullCollectionResponse,
   decodeSubscribeBlocksResponse,
   decodeTransactionResponse,
-} from './responses.js';
+} from './decodeResponses.js';
 export { decodeTransaction, encodeTransaction } from './transaction.js';
 export { transactionId } from './transactionId.js';
-export { WireWriter } from './WireWriter.js';
+export { WireWriter } from './wire/WireWriter.js';
 export type {
   Block,
   BlockExecutionData,

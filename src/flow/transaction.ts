@@ -1,7 +1,7 @@
 import { WireError } from './errors.js';
 import type { Transaction, TransactionSignature } from './types.js';
-import { LENGTH_DELIMITED, VARINT, WireReader } from './WireReader.js';
-import { WireWriter } from './WireWriter.js';
+import { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';
+import { WireWriter } from './wire/WireWriter.js';
 
 /**
  * The largest transaction we look into. Flow's own limit is 1.5 MB, and its nodes take no request above 4 MiB; larger

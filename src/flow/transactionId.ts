@@ -1,6 +1,6 @@
-import { IDENTIFIER_BYTES } from './identifiers.js';
+import { IDENTIFIER_BYTES } from './ids/identifiers.js';
 import { checkTransactionSize, decodeTransaction, encodeTransaction } from './transaction.js';
-import { TransactionHasher } from './TransactionHasher.js';
+import { TransactionHasher } from './ids/TransactionHasher.js';
 import type { Transaction, TransactionSignature } from './types.js';
 
 const ADDRESS_HEX_DIGITS = 16;

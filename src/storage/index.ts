@@ -1,6 +1,6 @@
 export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
 export type { AccountIndexProgress } from './accounts/AccountIndexBuilder.js';
-export type { Database, Entry, WriteBatch } from './Database.js';
+export type { Database, Entry, WriteBatch } from './records/Database.js';
 export type {
   AccountCoverage,
   AccountIndex,
@@ -20,17 +20,17 @@ export type {
   StoreMeta,
   TransactionPlace,
 } from './IndexStore.js';
-export { GatheredReads } from './GatheredReads.js';
-export { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
-export type { LevelTuning, OpenDatabase } from './LevelDatabase.js';
-export { LevelIndexStore } from './LevelIndexStore.js';
-export type { LevelIndexStoreOptions } from './LevelIndexStore.js';
-export { repairStore } from './repair.js';
-export type { RepairReport } from './repair.js';
-export { ACCOUNTS_SCHEMA_VERSION, SCHEMA_VERSION } from './schema.js';
-export type { KeyRange } from './schema.js';
+export { GatheredReads } from './leveldb/ReadBatcher.js';
+export { defaultTuning, openLevelDatabase } from './leveldb/LevelDatabase.js';
+export type { LevelTuning, OpenDatabase } from './leveldb/LevelDatabase.js';
+export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
+export type { LevelIndexStoreOptions } from './leveldb/LevelIndexStore.js';
+export { repairStore } from './integrity/repair.js';
+export type { RepairReport } from './integrity/repair.js';
+export { ACCOUNTS_SCHEMA_VERSION, SCHEMA_VERSION } from './records/schema.js';
+export type { KeyRange } from './records/schema.js';
 export { StorageError, storageErrorFrom } from './StorageError.js';
-export { TableScrubber } from './TableScrubber.js';
-export type { VerifyReport } from './verify/report.js';
-export { verifyStore } from './verify/verifyStore.js';
-export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './verify/verifyStore.js';
+export { TableScrubber } from './integrity/TableScrubber.js';
+export type { VerifyReport } from './integrity/verify/damageReport.js';
+export { verifyStore } from './integrity/verify/verifyStore.js';
+export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './integrity/verify/verifyStore.js';

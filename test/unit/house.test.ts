@@ -38,7 +38,7 @@ describe('the floors of the house', () => {
     ['uses level outside storage', 'src/collections/x.ts', "import 'level';"],
     ['uses gRPC outside its rooms', 'src/collections/x.ts', "import '@grpc/grpc-js';"],
     ['enters a room by the window from main', 'src/main.ts', "import './app/exitCodes.js';"],
-    ['tests a room by the window', 'test/unit/x.test.ts', "import '../../src/storage/schema.js';"],
+    ['tests a room by the window', 'test/unit/x.test.ts', "import '../../src/storage/records/schema.js';"],
   ])('refuses an import that %s', async (_name, path, code) => {
     expect(await complaints(path, code)).not.toEqual([]);
   });

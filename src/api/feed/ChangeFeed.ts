@@ -1,15 +1,15 @@
 import type { Metrics } from '../../observability/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { IndexReader, StoredBlock } from '../../storage/index.js';
-import { ApiError, stopping } from '../errors.js';
-import { IndexView } from '../IndexView.js';
+import { ApiError, stopping } from '../view/ApiError.js';
+import { IndexView } from '../view/IndexView.js';
 import type { ReadGovernor } from '../share/ReadGovernor.js';
-import type { StatusSource } from '../status.js';
-import { followerKinds } from './events.js';
-import type { Cursor, FeedEvent, FeedSink, FollowerKind, RewindEvent } from './events.js';
+import type { StatusSource } from '../view/statusDocument.js';
+import { followerKinds } from './feedEvents.js';
+import type { Cursor, FeedEvent, FeedSink, FollowerKind, RewindEvent } from './feedEvents.js';
 import { RecentBlocks } from './RecentBlocks.js';
-import { cursorAt } from './start.js';
-import type { StartPoint } from './start.js';
+import { cursorAt } from './feedStart.js';
+import type { StartPoint } from './feedStart.js';
 
 /** Followers at once, of all kinds. For each, one event is held that its transport has not passed on. */
 export const MAX_FOLLOWERS = 200;

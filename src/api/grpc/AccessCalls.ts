@@ -1,10 +1,10 @@
 import { identifierBytes, splitCollection, transactionId, WireWriter } from '../../flow/index.js';
 import type { Identifier, RequestFields } from '../../flow/index.js';
 import type { IndexReader, IndexStore } from '../../storage/index.js';
-import { IndexView } from '../IndexView.js';
-import { nodeVersion } from '../nodeVersion.js';
-import type { StatusSource } from '../status.js';
-import { heightOf, idOf, refuseFullBlock } from './arguments.js';
+import { IndexView } from '../view/IndexView.js';
+import { nodeVersion } from '../view/nodeVersion.js';
+import type { StatusSource } from '../view/statusDocument.js';
+import { heightOf, idOf, refuseFullBlock } from './callArguments.js';
 import type { UnaryAnswer, UnaryCall } from './calls.js';
 
 const NOTHING = Buffer.alloc(0);

@@ -11,9 +11,9 @@ import {
   encodeCursor,
   isComplete,
   roleNamesOf,
-} from '../accounts.js';
-import { ApiError } from '../errors.js';
-import type { StatusSource } from '../status.js';
+} from '../documents/accountTransactions.js';
+import { ApiError } from '../view/ApiError.js';
+import type { StatusSource } from '../view/statusDocument.js';
 import type { UnaryCall } from './calls.js';
 
 export interface AccountCallsDependencies {

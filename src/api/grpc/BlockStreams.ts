@@ -1,13 +1,13 @@
 import { decodeBlock, identifierBytes, WireWriter } from '../../flow/index.js';
 import type { RequestFields } from '../../flow/index.js';
-import { ApiError } from '../errors.js';
+import { ApiError } from '../view/ApiError.js';
 import type { ChangeFeed, Following } from '../feed/ChangeFeed.js';
-import { storedOf } from '../feed/events.js';
-import type { FeedEvent } from '../feed/events.js';
-import type { StartPoint } from '../feed/start.js';
-import { heightOf, idOf, refuseFullBlock } from './arguments.js';
+import { storedOf } from '../feed/feedEvents.js';
+import type { FeedEvent } from '../feed/feedEvents.js';
+import type { StartPoint } from '../feed/feedStart.js';
+import { heightOf, idOf, refuseFullBlock } from './callArguments.js';
 import type { StreamCall } from './calls.js';
-import { feedSink, streamCursor } from './feedStreams.js';
+import { feedSink, streamCursor } from './followFeed.js';
 import { timestampMessage } from './timestamp.js';
 
 /** `flow.entities.BlockStatus`, as a request names the head that it follows. */

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Metrics } from '../../observability/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import { ApiError } from '../errors.js';
+import { ApiError } from '../view/ApiError.js';
 
 /** From the first byte of a call to the last one of its answer. Then it is ended, and at the next look its connection. */
 const CALL_LIMIT_MS = 120_000;

@@ -9,15 +9,15 @@ import type {
 } from '../../access/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { AbortError, isAbort } from '../../runtime/index.js';
-import { ApiError, isElsewhere, stopping } from '../errors.js';
-import { ForwardedCalls } from '../ForwardedCalls.js';
-import type { ForwardedOutcome, ForwardMetrics } from '../ForwardedCalls.js';
-import { Places } from '../Places.js';
-import { marked, passedOn, readRequest, streamCaller, unaryCaller } from './forwardedCallers.js';
-import type { ForwardedCaller } from './forwardedCallers.js';
-import type { HeldMessages } from './HeldMessages.js';
-import { refusalOf } from './status.js';
-import type { CallRefusal } from './status.js';
+import { ApiError, isElsewhere, stopping } from '../view/ApiError.js';
+import { ForwardedCalls } from '../limits/ForwardingMetrics.js';
+import type { ForwardedOutcome, ForwardMetrics } from '../limits/ForwardingMetrics.js';
+import { Places } from '../limits/Semaphore.js';
+import { marked, passedOn, readRequest, streamCaller, unaryCaller } from './forwardingCallers.js';
+import type { ForwardedCaller } from './forwardingCallers.js';
+import type { HeldMessages } from './MessageBuffer.js';
+import { refusalOf } from './refusals.js';
+import type { CallRefusal } from './refusals.js';
 
 /** Of a forwarded call: as access nodes. The largest transaction has 1.5 MB. */
 export const MAX_FORWARDED_REQUEST_BYTES = 4 * 1024 * 1024;

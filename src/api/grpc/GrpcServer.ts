@@ -7,14 +7,14 @@ import type { Logger } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
-import { AddressLimiter } from '../AddressLimiter.js';
-import { ApiRequests } from '../ApiRequests.js';
-import type { ApiMetrics } from '../ApiRequests.js';
-import { ApiError, stopping, storageRefusal } from '../errors.js';
-import type { ForwardMetrics } from '../ForwardedCalls.js';
-import { listenError, warnWhenExposed } from '../httpLimits.js';
+import { AddressLimiter } from '../limits/AddressLimiter.js';
+import { ApiRequests } from '../limits/ApiRequests.js';
+import type { ApiMetrics } from '../limits/ApiRequests.js';
+import { ApiError, stopping, storageRefusal } from '../view/ApiError.js';
+import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
+import { listenError, warnWhenExposed } from '../http/refusals.js';
 import type { ReadGovernor } from '../share/ReadGovernor.js';
-import { UnderWay } from '../UnderWay.js';
+import { UnderWay } from '../limits/InFlightRequests.js';
 import type { GrpcCalls } from './calls.js';
 import { Connections } from './Connections.js';
 import type { ConnectionMetrics, Peer } from './Connections.js';
@@ -27,9 +27,9 @@ import {
   unaryHandler,
 } from './handlers.js';
 import type { CallHost } from './handlers.js';
-import { HeldMessages } from './HeldMessages.js';
-import { refusalOf } from './status.js';
-import type { CallRefusal } from './status.js';
+import { HeldMessages } from './MessageBuffer.js';
+import { refusalOf } from './refusals.js';
+import type { CallRefusal } from './refusals.js';
 
 /** No request that is read needs more than a few ids. */
 const MAX_REQUEST_BYTES = 16 * 1024;

@@ -2,7 +2,7 @@ import { WireWriter } from '../../flow/index.js';
 import type { RequestFields } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import { ApiError, stopping } from '../errors.js';
+import { ApiError, stopping } from '../view/ApiError.js';
 import type { StreamCall, StreamSink, UnaryCall } from './calls.js';
 
 const HEALTH = '/grpc.health.v1.Health';

@@ -1,12 +1,12 @@
 import { decodeBlock, identifierBytes, WireWriter } from '../../flow/index.js';
 import type { RequestFields } from '../../flow/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import type { FeedEvent, HeightEvent, RewindEvent } from '../feed/events.js';
-import type { StartPoint } from '../feed/start.js';
-import { heightOf, idOf } from './arguments.js';
+import type { FeedEvent, HeightEvent, RewindEvent } from '../feed/feedEvents.js';
+import type { StartPoint } from '../feed/feedStart.js';
+import { heightOf, idOf } from './callArguments.js';
 import { fieldsOf } from './calls.js';
 import type { StreamCall } from './calls.js';
-import { feedSink, streamCursor } from './feedStreams.js';
+import { feedSink, streamCursor } from './followFeed.js';
 import { timestampMessage } from './timestamp.js';
 
 const START_HEIGHT = 1;

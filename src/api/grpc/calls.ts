@@ -1,6 +1,6 @@
 import type { ServerWritableStream } from '@grpc/grpc-js';
 import { RequestFields, WireError } from '../../flow/index.js';
-import { ApiError } from '../errors.js';
+import { ApiError } from '../view/ApiError.js';
 
 /** An encoded message, or what makes it of what was read: that takes the event loop, and waits for nothing. */
 export type UnaryAnswer = Buffer | (() => Buffer);

@@ -1,13 +1,13 @@
 import type { handleBidiStreamingCall, handleServerStreamingCall, handleUnaryCall } from '@grpc/grpc-js';
-import { ApiError } from '../errors.js';
+import { ApiError } from '../view/ApiError.js';
 import { turnOf } from '../share/ReadGovernor.js';
 import type { ReadGovernor } from '../share/ReadGovernor.js';
 import { fieldsOf, sinkOf } from './calls.js';
 import type { Conversation, StreamCall, UnaryAnswer, UnaryCall } from './calls.js';
 import type { GrpcForwarding } from './GrpcForwarding.js';
-import type { HeldMessages } from './HeldMessages.js';
-import { refusalOf } from './status.js';
-import type { CallRefusal } from './status.js';
+import type { HeldMessages } from './MessageBuffer.js';
+import { refusalOf } from './refusals.js';
+import type { CallRefusal } from './refusals.js';
 
 /** Messages that one call may bring, where it may bring several. */
 const MAX_QUESTIONS = 1_000;

@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.js';
+import { ApiError } from '../view/ApiError.js';
 
 const EXECUTION_DATA_API = 'flow.executiondata.ExecutionDataAPI';
 

@@ -1,19 +1,19 @@
 import { allReadinessCodes, endpointStates } from '../../observability/index.js';
-import { accountRoleNames, MAX_PAGE_ITEMS } from '../accounts.js';
-import type { AccountTransactionDocument, AccountTransactionsDocument } from '../accounts.js';
-import type { HeightDocument, RewindDocument } from '../EventStreams.js';
-import type { ApiErrorBody } from '../errors.js';
-import { errorReasons } from '../errors.js';
-import { explainKinds, explainStages } from '../explanation.js';
-import type { ExplainDocument } from '../explanation.js';
-import type { ExportedBlock, ExportedTransaction } from '../exportPage.js';
-import { MAX_PLACES } from '../lookup.js';
-import type { BlockDocument, CollectionDocument, TransactionDocument } from '../lookup.js';
-import type { CollectionBody } from '../rest/collection.js';
-import type { RestTransactionBody } from '../rest/transaction.js';
-import type { CallStatus, EndpointStatus, StatusDocument } from '../status.js';
-import { MAX_MISSING_SHOWN } from '../work.js';
-import type { MissingDocument, NodeDocument, NodeFailures, WorkDocument } from '../work.js';
+import { accountRoleNames, MAX_PAGE_ITEMS } from '../documents/accountTransactions.js';
+import type { AccountTransactionDocument, AccountTransactionsDocument } from '../documents/accountTransactions.js';
+import type { HeightDocument, RewindDocument } from '../rest/EventStreams.js';
+import type { ApiErrorBody } from '../view/ApiError.js';
+import { errorReasons } from '../view/ApiError.js';
+import { explainKinds, explainStages } from '../documents/explanation.js';
+import type { ExplainDocument } from '../documents/explanation.js';
+import type { ExportedBlock, ExportedTransaction } from '../documents/exportPage.js';
+import { MAX_PLACES } from '../documents/lookupDocument.js';
+import type { BlockDocument, CollectionDocument, TransactionDocument } from '../documents/lookupDocument.js';
+import type { CollectionBody } from '../json/collection.js';
+import type { RestTransactionBody } from '../json/transaction.js';
+import type { CallStatus, EndpointStatus, StatusDocument } from '../view/statusDocument.js';
+import { MAX_MISSING_SHOWN } from '../view/heightWork.js';
+import type { MissingDocument, NodeDocument, NodeFailures, WorkDocument } from '../view/heightWork.js';
 import { transactionBodyFields } from './flowShapes.js';
 import {
   address,

@@ -1,13 +1,13 @@
-import { MAX_ITEMS } from '../query.js';
-import type { RestBlock, RestBlockHeader, RestBlockPayload, RestCollectionGuarantee } from '../rest/block.js';
-import type { RestBlockCollection, RestBlockCollections, RestCollection } from '../rest/collection.js';
-import type { RestNetworkParameters, RestNodeVersionInfo } from '../rest/node.js';
+import { MAX_ITEMS } from '../view/queryParameters.js';
+import type { RestBlock, RestBlockHeader, RestBlockPayload, RestCollectionGuarantee } from '../json/block.js';
+import type { RestBlockCollection, RestBlockCollections, RestCollection } from '../json/collection.js';
+import type { RestNetworkParameters, RestNodeVersionInfo } from '../json/nodeVersionInfo.js';
 import type {
   RestProposalKey,
   RestSignature,
   RestTransaction,
   RestTransactionBody,
-} from '../rest/transaction.js';
+} from '../json/transaction.js';
 import {
   address,
   arrayOf,

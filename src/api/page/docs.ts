@@ -1,4 +1,4 @@
-import type { openApiDocument } from '../openapi/document.js';
+import type { openApiDocument } from '../openapi/openApiDocument.js';
 import type { Schema } from '../openapi/schema.js';
 import { html, page } from './html.js';
 import type { Html } from './html.js';

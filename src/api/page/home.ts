@@ -1,4 +1,4 @@
-import type { StatusDocument } from '../status.js';
+import type { StatusDocument } from '../view/statusDocument.js';
 import { html, page } from './html.js';
 import type { Html } from './html.js';
 

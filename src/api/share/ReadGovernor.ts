@@ -1,8 +1,8 @@
 import type { Metrics } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import { ApiError, stopping } from '../errors.js';
-import type { StatusSource } from '../status.js';
+import { ApiError, stopping } from '../view/ApiError.js';
+import type { StatusSource } from '../view/statusDocument.js';
 import { interfaces, READ_COST_MS, REQUEST_COST_MS, sentCostMs } from './costs.js';
 import type { Interface } from './costs.js';
 import { LoopBudget } from './LoopBudget.js';

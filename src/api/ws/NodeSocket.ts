@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
 import type { Clock } from '../../runtime/index.js';
-import { passedOn, viaOf } from '../forwardedHeaders.js';
-import { SilenceWatch } from '../SilenceWatch.js';
+import { passedOn, viaOf } from '../http/forwardedHeaders.js';
+import { SilenceWatch } from '../http/IdleTimeout.js';
 import { RefusedMessage } from './messages.js';
 
 /** For the connection to the node, encryption and handshake included. */

@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import type { WebSocket } from 'ws';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import { ForwardedCalls } from '../ForwardedCalls.js';
-import type { ForwardMetrics } from '../ForwardedCalls.js';
-import type { WebSocketCare, WebSocketRoute } from '../http.js';
+import { ForwardedCalls } from '../limits/ForwardingMetrics.js';
+import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
+import type { WebSocketCare, WebSocketRoute } from '../http/types.js';
 import { WsClient } from './WsClient.js';
 
 /** Connections at once. */

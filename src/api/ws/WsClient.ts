@@ -2,10 +2,10 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
 import { quoted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { ApiError } from '../errors.js';
+import { ApiError } from '../view/ApiError.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import type { ForwardedCalls, ForwardedOutcome } from '../ForwardedCalls.js';
-import type { WebSocketCare } from '../http.js';
+import type { ForwardedCalls, ForwardedOutcome } from '../limits/ForwardingMetrics.js';
+import type { WebSocketCare } from '../http/types.js';
 import { blockTopics, parseBlockArguments } from './blockTopics.js';
 import type { BlockTopic } from './blockTopics.js';
 import {

@@ -1,13 +1,13 @@
 import { decodeBlock } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
-import { ApiError } from '../errors.js';
+import { ApiError } from '../view/ApiError.js';
 import type { Following } from '../feed/ChangeFeed.js';
-import { storedOf } from '../feed/events.js';
-import type { FeedEvent } from '../feed/events.js';
-import type { StartPoint } from '../feed/start.js';
-import { parseBlockKey, parseHeight } from '../query.js';
-import { restBlock } from '../rest/block.js';
-import { rfc3339 } from '../rest/values.js';
+import { storedOf } from '../feed/feedEvents.js';
+import type { FeedEvent } from '../feed/feedEvents.js';
+import type { StartPoint } from '../feed/feedStart.js';
+import { parseBlockKey, parseHeight } from '../view/queryParameters.js';
+import { restBlock } from '../json/block.js';
+import { rfc3339 } from '../json/scalars.js';
 import type { Arguments } from './messages.js';
 
 /** A topic that the index itself serves. */

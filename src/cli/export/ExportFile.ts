@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { named, OperatorError } from '../../runtime/index.js';
-import { outputError, writeAll } from '../output.js';
+import { outputError, writeAll } from '../output/output.js';
 import { ExportTally, NotAnExportError } from './ExportTally.js';
 
 /** What is read at once of a file that is continued. */

@@ -3,7 +3,7 @@ import { open, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { Server } from 'node:net';
 import { named, OperatorError } from '../../runtime/index.js';
-import { outputError } from '../output.js';
+import { outputError } from '../output/output.js';
 
 /** Held by the one export that writes to a file. */
 export interface FileLock {

@@ -1,12 +1,12 @@
 import { ok as assert } from 'node:assert/strict';
-import type { Database } from '../Database.js';
+import type { Database } from '../records/Database.js';
 import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery } from '../IndexStore.js';
-import { encodeCoverage } from '../records.js';
-import { COVERAGE_KEY, seal } from '../schema.js';
+import { encodeCoverage } from '../records/codecs.js';
+import { COVERAGE_KEY, seal } from '../records/schema.js';
 import { readAccountPage } from './accountPages.js';
 import { putStep } from './accountSteps.js';
-import { extended, isLive, missingHeights, nextHole } from './coverage.js';
-import type { Coverage } from './coverage.js';
+import { extended, isLive, missingHeights, nextHole } from '../records/accountCoverage.js';
+import type { Coverage } from '../records/accountCoverage.js';
 
 /** What the account index asks of its store. */
 export interface AccountIndexDependencies {

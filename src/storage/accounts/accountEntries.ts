@@ -1,6 +1,6 @@
 import { accountsOf, splitCollection } from '../../flow/index.js';
-import type { Put } from '../blockEntries.js';
-import { accountKey, encodeAccountValue, seal } from '../schema.js';
+import type { Put } from '../records/BlockEntryWriter.js';
+import { accountKey, encodeAccountValue, seal } from '../records/schema.js';
 
 /** A collection whose transactions are located, as `VerifiedCollection` does it. */
 export interface LocatedCollection {

@@ -1,6 +1,6 @@
 import { toIdentifier, transactionId } from '../../flow/index.js';
 import type { Address } from '../../flow/index.js';
-import type { Database } from '../Database.js';
+import type { Database } from '../records/Database.js';
 import type {
   AccountCoverage,
   AccountPage,
@@ -8,9 +8,9 @@ import type {
   AccountTransaction,
   TransactionPlace,
 } from '../IndexStore.js';
-import { openAccountEntry, readSlice } from '../reading.js';
-import { accountKey } from '../schema.js';
-import type { AccountKey, AccountValue, KeyRange } from '../schema.js';
+import { openAccountEntry, readSlice } from '../records/readRecords.js';
+import { accountKey } from '../records/schema.js';
+import type { AccountKey, AccountValue, KeyRange } from '../records/schema.js';
 import { corruptRecord } from '../StorageError.js';
 
 /** Entries of other roles that one page passes over at most: then the caller asks on. */

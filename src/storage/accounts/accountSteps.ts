@@ -1,13 +1,13 @@
 import { WireError } from '../../flow/index.js';
-import type { Put } from '../blockEntries.js';
-import type { Database } from '../Database.js';
-import { openBlockRecord, readBody } from '../reading.js';
-import type { ReadBlock } from '../reading.js';
-import { heightRange, parseBlockKey, Prefix } from '../schema.js';
+import type { Put } from '../records/BlockEntryWriter.js';
+import type { Database } from '../records/Database.js';
+import { openBlockRecord, readBody } from '../records/readRecords.js';
+import type { ReadBlock } from '../records/readRecords.js';
+import { heightRange, parseBlockKey, Prefix } from '../records/schema.js';
 import { corruptRecord } from '../StorageError.js';
 import { locate, putAccounts } from './accountEntries.js';
 import type { LocatedCollection } from './accountEntries.js';
-import type { CoveredRange } from './coverage.js';
+import type { CoveredRange } from '../records/accountCoverage.js';
 
 /** Heights of one step, and bytes of their collections: more is taken only where one block alone has more. */
 const MAX_STEP_HEIGHTS = 128;

@@ -1,6 +1,6 @@
-import type { Database } from '../Database.js';
+import type { Database } from '../records/Database.js';
 import type { StoreMeta } from '../IndexStore.js';
-import { encodeCoverage, encodeMeta } from '../records.js';
+import { encodeCoverage, encodeMeta } from '../records/codecs.js';
 import {
   ACCOUNTS_SCHEMA_VERSION,
   COVERAGE_KEY,
@@ -9,8 +9,8 @@ import {
   prefixRange,
   SCHEMA_VERSION,
   seal,
-} from '../schema.js';
-import { readCoverage } from '../state.js';
+} from '../records/schema.js';
+import { readCoverage } from '../records/storeState.js';
 import { isCorruption } from '../StorageError.js';
 
 /** What is left of a store whose account index is forgotten. */

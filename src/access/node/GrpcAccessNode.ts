@@ -1,0 +1,222 @@
+import {
+  decodeBlockResponse,
+  decodeCollectionResponse,
+  decodeExecutionDataResponse,
+  decodeFullCollectionResponse,
+  decodeSubscribeBlocksResponse,
+  decodeTransactionResponse,
+  identifierBytes,
+  WireError,
+} from '../../flow/index.js';
+import type { BlockExecutionData, Identifier } from '../../flow/index.js';
+import {
+  decodeBlockDigest,
+  decodeBlockHeader,
+  decodeNetworkParameters,
+  decodeNodeVersionInfo,
+} from '../transport/decodeResponses.js';
+import { MethodCaller } from '../transport/RpcClient.js';
+import type { MethodCallerDependencies, MethodCallerOptions, NodeEvents, StreamQuestion } from '../transport/RpcClient.js';
+import type { Candidate, NodeLedger } from '../selection/NodeHealthRecord.js';
+import { NodeForwarding } from '../forwarding/NodeForwarding.js';
+import type { MethodStubs } from '../transport/methodStubs.js';
+import type {
+  AccessMethod,
+  AccessNode,
+  BlockDigest,
+  BlockHeader,
+  CallOptions,
+  NodeHealth,
+  NodeVersionInfo,
+  ReceivedBlock,
+  UnaryMethod,
+} from '../types.js';
+
+export type GrpcAccessNodeOptions = MethodCallerOptions;
+export type GrpcAccessNodeDependencies = MethodCallerDependencies;
+
+/** A node as the pool holds it. */
+export interface PooledNode extends AccessNode, Candidate {
+  /** Passes calls of others on to it. Absent where it is not reached by gRPC. */
+  readonly forwarding?: NodeForwarding;
+  /** Further calls fail; calls under way are left to their signals. */
+  close(): void;
+}
+
+/** One access node over one channel. */
+export class GrpcAccessNode implements PooledNode {
+  readonly name: string;
+  readonly ledger: NodeLedger;
+  readonly forwarding: NodeForwarding;
+  private readonly stubs: MethodStubs;
+  private readonly events: NodeEvents;
+  private readonly caller: MethodCaller;
+
+  constructor(options: GrpcAccessNodeOptions, dependencies: GrpcAccessNodeDependencies) {
+    this.name = options.endpoint.name;
+    this.ledger = dependencies.ledger;
+    this.stubs = dependencies.stubs;
+    this.events = dependencies.events ?? {};
+    this.caller = new MethodCaller(options, dependencies);
+    this.forwarding = new NodeForwarding(options, { ...dependencies, caller: this.caller });
+  }
+
+  get health(): NodeHealth {
+    return this.ledger.health;
+  }
+
+  healthOf(method: AccessMethod): NodeHealth {
+    return this.ledger.healthOf(method);
+  }
+
+  get inFlight(): number {
+    return this.caller.inFlight;
+  }
+
+  get heldBack(): boolean {
+    return this.caller.heldBack;
+  }
+
+  supports(method: AccessMethod): boolean {
+    return this.caller.supports(method);
+  }
+
+  delayMs(method: UnaryMethod): number {
+    return this.caller.delayMs(method);
+  }
+
+  getNetworkParameters(options?: CallOptions): Promise<{ readonly chainId: string }> {
+    const method = 'GetNetworkParameters';
+    return this.caller.unary(method, {}, (m) => decodeNetworkParameters(this.stubs[method], m), options);
+  }
+
+  getNodeVersionInfo(options?: CallOptions): Promise<NodeVersionInfo> {
+    const method = 'GetNodeVersionInfo';
+    return this.caller.unary(method, {}, (m) => decodeNodeVersionInfo(this.stubs[method], m), options);
+  }
+
+  getLatestBlockHeader(sealed: boolean, options?: CallOptions): Promise<BlockHeader> {
+    const method = 'GetLatestBlockHeader';
+    const decode = (message: Buffer): BlockHeader => {
+      const header = decodeBlockHeader(this.stubs[method], message);
+      if (!sealed) this.events.onHead?.(header.height);
+      return header;
+    };
+    return this.caller.unary(method, { is_sealed: sealed }, decode, options);
+  }
+
+  getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock> {
+    const decode = (message: Buffer): ReceivedBlock => {
+      const received = decodeBlockResponse(message);
+      if (received.block.height !== height) {
+        throw new WireError(`asked for height ${height}, got ${received.block.height}`);
+      }
+      return received;
+    };
+    return this.caller.unary('GetBlockByHeight', { height, full_block_response: false }, decode, options);
+  }
+
+  getBlockById(id: Identifier, options?: CallOptions): Promise<ReceivedBlock> {
+    const decode = (message: Buffer): ReceivedBlock => {
+      const received = decodeBlockResponse(message);
+      if (received.block.id !== id) throw new WireError(`asked for block ${id}, got ${received.block.id}`);
+      return received;
+    };
+    return this.caller.unary(
+      'GetBlockByID',
+      { id: identifierBytes(id), full_block_response: false },
+      decode,
+      options,
+    );
+  }
+
+  getCollectionTransactionIds(id: Identifier, options?: CallOptions): Promise<readonly Identifier[]> {
+    return this.caller.unary(
+      'GetCollectionByID',
+      { id: identifierBytes(id) },
+      decodeCollectionResponse,
+      options,
+    );
+  }
+
+  getFullCollection(id: Identifier, options?: CallOptions): Promise<readonly Uint8Array[]> {
+    return this.caller.unary(
+      'GetFullCollectionByID',
+      { id: identifierBytes(id) },
+      decodeFullCollectionResponse,
+      options,
+    );
+  }
+
+  getTransaction(id: Identifier, options?: CallOptions): Promise<Uint8Array> {
+    return this.caller.unary(
+      'GetTransaction',
+      { id: identifierBytes(id) },
+      decodeTransactionResponse,
+      options,
+    );
+  }
+
+  subscribeBlocks(
+    startHeight: number,
+    options: { readonly signal: AbortSignal },
+  ): AsyncIterable<ReceivedBlock> {
+    return this.caller.stream(
+      {
+        method: 'SubscribeBlocksFromStartHeight',
+        request: {
+          start_block_height: startHeight,
+          block_status: 'BLOCK_FINALIZED',
+          full_block_response: false,
+        },
+        decode: (message) => ({ block: decodeSubscribeBlocksResponse(message), status: 'finalized' }),
+      },
+      options.signal,
+    );
+  }
+
+  subscribeBlockDigests(options: {
+    readonly signal: AbortSignal;
+    readonly sealed: boolean;
+  }): AsyncIterable<BlockDigest> {
+    const method = 'SubscribeBlockDigestsFromLatest';
+    return this.caller.stream(
+      {
+        method,
+        request: { block_status: options.sealed ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED' },
+        decode: (message) => {
+          const digest = decodeBlockDigest(this.stubs[method], message);
+          if (!options.sealed) this.events.onHead?.(digest.height);
+          return digest;
+        },
+      },
+      options.signal,
+    );
+  }
+
+  subscribeExecutionData(
+    startHeight: number,
+    options: { readonly signal: AbortSignal },
+  ): AsyncIterable<BlockExecutionData> {
+    // CCF: the node passes its events through instead of transcoding each of them; we skip them anyway.
+    const request = { start_block_height: startHeight, event_encoding_version: 'CCF_V0' };
+    const deprecated: StreamQuestion<BlockExecutionData> = {
+      method: 'SubscribeExecutionData',
+      request,
+      decode: decodeExecutionDataResponse,
+    };
+    const current: StreamQuestion<BlockExecutionData> = {
+      method: 'SubscribeExecutionDataFromStartBlockHeight',
+      request,
+      decode: decodeExecutionDataResponse,
+      otherwise: deprecated,
+    };
+    const asksDeprecated = !this.supports(current.method) && this.supports(deprecated.method);
+    return this.caller.stream(asksDeprecated ? deprecated : current, options.signal);
+  }
+
+  close(): void {
+    this.forwarding.close();
+    this.caller.close();
+  }
+}

@@ -1,0 +1,298 @@
+import type { Clock } from '../../runtime/index.js';
+import { parseEndpoint } from '../transport/endpoint.js';
+import type { Endpoint } from '../transport/endpoint.js';
+import type { Expectation, SporkRoot } from './nodeIdentity.js';
+import { NodeLedger } from '../selection/NodeHealthRecord.js';
+import { covers, isUsable, newMember, rangeOf, tellHead } from './poolMember.js';
+import type { Member } from './poolMember.js';
+import type { NodeEvents } from '../transport/RpcClient.js';
+import type { NodeTrouble } from '../selection/NodeTroubles.js';
+import type { PooledNode } from '../node/GrpcAccessNode.js';
+import { SporkClaims } from './SporkClaims.js';
+import { sporkOf } from './sporkTable.js';
+import type { SporkTable } from './sporkTable.js';
+
+/** Historic nodes are public ones, which allow about 100 calls per second, method and address. */
+const HISTORIC_RATE_PER_SECOND = 80;
+
+/** A node that tells a head below our last block is asked anew who it is, but no more often. */
+const BELOW_ASKED_EVERY_MS = 5_000;
+
+/** While no node serves a height that is wanted, each is asked anew who it is, but no more often. */
+const UNSERVED_ASKED_EVERY_MS = 5_000;
+
+/** Sporks whose agreed id is remembered: far more than follow on each other while a daemon runs. */
+const REMEMBERED_SPORKS_MAX = 64;
+
+/** How a node is reached. */
+export type OpenNode = (
+  endpoint: Endpoint,
+  options: { readonly ratePerSecond: number },
+  dependencies: { readonly ledger: NodeLedger; readonly events: NodeEvents },
+) => PooledNode;
+
+export interface NodePoolOptions {
+  readonly sporks: SporkTable;
+  readonly ratePerSecond: number;
+}
+
+export interface NodePoolHooks {
+  /** A member came in: it must be asked who it is. */
+  onMember(member: Member): void;
+  onReconnect(member: Member): void;
+}
+
+/**
+ * The nodes and which of them serve which heights. Historic nodes of the spork table come in when a height that no
+ * named node serves is first wanted; at most as many as the table has.
+ */
+export class NodePool {
+  private readonly options: NodePoolOptions;
+  private readonly clock: Clock;
+  private readonly openNode: OpenNode;
+  private readonly hooks: NodePoolHooks;
+  private readonly expectation: () => Expectation;
+  readonly claims: SporkClaims;
+  private readonly byName = new Map<string, Member>();
+  /** Where known sporks begin, ascending: those of the table, and those that nodes told of and are believed. */
+  private sporkRoots: readonly number[] = [];
+  /**
+   * The ids that were agreed on last, by root. A node's blocks may be on their way into the store when it, the only one to
+   * tell of its spork, goes over to another chain: what is recorded must not depend on that.
+   */
+  private readonly agreedIds = new Map<number, string>();
+
+  constructor(
+    options: NodePoolOptions,
+    dependencies: {
+      readonly clock: Clock;
+      readonly openNode: OpenNode;
+      readonly hooks: NodePoolHooks;
+      readonly expectation: () => Expectation;
+    },
+  ) {
+    this.options = options;
+    this.clock = dependencies.clock;
+    this.openNode = dependencies.openNode;
+    this.hooks = dependencies.hooks;
+    this.expectation = dependencies.expectation;
+    this.claims = new SporkClaims({
+      clock: this.clock,
+      members: () => this.members,
+      tabled: options.sporks.flatMap(({ rootHeight, endHeightExclusive }) =>
+        endHeightExclusive === null ? [rootHeight] : [rootHeight, endHeightExclusive],
+      ),
+      isStored: (root) => dependencies.expectation().sporks.some(({ rootHeight }) => rootHeight === root),
+    });
+  }
+
+  /** True where the network has had sporks. */
+  get hasSporks(): boolean {
+    return this.options.sporks.length > 0;
+  }
+
+  get members(): readonly Member[] {
+    return [...this.byName.values()];
+  }
+
+  member(name: string): Member | undefined {
+    return this.byName.get(name);
+  }
+
+  add(endpoint: Endpoint, origin: Member['origin'], roles: Member['roles']): Member {
+    const events: NodeEvents = {
+      onLowestHeight: (height) => {
+        if (height <= member.refusedBelow) return;
+        member.refusedBelow = height;
+        this.refreshRanges();
+      },
+      onHead: (height) => {
+        const atMs = this.clock.monotonic();
+        tellHead(member, height, atMs);
+        const watermark = this.expectation().watermark?.height ?? -1;
+        if (height < watermark && atMs - member.askedAtMs >= BELOW_ASKED_EVERY_MS) member.wake?.();
+      },
+      onOutage: () => {
+        if (member.outage) return;
+        member.outage = true;
+        member.wake?.();
+      },
+      onReconnect: () => this.hooks.onReconnect(member),
+    };
+    const ledger = new NodeLedger({ clock: this.clock });
+    const ratePerSecond = this.rateOf(origin);
+    const member = newMember(
+      this.openNode(endpoint, { ratePerSecond }, { ledger, events }),
+      origin,
+      roles,
+      this.clock,
+    );
+    this.byName.set(endpoint.name, member);
+    this.refreshRanges();
+    this.hooks.onMember(member);
+    return member;
+  }
+
+  /** Lets a historic node go. It comes in again when it is wanted again. */
+  remove(member: Member): void {
+    this.byName.delete(member.node.name);
+    this.claims.forget(member);
+    member.node.close();
+    this.refreshRanges();
+  }
+
+  /** Nodes that follow the head; when the operator named historic ones only, those of the latest spork. */
+  live(): readonly Member[] {
+    const named = this.named().filter(isUsable);
+    const following = named.filter(({ range }) => range.endExclusive === undefined);
+    if (following.length > 0) return following;
+    const latest = Math.max(...named.map(({ range }) => range.endExclusive ?? 0));
+    return named.filter(({ range }) => range.endExclusive === latest);
+  }
+
+  /** The access nodes that the operator named. */
+  named(): readonly Member[] {
+    return this.members.filter(({ origin, roles }) => origin === 'configured' && roles.access);
+  }
+
+  /**
+   * Usable nodes of a role that serve a height; those the operator named if there are any, else historic ones. None while it
+   * is not decided whether the height is of a spork that some node tells of.
+   */
+  serving(height: number, role: keyof Member['roles']): readonly Member[] {
+    const serving = this.offered(height, role);
+    if (this.claims.isOpen(height) || serving.some(({ origin }) => origin === 'configured')) return serving;
+    const nodes = sporkOf(this.options.sporks, height)?.accessNodes ?? [];
+    if (serving.length === 0 && nodes.length === 0) this.askWhoTheyAre();
+    for (const endpoint of nodes.map(parseEndpoint)) {
+      const member =
+        this.byName.get(endpoint.name) ??
+        this.add(endpoint, 'historic', { access: true, executionData: true });
+      member.wantedAtMs = this.clock.monotonic();
+    }
+    return serving;
+  }
+
+  /** Nobody has what is wanted: what the nodes said of where they begin and end may be wrong, or old. */
+  private askWhoTheyAre(): void {
+    const beforeMs = this.clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
+    for (const member of this.named()) if (isUsable(member) && member.askedAtMs <= beforeMs) member.wake?.();
+  }
+
+  /** Why none of the nodes that the operator named serves the height: where each of them begins, or ends. */
+  whyUnserved(height: number): readonly NodeTrouble[] {
+    return this.named().flatMap(({ node, range, beginning, troubles }): readonly NodeTrouble[] => {
+      if (beginning === undefined) return troubles.all();
+      const { lowest = 0, endExclusive = Infinity } = range;
+      const said =
+        height < lowest
+          ? `says it begins at ${lowest}`
+          : height >= endExclusive
+            ? `is of a spork that ends below ${endExclusive}`
+            : undefined;
+      if (said === undefined) return [];
+      const { count, sinceMs } = beginning;
+      return [{ node: node.name, method: 'GetNodeVersionInfo', kind: 'refused', said, count, sinceMs }];
+    });
+  }
+
+  /** What `serving` gives, without bringing a historic node in or keeping one: looking must not change who is dialled. */
+  offered(height: number, role: keyof Member['roles']): readonly Member[] {
+    if (this.claims.isOpen(height)) return [];
+    const serving = this.members.filter(
+      (member) => member.roles[role] && isUsable(member) && covers(member.range, height),
+    );
+    const named = serving.filter(({ origin }) => origin === 'configured');
+    return named.length > 0 ? named : serving;
+  }
+
+  /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when none tells. */
+  lowestHeight(): number | undefined {
+    const told = this.members.filter((member) => member.roles.access && isUsable(member));
+    return minimum([
+      ...told.map(({ range }) => range.lowest),
+      ...this.options.sporks.map(({ rootHeight }) => rootHeight),
+    ]);
+  }
+
+  /** The lowest height, from this one up, that a usable node or a historic one of the table serves. */
+  lowestServedFrom(height: number): number | undefined {
+    const told = this.members.filter((member) => member.roles.access && isUsable(member));
+    const ranges = [
+      ...told.map(({ range }) => range),
+      ...this.options.sporks.map(({ rootHeight, endHeightExclusive }) => ({
+        lowest: rootHeight,
+        endExclusive: endHeightExclusive ?? undefined,
+      })),
+    ];
+    const reaching = ranges.filter(({ endExclusive }) => endExclusive === undefined || endExclusive > height);
+    return minimum(reaching.map(({ lowest }) => Math.max(lowest ?? height, height)));
+  }
+
+  /** The lowest height that the nodes of the live spork serve; `undefined` when none tells. */
+  liveRoot(): number | undefined {
+    return minimum(this.live().map(({ range }) => range.lowest));
+  }
+
+  /**
+   * The spork that a height belongs to, as far as usable nodes and the table tell. Its id is the one that more than half of
+   * those tell who tell one, or told last while nobody does; empty when there is none.
+   */
+  sporkAt(height: number): SporkRoot | undefined {
+    const roots = this.members
+      .filter(isUsable)
+      .map(({ identity }) => identity?.sporkRootHeight)
+      .filter((root) => root !== undefined && root <= height && this.claims.mayRecord(root))
+      // The table's word waits for nobody.
+      .concat(sporkOf(this.options.sporks, height)?.rootHeight);
+    const rootHeight = maximum(roots);
+    return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.agreedSporkId(rootHeight) };
+  }
+
+  private agreedSporkId(rootHeight: number): string {
+    const told = this.members
+      .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight)
+      .map(({ identity }) => identity?.sporkId ?? '')
+      .filter((sporkId) => sporkId !== '');
+    if (told.length === 0) return this.agreedIds.get(rootHeight) ?? '';
+    return told.find((id) => 2 * told.filter((other) => other === id).length > told.length) ?? '';
+  }
+
+  private rememberId(rootHeight: number): void {
+    const agreed = this.agreedSporkId(rootHeight);
+    if (agreed === '') return;
+    this.agreedIds.delete(rootHeight);
+    this.agreedIds.set(rootHeight, agreed);
+    const [oldest] = this.agreedIds.keys();
+    if (this.agreedIds.size > REMEMBERED_SPORKS_MAX && oldest !== undefined) this.agreedIds.delete(oldest);
+  }
+
+  /** To be called whenever a node said who it is: its spork may end the heights of another. */
+  refreshRanges(): void {
+    const roots = new Set<number>(this.claims.tabled);
+    for (const member of this.members) {
+      const root = member.identity?.sporkRootHeight;
+      if (root === undefined || !isUsable(member)) continue;
+      if (this.claims.verdict(root) === 'accepted') roots.add(root);
+      this.rememberId(root);
+    }
+    this.sporkRoots = [...roots].sort((a, b) => a - b);
+    for (const member of this.members) member.range = rangeOf(member, this.sporkRoots);
+  }
+
+  private rateOf(origin: Member['origin']): number {
+    const { ratePerSecond } = this.options;
+    if (origin === 'configured') return ratePerSecond;
+    return ratePerSecond === 0 ? HISTORIC_RATE_PER_SECOND : Math.min(ratePerSecond, HISTORIC_RATE_PER_SECOND);
+  }
+}
+
+function minimum(heights: readonly (number | undefined)[]): number | undefined {
+  const known = heights.filter((height) => height !== undefined);
+  return known.length === 0 ? undefined : known.reduce((a, b) => Math.min(a, b));
+}
+
+function maximum(heights: readonly (number | undefined)[]): number | undefined {
+  const known = heights.filter((height) => height !== undefined);
+  return known.length === 0 ? undefined : known.reduce((a, b) => Math.max(a, b));
+}

@@ -1,0 +1,112 @@
+import type { Clock } from '../../runtime/index.js';
+import type { Foreignness, NodeIdentity } from './nodeIdentity.js';
+import type { PooledNode } from '../node/GrpcAccessNode.js';
+import { NodeTroubles } from '../selection/NodeTroubles.js';
+
+/** One node in the pool and what is known of it. */
+export interface Member {
+  readonly node: PooledNode;
+  /** `configured`: named by the operator. `historic`: from the spork table, made when first wanted. */
+  readonly origin: 'configured' | 'historic';
+  /** Named as a source of blocks and collections, of execution data, or both. */
+  readonly roles: { access: boolean; executionData: boolean };
+  /** Set once it was asked who it is, with whatever outcome. */
+  tried: boolean;
+  identity: NodeIdentity | undefined;
+  foreign: Foreignness | undefined;
+  /** Monotonic milliseconds since when it is foreign. */
+  foreignSinceMs: number;
+  /** When it was last asked who it is. */
+  askedAtMs: number;
+  /** The latest finalized head that it told, and when; see `tellHead`. */
+  head: { readonly height: number; readonly atMs: number } | undefined;
+  /** What happened since it last said who it is. */
+  readonly troubles: NodeTroubles;
+  /** Where it said that it begins, how often in a row and since when (monotonic milliseconds). */
+  beginning:
+    { readonly height: number | undefined; readonly count: number; readonly sinceMs: number } | undefined;
+  /** The heights it serves, from its identity and the sporks known. */
+  range: HeightRange;
+  /** Higher than what its identity says, when it refused a height since. */
+  refusedBelow: number;
+  /** A call could not reach it: it must say who it is once it is back. */
+  outage: boolean;
+  /** Why it does not answer when it is asked who it is; `undefined` while it does. It was announced then. */
+  trouble: string | undefined;
+  /** Ends the pause before it is asked again. */
+  wake: (() => void) | undefined;
+  /** When `forHeight` last offered it. */
+  wantedAtMs: number;
+}
+
+/** Heights from `lowest` (`undefined` = not told) below `endExclusive` (`undefined` = it follows the head). */
+export interface HeightRange {
+  readonly lowest: number | undefined;
+  readonly endExclusive: number | undefined;
+}
+
+export function newMember(
+  node: PooledNode,
+  origin: Member['origin'],
+  roles: Member['roles'],
+  clock: Clock,
+): Member {
+  return {
+    node,
+    origin,
+    roles,
+    tried: false,
+    identity: undefined,
+    foreign: undefined,
+    foreignSinceMs: -Infinity,
+    askedAtMs: -Infinity,
+    head: undefined,
+    troubles: new NodeTroubles({ clock }),
+    beginning: undefined,
+    range: { lowest: undefined, endExclusive: undefined },
+    refusedBelow: 0,
+    outage: false,
+    trouble: undefined,
+    wake: undefined,
+    wantedAtMs: clock.monotonic(),
+  };
+}
+
+/** A lower head than one that the node told a moment ago says little: a call may have been overtaken, or one of two lie. */
+const HIGHER_HEAD_HOLDS_MS = 5_000;
+
+/** The node told its head: by a stream, an answer, or when it said who it is. */
+export function tellHead(member: Member, height: number, atMs: number): void {
+  const { head } = member;
+  if (head !== undefined && height < head.height && atMs - head.atMs < HIGHER_HEAD_HOLDS_MS) return;
+  member.head = { height, atMs };
+}
+
+export function isUsable(member: Member): boolean {
+  return member.node.ledger.identity === 'usable';
+}
+
+export function covers({ lowest, endExclusive }: HeightRange, height: number): boolean {
+  return (lowest === undefined || height >= lowest) && (endExclusive === undefined || height < endExclusive);
+}
+
+/**
+ * The heights a node serves: from its own root to where the next known spork begins. `sporkRoots` is ascending. A node
+ * whose spork is the latest known, or that does not say which it is of, follows the head.
+ */
+export function rangeOf(member: Member, sporkRoots: readonly number[]): HeightRange {
+  const lowest = lowestOf(member);
+  const anchor = anchorOf(member);
+  const endExclusive = anchor === undefined ? undefined : sporkRoots.find((root) => root > anchor);
+  return { lowest, endExclusive };
+}
+
+/** A height of the node's spork, its root if that is told; `undefined` when nothing is. */
+export function anchorOf(member: Member): number | undefined {
+  return member.identity?.sporkRootHeight ?? lowestOf(member);
+}
+
+function lowestOf({ identity, refusedBelow }: Member): number | undefined {
+  const told = identity?.lowestHeight;
+  return refusedBelow > (told ?? 0) ? refusedBelow : told;
+}

@@ -1,0 +1,115 @@
+import { doublingMs } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import type { NodeFault } from '../types.js';
+
+/** How long a call, or a node, is asked after the others. */
+const SET_ASIDE = { minMs: 10_000, maxMs: 300_000 };
+/** Failures in a row before a call is set aside rather than merely asked later. */
+const FAILURES_BEFORE_SET_ASIDE = 3;
+/** A single failure moves a call behind the others for this long. */
+const FAILING_MS = 10_000;
+/** Failures in a row after which a call rests while there is another that tells the same. */
+const FAILURES_BEFORE_REST = 2;
+/** What a silence counts for: it costs the time of several failures. */
+const FAILURES_PER_SILENCE = 2;
+/** How long it rests. */
+const REST = { minMs: 10_000, maxMs: 120_000 };
+
+/** Why a call, or a node, is not healthy. */
+export interface CallRecord {
+  readonly state: 'failing' | 'set_aside';
+  readonly fault: NodeFault;
+  /** Faults in a row. */
+  readonly count: number;
+  /** The node's words, or what was wrong with what it gave. */
+  readonly said: string;
+  /** Monotonic milliseconds of the first fault in the row. */
+  readonly sinceMs: number;
+  /** Monotonic milliseconds at which it is healthy again, unless it fails meanwhile. */
+  readonly untilMs: number;
+}
+
+/** The record of one call to a node, or of the node's word as a whole. Time passes by being looked at; no timers. */
+export class CallHealth {
+  readonly #clock: Clock;
+  #failures = 0;
+  #failingUntilMs = -Infinity;
+  #setAsides = 0;
+  #setAsideUntilMs = -Infinity;
+  #setAsideFor: NodeFault | undefined;
+  #rests = 0;
+  #restsUntilMs = -Infinity;
+  #failedAtMs = -Infinity;
+  #row:
+    | { readonly fault: NodeFault; readonly count: number; readonly said: string; readonly sinceMs: number }
+    | undefined;
+
+  constructor(dependencies: { readonly clock: Clock }) {
+    this.#clock = dependencies.clock;
+  }
+
+  get state(): 'healthy' | 'failing' | 'set_aside' {
+    const now = this.#clock.monotonic();
+    if (now < this.#setAsideUntilMs) return 'set_aside';
+    return now < this.#failingUntilMs ? 'failing' : 'healthy';
+  }
+
+  /** Why it is not healthy; `undefined` while it is. */
+  get record(): CallRecord | undefined {
+    const { state } = this;
+    if (state === 'healthy' || this.#row === undefined) return undefined;
+    const untilMs = state === 'set_aside' ? this.#setAsideUntilMs : this.#failingUntilMs;
+    return { state, ...this.#row, untilMs };
+  }
+
+  /** When it failed last; minus infinity when it never did, or was clean since. */
+  get failedAtMs(): number {
+    return this.#failedAtMs;
+  }
+
+  /** It failed twice in a row: what it tells is better had by another call for a while. */
+  get rests(): boolean {
+    return this.#clock.monotonic() < this.#restsUntilMs;
+  }
+
+  /**
+   * The record is clean again. What is set aside for a lie serves the time first: answering one question does not take
+   * back a lie about another.
+   */
+  succeeded(): void {
+    this.#failures = 0;
+    this.#failingUntilMs = -Infinity;
+    this.#rests = 0;
+    this.#restsUntilMs = -Infinity;
+    this.#failedAtMs = -Infinity;
+    if (this.#setAsideFor === 'lied' && this.#clock.monotonic() < this.#setAsideUntilMs) return;
+    this.#row = undefined;
+    this.#setAsides = 0;
+    this.#setAsideUntilMs = -Infinity;
+    this.#setAsideFor = undefined;
+  }
+
+  /**
+   * Counts a fault. Lies and silences set aside at once, failures the third time in a row, and from then on each time until a
+   * success. Returns for how long it is newly set aside, or `undefined`.
+   */
+  blame(fault: NodeFault, said: string): number | undefined {
+    const now = this.#clock.monotonic();
+    this.#row = { fault, said, count: (this.#row?.count ?? 0) + 1, sinceMs: this.#row?.sinceMs ?? now };
+    this.#failedAtMs = now;
+    this.#failures += fault === 'stale' ? FAILURES_PER_SILENCE : 1;
+    if (this.#failures >= FAILURES_BEFORE_REST && now >= this.#restsUntilMs) {
+      this.#restsUntilMs = now + doublingMs(REST, this.#rests);
+      this.#rests += 1;
+    }
+    if (fault !== 'lied') this.#failingUntilMs = now + FAILING_MS;
+    // What is still set aside was asked for want of a better one: that must not drive the time up.
+    if (now < this.#setAsideUntilMs) return undefined;
+    if (fault === 'failing' && this.#failures < FAILURES_BEFORE_SET_ASIDE) return undefined;
+    const periodMs = doublingMs(SET_ASIDE, this.#setAsides);
+    this.#setAsides += 1;
+    this.#setAsideUntilMs = now + periodMs;
+    this.#setAsideFor = fault;
+    return periodMs;
+  }
+}

@@ -1,0 +1,141 @@
+import type { Clock } from '../../runtime/index.js';
+import { CallHealth } from './CallHealth.js';
+import type { CallRecord } from './CallHealth.js';
+import type { AccessMethod, NodeFault, NodeHealth } from '../types.js';
+
+/** Weight of the newest latency in the average. */
+const LATENCY_WEIGHT = 0.1;
+/** A latency that was not measured again loses half its say in this time, so that a slow node is tried again. */
+const LATENCY_HALF_LIFE_MS = 60_000;
+
+/** What became of asking a node who it is. */
+export type Identity = 'unknown' | 'usable' | 'foreign';
+
+/**
+ * The record of one node: who it is, how it and each of its calls behaves, how fast it answers. The node writes latencies,
+ * the callers write successes and faults, and the order of asking is read from it. A fault is that of the call; the node as a whole
+ * answers for lies, and for not saying who it is.
+ */
+export class NodeLedger {
+  identity: Identity = 'unknown';
+  private readonly clock: Clock;
+  private readonly whole: CallHealth;
+  /** Bounded by the number of methods. */
+  private readonly calls = new Map<AccessMethod, CallHealth>();
+  private latencyMs: number | undefined;
+  private latencyAtMs = 0;
+
+  constructor(dependencies: { readonly clock: Clock }) {
+    this.clock = dependencies.clock;
+    this.whole = new CallHealth(dependencies);
+  }
+
+  get health(): NodeHealth {
+    return this.identity === 'usable' ? this.whole.state : this.identity;
+  }
+
+  /** The node's health, or that of the call where it is worse. */
+  healthOf(method: AccessMethod | undefined): NodeHealth {
+    const whole = this.health;
+    const call = method === undefined ? undefined : this.calls.get(method)?.state;
+    return call !== undefined && RANKS[call] > RANKS[whole] ? call : whole;
+  }
+
+  /** The call failed twice in a row, and the other one longer ago, if at all: while both fail, each has its turn. */
+  isBetterAskedBy(other: AccessMethod, method: AccessMethod): boolean {
+    const call = this.calls.get(method);
+    return call?.rests === true && (this.calls.get(other)?.failedAtMs ?? -Infinity) < call.failedAtMs;
+  }
+
+  /** Average latency of answered calls, fading while nothing is measured; 0 when nothing is known. */
+  get expectedLatencyMs(): number {
+    if (this.latencyMs === undefined) return 0;
+    const ageMs = this.clock.monotonic() - this.latencyAtMs;
+    return this.latencyMs * 0.5 ** (ageMs / LATENCY_HALF_LIFE_MS);
+  }
+
+  answeredIn(latencyMs: number): void {
+    this.latencyMs =
+      this.latencyMs === undefined
+        ? latencyMs
+        : this.latencyMs + LATENCY_WEIGHT * (latencyMs - this.latencyMs);
+    this.latencyAtMs = this.clock.monotonic();
+  }
+
+  /** The record of the call is clean again, and the node's, unless it is set aside for a lie. No method: the node said who it is. */
+  succeeded(method?: AccessMethod): void {
+    this.whole.succeeded();
+    if (method !== undefined) this.calls.get(method)?.succeeded();
+  }
+
+  /**
+   * Counts a fault of a call; a lie counts against the node as well. No method: the node does not say who it is. Returns for
+   * how long the call, or the node, is newly set aside, or `undefined`.
+   */
+  blame(fault: NodeFault, said: string, method?: AccessMethod): number | undefined {
+    if (method === undefined) return this.whole.blame(fault, said);
+    const call = this.callOf(method).blame(fault, said);
+    return fault === 'lied' ? this.whole.blame(fault, said) : call;
+  }
+
+  /** Why the node as a whole is not healthy; `undefined` while it is. */
+  get record(): CallRecord | undefined {
+    return this.whole.record;
+  }
+
+  /** The calls that are not healthy, and why. */
+  callRecords(): readonly (CallRecord & { readonly method: AccessMethod })[] {
+    return [...this.calls].flatMap(([method, { record }]) =>
+      record === undefined ? [] : { method, ...record },
+    );
+  }
+
+  private callOf(method: AccessMethod): CallHealth {
+    let call = this.calls.get(method);
+    if (call === undefined) {
+      call = new CallHealth({ clock: this.clock });
+      this.calls.set(method, call);
+    }
+    return call;
+  }
+}
+
+/** What the order of asking looks at. */
+export interface Candidate {
+  readonly ledger: NodeLedger;
+  /** Calls under way. */
+  readonly inFlight: number;
+  /** An answered rate limit holds it back. */
+  readonly heldBack: boolean;
+}
+
+const RANKS: Record<NodeHealth, number> = { healthy: 0, failing: 1, set_aside: 2, unknown: 3, foreign: 4 };
+
+/** Of what needs two calls. */
+export function worseOf(a: NodeHealth, b: NodeHealth): NodeHealth {
+  return RANKS[a] < RANKS[b] ? b : a;
+}
+
+/**
+ * Best first for a call: by its health and the node's, then those no rate limit holds back, then by the latency to expect with
+ * the load they have.
+ */
+export function inOrderOfAsking<T extends Candidate>(
+  candidates: readonly T[],
+  method?: AccessMethod,
+): readonly T[] {
+  if (candidates.length < 2) return candidates;
+  return candidates
+    .map((candidate) => ({
+      candidate,
+      rank: RANKS[candidate.ledger.healthOf(method)],
+      heldBack: candidate.heldBack ? 1 : 0,
+      expectedMs: candidate.ledger.expectedLatencyMs * (1 + candidate.inFlight),
+      inFlight: candidate.inFlight,
+    }))
+    .sort(
+      (a, b) =>
+        a.rank - b.rank || a.heldBack - b.heldBack || a.expectedMs - b.expectedMs || a.inFlight - b.inFlight,
+    )
+    .map(({ candidate }) => candidate);
+}

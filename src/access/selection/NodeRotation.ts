@@ -1,0 +1,102 @@
+import type { AccessNode, NodeHealth } from '../index.js';
+
+/** Every n-th attempt goes to a node of lesser health: it may be the only one that has the data. */
+const ATTEMPTS_PER_LESSER_NODE = 3;
+
+const BEST_FIRST: readonly NodeHealth[] = ['healthy', 'failing', 'set_aside', 'unknown', 'foreign'];
+
+/** Which node to ask next, or how long until one may be asked. */
+export type NodeChoice =
+  | { readonly node: AccessNode }
+  /** `undefined`: not a matter of time, a slot has to become free. */
+  | { readonly node: undefined; readonly retryInMs: number | undefined };
+
+/** What one question knows of the nodes besides their own health. */
+export interface NodeReadiness {
+  /** A call may leave for this node now as far as slots go. */
+  isFree(node: AccessNode): boolean;
+  /** Milliseconds until the node takes a call. */
+  delayMs(node: AccessNode): number;
+  /** Of the node, and of the call that it would be asked by. */
+  healthOf(node: AccessNode): NodeHealth;
+}
+
+/**
+ * Remembers, for one question that is asked until it is answered, who failed to answer it. The nodes of the best health
+ * there is are asked in turn, best first; when they are merely busy they are waited for, rather than handing the call to
+ * one that is failing or set aside. Those lesser ones get one attempt in three, so that no data is out of reach because
+ * its only holder once failed. Bounded by the number of nodes.
+ */
+export class NodeRotation {
+  #failures = 0;
+  /** Those that failed since the last round began. */
+  #asked: Set<string> | undefined;
+  #last: string | undefined;
+
+  /** Attempts that failed since the last success. */
+  get failures(): number {
+    return this.#failures;
+  }
+
+  failed(node: AccessNode): void {
+    this.#failures += 1;
+    this.declined(node);
+  }
+
+  /** It did not answer because it was asked too much: the others are preferred, and no failure is counted. */
+  declined(node: AccessNode): void {
+    this.#last = node.name;
+    (this.#asked ??= new Set()).add(node.name);
+  }
+
+  succeeded(): void {
+    this.#failures = 0;
+    this.#asked = undefined;
+    this.#last = undefined;
+  }
+
+  /** Chooses among nodes given best first. */
+  choose(nodes: readonly AccessNode[], readiness: NodeReadiness): NodeChoice {
+    const health = bestOf(nodes, readiness);
+    const best = nodes.filter((node) => readiness.healthOf(node) === health);
+    const chosen =
+      this.#lesserTurn(nodes, health, readiness) ??
+      this.#untried(best, readiness) ??
+      best.find((node) => node.name !== this.#last && isReady(node, readiness)) ??
+      best.find((node) => isReady(node, readiness));
+    if (chosen !== undefined) return { node: chosen };
+    const delays = best.filter((node) => readiness.isFree(node)).map((node) => readiness.delayMs(node));
+    return { node: undefined, retryInMs: delays.length > 0 ? Math.min(...delays) : undefined };
+  }
+
+  #untried(best: readonly AccessNode[], readiness: NodeReadiness): AccessNode | undefined {
+    const asked = this.#asked;
+    if (asked === undefined) return undefined;
+    if (best.every((node) => asked.has(node.name))) {
+      this.#asked = undefined;
+      return undefined;
+    }
+    return best.find((node) => !asked.has(node.name) && isReady(node, readiness));
+  }
+
+  #lesserTurn(
+    nodes: readonly AccessNode[],
+    bestHealth: NodeHealth | undefined,
+    readiness: NodeReadiness,
+  ): AccessNode | undefined {
+    if (this.#failures % ATTEMPTS_PER_LESSER_NODE !== ATTEMPTS_PER_LESSER_NODE - 1) return undefined;
+    const lesser = nodes.filter((node) => readiness.healthOf(node) !== bestHealth);
+    const turn = lesser[Math.floor(this.#failures / ATTEMPTS_PER_LESSER_NODE) % lesser.length];
+    return turn !== undefined && isReady(turn, readiness) ? turn : undefined;
+  }
+}
+
+/** The best health that any of them has. */
+function bestOf(nodes: readonly AccessNode[], readiness: NodeReadiness): NodeHealth | undefined {
+  const present = new Set(nodes.map((node) => readiness.healthOf(node)));
+  return BEST_FIRST.find((health) => present.has(health));
+}
+
+function isReady(node: AccessNode, readiness: NodeReadiness): boolean {
+  return readiness.isFree(node) && readiness.delayMs(node) <= 0;
+}

@@ -1,0 +1,134 @@
+import type { Clock } from '../../runtime/index.js';
+import type { AccessMethod, UpstreamError, UpstreamErrorKind } from '../types.js';
+
+/** What a node does instead of giving what is asked; decides which reason for not being ready is given. */
+export type TroubleKind =
+  /** It cannot be reached, or does not answer. */
+  | 'unreachable'
+  /** It answers with an error. */
+  | 'refused'
+  /** Its rate limit holds us back. */
+  | 'rate_limited'
+  /** What it gives is wrong. */
+  | 'invalid';
+
+/** What one node said, in a row, to one question: of several calls that it can be asked by, the one that failed worst. */
+export interface NodeTrouble {
+  readonly node: string;
+  readonly method: AccessMethod;
+  readonly kind: TroubleKind;
+  /** The last of it: the status and the node's own words, or what is wrong with what it gave. */
+  readonly said: string;
+  /** 0 while it has said nothing at all. */
+  readonly count: number;
+  /** Monotonic milliseconds of the first failure, or of the question that has no answer yet. */
+  readonly sinceMs: number;
+}
+
+/** What a node did, in whatever way it was asked: the last of each call. */
+interface Failures {
+  count: number;
+  readonly sinceMs: number;
+  readonly last: Map<AccessMethod, Pick<NodeTrouble, 'method' | 'kind' | 'said'>>;
+}
+
+/** Wrong data says more of a node than a refusal, and that more than silence. */
+const WEIGHTS: Readonly<Record<TroubleKind, number>> = {
+  unreachable: 0,
+  rate_limited: 1,
+  refused: 1,
+  invalid: 2,
+};
+
+/** A question without an answer for so long is trouble. */
+export const SILENT_AFTER_MS = 3_000;
+
+/**
+ * What stands between us and one thing that is asked for until it comes, by node. Cleared when it comes. Bounded by the number
+ * of nodes.
+ */
+export class NodeTroubles {
+  readonly #clock: Clock;
+  readonly #failures = new Map<string, Failures>();
+  readonly #open = new Map<string, { readonly method: AccessMethod; readonly askedAtMs: number }>();
+
+  constructor(dependencies: { readonly clock: Clock }) {
+    this.#clock = dependencies.clock;
+  }
+
+  /** A question leaves; one at a time for each node. */
+  asked(node: string, method: AccessMethod): void {
+    this.#open.set(node, { method, askedAtMs: this.#clock.monotonic() });
+  }
+
+  /** A call failed. */
+  failed(error: UpstreamError): void {
+    this.note(error.node, error.method, troubleOf(error.kind), error.message);
+  }
+
+  note(node: string, method: AccessMethod, kind: TroubleKind, said: string): void {
+    this.#open.delete(node);
+    let failures = this.#failures.get(node);
+    if (failures === undefined) {
+      failures = { count: 0, sinceMs: this.#clock.monotonic(), last: new Map() };
+      this.#failures.set(node, failures);
+    }
+    failures.count += 1;
+    failures.last.delete(method);
+    failures.last.set(method, { method, kind, said });
+  }
+
+  /** What it answered is no trouble: it is asked another way. */
+  answered(node: string): void {
+    this.#open.delete(node);
+  }
+
+  /** It came, or is no longer asked for. */
+  clear(): void {
+    this.#failures.clear();
+    this.#open.clear();
+  }
+
+  /** One of each node, in the order in which they first failed; then those that have yet to answer. */
+  all(): readonly NodeTrouble[] {
+    const nowMs = this.#clock.monotonic();
+    const silent = [...this.#open].filter(
+      ([node, { askedAtMs }]) => !this.#failures.has(node) && nowMs - askedAtMs >= SILENT_AFTER_MS,
+    );
+    return [
+      ...[...this.#failures].map(([node, { count, sinceMs, last }]): NodeTrouble => {
+        const [first, ...others] = [...last.values()].reverse();
+        if (first === undefined) throw new Error('a failure without words');
+        // While two calls take turns, the cause must not change with each of them.
+        const worst = others.reduce((a, b) => (WEIGHTS[b.kind] > WEIGHTS[a.kind] ? b : a), first);
+        return { node, ...worst, count, sinceMs };
+      }),
+      ...silent.map(([node, { method, askedAtMs }]): NodeTrouble => {
+        const said = `${method} at ${node}: no answer yet`;
+        return { node, method, kind: 'unreachable', said, count: 0, sinceMs: askedAtMs };
+      }),
+    ];
+  }
+}
+
+/** Which trouble a failed call is. */
+export function troubleOf(kind: UpstreamErrorKind): TroubleKind {
+  switch (kind) {
+    case 'unavailable':
+    case 'deadline':
+      return 'unreachable';
+    case 'rate_limited':
+      return 'rate_limited';
+    case 'malformed':
+    case 'too_large':
+      return 'invalid';
+    case 'not_yet':
+    case 'not_found':
+    case 'below_root':
+    case 'unimplemented':
+    case 'invalid_argument':
+    case 'failed_precondition':
+    case 'internal':
+      return 'refused';
+  }
+}

@@ -1,0 +1,140 @@
+import { status } from '@grpc/grpc-js';
+import { abortReason } from '../../runtime/index.js';
+import type { StreamCall, StreamSink } from './rpcChannel.js';
+import type { CallStatus } from './upstreamErrors.js';
+
+/** How one stream is opened, read and judged. */
+export interface StreamSource<T> {
+  open(sink: StreamSink): StreamCall;
+  /** Whatever it throws ends the stream and is thrown to the reader. */
+  decode(message: Buffer): T;
+  /** The error that a status becomes for the reader. */
+  fail(callStatus: CallStatus): Error;
+  /** What to read instead when the node does not know the method. */
+  fallback?(): StreamSource<T> | undefined;
+}
+
+interface Reader<T> {
+  readonly resolve: (result: IteratorResult<T, undefined>) => void;
+  readonly reject: (error: Error) => void;
+}
+
+const DONE: IteratorReturnResult<undefined> = { done: true, value: undefined };
+
+/**
+ * A server stream as an async iterator, pulled one message at a time: `next()` asks the channel for one message and
+ * nothing is read ahead. Written out instead of an async generator: one promise per message, no more. The call is
+ * opened by the first `next()`.
+ */
+export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
+  private source: StreamSource<T>;
+  private readonly signal: AbortSignal;
+  private call: StreamCall | undefined;
+  private reader: Reader<T> | undefined;
+  private received = false;
+  /** Set once the stream is over: what the next `next()` throws, if anything. */
+  private end: { readonly error: Error | undefined } | undefined;
+
+  constructor(source: StreamSource<T>, signal: AbortSignal) {
+    this.source = source;
+    this.signal = signal;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /** Expected errors: what the source's `fail` makes of a status; the signal's abort reason. */
+  next(): Promise<IteratorResult<T, undefined>> {
+    if (this.end === undefined && this.signal.aborted) this.finish(abortReason(this.signal));
+    if (this.end !== undefined) {
+      const { error } = this.end;
+      // An error is thrown once; afterwards the iterator is simply over.
+      this.end = { error: undefined };
+      return error === undefined ? Promise.resolve(DONE) : Promise.reject(error);
+    }
+    if (this.reader !== undefined) {
+      return Promise.reject(new Error('a stream is read by one reader, one message at a time'));
+    }
+    return new Promise((resolve, reject) => {
+      this.reader = { resolve, reject };
+      if (this.call === undefined) {
+        this.signal.addEventListener('abort', this.onAbort, { once: true });
+        this.start();
+      } else {
+        this.call.read();
+      }
+    });
+  }
+
+  /** Cancels the call. A read that is under way ends as the end of the stream. */
+  return(): Promise<IteratorResult<T, undefined>> {
+    if (this.end === undefined) this.finish(undefined);
+    return Promise.resolve(DONE);
+  }
+
+  private start(): void {
+    const call = this.source.open({
+      onMessage: (message) => {
+        if (this.call === call) this.deliver(message);
+      },
+      onEnd: (callStatus) => {
+        if (this.call === call) this.ended(callStatus);
+      },
+    });
+    this.call = call;
+    call.read();
+  }
+
+  private deliver(message: Buffer): void {
+    const { reader } = this;
+    // No message comes unasked; should a channel ever do so, dropping it would be a gap.
+    if (reader === undefined) {
+      this.finish(new Error('the channel delivered a message that nobody asked for'));
+      return;
+    }
+    this.received = true;
+    let value: T;
+    try {
+      value = this.source.decode(message);
+    } catch (error) {
+      this.finish(error instanceof Error ? error : new Error(String(error)));
+      return;
+    }
+    this.reader = undefined;
+    reader.resolve({ done: false, value });
+  }
+
+  private ended(callStatus: CallStatus): void {
+    if (callStatus.code === status.OK) {
+      this.finish(undefined);
+      return;
+    }
+    const error = this.source.fail(callStatus);
+    if (callStatus.code === status.UNIMPLEMENTED && !this.received) {
+      const fallback = this.source.fallback?.();
+      if (fallback !== undefined) {
+        this.source = fallback;
+        this.start();
+        return;
+      }
+    }
+    this.finish(error);
+  }
+
+  private finish(error: Error | undefined): void {
+    const { reader, call } = this;
+    this.reader = undefined;
+    this.signal.removeEventListener('abort', this.onAbort);
+    this.call = undefined;
+    this.end = { error: reader === undefined ? error : undefined };
+    call?.cancel();
+    if (reader === undefined) return;
+    if (error === undefined) reader.resolve(DONE);
+    else reader.reject(error);
+  }
+
+  private readonly onAbort = (): void => {
+    this.finish(abortReason(this.signal));
+  };
+}

@@ -1,0 +1,272 @@
+import type { Clock, Timer } from '../../runtime/index.js';
+import { abortReason, doublingMs } from '../../runtime/index.js';
+
+/** Pause after an answered rate limit: short, doubling while limits keep being answered. */
+const PAUSE = { minMs: 250, maxMs: 4_000 };
+/** What remains of the rate after an answered rate limit. */
+const RATE_CUT = 0.5;
+/** The adapted rate never falls below one call in this time. */
+const MIN_RATE_PER_SECOND = 1;
+/** Recovery per second at full pace, as a share of the rate at which the limit was answered. */
+const RECOVERY_SHARE = 0.05;
+/** What each success adds to the rate that doubles it in a second at full pace. */
+const DOUBLING_STEP = Math.LN2;
+/** After so many refusals in a row, the last of them of a call by itself, it was not for the rate that the node refused. */
+const REFUSALS_OF_EVERYTHING = 4;
+/** Without a configured rate, the adapted one is dropped once it reaches this multiple of where the limit bit. */
+const RELEASE_MULTIPLE = 2;
+/** Calls that may leave at once after a quiet time, in seconds of the rate (at least one call). */
+const BURST_SECONDS = 0.1;
+const SECOND_MS = 1_000;
+
+export interface MethodLimiterOptions {
+  /** Calls per second; 0 = no limit of ours. */
+  readonly ratePerSecond: number;
+  /** Callers that may wait here at once; more are turned away. */
+  readonly maxWaiting: number;
+}
+
+/** Proof that a call was let through; handed back with its outcome. */
+export interface Permit {
+  /** Cuts of the rate before this call left: an answer to an older call says nothing about the present rate. */
+  readonly cuts: number;
+}
+
+interface Waiter {
+  readonly admit: () => void;
+}
+
+/**
+ * Paces the calls of one method to one access node: a token bucket for the configured rate, and what the node's own
+ * "rate limit reached" answers teach. Each such answer holds the method back (250 ms doubling to 4 s) and halves the
+ * rate, which then grows again with every call that succeeds (additive increase, multiplicative decrease). What is refused in a
+ * row, with no success between, is one episode. It began at the rate that the node could not take: half of that is safe, and
+ * is returned to by doubling. Where the node refused everything for a while, no rate of ours was the reason: it doubles until
+ * the next refusal.
+ */
+export class MethodLimiter {
+  private readonly configuredRate: number | undefined;
+  private readonly maxWaiting: number;
+  private readonly clock: Clock;
+  /** Set while the node's answers hold the rate below the configured one (or below no limit). */
+  private adaptedRate: number | undefined;
+  /** The rate at which the node answered its limit, first in the present episode. */
+  private ceiling = 0;
+  /** Below this rate the adapted one doubles every second. */
+  private doublesBelow = 0;
+  private pausedUntilMs = -Infinity;
+  private pauses = 0;
+  private cuts = 0;
+  private tokens: number;
+  private refilledAtMs: number;
+  private secondStartedMs: number;
+  private sentThisSecond = 0;
+  private sentLastSecond = 0;
+  private readonly waiting = new Set<Waiter>();
+  /** Leave only while none of those waits. */
+  private readonly yielding = new Set<Waiter>();
+  private timer: Timer | undefined;
+
+  constructor(options: MethodLimiterOptions, dependencies: { readonly clock: Clock }) {
+    this.configuredRate = options.ratePerSecond > 0 ? options.ratePerSecond : undefined;
+    this.maxWaiting = options.maxWaiting;
+    this.clock = dependencies.clock;
+    this.tokens = this.burst();
+    this.refilledAtMs = this.secondStartedMs = this.clock.monotonic();
+  }
+
+  /** True while an answered rate limit holds every call back. */
+  get heldBack(): boolean {
+    return this.clock.monotonic() < this.pausedUntilMs;
+  }
+
+  /** True while the node has refused so many calls in a row that it was not for their rate. */
+  get refusesEverything(): boolean {
+    return this.pauses >= REFUSALS_OF_EVERYTHING;
+  }
+
+  /** Calls per second that may leave now; `undefined` = any number. */
+  get ratePerSecond(): number | undefined {
+    return this.adaptedRate ?? this.configuredRate;
+  }
+
+  /** True when no further caller may wait. */
+  get full(): boolean {
+    return this.waiting.size >= this.maxWaiting;
+  }
+
+  /** As `full`, for callers that yield. */
+  get yieldingFull(): boolean {
+    return this.yielding.size >= this.maxWaiting;
+  }
+
+  /** Milliseconds until a call that came now could leave, behind those that wait already. */
+  delayMs(): number {
+    const now = this.clock.monotonic();
+    this.refill(now);
+    const pauseMs = Math.max(0, this.pausedUntilMs - now);
+    const rate = this.ratePerSecond;
+    if (rate === undefined) return pauseMs;
+    const missing = this.waiting.size + 1 - this.tokens;
+    return Math.max(pauseMs, missing > 0 ? (missing / rate) * SECOND_MS : 0);
+  }
+
+  /**
+   * A permit when a call may leave now, else the promise of one; first come, first served. The caller checks `full`
+   * first. Expected errors: the signal's abort reason.
+   */
+  acquire(signal?: AbortSignal): Permit | Promise<Permit> {
+    if (this.waiting.size === 0 && this.delayMs() === 0) return this.take();
+    return this.wait(this.waiting, signal);
+  }
+
+  /**
+   * As `acquire`, behind everybody who acquires, now or later: what they leave of the rate. The caller checks `yieldingFull`
+   * first.
+   */
+  acquireYielding(signal?: AbortSignal): Permit | Promise<Permit> {
+    const idle = this.waiting.size === 0 && this.yielding.size === 0;
+    if (idle && this.delayMs() === 0) return this.take();
+    return this.wait(this.yielding, signal);
+  }
+
+  /**
+   * The node answered the call: the pause starts short again and the adapted rate grows. True when it had refused everything
+   * until then.
+   */
+  succeeded(permit: Permit): boolean {
+    if (permit.cuts !== this.cuts) return false;
+    const wasShut = this.refusesEverything;
+    this.pauses = 0;
+    this.grow();
+    return wasShut;
+  }
+
+  private grow(): void {
+    if (this.adaptedRate === undefined) return;
+    const doubles = this.adaptedRate < this.doublesBelow;
+    const step = doubles ? DOUBLING_STEP : (RECOVERY_SHARE * this.ceiling) / this.adaptedRate;
+    const grown = this.adaptedRate + step;
+    const enough = this.configuredRate ?? this.ceiling * RELEASE_MULTIPLE;
+    this.refill(this.clock.monotonic());
+    this.adaptedRate = grown >= enough ? undefined : grown;
+    this.tokens = Math.min(this.tokens, this.burst());
+  }
+
+  /** The node answered its rate limit. Of the calls that were under way together only the first counts. */
+  rateLimited(permit: Permit): void {
+    if (permit.cuts !== this.cuts) return;
+    const now = this.clock.monotonic();
+    this.rollSecond(now);
+    const observed = Math.max(this.sentLastSecond, this.sentThisSecond, MIN_RATE_PER_SECOND);
+    const refusedRate = Math.min(this.ratePerSecond ?? Infinity, observed);
+    if (this.pauses === 0) {
+      this.ceiling = refusedRate;
+      this.doublesBelow = refusedRate * RATE_CUT;
+    }
+    this.adaptedRate = Math.max(MIN_RATE_PER_SECOND, refusedRate * RATE_CUT);
+    if (this.configuredRate !== undefined) {
+      this.adaptedRate = Math.min(this.adaptedRate, this.configuredRate);
+    }
+    this.cuts += 1;
+    this.tokens = 1;
+    this.pausedUntilMs = now + doublingMs(PAUSE, this.pauses);
+    this.refilledAtMs = this.pausedUntilMs;
+    this.pauses += 1;
+    if (this.refusesEverything) this.doublesBelow = Infinity;
+    this.cancelTimer();
+    this.schedule();
+  }
+
+  private wait(line: Set<Waiter>, signal: AbortSignal | undefined): Promise<Permit> {
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter = {
+        admit: () => {
+          signal?.removeEventListener('abort', onAbort);
+          resolve(this.take());
+        },
+      };
+      const onAbort = (): void => {
+        line.delete(waiter);
+        if (this.nobodyWaits) this.cancelTimer();
+        if (signal !== undefined) reject(abortReason(signal));
+      };
+      if (signal?.aborted === true) {
+        reject(abortReason(signal));
+        return;
+      }
+      signal?.addEventListener('abort', onAbort, { once: true });
+      line.add(waiter);
+      this.schedule();
+    });
+  }
+
+  private get nobodyWaits(): boolean {
+    return this.waiting.size === 0 && this.yielding.size === 0;
+  }
+
+  private burst(): number {
+    const rate = this.ratePerSecond;
+    return rate === undefined ? 1 : Math.max(1, rate * BURST_SECONDS);
+  }
+
+  private take(): Permit {
+    const now = this.clock.monotonic();
+    this.rollSecond(now);
+    this.sentThisSecond += 1;
+    if (this.ratePerSecond !== undefined) this.tokens -= 1;
+    return { cuts: this.cuts };
+  }
+
+  private refill(now: number): void {
+    const rate = this.ratePerSecond;
+    if (rate === undefined || now <= this.refilledAtMs) return;
+    this.tokens = Math.min(this.burst(), this.tokens + ((now - this.refilledAtMs) / SECOND_MS) * rate);
+    this.refilledAtMs = now;
+  }
+
+  private rollSecond(now: number): void {
+    const elapsed = now - this.secondStartedMs;
+    if (elapsed < SECOND_MS) return;
+    this.sentLastSecond = elapsed < 2 * SECOND_MS ? this.sentThisSecond : 0;
+    this.sentThisSecond = 0;
+    this.secondStartedMs = now;
+  }
+
+  /** Milliseconds until the first of the waiting callers may leave. */
+  private headDelayMs(): number {
+    const now = this.clock.monotonic();
+    this.refill(now);
+    const pauseMs = Math.max(0, this.pausedUntilMs - now);
+    const rate = this.ratePerSecond;
+    if (rate === undefined) return pauseMs;
+    return Math.max(pauseMs, this.tokens >= 1 ? 0 : ((1 - this.tokens) / rate) * SECOND_MS);
+  }
+
+  private schedule(): void {
+    if (this.timer !== undefined || this.nobodyWaits) return;
+    // Whole milliseconds, rounded up: a timer that fires a fraction early would only be set again.
+    this.timer = this.clock.setTimer(Math.ceil(this.headDelayMs()), () => {
+      this.timer = undefined;
+      this.admitWaiting();
+    });
+  }
+
+  private admitWaiting(): void {
+    for (const line of [this.waiting, this.yielding]) {
+      for (const waiter of line) {
+        if (this.headDelayMs() > 0) {
+          this.schedule();
+          return;
+        }
+        line.delete(waiter);
+        waiter.admit();
+      }
+    }
+  }
+
+  private cancelTimer(): void {
+    this.timer?.cancel();
+    this.timer = undefined;
+  }
+}

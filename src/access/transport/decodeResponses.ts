@@ -1,0 +1,83 @@
+import { parseIdentifier, toIdentifier, WireError } from '../../flow/index.js';
+import type { Identifier } from '../../flow/index.js';
+import type { MethodStub } from './methodStubs.js';
+import type { BlockDigest, BlockHeader, NodeVersionInfo } from '../types.js';
+
+// Answers that are asked for rarely are decoded by the protobuf library; the hot ones by src/flow.
+
+/** Names of chains and versions have a few tens of characters. They are logged, so they must not be endless. */
+const MAX_TEXT_LENGTH = 256;
+
+/** Fields as the protobuf library gives them: bytes as Buffer, 64-bit integers as decimal text, defaults filled in. */
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Expected errors: `WireError`. */
+function decodeFields(stub: MethodStub, message: Buffer): Fields {
+  try {
+    return stub.decode(message) as Fields;
+  } catch (error) {
+    throw new WireError(`not a message of ${stub.path}`, { cause: error });
+  }
+}
+
+function height(text: unknown): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < 0) throw new WireError('a height beyond the safe integers');
+  return value;
+}
+
+function identifier(bytes: unknown): Identifier {
+  if (!Buffer.isBuffer(bytes)) throw new WireError('an identifier is missing');
+  return toIdentifier(bytes);
+}
+
+function part(fields: Fields, name: string): Fields {
+  const value = fields[name];
+  if (typeof value !== 'object' || value === null) throw new WireError(`${name} is missing`);
+  return value as Fields;
+}
+
+function text(value: unknown): string {
+  if (typeof value !== 'string') return '';
+  if (value.length > MAX_TEXT_LENGTH) throw new WireError('a name is longer than any is');
+  return value;
+}
+
+/** Expected errors of all of these: `WireError`. */
+export function decodeNetworkParameters(stub: MethodStub, message: Buffer): { readonly chainId: string } {
+  return { chainId: text(decodeFields(stub, message)['chain_id']) };
+}
+
+export function decodeNodeVersionInfo(stub: MethodStub, message: Buffer): NodeVersionInfo {
+  const info = part(decodeFields(stub, message), 'info');
+  const sporkId = info['spork_id'];
+  return {
+    semver: text(info['semver']),
+    sporkId: Buffer.isBuffer(sporkId) ? (parseIdentifier(sporkId.toString('hex')) ?? '') : '',
+    sporkRootHeight: height(info['spork_root_block_height']),
+    nodeRootHeight: height(info['node_root_block_height']),
+  };
+}
+
+export function decodeBlockHeader(stub: MethodStub, message: Buffer): BlockHeader {
+  const block = part(decodeFields(stub, message), 'block');
+  return {
+    id: identifier(block['id']),
+    parentId: identifier(block['parent_id']),
+    height: height(block['height']),
+    chainId: text(block['chain_id']),
+    timestampMs: timestampMs(block['timestamp']),
+  };
+}
+
+/** Whole seconds will do. Nonsense is as good as nothing: nothing that is stored depends on it. */
+function timestampMs(timestamp: unknown): number | undefined {
+  if (typeof timestamp !== 'object' || timestamp === null) return undefined;
+  const ms = Number((timestamp as Fields)['seconds']) * 1_000;
+  return Number.isSafeInteger(ms) ? ms : undefined;
+}
+
+export function decodeBlockDigest(stub: MethodStub, message: Buffer): BlockDigest {
+  const digest = decodeFields(stub, message);
+  return { id: identifier(digest['block_id']), height: height(digest['block_height']) };
+}

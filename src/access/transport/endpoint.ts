@@ -1,0 +1,62 @@
+import { isIPv6 } from 'node:net';
+import { maskedEndpoint, OperatorError, quoted } from '../../runtime/index.js';
+
+/** Where an access node listens. */
+export interface Endpoint {
+  /** `host:port` in lower case, IPv6 in brackets: the label of metrics and logs. */
+  readonly name: string;
+  readonly host: string;
+  readonly port: number;
+  /**
+   * True for `grpcs://`. The certificate must be signed by an authority that Node.js trusts, or by one in the file
+   * that the environment variable GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names: Flow nodes sign theirs with their own key.
+   */
+  readonly tls: boolean;
+}
+
+const FORM = 'Write grpc://host:port, grpcs://host:port or host:port.';
+const HOST_NAME = /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?$/;
+
+/**
+ * Reads `grpc://host:port`, `grpcs://host:port` or a bare `host:port`, which means grpc. An IPv6 address stands in
+ * brackets. Expected errors: OperatorError `configuration`; credentials do not appear in its message.
+ */
+export function parseEndpoint(text: string): Endpoint {
+  const refuse = (reason: string): never => {
+    throw new OperatorError(
+      'configuration',
+      `${quoted(maskedEndpoint(text))} is not an access node: ${reason}. ${FORM}`,
+    );
+  };
+  const [, scheme, rest = ''] = /^(?:([a-z][a-z0-9+.-]*):\/\/)?(.*)$/is.exec(text.trim()) ?? [];
+  const protocol = scheme?.toLowerCase() ?? 'grpc';
+  if (protocol !== 'grpc' && protocol !== 'grpcs') {
+    return refuse(`${protocol} is not a protocol it can be asked by`);
+  }
+  const address = rest.endsWith('/') ? rest.slice(0, -1) : rest;
+  if (/[/?#@\s]/.test(address)) return refuse('it may hold nothing but a host and a port');
+
+  const colon = address.lastIndexOf(':');
+  const bracket = address.lastIndexOf(']');
+  if (colon <= bracket) return refuse('it has no port');
+  const hostText = address.slice(0, colon).toLowerCase();
+  const portText = address.slice(colon + 1);
+  const port = Number(portText);
+  if (!/^\d{1,5}$/.test(portText) || port < 1 || port > 65_535)
+    return refuse('its port is not one of 1 to 65535');
+
+  if (hostText.startsWith('[') || hostText.includes(':')) {
+    const host = hostText.replace(/^\[(.*)\]$/, '$1');
+    if (host === hostText) return refuse('an IPv6 address stands in brackets');
+    if (!isIPv6(host)) return refuse('what stands in brackets is not an IPv6 address');
+    return { name: `[${host}]:${port}`, host, port, tls: protocol === 'grpcs' };
+  }
+  if (hostText === '') return refuse('it has no host');
+  if (!HOST_NAME.test(hostText)) return refuse('its host is neither a name nor an address');
+  return { name: `${hostText}:${port}`, host: hostText, port, tls: protocol === 'grpcs' };
+}
+
+/** The address as grpc-js takes it. */
+export function grpcTarget(endpoint: Endpoint): string {
+  return `dns:${endpoint.name}`;
+}

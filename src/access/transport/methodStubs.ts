@@ -1,0 +1,48 @@
+import { loadProtocol } from '../../flow/index.js';
+import type { AccessMethod } from '../types.js';
+
+/** Encodes the request of one method and, for the rarely used ones, decodes its answer. */
+export interface MethodStub {
+  /** `/service/method`. */
+  readonly path: string;
+  encode(request: object): Buffer;
+  /** The answer as plain fields, defaults filled in. Expected errors: any Error means malformed bytes. */
+  decode(message: Buffer): object;
+}
+
+export type MethodStubs = Readonly<Record<AccessMethod, MethodStub>>;
+
+const ACCESS = 'flow.access.AccessAPI';
+const EXECUTION_DATA = 'flow.executiondata.ExecutionDataAPI';
+
+/** The methods we call, from the package's own protobuf definitions. Reads them from disk: load once, share. */
+export function loadMethodStubs(): MethodStubs {
+  const protocol = loadProtocol();
+  const stub = (service: string, method: AccessMethod): MethodStub => {
+    const methods = protocol[service];
+    const definition = methods === undefined || 'format' in methods ? undefined : methods[method];
+    if (definition === undefined) throw new Error(`${service} has no method ${method}`);
+    return {
+      path: definition.path,
+      encode: (request) => definition.requestSerialize(request),
+      decode: (message) => definition.responseDeserialize(message),
+    };
+  };
+  return {
+    GetNetworkParameters: stub(ACCESS, 'GetNetworkParameters'),
+    GetNodeVersionInfo: stub(ACCESS, 'GetNodeVersionInfo'),
+    GetLatestBlockHeader: stub(ACCESS, 'GetLatestBlockHeader'),
+    GetBlockByHeight: stub(ACCESS, 'GetBlockByHeight'),
+    GetBlockByID: stub(ACCESS, 'GetBlockByID'),
+    GetCollectionByID: stub(ACCESS, 'GetCollectionByID'),
+    GetFullCollectionByID: stub(ACCESS, 'GetFullCollectionByID'),
+    GetTransaction: stub(ACCESS, 'GetTransaction'),
+    SubscribeBlocksFromStartHeight: stub(ACCESS, 'SubscribeBlocksFromStartHeight'),
+    SubscribeBlockDigestsFromLatest: stub(ACCESS, 'SubscribeBlockDigestsFromLatest'),
+    SubscribeExecutionDataFromStartBlockHeight: stub(
+      EXECUTION_DATA,
+      'SubscribeExecutionDataFromStartBlockHeight',
+    ),
+    SubscribeExecutionData: stub(EXECUTION_DATA, 'SubscribeExecutionData'),
+  };
+}

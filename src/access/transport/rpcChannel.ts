@@ -1,0 +1,250 @@
+import { Metadata, status } from '@grpc/grpc-js';
+import type { ChannelInterface, Client } from '@grpc/grpc-js';
+import type { Clock } from '../../runtime/index.js';
+import { abortReason } from '../../runtime/index.js';
+import { CancelBudget } from './CancelBudget.js';
+import { openClient } from './openClient.js';
+import { DrainWatch } from './DrainWatch.js';
+import type { Endpoint } from './endpoint.js';
+import type { CallStatus } from './upstreamErrors.js';
+
+/**
+ * What may be on the way, or wait here for a paused reader. It bounds a stream to so much per round trip: over 100 ms,
+ * 1 MiB is 10 MB/s. Larger is dearer than it looks: what waits here outlives the young generation, and then lies about
+ * as garbage many times over. Measured while catching up (test/bench/sweep.ts): 2 MiB cost 16 MiB of resident memory
+ * more than 1 MiB and are twice as fast at a distance, 4 MiB cost 55 MiB more.
+ */
+const FLOW_CONTROL_WINDOW_BYTES = 2 * 1024 * 1024;
+/**
+ * A unary call that has not ended so long after its deadline is ended from here. gRPC reckons deadlines by the wall clock, which may be
+ * set, and whatever else keeps it from ending a call must not keep a height waiting for ever.
+ */
+const OVERDUE_MS = 2_000;
+
+export interface ChannelOptions {
+  readonly endpoint: Endpoint;
+  /** Larger answers are refused with RESOURCE_EXHAUSTED and a text of its own. */
+  readonly maxMessageBytes: number;
+  readonly userAgent: string;
+}
+
+/** A call that did not end with OK. Internal to this room: turned into `UpstreamError` by whoever knows the method. */
+export class CallFailure extends Error {
+  override readonly name = 'CallFailure';
+  readonly status: CallStatus;
+
+  constructor(callStatus: CallStatus) {
+    super(callStatus.details);
+    this.status = callStatus;
+  }
+}
+
+/** What a stream hands over, one message per `read()`. */
+export interface StreamSink {
+  onMessage(message: Buffer): void;
+  /** Once, last; code 0 when the node ended the stream in order. */
+  onEnd(callStatus: CallStatus): void;
+}
+
+export interface StreamCall {
+  /** Asks for one more message. Nothing is taken from the channel unasked. */
+  read(): void;
+  cancel(): void;
+}
+
+/** Bytes in, bytes out: unary calls and server streams to one node. It decodes nothing and retries nothing. */
+export interface Channel {
+  /** Which connection calls go out on; changes with `reconnect`. */
+  readonly generation: object;
+  /** One request, one answer. Expected errors: `CallFailure`; the signal's abort reason. */
+  unary(
+    path: string,
+    request: Buffer,
+    limits: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
+  ): Promise<Buffer>;
+  /**
+   * One request, a stream of answers, each taken by `read()`. It has no deadline; its reader watches freshness. It ends in good order
+   * when the node says that it takes no more calls on this connection.
+   */
+  stream(path: string, request: Buffer, sink: StreamSink): StreamCall;
+  /**
+   * Makes a new connection for all further calls. Calls under way stay on the old one, which is closed with the last
+   * of them. For connections on which calls no longer leave although they look alive (grpc/grpc-node#3019, #2785).
+   */
+  reconnect(): void;
+  /** Calls under way are left to their signals; further ones fail with UNAVAILABLE. */
+  close(): void;
+}
+
+/** How a node is reached. */
+export type OpenChannel = (options: ChannelOptions, dependencies: { readonly clock: Clock }) => Channel;
+
+/** One transport connection and the calls that are under way on it. */
+interface Connection {
+  readonly client: Client;
+  readonly channel: ChannelInterface;
+  calls: number;
+  retired: boolean;
+  readonly cancels: CancelBudget;
+  /** Given up by their callers and left to run out: as many as the node answers late, for the time limit of a call. */
+  readonly forsaken: Set<StreamCall>;
+  readonly drain: DrainWatch;
+}
+
+/**
+ * A channel of gRPC, over one connection. Calls are made on grpc-js's channel itself, beneath its client classes, because
+ * those read sixteen stream messages ahead: here the reader alone decides when the next message is taken.
+ */
+class RpcChannel implements Channel {
+  private readonly options: ChannelOptions;
+  private readonly clock: Clock;
+  private connection: Connection;
+  private closed = false;
+
+  constructor(options: ChannelOptions, dependencies: { readonly clock: Clock }) {
+    this.options = options;
+    this.clock = dependencies.clock;
+    this.connection = this.connect();
+  }
+
+  get generation(): object {
+    return this.connection;
+  }
+
+  unary(
+    path: string,
+    request: Buffer,
+    limits: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
+  ): Promise<Buffer> {
+    const { signal } = limits;
+    if (signal?.aborted === true) return Promise.reject(abortReason(signal));
+    return new Promise((resolve, reject) => {
+      let answer: Buffer | undefined;
+      const onAbort = (): void => {
+        if (signal !== undefined) reject(abortReason(signal));
+        if (connection.cancels.take()) call.cancel();
+        else connection.forsaken.add(call);
+      };
+      const { connection } = this;
+      const overdue = this.clock.setTimer(limits.timeoutMs + OVERDUE_MS, () => {
+        signal?.removeEventListener('abort', onAbort);
+        reject(new CallFailure(OVERDUE));
+        call.cancel();
+      });
+      const call = this.open(path, request, this.clock.now() + limits.timeoutMs, {
+        onMessage: (message) => {
+          answer = message;
+        },
+        onEnd: (callStatus) => {
+          overdue.cancel();
+          signal?.removeEventListener('abort', onAbort);
+          connection.forsaken.delete(call);
+          if (callStatus.code !== status.OK) reject(new CallFailure(callStatus));
+          else if (answer === undefined) reject(new CallFailure(NO_ANSWER));
+          else resolve(answer);
+        },
+      });
+      signal?.addEventListener('abort', onAbort, { once: true });
+      call.read();
+    });
+  }
+
+  stream(path: string, request: Buffer, sink: StreamSink): StreamCall {
+    const { drain } = this.connection;
+    let isOver = false;
+    const finish = (callStatus: CallStatus): void => {
+      if (isOver) return;
+      isOver = true;
+      over();
+      sink.onEnd(callStatus);
+    };
+    const call = this.open(path, request, Infinity, {
+      onMessage: (message) => {
+        if (!isOver) sink.onMessage(message);
+      },
+      onEnd: finish,
+    });
+    const over = drain.opened(() => {
+      finish(MADE_WAY);
+      call.cancel();
+    });
+    return {
+      read: () => call.read(),
+      cancel: () => {
+        over();
+        call.cancel();
+      },
+    };
+  }
+
+  reconnect(): void {
+    if (this.closed) return;
+    this.retire(this.connection);
+    this.connection = this.connect();
+  }
+
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.retire(this.connection);
+  }
+
+  private open(path: string, request: Buffer, deadline: number, sink: StreamSink): StreamCall {
+    if (this.closed) {
+      queueMicrotask(() => sink.onEnd(CHANNEL_CLOSED));
+      return { read: () => undefined, cancel: () => undefined };
+    }
+    const connection = this.connection;
+    const call = connection.channel.createCall(path, deadline, null, null, null);
+    connection.calls += 1;
+    let ended = false;
+    call.start(new Metadata(), {
+      onReceiveMetadata: () => undefined,
+      onReceiveMessage: (message: Buffer) => {
+        if (!ended) sink.onMessage(message);
+      },
+      onReceiveStatus: (callStatus) => {
+        if (ended) return;
+        ended = true;
+        connection.calls -= 1;
+        this.closeWhenUnused(connection);
+        sink.onEnd(callStatus);
+      },
+    });
+    call.sendMessageWithContext({}, request);
+    call.halfClose();
+    return {
+      read: () => call.startRead(),
+      cancel: () => call.cancelWithStatus(status.CANCELLED, 'cancelled by the client'),
+    };
+  }
+
+  private connect(): Connection {
+    const client = openClient({ ...this.options, windowBytes: FLOW_CONTROL_WINDOW_BYTES });
+    const cancels = new CancelBudget({ clock: this.clock });
+    const channel = client.getChannel();
+    const drain = new DrainWatch({ channel, clock: this.clock });
+    return { client, channel, calls: 0, retired: false, cancels, forsaken: new Set(), drain };
+  }
+
+  private retire(connection: Connection): void {
+    connection.retired = true;
+    for (const call of connection.forsaken) call.cancel();
+    this.closeWhenUnused(connection);
+  }
+
+  private closeWhenUnused(connection: Connection): void {
+    if (connection.retired && connection.calls === 0) connection.client.close();
+  }
+}
+
+/** Over gRPC, the only way there is outside of tests. */
+export const openRpcChannel: OpenChannel = (options, dependencies) => new RpcChannel(options, dependencies);
+
+const MADE_WAY: CallStatus = { code: status.OK, details: '' };
+const OVERDUE: CallStatus = {
+  code: status.DEADLINE_EXCEEDED,
+  details: 'the call had not ended long after its deadline',
+};
+const NO_ANSWER: CallStatus = { code: status.INTERNAL, details: 'the node ended the call without an answer' };
+const CHANNEL_CLOSED: CallStatus = { code: status.UNAVAILABLE, details: 'the channel is closed' };

@@ -1,0 +1,102 @@
+import { status } from '@grpc/grpc-js';
+import { UpstreamError } from '../types.js';
+import type { AccessMethod, UpstreamErrorKind } from '../types.js';
+
+/** How a call ended, as gRPC says it. */
+export interface CallStatus {
+  readonly code: status;
+  readonly details: string;
+}
+
+/** A root height that a node named while it refused a height. */
+export interface NamedRoot {
+  readonly height: number;
+  /**
+   * `spork`: where its spork begins. `node`: where this node begins, in mid-spork. Old texts do not say. `stream`: where what it
+   * streams begins; the node's other calls may go further back.
+   */
+  readonly of: 'spork' | 'node' | 'stream' | undefined;
+}
+
+/** Where a stream begins that was asked for something lower. */
+const BELOW_INDEX = /start height \d+ is lower than (?:the )?lowest indexed height (\d+)/i;
+
+const BELOW_ROOT = [
+  /less than the (spork|node)(?:'s)? root block height (\d+)/i,
+  /greater than or equal to the (?:(spork|node)(?:'s)? )?root (?:block )?height (\d+)/i,
+];
+
+/** The root height in the text of a refusal, or `undefined` when it names none. */
+export function namedRoot(details: string): NamedRoot | undefined {
+  const indexed = BELOW_INDEX.exec(details)?.[1];
+  if (indexed !== undefined) {
+    const height = Number(indexed);
+    return Number.isSafeInteger(height) ? { height, of: 'stream' } : undefined;
+  }
+  for (const pattern of BELOW_ROOT) {
+    const match = pattern.exec(details);
+    if (match === null) continue;
+    const height = Number(match[2]);
+    if (!Number.isSafeInteger(height)) return undefined;
+    const of = match[1]?.toLowerCase();
+    return { height, of: of === 'spork' || of === 'node' ? of : undefined };
+  }
+  return undefined;
+}
+
+/** Texts of a size limit, which shares its status code with rate limits: grpc-js, its decompression, grpc-go. */
+const TOO_LARGE = /message larger than max|decompresses to a size larger/i;
+/** The node knows the block but has not fetched this collection yet. */
+const NOT_YET = /please retry for collection/i;
+/** A compressed message that cannot be unpacked is a malformed one. */
+const UNPACKABLE = /failed to decompress|unsupported compression/i;
+
+/** As much of a status text as is looked at and kept: a node may send as much as headers hold, of whatever it likes. */
+const MAX_DETAILS_LENGTH = 1_000;
+
+/** What grpc-js appends to a failed connection when it has nothing to say of the name's resolution. */
+const EMPTY_NOTE = /\s*Resolution note:\s*$/;
+
+/** Which kind of upstream error a status is. Every status is expected; a success is never passed in. */
+export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
+  switch (code) {
+    case status.NOT_FOUND:
+    case status.OUT_OF_RANGE:
+      if (NOT_YET.test(details)) return 'not_yet';
+      return namedRoot(details) === undefined ? 'not_found' : 'below_root';
+    case status.INVALID_ARGUMENT:
+      return namedRoot(details) === undefined ? 'invalid_argument' : 'below_root';
+    case status.RESOURCE_EXHAUSTED:
+      return TOO_LARGE.test(details) ? 'too_large' : 'rate_limited';
+    case status.UNIMPLEMENTED:
+      return 'unimplemented';
+    case status.FAILED_PRECONDITION:
+      return namedRoot(details)?.of === 'stream' ? 'below_root' : 'failed_precondition';
+    case status.DEADLINE_EXCEEDED:
+      return 'deadline';
+    // CANCELLED is the node's doing here (it shuts down): our own cancellation never comes this way.
+    case status.CANCELLED:
+    case status.UNAVAILABLE:
+      return 'unavailable';
+    // Whatever else it is, the node is there and has answered: ABORTED, PERMISSION_DENIED and UNAUTHENTICATED too.
+    default:
+      return UNPACKABLE.test(details) ? 'malformed' : 'internal';
+  }
+}
+
+/** The typed error of a call that ended with this status. */
+export function upstreamError(
+  callStatus: CallStatus,
+  where: { readonly node: string; readonly method: AccessMethod },
+): UpstreamError {
+  const { code } = callStatus;
+  const details = callStatus.details.slice(0, MAX_DETAILS_LENGTH);
+  const kind = kindOfStatus({ code, details });
+  const lowestHeight = kind === 'below_root' ? namedRoot(details)?.height : undefined;
+  const name = code in status ? status[code] : `status ${code}`;
+  return new UpstreamError(
+    kind,
+    { ...where, lowestHeight },
+    `${where.method} at ${where.node}: ${name}: ${details.replace(EMPTY_NOTE, '')}`,
+  );
+}

@@ -1,0 +1,196 @@
+import { accountRoles, parseAddress } from '../../flow/index.js';
+import type { AccountRole, Address } from '../../flow/index.js';
+import { quoted } from '../../runtime/index.js';
+import type { AccountPage, AccountTransaction, IndexReader, TransactionPlace } from '../../storage/index.js';
+import { ApiError, nothingIndexed } from '../view/ApiError.js';
+import type { IndexedRange } from '../view/statusDocument.js';
+
+/** Transactions of one page: at most, and where nothing is said. */
+export const MAX_PAGE_ITEMS = 50;
+export const DEFAULT_PAGE_ITEMS = 20;
+
+/** What the transactions of an account can be asked for by; all of them where nothing is said. */
+export const accountRoleNames: readonly AccountRole[] = ['payer', 'proposer', 'authorizer'];
+
+/** One place of a transaction in which the account has a part. */
+export interface AccountTransactionDocument {
+  readonly id: string;
+  readonly height: number;
+  readonly block_id: string;
+  readonly collection_id: string;
+  readonly collection_index: number;
+  readonly transaction_index: number;
+  /** At least one. */
+  readonly roles: readonly AccountRole[];
+}
+
+/** Some transactions of an account, newest first. */
+export interface AccountTransactionsDocument {
+  readonly kind: 'account';
+  /** 16 hexadecimal digits. */
+  readonly address: string;
+  /** The heights that the index covers, both ends included; none while `from` is above `to`. */
+  readonly covered: { readonly from: number; readonly to: number };
+  /** False: it does not reach down to the first indexed height yet. */
+  readonly complete: boolean;
+  readonly transactions: readonly AccountTransactionDocument[];
+  /** Where older ones follow; `null`: there are none. */
+  readonly next_cursor: string | null;
+}
+
+/** What a page is asked for by, as it came: empty text for what was left out. */
+export interface AccountRequest {
+  readonly address: string;
+  readonly role: string;
+  readonly limit: string;
+  readonly cursor: string;
+}
+
+/** What a page is asked for by, understood. */
+export interface AccountPageRequest {
+  readonly address: Address;
+  /** A sum of `accountRoles`. */
+  readonly roles: number;
+  readonly limit: number;
+  readonly before: TransactionPlace | undefined;
+}
+
+/**
+ * A page of an account's transactions, for a running daemon and a closed store alike. Expected errors: ApiError (400 for what
+ * cannot be read, 404 while nothing is indexed or without the index), StorageError.
+ */
+export async function accountDocument(
+  reader: Pick<IndexReader, 'accounts'>,
+  asked: AccountRequest,
+  range: IndexedRange,
+): Promise<AccountTransactionsDocument> {
+  const request = parseAccountRequest(asked);
+  const { transactions, next, coverage } = await accountPage(reader, request, range);
+  return {
+    kind: 'account',
+    address: request.address,
+    covered: { from: coverage.from, to: coverage.to },
+    complete: isComplete(coverage, range),
+    transactions: transactions.map(transactionDocument),
+    next_cursor: next === undefined ? null : encodeCursor(next).toString('base64url'),
+  };
+}
+
+/** Expected errors: ApiError (400). */
+export function parseAccountRequest(asked: AccountRequest): AccountPageRequest {
+  return {
+    address: addressOf(asked.address),
+    roles: rolesOf(asked.role),
+    limit: limitOf(asked.limit),
+    before: cursorOf(asked.cursor),
+  };
+}
+
+/** Expected errors: ApiError (404 while nothing is indexed or without the index), StorageError. */
+export async function accountPage(
+  { accounts }: Pick<IndexReader, 'accounts'>,
+  request: AccountPageRequest,
+  range: IndexedRange,
+): Promise<AccountPage> {
+  if (accounts.coverage() === undefined) {
+    const message =
+      'the account index is off: start the daemon with --index-accounts (index.accounts: true), and it is built from what is stored';
+    throw new ApiError(404, 'index_off', message);
+  }
+  if (range.firstIndexed === null) throw nothingIndexed(range);
+  return accounts.page(request);
+}
+
+/** True when the index covers all heights that are indexed. */
+export function isComplete({ from }: AccountPage['coverage'], { firstIndexed }: IndexedRange): boolean {
+  return firstIndexed !== null && from <= firstIndexed;
+}
+
+/** The names in a sum of roles. */
+export function roleNamesOf(roles: number): readonly AccountRole[] {
+  return accountRoleNames.filter((name) => (roles & accountRoles[name]) !== 0);
+}
+
+/** Every role there is. */
+export const ANY_ROLE = accountRoleNames.reduce((sum, name) => sum + accountRoles[name], 0);
+
+const CURSOR_BYTES = 16;
+
+/** The place that a page ended at: the same place whatever comes after it. */
+export function encodeCursor({ height, collectionIndex, transactionIndex }: TransactionPlace): Buffer {
+  const cursor = Buffer.alloc(CURSOR_BYTES);
+  cursor.writeBigUInt64BE(BigInt(height), 0);
+  cursor.writeUInt32BE(collectionIndex, 8);
+  cursor.writeUInt32BE(transactionIndex, 12);
+  return cursor;
+}
+
+/** `undefined` for no bytes at all. Expected errors: ApiError (400). */
+export function decodeCursor(cursor: Buffer): TransactionPlace | undefined {
+  if (cursor.length === 0) return undefined;
+  if (cursor.length === CURSOR_BYTES) {
+    const height = Number(cursor.readBigUInt64BE(0));
+    if (Number.isSafeInteger(height)) {
+      return { height, collectionIndex: cursor.readUInt32BE(8), transactionIndex: cursor.readUInt32BE(12) };
+    }
+  }
+  throw invalid('invalid cursor: give next_cursor of the page before, or none for the newest');
+}
+
+/** Expected errors: ApiError (400). */
+export function checkLimit(limit: number): number {
+  if (limit >= 1 && limit <= MAX_PAGE_ITEMS) return limit;
+  if (limit < 1) throw invalid(`invalid limit: expected a number from 1 to ${MAX_PAGE_ITEMS}, got ${limit}`);
+  const message = `at most ${MAX_PAGE_ITEMS} transactions can be requested at a time, got ${limit}`;
+  throw new ApiError(400, 'too_many', message);
+}
+
+function transactionDocument({
+  id,
+  place,
+  blockId,
+  collectionId,
+  roles,
+}: AccountTransaction): AccountTransactionDocument {
+  return {
+    id,
+    height: place.height,
+    block_id: blockId,
+    collection_id: collectionId,
+    collection_index: place.collectionIndex,
+    transaction_index: place.transactionIndex,
+    roles: roleNamesOf(roles),
+  };
+}
+
+function addressOf(text: string): Address {
+  const address = parseAddress(text);
+  if (address !== undefined) return address;
+  const message = `invalid address: expected 16 hexadecimal digits, with or without 0x, got ${quoted(text)}`;
+  throw new ApiError(400, 'malformed_address', message);
+}
+
+function rolesOf(text: string): number {
+  if (text === '') return ANY_ROLE;
+  const role = accountRoleNames.find((name) => name === text);
+  if (role !== undefined) return accountRoles[role];
+  throw invalid(
+    `invalid role: expected ${accountRoleNames.join(', ')}, or none for all, got ${quoted(text)}`,
+  );
+}
+
+function limitOf(text: string): number {
+  if (text === '') return DEFAULT_PAGE_ITEMS;
+  if (/^\d{1,9}$/.test(text)) return checkLimit(Number(text));
+  throw invalid(`invalid limit: expected a number from 1 to ${MAX_PAGE_ITEMS}, got ${quoted(text)}`);
+}
+
+function cursorOf(text: string): TransactionPlace | undefined {
+  // Whatever base64 does not know is passed over when it is read: what is left must be what was given.
+  const bytes = Buffer.from(text, 'base64url');
+  return decodeCursor(bytes.toString('base64url') === text ? bytes : Buffer.alloc(1));
+}
+
+function invalid(message: string): ApiError {
+  return new ApiError(400, 'invalid_argument', message);
+}

@@ -1,0 +1,95 @@
+import type { ExplainDocument } from './explanation.js';
+import { lastReadable } from '../view/statusDocument.js';
+import type { IndexedRange } from '../view/statusDocument.js';
+import type { HeightWork } from '../view/heightWork.js';
+
+interface Facts extends Pick<ExplainDocument, 'kind' | 'stage' | 'height' | 'work' | 'holdingUp' | 'key'> {
+  readonly range: IndexedRange;
+  readonly window: Pick<HeightWork, 'upperBound' | 'stopHeight'> | undefined;
+}
+
+/** A stage in one or two sentences. */
+export function summaryOf(facts: Facts): string {
+  const { stage, range, window } = facts;
+  const { firstIndexed, head } = range;
+  const latest = lastReadable(range);
+  const what = nameOf(facts);
+  switch (stage) {
+    case 'indexed':
+      return facts.kind === 'height' || facts.kind === 'block'
+        ? `${what} is indexed: its block and all of its collections can be read.`
+        : `${what} is indexed and can be read.`;
+    case 'below_first_indexed':
+      return `${what} is below the first height of this store, ${known(firstIndexed)}: it will not come. A store that begins lower has to be begun anew (start --start-height).`;
+    case 'above_head':
+      return `${what} is above the finalized head, ${known(head)}: the chain has not come so far, as far as the access nodes tell.`;
+    case 'beyond_stop':
+      return `${what} is above the stop height, ${known(window?.stopHeight ?? null)}: the daemon does not ask for it.`;
+    case 'outside_window':
+      return `${what} is above the window, which ends at ${known(window?.upperBound ?? null)}: its turn comes when the heights below it are done. ${gap(facts)}`;
+    case 'queued':
+      return `${what} is within the window, and its block has not come yet${heldUp(facts)}.`;
+    case 'fetching':
+      return fetching(facts, what);
+    case 'committing':
+      return `${what} is complete: it waits for its batch to be on disk, or for one that is being written. ${gap(facts)}`;
+    case 'waiting_for_gap':
+      return `${what} is complete and on disk, and can be read as soon as the heights below it are. ${gap(facts)}`;
+    case 'starting':
+      return `${what} is not indexed: the daemon has not begun, because no access node has told it yet how far the chain is.`;
+    case 'not_indexed':
+      return latest === null
+        ? `${what} is not indexed: the store is empty, and no daemon runs that would fill it.`
+        : `${what} is not indexed: the store ends at ${latest}, and no daemon runs that would go on.`;
+    case 'unknown_id':
+      return unknown(range);
+  }
+}
+
+function nameOf({ kind, height, key }: Facts): string {
+  switch (kind) {
+    case 'height':
+    case 'unknown':
+      return `Height ${height ?? key}`;
+    case 'block':
+      return `This block, of height ${known(height)},`;
+    case 'collection':
+      return `This collection, of height ${known(height)},`;
+    case 'transaction':
+      return `This transaction, of height ${known(height)},`;
+  }
+}
+
+function fetching({ kind, key, work, height, holdingUp }: Facts, what: string): string {
+  const own = holdingUp !== null && holdingUp.height === height ? `; ${holdingUp.message}` : '';
+  const missing = work?.missing ?? 0;
+  const lacks = `${missing} of ${work?.collections ?? 0} collections missing`;
+  if (kind !== 'collection') return `${what} is being fetched: ${lacks}${own}.`;
+  const isMissing = work?.missingCollections.some(({ collectionId }) => collectionId === key) === true;
+  return isMissing || missing > (work?.missingCollections.length ?? 0)
+    ? `${what} is being fetched; in all, its block has ${lacks}.`
+    : `${what} has come and waits for the others of its block: ${lacks}.`;
+}
+
+function gap({ holdingUp, range }: Facts): string {
+  if (holdingUp !== null) return `Height ${holdingUp.height} comes first: ${holdingUp.message}.`;
+  const latest = lastReadable(range);
+  return latest === null ? 'Nothing can be read yet.' : `Everything through ${latest} can be read.`;
+}
+
+function heldUp({ holdingUp }: Facts): string {
+  return holdingUp === null ? '' : `: ${holdingUp.message}`;
+}
+
+function unknown(range: IndexedRange): string {
+  const { firstIndexed, latestIndexed } = range;
+  const where =
+    lastReadable(range) === null
+      ? 'Nothing is indexed yet, and nothing that is being worked on'
+      : `Nothing in heights ${firstIndexed} to ${latestIndexed}, and nothing that is being worked on,`;
+  return `${where} has this ID. A transaction can be recognised only when its collection is here. IDs of system transactions, of results and of events are not indexed.`;
+}
+
+function known(height: number | null): string {
+  return height === null ? 'unknown' : String(height);
+}

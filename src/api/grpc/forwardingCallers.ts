@@ -1,0 +1,156 @@
+import { status } from '@grpc/grpc-js';
+import type {
+  Metadata,
+  sendUnaryData,
+  ServerDuplexStream,
+  ServerUnaryCall,
+  ServerWritableStream,
+} from '@grpc/grpc-js';
+import type { Clock } from '../../runtime/index.js';
+import { AbortError } from '../../runtime/index.js';
+import { ApiError } from '../view/ApiError.js';
+import { refusalOf } from './refusals.js';
+import type { CallRefusal } from './refusals.js';
+
+/** For the request of a forwarded call to arrive whole, as over HTTP. */
+const REQUEST_TIMEOUT_MS = 15_000;
+/** What is ours or the node's own affair, on one connection or for one encoding. */
+const NOT_PASSED_ON = [
+  ...['user-agent', 'content-type', 'content-length', 'te', 'trailer', 'accept-encoding', 'host', 'date'],
+  ...['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade', 'server'],
+  ...['grpc-timeout', 'grpc-encoding', 'grpc-accept-encoding', 'grpc-status', 'grpc-message'],
+];
+/** In the metadata of every answer that a node gave. */
+const VIA = '2.0 flow-collection-indexer';
+
+/** Where the answer to a forwarded call goes, however grpc-js handed the call over. */
+export interface ForwardedCaller {
+  readonly path: string;
+  readonly metadata: Metadata;
+  /** Milliseconds since the epoch, or Infinity. */
+  readonly deadlineMs: number;
+  /** Aborts once the call is over: answered, cancelled, or past its deadline. */
+  readonly signal: AbortSignal;
+  sendMetadata(metadata: Metadata): void;
+  /** `onTaken` is told when the message has left. It is not when the call is over first. */
+  send(message: Buffer, onTaken: () => void): void;
+  end(end: CallRefusal): void;
+}
+
+type Handed = Pick<
+  ServerDuplexStream<Buffer, Buffer>,
+  'getPath' | 'getDeadline' | 'metadata' | 'sendMetadata'
+>;
+
+/** For a call that may be answered by several messages. */
+export function streamCaller(
+  call: ServerDuplexStream<Buffer, Buffer> | ServerWritableStream<Buffer, Buffer>,
+): ForwardedCaller {
+  return {
+    ...described(call),
+    signal: signalOf(call),
+    send: (message, onTaken) => {
+      call.write(message, (error: unknown) => {
+        // A message that could not be written ends the call, and nobody waits for the next one.
+        if (error === null || error === undefined) onTaken();
+      });
+    },
+    end: (end) => {
+      if (end.code === status.OK) call.end(end.metadata);
+      else call.emit('error', end);
+    },
+  };
+}
+
+/** For a call whose one request has been read. The answer is held until its end is known. */
+export function unaryCaller(
+  call: ServerUnaryCall<Buffer, Buffer>,
+  callback: sendUnaryData<Buffer>,
+): ForwardedCaller {
+  let answer: Buffer | undefined;
+  return {
+    ...described(call),
+    signal: signalOf(call),
+    send: (message, onTaken) => {
+      answer = message;
+      onTaken();
+    },
+    end: (end) => {
+      if (end.code === status.OK && answer !== undefined) callback(null, answer, end.metadata);
+      else callback(end);
+    },
+  };
+}
+
+function described(call: Handed): Pick<ForwardedCaller, 'path' | 'metadata' | 'deadlineMs' | 'sendMetadata'> {
+  return {
+    path: call.getPath(),
+    metadata: passedOn(call.metadata),
+    deadlineMs: Number(call.getDeadline()),
+    sendMetadata: (metadata) => call.sendMetadata(metadata),
+  };
+}
+
+function signalOf(call: {
+  readonly cancelled: boolean;
+  once(event: 'cancelled', listener: () => void): unknown;
+}): AbortSignal {
+  const over = new AbortController();
+  if (call.cancelled) over.abort(new AbortError());
+  else call.once('cancelled', () => over.abort(new AbortError()));
+  return over.signal;
+}
+
+/** Metadata without what concerns one connection only. */
+export function passedOn(metadata: Metadata): Metadata {
+  const copy = metadata.clone();
+  for (const key of NOT_PASSED_ON) copy.remove(key);
+  return copy;
+}
+
+/** Metadata of a node, with the word that it came through here. */
+export function marked(metadata: Metadata): Metadata {
+  const copy = passedOn(metadata);
+  copy.add('via', VIA);
+  return copy;
+}
+
+/** The one request of a call. Expected errors: ApiError (bad_request, overdue); AbortError when the call is over first. */
+export function readRequest(
+  call: ServerDuplexStream<Buffer, Buffer>,
+  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(new AbortError());
+      return;
+    }
+    const seconds = REQUEST_TIMEOUT_MS / 1_000;
+    const timer = clock.setTimer(REQUEST_TIMEOUT_MS, () =>
+      reject(new ApiError(408, 'overdue', `the request did not arrive within ${seconds} s`)),
+    );
+    signal.addEventListener(
+      'abort',
+      () => {
+        timer.cancel();
+        reject(new AbortError());
+      },
+      { once: true },
+    );
+    let messages = 0;
+    call.on('data', (message: Buffer) => {
+      messages += 1;
+      timer.cancel();
+      resolve(message);
+      if (messages > 1) call.emit('error', refusalOf(notOne('more than one message')));
+    });
+    call.on('end', () => {
+      timer.cancel();
+      reject(notOne('no message'));
+    });
+  });
+}
+
+function notOne(what: string): ApiError {
+  return new ApiError(400, 'bad_request', `the call brought ${what}; each takes one`);
+}

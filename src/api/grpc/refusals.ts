@@ -1,0 +1,52 @@
+import { lastReadable } from '../view/statusDocument.js';
+import { Metadata, status } from '@grpc/grpc-js';
+import type { ApiError, ApiErrorReason } from '../view/ApiError.js';
+
+/** A call that ends with something else than an answer, in the form that grpc-js takes. */
+export interface CallRefusal {
+  readonly code: status;
+  readonly details: string;
+  readonly metadata: Metadata;
+}
+
+const codes: Readonly<Record<ApiErrorReason, status>> = {
+  not_yet_indexed: status.NOT_FOUND,
+  below_first_indexed: status.NOT_FOUND,
+  unknown_id: status.NOT_FOUND,
+  malformed_id: status.INVALID_ARGUMENT,
+  malformed_address: status.INVALID_ARGUMENT,
+  index_off: status.FAILED_PRECONDITION,
+  invalid_argument: status.INVALID_ARGUMENT,
+  too_many: status.INVALID_ARGUMENT,
+  bad_request: status.INVALID_ARGUMENT,
+  not_served: status.UNIMPLEMENTED,
+  upstream_unreachable: status.UNAVAILABLE,
+  method_not_allowed: status.UNIMPLEMENTED,
+  origin_refused: status.PERMISSION_DENIED,
+  too_large: status.RESOURCE_EXHAUSTED,
+  rate_limited: status.RESOURCE_EXHAUSTED,
+  busy: status.RESOURCE_EXHAUSTED,
+  storage: status.DATA_LOSS,
+  overdue: status.DEADLINE_EXCEEDED,
+  stopping: status.UNAVAILABLE,
+  internal: status.INTERNAL,
+};
+
+/**
+ * The status of a refused call, INVALID_ARGUMENT for what is a 400: the message that REST gives too, and in the trailing metadata `reason` and, where the answer
+ * depends on them and they are known, `first-indexed`, `latest-indexed` and `head`.
+ */
+export function refusalOf(error: ApiError): CallRefusal {
+  const { reason, message, range } = error;
+  const metadata = new Metadata();
+  metadata.set('reason', reason);
+  const edges = {
+    'first-indexed': range?.firstIndexed,
+    'latest-indexed': range && lastReadable(range),
+    head: range?.head,
+  };
+  for (const [key, height] of Object.entries(edges)) {
+    if (typeof height === 'number') metadata.set(key, String(height));
+  }
+  return { code: error.code === 400 ? status.INVALID_ARGUMENT : codes[reason], details: message, metadata };
+}

@@ -1,0 +1,48 @@
+import type { Clock, Timer } from '../../runtime/index.js';
+
+export interface SilenceWatchDependencies {
+  readonly clock: Clock;
+  /** True while nothing can be expected of the one who is watched: then silence counts from now. */
+  readonly isExcused: () => boolean;
+  /** Told once, after which nothing is watched any more. */
+  readonly onSilent: () => void;
+}
+
+/** Tells when nothing has moved for `limitMs`. One timer, however often something moves. */
+export class SilenceWatch {
+  readonly #limitMs: number;
+  readonly #dependencies: SilenceWatchDependencies;
+  #movedAtMs = 0;
+  #timer: Timer | undefined;
+
+  constructor(options: { readonly limitMs: number }, dependencies: SilenceWatchDependencies) {
+    this.#limitMs = options.limitMs;
+    this.#dependencies = dependencies;
+  }
+
+  /** From now on; again, from now on anew. */
+  begin(): void {
+    this.end();
+    this.moved();
+    this.#wait(this.#limitMs);
+  }
+
+  moved(): void {
+    this.#movedAtMs = this.#dependencies.clock.monotonic();
+  }
+
+  end(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #wait(forMs: number): void {
+    const { clock, isExcused, onSilent } = this.#dependencies;
+    this.#timer = clock.setTimer(forMs, () => {
+      if (isExcused()) this.moved();
+      const leftMs = this.#movedAtMs + this.#limitMs - clock.monotonic();
+      if (leftMs > 0) this.#wait(leftMs);
+      else onSilent();
+    });
+  }
+}

@@ -1,0 +1,79 @@
+import { isIPv4 } from 'node:net';
+import type { Clock } from '../../runtime/index.js';
+
+/** Addresses that are remembered at once; the one that asked longest ago is forgotten first. */
+const MAX_ADDRESSES = 10_000;
+/** What an address may ask at once after a quiet time, in seconds of its rate. */
+const BURST_SECONDS = 1;
+const SECOND_MS = 1_000;
+/** Groups of an IPv6 address that name the network of one customer (a /64); the rest is free to choose. */
+const NETWORK_GROUPS = 4;
+const IPV6_GROUPS = 8;
+
+interface Bucket {
+  tokens: number;
+  filledAtMs: number;
+}
+
+/** Requests per second and address: a token bucket for each address that asked lately. */
+export class AddressLimiter {
+  readonly #ratePerSecond: number;
+  readonly #clock: Clock;
+  /** By network, the one that asked longest ago first. */
+  readonly #buckets = new Map<string, Bucket>();
+
+  constructor(options: { readonly ratePerSecond: number }, dependencies: { readonly clock: Clock }) {
+    this.#ratePerSecond = options.ratePerSecond;
+    this.#clock = dependencies.clock;
+  }
+
+  /** Addresses that are remembered now. */
+  get size(): number {
+    return this.#buckets.size;
+  }
+
+  /** Counts a request: 0 when it may pass, else the whole seconds after which the next one may. */
+  waitSeconds(address: string): number {
+    const nowMs = this.#clock.monotonic();
+    const network = networkOf(address);
+    const burst = this.#ratePerSecond * BURST_SECONDS;
+    const bucket = this.#buckets.get(network) ?? { tokens: burst, filledAtMs: nowMs };
+    // Put back at the end: the order of the map is the order of forgetting.
+    this.#buckets.delete(network);
+    this.#buckets.set(network, bucket);
+    if (this.#buckets.size > MAX_ADDRESSES) this.#forgetOldest();
+
+    const gained = ((nowMs - bucket.filledAtMs) / SECOND_MS) * this.#ratePerSecond;
+    bucket.tokens = Math.min(burst, bucket.tokens + gained);
+    bucket.filledAtMs = nowMs;
+    if (bucket.tokens >= 1) {
+      bucket.tokens -= 1;
+      return 0;
+    }
+    return Math.ceil((1 - bucket.tokens) / this.#ratePerSecond);
+  }
+
+  #forgetOldest(): void {
+    for (const network of this.#buckets.keys()) {
+      this.#buckets.delete(network);
+      return;
+    }
+  }
+}
+
+/**
+ * What counts as one address: an IPv4 address, also where it is written as an IPv6 one, or the /64 of an IPv6 address,
+ * of which a single machine has as many as it likes.
+ */
+function networkOf(address: string): string {
+  const plain = address.replace(/^::ffff:/i, '').replace(/%.*$/, '');
+  if (isIPv4(plain)) return plain;
+  const [head = '', tail] = plain.split('::');
+  const groups = head === '' ? [] : head.split(':');
+  if (tail !== undefined) {
+    const rest = tail === '' ? [] : tail.split(':');
+    while (groups.length + rest.length < IPV6_GROUPS) groups.push('0');
+    groups.push(...rest);
+  }
+  return groups.slice(0, NETWORK_GROUPS).join(':');
+}

@@ -1,0 +1,43 @@
+import type { Metrics } from '../../observability/index.js';
+import type { Clock } from '../../runtime/index.js';
+
+/** The metrics of what callers ask. */
+export type ApiMetrics = Pick<Metrics, 'apiRequests' | 'apiLatency'>;
+
+/** Counts the requests of one interface, each once, when it is over. */
+export class ApiRequests {
+  readonly #interface: 'http' | 'grpc';
+  readonly #clock: Clock;
+  readonly #metrics: ApiMetrics | undefined;
+
+  constructor(
+    options: { readonly interface: 'http' | 'grpc' },
+    dependencies: {
+      readonly clock: Clock;
+      /** Left out: nothing is counted. */
+      readonly metrics?: ApiMetrics | undefined;
+    },
+  ) {
+    this.#interface = options.interface;
+    this.#clock = dependencies.clock;
+    this.#metrics = dependencies.metrics;
+  }
+
+  /**
+   * A request has come. Returns what is to be called with its status when it is over; only the first time counts. `route` is
+   * one of a bounded number of names. How long a request takes that lasts as long as its caller likes says nothing.
+   */
+  begin(route: string, { isLasting }: { readonly isLasting: boolean }): (status: string) => void {
+    const metrics = this.#metrics;
+    if (metrics === undefined) return () => undefined;
+    const beganAtMs = this.#clock.monotonic();
+    let isOver = false;
+    return (status) => {
+      if (isOver) return;
+      isOver = true;
+      const labels = { interface: this.#interface, route, status };
+      metrics.apiRequests.inc(labels);
+      if (!isLasting) metrics.apiLatency.observe(labels, (this.#clock.monotonic() - beganAtMs) / 1_000);
+    };
+  }
+}

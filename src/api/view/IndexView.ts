@@ -1,0 +1,105 @@
+import type { FinalizedBlock, Identifier } from '../../flow/index.js';
+import type {
+  CollectionPlace,
+  IndexReader,
+  StoredBlock,
+  StoredCollection,
+  StoredTransaction,
+  TransactionPlace,
+} from '../../storage/index.js';
+import { heightOutside, noSuchHead, unknownId } from './ApiError.js';
+import type { IndexedRange } from './statusDocument.js';
+
+/**
+ * The index as it was when a request came: whatever is committed while the request is answered, it is answered by the
+ * heights that were indexed then, and a refusal tells of those.
+ *
+ * It holds nothing back and copies nothing. Below the watermark nothing changes and nothing comes in between, so the
+ * watermark of one moment, with what lies above it left out, is a snapshot. (The store is rewound below its watermark only
+ * while no daemon runs.)
+ */
+export class IndexView {
+  /** Of the moment that is viewed. */
+  readonly range: IndexedRange;
+  readonly #reader: IndexReader;
+
+  /** `range` is asked for at the moment that is viewed. */
+  constructor(range: IndexedRange, dependencies: { readonly reader: IndexReader }) {
+    this.range = range;
+    this.#reader = dependencies.reader;
+  }
+
+  /**
+   * The height of the newest block that can be served, or of the newest of those that is known to be sealed. Expected
+   * errors: ApiError (404 while there is none).
+   */
+  head(which: 'final' | 'sealed'): number {
+    const { firstIndexed, latestIndexed, sealed } = this.range;
+    if (firstIndexed === null || latestIndexed === null) throw noSuchHead(which, this.range);
+    const height = which === 'final' ? latestIndexed : Math.min(latestIndexed, sealed ?? -1);
+    if (height < firstIndexed) throw noSuchHead(which, this.range);
+    return height;
+  }
+
+  /** A sealed block is final for every spork to come: the answer to its height does not change, and neither does its status. */
+  isSealed(height: number): boolean {
+    return height <= (this.range.sealed ?? -1);
+  }
+
+  /** A block by id or height. Expected errors: ApiError (404 outside the view), StorageError. */
+  async block(key: Identifier | number): Promise<StoredBlock> {
+    if (typeof key === 'number') {
+      const stored = this.#covers(key) ? await this.#reader.blockByHeight(key) : undefined;
+      if (stored === undefined) throw heightOutside(key, this.range);
+      return stored;
+    }
+    const stored = await this.#reader.blockById(key);
+    if (stored === undefined || !this.#covers(stored.block.height)) throw unknownId('block', this.range);
+    return stored;
+  }
+
+  /** All collections of a block that was read here, in the order of its guarantees. Expected errors: StorageError. */
+  async collectionsOf(block: FinalizedBlock): Promise<readonly StoredCollection[]> {
+    const { id, height, collectionIds } = block;
+    const collections = await this.#reader.collectionsByHeight(height);
+    if (collections?.length === collectionIds.length && collections.every(({ blockId }) => blockId === id)) {
+      return collections;
+    }
+    // No daemon takes a block back that it has shown: the store was rewound beside it.
+    throw heightOutside(height, this.range);
+  }
+
+  /** At its lowest place. Expected errors: ApiError (404 outside the view), StorageError. */
+  async collection(id: Identifier): Promise<StoredCollection> {
+    const stored = await this.#reader.collection(id);
+    if (stored === undefined || !this.#covers(stored.place.height)) throw unknownId('collection', this.range);
+    return stored;
+  }
+
+  /** Every place within the view, lowest first, at most `limit`. Expected errors: StorageError. */
+  async collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
+    const places = await this.#reader.collectionPlaces(id, limit);
+    return places.filter(({ height }) => this.#covers(height));
+  }
+
+  /** At its lowest place. Expected errors: ApiError (404 outside the view), StorageError. */
+  async transaction(id: Identifier): Promise<StoredTransaction> {
+    const stored = await this.#reader.transaction(id);
+    if (stored === undefined || !this.#covers(stored.place.height))
+      throw unknownId('transaction', this.range);
+    return stored;
+  }
+
+  /** Every place within the view, lowest first, at most `limit`. Expected errors: StorageError. */
+  async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
+    const places = await this.#reader.transactionPlaces(id, limit);
+    return places.filter(({ height }) => this.#covers(height));
+  }
+
+  #covers(height: number): boolean {
+    const { firstIndexed, latestIndexed } = this.range;
+    return (
+      firstIndexed !== null && latestIndexed !== null && height >= firstIndexed && height <= latestIndexed
+    );
+  }
+}

@@ -1,0 +1,170 @@
+import { parseIdentifier } from '../../flow/index.js';
+import type { Identifier } from '../../flow/index.js';
+import { quoted } from '../../runtime/index.js';
+import { ApiError } from './ApiError.js';
+
+/** Heights or ids that one request may name, as access nodes limit it. */
+export const MAX_ITEMS = 50;
+/** Paths that `select` may name. */
+export const MAX_SELECT_PATHS = 50;
+
+/** A query parameter as it arrived: absent, once, or several times. */
+export type QueryValue = string | readonly string[] | undefined;
+export type Query = Readonly<Record<string, QueryValue>>;
+
+/** A height as asked for: a number, or one of the two heads; `latest` is another word for `final`. */
+export type HeightTerm = number | 'final' | 'sealed';
+
+/** The values of a parameter that takes a comma-separated list; repeating the parameter adds to it. */
+export function list(value: QueryValue): string[] {
+  const text = typeof value === 'string' || value === undefined ? (value ?? '') : value.join(',');
+  return text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
+}
+
+/** The value of a parameter that takes one; empty where there is none. Expected errors: ApiError (400). */
+export function single(query: Query, name: string): string {
+  const value = query[name] ?? '';
+  if (typeof value === 'string') return value;
+  throw invalid(`give ${name} once`);
+}
+
+/** Expected errors: ApiError (400). */
+export function parseId(text: string): Identifier {
+  const id = parseIdentifier(text);
+  if (id !== undefined) return id;
+  const message = `invalid ID format: expected 64 hexadecimal digits, got ${quoted(text)}`;
+  throw new ApiError(400, 'malformed_id', message);
+}
+
+/** Ids of a comma-separated list, each once. Expected errors: ApiError (400). */
+export function parseIds(text: string): Identifier[] {
+  const items = list(text);
+  refuseTooMany(items.length, 'IDs');
+  if (items.length === 0) return [parseId(text)];
+  return [...new Set(items.map(parseId))];
+}
+
+/** The id or the height of a block: digits alone are a height, ids have 64 of them. Expected errors: ApiError (400). */
+export function parseBlockKey(text: string): Identifier | number {
+  const key = parseHeight(text) ?? parseIdentifier(text);
+  if (key !== undefined) return key;
+  const message = `expected a height or a block ID of 64 hexadecimal digits, got ${quoted(text)}`;
+  throw new ApiError(400, 'malformed_id', message);
+}
+
+/**
+ * The one block that `block_id` or `block_height` names; without them the newest sealed one. Expected errors: ApiError (400).
+ */
+export function parseBlockOf(query: Query): { readonly id: Identifier } | { readonly term: HeightTerm } {
+  const ids = list(query['block_id']);
+  const heights = list(query['block_height']);
+  if (ids.length + heights.length > 1) {
+    throw invalid(
+      'give one block, by block_id or by block_height; a transaction by its own ID is at /v1/transactions/{id}',
+    );
+  }
+  const [[id], [height]] = [ids, heights];
+  if (id !== undefined) return { id: parseId(id) };
+  return { term: height === undefined ? 'sealed' : heightTerm('block_height', height) };
+}
+
+/**
+ * The id of a transaction. Access nodes find a scheduled one also by its number, which no index knows. Expected errors:
+ * ApiError (400).
+ */
+export function parseTransactionId(text: string): Identifier {
+  if (!/^\d{1,20}$/.test(text)) return parseId(text);
+  const message = `this index does not know scheduled transactions by number; give the ID in place of ${text}, or ask an access node`;
+  throw new ApiError(400, 'not_served', message);
+}
+
+/** The head that a word names; `undefined` for anything else. */
+export function headTerm(text: string): 'final' | 'sealed' | undefined {
+  if (text === 'final' || text === 'latest') return 'final';
+  return text === 'sealed' ? text : undefined;
+}
+
+/** Decimal height as Flow writes it. `undefined` for anything else. */
+export function parseHeight(text: string): number | undefined {
+  if (!/^\d{1,16}$/.test(text)) return undefined;
+  const height = Number(text);
+  return Number.isSafeInteger(height) ? height : undefined;
+}
+
+/** What the query of `/v1/blocks` asks for. Expected errors: ApiError (400). */
+export function parseHeights(query: Query): readonly HeightTerm[] | { start: HeightTerm; end: HeightTerm } {
+  const heights = list(query['height']);
+  const start = list(query['start_height']);
+  const end = list(query['end_height']);
+  const [startText, endText] = [start[0], end[0]];
+  if (heights.length > 0) {
+    if (start.length > 0 || end.length > 0) {
+      throw invalid('give either height, or start_height and end_height, not both');
+    }
+    refuseTooMany(heights.length, 'heights');
+    const terms = [...new Set(heights.map((text) => heightTerm('height', text)))];
+    if (terms.length > 1 && terms.some((term) => typeof term === 'string')) {
+      throw invalid('height takes final, sealed or latest only alone, not in a list');
+    }
+    return terms;
+  }
+  if (start.length !== 1 || end.length !== 1 || startText === undefined || endText === undefined) {
+    throw invalid('give either height (a list, final, sealed or latest), or start_height and end_height');
+  }
+  return { start: heightTerm('start_height', startText), end: heightTerm('end_height', endText) };
+}
+
+/** The heights from start to end, both included. Expected errors: ApiError (400). */
+export function heightRange(start: number, end: number): number[] {
+  if (start > end) throw invalid(`start_height ${start} is above end_height ${end}`);
+  refuseTooMany(end - start + 1, 'heights');
+  return Array.from({ length: end - start + 1 }, (_, index) => start + index);
+}
+
+/**
+ * The names in `expand` that are served. Names that mean something to access nodes only (`elsewhere`) are refused, so that
+ * nobody waits for a field that will not come; all others mean nothing anywhere and are passed over, as nodes do.
+ * Expected errors: ApiError (400).
+ */
+export function parseExpand(
+  query: Query,
+  served: readonly string[],
+  elsewhere: readonly string[] = [],
+): ReadonlySet<string> {
+  const names = list(query['expand']);
+  const other = names.find((name) => elsewhere.includes(name));
+  if (other !== undefined) {
+    const offer = served.length === 0 ? 'nothing can be expanded here' : `served: ${served.join(', ')}`;
+    throw new ApiError(400, 'not_served', `this index does not serve expand=${quoted(other)} (${offer})`);
+  }
+  return new Set(names.filter((name) => served.includes(name)));
+}
+
+/** The paths in `select`; none selects everything. Expected errors: ApiError (400). */
+export function parseSelect(query: Query): readonly string[] {
+  const paths = list(query['select']);
+  if (paths.length > MAX_SELECT_PATHS) throw invalid(`at most ${MAX_SELECT_PATHS} fields can be selected`);
+  return paths;
+}
+
+function heightTerm(name: string, text: string): HeightTerm {
+  const term = headTerm(text) ?? parseHeight(text);
+  if (term !== undefined) return term;
+  throw invalid(`invalid ${name}: expected a decimal number, final, sealed or latest, got ${quoted(text)}`);
+}
+
+function refuseTooMany(count: number, what: string): void {
+  if (count <= MAX_ITEMS) return;
+  throw new ApiError(
+    400,
+    'too_many',
+    `at most ${MAX_ITEMS} ${what} can be requested at a time, got ${count}`,
+  );
+}
+
+function invalid(message: string): ApiError {
+  return new ApiError(400, 'invalid_argument', message);
+}

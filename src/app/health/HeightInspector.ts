@@ -1,0 +1,98 @@
+import type { AccessNetwork } from '../../access/index.js';
+import { MAX_MISSING_SHOWN } from '../../api/index.js';
+import type { HeightWork, MissingDocument, WorkDocument, WorkSource } from '../../api/index.js';
+import type { HeightExplanation, MissingExplanation } from '../../collections/index.js';
+import type { Identifier } from '../../flow/index.js';
+import type { IndexingLine } from '../line/indexingLine.js';
+import type { Reporter } from './Reporter.js';
+
+interface WorkParts {
+  readonly network: Pick<AccessNetwork, 'namesServing'>;
+  readonly reporter: Pick<Reporter, 'status'>;
+}
+
+/** What the daemon can tell of the work on one height, read from the parts of the line at the moment of asking. */
+export class Work implements WorkSource {
+  readonly #stopHeight: number | null;
+  readonly #parts: WorkParts;
+  #line: IndexingLine | undefined;
+
+  constructor(options: { readonly stopHeight: number | undefined }, parts: WorkParts) {
+    this.#stopHeight = options.stopHeight ?? null;
+    this.#parts = parts;
+  }
+
+  running(line: IndexingLine): void {
+    this.#line = line;
+  }
+
+  workAt(height: number): HeightWork | undefined {
+    const line = this.#line;
+    if (line === undefined) return undefined;
+    const { network, reporter } = this.#parts;
+    const { waitingFor, sources, endpoints } = reporter.status();
+    const explained = line.processor.explain(height);
+    const serving = network.namesServing(height);
+    return {
+      stage: explained.stage === 'indexed' ? 'durable' : explained.stage,
+      blockId: explained.blockId ?? line.blocks.blockAt(height)?.id ?? null,
+      upperBound: line.window.upperBound(),
+      stopHeight: this.#stopHeight,
+      work: workOf(explained),
+      holdingUp: waitingFor,
+      sources: {
+        nodes: endpoints.map(({ name, state, reason }) => ({
+          ...{ name, state, servesHeight: serving.has(name), trouble: reason },
+        })),
+        executionData: sources.edi,
+      },
+    };
+  }
+
+  naming(id: Identifier): ReturnType<WorkSource['naming']> {
+    const line = this.#line;
+    if (line === undefined) return undefined;
+    const inHand = line.mcq.naming(id);
+    if (inHand !== undefined) return inHand;
+    // Read ahead, and not handed out: at most a window of them.
+    const last = line.window.upperBound();
+    for (let height = line.window.latestIndexedHeight() + 1; height <= last; height += 1) {
+      const block = line.blocks.blockAt(height);
+      if (block?.id === id) return { kind: 'block', height };
+      if (block?.collectionIds.includes(id) === true) return { kind: 'collection', height };
+    }
+    return undefined;
+  }
+}
+
+function workOf(explained: HeightExplanation): WorkDocument | null {
+  const { ageMs, guarantees, missing, executionData = null, dispute = null } = explained;
+  if (ageMs === undefined || guarantees === undefined) return null;
+  return {
+    ageSeconds: ageMs / 1000,
+    collections: guarantees,
+    missing: missing.length,
+    missingCollections: missing.slice(0, MAX_MISSING_SHOWN).map(missingOf),
+    executionData,
+    dispute: dispute === '' ? null : dispute,
+  };
+}
+
+function missingOf({ id, trail }: MissingExplanation): MissingDocument {
+  return {
+    collectionId: id,
+    isUnderWay: trail?.isUnderWay ?? false,
+    attempts: trail?.attempts ?? 0,
+    notFound: trail?.notFound ?? 0,
+    lastNode: trail?.lastNode ?? null,
+    lastError: trail?.lastError ?? null,
+    lastAskedAt: trail?.lastAskedAt === undefined ? null : timeOf(trail.lastAskedAt),
+    failures: [...(trail?.failures ?? [])].map(([node, { count, lastError, lastAt }]) => ({
+      ...{ node, count, lastError, lastAt: timeOf(lastAt) },
+    })),
+  };
+}
+
+function timeOf(wallClockMs: number): string {
+  return new Date(wallClockMs).toISOString();
+}

@@ -1,0 +1,110 @@
+import { AbortError, messageOf } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import type { Logger } from '../../observability/index.js';
+
+/**
+ * How long closing may take before what is left is abandoned. The process is to be gone within 10 s of the signal: the
+ * rest is for its end.
+ */
+export const STOP_TIMEOUT_MS = 8_000;
+
+/**
+ * The whole life of the daemon: one signal that says "stop taking work", one list of things to close (in the reverse
+ * order of their making), and the first unexpected error, which ends everything (invariant 11).
+ */
+export class Lifecycle {
+  readonly #controller = new AbortController();
+  readonly #closers: { readonly name: string; readonly close: () => void | Promise<void> }[] = [];
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #failure: { readonly error: unknown } | undefined;
+  /** Monotonic milliseconds by which everything is to be closed; set when the daemon is told to stop. */
+  #closedByMs = Infinity;
+
+  constructor(dependencies: { readonly clock: Clock; readonly logger: Logger }) {
+    this.#clock = dependencies.clock;
+    this.#logger = dependencies.logger;
+  }
+
+  /** Aborted as soon as the daemon is to stop, for whatever reason. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Stops the daemon as asked. Idempotent. */
+  stop(): void {
+    if (this.signal.aborted) return;
+    this.#closedByMs = this.#clock.monotonic() + STOP_TIMEOUT_MS;
+    this.#controller.abort(new AbortError('stopping'));
+  }
+
+  /** Stops the daemon because of an error that nobody expected; the first one is what `outcome` throws. */
+  fail(error: unknown): void {
+    this.#failure ??= { error };
+    this.stop();
+  }
+
+  /** Watches a loop that should only end when the daemon stops; its rejection is fatal. */
+  supervise(running: Promise<unknown>): void {
+    running.catch((error: unknown) => {
+      if (!(error instanceof AbortError && this.signal.aborted)) this.fail(error);
+    });
+  }
+
+  /** Registers what is to be closed; the last one registered is closed first. */
+  onClose(name: string, close: () => void | Promise<void>): void {
+    this.#closers.push({ name, close });
+  }
+
+  /** Resolves when the daemon is to stop. */
+  stopped(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.signal.aborted) resolve();
+      else this.signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+  }
+
+  /**
+   * Waits for work that ends when the daemon stops, and then no longer than closing may take. Its failure ends the daemon.
+   */
+  async waitFor(name: string, work: Promise<void>): Promise<void> {
+    this.supervise(work);
+    const ended = work.catch(() => undefined);
+    await Promise.race([ended, this.stopped()]);
+    await this.#withinLimit(name, ended);
+  }
+
+  /**
+   * Closes everything in reverse order within STOP_TIMEOUT_MS of the stop, then throws the first unexpected error if there was one.
+   * An error while closing is logged and does not keep the rest from closing; it is thrown when nothing else failed.
+   */
+  async close(): Promise<void> {
+    this.stop();
+    for (const { name, close } of this.#closers.splice(0).reverse()) {
+      try {
+        await this.#withinLimit(name, Promise.resolve(close()));
+      } catch (error) {
+        this.#logger.error({ part: name, error: messageOf(error) }, 'part failed to close');
+        this.#failure ??= { error };
+      }
+    }
+    if (this.#failure !== undefined) throw this.#failure.error;
+  }
+
+  async #withinLimit(name: string, work: Promise<void>): Promise<void> {
+    let stopWaiting = (): void => undefined;
+    const timeout = new Promise<boolean>((resolve) => {
+      if (this.#closedByMs === Infinity) return;
+      const leftMs = Math.max(0, this.#closedByMs - this.#clock.monotonic());
+      const timer = this.#clock.setTimer(leftMs, () => resolve(false));
+      stopWaiting = () => timer.cancel();
+    });
+    try {
+      const finished = await Promise.race([work.then(() => true), timeout]);
+      if (!finished)
+        this.#logger.warn({ part: name, limitMs: STOP_TIMEOUT_MS }, 'part did not close in time');
+    } finally {
+      stopWaiting();
+    }
+  }
+}

@@ -1,0 +1,99 @@
+import type { AccessNetwork } from '../../access/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import type { FinalizationListener } from '../../finality/index.js';
+import { OperatorError, programVersion } from '../../runtime/index.js';
+import { SCHEMA_VERSION } from '../../storage/index.js';
+import type { IndexStore } from '../../storage/index.js';
+
+/**
+ * Checks a start height against a store that holds something already. Expected errors: OperatorError `configuration`.
+ */
+export function checkStartOfFilledStore(config: DaemonConfig, store: IndexStore): void {
+  const meta = store.meta();
+  if (meta === undefined || typeof config.startHeight !== 'number') return;
+  const next = store.latestIndexedHeight() + 1;
+  if (config.startHeight >= meta.firstHeight && config.startHeight <= next) return;
+  throw new OperatorError(
+    'configuration',
+    `startHeight ${config.startHeight} does not fit the store in ${config.dataDir}, which holds heights ` +
+      `${meta.firstHeight} to ${next - 1} and goes on at ${next}: a store has no holes. Leave --start-height out to go on, ` +
+      'or name another --data-dir to start elsewhere.',
+  );
+}
+
+/**
+ * Decides the first height of an empty store. Waits for the head where it is needed. Expected errors: OperatorError
+ * `configuration` when no node has the height asked for; the signal's abort reason.
+ */
+export async function firstHeightOf(
+  config: DaemonConfig,
+  parts: { readonly network: AccessNetwork; readonly listener: FinalizationListener },
+  signal: AbortSignal,
+): Promise<number> {
+  const first = await wantedFirstHeight(config, parts, signal);
+  if (config.stopHeight !== undefined && config.stopHeight < first) {
+    throw new OperatorError(
+      'configuration',
+      `stopHeight ${config.stopHeight} is below the first height, ${first} (startHeight ${config.startHeight}). ` +
+        'Raise --stop-height, or give a lower --start-height.',
+    );
+  }
+  return first;
+}
+
+async function wantedFirstHeight(
+  config: DaemonConfig,
+  { network, listener }: { readonly network: AccessNetwork; readonly listener: FinalizationListener },
+  signal: AbortSignal,
+): Promise<number> {
+  if (config.startHeight === 'latest') return listener.firstHead(signal);
+  if (config.startHeight === 'root') {
+    const root = network.liveRoot();
+    if (root !== undefined) return root;
+    throw new OperatorError(
+      'configuration',
+      'No configured access node tells the root height of its spork, so startHeight root cannot be resolved. ' +
+        'Give a number with --start-height.',
+    );
+  }
+  const lowest = network.lowestHeight();
+  if (lowest !== undefined && config.startHeight < lowest) {
+    throw new OperatorError(
+      'configuration',
+      `startHeight ${config.startHeight} is below ${lowest}, the lowest height that any configured access node has` +
+        `${exceptFor(network)}. Use --start-height ${lowest} or higher, or add an --access-node that goes further back.`,
+    );
+  }
+  const served = network.lowestServedFrom(config.startHeight);
+  if (served !== undefined && served > config.startHeight) {
+    throw new OperatorError(
+      'configuration',
+      `startHeight ${config.startHeight} lies between two sporks that are served: no configured access node has it, and ` +
+        `the spork table names none${exceptFor(network)}. Use --start-height ${served} or higher, or add an --access-node that has it.`,
+    );
+  }
+  return config.startHeight;
+}
+
+/** The nodes that did not answer, and so might have what the others have not. */
+function exceptFor(network: AccessNetwork): string {
+  const silent = network.states().filter(({ state }) => state === 'unknown');
+  return silent.length === 0 ? '' : ` (${silent.map(({ endpoint }) => endpoint).join(', ')} did not answer)`;
+}
+
+/** Writes the first record of an empty store. */
+export async function initialiseStore(
+  store: IndexStore,
+  config: DaemonConfig,
+  network: AccessNetwork,
+  firstHeight: number,
+): Promise<void> {
+  const spork = network.sporkAt(firstHeight);
+  await store.initialise({
+    schemaVersion: SCHEMA_VERSION,
+    chainId: config.chainId,
+    firstHeight,
+    createdBy: `flow-collection-indexer ${programVersion()}`,
+    sporks: spork === undefined ? [] : [spork],
+  });
+}

@@ -1,0 +1,29 @@
+import type { DaemonConfig } from '../../config/index.js';
+import type { Logger } from '../../observability/index.js';
+import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
+import type { Lifecycle } from '../lifecycle/Lifecycle.js';
+
+/** True when everything up to the stop height is indexed: nothing is left to be asked for. */
+export function hasReachedStop({ stopHeight }: DaemonConfig, store: IndexStore): boolean {
+  return stopHeight !== undefined && store.meta() !== undefined && store.latestIndexedHeight() >= stopHeight;
+}
+
+/** Stops the daemon at its stop height, once the account index is built as well, where it is on. */
+export function stopWhenFinished(
+  config: DaemonConfig,
+  {
+    accountBuilder,
+    lifecycle,
+    logger,
+    store,
+  }: {
+    readonly accountBuilder: AccountIndexBuilder;
+    readonly lifecycle: Lifecycle;
+    readonly logger: Logger;
+    readonly store: IndexStore;
+  },
+): void {
+  if (!hasReachedStop(config, store) || accountBuilder.progress().state === 'building') return;
+  if (!lifecycle.signal.aborted) logger.info({ height: config.stopHeight }, 'stop height reached');
+  lifecycle.stop();
+}

@@ -1,0 +1,136 @@
+import type { DaemonConfig } from '../config/index.js';
+import { silentLogger } from '../observability/index.js';
+import { OperatorError, sleep, systemClock } from '../runtime/index.js';
+import { LevelIndexStore, repairStore, StorageError, verifyStore } from '../storage/index.js';
+import type {
+  IndexStore,
+  RepairReport,
+  VerifyDependencies,
+  VerifyOptions,
+  VerifyReport,
+} from '../storage/index.js';
+import { daemonRuns, storePathOf } from './lifecycle/daemonRecord.js';
+
+/** How a store is opened: as `LevelIndexStore.open`, with its expected errors. */
+export type OpenStore = (...how: Parameters<typeof LevelIndexStore.open>) => Promise<IndexStore>;
+
+export const openLevelStore: OpenStore = (options, dependencies) =>
+  LevelIndexStore.open(options, dependencies);
+
+/** How long a command that reads a store waits for another one that does, and how often it looks. */
+const LOCK_WAIT_MS = 5_000;
+const LOCK_LOOK_MS = 200;
+
+/**
+ * Opens the store of a configuration for a command that only reads. Expected errors: OperatorError (no store there,
+ * locked by a running daemon, or by another command for longer than LOCK_WAIT_MS, another chain, a newer schema).
+ */
+export function openStoreReadOnly(config: DaemonConfig): Promise<LevelIndexStore> {
+  return whenFree(config, () =>
+    LevelIndexStore.open({ ...placeOf(config), create: false }, { logger: silentLogger, clock: systemClock }),
+  );
+}
+
+/** As `verifyStore`, of the store of a configuration. Expected errors: moreover those of `openStoreReadOnly`. */
+export function verifyStoreOf(
+  config: DaemonConfig,
+  range: Pick<VerifyOptions, 'from' | 'to'>,
+  dependencies: Pick<VerifyDependencies, 'onProgress' | 'signal'>,
+): Promise<VerifyReport> {
+  const options = { ...placeOf(config), ...range };
+  return whenFree(config, () => verifyStore(options, { logger: silentLogger, ...dependencies }));
+}
+
+/** A daemon keeps its lock: only other commands are waited for. */
+async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): Promise<T> {
+  const untilMs = systemClock.monotonic() + LOCK_WAIT_MS;
+  for (;;) {
+    try {
+      return await use();
+    } catch (error) {
+      if (!(error instanceof StorageError && error.kind === 'locked')) throw error;
+      if (daemonRuns(config.dataDir) || systemClock.monotonic() >= untilMs) throw error;
+    }
+    await sleep(systemClock, LOCK_LOOK_MS);
+  }
+}
+
+/** What a rewind forgets. */
+export interface RewindReport {
+  /** The watermark. */
+  readonly from: number;
+  /** What goes: the heights up to the watermark, and the blocks that wait above it. `undefined`: nothing. */
+  readonly forgotten: { readonly heights: number; readonly from: number; readonly to: number } | undefined;
+}
+
+/**
+ * Finds out what stands above `height`, and with `apply` forgets it. Expected errors: as `openStoreReadOnly`; OperatorError
+ * `usage` when there is nothing to keep at that height.
+ */
+export async function rewindStore(
+  config: DaemonConfig,
+  height: number,
+  {
+    openStore = openLevelStore,
+    apply = true,
+  }: { readonly openStore?: OpenStore; readonly apply?: boolean } = {},
+): Promise<RewindReport> {
+  const store = await openStore(
+    { path: storePathOf(config.dataDir), chainId: config.chainId, create: false, forRewind: true },
+    { logger: silentLogger, clock: systemClock },
+  );
+  try {
+    const meta = store.meta();
+    if (meta === undefined || store.latestIndexedHeight() < 0)
+      throw new OperatorError('usage', 'The store is empty: there is nothing to rewind.');
+    const from = store.latestIndexedHeight();
+    if (height < meta.firstHeight - 1 || height > from) {
+      throw new OperatorError(
+        'usage',
+        `--to ${height} is outside what can be kept: the store holds heights ${meta.firstHeight} to ${from}. ` +
+          (meta.firstHeight === 0
+            ? `Give a height from 0 to ${from}.`
+            : `Give a height from ${meta.firstHeight - 1} (forget everything) to ${from}.`),
+      );
+    }
+    const waiting = store.blocksAboveWatermark();
+    const heights = from - height + waiting.length;
+    if (apply) await store.rewind(height);
+    const to = waiting.at(-1)?.height ?? from;
+    return { from, forgotten: heights === 0 ? undefined : { heights, from: height + 1, to } };
+  } finally {
+    await store.close();
+  }
+}
+
+/**
+ * Forgets the account index of a store. Returns how many entries it had; `undefined` when there was none. Expected errors: as
+ * `openStoreReadOnly`.
+ */
+export async function forgetAccountsOf(config: DaemonConfig): Promise<number | undefined> {
+  const store = await LevelIndexStore.open(
+    { ...placeOf(config), create: false },
+    { logger: silentLogger, clock: systemClock },
+  );
+  try {
+    return store.meta() === undefined ? undefined : await store.forgetAccounts();
+  } finally {
+    await store.close();
+  }
+}
+
+/** Where a store is, and of which chain. */
+function placeOf(config: DaemonConfig): { readonly path: string; readonly chainId: string } {
+  return { path: storePathOf(config.dataDir), chainId: config.chainId };
+}
+
+/**
+ * Finds out what of a damaged store can be kept, and with `apply` keeps it and forgets the rest. Expected errors:
+ * OperatorError (no store there, locked by a running daemon, another chain, nothing that can be kept).
+ */
+export function repairStoreOf(
+  config: DaemonConfig,
+  { apply, signal }: { readonly apply: boolean; readonly signal: AbortSignal },
+): Promise<RepairReport> {
+  return repairStore({ ...placeOf(config), apply }, { logger: silentLogger, signal });
+}

@@ -1,0 +1,42 @@
+import { configurationReference, daemonSettings } from '../../config/index.js';
+import { maskedEndpoint, OperatorError } from '../../runtime/index.js';
+import type { ExitReason } from '../../runtime/index.js';
+import type { Invocation, Terminal } from '../command.js';
+import { configActions } from '../flags.js';
+import { checkEndpoints, configOf } from '../settings.js';
+
+/** The keys whose values are lists of endpoints. */
+const endpointKeys: ReadonlySet<string> = new Set(['accessNodes', 'edi.nodes']);
+
+/** `config print|check|docs`: the effective configuration, its validation, the reference. */
+export function config(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const action = configActions.find((name) => name === invocation.positionals[0]);
+  if (action === undefined) {
+    throw new OperatorError('usage', 'Say what to do: flow-collection-indexer config print, check or docs.');
+  }
+  if (action === 'docs') {
+    terminal.out(configurationReference(daemonSettings) + '\n');
+    return Promise.resolve('done');
+  }
+  const loaded = configOf(invocation, terminal);
+  if (action === 'check') {
+    checkEndpoints(loaded);
+    terminal.out('The configuration is valid.\n');
+    return Promise.resolve('done');
+  }
+  const { effective, origins } = loaded;
+  const printable = Object.fromEntries(
+    Object.entries(effective).map(([key, value]) => [key, endpointKeys.has(key) ? masked(value) : value]),
+  );
+  const width = Math.max(...Object.keys(printable).map((key) => key.length));
+  for (const [key, value] of Object.entries(printable)) {
+    terminal.out(`${key.padEnd(width)}  ${JSON.stringify(value)}  (${origins[key] ?? 'default'})\n`);
+  }
+  return Promise.resolve('done');
+}
+
+/** Endpoint URLs may carry credentials: they are never printed. */
+function masked(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(masked);
+  return typeof value === 'string' ? maskedEndpoint(value) : value;
+}

@@ -1,0 +1,34 @@
+import { rewindStore } from '../../app/index.js';
+import { MAX_HEIGHT } from '../../config/index.js';
+import { formatCount } from '../../observability/index.js';
+import { OperatorError } from '../../runtime/index.js';
+import type { ExitReason } from '../../runtime/index.js';
+import type { Invocation, Terminal } from '../command.js';
+import { rewindFlags } from '../flags.js';
+import { configOf, ownValuesOf } from '../settings.js';
+
+/** `rewind`: forgets everything above a height. Works on the store, so no daemon may be running on it. */
+export async function rewind(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const values = ownValuesOf(rewindFlags, invocation);
+  const height = values.to;
+  if (height === null || height > MAX_HEIGHT) {
+    throw new OperatorError(
+      'usage',
+      'Say which height to keep: flow-collection-indexer rewind --to H --yes.',
+    );
+  }
+  const { config } = configOf(invocation, terminal);
+  const { from, forgotten } = await rewindStore(config, height, { apply: values.yes });
+  if (!values.yes) {
+    const what =
+      forgotten === undefined
+        ? 'there is nothing'
+        : `${formatCount(forgotten.heights)} heights, ${forgotten.from} to ${forgotten.to}`;
+    throw new OperatorError(
+      'usage',
+      `This forgets everything above height ${height}: ${what}. Add --yes to do it.`,
+    );
+  }
+  terminal.out(`Rewound from height ${from} to ${height}. The daemon goes on at ${height + 1}.\n`);
+  return 'done';
+}

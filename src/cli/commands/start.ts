@@ -1,0 +1,22 @@
+import { runDaemon } from '../../app/index.js';
+import type { ExitReason } from '../../runtime/index.js';
+import type { Invocation, Terminal } from '../command.js';
+import { checkEndpoints, configOf } from '../settings.js';
+
+/** `start`: the daemon, until it is stopped or has indexed its stop height. */
+export function start(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const loaded = configOf(invocation, terminal);
+  checkEndpoints(loaded);
+  const { config } = loaded;
+  return runDaemon(config, {
+    stdout: {
+      write: (text) => terminal.out(text),
+      get columns() {
+        return terminal.columns();
+      },
+    },
+    isLive: terminal.isLive && config.log.format === 'pretty',
+    signal: terminal.signal,
+    onBug: (listener) => terminal.onBug(listener),
+  });
+}

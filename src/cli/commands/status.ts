@@ -1,0 +1,65 @@
+import type { StatusDocument } from '../../api/index.js';
+import { announcedRuns } from '../../app/index.js';
+import type { LoadedConfig } from '../../config/index.js';
+import { OperatorError } from '../../runtime/index.js';
+import { askDaemon, noDaemon } from '../client.js';
+import type { ExitReason } from '../../runtime/index.js';
+import type { Invocation, Terminal } from '../command.js';
+import { statusFlags } from '../flags.js';
+import { configOf, ownValuesOf } from '../settings.js';
+import { renderStatus, statusLine } from '../output/statusPage.js';
+import { watchStatus } from '../output/watchStatus.js';
+
+/** `status`: what a running daemon is doing, once or live. */
+export async function status(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const { watch, json } = ownValuesOf(statusFlags, invocation);
+  const found = await daemonsOf(configOf(invocation, terminal), terminal);
+  if (watch) {
+    const [only, ...others] = found;
+    if (only === undefined || others.length > 0) throw severalDaemons(found);
+    await watchStatus({ json }, { loaded: only.loaded, terminal });
+    return 'done';
+  }
+  for (const each of found) {
+    if (json) terminal.out(JSON.stringify(each.document) + '\n');
+    else if (found.length === 1) terminal.out(renderStatus(each.document));
+    else
+      terminal.out(
+        `${each.loaded.config.dataDir}\n  ${each.document.network}: ${statusLine(each.document)}\n`,
+      );
+  }
+  return 'done';
+}
+
+interface Found {
+  readonly loaded: LoadedConfig;
+  readonly document: StatusDocument;
+}
+
+/**
+ * The daemon of a configuration; where nothing says which one is meant and that one does not run, all of this user on this
+ * machine. At least one. Expected errors: OperatorError (`no_daemon`).
+ */
+async function daemonsOf(loaded: LoadedConfig, { environment }: Terminal): Promise<readonly Found[]> {
+  const own = await answerOf(loaded);
+  if (own !== undefined) return [own];
+  if (!Object.values(loaded.origins).every((origin) => origin === 'default')) throw noDaemon(loaded);
+  const others = await Promise.all(
+    announcedRuns(environment).map((dataDir) =>
+      answerOf({ ...loaded, config: { ...loaded.config, dataDir } }),
+    ),
+  );
+  const found = others.filter((other) => other !== undefined);
+  if (found.length === 0) throw noDaemon(loaded);
+  return found;
+}
+
+async function answerOf(loaded: LoadedConfig): Promise<Found | undefined> {
+  const answer = await askDaemon(loaded, '/status');
+  return answer && { loaded, document: answer.body as StatusDocument };
+}
+
+function severalDaemons(found: readonly Found[]): OperatorError {
+  const where = found.map(({ loaded }) => loaded.config.dataDir).join(', ');
+  return new OperatorError('usage', `Several daemons run here: say which one with --data-dir: ${where}.`);
+}

@@ -1,0 +1,87 @@
+import { verifyStoreOf } from '../../app/index.js';
+import { formatCount } from '../../observability/index.js';
+import { systemClock } from '../../runtime/index.js';
+import type { VerifyProgress, VerifyReport } from '../../storage/index.js';
+import type { ExitReason } from '../../runtime/index.js';
+import type { Invocation, Terminal } from '../command.js';
+import { verifyFlags } from '../flags.js';
+import { configOf, ownValuesOf } from '../settings.js';
+
+/** Between two progress lines on standard error. */
+const PROGRESS_INTERVAL_MS = 1_000;
+
+/** `verify`: proves that the store holds what it claims, or names every height where it does not. */
+export async function verify(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const values = ownValuesOf(verifyFlags, invocation);
+  const { config } = configOf(invocation, terminal);
+  const report = await verifyStoreOf(
+    config,
+    { from: values.from ?? undefined, to: values.to ?? undefined },
+    { onProgress: progressPrinter(terminal), signal: terminal.signal },
+  );
+  terminal.out(renderReport(report));
+  return report.damageCount === 0 ? 'done' : 'damage';
+}
+
+function progressPrinter(terminal: Terminal): (progress: VerifyProgress) => void {
+  let shownAtMs = systemClock.monotonic();
+  return (progress) => {
+    const nowMs = systemClock.monotonic();
+    if (nowMs - shownAtMs < PROGRESS_INTERVAL_MS) return;
+    shownAtMs = nowMs;
+    terminal.err(`verifying ${phrase(progress)}\n`);
+  };
+}
+
+function phrase(progress: VerifyProgress): string {
+  switch (progress.phase) {
+    case 'blocks':
+      return `height ${formatCount(progress.height)} of ${formatCount(progress.to)}`;
+    case 'pointers':
+      return `pointers: ${formatCount(progress.pointers)} so far`;
+    case 'files':
+      return 'the files themselves';
+  }
+}
+
+function renderReport(report: VerifyReport): string {
+  const { range } = report;
+  const lines = report.damages.map(({ height: at, kind, message }) =>
+    at === undefined ? `damage (${kind}): ${message}` : `damage at height ${at} (${kind}): ${message}`,
+  );
+  if (report.damageCount > report.damages.length) {
+    lines.push(`… and ${formatCount(report.damageCount - report.damages.length)} more`);
+  }
+  lines.push(
+    range === undefined
+      ? 'checked: the store holds no heights'
+      : `checked: heights ${range.from} to ${range.to}: ${formatCount(report.heights)} blocks, ` +
+          `${formatCount(report.collections)} collections, ${formatCount(report.transactions)} transactions ` +
+          `(${formatCount(report.bytes)} bytes), ids recomputed; parent links, completeness, order, checksums; ` +
+          `${formatCount(report.pointers)} pointers, both ways`,
+  );
+  if (report.waiting !== undefined) lines.push(readableSoFar(report.waiting, report));
+  lines.push(
+    report.damageCount === 0
+      ? 'no damage'
+      : `${counted(report.damageCount, 'problem')}; "repair" tells what can be kept, "repair --yes" keeps it`,
+  );
+  return lines.join('\n') + '\n';
+}
+
+function counted(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** Blocks that wait above a gap are sound, and yet nobody can read them. */
+function readableSoFar(
+  { blocks, from, to }: NonNullable<VerifyReport['waiting']>,
+  { range, latestIndexedHeight = -1 }: VerifyReport,
+): string {
+  const first = range?.from ?? Infinity;
+  const readable = latestIndexedHeight < first ? 'no height' : `heights ${first} to ${latestIndexedHeight}`;
+  const heights = from === to ? `height ${from}` : `heights ${from} to ${to}`;
+  const gap = latestIndexedHeight + 1;
+  const wait = gap < from ? ` until height ${gap} is there` : '; the daemon still has to see them confirmed';
+  return `readable: ${readable}; not yet: ${counted(blocks, 'block')} at ${heights}${wait}`;
+}

@@ -1,0 +1,167 @@
+import type { EndpointStatus, StatusDocument } from '../../api/index.js';
+import { formatCount, formatDuration, formatRate, renderProgressLine } from '../../observability/index.js';
+import type { ProgressState } from '../../observability/index.js';
+
+const LABEL_WIDTH = 12;
+
+/** The daemon's status as a page for the eye: what, how far, from where, and why it is not ready. */
+export function renderStatus(status: StatusDocument): string {
+  return rowsOf(status)
+    .map(([label, text]) => `${label.padEnd(LABEL_WIDTH)} ${text}\n`)
+    .join('');
+}
+
+/** Below this, a label stands above its text. */
+const MIN_COLUMNS_FOR_LABELS = 40;
+
+/** The same as the lines of a terminal: a word about it, the way so far, and the page, wrapped to fit. */
+export function statusScreen(
+  status: StatusDocument,
+  { columns, rows, head }: { readonly columns: number; readonly rows: number; readonly head: string },
+): string[] {
+  const lines = [...wrapped(head, columns), '', renderProgressLine(progressOf(status), columns), ''];
+  for (const [label, text] of rowsOf(status)) {
+    if (columns < MIN_COLUMNS_FOR_LABELS) {
+      lines.push(...wrapped(`${label === '' ? '' : `${label}: `}${text}`, columns));
+      continue;
+    }
+    const parts = wrapped(text, columns - LABEL_WIDTH - 1);
+    lines.push(...parts.map((part, index) => `${(index === 0 ? label : '').padEnd(LABEL_WIDTH)} ${part}`));
+  }
+  return lines.slice(0, rows);
+}
+
+/** The same in one line. */
+export function statusLine(status: StatusDocument): string {
+  const { firstIndexed, latestIndexed, eta, ready, reasons } = status;
+  const isEmpty = firstIndexed === null || latestIndexed === null;
+  const parts = [
+    `indexed ${isEmpty ? 'nothing yet' : `through ${height(latestIndexed)}`}`,
+    `head ${height(status.head)}${lag(status)}`,
+    formatRate(status.rate) + (eta === null || eta === 0 ? '' : ` (${formatDuration(eta)} left)`),
+    ready ? 'ready' : `not ready: ${reasons.map(({ code }) => code).join(', ')}`,
+  ];
+  return parts.join('; ');
+}
+
+/** Heights behind the head at which it is the head that is followed. */
+const FOLLOWING_LAG = 10;
+
+function progressOf(status: StatusDocument): ProgressState {
+  const { firstIndexed, latestIndexed, head, lag: behind, rate, eta } = status;
+  const first = firstIndexed ?? 0;
+  const done = (latestIndexed ?? first - 1) - first + 1;
+  return {
+    mode: behind === null ? 'waiting' : behind <= FOLLOWING_LAG ? 'following' : 'catching_up',
+    latestIndexed: firstIndexed === null ? undefined : (latestIndexed ?? first - 1),
+    head: head ?? undefined,
+    lag: behind ?? undefined,
+    ratePerSecond: rate,
+    etaSeconds: eta ?? undefined,
+    fraction: head === null || head < first ? 0 : Math.min(1, Math.max(0, done / (head - first + 1))),
+  };
+}
+
+/** A text in lines of at most so many characters, broken between words where that is possible. */
+function wrapped(text: string, columns: number): string[] {
+  const width = Math.max(1, columns);
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = '';
+    }
+    line = line === '' ? word : `${line} ${word}`;
+    for (; line.length > width; line = line.slice(width)) lines.push(line.slice(0, width));
+  }
+  return [...lines, line];
+}
+
+function rowsOf(status: StatusDocument): [string, string][] {
+  return [
+    [
+      'network',
+      `${status.network} (${status.chainId}), version ${status.version}, up ${formatDuration(status.uptimeSeconds)}`,
+    ],
+    ['indexed', indexed(status)],
+    ['head', `${height(status.head)} finalized, ${height(status.sealed)} sealed${lag(status)}`],
+    [
+      'rate',
+      `${formatRate(status.rate)}${status.eta === null ? '' : `, at the head in ${formatDuration(status.eta)}`}`,
+    ],
+    ['window', window(status)],
+    ['requester', requester(status)],
+    ['edi', edi(status)],
+    ...status.endpoints.flatMap(nodeRows),
+    ['waiting', waiting(status)],
+    ...accounts(status).map((text): [string, string] => ['accounts', text]),
+    ['ready', status.ready ? 'yes' : 'no'],
+    ...status.reasons.map(({ code, message, sinceSeconds }): [string, string] => [
+      '',
+      `${code}: ${message} (for ${formatDuration(sinceSeconds)})`,
+    ]),
+  ];
+}
+
+function height(value: number | null): string {
+  return value === null ? 'unknown' : formatCount(value);
+}
+
+function indexed({ firstIndexed, latestIndexed }: StatusDocument): string {
+  if (firstIndexed === null) return 'nothing yet: the first height is not known';
+  if (latestIndexed === null) return `nothing yet: starts at height ${formatCount(firstIndexed)}`;
+  const heights = formatCount(latestIndexed - firstIndexed + 1);
+  return `${formatCount(firstIndexed)} to ${formatCount(latestIndexed)}: ${heights} heights, complete`;
+}
+
+function lag({ lag: behind, head, headConfirmedSeconds }: StatusDocument): string {
+  if (behind !== null) return `, ${formatCount(behind)} behind`;
+  if (head === null || headConfirmedSeconds === null) return '';
+  return `, lag unknown: no node has told its head for ${formatDuration(headConfirmedSeconds)}`;
+}
+
+const MIB = 1024 ** 2;
+
+function window({ window: w }: StatusDocument): string {
+  const bytes = `${(w.bytesInFlight / MIB).toFixed(1)} of ${(w.bytesLimit / MIB).toFixed(0)} MiB in flight`;
+  return `${formatCount(w.inFlight)} of ${formatCount(w.heights)} heights, up to ${height(w.upperBound)}; ${bytes}`;
+}
+
+function requester({ sources: { requester: source } }: StatusDocument): string {
+  if (source.state === 'off') return 'off (ediOnly)';
+  return `${source.state}: ${formatCount(source.missing)} missing, ${formatCount(source.inFlight)} calls under way`;
+}
+
+function edi({ sources: { edi: source } }: StatusDocument): string {
+  if (source.state === 'off') return 'off';
+  const from = source.endpoint === null ? '' : ` ${source.endpoint}`;
+  const at = source.height === null ? '' : `, delivered height ${formatCount(source.height)}`;
+  const age = source.ageSeconds === null ? '' : ` ${formatDuration(source.ageSeconds)} ago`;
+  return `${source.state}${from}${at}${age}${source.reason === null ? '' : `; ${source.reason}`}`;
+}
+
+/** Nothing where the index is off. */
+function accounts({ accountIndex: { state, coveredFrom, missingHeights } }: StatusDocument): string[] {
+  if (state === 'off') return [];
+  if (state === 'complete') return ['complete'];
+  const toGo = `${formatCount(missingHeights ?? 0)} heights to go`;
+  return [`${state}: covers ${height(coveredFrom)} and above, ${toGo}`];
+}
+
+function waiting({ waitingFor }: StatusDocument): string {
+  if (waitingFor === null) return 'for nothing';
+  const { message, ageSeconds } = waitingFor;
+  return `${message.replace(/^waiting /, '')} (for ${formatDuration(ageSeconds)})`;
+}
+
+function nodeRows({ name, state, reason, calls }: EndpointStatus): [string, string][] {
+  const node = `${name}: ${state.replace('_', ' ')}${reason === null ? '' : `: ${reason}`}`;
+  return [
+    ['node', node],
+    ...calls.map((call): [string, string] => [
+      '',
+      `${call.method} ${call.state.replace('_', ' ')}: ${call.reason} (${call.count} times in ${formatDuration(call.sinceSeconds)})`,
+    ]),
+  ];
+}

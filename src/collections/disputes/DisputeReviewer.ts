@@ -1,0 +1,81 @@
+import { doublingMs, isAbort, sleep } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import type { Disputes } from './Disputes.js';
+import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
+import type { BlockReviewer, CollectionRequests } from '../ports.js';
+
+/** How often heights are looked at. */
+const LOOK_MS = 1_000;
+/** A younger height may just be early: collections come after their block, and execution data later still. */
+const REVIEW_AFTER_MS = 5_000;
+/** "No such collection" (or "not yet") so often for one id casts doubt on the block that names it. */
+const NOT_FOUND_BEFORE_DOUBT = 3;
+/** Blocks that are reviewed per look: nodes that merely lag are not asked for a whole window again. */
+const REVIEWS_PER_LOOK = 8;
+/** Pause before the nodes are asked again for the same block. */
+const REVIEW_AGAIN = { minMs: 2_000, maxMs: 30_000 };
+
+export interface DisputeWatchDependencies {
+  readonly mcq: MissingCollectionQueue;
+  readonly disputes: Disputes;
+  /** Left out with `ediOnly`. */
+  readonly requests?: Pick<CollectionRequests, 'trail'> | undefined;
+  readonly reviewer: BlockReviewer;
+  readonly clock: Clock;
+}
+
+/**
+ * Has the block of a height reviewed when something speaks against its guarantees: execution data that does not match, or
+ * a collection that the nodes do not know. Lowest height first, one at a time, ever more slowly.
+ */
+export class DisputeWatch {
+  readonly #deps: DisputeWatchDependencies;
+  /** Reviews of each height that still lacks collections: how many, and when the next one is due. */
+  readonly #reviews = new Map<number, { readonly count: number; readonly dueAtMs: number }>();
+
+  constructor(_options: object, dependencies: DisputeWatchDependencies) {
+    this.#deps = dependencies;
+  }
+
+  /** Resolves when the signal aborts. No expected errors. */
+  async run(signal: AbortSignal): Promise<void> {
+    try {
+      for (;;) {
+        await sleep(this.#deps.clock, LOOK_MS, signal);
+        for (const height of this.#doubtful()) await this.#review(height, signal);
+      }
+    } catch (error) {
+      if (!signal.aborted || !(isAbort(error) || error === signal.reason)) throw error;
+    }
+  }
+
+  async #review(height: number, signal: AbortSignal): Promise<void> {
+    const { clock, disputes, mcq, reviewer } = this.#deps;
+    const verdict = await reviewer.review(height, signal);
+    if ((mcq.get(height)?.missingCount ?? 0) === 0) return;
+    disputes.reviewed(height, verdict);
+    const count = (this.#reviews.get(height)?.count ?? 0) + 1;
+    this.#reviews.set(height, { count, dueAtMs: clock.monotonic() + doublingMs(REVIEW_AGAIN, count - 1) });
+  }
+
+  #doubtful(): number[] {
+    const { clock, mcq } = this.#deps;
+    const nowMs = clock.monotonic();
+    for (const height of this.#reviews.keys()) {
+      if ((mcq.get(height)?.missingCount ?? 0) === 0) this.#reviews.delete(height);
+    }
+    const heights: number[] = [];
+    for (const { height, queuedAtMs } of mcq.incomplete()) {
+      const dueAtMs = this.#reviews.get(height)?.dueAtMs ?? queuedAtMs + REVIEW_AFTER_MS;
+      if (nowMs >= dueAtMs && this.#isInDoubt(height)) heights.push(height);
+    }
+    return heights.sort((a, b) => a - b).slice(0, REVIEWS_PER_LOOK);
+  }
+
+  #isInDoubt(height: number): boolean {
+    const { disputes, mcq, requests } = this.#deps;
+    if (disputes.accusedAt(height).length > 0) return true;
+    if (requests === undefined) return false;
+    return mcq.missingIds(height).some((id) => (requests.trail(id)?.notFound ?? 0) >= NOT_FOUND_BEFORE_DOUBT);
+  }
+}

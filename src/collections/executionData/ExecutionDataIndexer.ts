@@ -1,0 +1,383 @@
+import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeTrouble } from '../../access/index.js';
+import type { Logger, Metrics } from '../../observability/index.js';
+import { AbortError, abortReason, backoffMs, isAbort, sleep } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
+import { DeliveryOutlook } from './DeliveryForecast.js';
+import { ExecutionDataReader } from './ExecutionDataReader.js';
+import { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
+import type { StreamPosition } from './ExecutionDataTroubles.js';
+import { FaultReporter } from '../sources/FaultReporter.js';
+import { NodeRotation } from '../../access/selection/NodeRotation.js';
+import type { NodeReadiness } from '../../access/selection/NodeRotation.js';
+import type { BlockWindow, CollectionSink, ExecutionDataOutlook } from '../ports.js';
+import type { StreamEnd } from './StreamFault.js';
+
+/** The call that is used while it is known and works, and the one that stands in for it. */
+const CURRENT = 'SubscribeExecutionDataFromStartBlockHeight';
+const DEPRECATED = 'SubscribeExecutionData';
+
+export interface ExecutionDataIndexerOptions {
+  /** How long data that is due may fail to come before the stream is opened again. */
+  readonly silenceMs: number;
+  /** Pause before the stream is opened again: doubles from here … */
+  readonly backoffMinMs: number;
+  /** … up to here. */
+  readonly backoffMaxMs: number;
+  /** How often a node that does not offer execution data is asked again whether it does. */
+  readonly probeMs?: number;
+  /** Durable heights the stream may be behind the watermark before it is opened again above it. */
+  readonly skipAheadHeights?: number;
+  /** Heights ahead of the stream for which it may be counted on at most, however fast it is. */
+  readonly lookaheadHeights?: number;
+  /** How long after its last sign of life the stream is counted on. */
+  readonly freshMs?: number;
+}
+
+export interface ExecutionDataIndexerDependencies {
+  readonly nodes: Pick<AccessNodes, 'forExecutionData' | 'succeeded' | 'blame'>;
+  readonly window: BlockWindow;
+  readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock' | 'onContradiction'>;
+  /** The sealed head: execution data exists up to there. `undefined` while unknown. */
+  sealedHeight(): number | undefined;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'invalidCollections' | 'executionDataSkipped' | 'streamReopens'>;
+}
+
+/** A stream as it was opened. */
+interface Opened {
+  readonly node: AccessNode;
+  readonly method: AccessMethod;
+  readonly height: number;
+}
+
+/** What the execution-data stream does. */
+export type ExecutionDataState =
+  /** Not running. */
+  | 'off'
+  /** Being opened, or between two attempts; `lastError` says what went wrong with the last one. */
+  | 'connecting'
+  /** Delivering, or waiting for the next block to be sealed. */
+  | 'streaming'
+  /** Paused by us: ahead of the window, of the blocks handed out, or the byte budget is used up. */
+  | 'waiting_window'
+  /** No node offers execution data, or none for the next height. */
+  | 'unavailable';
+
+/** The stream at the moment of asking. */
+export interface ExecutionDataStatus {
+  readonly state: ExecutionDataState;
+  readonly stateAgeMs: number;
+  readonly node: string | undefined;
+  readonly nextHeight: number;
+  /** The height of the last message; `undefined` before the first. */
+  readonly lastHeight: number | undefined;
+  /** Since the last message, on whichever stream. */
+  readonly lastMessageAgeMs: number | undefined;
+  /** What ended the last stream; cleared by the next message. */
+  readonly lastError: string | undefined;
+  /** How long it has waited for the next height to be sealed; `undefined` while it does not. */
+  readonly unsealedMs: number | undefined;
+}
+
+/** Values that are good enough not to be settings. */
+const EXECUTION_DATA_DEFAULTS = {
+  probeMs: 60_000,
+  skipAheadHeights: 32,
+  lookaheadHeights: 256,
+  freshMs: 1_000,
+} as const;
+
+/** While no node serves the height, or none that does has execution data: how often the list is looked at again. */
+const NO_NODE_RETRY_MS = 1_000;
+
+/** A node that has no stream to spare is asked again before others take the next one that is. */
+const REFUSED_MAX_MS = 2_000;
+/** A new stream that brings nothing is left for another node, or the other call, sooner than one that has delivered; twice. */
+const OPENING_SILENCE = { ms: 4_000, times: 2 };
+/** After so many failures in a row a pause has its full length, whatever happens meanwhile. */
+const SHORT_PAUSES = 2;
+/** A pause that a new head ends lasts so long at least. */
+const WAKE_AFTER_MS = 1_000;
+
+/** One stream at a time: no slots to run out of, and streams wait for no rate limit. */
+const ALWAYS_READY: NodeReadiness = {
+  isFree: () => true,
+  delayMs: () => 0,
+  healthOf: (node) => node.healthOf(methodOf(node)),
+};
+
+/**
+ * EDI: follows the execution-data stream from just above the watermark, checks each block's collections against its
+ * guarantees, and hands whole blocks in. It holds one message at most and takes the next one only when that height's
+ * block has been handed out and the byte budget admits it: back-pressure, never a drop (onflow/flow-go#8114).
+ *
+ * Nothing a node does stops it. A stream that ends, stalls, lags, lies or is refused is opened again, on another node
+ * where there is one; nodes without the feed are asked again every minute, or as `probeMs` says. The system chunk is dropped. A block without
+ * collections is passed over: it is complete without us.
+ */
+export class ExecutionDataIndexer implements ExecutionDataOutlook {
+  readonly #options: Required<ExecutionDataIndexerOptions>;
+  readonly #dependencies: ExecutionDataIndexerDependencies;
+  readonly #reader: ExecutionDataReader;
+  readonly #outlook: DeliveryOutlook;
+  readonly #reporter: FaultReporter;
+  readonly #rotation = new NodeRotation();
+  readonly #troubles: ExecutionDataTroubles;
+  /** Streams in a row that brought nothing for one height of one node. */
+  #fruitless = { node: '', height: 0, count: 0 };
+  #isRefused = false;
+  #method: AccessMethod = CURRENT;
+  #state: ExecutionDataState = 'off';
+  #stateSinceMs: number;
+  #resumedState: ExecutionDataState = 'connecting';
+  #node: AccessNode | undefined;
+  #lastMessageAtMs: number | undefined;
+  #lastHeight: number | undefined;
+  #lastError: string | undefined;
+  #lateError: { readonly error: unknown } | undefined;
+
+  constructor(options: ExecutionDataIndexerOptions, dependencies: ExecutionDataIndexerDependencies) {
+    this.#options = { ...EXECUTION_DATA_DEFAULTS, ...options };
+    this.#dependencies = dependencies;
+    this.#stateSinceMs = dependencies.clock.monotonic();
+    this.#outlook = new DeliveryOutlook(this.#options, dependencies);
+    this.#troubles = new ExecutionDataTroubles({}, dependencies);
+    this.#reporter = new FaultReporter({ source: 'edi' }, dependencies);
+    this.#reader = new ExecutionDataReader(this.#options, {
+      nodes: dependencies.nodes,
+      window: dependencies.window,
+      sink: dependencies.sink,
+      sealedHeight: () => dependencies.sealedHeight(),
+      outlook: this.#outlook,
+      clock: dependencies.clock,
+      metrics: dependencies.metrics,
+      events: {
+        onMessage: (node, isVerified, atMs) => this.#onMessage(node, isVerified, atMs),
+        onWaiting: (isWaiting) => this.#onWaiting(isWaiting),
+        onLook: () => {
+          // It was not refused for a whole look: the node has the feed.
+          if (this.#state === 'unavailable') this.#enter('connecting');
+        },
+        onLateError: (error) => (this.#lateError ??= { error }),
+      },
+    });
+  }
+
+  /** Follows the stream until the signal aborts, then resolves. Rejects for bugs only. */
+  async run(signal: AbortSignal): Promise<void> {
+    if (this.#state !== 'off') throw new Error('the execution-data indexer runs already');
+    this.#enter('connecting');
+    try {
+      while (!signal.aborted) {
+        await this.#session(signal);
+        if (this.#lateError !== undefined) throw this.#lateError.error;
+      }
+    } catch (error) {
+      if (!signal.aborted || !(isAbort(error) || error === signal.reason)) throw error;
+    } finally {
+      this.#outlook.closed();
+      this.#node = undefined;
+      this.#enter('off');
+    }
+  }
+
+  status(): ExecutionDataStatus {
+    const nowMs = this.#dependencies.clock.monotonic();
+    const sinceMs = this.#reader.waits.unsealedSinceMs;
+    return {
+      state: this.#state,
+      stateAgeMs: nowMs - this.#stateSinceMs,
+      node: this.#node?.name,
+      nextHeight: this.#position().next,
+      lastHeight: this.#lastHeight,
+      lastMessageAgeMs: this.#lastMessageAtMs === undefined ? undefined : nowMs - this.#lastMessageAtMs,
+      lastError: this.#lastError,
+      unsealedMs: sinceMs === undefined ? undefined : nowMs - sinceMs,
+    };
+  }
+
+  /** What stands between us and the next height's execution data, by node; nothing while we wait for room or for its sealing. */
+  troubles(): readonly NodeTrouble[] {
+    return this.#state === 'off' ? [] : this.#troubles.all(this.#position());
+  }
+
+  /** Why execution data does not come, in one sentence; `undefined` while nothing is wrong with it. */
+  trouble(): string | undefined {
+    if (this.#state === 'off') return 'the execution-data stream is not followed';
+    const sentence = this.#troubles.sentence(this.#position());
+    return sentence ?? (this.#state === 'unavailable' ? 'no access node offers execution data' : undefined);
+  }
+
+  expects(height: number, withinMs: number): boolean {
+    const sealed = this.#dependencies.sealedHeight();
+    if (sealed === undefined || height > sealed) return false;
+    return this.#outlook.expects(height - this.#reader.next, withinMs, this.#state === 'waiting_window');
+  }
+
+  /** From choosing a node to the end of its stream and the pause after it. */
+  async #session(signal: AbortSignal): Promise<void> {
+    await this.#reader.goToNext(signal);
+    const node = await this.#chooseNode(signal);
+    if (node === undefined) return;
+    this.#node = node;
+    // Right after a failure, opening is no sign of life.
+    if (this.#rotation.failures === 0) this.#outlook.alive();
+    this.#method = methodOf(node);
+    const opened = { node, method: this.#method, height: this.#reader.next };
+    const { silenceMs } = this.#options;
+    const isShort = this.#rotation.failures < OPENING_SILENCE.times;
+    const openingSilenceMs = isShort ? Math.min(OPENING_SILENCE.ms, silenceMs) : silenceMs;
+    const end = await this.#reader.follow(node, { openingSilenceMs }, signal);
+    this.#outlook.closed();
+    const pauseMs = this.#onStreamEnd(opened, end);
+    if (pauseMs > 0) await this.#pause(pauseMs, end, signal);
+  }
+
+  /**
+   * Before a stream is opened again. Not for long when one height alone was the trouble, and it has come otherwise; nor when
+   * the node could not be reached, and a new head shows that some node can.
+   */
+  async #pause(pauseMs: number, end: StreamEnd, signal: AbortSignal): Promise<void> {
+    const { clock, window } = this.#dependencies;
+    const startedMs = clock.monotonic();
+    const head = window.headHeight();
+    const isOutage = end.reason === 'unavailable' || end.reason === 'deadline';
+    const over = new AbortController();
+    const onAbort = (): void => over.abort(abortReason(signal));
+    const timer = clock.setTimer(pauseMs, () => over.abort(new AbortError('the pause is over')));
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      for (;;) {
+        await window.changed(over.signal);
+        const elapsedMs = clock.monotonic() - startedMs;
+        const isPassed = this.#rotation.failures <= SHORT_PAUSES && window.isIndexed(this.#reader.next);
+        const isBack = isOutage && window.headHeight() > head && elapsedMs >= WAKE_AFTER_MS;
+        if ((isPassed && elapsedMs >= this.#options.backoffMinMs) || isBack) break;
+      }
+    } catch (error) {
+      if (!isAbort(error) || signal.aborted) throw error;
+    } finally {
+      timer.cancel();
+      signal.removeEventListener('abort', onAbort);
+    }
+    this.#reader.skipDurable();
+  }
+
+  /** `undefined` after a pause when there was nobody to ask. */
+  async #chooseNode(signal: AbortSignal): Promise<AccessNode | undefined> {
+    const { clock, logger, nodes } = this.#dependencies;
+    const nowMs = clock.monotonic();
+    const height = this.#reader.next;
+    const all = nodes.forExecutionData(height);
+    const offering = all.filter((node) => this.#troubles.lacksUntilMs(node, height) <= nowMs);
+    const choice = this.#rotation.choose(offering, ALWAYS_READY);
+    if (choice.node !== undefined) return choice.node;
+    this.#node = undefined;
+    if (all.length === 0) {
+      this.#lastError = 'no access node serves the next height';
+      this.#troubles.noNode();
+      await sleep(clock, NO_NODE_RETRY_MS, signal);
+      return undefined;
+    }
+    if (this.#state !== 'unavailable') logger.info({ height }, 'no access node offers execution data');
+    this.#enter('unavailable');
+    // Another node may come up before one of these is to be asked again.
+    const untilMs = all.map((node) => this.#troubles.lacksUntilMs(node, height));
+    const askAgainInMs = Math.min(...untilMs) - nowMs;
+    await sleep(clock, Math.min(askAgainInMs, NO_NODE_RETRY_MS), signal);
+    return undefined;
+  }
+
+  #onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void {
+    this.#lastMessageAtMs = receivedAtMs;
+    this.#lastHeight = this.#reader.next - 1;
+    this.#lastError = undefined;
+    this.#isRefused = false;
+    this.#troubles.came(node);
+    if (isVerified) {
+      this.#rotation.succeeded();
+      this.#reporter.succeeded(node, this.#usedMethod(node, this.#method));
+    }
+    if (this.#state === 'streaming') return;
+    const { logger } = this.#dependencies;
+    logger.info({ node: node.name, height: this.#reader.next - 1 }, 'execution-data stream delivers');
+    this.#enter('streaming');
+  }
+
+  #onWaiting(isWaiting: boolean): void {
+    if (isWaiting) this.#resumedState = this.#state;
+    this.#enter(isWaiting ? 'waiting_window' : this.#resumedState);
+  }
+
+  /** Answers how long to pause before the next stream is opened. */
+  #onStreamEnd({ node, method: opened, height }: Opened, end: StreamEnd): number {
+    const { clock, logger, metrics, random } = this.#dependencies;
+    const method = end.method ?? this.#usedMethod(node, opened);
+    this.#lastError = end.text;
+    if (end.reason === 'unimplemented') {
+      // It only stood in for the other one.
+      if (opened === DEPRECATED) return 0;
+      this.#troubles.offersNone(node, this.#options.probeMs);
+      return 0;
+    }
+    const next = this.#reader.next;
+    this.#enter('connecting');
+    metrics.streamReopens.inc({ stream: 'execution_data', reason: end.reason });
+    this.#troubles.ended(node, method, next, end);
+    const fault = end.fault ?? this.#faultOf(node, end, next === height);
+    this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
+    if (end.contradicts === true) this.#dependencies.sink.onContradiction(next, node, end.said);
+    if (this.#troubles.lacksUntilMs(node, next) > clock.monotonic()) return 0;
+    const isRefused = end.reason === 'rate_limited';
+    if (isRefused && !this.#isRefused) {
+      logger.warn({ node: node.name, error: end.said }, 'access node refused the execution-data stream');
+    }
+    this.#isRefused = isRefused;
+    this.#rotation.failed(node);
+    const { backoffMinMs: minMs, backoffMaxMs } = this.#options;
+    const maxMs = isRefused ? Math.min(backoffMaxMs, Math.max(minMs, REFUSED_MAX_MS)) : backoffMaxMs;
+    return backoffMs({ minMs, maxMs }, this.#rotation.failures - 1, random);
+  }
+
+  /**
+   * What is no fault by itself (a start that is refused near the tip, data that does not match) is one of the call when it
+   * keeps the same sealed height from us: there is another call. A stream that is refused for want of streams is not evaded.
+   */
+  #faultOf(node: AccessNode, { kind, reason }: StreamEnd, isFruitless: boolean): NodeFault | undefined {
+    const height = this.#reader.next;
+    const isSame = this.#fruitless.node === node.name && this.#fruitless.height === height;
+    const count = isFruitless ? (isSame ? this.#fruitless.count : 0) + 1 : 0;
+    this.#fruitless = { node: node.name, height, count };
+    const isDue = height <= (this.#dependencies.sealedHeight() ?? -Infinity);
+    return isDue && count >= 2 && kind !== undefined && reason !== 'rate_limited' ? 'failing' : undefined;
+  }
+
+  /** A node that does not know the current call was asked by the deprecated one at once. */
+  #usedMethod(node: AccessNode, opened: AccessMethod): AccessMethod {
+    return opened === CURRENT ? methodOf(node) : opened;
+  }
+
+  #position(): StreamPosition {
+    const { window } = this.#dependencies;
+    return {
+      next: Math.max(this.#reader.next, window.latestIndexedHeight() + 1),
+      node: this.#node?.name,
+      method: this.#method,
+      sealed: this.#dependencies.sealedHeight(),
+      ...this.#reader.waits,
+    };
+  }
+
+  #enter(state: ExecutionDataState): void {
+    if (state === this.#state) return;
+    this.#state = state;
+    this.#stateSinceMs = this.#dependencies.clock.monotonic();
+  }
+}
+
+/** The call by which a node is asked: the deprecated one while the current one rests, or is not known. */
+function methodOf(node: AccessNode): typeof CURRENT | typeof DEPRECATED {
+  return !node.supports(CURRENT) && node.supports(DEPRECATED) ? DEPRECATED : CURRENT;
+}

@@ -1,0 +1,250 @@
+import type { AccessNode, AccessNodes } from '../../access/index.js';
+import { VerificationMemory, verifyBlockCollections } from '../../flow/index.js';
+import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
+import type { Metrics } from '../../observability/index.js';
+import { abortReason, sleep } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { ByteEstimate } from '../sources/SizeEstimate.js';
+import type { DeliveryOutlook } from './DeliveryForecast.js';
+import { MessagePuller } from './MessagePuller.js';
+import type { BlockWindow, CollectionSink } from '../ports.js';
+import { judgeStreamEnd, StreamFault } from './StreamFault.js';
+import type { StreamEnd } from './StreamFault.js';
+import { StreamWatch } from './StreamMonitor.js';
+
+export interface ExecutionDataReaderOptions {
+  /** How long data that is due may fail to come. */
+  readonly silenceMs: number;
+  /** Durable heights the stream may be behind the watermark. */
+  readonly skipAheadHeights: number;
+}
+
+/** Told of each step, synchronously. */
+export interface ExecutionDataReaderEvents {
+  /** A message with the right height is dealt with; `isVerified` unless it was passed over unread. */
+  onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void;
+  /** It begins, or ends, to wait for room in the window. */
+  onWaiting(isWaiting: boolean): void;
+  /** A look has passed and the stream still stands. */
+  onLook(): void;
+  /** A bug showed in a stream that was left already. */
+  onLateError(error: unknown): void;
+}
+
+export interface ExecutionDataReaderDependencies {
+  readonly nodes: Pick<AccessNodes, 'forExecutionData'>;
+  readonly window: BlockWindow;
+  readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock'>;
+  sealedHeight(): number | undefined;
+  readonly outlook: DeliveryOutlook;
+  readonly clock: Clock;
+  readonly metrics: Pick<Metrics, 'executionDataSkipped'>;
+  readonly events: ExecutionDataReaderEvents;
+}
+
+/** Over how long a stream must have lost ground on the sealed head to be left for another one. */
+const PACE_SPAN_MS = 30_000;
+/** What one message may weigh, trie updates included: the bounds of the estimate by which it is admitted. */
+const MESSAGE_BYTES = { initialBytes: 64 * 1024, minBytes: 1024, maxBytes: 64 * 1024 * 1024 };
+
+/**
+ * A block at height 0 is a root block and has no collections. Nor can it be asked for everywhere: to older nodes, a start at
+ * height 0 is one that was not given, and they begin at their sealed head.
+ */
+const LOWEST_HEIGHT = 1;
+
+/**
+ * What is verified before the event loop has its turn: readers of the store and the node's keepalive wait no longer, however
+ * much has arrived. Every message weighs something, the empty ones too.
+ */
+const TURN_BYTES = 256 * 1024;
+const MESSAGE_WEIGHT_BYTES = 2 * 1024;
+
+/**
+ * Reads one execution-data stream after another from where the last one ended: takes a message only when there is room
+ * for it, verifies it against its block, and hands it in. Holds one message at most.
+ */
+export class ExecutionDataReader {
+  readonly #options: ExecutionDataReaderOptions;
+  readonly #dependencies: ExecutionDataReaderDependencies;
+  readonly #messageBytes = new ByteEstimate(MESSAGE_BYTES);
+  readonly #verificationMemory = new VerificationMemory();
+  #next = 0;
+  #turnBytes = 0;
+  #watching: StreamWatch | undefined;
+
+  constructor(options: ExecutionDataReaderOptions, dependencies: ExecutionDataReaderDependencies) {
+    this.#options = options;
+    this.#dependencies = dependencies;
+  }
+
+  /** The height that comes next: never at or below the watermark once a stream is about to be opened. */
+  get next(): number {
+    return this.#next;
+  }
+
+  /** Since when the next height's message is due, or the next height is waited for that is not sealed. */
+  get waits(): { readonly dueSinceMs: number | undefined; readonly unsealedSinceMs: number | undefined } {
+    return { dueSinceMs: this.#watching?.dueSinceMs, unsealedSinceMs: this.#watching?.unsealedSinceMs };
+  }
+
+  /** Passes over heights that are durable: a stream that failed at one of them is opened above it. */
+  skipDurable(): void {
+    while (this.#dependencies.window.isIndexed(this.#next)) this.#next += 1;
+  }
+
+  /** Waits until there is a height to open a stream at, and goes there. Expected errors: the abort reason. */
+  async goToNext(signal: AbortSignal): Promise<void> {
+    const { window } = this.#dependencies;
+    for (;;) {
+      this.#next = Math.max(this.#next, window.latestIndexedHeight() + 1, LOWEST_HEIGHT);
+      if (this.#next <= window.upperBound()) return;
+      await window.changed(signal);
+    }
+  }
+
+  /** Reads one stream until something ends it. The signal is not aborted yet. Expected errors: its abort reason. */
+  async follow(
+    node: AccessNode,
+    { openingSilenceMs }: { readonly openingSilenceMs: number },
+    signal: AbortSignal,
+  ): Promise<StreamEnd> {
+    const { clock, events } = this.#dependencies;
+    const puller = new MessagePuller<BlockExecutionData>({
+      open: (own) => node.subscribeExecutionData(this.#next, { signal: own }),
+      onLateError: (error) => events.onLateError(error),
+    });
+    const watch = this.#watch(node, puller, openingSilenceMs);
+    this.#watching = watch;
+    const onAbort = (): void => puller.cancel(abortReason(signal));
+    signal.addEventListener('abort', onAbort, { once: true });
+    watch.start();
+    let justPaused = false;
+    try {
+      for (;;) {
+        justPaused = await this.#waitForRoom(watch, signal);
+        const wasDue = watch.pulling();
+        const pulledAtMs = clock.monotonic();
+        const message = await puller.pull();
+        watch.pulled();
+        if (message === undefined) throw new StreamFault('ended', 'the node ended the stream');
+        await this.#take(message, node, signal);
+        if (wasDue) this.#dependencies.outlook.took(clock.monotonic() - pulledAtMs);
+        const fault = this.#behind();
+        if (fault !== undefined) throw fault;
+        this.#turnBytes += message.byteLength + MESSAGE_WEIGHT_BYTES;
+        if (this.#turnBytes >= TURN_BYTES) {
+          this.#turnBytes = 0;
+          await sleep(clock, 0, signal);
+        }
+      }
+    } catch (error) {
+      const end = judgeStreamEnd(error);
+      if (end === undefined) throw error;
+      // A node drops a consumer that does not read for some 30 s: that is our doing.
+      return justPaused && end.fault !== undefined && end.refused === undefined
+        ? { ...end, fault: undefined }
+        : end;
+    } finally {
+      watch.stop();
+      this.#watching = undefined;
+      signal.removeEventListener('abort', onAbort);
+      puller.cancel(new StreamFault('ended', 'the stream was left'));
+    }
+  }
+
+  #watch(node: AccessNode, puller: MessagePuller<BlockExecutionData>, openingSilenceMs: number): StreamWatch {
+    const dependencies = this.#dependencies;
+    const { silenceMs, skipAheadHeights: paceSlackHeights } = this.#options;
+    return new StreamWatch(
+      { silenceMs, openingSilenceMs, paceSpanMs: PACE_SPAN_MS, paceSlackHeights },
+      {
+        clock: dependencies.clock,
+        position: () => ({ next: this.#next, sealed: dependencies.sealedHeight() }),
+        look: () => {
+          dependencies.events.onLook();
+          return this.#behind() ?? this.#moved(node);
+        },
+        onFault: (fault) => puller.cancel(fault),
+      },
+    );
+  }
+
+  /** Waits until the next height may be read. True when it had to wait. */
+  async #waitForRoom(watch: StreamWatch, signal: AbortSignal): Promise<boolean> {
+    if (this.#hasRoom()) return false;
+    const { events, outlook, window } = this.#dependencies;
+    events.onWaiting(true);
+    do await window.changed(signal);
+    while (!this.#hasRoom());
+    events.onWaiting(false);
+    outlook.alive();
+    watch.paused();
+    return true;
+  }
+
+  /** What is durable is read to be passed over; all else only when its block is here and its bytes are admitted. */
+  #hasRoom(): boolean {
+    const { window } = this.#dependencies;
+    const height = this.#next;
+    if (window.isIndexed(height)) return true;
+    if (height > window.upperBound() || window.blockAt(height) === undefined) return false;
+    return window.admits(height, this.#messageBytes.bytes);
+  }
+
+  async #take(message: BlockExecutionData, node: AccessNode, signal: AbortSignal): Promise<void> {
+    const { clock, events, metrics, outlook } = this.#dependencies;
+    const { height } = message;
+    const receivedAtMs = clock.monotonic();
+    if (height !== this.#next) {
+      throw new StreamFault('malformed', `expected height ${this.#next}, got ${height}`);
+    }
+    this.#messageBytes.observe(message.byteLength);
+    const block = await this.#blockOf(height, signal);
+    if (block === undefined) metrics.executionDataSkipped.inc();
+    else {
+      try {
+        this.#deliver(block, message, receivedAtMs);
+      } catch (error) {
+        // Above its end a node of an earlier spork may hold blocks that the next one discarded: no lie of its own.
+        throw this.#moved(node) ?? error;
+      }
+    }
+    this.#next += 1;
+    outlook.alive();
+    events.onMessage(node, block !== undefined, receivedAtMs);
+  }
+
+  /** The height's block; `undefined` once it is durable. It is here already but for the moment it is being replaced. */
+  async #blockOf(height: number, signal: AbortSignal): Promise<FinalizedBlock | undefined> {
+    const { window } = this.#dependencies;
+    for (;;) {
+      if (window.isIndexed(height)) return undefined;
+      const block = window.blockAt(height);
+      if (block !== undefined) return block;
+      await window.changed(signal);
+    }
+  }
+
+  /** A block without collections is verified too, but nobody waits for it: it is complete without us. */
+  #deliver(block: FinalizedBlock, message: BlockExecutionData, receivedAtMs: number): void {
+    const collections = verifyBlockCollections(block, message, this.#verificationMemory);
+    if (collections.length === 0) return;
+    this.#dependencies.sink.onReceivedCollectionsForBlock(
+      block.height,
+      collections.map((collection) => ({ collection, source: 'edi', receivedAtMs })),
+    );
+  }
+
+  #behind(): StreamFault | undefined {
+    const behind = this.#dependencies.window.latestIndexedHeight() + 1 - this.#next;
+    if (behind <= this.#options.skipAheadHeights) return undefined;
+    return new StreamFault('skip_ahead', `the stream is ${behind} heights behind the watermark`);
+  }
+
+  #moved(node: AccessNode): StreamFault | undefined {
+    const serving = this.#dependencies.nodes.forExecutionData(this.#next);
+    if (serving.length === 0 || serving.some(({ name }) => name === node.name)) return undefined;
+    return new StreamFault('moved', 'other nodes serve the heights that follow');
+  }
+}

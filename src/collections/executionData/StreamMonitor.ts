@@ -1,0 +1,128 @@
+import type { Clock, Timer } from '../../runtime/index.js';
+import { StreamFault } from './StreamFault.js';
+
+export interface StreamWatchOptions {
+  /** How long data that is due may fail to come. */
+  readonly silenceMs: number;
+  /** The same for the first message, when it is due as the stream is opened. */
+  readonly openingSilenceMs: number;
+  /** Over how long a stream must have lost ground on the sealed head before it counts as too slow. */
+  readonly paceSpanMs: number;
+  /** Heights behind the sealed head within which a stream is never too slow. */
+  readonly paceSlackHeights: number;
+}
+
+export interface StreamWatchDependencies {
+  readonly clock: Clock;
+  /** The next height the stream owes, and the sealed head; called at every look. */
+  position(): { readonly next: number; readonly sealed: number | undefined };
+  /** Called at every look in addition; may name a fault of its own. */
+  look(): StreamFault | undefined;
+  onFault(fault: StreamFault): void;
+}
+
+/** Looks per silence: the longest a fault can go unnoticed is a quarter of the silence. */
+const LOOKS_PER_SILENCE = 4;
+
+/**
+ * Watches whether a stream delivers what is due, not merely whether it is open: what a node owes is what the sealed head
+ * says is there. A quiet chain is no fault, and neither is a stream that we ourselves do not read. One timer, and
+ * nothing per message but two comparisons. (A stream slower than block production looks alive:
+ * subsquid/squid-sdk PR 549.)
+ */
+export class StreamWatch {
+  readonly #options: StreamWatchOptions;
+  readonly #dependencies: StreamWatchDependencies;
+  #timer: Timer | undefined;
+  #isPulling = false;
+  #pullingSinceMs = 0;
+  /** The message that was due as the stream was opened has not come. */
+  #isOpening: boolean | undefined;
+  #dueSinceMs: number | undefined;
+  #span: { readonly atMs: number; readonly lag: number } | undefined;
+
+  constructor(options: StreamWatchOptions, dependencies: StreamWatchDependencies) {
+    this.#options = options;
+    this.#dependencies = dependencies;
+  }
+
+  /** Since when the next message is due and does not come; `undefined` while it is not. */
+  get dueSinceMs(): number | undefined {
+    return this.#isPulling && this.#isDue() ? this.#dueSinceMs : undefined;
+  }
+
+  /** Since when the next message is waited for that is not due yet; `undefined` while it is. */
+  get unsealedSinceMs(): number | undefined {
+    return this.#isPulling && !this.#isDue() ? this.#pullingSinceMs : undefined;
+  }
+
+  start(): void {
+    const { silenceMs, openingSilenceMs } = this.#options;
+    const lookMs = Math.ceil(Math.min(silenceMs, openingSilenceMs) / LOOKS_PER_SILENCE);
+    this.#timer = this.#dependencies.clock.setTimer(lookMs, () => {
+      this.start();
+      const fault = this.#silence() ?? this.#pace() ?? this.#dependencies.look();
+      if (fault !== undefined) this.#dependencies.onFault(fault);
+    });
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  /** A read begins. True when what it reads is due. */
+  pulling(): boolean {
+    this.#isPulling = true;
+    this.#pullingSinceMs = this.#dependencies.clock.monotonic();
+    this.#dueSinceMs = this.#isDue() ? this.#pullingSinceMs : undefined;
+    this.#isOpening ??= this.#dueSinceMs !== undefined;
+    return this.#dueSinceMs !== undefined;
+  }
+
+  pulled(): void {
+    this.#isPulling = false;
+    this.#isOpening = false;
+    this.#dueSinceMs = undefined;
+  }
+
+  /** We did not read for a while: what was lost on the head meanwhile is not the stream's doing. */
+  paused(): void {
+    this.#span = undefined;
+  }
+
+  #isDue(): boolean {
+    const { next, sealed } = this.#dependencies.position();
+    return sealed !== undefined && sealed >= next;
+  }
+
+  #silence(): StreamFault | undefined {
+    if (!this.#isPulling || !this.#isDue()) {
+      this.#dueSinceMs = undefined;
+      return undefined;
+    }
+    const nowMs = this.#dependencies.clock.monotonic();
+    this.#dueSinceMs ??= nowMs;
+    const { silenceMs, openingSilenceMs } = this.#options;
+    if (nowMs - this.#dueSinceMs < (this.#isOpening === true ? openingSilenceMs : silenceMs))
+      return undefined;
+    if (this.#isOpening === true)
+      return new StreamFault('absent', 'nothing came, although the height is sealed');
+    return new StreamFault('silent', 'the stream stands still although the sealed head is above it');
+  }
+
+  #pace(): StreamFault | undefined {
+    const { next, sealed } = this.#dependencies.position();
+    const lag = sealed === undefined ? 0 : sealed + 1 - next;
+    if (!this.#isPulling || lag <= this.#options.paceSlackHeights) {
+      this.#span = undefined;
+      return undefined;
+    }
+    const nowMs = this.#dependencies.clock.monotonic();
+    this.#span ??= { atMs: nowMs, lag };
+    if (nowMs - this.#span.atMs < this.#options.paceSpanMs) return undefined;
+    const lost = lag - this.#span.lag;
+    this.#span = undefined;
+    return lost > 0 ? new StreamFault('lagging', 'the stream is slower than the chain grows') : undefined;
+  }
+}

@@ -1,0 +1,362 @@
+import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../flow/index.js';
+import type { Logger, Metrics } from '../../observability/index.js';
+import { AbortError, isAbort, sleep, type Clock } from '../../runtime/index.js';
+import type { BlockHead, CommitBatch, IndexStore, SporkRecord } from '../../storage/index.js';
+import { CommitGroup, newTurn } from './CommitGroup.js';
+import type { GroupBounds, Turn } from './CommitGroup.js';
+import { DurableHeads } from './DurableHeads.js';
+import type { BlockIndexer } from '../ports.js';
+import { SporkRecords } from './SporkRecords.js';
+
+export interface BlockCollectionIndexerOptions {
+  /** K. A block above the watermark plus this is a bug of the caller. It bounds what waits for its turn. */
+  readonly windowHeights: number;
+  /** Most heights with collections in one durable batch. */
+  readonly groupMaxHeights: number;
+  /** Most heights in one durable batch, those without collections included. Default: `groupMaxHeights`. */
+  readonly groupMaxEmptyHeights?: number;
+  /** Most collection bytes in one durable batch; a single larger block has a batch of its own. */
+  readonly groupMaxBytes: number;
+}
+
+export interface BlockCollectionIndexerDependencies {
+  readonly store: IndexStore;
+  readonly clock: Clock;
+  readonly metrics: Pick<Metrics, 'commitDuration' | 'commitHeights' | 'commitBytes'>;
+  readonly logger: Logger;
+  /** The spork that a height belongs to, where that is known. Recorded together with its root block. */
+  readonly sporkFor?: (height: number) => SporkRecord | undefined;
+  /**
+   * The parent that the root block of a spork names, for roots that are known to: it need not be the block below, which
+   * the spork may have discarded.
+   */
+  readonly rootParentAt?: (height: number) => Identifier | undefined;
+  /** The watermark has moved. Must not throw. */
+  readonly onIndexed?: () => void;
+}
+
+/**
+ * Two neighbours that do not link: one of them is not of the chain. Blocks are linked before they are handed out, so
+ * this means that one which was complete, or durable above a gap, before its node was found out came from a lie. What
+ * was durable above the watermark has been forgotten when this is thrown, so that a restart begins with a clean chain.
+ */
+export class ParentLinkError extends Error {
+  override readonly name = 'ParentLinkError';
+  /** The upper of the two. */
+  readonly height: number;
+
+  constructor(upper: { height: number; parentId: string }, lowerId: string) {
+    super(
+      `block ${upper.height} names the parent ${upper.parentId}, but the block below it is ${lowerId}; ` +
+        'one of them is not on the finalized chain',
+    );
+    this.height = upper.height;
+  }
+}
+
+/** What is staged before the event loop has its turn. */
+const TURN_BYTES = 128 * 1024;
+
+/**
+ * The one writer. Group commit: while a durable batch is being written, every block that becomes ready joins the next
+ * one, lowest heights first, so that a slow disk makes larger groups rather than longer queues. Its entries are put
+ * together meanwhile (`IndexStore.stage`): the disk need not wait for that. Blocks above a gap are written at once; the watermark passes over them in the batch that closes the gap (those of an earlier process: once the
+ * chain has borne them out).
+ *
+ * What is stored depends on the chain alone: not on the source, the order, the time or the grouping.
+ */
+export class BlockCollectionIndexer implements BlockIndexer {
+  readonly #options: BlockCollectionIndexerOptions;
+  readonly #bounds: GroupBounds;
+  readonly #store: IndexStore;
+  readonly #heads: DurableHeads;
+  readonly #clock: Clock;
+  readonly #metrics: BlockCollectionIndexerDependencies['metrics'];
+  readonly #logger: Logger;
+  readonly #sporks: SporkRecords;
+  readonly #rootParentAt: (height: number) => Identifier | undefined;
+  readonly #onIndexed: () => void;
+  /** Ready, not yet in a batch. With `#next`, at most one window of them. */
+  readonly #waiting = new Map<number, Turn>();
+  /** What the next batch has so far. */
+  #next: CommitGroup;
+  /** The rest of it is staged after this turn of the event loop. */
+  #staging = false;
+  /** In the batch that is being written. */
+  #writing: ReadonlyMap<number, Turn> = new Map();
+  #commitStartedAtMs: number | undefined;
+  #running: Promise<void> | undefined;
+  /** Why nothing more is taken: stopped, or the store failed. */
+  #refusal: Error | undefined;
+
+  constructor(options: BlockCollectionIndexerOptions, dependencies: BlockCollectionIndexerDependencies) {
+    const { groupMaxHeights, groupMaxEmptyHeights = groupMaxHeights, groupMaxBytes } = options;
+    this.#options = options;
+    this.#bounds = {
+      maxHeights: groupMaxHeights,
+      maxEmptyHeights: groupMaxEmptyHeights,
+      maxBytes: groupMaxBytes,
+    };
+    this.#next = new CommitGroup(this.#bounds);
+    this.#store = dependencies.store;
+    this.#heads = new DurableHeads(this.#store, options);
+    this.#clock = dependencies.clock;
+    this.#metrics = dependencies.metrics;
+    this.#logger = dependencies.logger;
+    const { rootParentAt = () => undefined, sporkFor = () => undefined } = dependencies;
+    this.#rootParentAt = rootParentAt;
+    this.#sporks = new SporkRecords({ store: this.#store, sporkFor, rootParentAt });
+    this.#onIndexed = dependencies.onIndexed ?? (() => undefined);
+  }
+
+  latestIndexedHeight(): number {
+    return this.#store.latestIndexedHeight();
+  }
+
+  /** Monotonic milliseconds at which the store was given the batch in hand; `undefined` when none is. */
+  commitStartedAtMs(): number | undefined {
+    return this.#commitStartedAtMs;
+  }
+
+  isIndexed(height: number): boolean {
+    return height <= this.#store.latestIndexedHeight() || this.#store.hasHeight(height);
+  }
+
+  /**
+   * Idempotent: a height that is durable, or that another caller has handed in, is not written again and answers
+   * `false`, in the second case once it is durable. Rejects with AbortError after `stop`, with `StorageError` when the
+   * store fails, with `ParentLinkError`; collections that are not the block's own are a bug.
+   */
+  onReceivedCollectionsForBlock(
+    block: FinalizedBlock,
+    collections: readonly VerifiedCollection[],
+  ): Promise<boolean> {
+    const { height } = block;
+    if (this.isIndexed(height)) return Promise.resolve(false);
+    if (this.#refusal !== undefined) return Promise.reject(this.#refusal);
+    const before = this.#waiting.get(height) ?? this.#next.turns.get(height) ?? this.#writing.get(height);
+    if (before !== undefined) {
+      if (before.block.id !== block.id) {
+        return Promise.reject(new Error(`two blocks were handed in for height ${height}`));
+      }
+      return before.promise.then(() => false);
+    }
+    const defect = this.#defectOf(block, collections);
+    if (defect !== undefined) return Promise.reject(new Error(defect));
+
+    const turn = newTurn(block, collections);
+    this.#waiting.set(height, turn);
+    if (this.#commitStartedAtMs !== undefined) this.#stage();
+    this.#running ??= this.#writeGroups();
+    return turn.promise;
+  }
+
+  /**
+   * The chain has this block at a height that is durable. Resolves once the watermark has passed it, should it have been
+   * all that the watermark waited for; `undefined` when there is nothing to wait for. Rejects as
+   * `onReceivedCollectionsForBlock` does, and with `OffChainBlockError`.
+   */
+  confirm(block: BlockHead): Promise<void> | undefined {
+    const { height } = block;
+    try {
+      if (!this.#heads.confirm(block)) return undefined;
+    } catch (error) {
+      return Promise.reject(asError(error));
+    }
+    if (height !== this.#store.latestIndexedHeight() + 1) return undefined;
+    this.#running ??= this.#writeGroups();
+    return this.#running.then(() => {
+      if (this.#refusal !== undefined && this.#store.latestIndexedHeight() < height) throw this.#refusal;
+    });
+  }
+
+  /**
+   * Records a spork whose root was written before any node told of it; usually there is none. For the end, once idle: the
+   * next batch would carry it. Expected errors: `StorageError`.
+   */
+  async recordLateSpork(): Promise<void> {
+    if (this.#refusal !== undefined && !isAbort(this.#refusal)) return;
+    const latestIndexedHeight = this.#store.latestIndexedHeight();
+    const spork = this.#sporks.lateAt(latestIndexedHeight);
+    if (spork !== undefined) await this.#store.commit({ blocks: [], latestIndexedHeight, spork });
+  }
+
+  /** Resolves when no batch is being written and none will be. */
+  idle(): Promise<void> {
+    return this.#running ?? Promise.resolve();
+  }
+
+  /**
+   * Finishes the batch in hand and writes no other: whoever waits for a later one is refused with AbortError, as is
+   * whoever comes later. Such a block is fetched again after the restart.
+   */
+  stop(): void {
+    this.#refuse(new AbortError('the indexer has stopped'));
+  }
+
+  /** The pair of the check that made the collections: they are the block's, all of them, in its order. */
+  #defectOf(block: FinalizedBlock, collections: readonly VerifiedCollection[]): string | undefined {
+    const { height, collectionIds } = block;
+    const bound = this.#store.latestIndexedHeight() + this.#options.windowHeights;
+    if (height > bound) return `height ${height} is above the window, which ends at ${bound}`;
+    if (collections.length !== collectionIds.length) {
+      return `height ${height} has ${collectionIds.length} guarantees but got ${collections.length} collections`;
+    }
+    const wrong = collectionIds.findIndex((id, slot) => collections[slot]?.id !== id);
+    return wrong === -1 ? undefined : `height ${height}: collection ${wrong} is not the guaranteed one`;
+  }
+
+  async #writeGroups(): Promise<void> {
+    // Blocks that become ready in the same turn of the event loop share the first batch.
+    await Promise.resolve();
+    try {
+      while (this.#waiting.size > 0 || this.#next.size > 0 || this.#mayPass()) {
+        const group = this.#takeGroup();
+        if (group.size > 0 || this.#mayPass()) await this.#write(group);
+        // Whatever is arriving this very moment comes along: half as many batches, and a tenth more heights per second
+        // (docs/performance.md). A block that finds the writer idle is written at once.
+        if (this.#next.size > 0) await sleep(this.#clock, 0);
+      }
+    } catch (error) {
+      const failure = await this.#afterMending(error);
+      for (const turn of this.#writing.values()) turn.reject(failure);
+      this.#refuse(failure);
+    }
+    this.#writing = new Map();
+    this.#running = undefined;
+  }
+
+  /**
+   * While a batch is being written: the lowest heights that are ready join the next one, and the store is given them to
+   * put together, some at a time.
+   */
+  #stage(): void {
+    if (this.#staging) return;
+    const { joined, hasMore } = this.#join(TURN_BYTES);
+    for (const turn of joined) this.#store.stage(turn);
+    if (!hasMore) return;
+    this.#staging = true;
+    this.#clock.setTimer(0, () => {
+      this.#staging = false;
+      // Else they are in a batch by now, or refused.
+      if (this.#commitStartedAtMs !== undefined) this.#stage();
+    });
+  }
+
+  /**
+   * Moves the lowest heights that are ready into the next batch, as long as they fit. `hasMore`: more would fit, but these
+   * are `maxBytes` already.
+   */
+  #join(maxBytes: number): { readonly joined: readonly Turn[]; readonly hasMore: boolean } {
+    const joined: Turn[] = [];
+    if (this.#waiting.size === 0 || this.#next.isFull) return { joined, hasMore: false };
+    let bytes = 0;
+    for (const height of [...this.#waiting.keys()].sort((a, b) => a - b)) {
+      const turn = this.#waiting.get(height);
+      if (turn === undefined || this.#isThere(turn)) continue;
+      if (bytes >= maxBytes) return { joined, hasMore: !this.#next.isFull };
+      if (!this.#next.add(turn, this.#sporks.newAt(turn.block))) break;
+      this.#waiting.delete(height);
+      joined.push(turn);
+      bytes += turn.bytes;
+    }
+    return { joined, hasMore: false };
+  }
+
+  /** The next batch, with all that fits. Empty when all of it turned out durable. */
+  #takeGroup(): CommitGroup {
+    for (const turn of this.#next.turns.values()) {
+      if (this.#isThere(turn)) this.#next.drop(turn);
+    }
+    this.#join(Infinity);
+    const group = this.#next;
+    this.#next = new CommitGroup(this.#bounds);
+    this.#writing = group.turns;
+    for (const { block } of group.turns.values()) {
+      const { height } = block;
+      this.#assertLinked(block, group.turns.get(height - 1)?.block ?? this.#heads.at(height - 1));
+      const above = this.#heads.at(height + 1);
+      if (above !== undefined) this.#assertLinked(above, block);
+    }
+    return group;
+  }
+
+  /** The second of the two checks: its turn has come, and it is there already. */
+  #isThere(turn: Turn): boolean {
+    const { height } = turn.block;
+    if (!this.isIndexed(height)) return false;
+    this.#waiting.delete(height);
+    turn.resolve(false);
+    return true;
+  }
+
+  async #write(group: CommitGroup): Promise<void> {
+    const blocks = group.ascending();
+    const { bytes } = group;
+    const latestIndexedHeight = this.#watermarkWith(group.turns);
+    const spork = group.spork ?? this.#sporks.lateAt(latestIndexedHeight);
+    const batch: CommitBatch = { blocks, latestIndexedHeight, ...(spork === undefined ? {} : { spork }) };
+    const startedMs = this.#clock.monotonic();
+    this.#commitStartedAtMs = startedMs;
+    const committed = this.#store.commit(batch);
+    this.#stage();
+    await committed;
+    this.#commitStartedAtMs = undefined;
+    const durationMs = this.#clock.monotonic() - startedMs;
+    if (this.#store.latestIndexedHeight() !== latestIndexedHeight) {
+      throw new Error(`the store's watermark is not the ${latestIndexedHeight} that was committed`);
+    }
+    this.#onIndexed();
+    this.#heads.remember(blocks.map(({ block }) => block));
+    this.#metrics.commitDuration.observe(durationMs / 1000);
+    this.#metrics.commitHeights.observe(blocks.length);
+    this.#metrics.commitBytes.observe(bytes);
+    this.#logger.debug(
+      { heights: blocks.length, bytes, durationMs, latestIndexedHeight },
+      'batch is durable',
+    );
+    this.#writing = new Map();
+    for (const turn of blocks) turn.resolve(true);
+  }
+
+  /** The highest height such that every one up to it is in this batch, or durable and of the chain. */
+  #watermarkWith(turns: ReadonlyMap<number, Turn>): number {
+    let height = this.#store.latestIndexedHeight();
+    while (turns.has(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;
+    return height;
+  }
+
+  /** The watermark may move without any block being written. */
+  #mayPass(): boolean {
+    return this.#refusal === undefined && this.#heads.isConfirmed(this.#store.latestIndexedHeight() + 1);
+  }
+
+  #assertLinked(upper: BlockHead, lower: Pick<BlockHead, 'id'> | undefined): void {
+    if (lower === undefined || upper.parentId === lower.id) return;
+    if (upper.parentId !== this.#rootParentAt(upper.height)) throw new ParentLinkError(upper, lower.id);
+  }
+
+  /** What is above the watermark is not the index yet, only work saved: where it is in doubt it goes. */
+  async #afterMending(error: unknown): Promise<Error> {
+    try {
+      if (error instanceof ParentLinkError && this.#store.blocksAboveWatermark().length > 0) {
+        await this.#store.rewind(this.#store.latestIndexedHeight());
+      }
+    } catch (cause) {
+      return asError(cause);
+    }
+    return asError(error);
+  }
+
+  #refuse(refusal: Error): void {
+    this.#refusal ??= refusal;
+    const waiting = [...this.#next.turns.values(), ...this.#waiting.values()];
+    this.#waiting.clear();
+    this.#next = new CommitGroup(this.#bounds);
+    for (const turn of waiting) turn.reject(this.#refusal);
+  }
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}

@@ -1,0 +1,42 @@
+import type { Identifier } from '../../flow/index.js';
+import type { BlockHead, IndexStore, SporkRecord } from '../../storage/index.js';
+
+export interface SporkRecordsDependencies {
+  readonly store: Pick<IndexStore, 'meta'>;
+  /** The spork that a height belongs to, where that is known. */
+  readonly sporkFor: (height: number) => SporkRecord | undefined;
+  /** The parent that the root block of a spork names, for roots that are known to. */
+  readonly rootParentAt: (height: number) => Identifier | undefined;
+}
+
+/** Which spork is to be recorded with which batch: what the store has not recorded yet of what is known. */
+export class SporkRecords {
+  readonly #deps: SporkRecordsDependencies;
+
+  constructor(dependencies: SporkRecordsDependencies) {
+    this.#deps = dependencies;
+  }
+
+  /** The record of the spork whose root this block is, unless the store has it. Depends on the chain alone. */
+  newAt({ height, parentId }: BlockHead): SporkRecord | undefined {
+    const { rootParentAt, sporkFor, store } = this.#deps;
+    const known = store.meta()?.sporks.some((record) => record.rootHeight === height) ?? false;
+    if (known) return undefined;
+    const spork = sporkFor(height);
+    const isRoot = spork?.rootHeight === height;
+    if (rootParentAt(height) !== parentId) return isRoot ? spork : undefined;
+    return { rootHeight: height, sporkId: isRoot ? spork.sporkId : '', rootParentId: parentId };
+  }
+
+  /**
+   * The spork of this height when its root was written before any node told of it: a node that moves to the next spork
+   * delivers its blocks a moment before it is asked anew who it is.
+   */
+  lateAt(height: number): SporkRecord | undefined {
+    const { sporkFor, store } = this.#deps;
+    const spork = sporkFor(height);
+    const recorded = store.meta()?.sporks.findLast(({ rootHeight }) => rootHeight <= height);
+    if (spork === undefined || spork.rootHeight <= (recorded?.rootHeight ?? -1)) return undefined;
+    return spork.rootHeight <= height ? spork : undefined;
+  }
+}

@@ -1,0 +1,157 @@
+import { worseOf } from '../../access/index.js';
+import type { AccessNode, AccessNodes, NodeHealth } from '../../access/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { ArrivalTimes } from './ArrivalTimes.js';
+import { CollectionWays, waysOf } from './CollectionWays.js';
+import type { CollectionWay } from './CollectionWays.js';
+import type { EndpointSlots, SlotUse } from './EndpointSlots.js';
+import type { HeldBackNode } from '../ports.js';
+import { lastingDenial } from './requestRecord.js';
+import type { WantedCollection } from './WantedCollections.js';
+
+/** While no node at all serves a height, how often the list is looked at again. */
+const NO_NODE_RETRY_MS = 1_000;
+/** A shorter delay is the pace of a rate limit; a longer one is worth a word. */
+const HELD_BACK_MS = 100;
+
+/** Whom to ask, by which call, and how long it may take; or how long until somebody may be asked. */
+export type CollectionChoice =
+  | { readonly node: AccessNode; readonly way: CollectionWay; readonly timeoutMs: number }
+  /** `undefined`: not a matter of time, a slot has to become free. */
+  | { readonly node: undefined; readonly retryInMs: number | undefined };
+
+export interface CollectionNodesOptions {
+  readonly timeoutMs: number;
+}
+
+export interface CollectionNodesDependencies {
+  readonly nodes: Pick<AccessNodes, 'forHeight' | 'blame'>;
+  readonly slots: EndpointSlots;
+  readonly clock: Clock;
+}
+
+/** Which node is asked for which collection, by which call, and not before it is likely to have it. */
+export class CollectionNodes {
+  readonly #dependencies: CollectionNodesDependencies;
+  readonly #ways: CollectionWays;
+  readonly #arrivals = new ArrivalTimes();
+
+  constructor(options: CollectionNodesOptions, dependencies: CollectionNodesDependencies) {
+    this.#dependencies = dependencies;
+    this.#ways = new CollectionWays(options);
+  }
+
+  choose(height: number, wanted: WantedCollection, use: SlotUse): CollectionChoice {
+    const nodes = this.#serving(height);
+    if (nodes.length === 0) return { node: undefined, retryInMs: NO_NODE_RETRY_MS };
+    const choice = wanted.rotation.choose(nodes, {
+      isFree: (node) => this.#dependencies.slots.isFree(node.name, use),
+      delayMs: (node) => Math.max(delayMs(node, this.#wayTo(node, wanted)), this.#untilDueMs(node, wanted)),
+      healthOf: (node) => healthOf(node, this.#wayTo(node, wanted)),
+    });
+    if (choice.node === undefined) return choice;
+    // A way that rests, for it failed here, is one of them.
+    const ways = nodes.reduce((sum, node) => sum + countWays(node, wanted), 0);
+    const timeoutMs = this.#ways.timeoutMs(ways - 1 - wanted.silences);
+    return { node: choice.node, way: this.#wayTo(choice.node, wanted), timeoutMs };
+  }
+
+  /** How long after a new block is known the first of the nodes usually has its collections. */
+  untilFirstHasMs(height: number): number {
+    const nodes = this.#serving(height);
+    return nodes.length === 0 ? 0 : Math.min(...nodes.map(({ name }) => this.#arrivals.usualMs(name)));
+  }
+
+  /** True while there is a node and a way by which the collection was not asked for. */
+  isUntried({ heights: [height = 0], failures }: WantedCollection): boolean {
+    return this.#serving(height).some((node) => {
+      const tried = failures?.get(node.name)?.ways;
+      return waysOf(node).some((way) => tried?.has(way) !== true);
+    });
+  }
+
+  heldBack(height: number): readonly HeldBackNode[] {
+    const nowMs = this.#dependencies.clock.monotonic();
+    return this.#serving(height).flatMap((node) => {
+      const forMs = delayMs(node, this.#ways.wayTo(node));
+      return forMs < HELD_BACK_MS ? [] : { node: node.name, untilMs: nowMs + forMs };
+    });
+  }
+
+  sent(node: AccessNode, way: CollectionWay): void {
+    this.#ways.sent(node, way);
+  }
+
+  /** `answeredInMs`: it brought something. */
+  returned(node: AccessNode, way: CollectionWay, answeredInMs: number | undefined): void {
+    this.#ways.returned(node, way);
+    if (answeredInMs !== undefined) this.#ways.answered(answeredInMs);
+  }
+
+  failed(node: AccessNode, way: CollectionWay): void {
+    this.#ways.failed(node, way);
+  }
+
+  /** The node gave it, verified. */
+  gave(wanted: WantedCollection, node: AccessNode, way: CollectionWay, sentAtMs: number): void {
+    const denial = lastingDenial(wanted, node, this.#dependencies.clock.monotonic());
+    if (denial !== undefined && denial !== way) {
+      this.#ways.failed(node, denial);
+      const detail = `${denial} denies a collection that ${way} gives`;
+      this.#dependencies.nodes.blame(node, 'failing', detail, denial);
+    }
+    this.#ways.succeeded(node, way);
+    this.#learn(wanted, node, sentAtMs);
+  }
+
+  /** This node had a collection of a new block by then; others lacked it when they were asked. */
+  #learn(wanted: WantedCollection, node: AccessNode, sentAtMs: number): void {
+    const { failures, newSinceMs } = wanted;
+    const [height] = wanted.heights;
+    if (newSinceMs === undefined || height === undefined) return;
+    const lackedMs = failures?.get(node.name)?.lackedMs ?? 0;
+    this.#arrivals.came(node.name, { height, lackedMs, hadMs: sentAtMs - newSinceMs });
+    for (const [name, record] of failures ?? []) {
+      if (name !== node.name && record.isDenial) {
+        this.#arrivals.lacked(name, { height, lackedMs: record.lackedMs });
+      }
+    }
+  }
+
+  /** Those that know one of the calls; all of them when none does: they may have learned it. */
+  #serving(height: number): readonly AccessNode[] {
+    const all = this.#dependencies.nodes.forHeight(height, 'GetFullCollectionByID');
+    const able = all.filter((node) => waysOf(node).length > 0);
+    return able.length > 0 ? able : all;
+  }
+
+  #wayTo(node: AccessNode, wanted: WantedCollection): CollectionWay {
+    return this.#ways.wayTo(node, lastingDenial(wanted, node, this.#dependencies.clock.monotonic()));
+  }
+
+  /** How long until this node usually has the collections of a new block; 0 once it was asked. */
+  #untilDueMs({ name }: AccessNode, { newSinceMs, failures }: WantedCollection): number {
+    if (newSinceMs === undefined || failures?.has(name) === true) return 0;
+    const dueAtMs = newSinceMs + this.#arrivals.usualMs(name);
+    return Math.max(0, dueAtMs - this.#dependencies.clock.monotonic());
+  }
+}
+
+/** The light collection is of no use before its transactions come. */
+function healthOf(node: AccessNode, way: CollectionWay): NodeHealth {
+  const health = node.healthOf(way);
+  return way === 'GetCollectionByID' ? worseOf(health, node.healthOf('GetTransaction')) : health;
+}
+
+/** Where transactions are held back, not merely paced, nothing is begun that needs them. */
+function delayMs(node: AccessNode, way: CollectionWay): number {
+  const forMs = node.delayMs(way);
+  if (way !== 'GetCollectionByID') return forMs;
+  const transactionsMs = node.delayMs('GetTransaction');
+  return transactionsMs < HELD_BACK_MS ? forMs : Math.max(forMs, transactionsMs);
+}
+
+function countWays(node: AccessNode, { failures }: WantedCollection): number {
+  const failed = failures?.get(node.name)?.ways;
+  return failed === undefined ? waysOf(node).length : new Set([...waysOf(node), ...failed]).size;
+}

@@ -1,0 +1,422 @@
+import type { AccessNode, AccessNodes, UpstreamError } from '../../access/index.js';
+import { VerificationMemory, verifyCollection } from '../../flow/index.js';
+import type { Identifier, VerifiedCollection } from '../../flow/index.js';
+import type { Logger, Metrics } from '../../observability/index.js';
+import { AbortError, isAbort } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
+import { AnswerQueue } from './ResponseQueue.js';
+import type { Answer } from './ResponseQueue.js';
+import { ByteEstimate } from '../sources/SizeEstimate.js';
+import { CollectionNodes } from './CollectionNodes.js';
+import type { CollectionChoice } from './CollectionNodes.js';
+import type { CollectionWay } from './CollectionWays.js';
+import { DueTimer } from './TimerQueue.js';
+import { EndpointSlots } from './EndpointSlots.js';
+import type { SlotUse } from './EndpointSlots.js';
+import { FaultReporter } from '../sources/FaultReporter.js';
+import { fetchCollection } from './fetchCollection.js';
+import type { FetchOptions } from './fetchCollection.js';
+import { FetchPace } from './FetchRate.js';
+import { HoldBack } from './EdiPreference.js';
+import type {
+  BlockWindow,
+  CollectionRequests,
+  CollectionSink,
+  ExecutionDataOutlook,
+  HeldBackNode,
+  RequestTrail,
+} from '../ports.js';
+import { judgeFailure } from './requestFailure.js';
+import { remember, trailOf } from './requestRecord.js';
+import { RetryPauses } from './RetryPauses.js';
+import { WantedCollections } from './WantedCollections.js';
+import type { WantedCollection } from './WantedCollections.js';
+
+export interface CollectionRequesterOptions {
+  /** Calls under way at once, per access node (`requester.concurrency`). */
+  readonly concurrency: number;
+  /** Collection calls under way at once for one height. */
+  readonly workersPerHeight: number;
+  /** Deadline of a call; while there is another way or node to ask, a silent one is left sooner. */
+  readonly timeoutMs: number;
+  /** Pause before an id is asked for again: doubles from here … */
+  readonly backoffMinMs: number;
+  /** … up to here. */
+  readonly backoffMaxMs: number;
+  /** How long a height's requests wait at most for an execution-data stream that is about to deliver it; 0 = never. */
+  readonly holdBackMs: number;
+}
+
+export interface CollectionRequesterDependencies {
+  readonly nodes: Pick<AccessNodes, 'forHeight' | 'succeeded' | 'blame'>;
+  readonly sink: Pick<CollectionSink, 'onCollection'>;
+  readonly window: Pick<BlockWindow, 'admits' | 'changed' | 'headHeight'>;
+  /** Absent where execution data is not followed. */
+  readonly outlook?: ExecutionDataOutlook | undefined;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly metrics: Pick<
+    Metrics,
+    | 'collectionsRequested'
+    | 'requestsCancelled'
+    | 'requestsHeldBack'
+    | 'requestToReceive'
+    | 'invalidCollections'
+  >;
+  /** Takes errors that nobody expected, from a call or from the sink; the owner stops the process. */
+  onFatal(error: unknown): void;
+}
+
+/** What a collection may weigh: the bounds of the estimate by which a call is admitted (Flow allows 3 MB at most). */
+const COLLECTION_BYTES = { initialBytes: 16 * 1024, minBytes: 512, maxBytes: 3 * 1024 * 1024 };
+
+/** So near the head a block is new: its nodes may have yet to fetch its collections. */
+const NEW_HEIGHTS = 3;
+
+/** What is asked, of whom, by which call. */
+interface Question {
+  readonly id: Identifier;
+  readonly node: AccessNode;
+  readonly way: CollectionWay;
+  readonly use: SlotUse;
+}
+
+/** One call under way. */
+interface Call {
+  readonly controller: AbortController;
+  readonly returned: Promise<void>;
+  /** Nothing is left to cancel. */
+  isAnswered: boolean;
+}
+
+/**
+ * Asks access nodes for collections by id, lowest height first (onflow/flow-go#8117: a random order starves the one
+ * height that moves the watermark), each id as soon as a slot is free and never twice at once, until it comes: attempts
+ * are unlimited, and what is no longer wanted is cancelled at once.
+ *
+ * An answer gives its slot to the next call before it is verified, so that the node has work while we have.
+ *
+ * Bounds: the calls by `concurrency` per node and `workersPerHeight` per height; answers that gave their slot away by
+ * `concurrency`; what is remembered by the ids of the heights that want them, that is by the window; one timer; one wait
+ * for the window.
+ */
+export class CollectionRequester implements CollectionRequests {
+  readonly #options: CollectionRequesterOptions;
+  readonly #dependencies: CollectionRequesterDependencies;
+  readonly #wanted: WantedCollections;
+  readonly #slots: EndpointSlots;
+  readonly #nodes: CollectionNodes;
+  readonly #pauses: RetryPauses;
+  readonly #pace: FetchPace;
+  readonly #collectionBytes = new ByteEstimate(COLLECTION_BYTES);
+  /** Ids that pause before their next attempt, and heights that are held back, by the time at which that ends. */
+  readonly #due: DueTimer<Identifier | number>;
+  readonly #calls = new Map<Identifier, Call>();
+  readonly #answers: AnswerQueue;
+  readonly #holdBack: HoldBack;
+  readonly #verificationMemory = new VerificationMemory();
+  readonly #reporter: FaultReporter;
+  readonly #stopping = new AbortController();
+  #watchingWindow = false;
+  #pumping = false;
+
+  constructor(options: CollectionRequesterOptions, dependencies: CollectionRequesterDependencies) {
+    this.#options = options;
+    this.#dependencies = dependencies;
+    this.#wanted = new WantedCollections({ workersPerHeight: options.workersPerHeight });
+    this.#slots = new EndpointSlots({ concurrency: options.concurrency });
+    this.#nodes = new CollectionNodes(options, { ...dependencies, slots: this.#slots });
+    this.#pace = new FetchPace(dependencies);
+    this.#reporter = new FaultReporter({ source: 'requester' }, dependencies);
+    this.#due = new DueTimer({
+      clock: dependencies.clock,
+      onDue: (keys) => this.#onDue(keys),
+    });
+    this.#pauses = new RetryPauses(options, { ...dependencies, wanted: this.#wanted, due: this.#due });
+    this.#holdBack = new HoldBack(options, {
+      ...{ outlook: dependencies.outlook, wanted: this.#wanted, pace: this.#pace },
+      ...{ clock: dependencies.clock, metrics: dependencies.metrics },
+    });
+    this.#answers = new AnswerQueue({
+      clock: dependencies.clock,
+      onAnswer: (answer) => this.#verify(answer),
+      onTurnEnd: () => this.#pump(),
+      onFatal: (error) => dependencies.onFatal(error),
+    });
+  }
+
+  request(height: number, ids: readonly Identifier[]): void {
+    if (this.#stopping.signal.aborted) return;
+    this.#wanted.add(height, ids);
+    this.#pauses.sawHead(this.#dependencies.window.headHeight());
+    if (height > this.#pauses.headHeight - NEW_HEIGHTS) this.#awaitArrival(height, ids);
+    this.#pump();
+  }
+
+  cancel(height: number): void {
+    this.#due.delete(height);
+    for (const wanted of this.#wanted.remove(height)) {
+      this.#due.delete(wanted.id);
+      const call = this.#calls.get(wanted.id);
+      if (call === undefined || call.isAnswered || call.controller.signal.aborted) continue;
+      this.#dependencies.metrics.requestsCancelled.inc();
+      call.controller.abort(new AbortError('the collection is no longer wanted'));
+    }
+    this.#pump();
+  }
+
+  trail(id: Identifier): RequestTrail | undefined {
+    const wanted = this.#wanted.get(id);
+    return wanted && trailOf(wanted, this.#calls.has(id));
+  }
+
+  heldBack(height: number): readonly HeldBackNode[] {
+    return this.#nodes.heldBack(height);
+  }
+
+  /** Collection calls under way: a light collection with its transactions is one. */
+  inFlight(): number {
+    return this.#calls.size;
+  }
+
+  /** The latest error of a collection that this height still wants. */
+  lastError(height: number): string | undefined {
+    let latest: WantedCollection | undefined;
+    for (const id of this.#wanted.idsOf(height)) {
+      const wanted = this.#wanted.get(id);
+      if (wanted?.lastError === undefined) continue;
+      if ((wanted.lastAskedAt ?? 0) >= (latest?.lastAskedAt ?? 0)) latest = wanted;
+    }
+    return latest?.lastError;
+  }
+
+  /** Cancels every call and asks for nothing more. Resolves when the calls have returned. Idempotent. */
+  async stop(): Promise<void> {
+    const reason = new AbortError('stopping');
+    if (!this.#stopping.signal.aborted) this.#stopping.abort(reason);
+    this.#due.clear();
+    for (const { id } of this.#answers.clear()) this.#calls.delete(id);
+    const calls = [...this.#calls.values()];
+    for (const call of calls) {
+      if (!call.controller.signal.aborted) call.controller.abort(reason);
+    }
+    await Promise.all(calls.map((call) => call.returned));
+  }
+
+  #onDue(keys: readonly (Identifier | number)[]): void {
+    for (const key of keys) {
+      if (typeof key === 'number') {
+        this.#wanted.release(key);
+        continue;
+      }
+      const wanted = this.#wanted.get(key);
+      if (wanted !== undefined) this.#wanted.makeAskable(wanted);
+    }
+    try {
+      this.#pump();
+    } catch (error) {
+      this.#dependencies.onFatal(error);
+    }
+  }
+
+  /** Sends whatever may leave now, lowest height first. What stops the lowest height stops all: nobody overtakes it. */
+  #pump(): void {
+    if (this.#pumping || this.#stopping.signal.aborted) return;
+    this.#pumping = true;
+    this.#due.lookAgainIn(undefined);
+    for (;;) {
+      const height = this.#wanted.nextHeight();
+      const wanted = height === undefined ? undefined : this.#wanted.nextAt(height);
+      if (height === undefined || wanted === undefined) {
+        this.#pace.idles();
+        break;
+      }
+      const heldForMs = this.#holdBack.hold(height);
+      if (heldForMs !== undefined) {
+        this.#due.set(height, heldForMs);
+        continue;
+      }
+      if (!this.#isAdmitted(height)) {
+        this.#pace.idles();
+        this.#watchWindow();
+        break;
+      }
+      const use = height === this.#wanted.lowestHeight() ? 'lowest' : 'other';
+      const choice = this.#nodes.choose(height, wanted, use);
+      if (choice.node === undefined) {
+        this.#due.lookAgainIn(choice.retryInMs);
+        break;
+      }
+      this.#send(wanted, height, choice, use);
+    }
+    this.#pumping = false;
+  }
+
+  /** Counts what the calls under way will bring, for the window knows only of what has come. */
+  #isAdmitted(height: number): boolean {
+    const bytes = this.#collectionBytes.bytes * (this.#calls.size + 1);
+    return this.#dependencies.window.admits(height, bytes);
+  }
+
+  #watchWindow(): void {
+    if (this.#watchingWindow) return;
+    this.#watchingWindow = true;
+    this.#dependencies.window
+      .changed(this.#stopping.signal)
+      .then(() => {
+        this.#watchingWindow = false;
+        this.#pauses.sawHead(this.#dependencies.window.headHeight());
+        if (this.#pauses.awaitsHead) this.#watchWindow();
+        this.#pump();
+      })
+      .catch((error: unknown) => {
+        if (!this.#stopping.signal.aborted) this.#dependencies.onFatal(error);
+      });
+  }
+
+  /** What a new block wants is asked for when the first of the nodes usually has it. */
+  #awaitArrival(height: number, ids: readonly Identifier[]): void {
+    const nowMs = this.#dependencies.clock.monotonic();
+    const delayMs = this.#nodes.untilFirstHasMs(height);
+    for (const id of ids) {
+      const wanted = this.#wanted.get(id);
+      if (wanted === undefined || wanted.attempts > 0 || wanted.newSinceMs !== undefined) continue;
+      wanted.newSinceMs = nowMs;
+      if (delayMs < 1 || this.#calls.has(id)) continue;
+      this.#wanted.pause(wanted);
+      this.#due.set(id, delayMs);
+    }
+  }
+
+  #send(
+    wanted: WantedCollection,
+    height: number,
+    { node, way, timeoutMs }: CollectionChoice & { readonly node: AccessNode },
+    use: SlotUse,
+  ): void {
+    const { clock } = this.#dependencies;
+    if (!this.#slots.tryAcquire(node.name, use)) throw new Error('a call left without a slot');
+    this.#wanted.sent(wanted, height);
+    wanted.attempts += 1;
+    wanted.lastNode = node.name;
+    wanted.lastWay = way;
+    wanted.sentAtMs = clock.monotonic();
+    wanted.firstAskedAtMs ??= wanted.sentAtMs;
+    wanted.lastAskedAt = clock.now();
+    const controller = new AbortController();
+    const options = { signal: controller.signal, timeoutMs };
+    const returned = this.#call({ id: wanted.id, node, way, use }, options).catch((error: unknown) => {
+      this.#dependencies.onFatal(error);
+    });
+    this.#calls.set(wanted.id, { controller, returned, isAnswered: false });
+  }
+
+  async #call({ id, node, way, use }: Question, options: FetchOptions): Promise<void> {
+    const { clock, metrics } = this.#dependencies;
+    const sentAtMs = clock.monotonic();
+    let asked = way;
+    let bodies: readonly Uint8Array[] | undefined;
+    let failure: { readonly error: unknown } | undefined;
+    this.#nodes.sent(node, way);
+    try {
+      bodies = await fetchCollection(id, node, way, options, {
+        onCall: (one) => {
+          asked = one;
+          metrics.collectionsRequested.inc();
+        },
+        onRefused: (error) => this.#onRefused(id, node, way, error),
+        tryAcquireSlot: () => this.#slots.tryAcquire(node.name, use),
+        releaseSlot: () => this.#slots.release(node.name, use),
+      });
+    } catch (error) {
+      failure = { error };
+    }
+    const tookMs = clock.monotonic() - sentAtMs;
+    this.#nodes.returned(node, way, bodies === undefined ? undefined : tookMs);
+    if (bodies !== undefined) {
+      this.#pace.answered(tookMs);
+      this.#onAnswer({ id, node, way: asked, use }, bodies, sentAtMs);
+      return;
+    }
+    this.#slots.release(node.name, use);
+    const wanted = this.#returned(id);
+    try {
+      if (failure !== undefined)
+        this.#onFailure(wanted, { node, way: asked }, failure.error, options.signal.aborted);
+    } finally {
+      this.#pump();
+    }
+  }
+
+  /** The call goes on; what holds it up is known before it ends. */
+  #onRefused(id: Identifier, node: AccessNode, way: CollectionWay, error: UpstreamError): void {
+    const wanted = this.#wanted.get(id);
+    const failure = judgeFailure(error);
+    if (wanted !== undefined && failure !== undefined) remember(wanted, node, way, failure);
+  }
+
+  #onAnswer({ id, node, way, use }: Question, bodies: readonly Uint8Array[], sentAtMs: number): void {
+    if (this.#stopping.signal.aborted) return;
+    const call = this.#calls.get(id);
+    if (call !== undefined) call.isAnswered = true;
+    const keepsSlot = this.#answers.length >= this.#options.concurrency;
+    if (!keepsSlot) this.#slots.release(node.name, use);
+    const receivedAtMs = this.#dependencies.clock.monotonic();
+    const slotUse = keepsSlot ? use : undefined;
+    this.#answers.push({ id, node, way, bodies, sentAtMs, receivedAtMs, slotUse });
+    this.#pump();
+  }
+
+  #verify(answer: Answer): void {
+    if (answer.slotUse !== undefined) this.#slots.release(answer.node.name, answer.slotUse);
+    const wanted = this.#returned(answer.id);
+    if (wanted !== undefined) this.#take(wanted, answer);
+  }
+
+  /** A call is over. Answers what it was for; `undefined` when that is no longer wanted. */
+  #returned(id: Identifier): WantedCollection | undefined {
+    this.#calls.delete(id);
+    this.#wanted.returned(id);
+    return this.#wanted.get(id);
+  }
+
+  #take(wanted: WantedCollection, { node, way, bodies, sentAtMs, receivedAtMs }: Answer): void {
+    const { metrics, sink } = this.#dependencies;
+    let collection: VerifiedCollection;
+    try {
+      collection = verifyCollection(wanted.id, bodies, this.#verificationMemory);
+    } catch (error) {
+      this.#onFailure(wanted, { node, way }, error, false);
+      return;
+    }
+    this.#nodes.gave(wanted, node, way, sentAtMs);
+    this.#reporter.succeeded(node, way);
+    this.#collectionBytes.observe(collection.encoded.byteLength);
+    metrics.requestToReceive.observe((receivedAtMs - (wanted.firstAskedAtMs ?? receivedAtMs)) / 1000);
+    this.#wanted.received(wanted);
+    this.#pauses.gave(wanted, node);
+    sink.onCollection({ collection, source: 'requester', receivedAtMs });
+  }
+
+  #onFailure(
+    wanted: WantedCollection | undefined,
+    { node, way }: Pick<Question, 'node' | 'way'>,
+    error: unknown,
+    cancelled: boolean,
+  ): void {
+    const failure = judgeFailure(error);
+    if (cancelled) {
+      if (failure === undefined && !isAbort(error)) throw error;
+      // Wanted again since: the cancelled call only had to get out of the way.
+      if (wanted !== undefined) this.#wanted.makeAskable(wanted);
+      return;
+    }
+    if (failure === undefined || wanted === undefined) throw error;
+    this.#reporter.report(node, way, failure, wanted.heights[0], { collectionId: wanted.id });
+    if (failure.fault !== undefined) this.#nodes.failed(node, way);
+    remember(wanted, node, way, failure);
+    this.#pauses.failed(wanted, node, failure, this.#nodes.isUntried(wanted));
+    if (this.#pauses.awaitsHead) this.#watchWindow();
+  }
+}

@@ -1,0 +1,96 @@
+import type { AccessNode } from '../../access/index.js';
+
+/** How a collection is asked for: whole, or the light one and then its transactions. */
+export type CollectionWay = 'GetFullCollectionByID' | 'GetCollectionByID';
+
+const FULL = 'GetFullCollectionByID';
+const LIGHT = 'GetCollectionByID';
+
+/** A call that has no answer by then is left for another way, or another node, where there is one. */
+const PATIENCE_MS = 4_000;
+/** A node that is slow but answers gets this multiple of the slowest of its late answers. */
+const PATIENCE_MULTIPLE = 2;
+/** How much of the slowest answer is still believed one answer later. */
+const SLOWEST_FADES = 0.95;
+
+export interface CollectionWaysOptions {
+  /** The deadline of a call for which there is no other way. */
+  readonly timeoutMs: number;
+}
+
+/** One node's record: what went wrong since each way last worked, and what is under way. */
+interface WaysOfNode {
+  readonly doubted: Set<CollectionWay>;
+  readonly underWay: Record<CollectionWay, number>;
+}
+
+/**
+ * By which call each node is asked for a collection, and how long that call may take. The full collection is preferred; the
+ * node itself says when that call rests (`supports`). One that failed is tried again with a single call at a time while the
+ * other way works. Two counts and two marks per node that was ever asked.
+ */
+export class CollectionWays {
+  readonly #timeoutMs: number;
+  readonly #nodes = new Map<string, WaysOfNode>();
+  #slowestMs = 0;
+
+  constructor(options: CollectionWaysOptions) {
+    this.#timeoutMs = options.timeoutMs;
+  }
+
+  /** `deniedBy`: the way by which this node keeps saying that it has no such collection. */
+  wayTo(node: AccessNode, deniedBy?: CollectionWay): CollectionWay {
+    if (!node.supports(FULL)) return LIGHT;
+    if (deniedBy === undefined && !this.#isBeingTried(node.name)) return FULL;
+    return deniedBy !== LIGHT && node.supports(LIGHT) ? LIGHT : FULL;
+  }
+
+  sent(node: AccessNode, way: CollectionWay): void {
+    this.#of(node.name).underWay[way] += 1;
+  }
+
+  returned(node: AccessNode, way: CollectionWay): void {
+    this.#of(node.name).underWay[way] -= 1;
+  }
+
+  failed(node: AccessNode, way: CollectionWay): void {
+    this.#of(node.name).doubted.add(way);
+  }
+
+  succeeded(node: AccessNode, way: CollectionWay): void {
+    this.#nodes.get(node.name)?.doubted.delete(way);
+  }
+
+  /** A call was answered with a collection after so long. */
+  answered(durationMs: number): void {
+    this.#slowestMs = Math.max(durationMs, this.#slowestMs * SLOWEST_FADES);
+  }
+
+  /** How long a call may take. `others`: ways and nodes besides this one that were not silent about this collection. */
+  timeoutMs(others: number): number {
+    if (others <= 0) return this.#timeoutMs;
+    return Math.min(this.#timeoutMs, Math.max(PATIENCE_MS, PATIENCE_MULTIPLE * this.#slowestMs));
+  }
+
+  /** The full call failed lately, one such call finds out whether it works again, and the light one works. */
+  #isBeingTried(name: string): boolean {
+    const ways = this.#nodes.get(name);
+    return (
+      ways !== undefined && ways.doubted.has(FULL) && !ways.doubted.has(LIGHT) && ways.underWay[FULL] > 0
+    );
+  }
+
+  #of(name: string): WaysOfNode {
+    let ways = this.#nodes.get(name);
+    if (ways === undefined) {
+      ways = { doubted: new Set(), underWay: { [FULL]: 0, [LIGHT]: 0 } };
+      this.#nodes.set(name, ways);
+    }
+    return ways;
+  }
+}
+
+/** The ways that a node takes calls by at present. */
+export function waysOf(node: AccessNode): CollectionWay[] {
+  return ([FULL, LIGHT] as const).filter((way) => node.supports(way));
+}

@@ -1,0 +1,56 @@
+import type { Metrics } from '../../observability/index.js';
+import type { Clock } from '../../runtime/index.js';
+import type { FetchPace } from './FetchRate.js';
+import type { ExecutionDataOutlook } from '../ports.js';
+import type { WantedCollections } from './WantedCollections.js';
+
+/** A good length for `holdBackMs`. A stream that falls silent is counted on no longer, so its silence costs less. */
+export const DEFAULT_HOLD_BACK_MS = 2_000;
+
+/**
+ * While it is not known how long fetching would take, the stream is counted on for what it brings within this time;
+ * what lies beyond is asked for, and shows how long it takes.
+ */
+const UNTRIED_FETCH_MS = 500;
+
+/** How often it is asked again whether a height that is held back is still expected. */
+const CHECK_MS = 250;
+
+export interface HoldBackDependencies {
+  /** Absent where execution data is not followed: nothing is held back then. */
+  readonly outlook: ExecutionDataOutlook | undefined;
+  readonly wanted: Pick<WantedCollections, 'countThrough' | 'hold' | 'holdEndsAtMs'>;
+  readonly pace: Pick<FetchPace, 'durationMs'>;
+  readonly clock: Clock;
+  readonly metrics: Pick<Metrics, 'requestsHeldBack'>;
+}
+
+/**
+ * A height is held back while the stream is expected to bring it before we could have fetched it, and never beyond its
+ * time (docs/decisions/0003-hold-back.md). Judged when a call is about to leave, not when it was wished for: the stream
+ * may have come near meanwhile, or fallen silent.
+ */
+export class HoldBack {
+  readonly #holdBackMs: number;
+  readonly #dependencies: HoldBackDependencies;
+
+  /** `holdBackMs`: how long a height waits at most; 0 = never. */
+  constructor(options: { readonly holdBackMs: number }, dependencies: HoldBackDependencies) {
+    this.#holdBackMs = options.holdBackMs;
+    this.#dependencies = dependencies;
+  }
+
+  /** Milliseconds after which to ask again about a height that is held back from now on; `undefined`: it may leave. */
+  hold(height: number): number | undefined {
+    const { clock, metrics, outlook, pace, wanted } = this.#dependencies;
+    if (this.#holdBackMs <= 0 || outlook === undefined) return undefined;
+    const fetchMs = pace.durationMs(wanted.countThrough(height)) ?? UNTRIED_FETCH_MS;
+    if (!outlook.expects(height, Math.min(fetchMs, this.#holdBackMs))) return undefined;
+    const nowMs = clock.monotonic();
+    const known = wanted.holdEndsAtMs(height);
+    if (known !== undefined && known <= nowMs) return undefined;
+    if (known === undefined) metrics.requestsHeldBack.inc();
+    const endsAtMs = wanted.hold(height, nowMs + this.#holdBackMs);
+    return Math.min(endsAtMs - nowMs, CHECK_MS);
+  }
+}

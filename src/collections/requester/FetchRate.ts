@@ -1,0 +1,45 @@
+import type { Clock } from '../../runtime/index.js';
+
+/** How much one answer moves the averages. */
+const WEIGHT = 1 / 32;
+
+/**
+ * How fast collections come when as many are asked for as may be: measured from answer to answer, and only while it was
+ * the nodes, their slots or their rate limits that kept more calls from leaving. Three numbers.
+ */
+export class FetchPace {
+  readonly #clock: Clock;
+  #callMs: number | undefined;
+  #intervalMs: number | undefined;
+  /** Of the last answer; `undefined` when since then there was a moment in which no call had to wait. */
+  #answeredAtMs: number | undefined;
+
+  constructor(dependencies: { readonly clock: Clock }) {
+    this.#clock = dependencies.clock;
+  }
+
+  /** A call brought its collection. */
+  answered(callMs: number): void {
+    this.#callMs = moved(this.#callMs, callMs);
+    const nowMs = this.#clock.monotonic();
+    if (this.#answeredAtMs !== undefined) {
+      this.#intervalMs = moved(this.#intervalMs, nowMs - this.#answeredAtMs);
+    }
+    this.#answeredAtMs = nowMs;
+  }
+
+  /** Everything that may be asked for is: the pace is that of the wishes, not of the nodes. */
+  idles(): void {
+    this.#answeredAtMs = undefined;
+  }
+
+  /** How long it takes until so many more have come; `undefined` before there is anything to judge by. */
+  durationMs(collections: number): number | undefined {
+    if (this.#callMs === undefined || this.#intervalMs === undefined) return undefined;
+    return this.#callMs + collections * this.#intervalMs;
+  }
+}
+
+function moved(average: number | undefined, value: number): number {
+  return average === undefined ? value : average + (value - average) * WEIGHT;
+}

@@ -1,0 +1,91 @@
+import type { AccessNode } from '../../access/index.js';
+import type { Identifier } from '../../flow/index.js';
+import type { Clock } from '../../runtime/index.js';
+import type { CollectionWay } from './CollectionWays.js';
+import type { SlotUse } from './EndpointSlots.js';
+
+/** For how long answers are dealt with before the event loop has its turn: the calls that follow leave then. */
+const TURN_MS = 2;
+
+/** A collection as a node answered it, not verified yet. */
+export interface Answer {
+  readonly id: Identifier;
+  readonly node: AccessNode;
+  readonly way: CollectionWay;
+  readonly bodies: readonly Uint8Array[];
+  /** Monotonic milliseconds. */
+  readonly sentAtMs: number;
+  /** Monotonic milliseconds. */
+  readonly receivedAtMs: number;
+  /** Its slot, when the next call may not have it before this answer is dealt with. */
+  readonly slotUse: SlotUse | undefined;
+}
+
+export interface AnswerQueueDependencies {
+  readonly clock: Clock;
+  /** Deals with one answer. */
+  onAnswer(answer: Answer): void;
+  /** A turn is over: the queue is shorter. */
+  onTurnEnd(): void;
+  /** Takes what either of the two threw. */
+  onFatal(error: unknown): void;
+}
+
+/**
+ * Answers in the order in which they came, dealt with in turns of the event loop. What a connection is to send leaves it
+ * between two turns only, and servers answer between two turns only: whoever works through a burst of answers in a single
+ * turn keeps its node waiting meanwhile, and waits for it afterwards. Whoever pushes bounds the queue.
+ */
+export class AnswerQueue {
+  readonly #dependencies: AnswerQueueDependencies;
+  readonly #answers: Answer[] = [];
+
+  constructor(dependencies: AnswerQueueDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  get length(): number {
+    return this.#answers.length;
+  }
+
+  push(answer: Answer): void {
+    this.#answers.push(answer);
+    if (this.#answers.length === 1) this.#nextTurn();
+  }
+
+  /** Empties the queue; answers what was in it. */
+  clear(): Answer[] {
+    return this.#answers.splice(0);
+  }
+
+  /** Once everything that is due by now has had its turn. */
+  #nextTurn(): void {
+    this.#dependencies.clock.setTimer(0, () => this.#onTurn());
+  }
+
+  #onTurn(): void {
+    try {
+      this.#deal();
+    } catch (error) {
+      this.#dependencies.onFatal(error);
+    }
+  }
+
+  #deal(): void {
+    const { clock } = this.#dependencies;
+    const endsAtMs = clock.monotonic() + TURN_MS;
+    let dealtWith = 0;
+    try {
+      do {
+        const answer = this.#answers[dealtWith];
+        if (answer === undefined) break;
+        dealtWith += 1;
+        this.#dependencies.onAnswer(answer);
+      } while (clock.monotonic() < endsAtMs);
+    } finally {
+      this.#answers.splice(0, dealtWith);
+      if (this.#answers.length > 0) this.#nextTurn();
+      this.#dependencies.onTurnEnd();
+    }
+  }
+}

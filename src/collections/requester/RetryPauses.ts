@@ -1,0 +1,120 @@
+import type { AccessNode } from '../../access/index.js';
+import type { Identifier } from '../../flow/index.js';
+import { backoffMs } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
+import type { DueTimer } from './TimerQueue.js';
+import type { RequestFailure } from './requestFailure.js';
+import type { WantedCollection, WantedCollections } from './WantedCollections.js';
+
+/**
+ * Pauses of a collection that was asked for too early: from here, each longer than the one before, up to there, and so many times.
+ * They reach nearly a second beyond the first question: a block is as late as its latest collection, and of a thousand
+ * collections one may come half a second after the others.
+ */
+const EARLY_PAUSE = { minMs: 30, growth: 1.15, maxMs: 80, times: 14 };
+/** Until each node was asked both ways no pause is longer: one of them may be the only honest one. */
+const UNTRIED_MAX_MS = 2_000;
+/** A pause that is cut short lasts so long at least: what wakes an id may come many times a second. */
+const WAKE_AFTER_MS = 1_000;
+
+export interface RetryPausesOptions {
+  /** A pause doubles from here … */
+  readonly backoffMinMs: number;
+  /** … up to here. */
+  readonly backoffMaxMs: number;
+}
+
+export interface RetryPausesDependencies {
+  readonly wanted: WantedCollections;
+  readonly due: DueTimer<Identifier | number>;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/**
+ * How long an id that was not given pauses before it is asked for again, and what ends its pause early: word of an outage that
+ * is over. Ended early, an id is asked for once; every further failure lengthens its next pause as ever.
+ */
+export class RetryPauses {
+  readonly #options: RetryPausesOptions;
+  readonly #dependencies: RetryPausesDependencies;
+  /** Nodes whose last word was a failure. Bounded by the number of nodes. */
+  readonly #failing = new Set<string>();
+  #headHeight = 0;
+
+  constructor(options: RetryPausesOptions, dependencies: RetryPausesDependencies) {
+    this.#options = options;
+    this.#dependencies = dependencies;
+  }
+
+  /** The latest head that was seen. */
+  get headHeight(): number {
+    return this.#headHeight;
+  }
+
+  /** A new head would be news: some node failed, and has given nothing since. */
+  get awaitsHead(): boolean {
+    return this.#failing.size > 0;
+  }
+
+  /** The id was not given, and pauses. `isUntried`: some node was not asked in every way. */
+  failed(wanted: WantedCollection, node: AccessNode, failure: RequestFailure, isUntried: boolean): void {
+    const { clock, due } = this.#dependencies;
+    wanted.failedAtMs = clock.monotonic();
+    due.set(wanted.id, this.#pauseMs(wanted, node, failure, isUntried));
+    if (!failure.isNotFound && !failure.isNodeBusy) this.#failing.add(node.name);
+  }
+
+  /** The node gave it. Its siblings may have come to the node with it; and whatever failed at the node may not fail now. */
+  gave({ heights }: WantedCollection, { name }: AccessNode): void {
+    const { wanted } = this.#dependencies;
+    for (const height of heights) this.#wake(wanted.idsOf(height));
+    if (!this.#failing.delete(name)) return;
+    const ids = Array.from(wanted.all(), ({ id }) => id);
+    this.#wake(ids, ({ lastNode, failures }) => lastNode === name && failures?.get(name)?.isDenial === false);
+  }
+
+  /** A head that moves is a sign of life: what holds the watermark up is asked for again, unless it was denied. */
+  sawHead(headHeight: number): void {
+    if (headHeight <= this.#headHeight) return;
+    this.#headHeight = headHeight;
+    const { wanted } = this.#dependencies;
+    const lowest = wanted.lowestHeight();
+    if (lowest === undefined) return;
+    this.#wake(wanted.idsOf(lowest), ({ lastNode = '', failures }) => {
+      return failures?.get(lastNode)?.isDenial === false;
+    });
+  }
+
+  /** "Not yet" of a new block is no failure: it is asked for again soon, a few times. */
+  #pauseMs(wanted: WantedCollection, node: AccessNode, failure: RequestFailure, isUntried: boolean): number {
+    const { backoffMinMs: minMs, backoffMaxMs } = this.#options;
+    const isEarly = failure.isNotFound && wanted.newSinceMs !== undefined;
+    if (isEarly && wanted.earlyAttempts < EARLY_PAUSE.times) {
+      wanted.rotation.declined(node);
+      const pauseMs = EARLY_PAUSE.minMs * EARLY_PAUSE.growth ** wanted.earlyAttempts;
+      wanted.earlyAttempts += 1;
+      return Math.min(pauseMs, EARLY_PAUSE.maxMs, minMs);
+    }
+    if (failure.isNodeBusy) wanted.rotation.declined(node);
+    else wanted.rotation.failed(node);
+    const untriedMaxMs = Math.min(backoffMaxMs, Math.max(minMs, UNTRIED_MAX_MS));
+    // A node that was merely busy counts no failure: the first pause is the shortest either way.
+    const attempt = Math.max(wanted.rotation.failures, 1) - 1;
+    const maxMs = isUntried ? untriedMaxMs : backoffMaxMs;
+    return backoffMs({ minMs, maxMs }, attempt, this.#dependencies.random);
+  }
+
+  /** Ends the pauses of these ids, but not of those that have only just begun. */
+  #wake(ids: Iterable<Identifier>, condition: (wanted: WantedCollection) => boolean = () => true): void {
+    const { clock, due, wanted } = this.#dependencies;
+    const failedByMs = clock.monotonic() - WAKE_AFTER_MS;
+    for (const id of ids) {
+      const one = wanted.get(id);
+      if (one === undefined || one.attempts === 0 || one.failedAtMs > failedByMs) continue;
+      if (!due.has(id) || !condition(one)) continue;
+      due.delete(id);
+      wanted.makeAskable(one);
+    }
+  }
+}

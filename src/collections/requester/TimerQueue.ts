@@ -1,0 +1,88 @@
+import type { Clock, Timer } from '../../runtime/index.js';
+import { KeyedHeap } from './KeyedHeap.js';
+
+export interface DueTimerDependencies<K> {
+  readonly clock: Clock;
+  /** The keys whose time has come, earliest first; none when only a look was due. */
+  onDue(keys: readonly K[]): void;
+}
+
+/**
+ * Many delays behind one timer of the clock. A delay that was taken back may leave one idle wake-up behind; there is
+ * never more than one timer, and none when nothing is waited for.
+ */
+export class DueTimer<K> {
+  readonly #clock: Clock;
+  readonly #onDue: (keys: readonly K[]) => void;
+  readonly #due = new KeyedHeap<K>();
+  #lookAtMs = Infinity;
+  #timer: { readonly timer: Timer; readonly atMs: number } | undefined;
+
+  constructor(dependencies: DueTimerDependencies<K>) {
+    this.#clock = dependencies.clock;
+    this.#onDue = (keys) => dependencies.onDue(keys);
+  }
+
+  /** Starts the key's delay, or starts it afresh. */
+  set(key: K, delayMs: number): void {
+    this.#due.set(key, this.#clock.monotonic() + delayMs);
+    this.#arm();
+  }
+
+  has(key: K): boolean {
+    return this.#due.has(key);
+  }
+
+  delete(key: K): void {
+    if (this.#due.delete(key)) this.#disarmIfIdle();
+  }
+
+  /**
+   * Asks for a wake-up without a key, in whole milliseconds: less than the clock can tell apart would be due at once, again
+   * and again. Replaces the one asked for before. `undefined`: none is needed any more.
+   */
+  lookAgainIn(delayMs: number | undefined): void {
+    this.#lookAtMs = delayMs === undefined ? Infinity : this.#clock.monotonic() + Math.ceil(delayMs);
+    if (delayMs === undefined) this.#disarmIfIdle();
+    else this.#arm();
+  }
+
+  clear(): void {
+    this.#due.clear();
+    this.#lookAtMs = Infinity;
+    this.#disarmIfIdle();
+  }
+
+  #nextAtMs(): number {
+    return Math.min(this.#lookAtMs, this.#due.peekPriority());
+  }
+
+  #arm(): void {
+    const atMs = this.#nextAtMs();
+    if (atMs === Infinity || (this.#timer !== undefined && this.#timer.atMs <= atMs)) return;
+    this.#timer?.timer.cancel();
+    const delayMs = Math.max(0, Math.ceil(atMs - this.#clock.monotonic()));
+    this.#timer = { timer: this.#clock.setTimer(delayMs, () => this.#fire()), atMs };
+  }
+
+  #disarmIfIdle(): void {
+    if (this.#timer === undefined || this.#nextAtMs() !== Infinity) return;
+    this.#timer.timer.cancel();
+    this.#timer = undefined;
+  }
+
+  #fire(): void {
+    this.#timer = undefined;
+    const nowMs = this.#clock.monotonic();
+    const looking = this.#lookAtMs <= nowMs;
+    if (looking) this.#lookAtMs = Infinity;
+    const keys: K[] = [];
+    while (this.#due.peekPriority() <= nowMs) {
+      const key = this.#due.peek() as K;
+      this.#due.delete(key);
+      keys.push(key);
+    }
+    this.#arm();
+    if (looking || keys.length > 0) this.#onDue(keys);
+  }
+}

@@ -1,0 +1,129 @@
+import { UpstreamError } from '../../access/index.js';
+import type { AccessNode } from '../../access/index.js';
+import { collectionIdOf, identifierBytes, InvalidCollectionError } from '../../flow/index.js';
+import type { Identifier } from '../../flow/index.js';
+import { AbortError, abortReason } from '../../runtime/index.js';
+import type { CollectionWay } from './CollectionWays.js';
+
+/** Transactions of one collection that are asked for at once; each takes a slot of the endpoint, the first has one. */
+const MAX_PARALLEL_TRANSACTIONS = 8;
+
+/**
+ * How often a transaction is asked for again that was refused for the node's rate limit. The node is then held back by that
+ * limit; were all transactions begun anew each time, a large collection would never come to its end where little is allowed.
+ */
+const MAX_RATE_LIMITED = 5;
+
+export interface FetchOptions {
+  /** Deadline of each call. */
+  readonly timeoutMs: number;
+  /** Cancels the call under way. */
+  readonly signal: AbortSignal;
+}
+
+export interface FetchDependencies {
+  /** Told of each collection call as it leaves: full or light, not of the transactions behind a light one. */
+  onCall(way: CollectionWay): void;
+  /** A transaction was refused for the node's rate limit, and is asked for again. */
+  onRefused(error: UpstreamError): void;
+  /** A further slot of the endpoint when one is free now. */
+  tryAcquireSlot(): boolean;
+  releaseSlot(): void;
+}
+
+/**
+ * One attempt to get a collection's transactions, as wire bytes in order, from one node: by `GetFullCollectionByID`, or,
+ * that way or where the node does not know that call, the light collection and then each transaction from the same node. The caller holds
+ * one slot of the endpoint throughout. The body is not verified here; the light collection's list is, before anything
+ * is fetched on its word.
+ * Expected errors: UpstreamError; InvalidCollectionError; the signal's abort reason.
+ */
+export async function fetchCollection(
+  id: Identifier,
+  node: AccessNode,
+  way: CollectionWay,
+  options: FetchOptions,
+  dependencies: FetchDependencies,
+): Promise<readonly Uint8Array[]> {
+  if (way === 'GetFullCollectionByID') {
+    dependencies.onCall(way);
+    try {
+      return await node.getFullCollection(id, options);
+    } catch (error) {
+      if (!(error instanceof UpstreamError) || error.kind !== 'unimplemented') throw error;
+    }
+    if (options.signal.aborted) throw abortReason(options.signal);
+  }
+  dependencies.onCall('GetCollectionByID');
+  const transactionIds = await node.getCollectionTransactionIds(id, options);
+  if (collectionIdOf(Buffer.concat(transactionIds.map(identifierBytes))) !== id) {
+    throw new InvalidCollectionError('id_mismatch', 'the light collection does not hash to the id asked for');
+  }
+  return await fetchTransactions(transactionIds, node, options, dependencies);
+}
+
+/**
+ * All or nothing: the first failure, rate limits aside, cancels the others, and is thrown once all of them have returned.
+ */
+async function fetchTransactions(
+  ids: readonly Identifier[],
+  node: AccessNode,
+  options: FetchOptions,
+  { onRefused, ...slots }: Pick<FetchDependencies, 'tryAcquireSlot' | 'releaseSlot' | 'onRefused'>,
+): Promise<readonly Uint8Array[]> {
+  const controller = new AbortController();
+  const onAbort = (): void => controller.abort(abortReason(options.signal));
+  if (options.signal.aborted) onAbort();
+  options.signal.addEventListener('abort', onAbort, { once: true });
+
+  const bodies = new Array<Uint8Array>(ids.length);
+  const queue = ids.entries();
+  let failure: { readonly error: unknown } | undefined;
+  const work = async (): Promise<void> => {
+    for (const [place, id] of queue) {
+      if (controller.signal.aborted) return;
+      try {
+        const { timeoutMs } = options;
+        const ask = () => node.getTransaction(id, { signal: controller.signal, timeoutMs });
+        bodies[place] = await patiently(ask, { node, onRefused });
+      } catch (error) {
+        failure ??= { error };
+        controller.abort(new AbortError('another transaction of the collection failed'));
+        return;
+      }
+    }
+  };
+  const extra = async (): Promise<void> => {
+    try {
+      await work();
+    } finally {
+      slots.releaseSlot();
+    }
+  };
+
+  const workers = [work()];
+  while (workers.length < Math.min(MAX_PARALLEL_TRANSACTIONS, ids.length) && slots.tryAcquireSlot())
+    workers.push(extra());
+  await Promise.all(workers);
+  options.signal.removeEventListener('abort', onAbort);
+  if (options.signal.aborted) throw abortReason(options.signal);
+  if (failure !== undefined) throw failure.error;
+  return bodies;
+}
+
+/** The call's answer; of refusals for a rate limit, some are passed over, unless the node refuses all such calls. */
+async function patiently<T>(
+  call: () => Promise<T>,
+  { node, onRefused }: { readonly node: AccessNode } & Pick<FetchDependencies, 'onRefused'>,
+): Promise<T> {
+  for (let refusals = 0; ; refusals += 1) {
+    try {
+      return await call();
+    } catch (error) {
+      const isRefused = error instanceof UpstreamError && error.kind === 'rate_limited';
+      const isShut = node.healthOf('GetTransaction') !== 'healthy';
+      if (!isRefused || isShut || refusals >= MAX_RATE_LIMITED) throw error;
+      onRefused(error);
+    }
+  }
+}

@@ -1,0 +1,68 @@
+import { troubleOf, UpstreamError } from '../../access/index.js';
+import type { AccessMethod, NodeFault, TroubleKind, UpstreamErrorKind } from '../../access/index.js';
+import { InvalidCollectionError } from '../../flow/index.js';
+import type { Fault } from '../sources/FaultReporter.js';
+
+/** What a failed attempt means. */
+export interface RequestFailure extends Fault {
+  /** A rate limit: the node's own delay slows it down, the collection itself does not back off further. */
+  readonly isNodeBusy: boolean;
+  /** The node has no such collection. Many a node cannot tell one that it has yet to fetch from one that never was. */
+  readonly isNotFound: boolean;
+  /** There was no answer in time. */
+  readonly isSilence: boolean;
+  readonly kind: TroubleKind;
+  /** The call that failed, where the error tells. */
+  readonly method: AccessMethod | undefined;
+}
+
+/** Reads an error of one attempt. `undefined` for anything that is not expected of an access node. */
+export function judgeFailure(error: unknown): RequestFailure | undefined {
+  if (error instanceof InvalidCollectionError) {
+    const text = `${error.reason}: ${error.message}`;
+    return {
+      ...{ text, refused: error.reason, fault: 'lied', kind: 'invalid', method: undefined },
+      ...{ isNodeBusy: false, isNotFound: false, isSilence: false },
+    };
+  }
+  if (error instanceof UpstreamError) {
+    return {
+      text: error.message,
+      refused: error.kind === 'malformed' || error.kind === 'too_large' ? error.kind : undefined,
+      fault: faultOf(error.kind),
+      isNodeBusy: error.kind === 'rate_limited',
+      isNotFound: isDenial(error.kind),
+      isSilence: error.kind === 'deadline',
+      kind: troubleOf(error.kind),
+      method: error.method,
+    };
+  }
+  return undefined;
+}
+
+function isDenial(kind: UpstreamErrorKind): boolean {
+  return kind === 'not_found' || kind === 'not_yet' || kind === 'below_root';
+}
+
+/** What each kind of upstream error says of the node that gave it. */
+function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
+  switch (kind) {
+    // Normal near the tip, at the edge of a spork, on old nodes and under load.
+    case 'not_yet':
+    case 'not_found':
+    case 'below_root':
+    case 'rate_limited':
+    case 'unimplemented':
+      return undefined;
+    case 'deadline':
+      return 'stale';
+    // Too large may just as well be our own limit that is too low.
+    case 'malformed':
+    case 'too_large':
+    case 'invalid_argument':
+    case 'failed_precondition':
+    case 'unavailable':
+    case 'internal':
+      return 'failing';
+  }
+}

@@ -1,0 +1,55 @@
+import type { AccessNode } from '../../access/index.js';
+import type { CollectionWay } from './CollectionWays.js';
+import type { RequestTrail } from '../ports.js';
+import type { RequestFailure } from './requestFailure.js';
+import type { NodeRecord, WantedCollection } from './WantedCollections.js';
+
+/** "No such collection" so often, and for so long, is no longer for the node's having yet to fetch it. */
+const LASTING = { denials: 3, ms: 2_000 };
+
+const NO_FAILURES: RequestTrail['failures'] = new Map();
+
+/** Enters a failure: for "why is it not here", and for the choice of what is tried next. */
+export function remember(
+  wanted: WantedCollection,
+  { name }: AccessNode,
+  way: CollectionWay,
+  failure: RequestFailure,
+): void {
+  const { kind, text, isNotFound, isSilence } = failure;
+  if (isNotFound) wanted.notFound += 1;
+  if (isSilence) wanted.silences += 1;
+  wanted.lastError = text;
+  const failures = (wanted.failures ??= new Map<string, NodeRecord>());
+  const before = failures.get(name);
+  const lackedMs = isNotFound ? wanted.sentAtMs - (wanted.newSinceMs ?? wanted.sentAtMs) : 0;
+  failures.set(name, {
+    ...{ kind, method: failure.method ?? way, lastError: text, isDenial: isNotFound },
+    count: (before?.count ?? 0) + 1,
+    lastAt: wanted.lastAskedAt ?? 0,
+    sinceMs: before?.sinceMs ?? wanted.sentAtMs,
+    ways: new Set(before?.ways).add(way),
+    deniedBy: isNotFound ? way : before?.deniedBy,
+    lackedMs: Math.max(before?.lackedMs ?? 0, lackedMs),
+  });
+}
+
+/** The way by which this node keeps saying that it has no such collection, once that has lasted. */
+export function lastingDenial(
+  wanted: WantedCollection,
+  { name }: AccessNode,
+  nowMs: number,
+): CollectionWay | undefined {
+  if (wanted.notFound < LASTING.denials) return undefined;
+  if (nowMs - (wanted.firstAskedAtMs ?? nowMs) < LASTING.ms) return undefined;
+  return wanted.failures?.get(name)?.deniedBy;
+}
+
+export function trailOf(wanted: WantedCollection, isUnderWay: boolean): RequestTrail {
+  const { attempts, lastNode, lastError, lastAskedAt, notFound, failures = NO_FAILURES } = wanted;
+  return {
+    ...{ attempts, lastNode, lastError, lastAskedAt, notFound, isUnderWay, failures },
+    askedAtMs: isUnderWay ? wanted.sentAtMs : undefined,
+    lastMethod: wanted.lastWay,
+  };
+}

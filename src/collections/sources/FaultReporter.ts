@@ -1,0 +1,58 @@
+import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../../access/index.js';
+import type { Logger, Metrics } from '../../observability/index.js';
+import type { Source } from '../ports.js';
+
+/** What went wrong with one answer of a node. */
+export interface Fault {
+  /** For people: the kind of error and the node's own words. */
+  readonly text: string;
+  /** The reason label of `invalid_collections_total` when data was refused. */
+  readonly refused: string | undefined;
+  /** What is held against the node; nothing when it did no wrong. */
+  readonly fault: NodeFault | undefined;
+}
+
+export interface FaultReporterDependencies {
+  readonly nodes: Pick<AccessNodes, 'succeeded' | 'blame'>;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'invalidCollections'>;
+}
+
+/** Says of nodes what one source learns about them: to the pool, to the metrics and to the log. */
+export class FaultReporter {
+  readonly #source: Source;
+  readonly #dependencies: FaultReporterDependencies;
+  /** Nodes that gave something that was refused and nothing good since: the warning fires on the edge. */
+  readonly #refused = new Set<string>();
+
+  constructor(options: { readonly source: Source }, dependencies: FaultReporterDependencies) {
+    this.#source = options.source;
+    this.#dependencies = dependencies;
+  }
+
+  /** The node gave what was asked, and it was verified. */
+  succeeded(node: AccessNode, method: AccessMethod): void {
+    this.#refused.delete(node.name);
+    this.#dependencies.nodes.succeeded(node, method);
+  }
+
+  /** `fields`, and the node's own words, go to the debug log only: they name ids. */
+  report(
+    node: AccessNode,
+    method: AccessMethod,
+    fault: Fault,
+    height: number | undefined,
+    fields: object,
+  ): void {
+    const { logger, metrics, nodes } = this.#dependencies;
+    const decision = fault.refused === undefined ? 'retry' : 'invalid';
+    const common = { node: node.name, source: this.#source, height, decision };
+    logger.debug({ ...common, ...fields, error: fault.text }, 'access node did not deliver');
+    if (fault.fault !== undefined) nodes.blame(node, fault.fault, fault.text, method);
+    if (fault.refused === undefined) return;
+    metrics.invalidCollections.inc({ source: this.#source, reason: fault.refused });
+    if (this.#refused.has(node.name)) return;
+    this.#refused.add(node.name);
+    logger.warn({ ...common, reason: fault.refused }, 'access node gave data that was refused');
+  }
+}

@@ -1,0 +1,165 @@
+import { type Identifier, identifierBytes } from '../../flow/index.js';
+import type { Fork } from './BlockIds.js';
+import { ChainGenerator, type ChainOptions, type GeneratedBlock } from './ChainGenerator.js';
+import { encodeExecutionDataResponse, ExecutionDataMaker, type ExecutionDataParts } from './ExecutionDataMaker.js';
+import { ReverseIndex } from './ReverseIndex.js';
+import { SizedCache } from './SizedCache.js';
+
+/** Collections and transactions of the last blocks generated that can be found by id: at least so many of each. */
+export const INDEXED_COLLECTIONS = 65_536;
+export const INDEXED_TRANSACTIONS = 262_144;
+const INDEXED_HEIGHTS = 65_536;
+/** What is looked through for an id that is not indexed, around the height asked for last. */
+const SCAN_BELOW_HEIGHTS = 256;
+const SCAN_ABOVE_HEIGHTS = 64;
+const DEFAULT_CACHE_BYTES = 64 * 1024 * 1024;
+/** What a cached block costs besides its bytes; bounds the number of cached empty ones. */
+const ENTRY_OVERHEAD_BYTES = 2048;
+
+/** The place of a collection: the lowest height that guarantees it. */
+export interface CollectionPlace {
+  readonly block: GeneratedBlock;
+  readonly index: number;
+}
+
+export interface TransactionPlace extends CollectionPlace {
+  readonly transaction: Buffer;
+}
+
+/**
+ * A generated chain with a memory: a bounded cache of the blocks in use, so that a height is generated once whoever
+ * asks, and a bounded index from collection and transaction ids to heights.
+ *
+ * Ids of collections and transactions are hashes and carry no height. Those of the last blocks generated are found
+ * (`INDEXED_COLLECTIONS`, `INDEXED_TRANSACTIONS`), and for any other id the neighbourhood of the height asked for last
+ * is searched once, so that a client goes on after the node was restarted. Anything else is not found: ask for its
+ * block first.
+ */
+export class Chain {
+  readonly generator: ChainGenerator;
+  readonly #blocks: SizedCache<GeneratedBlock>;
+  readonly #executionData: SizedCache<Buffer>;
+  readonly #collectionHeights = new ReverseIndex({ entries: INDEXED_COLLECTIONS });
+  readonly #transactionHeights = new ReverseIndex({ entries: INDEXED_TRANSACTIONS });
+  readonly #indexedHeights = new ReverseIndex({ entries: INDEXED_HEIGHTS });
+  readonly #executionDataMaker: ExecutionDataMaker;
+  #touchedHeight: number;
+
+  constructor(options: ChainOptions & { readonly cacheBytes?: number }) {
+    this.generator = new ChainGenerator(options);
+    this.#executionDataMaker = new ExecutionDataMaker({ generator: this.generator });
+    const maxSize = Math.max(1, Math.floor((options.cacheBytes ?? DEFAULT_CACHE_BYTES) / 2));
+    this.#blocks = new SizedCache<GeneratedBlock>({ maxSize });
+    this.#executionData = new SizedCache<Buffer>({ maxSize });
+    this.#touchedHeight = this.generator.rootHeight;
+  }
+
+  /** The block of the chain at a height between the root and the end. */
+  block(height: number): GeneratedBlock {
+    this.#touchedHeight = height;
+    return this.#cachedBlock(height);
+  }
+
+  /** Finds a block, or an orphan, by its id. */
+  locate(id: Buffer): { readonly height: number; readonly fork: Fork } | undefined {
+    const place = this.generator.ids.locate(id);
+    if (place === undefined) return undefined;
+    return place.height < this.generator.rootHeight || place.height > this.generator.endHeight
+      ? undefined
+      : place;
+  }
+
+  /** `SubscribeExecutionDataResponse` of a height. */
+  executionData(height: number): Buffer {
+    this.#touchedHeight = height;
+    const known = this.#executionData.get(height);
+    if (known !== undefined) return known;
+    const encoded = encodeExecutionDataResponse(this.executionDataParts(this.#cachedBlock(height)));
+    this.#executionData.set(height, encoded, encoded.length + ENTRY_OVERHEAD_BYTES);
+    return encoded;
+  }
+
+  executionDataParts(block: GeneratedBlock): ExecutionDataParts {
+    return this.#executionDataMaker.parts(block);
+  }
+
+  findCollection(id: Buffer): CollectionPlace | undefined {
+    const place = this.#collectionAt(this.#collectionHeights.find(id), id);
+    if (place !== undefined || !this.#scan()) return place;
+    return this.#collectionAt(this.#collectionHeights.find(id), id);
+  }
+
+  findTransaction(id: Buffer): TransactionPlace | undefined {
+    const place = this.#transactionAt(this.#transactionHeights.find(id), id);
+    if (place !== undefined || !this.#scan()) return place;
+    return this.#transactionAt(this.#transactionHeights.find(id), id);
+  }
+
+  #collectionAt(height: number | undefined, id: Buffer): CollectionPlace | undefined {
+    if (height === undefined) return undefined;
+    const hex = id.toString('hex') as Identifier;
+    const block = this.#cachedBlock(height);
+    const index = block.collections.findIndex((collection) => collection.id === hex);
+    return index < 0 ? undefined : { block, index };
+  }
+
+  #transactionAt(height: number | undefined, id: Buffer): TransactionPlace | undefined {
+    if (height === undefined) return undefined;
+    const block = this.#cachedBlock(height);
+    for (const [index, { transactionIds, transactions }] of block.collections.entries()) {
+      for (const [position, transaction] of transactions.entries()) {
+        if (id.compare(transactionIds, position * 32, position * 32 + 32) === 0)
+          return { block, index, transaction };
+      }
+    }
+    return undefined;
+  }
+
+  #cachedBlock(height: number): GeneratedBlock {
+    const known = this.#blocks.get(height);
+    if (known !== undefined) return known;
+    const block = this.generator.block(height);
+    let size = ENTRY_OVERHEAD_BYTES + block.encoded.length;
+    for (const collection of block.collections) size += 2 * collection.encoded.length;
+    this.#blocks.set(height, block, size);
+    this.#index(block);
+    return block;
+  }
+
+  /** Notes where each id was made, which is the lowest height it stands at. */
+  #index(block: GeneratedBlock): void {
+    if (this.#indexedHeights.findNumber(block.height) === undefined) {
+      this.#indexedHeights.addNumber(block.height, block.height);
+    }
+    for (const collection of block.collections) {
+      if (collection.originHeight !== block.height) continue;
+      this.#collectionHeights.add(identifierBytes(collection.id), 0, block.height);
+      const { transactionIds } = collection;
+      for (let at = 0; at < transactionIds.length; at += 32) {
+        this.#addTransaction(transactionIds, at, block.height);
+      }
+    }
+  }
+
+  /** A transaction that was borrowed from the block below belongs to that block. */
+  #addTransaction(ids: Buffer, offset: number, height: number): void {
+    const known = this.#transactionHeights.find(ids, offset);
+    if (known === height - 1 && this.#transactionAt(known, ids.subarray(offset, offset + 32)) !== undefined)
+      return;
+    this.#transactionHeights.add(ids, offset, height);
+  }
+
+  /** Generates what lies around the height asked for last and is not indexed yet; `false` when there was nothing. */
+  #scan(): boolean {
+    const { rootHeight, endHeight } = this.generator;
+    const from = Math.max(rootHeight, this.#touchedHeight - SCAN_BELOW_HEIGHTS);
+    const to = Math.min(endHeight, this.#touchedHeight + SCAN_ABOVE_HEIGHTS);
+    let found = false;
+    for (let height = from; height <= to; height++) {
+      if (this.#indexedHeights.findNumber(height) !== undefined) continue;
+      this.#cachedBlock(height);
+      found = true;
+    }
+    return found;
+  }
+}

@@ -1,0 +1,289 @@
+import {
+  collectionIdOf,
+  encodeBlock,
+  encodeFullCollection,
+  type Identifier,
+  identifierBytes,
+  toIdentifier,
+  transactionId,
+  ZERO_ID,
+} from '../../flow/index.js';
+import { BlockIds, type Fork } from './BlockIds.js';
+import { type ChainProfile, type OddKind, oddKinds, type ProfileName, resolveProfile } from './chainProfile.js';
+import { PlainTransactions } from './PlainTransactions.js';
+import { SystemChunk } from './SystemChunk.js';
+import { makeTransaction } from './makeTransaction.js';
+import type { Words } from './Prng.js';
+
+const FULL_COLLECTION_TRANSACTIONS = 100;
+const REFERENCE_BLOCK_BEHIND_MAX = 20;
+const SIGNATURE_BYTES = 48;
+/** Timestamp of height 0; height 137 million then falls into the year 2024. */
+const GENESIS_MS = 1_600_000_000_000;
+/** Salts of `BlockIds.words`; a collection uses its index. */
+const SALT_BLOCK = 1_000_001;
+const SALT_GUARANTEES = 1_000_002;
+const SALT_SYSTEM = 1_000_003;
+
+const blockOdd: ReadonlySet<OddKind> = new Set<OddKind>([
+  'fullCollection',
+  'bigCollection',
+  'emptyCollection',
+  'repeatedCollection',
+  'twinCollection',
+  'repeatedTransaction',
+  'crossBlockTransaction',
+]);
+
+const repeatsBelow: ReadonlySet<OddKind> = new Set<OddKind>(['repeatedCollection', 'crossBlockTransaction']);
+
+export interface ChainOptions {
+  /** The same seed, chain id and profile give the same chain on every machine. Default 1. */
+  readonly seed?: number;
+  /** Default `flow-localnet`. */
+  readonly chainId?: string;
+  /** Height of the first block of the spork. It has no collections. Default 0. */
+  readonly rootHeight?: number;
+  /** Parent of the root block: the last block of the previous spork. Default: zeros. */
+  readonly rootParentId?: Identifier;
+  /** The last height there is. Default: none, the chain grows. */
+  readonly endHeight?: number;
+  /** False: blocks are executed without a system chunk, as the emulator does. Default true. */
+  readonly systemChunk?: boolean;
+  readonly profile?: ProfileName | (Partial<ChainProfile> & { readonly base?: ProfileName });
+}
+
+/** A collection of the simulated chain. */
+export interface GeneratedCollection {
+  readonly id: Identifier;
+  /** 32 bytes each, concatenated, in order. */
+  readonly transactionIds: Buffer;
+  readonly transactions: readonly Buffer[];
+  /** `repeated Transaction transactions = 1`: a full collection's answer, and a chunk's collection. */
+  readonly encoded: Uint8Array;
+  /** The height whose words made it; lower than the block's when the block repeats it. */
+  readonly originHeight: number;
+}
+
+/** A block of the simulated chain with all that it guarantees. */
+export interface GeneratedBlock {
+  readonly height: number;
+  readonly id: Identifier;
+  readonly parentId: Identifier;
+  readonly timestamp: { readonly seconds: bigint; readonly nanos: number };
+  /** One per guarantee, in order. */
+  readonly collections: readonly GeneratedCollection[];
+  /** The light form of `flow.entities.Block`, canonical. */
+  readonly encoded: Uint8Array;
+  /** What is odd about it. */
+  readonly odd: readonly OddKind[];
+}
+
+/**
+ * A chain as a function of (seed, chain id, profile, height): any block, in any order, at the same cost, with nothing
+ * kept. Millions of heights of history are a number.
+ *
+ * Block ids are opaque: a real id covers a header that the light form does not carry. Transaction and collection ids
+ * are real hashes.
+ */
+export class ChainGenerator {
+  readonly seed: number;
+  readonly chainId: string;
+  readonly rootHeight: number;
+  readonly endHeight: number;
+  readonly profile: ChainProfile;
+  readonly ids: BlockIds;
+  readonly sporkId: Identifier;
+  readonly #rootParentId: Identifier;
+  readonly #phases: ReadonlyMap<OddKind, number>;
+  /** `undefined` on a network that has none. */
+  readonly #systemChunk: SystemChunk | undefined;
+  readonly #plainTransactions = new PlainTransactions();
+
+  /** Expected errors: `OperatorError('configuration')` for a profile that no block can have. */
+  constructor(options: ChainOptions = {}) {
+    this.seed = options.seed ?? 1;
+    this.chainId = options.chainId ?? 'flow-localnet';
+    this.rootHeight = options.rootHeight ?? 0;
+    this.endHeight = options.endHeight ?? Number.MAX_SAFE_INTEGER;
+    this.profile = resolveProfile(options.profile);
+    this.ids = new BlockIds({ seed: this.seed, chainId: this.chainId });
+    this.sporkId = toIdentifier(this.ids.derive('spork'));
+    this.#rootParentId = options.rootParentId ?? ZERO_ID;
+    this.#phases = new Map(oddKinds.map((kind) => [kind, this.ids.derive(kind).readUInt32BE(0)]));
+    const { scheduledTransactions } = this.profile;
+    this.#systemChunk =
+      options.systemChunk === false
+        ? undefined
+        : new SystemChunk({ chainId: this.chainId, scheduledTransactions });
+  }
+
+  blockId(height: number): Identifier {
+    return toIdentifier(this.ids.idAt(height));
+  }
+
+  parentId(height: number): Identifier {
+    return height === this.rootHeight ? this.#rootParentId : this.blockId(height - 1);
+  }
+
+  /** The block at a height, or the one beside it that was orphaned: another id, the same parent and collections. */
+  block(height: number, fork: Fork = 'chain'): GeneratedBlock {
+    const id = toIdentifier(this.ids.idAt(height, fork));
+    const parentId = this.parentId(height);
+    const ms = GENESIS_MS + height * this.profile.blockTimeMs;
+    const timestamp = { seconds: BigInt(Math.floor(ms / 1000)), nanos: (ms % 1000) * 1_000_000 };
+    const odd = this.oddAt(height);
+    const collections = this.#collections(height, odd);
+    const words = this.ids.words(height, SALT_GUARANTEES);
+    const referenceBlockId = identifierBytes(this.blockId(this.#reference(height, words)));
+    const encoded = encodeBlock({
+      id,
+      parentId,
+      height,
+      timestamp,
+      guarantees: collections.map((collection, index) => ({
+        collectionId: collection.id,
+        referenceBlockId,
+        signature: random(SIGNATURE_BYTES, words),
+        signatures: [],
+        signerIds: [],
+        signerIndices: random(3, words),
+        clusterChainId: Buffer.from(`cluster-${index}-${this.sporkId.slice(0, 16)}`, 'utf8'),
+      })),
+      signatures: [random(SIGNATURE_BYTES, words)],
+    });
+    return { height, id, parentId, timestamp, collections, encoded, odd };
+  }
+
+  /** Transactions of the system chunk, in order; none where there is no such chunk, as at the root. */
+  systemTransactions(height: number): readonly Buffer[] {
+    if (height === this.rootHeight || this.#systemChunk === undefined) return [];
+    return this.#systemChunk.transactions(height, this.ids.words(height, SALT_SYSTEM));
+  }
+
+  /** The id of one of those that are the same in every block; `undefined` for others. */
+  systemTransactionId(wire: Buffer): Buffer | undefined {
+    return this.#systemChunk?.idOf(wire);
+  }
+
+  /** System transactions that are the same in every block, by id. */
+  get repeatedSystemTransactions(): ReadonlyMap<string, Buffer> {
+    return this.#systemChunk?.repeatedTransactions ?? new Map();
+  }
+
+  /** Words for what else is made of a height (headers, execution data); the same salt gives the same words. */
+  words(height: number, salt: number): Words {
+    return this.ids.words(height, 2_000_000 + salt);
+  }
+
+  /** What is odd about a height: exactly once in N heights for each kind. */
+  oddAt(height: number): OddKind[] {
+    if (height === this.rootHeight) return [];
+    const due = oddKinds.filter((kind) => this.#isDue(kind, height));
+    // Above the root block stands nothing that could be repeated.
+    return height - 1 > this.rootHeight ? due : due.filter((kind) => !repeatsBelow.has(kind));
+  }
+
+  #isDue(kind: OddKind, height: number): boolean {
+    const every = this.profile.odd[kind] ?? 0;
+    return every > 0 && (height + (this.#phases.get(kind) ?? 0)) % every === 0;
+  }
+
+  #collections(height: number, odd: readonly OddKind[]): GeneratedCollection[] {
+    const own = this.#ownCollectionCount(height, odd);
+    const collections: GeneratedCollection[] = [];
+    for (let index = 0; index < own; index++) collections.push(this.#ownCollection(height, index));
+    const first = collections[0];
+    if (first === undefined) return collections;
+    if (odd.includes('repeatedTransaction')) collections.push(this.#borrowing(height, 0, first));
+    if (odd.includes('crossBlockTransaction')) {
+      collections.push(this.#borrowing(height, 1, this.#ownCollection(height - 1, 0)));
+    }
+    if (odd.includes('repeatedCollection')) collections.push(this.#ownCollection(height - 1, 0));
+    if (odd.includes('twinCollection')) collections.push(first);
+    if (odd.includes('emptyCollection')) collections.push(makeCollection([], height));
+    return collections;
+  }
+
+  #ownCollectionCount(height: number, odd: readonly OddKind[]): number {
+    if (height === this.rootHeight) return 0;
+    const words = this.ids.words(height, SALT_BLOCK);
+    const isEmpty = words.chance(this.profile.emptyShare);
+    const count = words.between(this.profile.collectionsPerBlock);
+    // What the block above repeats must be there.
+    const isNeeded =
+      odd.length > 0 ||
+      this.#isDue('repeatedCollection', height + 1) ||
+      this.#isDue('crossBlockTransaction', height + 1);
+    if (isNeeded) return Math.max(1, count);
+    return isEmpty ? 0 : count;
+  }
+
+  /** A collection by the height and the place that it was made for; it depends on nothing else. */
+  #ownCollection(height: number, index: number): GeneratedCollection {
+    const words = this.ids.words(height, index);
+    const odd = index === 0 ? this.oddAt(height) : [];
+    let count = words.between(this.profile.transactionsPerCollection);
+    let bytes: number | undefined;
+    if (odd.includes('bigCollection')) {
+      count = 2;
+      bytes = Math.floor(this.profile.bigCollectionBytes / count);
+    } else if (odd.includes('fullCollection')) {
+      count = FULL_COLLECTION_TRANSACTIONS;
+    }
+    const transactionOdd = odd.filter((kind) => !blockOdd.has(kind));
+    if (odd.length > 0) count = Math.max(1, count);
+
+    const transactions: Buffer[] = [];
+    for (let position = 0; position < count; position++) {
+      transactions.push(
+        this.#transaction(height, words, {
+          targetBytes: bytes,
+          odd: transactionOdd.filter((_, place) => place % count === position),
+        }),
+      );
+    }
+    return makeCollection(transactions, height);
+  }
+
+  /** A collection of a transaction that stands elsewhere and one of its own. */
+  #borrowing(height: number, place: number, from: GeneratedCollection): GeneratedCollection {
+    const [borrowed] = from.transactions;
+    const own = this.#transaction(height, this.ids.words(height, 10_000 + place), { odd: [] });
+    return makeCollection(borrowed === undefined ? [own] : [borrowed, own], height);
+  }
+
+  #transaction(
+    height: number,
+    words: Words,
+    plan: { readonly targetBytes?: number | undefined; readonly odd: readonly OddKind[] },
+  ): Buffer {
+    const targetBytes = plan.targetBytes ?? words.between(this.profile.transactionBytes);
+    const referenceBlockId = this.ids.idAt(this.#reference(height, words));
+    const plain =
+      plan.odd.length === 0 ? this.#plainTransactions.make(targetBytes, referenceBlockId, words) : undefined;
+    return plain ?? makeTransaction({ targetBytes, referenceBlockId, odd: plan.odd }, words);
+  }
+
+  #reference(height: number, words: Words): number {
+    return Math.max(this.rootHeight, height - 1 - words.below(REFERENCE_BLOCK_BEHIND_MAX));
+  }
+}
+
+/** The id of a collection is computed by the same functions that the daemon verifies with; tests hold both to a third. */
+function makeCollection(transactions: readonly Buffer[], originHeight: number): GeneratedCollection {
+  const transactionIds = Buffer.concat(transactions.map((wire) => transactionId(wire)));
+  return {
+    id: collectionIdOf(transactionIds),
+    transactionIds,
+    transactions,
+    encoded: encodeFullCollection(transactions),
+    originHeight,
+  };
+}
+
+function random(byteLength: number, words: Words): Buffer {
+  const bytes = Buffer.allocUnsafe(byteLength);
+  words.fill(bytes);
+  return bytes;
+}

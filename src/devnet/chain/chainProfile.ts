@@ -1,0 +1,206 @@
+import { OperatorError } from '../../runtime/index.js';
+import type { Range } from './Prng.js';
+
+/**
+ * Odd things that blocks may hold. Each comes at an exact rate: once in N blocks, at a place that the seed decides.
+ * The first group shapes a block's collections, the second one transaction of its first collection.
+ */
+export const oddKinds = [
+  /** The first collection holds 100 transactions, the most that Flow allows. */
+  'fullCollection',
+  /** The first collection is nearly as large as Flow allows: two transactions of over a megabyte. */
+  'bigCollection',
+  /** A collection without transactions. Current collection nodes make none; the id is defined all the same. */
+  'emptyCollection',
+  /** The block holds the first collection of the block below it once more. */
+  'repeatedCollection',
+  /** The block holds its first collection twice. */
+  'twinCollection',
+  /** The last collection begins with the first transaction of the first one. */
+  'repeatedTransaction',
+  /** The last collection begins with the first transaction of the block below. */
+  'crossBlockTransaction',
+
+  /** Arguments end in a newline, as the Go SDK writes them. */
+  'newlineArguments',
+  /** A WebAuthn signature: `extension_data` is part of the id. */
+  'extensionData',
+  /** `extension_data` of one zero byte, which the id leaves out. */
+  'plainExtensionData',
+  /** Proposer, payer and two authorizers differ, and each signs. */
+  'multiSign',
+  /** A reference block of zeros. */
+  'zeroReferenceBlock',
+  /** A signature of an account that has no part in the transaction. */
+  'unknownSigner',
+  /** Addresses of one byte and of ten. */
+  'unusualAddress',
+  /** Neither script nor arguments nor authorizers. */
+  'bareTransaction',
+  /** Key index and sequence number at the top of their range. */
+  'largeNumbers',
+] as const;
+
+export type OddKind = (typeof oddKinds)[number];
+
+/** What the blocks of a chain are like. All of it goes into the ids: another profile is another chain. */
+export interface ChainProfile {
+  /** Share of blocks without collections, 0 to 1; blocks that hold something odd are never empty. */
+  readonly emptyShare: number;
+  readonly collectionsPerBlock: Range;
+  readonly transactionsPerCollection: Range;
+  /** Wire size of a transaction in bytes; below some 420 what must be there sets the size. */
+  readonly transactionBytes: Range;
+  /** Once in how many blocks; 0 or absent: never. */
+  readonly odd: Readonly<Partial<Record<OddKind, number>>>;
+  /** Wire size of a `bigCollection`. */
+  readonly bigCollectionBytes: number;
+  /**
+   * Scheduled transactions in the system chunk, between the process and the system transaction; `undefined` is the
+   * chunk of the time before them: the system transaction alone.
+   */
+  readonly scheduledTransactions: Range | undefined;
+  /** Bulk of the execution data that an indexer skips. */
+  readonly eventsPerTransaction: number;
+  readonly eventPayloadBytes: number;
+  /** Trie updates of one block's execution data, over all its chunks. */
+  readonly trieUpdateBytes: number;
+  /** Milliseconds between the timestamps of blocks, whatever pace they are served at. */
+  readonly blockTimeMs: number;
+}
+
+export type ProfileName = 'mixed' | 'mainnet' | 'dense' | 'empty';
+
+const bulk = { eventsPerTransaction: 2, eventPayloadBytes: 160, trieUpdateBytes: 1024, blockTimeMs: 800 };
+
+/** Ready-made profiles. */
+export const profiles: Readonly<Record<ProfileName, ChainProfile>> = {
+  /** Every odd thing within a few hundred blocks (big collections: a few thousand), half of the blocks empty. */
+  mixed: {
+    ...bulk,
+    emptyShare: 0.5,
+    collectionsPerBlock: { min: 1, max: 4 },
+    transactionsPerCollection: { min: 1, max: 6 },
+    transactionBytes: { min: 400, max: 1200 },
+    scheduledTransactions: { min: 0, max: 2 },
+    bigCollectionBytes: 2_800_000,
+    odd: {
+      fullCollection: 151,
+      bigCollection: 4001,
+      emptyCollection: 307,
+      repeatedCollection: 41,
+      twinCollection: 211,
+      repeatedTransaction: 37,
+      crossBlockTransaction: 43,
+      newlineArguments: 7,
+      extensionData: 23,
+      plainExtensionData: 89,
+      multiSign: 11,
+      zeroReferenceBlock: 53,
+      unknownSigner: 59,
+      unusualAddress: 61,
+      bareTransaction: 97,
+      largeNumbers: 101,
+    },
+  },
+  /** Mostly empty or small blocks, and what is odd is rare. */
+  mainnet: {
+    ...bulk,
+    emptyShare: 0.6,
+    collectionsPerBlock: { min: 1, max: 3 },
+    transactionsPerCollection: { min: 1, max: 3 },
+    transactionBytes: { min: 400, max: 1600 },
+    scheduledTransactions: { min: 0, max: 3 },
+    bigCollectionBytes: 2_800_000,
+    trieUpdateBytes: 16_384,
+    odd: {
+      fullCollection: 5003,
+      repeatedCollection: 2003,
+      repeatedTransaction: 1009,
+      crossBlockTransaction: 1511,
+      newlineArguments: 5,
+      extensionData: 211,
+      multiSign: 29,
+      unknownSigner: 4001,
+    },
+  },
+  /** 5 collections of 10 transactions of 655 bytes in every block, for measuring. */
+  dense: {
+    ...bulk,
+    emptyShare: 0,
+    collectionsPerBlock: { min: 5, max: 5 },
+    transactionsPerCollection: { min: 10, max: 10 },
+    transactionBytes: { min: 655, max: 655 },
+    scheduledTransactions: { min: 0, max: 0 },
+    bigCollectionBytes: 0,
+    eventsPerTransaction: 1,
+    eventPayloadBytes: 64,
+    odd: {},
+  },
+  /** Nothing but empty blocks. */
+  empty: {
+    ...bulk,
+    emptyShare: 1,
+    collectionsPerBlock: { min: 0, max: 0 },
+    transactionsPerCollection: { min: 0, max: 0 },
+    transactionBytes: { min: 0, max: 0 },
+    scheduledTransactions: { min: 0, max: 0 },
+    bigCollectionBytes: 0,
+    trieUpdateBytes: 256,
+    odd: {},
+  },
+};
+
+/** Caps of the network, and what keeps one generated block within a second's work. */
+const limits = {
+  collectionsPerBlock: 1000,
+  transactionsPerCollection: 100,
+  transactionBytes: 1_500_000,
+  bigCollectionBytes: 3_000_000,
+  scheduledTransactions: 1000,
+  eventsPerTransaction: 1000,
+  eventPayloadBytes: 1_000_000,
+  trieUpdateBytes: 256 * 1024 * 1024,
+  blockTimeMs: 3_600_000,
+} as const;
+
+/**
+ * A profile by name, or one of these with some values changed.
+ *
+ * Expected errors: `OperatorError('configuration')` for values that no block can have.
+ */
+export function resolveProfile(
+  profile: ProfileName | (Partial<ChainProfile> & { readonly base?: ProfileName }) = 'mixed',
+): ChainProfile {
+  if (typeof profile === 'string') return profiles[profile];
+  const { base = 'mixed', ...changes } = profile;
+  const resolved: ChainProfile = { ...profiles[base], ...changes };
+  const problem = profileProblem(resolved);
+  if (problem !== undefined)
+    throw new OperatorError('configuration', `The chain profile is wrong: ${problem}.`);
+  return resolved;
+}
+
+function profileProblem(profile: ChainProfile): string | undefined {
+  const { emptyShare, odd, ...rest } = profile;
+  if (!(emptyShare >= 0 && emptyShare <= 1)) return 'emptyShare must lie between 0 and 1';
+  for (const [kind, every] of Object.entries(odd)) {
+    if (!(oddKinds as readonly string[]).includes(kind))
+      return `"${kind}" is no odd thing that is known here`;
+    if (!isWhole(every, Number.MAX_SAFE_INTEGER))
+      return `odd.${kind} must be a whole number: once in how many blocks`;
+  }
+  for (const [name, limit] of Object.entries(limits)) {
+    const value = rest[name as keyof typeof limits];
+    if (value === undefined) continue;
+    const range = typeof value === 'number' ? { min: value, max: value } : value;
+    if (!isWhole(range.min, limit) || !isWhole(range.max, limit) || range.min > range.max) {
+      return `${name} must be a whole number, or a range of them, between 0 and ${limit}`;
+    }
+  }
+  return undefined;
+}
+
+function isWhole(value: number, max: number): boolean {
+  return Number.isSafeInteger(value) && value >= 0 && value <= max;
+}

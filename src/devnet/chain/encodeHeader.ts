@@ -1,0 +1,86 @@
+import { type Identifier, identifierBytes, WireWriter } from '../../flow/index.js';
+import type { ChainGenerator, GeneratedBlock } from './ChainGenerator.js';
+import type { Words } from './Prng.js';
+
+const SALT_HEADER = 2;
+/** Views run ahead of heights: some end in a timeout. */
+const VIEWS_AHEAD = 1000;
+const TIMEOUT_EVERY_HEIGHTS = 50;
+const SEALS_BEHIND_HEIGHTS = 4;
+
+/** What a lie may change. */
+export interface HeaderIdentity {
+  readonly id: Identifier;
+  readonly parentId: Identifier;
+  readonly chainId: string;
+}
+
+/** `flow.entities.BlockHeader`. Its id does not follow from its fields: block ids of the devnet are opaque. */
+export function encodeHeader(
+  generator: ChainGenerator,
+  block: GeneratedBlock,
+  identity: HeaderIdentity,
+): Buffer {
+  const words = generator.words(block.height, SALT_HEADER);
+  const view = block.height + VIEWS_AHEAD + Math.floor(block.height / TIMEOUT_EVERY_HEIGHTS);
+  const skipped = block.height % TIMEOUT_EVERY_HEIGHTS === 0;
+  const parentView = view - (skipped ? 2 : 1);
+  const { seconds, nanos } = block.timestamp;
+  const writer = new WireWriter()
+    .bytes(1, identifierBytes(identity.id))
+    .bytes(2, identifierBytes(identity.parentId))
+    .number(3, block.height)
+    .element(4, new WireWriter().number(1, seconds).number(2, nanos).finish())
+    .bytes(5, random(32, words))
+    .number(6, view)
+    .bytes(8, random(48, words))
+    .bytes(9, random(32, words))
+    .text(11, identity.chainId)
+    .bytes(12, random(3, words));
+  if (skipped) writer.element(13, timeoutCertificate(view - 1, parentView, identity.parentId, words));
+  return writer.number(14, parentView).finish();
+}
+
+function timeoutCertificate(view: number, newestView: number, newestId: Identifier, words: Words): Buffer {
+  const quorumCertificate = new WireWriter()
+    .number(1, newestView)
+    .bytes(2, identifierBytes(newestId))
+    .bytes(3, random(3, words))
+    .bytes(4, random(48, words))
+    .finish();
+  return (
+    new WireWriter()
+      .number(1, view)
+      // A packed list of one number.
+      .bytes(2, new WireWriter().number(1, newestView).finish().subarray(1))
+      .bytes(3, quorumCertificate)
+      .bytes(4, random(3, words))
+      .bytes(5, random(48, words))
+      .finish()
+  );
+}
+
+/** What the full form of a block has beyond the light one: seals, header, protocol state. */
+export function encodeFullExtras(generator: ChainGenerator, block: GeneratedBlock): Buffer {
+  const words = generator.words(block.height, SALT_HEADER + 1);
+  const writer = new WireWriter();
+  const sealed = block.height - SEALS_BEHIND_HEIGHTS;
+  if (sealed >= generator.rootHeight) {
+    const seal = new WireWriter()
+      .bytes(1, identifierBytes(generator.blockId(sealed)))
+      .bytes(2, random(32, words))
+      .finish();
+    writer.element(6, seal);
+  }
+  const identity = { id: block.id, parentId: block.parentId, chainId: generator.chainId };
+  return writer
+    .element(10, encodeHeader(generator, block, identity))
+    .bytes(11, random(32, words))
+    .finish();
+}
+
+function random(byteLength: number, words: Words): Buffer {
+  const bytes = Buffer.allocUnsafe(byteLength);
+  words.fill(bytes);
+  return bytes;
+}

@@ -1,0 +1,128 @@
+import type { Clock } from '../../runtime/index.js';
+import { checkFaults, type FaultEffect, type FaultRule, methodsOf } from './faultRules.js';
+import type { DevnetMethod } from './rpcMethods.js';
+import { Words } from '../chain/Prng.js';
+
+/** Subjects whose number of attempts is remembered, so that a probability means each attempt anew. */
+const SUBJECTS_KEPT_MAX = 65_536;
+
+interface ActiveRule {
+  readonly rule: FaultRule;
+  readonly index: number;
+  readonly methods: ReadonlySet<DevnetMethod>;
+  matches: number;
+  fired: number;
+  /** The subject asked for last stands last. */
+  readonly attempts: Map<string, number>;
+}
+
+/** What a call, or a message of a stream, is about. */
+export interface FaultSubject {
+  readonly on: 'open' | 'message';
+  readonly height: number | undefined;
+  /** Tells subjects apart where the height does not: an id. */
+  readonly key: string;
+}
+
+/**
+ * The rules in force. Whether a probable fault strikes depends on the seed, the rule, the subject and how often that
+ * subject was asked for, not on the order in which calls happen to arrive.
+ */
+export class FaultScript {
+  readonly #seed: number;
+  readonly #clock: Clock;
+  readonly #startedAtMs: number;
+  #rules: ActiveRule[] = [];
+
+  constructor(options: { readonly seed: number }, dependencies: { readonly clock: Clock }) {
+    this.#seed = options.seed;
+    this.#clock = dependencies.clock;
+    this.#startedAtMs = dependencies.clock.monotonic();
+  }
+
+  /** Replaces all rules; their counts begin anew. Expected errors: `OperatorError('configuration')`. */
+  set(rules: readonly FaultRule[]): void {
+    this.#rules = checkFaults(rules).map((rule, index) => ({
+      rule,
+      index,
+      methods: new Set(methodsOf(rule)),
+      matches: 0,
+      fired: 0,
+      attempts: new Map<string, number>(),
+    }));
+  }
+
+  /** How often each rule struck, in the order of the rules. */
+  fired(): readonly number[] {
+    return this.#rules.map(({ fired }) => fired);
+  }
+
+  /** The faults that strike now, in the order of the rules. */
+  strike(method: DevnetMethod, subject: FaultSubject): readonly FaultEffect[] {
+    if (this.#rules.length === 0) return [];
+    const effects: FaultEffect[] = [];
+    for (const active of this.#rules) {
+      if (active.rule.fault === 'execution_data_lag') continue;
+      if (!this.#holds(active, method, subject.height)) continue;
+      if ((active.rule.on ?? 'message') !== subject.on) continue;
+      if (this.#counts(active, method, subject)) effects.push(active.rule);
+    }
+    return effects;
+  }
+
+  /** Blocks by which execution data comes later than it would without the rules. */
+  executionDataLag(method: DevnetMethod, height: number): number {
+    let lag = 0;
+    for (const active of this.#rules) {
+      const { rule } = active;
+      if (rule.fault === 'execution_data_lag' && this.#holds(active, method, height)) lag += rule.blocks;
+    }
+    return lag;
+  }
+
+  #holds(active: ActiveRule, method: DevnetMethod, height: number | undefined): boolean {
+    const { rule } = active;
+    if (!active.methods.has(method)) return false;
+    if (rule.fromHeight !== undefined || rule.toHeight !== undefined) {
+      if (height === undefined) return false;
+      if (height < (rule.fromHeight ?? 0) || height > (rule.toHeight ?? Number.MAX_SAFE_INTEGER))
+        return false;
+    }
+    if (rule.afterMs === undefined && rule.untilMs === undefined) return true;
+    const age = this.#clock.monotonic() - this.#startedAtMs;
+    return age >= (rule.afterMs ?? 0) && age < (rule.untilMs ?? Number.MAX_SAFE_INTEGER);
+  }
+
+  #counts(active: ActiveRule, method: DevnetMethod, subject: FaultSubject): boolean {
+    const { rule } = active;
+    if (rule.times !== undefined && active.fired >= rule.times) return false;
+    active.matches++;
+    const counted = active.matches - (rule.skip ?? 0);
+    if (counted <= 0 || counted % (rule.every ?? 1) !== 0) return false;
+    if (rule.probability !== undefined && !this.#draws(active, method, subject, rule.probability))
+      return false;
+    active.fired++;
+    return true;
+  }
+
+  #draws(active: ActiveRule, method: DevnetMethod, subject: FaultSubject, probability: number): boolean {
+    const name = `${method} ${subject.height ?? ''} ${subject.key}`;
+    const attempt = (active.attempts.get(name) ?? 0) + 1;
+    active.attempts.delete(name);
+    active.attempts.set(name, attempt);
+    if (active.attempts.size > SUBJECTS_KEPT_MAX) {
+      for (const oldest of active.attempts.keys()) {
+        active.attempts.delete(oldest);
+        break;
+      }
+    }
+    return new Words(this.#seed, active.index, hashOf(name), attempt).chance(probability);
+  }
+}
+
+/** FNV-1a. */
+function hashOf(text: string): number {
+  let hash = 0x811c_9dc5;
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x0100_0193);
+  return hash;
+}

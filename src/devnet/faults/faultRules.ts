@@ -1,0 +1,267 @@
+import { messageOf, OperatorError, parseJson } from '../../runtime/index.js';
+import { type DevnetMethod, methodNames, methods, type Subject } from './rpcMethods.js';
+
+/** gRPC statuses that a call can end with, other than OK. */
+export const statusNames = [
+  'CANCELLED',
+  'UNKNOWN',
+  'INVALID_ARGUMENT',
+  'DEADLINE_EXCEEDED',
+  'NOT_FOUND',
+  'ALREADY_EXISTS',
+  'PERMISSION_DENIED',
+  'RESOURCE_EXHAUSTED',
+  'FAILED_PRECONDITION',
+  'ABORTED',
+  'OUT_OF_RANGE',
+  'UNIMPLEMENTED',
+  'INTERNAL',
+  'UNAVAILABLE',
+  'DATA_LOSS',
+  'UNAUTHENTICATED',
+] as const;
+
+export type StatusName = (typeof statusNames)[number];
+
+/** Which calls a rule is for. All conditions must hold. */
+export interface FaultCondition {
+  /** A method's name, or the beginning of one and `*`: `SubscribeBlocks*`, `*`. */
+  readonly method: string;
+  /** Share of the matching calls or messages, 0 to 1. Drawn from the seed, the subject and how often it was asked. */
+  readonly probability?: number;
+  /** Only every n-th match. */
+  readonly every?: number;
+  /** The first so many matches are left alone. */
+  readonly skip?: number;
+  /** At most so often. */
+  readonly times?: number;
+  /** Only for what belongs to these heights. A latest block belongs to the head. */
+  readonly fromHeight?: number;
+  readonly toHeight?: number;
+  /** Only from, and until, so long after the node's start. */
+  readonly afterMs?: number;
+  readonly untilMs?: number;
+  /** Streams only: for each message (default), or for the opening. */
+  readonly on?: 'open' | 'message';
+}
+
+/** What goes wrong. */
+export type FaultEffect =
+  /** The answer comes later. */
+  | { readonly fault: 'latency'; readonly delayMs: number }
+  | { readonly fault: 'error'; readonly code: StatusName; readonly message?: string }
+  /** Never answers; a stream falls silent and stays open. */
+  | { readonly fault: 'stall' }
+  /** `reset` breaks the connection under the call (default for unary calls), `end` ends the stream in good order. */
+  | { readonly fault: 'cut'; readonly how?: 'end' | 'reset' }
+  /** The message ends in the middle of a field. */
+  | { readonly fault: 'truncated' }
+  /** An unknown field makes the message this much larger; default 8 MiB. */
+  | { readonly fault: 'oversized'; readonly bytes?: number }
+  /** Bytes that do not hash to what was asked; of a block: a guarantee that nobody gave; of a header or digest: its id. */
+  | { readonly fault: 'wrong_body' }
+  /** A sound answer to another question: another height, another id. */
+  | { readonly fault: 'other_body' }
+  /** The block beside the finalized one, with status UNKNOWN. */
+  | { readonly fault: 'orphaned' }
+  /** A block or header whose parent is none. */
+  | { readonly fault: 'wrong_parent' }
+  | { readonly fault: 'other_chain'; readonly chainId?: string }
+  | { readonly fault: 'other_spork' }
+  /** The node says that its spork begins at this height, which no spork does. */
+  | { readonly fault: 'false_spork'; readonly rootHeight: number }
+  | { readonly fault: 'swapped_chunks' }
+  | { readonly fault: 'missing_chunk' }
+  | { readonly fault: 'extra_chunk' }
+  /** Answers to "the latest" are so many blocks old. */
+  | { readonly fault: 'head_backwards'; readonly blocks: number }
+  /** Execution data comes so many blocks later; negative: earlier. Looked at whenever the head moves. */
+  | { readonly fault: 'execution_data_lag'; readonly blocks: number }
+  /** A stream leaves out a height. */
+  | { readonly fault: 'gap' }
+  /** A stream sends a height twice. */
+  | { readonly fault: 'repeat' };
+
+export type FaultKind = FaultEffect['fault'];
+export type FaultRule = FaultCondition & FaultEffect;
+/** Faults that make an answer wrong rather than late or absent. */
+export type Lie = Exclude<
+  FaultEffect,
+  { readonly fault: 'latency' | 'error' | 'stall' | 'cut' | 'execution_data_lag' | 'gap' | 'repeat' }
+>;
+
+interface KindInfo {
+  /** Subjects of the methods it makes sense for; absent: all. */
+  readonly subjects?: readonly Subject[];
+  readonly isFor?: (method: DevnetMethod) => boolean;
+  /** Parameters with their limits; those with a default may be left out. */
+  readonly parameters?: Readonly<Record<string, ParameterInfo>>;
+}
+
+interface ParameterInfo {
+  readonly check: (value: unknown) => boolean;
+  readonly must: string;
+  readonly isOptional?: true;
+}
+
+const HEIGHTS_MAX = 1_000_000_000;
+const DURATION_MS_MAX = 3_600_000;
+const OVERSIZE_BYTES_MAX = 1_073_741_824;
+
+const whole = (min: number, max: number): ParameterInfo => ({
+  check: (value) => Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max,
+  must: `a whole number between ${min} and ${max}`,
+});
+const choice = (...values: readonly string[]): ParameterInfo => ({
+  check: (value) => typeof value === 'string' && values.includes(value),
+  must: `one of ${values.join(', ')}`,
+});
+const someText: ParameterInfo = { check: (value) => typeof value === 'string', must: 'a text' };
+const optional = (parameter: ParameterInfo): ParameterInfo => ({ ...parameter, isOptional: true });
+
+const blockSubjects: readonly Subject[] = ['block', 'header', 'digest'];
+const bodySubjects: readonly Subject[] = [...blockSubjects, 'collection', 'transaction', 'executionData'];
+const isLatest = (method: DevnetMethod): boolean => method.startsWith('GetLatest');
+const isStream = (method: DevnetMethod): boolean => methods[method].isStream;
+
+const kinds: Readonly<Record<FaultKind, KindInfo>> = {
+  latency: { parameters: { delayMs: whole(0, DURATION_MS_MAX) } },
+  error: { parameters: { code: choice(...statusNames), message: optional(someText) } },
+  stall: {},
+  cut: { parameters: { how: optional(choice('end', 'reset')) } },
+  truncated: {},
+  oversized: { parameters: { bytes: optional(whole(1, OVERSIZE_BYTES_MAX)) } },
+  wrong_body: { subjects: bodySubjects },
+  other_body: { subjects: bodySubjects },
+  orphaned: { subjects: blockSubjects },
+  wrong_parent: { subjects: ['block', 'header'] },
+  other_chain: { subjects: ['network', 'header'], parameters: { chainId: optional(someText) } },
+  other_spork: { subjects: ['version'] },
+  false_spork: { subjects: ['version'], parameters: { rootHeight: whole(1, HEIGHTS_MAX) } },
+  swapped_chunks: { subjects: ['executionData'] },
+  missing_chunk: { subjects: ['executionData'] },
+  extra_chunk: { subjects: ['executionData'] },
+  head_backwards: { isFor: isLatest, parameters: { blocks: whole(1, HEIGHTS_MAX) } },
+  execution_data_lag: {
+    subjects: ['executionData'],
+    parameters: { blocks: whole(-HEIGHTS_MAX, HEIGHTS_MAX) },
+  },
+  gap: { isFor: isStream },
+  repeat: { isFor: isStream },
+};
+
+const conditions: Readonly<Record<string, ParameterInfo>> = {
+  method: { check: (value) => typeof value === 'string', must: 'the name of a method' },
+  fault: choice(...Object.keys(kinds)),
+  probability: optional({
+    check: (value) => typeof value === 'number' && value >= 0 && value <= 1,
+    must: 'a number between 0 and 1',
+  }),
+  every: optional(whole(1, HEIGHTS_MAX)),
+  skip: optional(whole(0, HEIGHTS_MAX)),
+  times: optional(whole(1, HEIGHTS_MAX)),
+  fromHeight: optional(whole(0, Number.MAX_SAFE_INTEGER)),
+  toHeight: optional(whole(0, Number.MAX_SAFE_INTEGER)),
+  afterMs: optional(whole(0, Number.MAX_SAFE_INTEGER)),
+  untilMs: optional(whole(0, Number.MAX_SAFE_INTEGER)),
+  on: optional(choice('open', 'message')),
+};
+
+/** The methods a rule is for, by its pattern and by what its fault makes sense for. */
+export function methodsOf(rule: FaultRule): DevnetMethod[] {
+  const { subjects, isFor } = kinds[rule.fault];
+  return methodNames.filter(
+    (method) =>
+      matchesPattern(rule.method, method) &&
+      (subjects === undefined || subjects.includes(methods[method].subject)) &&
+      (isFor === undefined || isFor(method)) &&
+      (rule.on === undefined || methods[method].isStream),
+  );
+}
+
+function matchesPattern(pattern: string, method: DevnetMethod): boolean {
+  return pattern.endsWith('*') ? method.startsWith(pattern.slice(0, -1)) : method === pattern;
+}
+
+/**
+ * Reads a script of faults: a JSON array of rules. `source` is named in messages (a file's name).
+ *
+ * Expected errors: `OperatorError('configuration')` that says which rule is wrong, and how.
+ */
+export function parseFaults(json: string, source = 'the fault script'): FaultRule[] {
+  let value: unknown;
+  try {
+    value = parseJson(json);
+  } catch (error) {
+    throw new OperatorError('configuration', `${source} is not JSON: ${messageOf(error)}`);
+  }
+  return checkFaults(value, source);
+}
+
+/** As `parseFaults`, for a value that was read already. */
+export function checkFaults(value: unknown, source = 'the fault script'): FaultRule[] {
+  if (!Array.isArray(value)) {
+    throw new OperatorError(
+      'configuration',
+      `${source} must hold an array of rules, such as [{"method": "GetFullCollectionByID", "fault": "latency", "delayMs": 100}].`,
+    );
+  }
+  return value.map((rule: unknown, index) => {
+    const problem = ruleProblem(rule);
+    if (problem !== undefined) {
+      throw new OperatorError('configuration', `${source}, rule ${index + 1}: ${problem}.`);
+    }
+    return rule as FaultRule;
+  });
+}
+
+function ruleProblem(rule: unknown): string | undefined {
+  if (typeof rule !== 'object' || rule === null || Array.isArray(rule)) return 'it must be an object';
+  const fields = rule as Readonly<Record<string, unknown>>;
+  const problem = fieldsProblem(fields, conditions);
+  if (problem !== undefined) return problem;
+
+  const kind = fields['fault'] as FaultKind;
+  const parameters = kinds[kind].parameters ?? {};
+  const unknown = Object.keys(fields).find(
+    (name) => !Object.hasOwn(conditions, name) && !Object.hasOwn(parameters, name),
+  );
+  if (unknown !== undefined) {
+    const known = [...Object.keys(conditions), ...Object.keys(parameters)].join(', ');
+    return `"${unknown}" is no field of a rule with the fault "${kind}", which takes ${known}`;
+  }
+  return fieldsProblem(fields, parameters) ?? meaningProblem(fields as unknown as FaultRule);
+}
+
+function fieldsProblem(
+  fields: Readonly<Record<string, unknown>>,
+  parameters: Readonly<Record<string, ParameterInfo>>,
+): string | undefined {
+  for (const [name, { check, must, isOptional }] of Object.entries(parameters)) {
+    const value = fields[name];
+    if (value === undefined) {
+      if (isOptional === undefined) return `"${name}" is missing: it must be ${must}`;
+    } else if (!check(value)) {
+      return `"${name}" must be ${must}`;
+    }
+  }
+  return undefined;
+}
+
+function meaningProblem(rule: FaultRule): string | undefined {
+  if (!methodNames.some((method) => matchesPattern(rule.method, method))) {
+    return `no method is called "${rule.method}"; the methods are ${methodNames.join(', ')}`;
+  }
+  if (methodsOf(rule).length === 0) return `the fault "${rule.fault}" makes no sense for ${rule.method}`;
+  if ((rule.fromHeight ?? 0) > (rule.toHeight ?? Number.MAX_SAFE_INTEGER))
+    return '"fromHeight" is above "toHeight"';
+  if ((rule.afterMs ?? 0) > (rule.untilMs ?? Number.MAX_SAFE_INTEGER)) return '"afterMs" is after "untilMs"';
+  if (rule.fault === 'execution_data_lag') {
+    const counting = (['probability', 'every', 'skip', 'times', 'on'] as const).find(
+      (name) => rule[name] !== undefined,
+    );
+    if (counting !== undefined)
+      return `"${counting}" makes no sense for a lag: it holds as long as the rule does`;
+  }
+  return undefined;
+}

@@ -1,0 +1,160 @@
+import type { Clock, Timer } from '../../runtime/index.js';
+
+/** With `blockIntervalMs` 0 the chain stays this far ahead of the highest block that anyone read. */
+export const FREE_RUN_LEAD_HEIGHTS = 8;
+const FINALIZATIONS_KEPT_MAX = 65_536;
+
+export interface HeadOptions {
+  readonly rootHeight: number;
+  /** The finalized head at the start. */
+  readonly startHead: number;
+  /** The head stops here. */
+  readonly endHeight: number;
+  /** The sealed head stops here: heights above it are those that the next spork discarded. */
+  readonly endSealedHeight: number;
+  /** 0 = as fast as blocks are read. */
+  readonly blockIntervalMs: number;
+  readonly sealedLag: number;
+  /** Blocks that execution data stays behind the sealed head; negative: ahead of it, at most to the finalized head. */
+  readonly executionDataLag: number;
+  /** Milliseconds for which `isOlderThan` has to answer. */
+  readonly memoryMs: number;
+}
+
+interface Finalization {
+  readonly height: number;
+  readonly atMs: number;
+}
+
+/** The moving end of the chain: finalized head, sealed head, and how far execution data has come. */
+export class Head {
+  readonly #options: HeadOptions;
+  readonly #clock: Clock;
+  readonly #listeners = new Set<() => void>();
+  /** When the latest heights were finalized; as many as `memoryMs` and the bound allow. */
+  #finalizations: Finalization[] = [];
+  #finalized: number;
+  #executionDataLag: number;
+  #timer: Timer | undefined;
+
+  constructor(options: HeadOptions, dependencies: { readonly clock: Clock }) {
+    this.#options = options;
+    this.#clock = dependencies.clock;
+    this.#finalized = options.startHead;
+    this.#executionDataLag = options.executionDataLag;
+  }
+
+  get finalized(): number {
+    return this.#finalized;
+  }
+
+  get sealed(): number {
+    const { rootHeight, endHeight, endSealedHeight, sealedLag } = this.#options;
+    // At the end of a spork everything that the next one builds on is sealed.
+    if (this.#finalized === endHeight) return endSealedHeight;
+    return Math.min(endSealedHeight, Math.max(rootHeight, this.#finalized - sealedLag));
+  }
+
+  /** The highest height whose execution data exists. Below the root: none does. */
+  get executed(): number {
+    return Math.min(this.#finalized, this.sealed - this.#executionDataLag);
+  }
+
+  get executionDataLag(): number {
+    return this.#executionDataLag;
+  }
+
+  set executionDataLag(heights: number) {
+    this.#executionDataLag = heights;
+    this.touch();
+  }
+
+  get isPaused(): boolean {
+    return this.#timer === undefined;
+  }
+
+  /** Runs `listener` after each change until the answer is called. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+    };
+  }
+
+  /** Finalizes `count` further blocks at once. */
+  advance(count = 1): void {
+    this.set(this.#finalized + count);
+  }
+
+  /** Sets the head, upwards or downwards, within root and end. */
+  set(height: number): void {
+    const target = Math.min(this.#options.endHeight, Math.max(this.#options.rootHeight, height));
+    if (target === this.#finalized) return;
+    if (target < this.#finalized) this.#finalizations = [];
+    this.#finalized = target;
+    this.#remember();
+    this.touch();
+  }
+
+  /** Lets time make blocks. With interval 0, reading does. */
+  resume(): void {
+    if (this.#timer !== undefined) return;
+    const interval = this.#options.blockIntervalMs;
+    if (interval === 0) {
+      this.#timer = { cancel: () => undefined };
+      return;
+    }
+    let due = this.#clock.monotonic() + interval;
+    const tick = (): void => {
+      const now = this.#clock.monotonic();
+      // Late timers make up for what they missed, so that the pace holds on a busy machine.
+      const blocks = Math.max(1, Math.floor((now - due) / interval) + 1);
+      due += blocks * interval;
+      this.#timer = this.#clock.setTimer(Math.max(0, due - now), tick);
+      this.advance(blocks);
+    };
+    this.#timer = this.#clock.setTimer(interval, tick);
+  }
+
+  pause(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  /** Somebody was given this block. */
+  wasRead(height: number): void {
+    if (this.#options.blockIntervalMs > 0 || this.isPaused) return;
+    const behind = this.#options.sealedLag + Math.max(0, this.#executionDataLag);
+    const wanted = height + behind + FREE_RUN_LEAD_HEIGHTS;
+    if (wanted > this.#finalized) this.set(wanted);
+  }
+
+  /** True when the height was finalized at least `ageMs` ago. */
+  isOlderThan(height: number, ageMs: number): boolean {
+    if (height > this.#finalized) return false;
+    if (ageMs === 0) return true;
+    const since = this.#clock.monotonic() - ageMs;
+    // The first entry at or above the height tells when it was finalized; none: before all that is remembered.
+    const first = this.#finalizations.find((entry) => entry.height >= height);
+    if (first === undefined || first === this.#finalizations[0]) {
+      const [oldest] = this.#finalizations;
+      return oldest === undefined || height < oldest.height || oldest.atMs <= since;
+    }
+    return first.atMs <= since;
+  }
+
+  /** Lets everyone who waits look again. */
+  touch(): void {
+    for (const listener of [...this.#listeners]) listener();
+  }
+
+  #remember(): void {
+    const { memoryMs } = this.#options;
+    if (memoryMs === 0) return;
+    const now = this.#clock.monotonic();
+    this.#finalizations.push({ height: this.#finalized, atMs: now });
+    const keep = this.#finalizations.findIndex((entry) => entry.atMs > now - memoryMs);
+    const excess = Math.max(keep, this.#finalizations.length - FINALIZATIONS_KEPT_MAX);
+    if (excess > 0) this.#finalizations.splice(0, excess);
+  }
+}

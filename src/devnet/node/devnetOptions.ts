@@ -1,0 +1,138 @@
+import { OperatorError } from '../../runtime/index.js';
+import type { ChainOptions } from '../chain/ChainGenerator.js';
+import type { FaultRule } from '../faults/faultRules.js';
+
+/** How the node behaves. All values are resolved; `DevnetOptions` says what they are when left out. */
+export interface NodeOptions {
+  readonly nodeRootHeight: number;
+  readonly startHead: number;
+  readonly endSealedHeight: number;
+  readonly blockIntervalMs: number;
+  readonly sealedLag: number;
+  readonly executionDataLag: number;
+  readonly collectionLagMs: number;
+  readonly collectionLagSpreadMs: number;
+  readonly collectionLagBlocks: number;
+  readonly ratePerSecond: number;
+  readonly rateBurst: number | undefined;
+  readonly maxStreams: number;
+  readonly sendTimeoutMs: number;
+  readonly executionData: boolean;
+  readonly executionDataSubscriptions: 'all' | 'deprecated';
+  readonly executionDataAtRoot: boolean;
+  readonly streams: boolean;
+  readonly fullCollections: boolean;
+  readonly nodeVersionInfo: boolean;
+  readonly faults: readonly FaultRule[];
+}
+
+/** Everything about a simulated access node. Every option may be left out. */
+export interface DevnetOptions extends ChainOptions {
+  /** Address to listen on. Default `127.0.0.1`. */
+  readonly host?: string;
+  /** Port to listen on; 0, the default, takes any free one. */
+  readonly port?: number;
+  /** Seed of the previous spork: its block below our root is the root's parent, unless `rootParentId` says otherwise. */
+  readonly previousSeed?: number;
+  /** The lowest height this node has; above the spork's root on a node that joined late. Default: `rootHeight`. */
+  readonly nodeRootHeight?: number;
+  /** Finalized head at the start. Millions of blocks above the root cost no memory. Default: `rootHeight` + 1000. */
+  readonly startHead?: number;
+  /** With `endHeight`: the last height that is sealed; blocks above it are those the next spork discarded. */
+  readonly endSealedHeight?: number;
+  /** Milliseconds between blocks; 0 = as fast as they are read. Default 800. */
+  readonly blockIntervalMs?: number;
+  /** Start with a head that stands still until `resume()`. Default false. */
+  readonly paused?: boolean;
+  /** Blocks that the sealed head stays behind the finalized one. Default 4. */
+  readonly sealedLag?: number;
+  /** Blocks that execution data stays behind the sealed head; negative = ahead of it. Default 0. */
+  readonly executionDataLag?: number;
+  /** A block's collections are there so long after it was finalized ("please retry"). Default 0. */
+  readonly collectionLagMs?: number;
+  /** Each collection takes so much longer on average, each its own time, exponentially distributed. Default 0. */
+  readonly collectionLagSpreadMs?: number;
+  /** A block's collections are there once the head is so many blocks above it. Default 0. */
+  readonly collectionLagBlocks?: number;
+  /** Unary calls per second and method, all callers together; 0, the default, is no limit. */
+  readonly ratePerSecond?: number;
+  /** Calls that may come at once within the limit. Default: one second's worth. */
+  readonly rateBurst?: number;
+  /** Streams open at once, over both services. Default 1000. */
+  readonly maxStreams?: number;
+  /** A stream whose reader takes nothing for so long is ended. Default 30,000. */
+  readonly sendTimeoutMs?: number;
+  /** Serve the execution-data service. Default true. */
+  readonly executionData?: boolean;
+  /** `deprecated`: of its subscriptions only `SubscribeExecutionData`, as nodes before 2024. Default `all`. */
+  readonly executionDataSubscriptions?: 'all' | 'deprecated';
+  /** Streams that start at the root block begin with it (no chunks); false: one height above, as some nodes do. Default true. */
+  readonly executionDataAtRoot?: boolean;
+  /** Serve the subscriptions of the access service. Default true. */
+  readonly streams?: boolean;
+  /** Serve `GetFullCollectionByID`. Default true. */
+  readonly fullCollections?: boolean;
+  /** Serve `GetNodeVersionInfo`. Default true. */
+  readonly nodeVersionInfo?: boolean;
+  /** Scripted faults; see `parseFaults`. Default: none. */
+  readonly faults?: readonly FaultRule[];
+  /** Memory for generated blocks. Default 64 MiB. */
+  readonly cacheBytes?: number;
+}
+
+const DEFAULT_HISTORY_HEIGHTS = 1000;
+
+/**
+ * Fills in the defaults and checks that the heights fit together.
+ * Expected errors: `OperatorError('configuration')`.
+ */
+export function resolveNodeOptions(options: DevnetOptions): NodeOptions {
+  const rootHeight = options.rootHeight ?? 0;
+  const endHeight = options.endHeight ?? Number.MAX_SAFE_INTEGER;
+  const nodeRootHeight = options.nodeRootHeight ?? rootHeight;
+  const resolved: NodeOptions = {
+    nodeRootHeight,
+    startHead: options.startHead ?? Math.min(endHeight, rootHeight + DEFAULT_HISTORY_HEIGHTS),
+    endSealedHeight: options.endSealedHeight ?? endHeight,
+    blockIntervalMs: options.blockIntervalMs ?? 800,
+    sealedLag: options.sealedLag ?? 4,
+    executionDataLag: options.executionDataLag ?? 0,
+    collectionLagMs: options.collectionLagMs ?? 0,
+    collectionLagSpreadMs: options.collectionLagSpreadMs ?? 0,
+    collectionLagBlocks: options.collectionLagBlocks ?? 0,
+    ratePerSecond: options.ratePerSecond ?? 0,
+    rateBurst: options.rateBurst,
+    maxStreams: options.maxStreams ?? 1000,
+    sendTimeoutMs: options.sendTimeoutMs ?? 30_000,
+    executionData: options.executionData ?? true,
+    executionDataSubscriptions: options.executionDataSubscriptions ?? 'all',
+    executionDataAtRoot: options.executionDataAtRoot ?? true,
+    streams: options.streams ?? true,
+    fullCollections: options.fullCollections ?? true,
+    nodeVersionInfo: options.nodeVersionInfo ?? true,
+    faults: options.faults ?? [],
+  };
+  const ordered: readonly (readonly [string, number])[] = [
+    ['0', 0],
+    ['the root height', rootHeight],
+    ["the node's root height", nodeRootHeight],
+    ['the head at the start', resolved.startHead],
+    ['the end height', endHeight],
+  ];
+  for (const [place, [name, height]] of ordered.entries()) {
+    const below = ordered[place - 1];
+    if (!Number.isSafeInteger(height) || (below !== undefined && height < below[1])) {
+      throw new OperatorError(
+        'configuration',
+        `The devnet's heights do not fit together: ${name} (${height}) must be a whole number, not below ${below?.[0] ?? '0'} (${below?.[1] ?? 0}).`,
+      );
+    }
+  }
+  if (resolved.endSealedHeight > endHeight || resolved.endSealedHeight < rootHeight) {
+    throw new OperatorError(
+      'configuration',
+      `The devnet's heights do not fit together: the last sealed height (${resolved.endSealedHeight}) must lie between the root height (${rootHeight}) and the end height (${endHeight}).`,
+    );
+  }
+  return resolved;
+}

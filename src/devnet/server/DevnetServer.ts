@@ -1,0 +1,249 @@
+import { createServer, type Server as TcpServer, type Socket } from 'node:net';
+import {
+  type handleServerStreamingCall,
+  type handleUnaryCall,
+  Server,
+  ServerCredentials,
+  type ServerWritableStream,
+  status,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js';
+import type { ServiceDefinition } from '@grpc/proto-loader';
+import { loadProtocol } from '../../flow/index.js';
+import { abortReason, type Clock, OperatorError } from '../../runtime/index.js';
+import type { Connection, DevnetNode } from '../node/DevnetNode.js';
+import type { StatusName } from '../faults/faultRules.js';
+import { type DevnetMethod, type DevnetRequest, methodNames, methods } from '../faults/rpcMethods.js';
+import { StatusError } from '../faults/StatusError.js';
+import type { MessageSink, Subscriptions } from './Subscriptions.js';
+import type { UnaryCalls } from './UnaryCalls.js';
+
+/** As Flow's own nodes. */
+const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
+/** How long `close` waits for callers to hang up. */
+const CLOSE_GRACE_MS = 1000;
+
+interface ServerDependencies {
+  readonly node: DevnetNode;
+  readonly calls: UnaryCalls;
+  readonly subscriptions: Subscriptions;
+  readonly clock: Clock;
+  /** Told of anything thrown that is no answer: a bug. */
+  readonly onBug: (error: unknown) => void;
+}
+
+/** The node on a TCP port, as a gRPC server. Answers are encoded before they come here. */
+export class DevnetServer {
+  readonly #dependencies: ServerDependencies;
+  readonly #grpc: Server;
+  readonly #tcp: TcpServer;
+  readonly #sockets = new Map<string, Socket>();
+  readonly #calls = new Set<AbortController>();
+
+  constructor(dependencies: ServerDependencies) {
+    this.#dependencies = dependencies;
+    this.#grpc = new Server({ 'grpc.max_receive_message_length': MAX_REQUEST_BYTES });
+    this.#addServices();
+    // Connections are accepted here and handed on, so that faults can break them and errors of the port are clear.
+    const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
+    this.#tcp = createServer({ noDelay: true }, (socket) => {
+      const peer = peerOf(socket);
+      this.#sockets.set(peer, socket);
+      socket.once('close', () => this.#sockets.delete(peer));
+      injector.injectConnection(socket);
+    });
+  }
+
+  /** Resolves with the port. Expected errors: `OperatorError('configuration')` when it cannot be had. */
+  async listen(host: string, port: number): Promise<number> {
+    await new Promise<void>((resolve, reject) => {
+      const onError = (error: NodeJS.ErrnoException): void => reject(portError(host, port, error));
+      this.#tcp.once('error', onError);
+      this.#tcp.listen(port, host, () => {
+        this.#tcp.off('error', onError);
+        this.#tcp.on('error', this.#dependencies.onBug);
+        resolve();
+      });
+    });
+    const address = this.#tcp.address();
+    if (address === null || typeof address === 'string') throw new TypeError('a TCP server has a port');
+    return address.port;
+  }
+
+  /** Takes no more calls, ends those under way with UNAVAILABLE, and hangs up. */
+  async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#tcp.close(() => resolve()));
+    for (const call of this.#calls) call.abort(new StatusError('UNAVAILABLE', 'the node is shutting down'));
+    const overdue = this.#dependencies.clock.setTimer(CLOSE_GRACE_MS, () => this.kill());
+    this.#grpc.tryShutdown(() => this.#destroySockets());
+    await closed;
+    overdue.cancel();
+    this.#grpc.forceShutdown();
+  }
+
+  /** Breaks every connection at once, as a crash does. The port is free when `close` resolves. */
+  kill(): void {
+    for (const socket of [...this.#sockets.values()]) socket.resetAndDestroy();
+  }
+
+  #destroySockets(): void {
+    for (const socket of [...this.#sockets.values()]) socket.destroy();
+  }
+
+  #addServices(): void {
+    const protocol = loadProtocol();
+    for (const service of new Set(methodNames.map((method) => methods[method].service))) {
+      const definition = protocol[service] as ServiceDefinition;
+      const implementation: UntypedServiceImplementation = {};
+      const encodedDefinition: ServiceDefinition = {};
+      for (const method of methodNames.filter((name) => methods[name].service === service)) {
+        const entry = definition[method];
+        if (entry === undefined) throw new TypeError(`proto/ knows no method ${service}.${method}`);
+        encodedDefinition[method] = { ...entry, responseSerialize: asItIs } as typeof entry;
+        implementation[method] = methods[method].isStream ? this.#stream(method) : this.#unary(method);
+      }
+      this.#grpc.addService(encodedDefinition, implementation);
+    }
+  }
+
+  #unary(method: DevnetMethod): handleUnaryCall<DevnetRequest, Buffer> {
+    const { node, calls, onBug } = this.#dependencies;
+    return (call, callback) => {
+      const done = node.requests.begin(method, subjectOf(call.request));
+      const controller = this.#track(call);
+      calls
+        .answer(method, call.request, { signal: controller.signal, connection: this.#connection(call) })
+        .then(
+          (answer) => callback(null, answer),
+          (error: unknown) => {
+            if (error instanceof StatusError) callback(statusObject(error));
+            else if (!controller.signal.aborted) {
+              callback(statusObject(bug));
+              onBug(error);
+            }
+          },
+        )
+        .finally(() => {
+          done();
+          this.#calls.delete(controller);
+        })
+        .catch(onBug);
+    };
+  }
+
+  #stream(method: DevnetMethod): handleServerStreamingCall<DevnetRequest, Buffer> {
+    const { node, subscriptions, onBug } = this.#dependencies;
+    return (call) => {
+      const done = node.requests.begin(method, subjectOf(call.request));
+      const controller = this.#track(call);
+      subscriptions
+        .run(method, call.request, { sink: this.#sink(call), signal: controller.signal })
+        .then(
+          () => call.end(),
+          (error: unknown) => {
+            if (error instanceof StatusError) call.emit('error', statusObject(error));
+            else if (!controller.signal.aborted) {
+              call.emit('error', statusObject(bug));
+              onBug(error);
+            }
+          },
+        )
+        .finally(() => {
+          done();
+          this.#calls.delete(controller);
+        })
+        .catch(onBug);
+    };
+  }
+
+  /** Aborts with the call, or with the server. */
+  #track(call: { on(event: 'cancelled', listener: () => void): unknown }): AbortController {
+    const controller = new AbortController();
+    this.#calls.add(controller);
+    call.on('cancelled', () => controller.abort());
+    return controller;
+  }
+
+  #connection(call: { getPeer(): string }): Connection {
+    return { reset: () => this.#sockets.get(call.getPeer())?.resetAndDestroy() };
+  }
+
+  #sink(call: ServerWritableStream<DevnetRequest, Buffer>): MessageSink {
+    return {
+      ...this.#connection(call),
+      write: (message) => call.write(message),
+      drained: (signal) =>
+        new Promise((resolve, reject) => {
+          const onDrain = (): void => {
+            signal.removeEventListener('abort', onAbort);
+            resolve();
+          };
+          const onAbort = (): void => {
+            call.off('drain', onDrain);
+            reject(abortReason(signal));
+          };
+          if (signal.aborted) {
+            onAbort();
+            return;
+          }
+          call.once('drain', onDrain);
+          signal.addEventListener('abort', onAbort, { once: true });
+        }),
+    };
+  }
+}
+
+const bug = { status: 'INTERNAL', details: 'a bug of the devnet' } as const;
+
+/** An answer other than OK, as grpc-js wants it. */
+function statusObject(error: { readonly status: StatusName; readonly details: string }): {
+  code: status;
+  details: string;
+} {
+  return { code: status[error.status], details: error.details };
+}
+
+function asItIs(message: Buffer): Buffer {
+  return message;
+}
+
+/** What a request asks for, for the log. */
+function subjectOf(request: DevnetRequest): { height?: number; id?: string } {
+  const height = request.height ?? request.start_block_height;
+  const id = request.id ?? request.block_id ?? request.start_block_id;
+  return {
+    ...(height === undefined ? {} : { height: Number(height) }),
+    ...(id === undefined || id.length === 0 ? {} : { id: id.toString('hex') }),
+  };
+}
+
+/** As grpc-js names the other end of a call. */
+function peerOf(socket: Socket): string {
+  return `${socket.remoteAddress ?? ''}:${socket.remotePort ?? 0}`;
+}
+
+function portError(host: string, port: number, error: NodeJS.ErrnoException): OperatorError {
+  const where = `${host}:${port}`;
+  switch (error.code) {
+    case 'EADDRINUSE':
+      return new OperatorError(
+        'configuration',
+        `The devnet cannot listen on ${where}: the port is in use. Stop what listens there, or choose another port.`,
+      );
+    case 'EACCES':
+      return new OperatorError(
+        'configuration',
+        `The devnet may not listen on ${where}. Choose a port above 1023.`,
+      );
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+      return new OperatorError(
+        'configuration',
+        `The devnet cannot listen on ${where}: this machine has no such address.`,
+      );
+    default:
+      return new OperatorError('configuration', `The devnet cannot listen on ${where}: ${error.message}.`, {
+        cause: error,
+      });
+  }
+}

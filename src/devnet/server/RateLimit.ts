@@ -1,0 +1,35 @@
+import type { Clock } from '../../runtime/index.js';
+
+/** A bucket for each method, all callers together, as the limiter of a Flow node has it. */
+export class RateLimit {
+  readonly #perSecond: number;
+  readonly #burst: number;
+  readonly #clock: Clock;
+  readonly #buckets = new Map<string, { tokens: number; atMs: number }>();
+
+  /** `perSecond` 0 = no limit. `burst`: calls that may come at once; default one second's worth. */
+  constructor(
+    options: { readonly perSecond: number; readonly burst?: number | undefined },
+    dependencies: { readonly clock: Clock },
+  ) {
+    this.#perSecond = options.perSecond;
+    this.#burst = options.burst ?? Math.max(1, Math.floor(options.perSecond));
+    this.#clock = dependencies.clock;
+  }
+
+  /** False when the call is one too many. */
+  admits(method: string): boolean {
+    if (this.#perSecond === 0) return true;
+    const now = this.#clock.monotonic();
+    let bucket = this.#buckets.get(method);
+    if (bucket === undefined) {
+      bucket = { tokens: this.#burst, atMs: now };
+      this.#buckets.set(method, bucket);
+    }
+    bucket.tokens = Math.min(this.#burst, bucket.tokens + ((now - bucket.atMs) / 1000) * this.#perSecond);
+    bucket.atMs = now;
+    if (bucket.tokens < 1) return false;
+    bucket.tokens--;
+    return true;
+  }
+}

@@ -1,0 +1,47 @@
+import { type Connection, type DevnetNode, unimplemented } from '../node/DevnetNode.js';
+import { type DevnetMethod, type DevnetRequest, methods } from '../faults/rpcMethods.js';
+import { Questions } from './RequestHandlers.js';
+import { RateLimit } from './RateLimit.js';
+import { StatusError } from '../faults/StatusError.js';
+
+/** The node's unary calls, with the rate limit that they share and the faults that befall them. */
+export class UnaryCalls {
+  readonly #node: DevnetNode;
+  readonly #questions: Questions;
+  readonly #rateLimit: RateLimit;
+
+  constructor(dependencies: { readonly node: DevnetNode }) {
+    const { node } = dependencies;
+    this.#node = node;
+    this.#questions = new Questions(dependencies);
+    const { ratePerSecond, rateBurst } = node.options;
+    this.#rateLimit = new RateLimit({ perSecond: ratePerSecond, burst: rateBurst }, { clock: node.clock });
+  }
+
+  /**
+   * Answers one call. Rejects with the signal's reason when the caller went away.
+   * Expected errors: `StatusError`; the signal's abort reason.
+   */
+  async answer(
+    method: DevnetMethod,
+    request: DevnetRequest,
+    { signal, connection }: { readonly signal: AbortSignal; readonly connection: Connection },
+  ): Promise<Buffer> {
+    const node = this.#node;
+    if (!node.serves(method)) throw unimplemented(method);
+    if (!this.#rateLimit.admits(method)) {
+      const path = `/${methods[method].service}/${method}`;
+      throw new StatusError('RESOURCE_EXHAUSTED', `${path} rate limit reached, please retry later.`);
+    }
+    const question = this.#questions.ask(method, request);
+    const { height, key = '' } = question;
+    const effects = node.faults.strike(method, { on: 'message', height, key });
+    const lie = effects.length === 0 ? undefined : await node.suffer(effects, { signal, connection });
+    const answer = question.answer(lie);
+    if (height !== undefined && methods[method].subject !== 'header') {
+      node.requests.sent(height);
+      node.head.wasRead(height);
+    }
+    return answer;
+  }
+}

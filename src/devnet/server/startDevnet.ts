@@ -1,0 +1,102 @@
+import { type Clock, systemClock } from '../../runtime/index.js';
+import { Chain } from '../chain/Chain.js';
+import { ChainGenerator } from '../chain/ChainGenerator.js';
+import { DevnetNode } from '../node/DevnetNode.js';
+import { type DevnetOptions, resolveNodeOptions } from '../node/devnetOptions.js';
+import { DevnetServer } from './DevnetServer.js';
+import { Subscriptions } from './Subscriptions.js';
+import { UnaryCalls } from './UnaryCalls.js';
+
+/** A running devnet. */
+export interface DevnetHandle {
+  readonly host: string;
+  readonly port: number;
+  /** `host:port`. */
+  readonly address: string;
+  /** `grpc://host:port`. */
+  readonly url: string;
+  /** Head, faults, request log and the rest of what can be turned and read. */
+  readonly node: DevnetNode;
+  /** The chain it serves: what a test compares answers with. */
+  readonly chain: ChainGenerator;
+  /** Resolves once the devnet is closed. Rejects with the error when it has a bug: whoever runs it must watch this. */
+  readonly finished: Promise<void>;
+  /** Streams open now. */
+  openStreams(): number;
+  /** Ends all calls with UNAVAILABLE and frees the port. */
+  close(): Promise<void>;
+  /** Breaks all connections without a word and frees the port: a crash. */
+  kill(): Promise<void>;
+}
+
+/**
+ * Starts a simulated access node.
+ *
+ * Expected errors: `OperatorError('configuration')` for options that do not fit together, a wrong fault script, or a
+ * port that is in use.
+ */
+export async function startDevnet(
+  options: DevnetOptions = {},
+  { clock = systemClock }: { readonly clock?: Clock } = {},
+): Promise<DevnetHandle> {
+  const nodeOptions = resolveNodeOptions(options);
+  const chain = new Chain({ ...options, ...parentOf(options) });
+  const node = new DevnetNode(nodeOptions, { chain, clock });
+  const subscriptions = new Subscriptions({ node });
+  const { promise: finished, resolve: finish, reject: fail } = withResolvers();
+  const server = new DevnetServer({
+    node,
+    calls: new UnaryCalls({ node }),
+    subscriptions,
+    clock,
+    onBug: fail,
+  });
+
+  const host = options.host ?? '127.0.0.1';
+  const port = await server.listen(host, options.port ?? 0);
+  if (options.paused !== true) node.head.resume();
+
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => {
+    node.head.pause();
+    closing ??= server.close().then(finish, fail);
+    return closing;
+  };
+  return {
+    host,
+    port,
+    address: `${host}:${port}`,
+    url: `grpc://${host}:${port}`,
+    node,
+    chain: chain.generator,
+    finished,
+    openStreams: () => subscriptions.open,
+    close,
+    kill: () => {
+      server.kill();
+      return close();
+    },
+  };
+}
+
+/** The root's parent, where it is given as the seed of the previous spork. */
+function parentOf(options: DevnetOptions): Pick<DevnetOptions, 'rootParentId'> {
+  const { previousSeed, rootParentId, rootHeight = 0, chainId } = options;
+  if (previousSeed === undefined || rootParentId !== undefined || rootHeight === 0) return {};
+  const previous = new ChainGenerator({ seed: previousSeed, ...(chainId === undefined ? {} : { chainId }) });
+  return { rootParentId: previous.blockId(rootHeight - 1) };
+}
+
+function withResolvers(): {
+  readonly promise: Promise<void>;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+} {
+  let resolve: () => void = () => undefined;
+  let reject: (error: unknown) => void = () => undefined;
+  const promise = new Promise<void>((onResolve, onReject) => {
+    resolve = onResolve;
+    reject = onReject;
+  });
+  return { promise, resolve, reject };
+}

@@ -1,0 +1,165 @@
+import { UpstreamError } from '../../access/index.js';
+import type { AccessMethod, AccessNode, AccessNodes } from '../../access/index.js';
+import type { FinalizedBlock, Identifier } from '../../flow/index.js';
+import { BLOCK_CALL } from '../upstream/pollBlocks.js';
+import { faultOf } from '../upstream/faultOf.js';
+
+/** Deadline of one call: the verdict of a round, even of two, is due within ten seconds. */
+const ASK_TIMEOUT_MS = 3_000;
+
+/** At most so many nodes are asked for one height. */
+const MAX_NODES_ASKED = 8;
+
+/** At most so many heights are looked at to find the last stored block that the nodes still confirm. */
+const MAX_CONFIRMATIONS = 48;
+
+export interface Answer {
+  readonly node: AccessNode;
+  /** The call that it answered. */
+  readonly method: AccessMethod;
+  readonly block: FinalizedBlock;
+}
+
+/** Reads the id of a stored block; `undefined` when the store has none at this height. */
+export type StoredBlockReader = (
+  height: number,
+) => { readonly id: Identifier } | undefined | Promise<{ readonly id: Identifier } | undefined>;
+
+/** Asks the nodes what they think of a height, one unary call each, when their blocks do not fit together. */
+export class ForkInspector {
+  readonly #nodes: AccessNodes;
+  readonly #storedBlock: StoredBlockReader | undefined;
+  readonly #onFailure: ((error: UpstreamError) => void) | undefined;
+
+  constructor(
+    _options: object,
+    dependencies: {
+      readonly nodes: AccessNodes;
+      readonly storedBlock?: StoredBlockReader | undefined;
+      /** A node did not answer for the height that every node is asked for. */
+      readonly onFailure?: (error: UpstreamError) => void;
+    },
+  ) {
+    this.#nodes = dependencies.nodes;
+    this.#storedBlock = dependencies.storedBlock;
+    this.#onFailure = dependencies.onFailure;
+  }
+
+  /** Every node's finalized block of this height, best node first. `complete` is true when all of them answered. */
+  async ask(
+    height: number,
+    signal: AbortSignal,
+    known: readonly Answer[] = [],
+  ): Promise<{ readonly answers: readonly Answer[]; readonly complete: boolean }> {
+    const asked = this.#nodes.forHeight(height, BLOCK_CALL).slice(0, MAX_NODES_ASKED);
+    const answers = await Promise.all(
+      asked.map((node) => {
+        const before = known.find((answer) => answer.node.name === node.name);
+        return before === undefined
+          ? this.#askNode(node, height, signal, this.#onFailure)
+          : Promise.resolve(before);
+      }),
+    );
+    const given = answers.filter((answer) => answer !== undefined);
+    return { answers: given, complete: given.length === asked.length };
+  }
+
+  /**
+   * The block that the nodes agree on below `upper`, all of whose answers are blocks of one height. Only a node whose two
+   * answers fit together has a say: one that gives a child of another block than its own contradicts itself. One that
+   * does not serve the upper height (its spork ends here) has a say when anybody's answer there is a child of its block.
+   * Resolves with `undefined` when no node, or not all of those, name the same block.
+   */
+  async agreedParent(upper: readonly Answer[], signal: AbortSignal): Promise<FinalizedBlock | undefined> {
+    const height = upper[0]?.block.height;
+    if (height === undefined) return undefined;
+    const { answers } = await this.ask(height - 1, signal);
+    const serving = new Set(this.#nodes.forHeight(height).map(({ name }) => name));
+    const consistent = answers.filter(({ node, block }) =>
+      upper.some(
+        (above) =>
+          above.block.parentId === block.id && (above.node.name === node.name || !serving.has(node.name)),
+      ),
+    );
+    const first = consistent[0]?.block;
+    return consistent.every(({ block }) => block.id === first?.id) ? first : undefined;
+  }
+
+  /**
+   * The highest stored height, below `watermark` and not below `lowest`, whose block the nodes still know; `undefined`
+   * when it cannot be found within the bound. Blocks that a spork discarded are the topmost ones, so that steps may
+   * double downward and then halve the last one. What nobody serves any more (the spork before the nodes' own) is
+   * searched from below: its last block is known as the parent of the first that is served.
+   */
+  async highestConfirmed(
+    watermark: number,
+    lowest: number,
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
+    const mute = new Set<string>();
+    let refused = watermark;
+    let below: number | undefined;
+    let confirmed: number | undefined;
+    for (let step = 1, asked = 0; asked < MAX_CONFIRMATIONS; asked += 1) {
+      const height =
+        below === undefined ? Math.max(lowest, watermark - step) : Math.floor((below + refused) / 2);
+      if (height >= refused || height === below) return confirmed;
+      const verdict = await this.#confirms(height, signal, mute);
+      if (verdict === false) {
+        refused = height;
+        step *= 2;
+      } else {
+        below = height;
+        if (verdict === true) confirmed = height;
+      }
+    }
+    return confirmed;
+  }
+
+  /** `undefined` when it is not stored, or no node has the height or the one above it. */
+  async #confirms(height: number, signal: AbortSignal, mute: Set<string>): Promise<boolean | undefined> {
+    const stored = await this.#storedBlock?.(height);
+    if (stored === undefined) return undefined;
+    const own = await this.#anyBlock(height, signal, mute);
+    if (own !== undefined) return own.id === stored.id;
+    const child = await this.#anyBlock(height + 1, signal, mute);
+    return child === undefined ? undefined : child.parentId === stored.id;
+  }
+
+  /** The block of the best node that has one. Nodes that do not answer in time are not waited for a second time: `mute`. */
+  async #anyBlock(
+    height: number,
+    signal: AbortSignal,
+    mute: Set<string>,
+  ): Promise<FinalizedBlock | undefined> {
+    for (const node of this.#nodes.forHeight(height, BLOCK_CALL).slice(0, MAX_NODES_ASKED)) {
+      if (mute.has(node.name)) continue;
+      const answer = await this.#askNode(node, height, signal, ({ kind }) => {
+        if (kind === 'deadline') mute.add(node.name);
+      });
+      if (answer !== undefined) return answer.block;
+    }
+    return undefined;
+  }
+
+  async #askNode(
+    node: AccessNode,
+    height: number,
+    signal: AbortSignal,
+    onFailure?: (error: UpstreamError) => void,
+  ): Promise<Answer | undefined> {
+    try {
+      const options = { signal, timeoutMs: ASK_TIMEOUT_MS };
+      const { block, status } = await node.getBlockByHeight(height, options);
+      return status === 'unknown' || block.height !== height
+        ? undefined
+        : { node, method: BLOCK_CALL, block };
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error;
+      onFailure?.(error);
+      const fault = faultOf(error.kind);
+      if (fault !== undefined) this.#nodes.blame(node, fault, error.message, BLOCK_CALL);
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,259 @@
+import type { AccessNode, AccessNodes, NodeTroubles } from '../../access/index.js';
+import type { Identifier } from '../../flow/index.js';
+import type { Logger } from '../../observability/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { BLOCK_CALL } from '../upstream/pollBlocks.js';
+import { ForkInspector } from './BlockPoll.js';
+import type { Answer, StoredBlockReader } from './BlockPoll.js';
+import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
+import type { Refusals } from './Refusals.js';
+import type { TwoWays } from '../upstream/TwoWays.js';
+
+/** Before so many rounds in a row, nodes that do not answer keep the mismatch from being called certain. */
+const CERTAIN_AFTER_ROUNDS = 2;
+
+/** Nothing goes on, and it lies neither with the connections nor with us. */
+export interface ChainTrouble {
+  readonly code: 'parent_mismatch' | 'not_vouched';
+  /** The height at which nothing is accepted. */
+  readonly height: number;
+  /** Monotonic milliseconds at which it was first certain. */
+  readonly sinceMs: number;
+  /** What does not fit. */
+  readonly what: string;
+  /** Why, as far as it is known, and what mends it: the rest of the sentence. */
+  readonly mend: string;
+}
+
+/** The nodes' block above the watermark does not link to the latest stored block, and no node has one that does. */
+export interface ParentMismatch extends ChainTrouble {
+  /** The latest stored block. */
+  readonly expectedParentId: Identifier;
+  readonly blockId: Identifier;
+  readonly givenParentId: Identifier;
+}
+
+export type Resolution =
+  /** This block links. */
+  | { readonly kind: 'accept'; readonly answer: Answer }
+  /** Read on after a pause, from other nodes than these if there are any. */
+  | { readonly kind: 'retry'; readonly avoid: readonly Answer[]; readonly pauseMs: number };
+
+/**
+ * Decides who is wrong when a block does not name the one below it as its parent: the node that gave it, the node that
+ * gave the one below (then that is taken back and read again), or our own store, whose last blocks a spork has discarded.
+ * It never changes what is durable.
+ */
+export class ForkResolver {
+  readonly #firstHeight: number;
+  readonly #retryMs: number;
+  readonly #hasSporks: boolean;
+  readonly #refusals: Refusals;
+  readonly #nodes: AccessNodes;
+  readonly #linked: LinkedBlocks;
+  readonly #watermark: Watermark;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #ways: Pick<TwoWays, 'pauseMs'>;
+  readonly #inspector: ForkInspector;
+  #mismatch: ParentMismatch | undefined;
+  #missingEnd: ChainTrouble | undefined;
+  #rounds = 0;
+
+  constructor(
+    options: { readonly firstHeight: number; readonly retryMs: number; readonly hasSporks: boolean },
+    dependencies: {
+      readonly refusals: Refusals;
+      readonly troubles: NodeTroubles;
+      readonly nodes: AccessNodes;
+      readonly linked: LinkedBlocks;
+      readonly watermark: Watermark;
+      readonly clock: Clock;
+      readonly logger: Logger;
+      readonly ways: Pick<TwoWays, 'pauseMs'>;
+      readonly storedBlock: StoredBlockReader | undefined;
+    },
+  ) {
+    const { nodes, storedBlock, refusals, troubles } = dependencies;
+    this.#hasSporks = options.hasSporks;
+    this.#refusals = refusals;
+    this.#firstHeight = options.firstHeight;
+    this.#retryMs = options.retryMs;
+    this.#nodes = nodes;
+    this.#linked = dependencies.linked;
+    this.#watermark = dependencies.watermark;
+    this.#clock = dependencies.clock;
+    this.#logger = dependencies.logger;
+    this.#ways = dependencies.ways;
+    this.#inspector = new ForkInspector(
+      {},
+      { nodes, storedBlock, onFailure: (error) => troubles.failed(error) },
+    );
+  }
+
+  parentMismatch(): ParentMismatch | undefined {
+    return this.#mismatch;
+  }
+
+  /** Set while every node that answers has another last block of a spork than the spork table vouches for. */
+  missingEnd(): ChainTrouble | undefined {
+    return this.#missingEnd;
+  }
+
+  /** A block was linked: whatever was wrong with the watermark is over. */
+  linkedAgain(): void {
+    this.#rounds = 0;
+    if (this.#missingEnd !== undefined) {
+      this.#logger.info({ height: this.#missingEnd.height }, 'the last block of the spork is found');
+      this.#missingEnd = undefined;
+    }
+    if (this.#mismatch === undefined) return;
+    this.#logger.info({ height: this.#mismatch.height }, 'the latest stored block is confirmed again');
+    this.#mismatch = undefined;
+  }
+
+  /** Asks every node about the height of a block that does not link. Expected errors: the signal's abort reason. */
+  async resolve(refused: Answer, signal: AbortSignal): Promise<Resolution> {
+    const height = refused.block.height;
+    // A node whose stream does not fit may give another block when it is asked for that one alone.
+    const known = refused.method === BLOCK_CALL ? [refused] : [];
+    const { answers: asked, complete } = await this.#inspector.ask(height, signal, known);
+    // The watermark may have moved while the nodes were asked: what does not link any more is simply read again.
+    if (this.#linked.next !== height) return { kind: 'retry', avoid: [], pauseMs: 0 };
+
+    const isAnswered = asked.some(({ node }) => node.name === refused.node.name);
+    const given = isAnswered ? asked : [refused, ...asked];
+    const answers = given.filter(({ block }) => this.#linked.mayStand(block));
+    for (const answer of given)
+      if (!answers.includes(answer)) this.#refusals.refuse(answer, 'not_vouched', height);
+    const [first = refused] = this.#linked.mayStand(refused.block) ? [refused] : answers;
+    if (answers.length === 0) return this.#awaitEnd(refused, complete);
+    const linking = answers.find(({ block }) => this.#linked.links(block));
+    if (linking !== undefined) {
+      for (const answer of onceEach([refused, ...answers]))
+        if (this.#linked.mayStand(answer.block) && !this.#linked.links(answer.block)) this.#blame(answer);
+      return { kind: 'accept', answer: linking };
+    }
+    for (const answer of answers) this.#refusals.name(answer, 'parent_mismatch', height);
+    if (this.#linked.giverOf(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
+
+    this.#rounds += 1;
+    if (!complete && this.#rounds < CERTAIN_AFTER_ROUNDS) return this.#distrust(first);
+    await this.#expose(first, signal);
+    return { kind: 'retry', avoid: [], pauseMs: this.#retryMs };
+  }
+
+  /** The block below is not durable: if the nodes agree on another one there, it was a lie. */
+  async #questionBelow(
+    refused: Answer,
+    answers: readonly Answer[],
+    signal: AbortSignal,
+  ): Promise<Resolution> {
+    const below = refused.block.height - 1;
+    // It is another one than ours: none of these answers links.
+    const agreed = await this.#inspector.agreedParent(answers, signal);
+    const held = this.#linked.jobAt(below)?.block;
+    const giver = this.#linked.giverOf(below);
+    if (giver === undefined || held === undefined || this.#linked.next !== below + 1)
+      return { kind: 'retry', avoid: [], pauseMs: 0 };
+    if (agreed === undefined) {
+      // Between two sporks no node has both blocks: either giver may have lied.
+      return this.#serves(refused.node, below) ? this.#distrust(refused) : this.#askAnother(refused);
+    }
+
+    this.#linked.takeBack(below);
+    const liar = this.#nodes.forHeight(below).find(({ name }) => name === giver.name);
+    if (liar === undefined) return { kind: 'retry', avoid: [], pauseMs: 0 };
+    const lie = { node: liar, method: giver.method, block: held };
+    this.#blame(lie);
+    return { kind: 'retry', avoid: [lie], pauseMs: 0 };
+  }
+
+  #serves(node: AccessNode, height: number): boolean {
+    return this.#nodes.forHeight(height).some(({ name }) => name === node.name);
+  }
+
+  #distrust(refused: Answer): Resolution {
+    this.#blame(refused);
+    return this.#askAnother(refused);
+  }
+
+  #askAnother(refused: Answer): Resolution {
+    return { kind: 'retry', avoid: [refused], pauseMs: this.#ways.pauseMs() };
+  }
+
+  #blame(answer: Answer): void {
+    this.#refusals.refuse(answer, 'parent_mismatch', answer.block.height);
+  }
+
+  /** Nobody who answers has the block that the spork table vouches for: that one, or none. */
+  #awaitEnd(refused: Answer, complete: boolean): Resolution {
+    const { height } = refused.block;
+    this.#rounds += 1;
+    if (this.#missingEnd === undefined && (complete || this.#rounds >= CERTAIN_AFTER_ROUNDS)) {
+      const root = height + 1;
+      this.#missingEnd = {
+        code: 'not_vouched',
+        height,
+        sinceMs: this.#clock.monotonic(),
+        what:
+          `No access node has block ${this.#linked.vouchedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
+          `the parent of the root block at height ${root}`,
+        mend:
+          `those that answer have another one there. Name an access node ` +
+          `that has it (--access-node). Should the root be known to name another parent than the block below it, set ` +
+          `"rootParentIsBelow": false for it in config/sporks.json.`,
+      };
+      const { what, mend } = this.#missingEnd;
+      this.#logger.error(
+        { height, mend: `${what}: ${mend}` },
+        'no access node has the last block of the spork',
+      );
+    }
+    return this.#askAnother(refused);
+  }
+
+  async #expose({ block }: Answer, signal: AbortSignal): Promise<void> {
+    const latest = this.#watermark.latestBlock();
+    if (latest === undefined || this.#mismatch?.blockId === block.id) return;
+    const lowest = this.#firstHeight;
+    const confirmed = await this.#inspector.highestConfirmed(latest.height, lowest, signal);
+    const target = confirmed ?? latest.height - 1;
+    this.#mismatch = {
+      code: 'parent_mismatch',
+      height: block.height,
+      expectedParentId: latest.id,
+      blockId: block.id,
+      givenParentId: block.parentId,
+      sinceMs: this.#clock.monotonic(),
+      what:
+        `Block ${block.id} at height ${block.height} names ${block.parentId} as its parent, not ${latest.id}, which is ` +
+        `stored at height ${latest.height}`,
+      mend: this.#causeAndMend(target),
+    };
+    const { height, what, mend } = this.#mismatch;
+    // The one message with ids above the debug level: the operator has to see what he is about to give up.
+    this.#logger.error(
+      { height, mend: `${what}: ${mend}` },
+      'no access node confirms the latest stored block',
+    );
+  }
+
+  #causeAndMend(target: number): string {
+    const rewind = `stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" on this data directory, and start it again`;
+    if (this.#hasSporks)
+      return `the network no longer has the latest stored blocks (a spork discarded them). S${rewind.slice(1)}.`;
+    return (
+      'the access nodes serve another chain, or another history of it, than this data directory holds. To follow them, ' +
+      `${rewind}; or start with another --data-dir.`
+    );
+  }
+}
+
+/** A node that gives the same block by stream and by call has lied once. */
+function onceEach(answers: readonly Answer[]): readonly Answer[] {
+  return answers.filter(
+    ({ node, block }, at) =>
+      answers.findIndex((other) => other.node.name === node.name && other.block.id === block.id) === at,
+  );
+}

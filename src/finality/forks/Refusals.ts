@@ -1,0 +1,61 @@
+import type { AccessNodes, NodeTroubles } from '../../access/index.js';
+import type { Logger } from '../../observability/index.js';
+import type { Answer } from './BlockPoll.js';
+
+/** Why a block is refused; also the label of `invalid_blocks_total`. */
+export type RefusalReason = 'orphaned' | 'wrong_height' | 'parent_mismatch' | 'not_vouched';
+
+/**
+ * What becomes of a block that is refused: it is held against the node, it is named as what holds the height up, and the log is told
+ * once, until a block is accepted. Bounded by the nodes that are asked for one height.
+ */
+export class Refusals {
+  readonly #nodes: AccessNodes;
+  readonly #troubles: NodeTroubles;
+  readonly #logger: Logger;
+  readonly #told = new Set<string>();
+
+  constructor(dependencies: {
+    readonly nodes: AccessNodes;
+    readonly troubles: NodeTroubles;
+    readonly logger: Logger;
+  }) {
+    this.#nodes = dependencies.nodes;
+    this.#troubles = dependencies.troubles;
+    this.#logger = dependencies.logger;
+  }
+
+  /** `awaited`: the height that was asked for. */
+  refuse(answer: Answer, reason: RefusalReason, awaited: number): void {
+    const { node, method, block } = answer;
+    this.name(answer, reason, awaited);
+    this.#nodes.blame(node, 'lied', `block ${block.id} at height ${block.height} refused: ${reason}`, method);
+    const key = `${node.name} ${block.height} ${reason}`;
+    const fields = { node: node.name, height: block.height, reason };
+    if (this.#told.has(key)) this.#logger.debug(fields, 'a block was refused');
+    else this.#logger.warn(fields, 'a block was refused');
+    this.#told.add(key);
+  }
+
+  /** Names what holds the height up, and blames nobody: it may be that our own blocks are wrong. */
+  name({ node, method, block }: Answer, reason: RefusalReason, awaited: number): void {
+    this.#troubles.note(node.name, method, 'invalid', saidOf(block.height, reason, awaited));
+  }
+
+  accepted(): void {
+    if (this.#told.size > 0) this.#told.clear();
+  }
+}
+
+function saidOf(height: number, reason: RefusalReason, awaited: number): string {
+  switch (reason) {
+    case 'orphaned':
+      return `sent block ${height} off the finalized chain`;
+    case 'wrong_height':
+      return `sent a block of height ${height} for height ${awaited}`;
+    case 'parent_mismatch':
+      return `sent block ${height}, which does not follow block ${height - 1}`;
+    case 'not_vouched':
+      return `sent another block ${height} than the spork table vouches for`;
+  }
+}

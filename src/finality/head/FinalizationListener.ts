@@ -1,0 +1,192 @@
+import type { AccessNodes, NodeTrouble } from '../../access/index.js';
+import type { Logger } from '../../observability/index.js';
+import { abortReason } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
+import { runTogether } from '../upstream/cancellation.js';
+import { HeadFollower } from './HeadSubscription.js';
+import type { FinalityMetrics } from '../ports.js';
+
+export interface FinalizationListenerOptions {
+  /** How often a node without streams is asked for its head. Default 1,000. */
+  readonly pollIntervalMs?: number;
+  /** How often, beside the stream, some node is asked for its head. Default 2,000. */
+  readonly freshnessPollMs?: number;
+  /** A stream that delivered nothing for so long, while the polled head moved, is opened again. Default 5,000. */
+  readonly silentAfterMs?: number;
+  /** Delay before a stream is opened again. Defaults 250 and 10,000. */
+  readonly backoffMinMs?: number;
+  readonly backoffMaxMs?: number;
+}
+
+export interface FinalizationListenerDependencies {
+  readonly nodes: AccessNodes;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly metrics: Pick<FinalityMetrics, 'streamReopens'>;
+}
+
+/**
+ * Knows the finalized and the sealed head of the network. Neither ever goes down, whatever node answers (heights behind
+ * a load balancer do). It judges streams by what they deliver, not by their being open.
+ */
+export class FinalizationListener {
+  readonly #clock: Clock;
+  readonly #finalized: HeadFollower;
+  readonly #sealed: HeadFollower;
+  readonly #listeners = new Set<(height: number) => void>();
+  readonly #sealedListeners = new Set<() => void>();
+  #finalizedHeight: number | undefined;
+  #sealedHeight: number | undefined;
+  readonly #answerListeners = new Set<() => void>();
+  #answeredAtMs: number | undefined;
+  #advancedAtMs: number | undefined;
+  #sealedAdvancedAtMs: number | undefined;
+
+  constructor(options: FinalizationListenerOptions, dependencies: FinalizationListenerDependencies) {
+    const {
+      pollIntervalMs = 1_000,
+      freshnessPollMs = 2_000,
+      silentAfterMs = 5_000,
+      backoffMinMs = 250,
+      backoffMaxMs = 10_000,
+    } = options;
+    const limits = { pollIntervalMs, freshnessPollMs, silentAfterMs, backoffMinMs, backoffMaxMs };
+    this.#clock = dependencies.clock;
+    const onAnswer = ({ wasSilent }: { readonly wasSilent: boolean }): void => {
+      if (wasSilent) for (const callback of [...this.#answerListeners]) callback();
+    };
+    this.#finalized = new HeadFollower(
+      { stream: 'finalized', ...limits },
+      {
+        ...dependencies,
+        onAnswer: (how) => {
+          this.#answeredAtMs = this.#clock.monotonic();
+          onAnswer(how);
+        },
+        onHeight: (height) => this.#onFinalized(height),
+      },
+    );
+    this.#sealed = new HeadFollower(
+      { stream: 'sealed', ...limits },
+      { ...dependencies, onAnswer, onHeight: (height) => this.#onSealed(height) },
+    );
+  }
+
+  /** Resolves when `signal` aborts. No expected errors. */
+  run(signal: AbortSignal): Promise<void> {
+    return runTogether(signal, [(ended) => this.#finalized.run(ended), (ended) => this.#sealed.run(ended)]);
+  }
+
+  /** A node answers again: the heads are asked for at once. */
+  wake(): void {
+    this.#finalized.wake();
+    this.#sealed.wake();
+  }
+
+  /** What stands between us and the finalized head; empty while any node tells it. */
+  headTroubles(): readonly NodeTrouble[] {
+    return this.#finalized.troubles();
+  }
+
+  /** What stands between us and the sealed head; empty while any node tells it. */
+  sealedTroubles(): readonly NodeTrouble[] {
+    return this.#sealed.troubles();
+  }
+
+  /** The latest finalized height; `undefined` until one is known. */
+  finalizedHeight(): number | undefined {
+    return this.#finalizedHeight;
+  }
+
+  /** The latest sealed height; `undefined` until one is known. */
+  sealedHeight(): number | undefined {
+    return this.#sealedHeight;
+  }
+
+  /** The first finalized head, as soon as one is known. Expected errors: the signal's abort reason. */
+  firstHead(signal: AbortSignal): Promise<number> {
+    if (this.#finalizedHeight !== undefined) return Promise.resolve(this.#finalizedHeight);
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) {
+        reject(abortReason(signal));
+        return;
+      }
+      const onAbort = (): void => {
+        stopListening();
+        reject(abortReason(signal));
+      };
+      const stopListening = this.onHead((height) => {
+        stopListening();
+        signal.removeEventListener('abort', onAbort);
+        resolve(height);
+      });
+      signal.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  /** Calls back each time the finalized head rises. Returns a function that ends it. */
+  onHead(callback: (height: number) => void): () => void {
+    this.#listeners.add(callback);
+    return () => void this.#listeners.delete(callback);
+  }
+
+  /** Calls back each time the sealed head rises. Returns a function that ends it. */
+  onSealed(callback: () => void): () => void {
+    this.#sealedListeners.add(callback);
+    return () => void this.#sealedListeners.delete(callback);
+  }
+
+  /** Calls back when a node tells a head again after none did for a while. Returns a function that ends it. */
+  onAnswerAgain(callback: () => void): () => void {
+    this.#answerListeners.add(callback);
+    return () => void this.#answerListeners.delete(callback);
+  }
+
+  /** Milliseconds since any node told its finalized head, risen or not; `undefined` while none ever did. */
+  lastAnswerAgeMs(): number | undefined {
+    return this.#since(this.#answeredAtMs);
+  }
+
+  /**
+   * Milliseconds since the finalized head last rose; `undefined` while it is not known. On a quiet chain it grows while
+   * `lastAnswerAgeMs` does not.
+   */
+  lastAdvanceAgeMs(): number | undefined {
+    return this.#since(this.#advancedAtMs);
+  }
+
+  /** Milliseconds since the sealed head last rose; `undefined` while it is not known. */
+  sealedAdvanceAgeMs(): number | undefined {
+    return this.#since(this.#sealedAdvancedAtMs);
+  }
+
+  /** Seconds since each stream last delivered a new height, by stream name. */
+  streamAges(): Map<string, number> {
+    return new Map([
+      ['finalized', this.#finalized.ageMs() / 1_000],
+      ['sealed', this.#sealed.ageMs() / 1_000],
+    ]);
+  }
+
+  #since(atMs: number | undefined): number | undefined {
+    return atMs === undefined ? undefined : this.#clock.monotonic() - atMs;
+  }
+
+  #onSealed(height: number): void {
+    const hasRisen = height > (this.#sealedHeight ?? -1);
+    if (hasRisen) {
+      this.#sealedHeight = height;
+      this.#sealedAdvancedAtMs = this.#clock.monotonic();
+    }
+    this.#onFinalized(height);
+    if (hasRisen) for (const callback of [...this.#sealedListeners]) callback();
+  }
+
+  #onFinalized(height: number): void {
+    if (this.#finalizedHeight !== undefined && height <= this.#finalizedHeight) return;
+    this.#finalizedHeight = height;
+    this.#advancedAtMs = this.#clock.monotonic();
+    for (const callback of [...this.#listeners]) callback(height);
+  }
+}

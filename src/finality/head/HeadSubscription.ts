@@ -1,0 +1,319 @@
+import { NodeTroubles, SILENT_AFTER_MS, UpstreamError } from '../../access/index.js';
+import type { AccessMethod, AccessNode, AccessNodes, NodeTrouble } from '../../access/index.js';
+import { EdgeLog } from '../../observability/index.js';
+import type { Logger } from '../../observability/index.js';
+import { sleep } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
+import { childOf, Puller, runTogether } from '../upstream/cancellation.js';
+import type { ChildSignal } from '../upstream/cancellation.js';
+import { faultOf, patienceMs } from '../upstream/faultOf.js';
+import { Pause } from '../upstream/Pause.js';
+import type { FinalityMetrics } from '../ports.js';
+import { TwoWays } from '../upstream/TwoWays.js';
+import type { Way } from '../upstream/TwoWays.js';
+
+const STREAM = 'SubscribeBlockDigestsFromLatest';
+const HEADER = 'GetLatestBlockHeader';
+
+/** How often the freshness of the stream is judged. */
+const WATCH_INTERVAL_MS = 1_000;
+
+/** A stream that has not delivered what a poll has just seen gets this long before it counts as silent. */
+const GRACE_MS = 2_000;
+
+/** After how many streams that never reached a polled height the poll is no longer believed. */
+const MAX_MISSES = 2;
+
+export interface HeadFollowerOptions {
+  readonly stream: 'finalized' | 'sealed';
+  readonly pollIntervalMs: number;
+  readonly freshnessPollMs: number;
+  readonly silentAfterMs: number;
+  readonly backoffMinMs: number;
+  readonly backoffMaxMs: number;
+}
+
+export interface HeadFollowerDependencies {
+  readonly nodes: AccessNodes;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly metrics: Pick<FinalityMetrics, 'streamReopens'>;
+  /** Any node has told the head; `wasSilent`: after none had for a while. */
+  readonly onAnswer: (how: { readonly wasSilent: boolean }) => void;
+  /** A height that is at least finalized; not necessarily higher than the last. */
+  readonly onHeight: (height: number) => void;
+}
+
+/** The node that is followed just now, by stream or by polling. */
+interface Source extends Way {
+  readonly cancel: ChildSignal;
+  deliveredAtMs: number;
+  height: number;
+  /** The first height that a poll has seen above this source, until the source reaches it. */
+  owed: { readonly height: number; readonly sinceMs: number } | undefined;
+  stale: boolean;
+}
+
+/**
+ * Follows one head (finalized or sealed) by the digest stream of one node at a time, or by polling where no node in good
+ * standing streams. Beside it, a slow poll that goes round the nodes tells whether the source keeps up: an open socket
+ * proves nothing. A source that delivers nothing, or lags, while the polled head moves is replaced.
+ */
+export class HeadFollower {
+  readonly #options: HeadFollowerOptions;
+  readonly #deps: HeadFollowerDependencies;
+  readonly #pause: Pause;
+  readonly #ways: TwoWays;
+  /** What happened since a node last told the head: to the source, and to the polls beside it. */
+  readonly #troubles: { readonly source: NodeTroubles; readonly polls: NodeTroubles };
+  #source: Source | undefined;
+  #polled = { height: -1, misses: 0 };
+  #polls = 0;
+  /** The highest height that any source has delivered: only what is above it shows that a source does its work. */
+  #best = -1;
+  #deliveredAtMs: number;
+  #answeredAtMs = -Infinity;
+  /** Answers in a row that did not come in time. */
+  #silences = 0;
+  /** By which call the source was lost, while that was logged and it does not deliver again. */
+  #lostBy: AccessMethod | undefined;
+  readonly #edge: EdgeLog;
+
+  constructor(options: HeadFollowerOptions, dependencies: HeadFollowerDependencies) {
+    this.#options = options;
+    this.#deps = dependencies;
+    this.#edge = new EdgeLog(dependencies);
+    const { clock, random } = dependencies;
+    this.#pause = new Pause({ clock });
+    const pauses = { minMs: options.backoffMinMs, maxMs: options.backoffMaxMs };
+    this.#ways = new TwoWays({ stream: STREAM, call: HEADER, pauses }, { clock, random });
+    this.#troubles = { source: new NodeTroubles({ clock }), polls: new NodeTroubles({ clock }) };
+    this.#deliveredAtMs = clock.monotonic();
+  }
+
+  /** What stands between us and this head; empty while any node tells it. */
+  troubles(): readonly NodeTrouble[] {
+    if (this.#deps.clock.monotonic() - this.#answeredAtMs < SILENT_AFTER_MS) return [];
+    return [...this.#troubles.source.all(), ...this.#troubles.polls.all()];
+  }
+
+  /** A node answers again: it is asked at once. */
+  wake(): void {
+    this.#pause.wake();
+  }
+
+  /** Milliseconds since the source last delivered a new height. */
+  ageMs(): number {
+    return this.#deps.clock.monotonic() - this.#deliveredAtMs;
+  }
+
+  run(signal: AbortSignal): Promise<void> {
+    return runTogether(signal, [
+      (ended) => this.#follow(ended),
+      (ended) => this.#poll(ended),
+      (ended) => this.#watch(ended),
+    ]);
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const way = this.#ways.choose(this.#deps.nodes.live(STREAM));
+      if (way === undefined) {
+        await this.#pause.sleep(this.#ways.pauseMs(), signal);
+        continue;
+      }
+      const reason = await this.#followNode(way, signal);
+      if (reason === 'streams_again') continue;
+      this.#deps.metrics.streamReopens.inc({ stream: this.#options.stream, reason });
+      await this.#pause.sleep(this.#ways.pauseMs(), signal);
+    }
+  }
+
+  /** Resolves with the reason why this node is no longer followed. Expected errors: the signal's abort reason. */
+  async #followNode(way: Way, signal: AbortSignal): Promise<string> {
+    const { node, method } = way;
+    const streams = this.#ways.isStream(way);
+    const cancel = childOf(signal);
+    const deliveredAtMs = this.#deps.clock.monotonic();
+    const source: Source = { ...way, cancel, deliveredAtMs, height: -1, owed: undefined, stale: false };
+    this.#source = source;
+    const heights = new Puller(
+      streams ? this.#streamNode(node, cancel.signal) : this.#pollNode(node, cancel.signal),
+      cancel.signal,
+    );
+    this.#troubles.source.asked(node.name, method);
+    try {
+      for (;;) {
+        const pulled = await heights.pull();
+        if (pulled !== 'silent' && pulled.done !== true) {
+          this.#delivered(source, pulled.value);
+          continue;
+        }
+        if (!streams) return 'streams_again';
+        const said = `${STREAM} at ${node.name}: the node ended the stream`;
+        // It may have had to make way.
+        if (source.height >= 0 || !this.#ways.mayStream(node)) this.#ways.avoid(way);
+        else this.#hold(source, 'refused', said);
+        return 'ended';
+      }
+    } catch (error) {
+      if (source.stale) return 'stale';
+      if (!(error instanceof UpstreamError)) throw error;
+      const fault = faultOf(error.kind);
+      if (error.kind === 'deadline') this.#silences += 1;
+      // A node too old for the stream is polled.
+      if (error.kind === 'unimplemented' && streams) {
+        this.#troubles.source.answered(node.name);
+        this.#ways.avoid(way);
+        return error.kind;
+      }
+      this.#troubles.source.failed(error);
+      if (fault === undefined) this.#ways.avoid(way);
+      else {
+        this.#ways.failed(way, error.message);
+        this.#deps.nodes.blame(node, fault, error.message, method);
+      }
+      this.#lost(source, { kind: error.kind, error: error.message });
+      return error.kind;
+    } finally {
+      cancel.abort();
+      heights.leave();
+      this.#source = undefined;
+    }
+  }
+
+  async *#streamNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<number, void> {
+    const sealed = this.#options.stream === 'sealed';
+    for await (const digest of node.subscribeBlockDigests({ signal, sealed })) yield digest.height;
+  }
+
+  /** Ends when the node may have a stream for us by now. */
+  async *#pollNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<number, void> {
+    while (!this.#ways.mayStream(node)) {
+      const timeoutMs = patienceMs(this.#silences);
+      const isSealed = this.#options.stream === 'sealed';
+      const header = await node.getLatestBlockHeader(isSealed, { signal, timeoutMs });
+      yield header.height;
+      await sleep(this.#deps.clock, this.#options.pollIntervalMs, signal);
+    }
+  }
+
+  #delivered(source: Source, height: number): void {
+    this.#answered();
+    this.#silences = 0;
+    if (height <= source.height) return;
+    if (source.height < 0) {
+      this.#deps.nodes.succeeded(source.node, source.method);
+      if (this.#ways.isStream(source)) this.#ways.streams(source);
+    }
+    source.height = height;
+    source.deliveredAtMs = this.#deps.clock.monotonic();
+    if (source.owed !== undefined && height >= source.owed.height) source.owed = undefined;
+    this.#deliveredAtMs = source.deliveredAtMs;
+    if (height > this.#best) {
+      this.#best = height;
+      this.#ways.cameBy();
+    }
+    if (this.#lostBy === source.method || (this.#lostBy !== undefined && source.method === STREAM)) {
+      this.#lostBy = undefined;
+      this.#edge.back({ stream: this.#options.stream, node: source.node.name }, 'head stream is back');
+    }
+    this.#deps.onHeight(height);
+  }
+
+  /** A node has told the head: whatever is waited for is asked for at once. */
+  #answered(): void {
+    const { source, polls } = this.#troubles;
+    const wasSilent = this.troubles().length > 0;
+    this.#answeredAtMs = this.#deps.clock.monotonic();
+    source.clear();
+    polls.clear();
+    this.#deps.onAnswer({ wasSilent });
+    if (wasSilent) this.#pause.wake();
+  }
+
+  async #poll(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      await sleep(this.#deps.clock, this.#options.freshnessPollMs, signal);
+      const live = this.#deps.nodes.live(HEADER);
+      const healthy = live.filter((candidate) => candidate.healthOf(HEADER) === 'healthy');
+      const asked = healthy.length > 0 ? healthy : live;
+      const node = asked[this.#polls++ % asked.length];
+      if (node === undefined) continue;
+      this.#troubles.polls.asked(node.name, HEADER);
+      try {
+        const header = await node.getLatestBlockHeader(this.#options.stream === 'sealed', {
+          signal,
+          timeoutMs: this.#options.freshnessPollMs,
+        });
+        this.#answered();
+        if (node.healthOf(HEADER) !== 'healthy') this.#deps.nodes.succeeded(node, HEADER);
+        if (header.height > this.#polled.height) this.#polled = { height: header.height, misses: 0 };
+        this.#deps.onHeight(header.height);
+      } catch (error) {
+        if (!(error instanceof UpstreamError)) throw error;
+        this.#troubles.polls.failed(error);
+        const fault = faultOf(error.kind);
+        if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message, HEADER);
+      }
+    }
+  }
+
+  async #watch(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      await sleep(this.#deps.clock, WATCH_INTERVAL_MS, signal);
+      const source = this.#source;
+      if (source !== undefined) this.#judge(source, this.#deps.clock.monotonic());
+    }
+  }
+
+  #judge(source: Source, nowMs: number): void {
+    const { silentAfterMs } = this.#options;
+    if (source.owed === undefined && this.#polled.height > source.height)
+      source.owed = { height: this.#polled.height, sinceMs: nowMs };
+    const silentMs = nowMs - source.deliveredAtMs;
+    const stood = `its ${this.#options.stream} head stood at ${source.height} while`;
+    if (source.owed === undefined) {
+      // Every stream begins with a head: one that does not gives nothing, whether or not a poll can tell what it owes.
+      if (
+        source.height >= 0 ||
+        source.method !== STREAM ||
+        silentMs < patienceMs(this.#silences, silentAfterMs)
+      )
+        return;
+      this.#stale(source, `no head for ${Math.round(silentMs / 1_000)} s`);
+      return;
+    }
+    const owedMs = nowMs - source.owed.sinceMs;
+    const silent = silentMs >= silentAfterMs && owedMs >= GRACE_MS;
+    if (!silent && owedMs < silentAfterMs) return;
+    this.#stale(source, `${stood} ${source.owed.height} was known`);
+    this.#polled.misses += 1;
+    if (this.#polled.misses >= MAX_MISSES) this.#polled = { height: -1, misses: 0 };
+  }
+
+  #stale(source: Source, what: string): void {
+    source.stale = true;
+    this.#silences += 1;
+    this.#hold(source, 'unreachable', `${source.method} at ${source.node.name}: ${what}`);
+    source.cancel.abort();
+  }
+
+  /** The source gave nothing, or too little: held against the call, and named. */
+  #hold(source: Source, kind: 'refused' | 'unreachable', said: string): void {
+    const { node, method } = source;
+    this.#troubles.source.note(node.name, method, kind, said);
+    this.#ways.failed(source, said);
+    this.#deps.nodes.blame(node, kind === 'refused' ? 'failing' : 'stale', said, method);
+    this.#lost(source, { kind: kind === 'refused' ? 'ended' : 'stale', error: said });
+  }
+
+  #lost({ node, method }: Source, fields: { readonly kind: string; readonly error: string }): void {
+    const message = 'head stream lost, reconnecting';
+    const all = { stream: this.#options.stream, node: node.name, ...fields };
+    if (this.#lostBy === undefined) this.#edge.lost(all, message);
+    else this.#deps.logger.debug(all, message);
+    this.#lostBy ??= method;
+  }
+}

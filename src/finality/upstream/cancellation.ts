@@ -1,0 +1,142 @@
+import { UpstreamError } from '../../access/index.js';
+import { abortReason, isAbort } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
+
+/** A signal that aborts with its parent or alone, and leaves nothing behind on a parent that lives much longer. */
+export interface ChildSignal {
+  readonly signal: AbortSignal;
+  abort(): void;
+}
+
+export function childOf(parent: AbortSignal): ChildSignal {
+  const controller = new AbortController();
+  const onAbort = (): void => controller.abort(abortReason(parent));
+  if (parent.aborted) onAbort();
+  else parent.addEventListener('abort', onAbort, { once: true });
+  return {
+    signal: controller.signal,
+    abort: () => {
+      parent.removeEventListener('abort', onAbort);
+      controller.abort();
+    },
+  };
+}
+
+/** True for the errors that an abort of this signal causes: they are no errors. */
+export function wasAborted(error: unknown, signal: AbortSignal): boolean {
+  return signal.aborted && (isAbort(error) || error === signal.reason);
+}
+
+/**
+ * Runs loops that end only by their signal. Resolves when `signal` aborts; when one of them fails, the others are
+ * cancelled and it rejects with that error.
+ */
+export async function runTogether(
+  signal: AbortSignal,
+  loops: readonly ((signal: AbortSignal) => Promise<void>)[],
+): Promise<void> {
+  const child = childOf(signal);
+  const errors: unknown[] = [];
+  await Promise.all(
+    loops.map((loop) =>
+      loop(child.signal).catch((error: unknown) => {
+        if (!wasAborted(error, child.signal)) errors.push(error);
+        child.abort();
+      }),
+    ),
+  );
+  child.abort();
+  if (errors.length > 0) throw errors[0];
+}
+
+/** How long one read may take. */
+export interface PullLimit {
+  readonly clock: Clock;
+  readonly limitMs: number;
+}
+
+export type Pulled<T> = IteratorResult<T, unknown> | 'silent';
+
+/**
+ * A stream read one item at a time, whose pending read ends at once when the signal aborts, and as 'silent' when it takes
+ * longer than `limitMs`. It does not rely on the stream to notice that it was cancelled. One listener and one timer for
+ * the whole stream: one of each per item costs more than the items of a fast stream. Leave it when done with it.
+ */
+export class Puller<T> {
+  readonly #iterator: AsyncIterator<T>;
+  readonly #signal: AbortSignal;
+  readonly #limit: PullLimit | undefined;
+  #pending: { resolve(result: Pulled<T>): void; reject(error: Error): void } | undefined;
+  #pulledAtMs = 0;
+  #timer: Timer | undefined;
+
+  constructor(iterator: AsyncIterator<T>, signal: AbortSignal, limit?: PullLimit) {
+    this.#iterator = iterator;
+    this.#signal = signal;
+    this.#limit = limit;
+    signal.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  /** The next item; one read at a time. Expected errors: those of the stream, and the signal's abort reason. */
+  pull(): Promise<Pulled<T>> {
+    if (this.#signal.aborted) return Promise.reject(abortReason(this.#signal));
+    return new Promise((resolve, reject) => {
+      const pending = { resolve, reject };
+      this.#pending = pending;
+      this.#watch();
+      this.#iterator.next().then(
+        (result) => {
+          if (this.#pending === pending) this.#pending = undefined;
+          resolve(result);
+        },
+        (error: unknown) => {
+          if (this.#pending === pending) this.#pending = undefined;
+          reject(error instanceof Error ? error : new Error(String(error)));
+        },
+      );
+    });
+  }
+
+  /** Says that nothing more will be read. It waits for nothing: a stream that hangs cannot hold its reader. */
+  leave(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#signal.removeEventListener('abort', this.#onAbort);
+    this.#iterator.return?.().catch(expectOnlyItsEnd);
+  }
+
+  /** The timer of an earlier read serves this one too: when it fires it is set again for the rest. */
+  #watch(): void {
+    if (this.#limit === undefined) return;
+    this.#pulledAtMs = this.#limit.clock.monotonic();
+    this.#timer ??= this.#setTimer(this.#limit, this.#limit.limitMs);
+  }
+
+  #setTimer(limit: PullLimit, delayMs: number): Timer {
+    return limit.clock.setTimer(delayMs, () => {
+      this.#timer = undefined;
+      const pending = this.#pending;
+      if (pending === undefined) return;
+      const restMs = this.#pulledAtMs + limit.limitMs - limit.clock.monotonic();
+      if (restMs > 0) {
+        this.#timer = this.#setTimer(limit, restMs);
+        return;
+      }
+      this.#pending = undefined;
+      pending.resolve('silent');
+    });
+  }
+
+  readonly #onAbort = (): void => {
+    this.#pending?.reject(abortReason(this.#signal));
+    this.#pending = undefined;
+  };
+}
+
+/**
+ * For what comes of work that nobody waits for any more: that it was cancelled, or that the node failed, is the end of it.
+ * Anything else is a bug and reaches the process as one (an unhandled rejection).
+ */
+export function expectOnlyItsEnd(error: unknown): void {
+  if (!isAbort(error) && !(error instanceof UpstreamError)) throw error;
+}

@@ -1,0 +1,168 @@
+import { MAX_TRANSACTIONS, splitCollection, TransactionLimit } from './collection.js';
+import { WireError } from './errors.js';
+import { finalizedBlock } from './finalizedBlock.js';
+import { toIdentifier } from './ids/identifiers.js';
+import type { BlockExecutionData, BlockStatus, FinalizedBlock, Identifier } from './types.js';
+import { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';
+
+/** Flow has one chunk per collection of a block, some tens of them, and the system chunk. */
+const MAX_CHUNKS = 10_000;
+
+/**
+ * Decodes a `flow.access.BlockResponse`. A status that we do not know is `unknown`.
+ * Expected errors: `WireError`.
+ */
+export function decodeBlockResponse(message: Uint8Array): { block: FinalizedBlock; status: BlockStatus } {
+  const block = finalizedBlock(messageField(message, 'block'));
+  const reader = new WireReader(message);
+  let status = 0;
+  while (reader.next()) {
+    if (reader.field === 2 && reader.wireType === VARINT) status = reader.uint32();
+    else reader.skip();
+  }
+  return { block, status: blockStatus(status) };
+}
+
+/** Decodes a bare `flow.entities.Block` in light or full form. Expected errors: `WireError`. */
+export function decodeBlockMessage(message: Uint8Array): FinalizedBlock {
+  return finalizedBlock(message);
+}
+
+/** Decodes a `flow.access.SubscribeBlocksResponse`. Expected errors: `WireError`. */
+export function decodeSubscribeBlocksResponse(message: Uint8Array): FinalizedBlock {
+  return finalizedBlock(messageField(message, 'block'));
+}
+
+/**
+ * Decodes a `flow.access.FullCollectionResponse` as far as the wire bytes of its transactions, which are views of the
+ * message. Nothing is verified. Expected errors: `WireError`.
+ */
+export function decodeFullCollectionResponse(message: Uint8Array): Uint8Array[] {
+  return splitCollection(message);
+}
+
+/** The transaction ids of a `flow.access.CollectionResponse` (light collection), in order. Expected errors: `WireError`. */
+export function decodeCollectionResponse(message: Uint8Array): Identifier[] {
+  const reader = new WireReader(messageField(message, 'collection'));
+  const ids: Identifier[] = [];
+  while (reader.next()) {
+    if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) ids.push(toIdentifier(reader.view()));
+    else reader.skip();
+  }
+  return ids;
+}
+
+/** The wire bytes of the transaction in a `flow.access.TransactionResponse`. Expected errors: `WireError`. */
+export function decodeTransactionResponse(message: Uint8Array): Uint8Array {
+  return messageField(message, 'transaction');
+}
+
+/**
+ * Decodes a `flow.executiondata.SubscribeExecutionDataResponse` as far as the wire bytes of its transactions, which are
+ * views of the message. Events, register updates and results are stepped over unread. Expected errors: `WireError`.
+ */
+export function decodeExecutionDataResponse(message: Uint8Array): BlockExecutionData {
+  const reader = new WireReader(message);
+  const found: FoundExecutionData = { blockId: undefined, chunks: [] };
+  const limit = new TransactionLimit(MAX_TRANSACTIONS);
+  let height = 0;
+  let present = false;
+  while (reader.next()) {
+    if (reader.field === 1 && reader.wireType === VARINT) {
+      height = reader.safeInteger();
+    } else if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) {
+      present = true;
+      const outerEnd = reader.enter();
+      readBlockExecutionData(reader, found, limit);
+      reader.end = outerEnd;
+    } else {
+      reader.skip();
+    }
+  }
+  if (!present) throw new WireError('the message holds no execution data');
+  if (found.blockId === undefined) throw new WireError('the execution data names no block');
+  return { height, blockId: toIdentifier(found.blockId), chunks: found.chunks, byteLength: message.length };
+}
+
+interface FoundExecutionData {
+  blockId: Uint8Array | undefined;
+  readonly chunks: Uint8Array[][];
+}
+
+function readBlockExecutionData(
+  reader: WireReader,
+  found: FoundExecutionData,
+  limit: TransactionLimit,
+): void {
+  while (reader.next()) {
+    if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
+      found.blockId = reader.view();
+    } else if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) {
+      if (found.chunks.length >= MAX_CHUNKS)
+        throw new WireError(`a block has more than ${MAX_CHUNKS} chunks`);
+      const transactions: Uint8Array[] = [];
+      const outerEnd = reader.enter();
+      readChunk(reader, transactions, limit);
+      reader.end = outerEnd;
+      found.chunks.push(transactions);
+    } else {
+      reader.skip();
+    }
+  }
+}
+
+/** A chunk whose collection occurs twice has the transactions of both: protobuf's rule of merging. */
+function readChunk(reader: WireReader, transactions: Uint8Array[], limit: TransactionLimit): void {
+  while (reader.next()) {
+    if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
+      const outerEnd = reader.enter();
+      limit.collect(reader, transactions);
+      reader.end = outerEnd;
+    } else {
+      reader.skip();
+    }
+  }
+}
+
+/**
+ * Field 1 of a message, which is a singular message itself. When it occurs more than once it stands for the
+ * concatenation of all of them: protobuf's rule of merging. Expected errors: `WireError`, also when it is absent.
+ */
+function messageField(message: Uint8Array, name: string): Uint8Array {
+  const reader = new WireReader(message);
+  let count = 0;
+  let size = 0;
+  let only: Uint8Array | undefined;
+  while (reader.next()) {
+    if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
+      only = reader.view();
+      count++;
+      size += only.length;
+    } else {
+      reader.skip();
+    }
+  }
+  if (only === undefined) throw new WireError(`the message holds no ${name}`);
+  return count === 1 ? only : mergedField(message, size);
+}
+
+function mergedField(message: Uint8Array, size: number): Uint8Array {
+  const merged = Buffer.allocUnsafe(size);
+  const reader = new WireReader(message);
+  let position = 0;
+  while (reader.next()) {
+    if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
+      const part = reader.view();
+      merged.set(part, position);
+      position += part.length;
+    } else {
+      reader.skip();
+    }
+  }
+  return merged;
+}
+
+function blockStatus(value: number): BlockStatus {
+  if (value === 1) return 'finalized';
+  return value === 2 ? 'sealed' : 'unknown';
+}

@@ -1,0 +1,38 @@
+import type { Clock } from '../../runtime/index.js';
+import type { Logger } from '../logs/createLogger.js';
+
+/** What is lost again so soon after it was warned of is flapping: it is told at the debug level. */
+const QUIET_MS = 60_000;
+
+/**
+ * Tells of something that is lost and comes back: a warning when it is lost, a line when it is back, and both at most once a minute,
+ * however often it flaps. What it holds up is told elsewhere, by the readiness.
+ */
+export class EdgeLog {
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #warnedAtMs = -Infinity;
+  #isWarned = false;
+
+  constructor(dependencies: { readonly clock: Clock; readonly logger: Logger }) {
+    this.#clock = dependencies.clock;
+    this.#logger = dependencies.logger;
+  }
+
+  lost(fields: object, message: string): void {
+    const nowMs = this.#clock.monotonic();
+    this.#isWarned = nowMs - this.#warnedAtMs >= QUIET_MS;
+    if (!this.#isWarned) {
+      this.#logger.debug(fields, message);
+      return;
+    }
+    this.#warnedAtMs = nowMs;
+    this.#logger.warn(fields, message);
+  }
+
+  back(fields: object, message: string): void {
+    if (this.#isWarned) this.#logger.info(fields, message);
+    else this.#logger.debug(fields, message);
+    this.#isWarned = false;
+  }
+}

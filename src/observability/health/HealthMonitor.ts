@@ -1,0 +1,82 @@
+import type { Clock, Timer } from '../../runtime/index.js';
+import type { Logger } from '../logs/createLogger.js';
+import { readinessCodes } from './readiness.js';
+import type { Finding, Readiness, ReadinessCode, ReadinessReason } from './readiness.js';
+
+/** How often reasons are looked for when nobody asks: edges are that exact. */
+const TURN_MS = 1000;
+
+export interface HealthMonitorDependencies {
+  readonly clock: Clock;
+  /** Why the daemon is not ready, at the moment of asking; at most one finding for each code. No waiting, no store, no network. */
+  readonly findings: () => readonly Finding[];
+  readonly logger?: Logger;
+}
+
+/**
+ * Keeps the reasons for not being ready: since when each stands, and one log line when it comes and when it goes. It looks once a second
+ * from `start()` on, so that it notices what nobody asks about.
+ */
+export class HealthMonitor {
+  readonly #clock: Clock;
+  readonly #find: () => readonly Finding[];
+  readonly #logger: Logger | undefined;
+  /** When each standing reason arose, in monotonic milliseconds. */
+  readonly #since = new Map<ReadinessCode, number>();
+  #timer: Timer | undefined;
+
+  constructor(_options: object, dependencies: HealthMonitorDependencies) {
+    this.#clock = dependencies.clock;
+    this.#find = dependencies.findings;
+    this.#logger = dependencies.logger;
+  }
+
+  /** Begins to look by itself. */
+  start(): void {
+    if (this.#timer !== undefined) return;
+    const turn = (): void => {
+      this.readiness();
+      this.#timer = this.#clock.setTimer(TURN_MS, turn);
+    };
+    turn();
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  /** The state of now. */
+  readiness(): Readiness {
+    const nowMs = this.#clock.monotonic();
+    const found = this.#find();
+    this.#keepEdges(found, nowMs);
+    const reasons = found.map(({ code, message, height }): ReadinessReason => {
+      const sinceSeconds = wholeSeconds(nowMs - (this.#since.get(code) ?? nowMs));
+      return { code, message, ...(height === undefined ? {} : { height }), sinceSeconds };
+    });
+    return { ready: reasons.length === 0, reasons };
+  }
+
+  #keepEdges(found: readonly Finding[], nowMs: number): void {
+    const wasReady = this.#since.size === 0;
+    const standing = new Set(found.map(({ code }) => code));
+    for (const [code, sinceMs] of this.#since) {
+      if (standing.has(code)) continue;
+      this.#since.delete(code);
+      this.#logger?.info({ code, afterSeconds: wholeSeconds(nowMs - sinceMs) }, 'readiness reason cleared');
+    }
+    if (found.length === 0 && !wasReady) this.#logger?.info({}, 'ready');
+    for (const { code, logged, message, height } of found) {
+      if (this.#since.has(code)) continue;
+      this.#since.set(code, nowMs);
+      const fields = { code, detail: logged ?? message, height };
+      if (readinessCodes[code].severity === 'ordinary') this.#logger?.info(fields, 'not ready');
+      else this.#logger?.warn(fields, 'not ready');
+    }
+  }
+}
+
+function wholeSeconds(milliseconds: number): number {
+  return Math.floor(milliseconds / 1000);
+}

@@ -1,0 +1,152 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger, Metrics } from '../../observability/index.js';
+import { messageOf, sleep } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { parseManifest } from '../files/manifest.js';
+import { noteSuspect } from '../files/suspects.js';
+import { checkTableInSteps, describeDamage, tableName, wrongSize } from '../files/tableFile.js';
+import { corruptFiles, hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
+
+/** One pass over a small store is not followed by the next at once. */
+const MIN_PASS_MS = 3_600_000;
+/** A manifest that cannot be read is read again: it may have been in the middle of a write. */
+const MANIFEST_TRIES = 5;
+const MANIFEST_RETRY_MS = 200;
+
+export interface TableScrubberOptions {
+  /** Of the database, which may be at work. */
+  readonly path: string;
+  /** How much is read, on average; 0: nothing is. */
+  readonly bytesPerSecond: number;
+}
+
+export interface TableScrubberDependencies {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'scrubbedBytes' | 'lastScrub'>;
+}
+
+/**
+ * Reads all tables of a database that is at work, the oldest first, again and again, and compares their blocks with their
+ * checksums, which LevelDB as we get it does not. An open looks at the newest tables only; a byte that changes in
+ * an old one could otherwise hide a record until somebody runs `verify`.
+ */
+export class TableScrubber {
+  readonly #options: TableScrubberOptions;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #metrics: TableScrubberDependencies['metrics'];
+
+  constructor(options: TableScrubberOptions, { clock, logger, metrics }: TableScrubberDependencies) {
+    this.#options = options;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#metrics = metrics;
+  }
+
+  /**
+   * Ends by rejecting: with a `StorageError`, `corrupt` when a table is damaged, of which a note is left for the next open; or
+   * with the signal's abort reason. Resolves at once where nothing is to be read.
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    if (this.#options.bytesPerSecond === 0) return;
+    for (;;) {
+      const startedAtMs = this.#clock.monotonic();
+      const { tables, bytes } = await this.#pass(signal);
+      const tookMs = this.#clock.monotonic() - startedAtMs;
+      this.#metrics.lastScrub.set(Math.floor(this.#clock.now() / 1_000));
+      this.#logger.debug(
+        { tables, bytes, seconds: Math.round(tookMs / 1_000) },
+        'all tables of the store match their checksums',
+      );
+      await sleep(this.#clock, Math.max(0, MIN_PASS_MS - tookMs), signal);
+    }
+  }
+
+  async #pass(signal: AbortSignal): Promise<{ readonly tables: number; readonly bytes: number }> {
+    const { bytesPerSecond, path } = this.#options;
+    const tables = [...(await this.#tables(signal))].sort(([left], [right]) => left - right);
+    let passed = 0;
+    for (const [number, size] of tables) {
+      await sleep(this.#clock, (size * 1_000) / bytesPerSecond, signal);
+      const what = await this.#checkUnlessBusy(number, size, signal);
+      if (what !== undefined) {
+        const file = tableName(number);
+        await this.#note(file);
+        throw corruptFiles(path, `file ${file}: ${what}`);
+      }
+      this.#metrics.scrubbedBytes.inc(size);
+      passed += size;
+    }
+    return { tables: tables.length, bytes: passed };
+  }
+
+  /** That the process may not open more files just now is for those to tell who need one: the table has its turn in the next pass. */
+  async #checkUnlessBusy(number: number, size: number, signal: AbortSignal): Promise<string | undefined> {
+    try {
+      return await this.#check(number, size, signal);
+    } catch (error) {
+      if (!(error instanceof StorageError && error.kind === 'too_many_files')) throw error;
+      this.#logger.warn({ file: tableName(number), error: error.message }, 'a table could not be checked');
+      return undefined;
+    }
+  }
+
+  /** What is wrong with a table; `undefined` where nothing is, or where it has been merged into others since. */
+  async #check(number: number, size: number, signal: AbortSignal): Promise<string | undefined> {
+    if ((await this.#look(number, size, signal)) === undefined) return undefined;
+    const isNamed = (await this.#tables(signal)).has(number);
+    // Read again: it may have been the reading that went wrong.
+    return isNamed ? this.#look(number, size, signal) : undefined;
+  }
+
+  async #look(number: number, size: number, signal: AbortSignal): Promise<string | undefined> {
+    const { path } = this.#options;
+    let file: Buffer;
+    try {
+      file = await readFile(join(path, tableName(number)));
+    } catch (error) {
+      if (hasCode(error, 'ENOENT')) return 'it is missing';
+      throw storageErrorFrom(error, 'read a table of the store', path);
+    }
+    if (file.length !== size) return wrongSize(file.length, size);
+    const steps = checkTableInSteps(file, { contents: false });
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) return step.value && [...describeDamage(step.value)][0]?.what;
+      await sleep(this.#clock, 0, signal);
+    }
+  }
+
+  /** The tables in use, with their sizes. LevelDB writes a table before it names it here, and deletes it after it has named others. */
+  async #tables(signal: AbortSignal): Promise<ReadonlyMap<number, number>> {
+    const { path } = this.#options;
+    for (let tries = 1; ; tries += 1) {
+      const manifest = await this.#manifest();
+      if (manifest !== undefined) return manifest.tables;
+      if (tries === MANIFEST_TRIES) throw corruptFiles(path, 'the manifest cannot be read any more');
+      await sleep(this.#clock, MANIFEST_RETRY_MS, signal);
+    }
+  }
+
+  async #manifest() {
+    const { path } = this.#options;
+    try {
+      const name = (await readFile(join(path, 'CURRENT'), 'latin1')).trimEnd();
+      return parseManifest(await readFile(join(path, name)));
+    } catch (error) {
+      if (hasCode(error, 'ENOENT')) return undefined;
+      throw storageErrorFrom(error, 'read the manifest of the store', path);
+    }
+  }
+
+  /** A disk that refuses it does not keep the damage from being told. */
+  async #note(file: string): Promise<void> {
+    try {
+      await noteSuspect(this.#options.path, file);
+    } catch (error) {
+      this.#logger.warn({ file, error: messageOf(error) }, 'no note of the damage could be left');
+    }
+  }
+}

@@ -1,0 +1,169 @@
+import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Logger } from '../../observability/index.js';
+import { withSoundAccounts } from '../accounts/forgetAccounts.js';
+import { damagedPathOf, prepareDirectory } from '../leveldb/storeDirectory.js';
+import { inspectFiles } from '../files/inspection.js';
+import { copyWithoutDamage } from '../files/mendedCopy.js';
+import { assertUnused, defaultTuning, LevelDatabase, rebuildManifest } from '../leveldb/LevelDatabase.js';
+import { beginRewind, finishRewind } from '../leveldb/rewind.js';
+import { coverageOf, readMeta } from '../records/storeState.js';
+import { hasCode, isCorruption, StorageError, storageErrorFrom } from '../StorageError.js';
+import type { VerifyReport } from './verify/damageReport.js';
+import { verifyStore } from './verify/verifyStore.js';
+
+export interface RepairOptions {
+  readonly path: string;
+  readonly chainId: string;
+  /** False: only find out what would be kept. */
+  readonly apply: boolean;
+}
+
+export interface RepairDependencies {
+  readonly logger: Logger;
+  readonly signal?: AbortSignal;
+}
+
+export interface RepairReport {
+  /** Damaged files, and what is wrong with each. */
+  readonly files: readonly { readonly file: string; readonly what: string }[];
+  /** All damage, files included. 0: there is nothing to repair, and nothing was changed. */
+  readonly damageCount: number;
+  readonly firstHeight: number | undefined;
+  /** The watermark that the store claims, as far as it can be read. */
+  readonly latestIndexedHeight: number | undefined;
+  /** The watermark of the repaired store: first height - 1 when no height can be kept. */
+  readonly keptThrough: number | undefined;
+  readonly applied: boolean;
+}
+
+/**
+ * Makes a sound store of a damaged one: every height below the lowest damaged one is kept as it is, all others are
+ * forgotten. The work is done on a copy beside the store, which takes the space of the damaged files alone; it takes the store's
+ * place when `verifyStore` finds nothing in it any more. Cut short at any moment, it can be run again.
+ *
+ * Expected errors: `StorageError` (`corrupt` when nothing can be kept; `locked`, `missing`, `disk_full`, …);
+ * `OperatorError` (`foreign`, `configuration`); the signal's abort reason.
+ */
+export async function repairStore(
+  options: RepairOptions,
+  dependencies: RepairDependencies,
+): Promise<RepairReport> {
+  const { path } = options;
+  const copy = `${path}.repaired`;
+  try {
+    await undoCutShort(path, copy);
+    await prepareDirectory(path, false);
+    await assertUnused(path);
+    try {
+      const report = await repairAt(copy, options, dependencies);
+      if (report.damageCount === 0 || !options.apply) return report;
+      // Asked again: the repair may have taken long.
+      await assertUnused(path);
+      await exchange(path, copy);
+      return { ...report, applied: true };
+    } finally {
+      await rm(copy, { recursive: true, force: true });
+    }
+  } catch (error) {
+    throw storageErrorFrom(error, 'repair the store', path);
+  }
+}
+
+/** Fills `copy` with what can be kept. */
+async function repairAt(
+  copy: string,
+  { path, chainId }: RepairOptions,
+  { logger, signal }: RepairDependencies,
+): Promise<RepairReport> {
+  const { damages, ...inspection } = await inspectFiles(path, { tableBytes: Infinity, contents: true });
+  await mkdir(copy, { mode: 0o700 });
+  if (await copyWithoutDamage(path, copy, { ...inspection, damages })) await rebuildManifest(copy);
+  const verify = (): Promise<VerifyReport> =>
+    verifyStore({ path: copy, chainId }, { logger, ...(signal === undefined ? {} : { signal }) });
+  const found = await verify();
+  const report = {
+    files: damages,
+    damageCount: damages.length + found.damageCount,
+    firstHeight: found.range?.from,
+    latestIndexedHeight: found.latestIndexedHeight,
+    keptThrough: found.latestIndexedHeight,
+    applied: false,
+  };
+  if (found.damageCount === 0) return report;
+  const kept = await forgetDamage(copy, path, found, logger);
+  const [left] = (await verify()).damages;
+  if (left !== undefined) throw beyondRepair(path, left.message);
+  return { ...report, ...kept };
+}
+
+/** Takes away every height from the lowest damaged one on, and whatever has no place in the store. */
+async function forgetDamage(copy: string, path: string, found: VerifyReport, logger: Logger) {
+  const database = await LevelDatabase.open(copy, defaultTuning, { create: false });
+  try {
+    const meta = await readMeta(database).catch((error: unknown) => {
+      if (!isCorruption(error)) throw error;
+      return undefined;
+    });
+    if (meta === undefined) throw beyondRepair(path, 'its meta record is lost');
+    const { latestIndexedHeight = meta.firstHeight - 1, lowestDamagedHeight = Infinity } = found;
+    const keptThrough = Math.max(
+      meta.firstHeight - 1,
+      Math.min(latestIndexedHeight, lowestDamagedHeight - 1),
+    );
+    // Nothing to remove height by height: the sweep looks at every key.
+    const intent = { target: keptThrough, remaining: keptThrough, watermarkBefore: keptThrough, sweep: true };
+    const sound = await withSoundAccounts(database, meta);
+    await beginRewind(database, sound, intent);
+    await finishRewind(database, intent, { logger, coverage: await coverageOf(database, sound) });
+    return { firstHeight: meta.firstHeight, keptThrough };
+  } finally {
+    await database.close();
+  }
+}
+
+function beyondRepair(path: string, what: string): StorageError {
+  return new StorageError(
+    'corrupt',
+    `The store at ${path} cannot be repaired: ${what}. Restore the data directory from a copy, or move it away and ` +
+      'start again with the --start-height that it had: everything is fetched anew. And check the disk.',
+  );
+}
+
+/** The copy takes the place of the store; at no moment there is an empty place for a new store to begin in unnoticed. */
+async function exchange(path: string, copy: string): Promise<void> {
+  const damaged = damagedPathOf(path);
+  await rename(path, damaged);
+  await rename(copy, path);
+  await syncDirectory(dirname(path));
+  await rm(damaged, { recursive: true, force: true });
+}
+
+/** Goes back to before a repair that was cut short, or finishes it. */
+async function undoCutShort(path: string, copy: string): Promise<void> {
+  const damaged = damagedPathOf(path);
+  if (await exists(damaged)) {
+    if (await exists(path)) await rm(damaged, { recursive: true, force: true });
+    else await rename(damaged, path);
+  }
+  await rm(copy, { recursive: true, force: true });
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return false;
+    throw error;
+  }
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}

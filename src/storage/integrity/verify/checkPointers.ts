@@ -1,0 +1,156 @@
+import { putAccounts } from '../../accounts/accountEntries.js';
+import { putPointers } from '../../records/BlockEntryWriter.js';
+import type { Put } from '../../records/BlockEntryWriter.js';
+import type { Database } from '../../records/Database.js';
+import { describeAccountKey, openAccountEntry, openPointer, pointerNames } from '../../records/readRecords.js';
+import { POINTER_PREFIXES, Prefix, prefixRange } from '../../records/schema.js';
+import { isCorruption } from '../../StorageError.js';
+import { readEntry } from '../../records/assembleBlock.js';
+import type { HeightRun, PointerBalance } from './PointerBalance.js';
+import type { DamageList } from './damageReport.js';
+import { isCovered } from './checkStoreRecords.js';
+import type { Extent } from './checkStoreRecords.js';
+
+export interface PointerPass {
+  readonly database: Database;
+  readonly extent: Extent;
+  readonly balance: PointerBalance;
+  readonly damages: DamageList;
+  /** Called for every page of pointers, and for every height that is looked at in detail. */
+  readonly onStep: (pointers: number) => void;
+}
+
+/** What stands under a hash or an address and leads to a height. */
+const LEADING_PREFIXES = [...POINTER_PREFIXES, Prefix.account];
+
+/**
+ * Compares the stored pointers, and the entries of the account index, with those that the blocks call for: one pass over
+ * all of them, then a closer look at those heights alone that do not come out even. Returns how many are stored. Expected
+ * errors: `StorageError`.
+ */
+export async function checkPointers(pass: PointerPass): Promise<number> {
+  const { balance } = pass;
+  let pointers = 0;
+  for (const prefix of LEADING_PREFIXES) {
+    for await (const page of pass.database.pages(prefixRange(prefix))) {
+      pointers += page.length;
+      pass.onStep(pointers);
+      for (const entry of page) weigh(entry, pass);
+    }
+  }
+  const suspects = balance.differences();
+  for (const run of suspects) {
+    for (let height = run.from; height <= run.to; height += 1) {
+      pass.onStep(pointers);
+      await checkPointersOf(height, pass);
+    }
+  }
+  if (suspects.length > 0) await findExtraPointers(suspects, pass);
+  return pointers;
+}
+
+function weigh([key, value]: [Buffer, Buffer], { balance, damages, extent }: PointerPass): void {
+  if (key[0] === Prefix.account && extent.coverage === 'unknown') return;
+  try {
+    const { height, name } = open([key, value]);
+    if (height < extent.firstHeight || height > extent.highest) {
+      damages.add('unexpected', height, `${name()}: the store does not reach there`);
+    } else if (key[0] === Prefix.account && extent.coverage === undefined) {
+      damages.add('unexpected', height, `${name()}: the store has no account index`);
+    } else if (balance.covers(height)) {
+      balance.found(height, key, value);
+    }
+  } catch (error) {
+    // A damaged pointer is reported whatever height it names: that may be the damaged part.
+    damages.addError('pointer', error);
+  }
+}
+
+/** Looks up every pointer that the block of a height calls for. */
+async function checkPointersOf(height: number, { database, damages, extent }: PointerPass): Promise<void> {
+  const expected = await expectedPointers(database, height, isCovered(extent, height));
+  // A block that is missing or damaged is reported already, and what it called for is unknown.
+  if (expected === undefined) return;
+  const keys = expected.map(([key]) => key);
+  const values = await database.getMany(keys);
+  for (const [index, [key, value]] of expected.entries()) {
+    const stored = values[index];
+    if (stored?.equals(value) === true) continue;
+    const what = stored === undefined ? 'missing' : 'not what it should be';
+    damages.add('pointer', height, `${open([key, value]).name()}: it is ${what}`);
+  }
+}
+
+/** Looks for stored pointers of these heights that no block calls for. */
+async function findExtraPointers(runs: readonly HeightRun[], pass: PointerPass): Promise<void> {
+  const { database, damages, extent } = pass;
+  for (const prefix of LEADING_PREFIXES) {
+    if (prefix === Prefix.account && extent.coverage === 'unknown') continue;
+    for await (const page of database.pages(prefixRange(prefix))) {
+      for (const [key, value] of page) {
+        const pointer = sound([key, value]);
+        if (pointer === undefined || !contains(runs, pointer.height)) continue;
+        const { height, name } = pointer;
+        // Entries of heights that are not covered may be there, as long as they are true.
+        const expected = await expectedPointers(database, height, extent.coverage !== undefined);
+        if (expected === undefined && height <= extent.latestIndexedHeight) continue;
+        if (expected?.some(([other]) => other.equals(key)) === true) continue;
+        damages.add('unexpected', height, `${name()}: no block calls for it`);
+      }
+    }
+  }
+}
+
+interface OpenedPointer {
+  readonly height: number;
+  /** For messages. */
+  readonly name: () => string;
+}
+
+/** Expected errors: `StorageError` (`corrupt`). */
+function open(entry: [Buffer, Buffer]): OpenedPointer {
+  if (entry[0][0] === Prefix.account) {
+    const opened = openAccountEntry(entry);
+    return { height: opened.height, name: () => describeAccountKey(opened) };
+  }
+  const { prefix, height, id } = openPointer(entry);
+  return { height, name: () => `${pointerNames[prefix]} of height ${height}, id ${id.toString('hex')}` };
+}
+
+/** `undefined` for one that the first pass reported. */
+function sound(entry: [Buffer, Buffer]): OpenedPointer | undefined {
+  try {
+    return open(entry);
+  } catch (error) {
+    if (!isCorruption(error)) throw error;
+    return undefined;
+  }
+}
+
+/** `undefined` when the block is missing or damaged. */
+async function expectedPointers(
+  database: Database,
+  height: number,
+  withAccounts: boolean,
+): Promise<[key: Buffer, value: Buffer][] | undefined> {
+  const entry = await readEntry(database, height);
+  if (entry === undefined || entry === 'damaged') return undefined;
+  const pointers: [Buffer, Buffer][] = [];
+  const put: Put = (key, value) => void pointers.push([Buffer.from(key), Buffer.from(value)]);
+  putPointers(entry, put);
+  if (withAccounts) putAccounts(height, entry.collections, put);
+  return pointers;
+}
+
+/** Binary search in ascending runs. */
+function contains(runs: readonly HeightRun[], height: number): boolean {
+  let low = 0;
+  let high = runs.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((runs[middle] as HeightRun).to < height) low = middle + 1;
+    else high = middle;
+  }
+  const run = runs[low];
+  return run !== undefined && run.from <= height;
+}

@@ -1,0 +1,80 @@
+import type { Database } from '../../records/Database.js';
+import type { KeyRange } from '../../records/schema.js';
+import { heightRange, parseBlockKey, parseBodyKey, Prefix, prefixRange } from '../../records/schema.js';
+import type { BodyValues } from '../../records/assembleBlock.js';
+import type { HeightRun } from './PointerBalance.js';
+import type { DamageList } from './damageReport.js';
+
+/** What is stored for one height: at least one of the two. */
+export interface StoredHeight {
+  readonly height: number;
+  readonly record: Buffer | undefined;
+  readonly body: BodyValues;
+}
+
+/**
+ * Block records and bodies of a run of heights, ascending, in one pass over the disk. Keys that are none of ours are
+ * damage. `whole`: look at every key of the two prefixes, impossible heights included. Expected errors: `StorageError`.
+ */
+export async function* storedHeights(
+  database: Database,
+  { from, to }: HeightRun,
+  whole: boolean,
+  damages: DamageList,
+): AsyncGenerator<StoredHeight, void, undefined> {
+  const rangeOf = (prefix: typeof Prefix.block | typeof Prefix.body): KeyRange =>
+    whole ? prefixRange(prefix) : heightRange(prefix, from, to);
+  const records = cursor(database, rangeOf(Prefix.block), damages, (key) => {
+    const height = parseBlockKey(key);
+    return height === undefined ? undefined : { height, chunk: 0 };
+  });
+  const bodies = cursor(database, rangeOf(Prefix.body), damages, parseBodyKey);
+  try {
+    let record = await records.next();
+    let body = await bodies.next();
+    while (record.done !== true || body.done !== true) {
+      const height = Math.min(
+        record.done === true ? Infinity : record.value.height,
+        body.done === true ? Infinity : body.value.height,
+      );
+      let value: Buffer | undefined;
+      if (record.done !== true && record.value.height === height) {
+        value = record.value.value;
+        record = await records.next();
+      }
+      const chunks = new Map<number, Buffer>();
+      while (body.done !== true && body.value.height === height) {
+        chunks.set(body.value.chunk, body.value.value);
+        body = await bodies.next();
+      }
+      yield { height, record: value, body: chunks };
+    }
+  } finally {
+    await records.return();
+    await bodies.return();
+  }
+}
+
+interface Positioned {
+  readonly height: number;
+  readonly chunk: number;
+  readonly value: Buffer;
+}
+
+async function* cursor(
+  database: Database,
+  range: KeyRange,
+  damages: DamageList,
+  parse: (key: Buffer) => { readonly height: number; readonly chunk: number } | undefined,
+): AsyncGenerator<Positioned, void, undefined> {
+  for await (const page of database.pages(range)) {
+    for (const [key, value] of page) {
+      const position = parse(key);
+      if (position === undefined) {
+        damages.add('unexpected', undefined, `key ${key.toString('hex')} is not one of ours`);
+      } else {
+        yield { ...position, value };
+      }
+    }
+  }
+}

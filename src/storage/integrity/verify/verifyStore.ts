@@ -1,0 +1,196 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Logger } from '../../../observability/index.js';
+import { abortReason, OperatorError } from '../../../runtime/index.js';
+import { droppedAtOpen, prepareDirectory } from '../../leveldb/storeDirectory.js';
+import { inspectFiles } from '../../files/inspection.js';
+import type { Inspection } from '../../files/inspection.js';
+import { copyWithoutDamage } from '../../files/mendedCopy.js';
+import type { Database } from '../../records/Database.js';
+import { assertUnused, defaultTuning, LevelDatabase, rebuildManifest } from '../../leveldb/LevelDatabase.js';
+import { affectedHeights } from './affectedHeights.js';
+import { checkBlocks } from './checkBlocks.js';
+import { PointerBalance } from './PointerBalance.js';
+import type { HeightRun } from './PointerBalance.js';
+import { checkPointers } from './checkPointers.js';
+import { StorageError, storageErrorFrom } from '../../StorageError.js';
+import { DamageList } from './damageReport.js';
+import type { VerifyReport } from './damageReport.js';
+import { checkStoreRecords, checkUnknownKeys } from './checkStoreRecords.js';
+import type { Extent } from './checkStoreRecords.js';
+
+export interface VerifyOptions {
+  readonly path: string;
+  readonly chainId: string;
+  /** First and last height to check; the whole store without them. */
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+  /** How many damages the report describes; all are counted. */
+  readonly maxDamages?: number;
+}
+
+/** How far a verification came. */
+export type VerifyProgress =
+  | { readonly phase: 'files' }
+  | { readonly phase: 'blocks'; readonly height: number; readonly from: number; readonly to: number }
+  | { readonly phase: 'pointers'; readonly pointers: number };
+
+export interface VerifyDependencies {
+  readonly logger: Logger;
+  readonly onProgress?: (progress: VerifyProgress) => void;
+  readonly signal?: AbortSignal;
+}
+
+const DEFAULT_MAX_DAMAGES = 1000;
+
+/**
+ * Proves that a store holds what it claims, or names what is wrong: the store's own records; every height of the range
+ * with every collection its block guarantees, hashed again; checksums, canonical encodings and parent links; pointers
+ * both ways; and that nothing exists which should not. Memory is bounded whatever the length of the chain. Pointers
+ * are in hash order, so all of them are looked at also for a part of the heights.
+ *
+ * Damage is never thrown, not even when the database cannot be opened for it. Expected errors: `StorageError` other
+ * than `corrupt` (`locked`, `missing`, …); `OperatorError`: `foreign`, `configuration` (newer schema), `usage` (heights
+ * outside the store); the signal's abort reason.
+ */
+export async function verifyStore(
+  options: VerifyOptions,
+  dependencies: VerifyDependencies,
+): Promise<VerifyReport> {
+  const { path, maxDamages = DEFAULT_MAX_DAMAGES } = options;
+  const damages = new DamageList({ max: maxDamages });
+  const step = (progress: VerifyProgress): void => {
+    if (dependencies.signal?.aborted === true) throw abortReason(dependencies.signal);
+    dependencies.onProgress?.(progress);
+  };
+  try {
+    await prepareDirectory(path, false);
+    await assertUnused(path);
+    const onTable = (): void => step({ phase: 'files' });
+    const inspection = await inspectFiles(path, { tableBytes: Infinity, contents: true, onTable });
+    for (const { file, what, keys } of inspection.damages) {
+      const heights = keys === undefined ? '' : `; heights that may be affected: ${affectedHeights(keys)}`;
+      damages.add('database', undefined, `file ${file}: ${what}${heights}`);
+    }
+    if (inspection.damages.length === 0) {
+      return await verifyAt(path, options, damages, { ...dependencies, step });
+    }
+    return await verifyDamaged(path, inspection, options, damages, { ...dependencies, step });
+  } catch (error) {
+    damages.addError('database', error);
+    return report(damages, {});
+  }
+}
+
+interface Steps extends VerifyDependencies {
+  readonly step: (progress: VerifyProgress) => void;
+}
+
+/** Names the heights that damaged files take with them, on a copy that leaves the damaged parts out. */
+async function verifyDamaged(
+  path: string,
+  inspection: Inspection,
+  options: VerifyOptions,
+  damages: DamageList,
+  steps: Steps,
+): Promise<VerifyReport> {
+  let copy: string | undefined;
+  try {
+    try {
+      copy = await mkdtemp(join(dirname(path), 'verify-'));
+      if (await copyWithoutDamage(path, copy, inspection)) await rebuildManifest(copy);
+    } catch (error) {
+      const fault = storageErrorFrom(error, 'copy the sound files of the store', path);
+      if (!(fault instanceof StorageError)) throw fault;
+      damages.add('database', undefined, `the damaged heights cannot be named: ${fault.message}`);
+      return report(damages, {});
+    }
+    return await verifyAt(copy, options, damages, steps);
+  } finally {
+    if (copy !== undefined) await rm(copy, { recursive: true, force: true });
+  }
+}
+
+async function verifyAt(
+  path: string,
+  options: VerifyOptions,
+  damages: DamageList,
+  steps: Steps,
+): Promise<VerifyReport> {
+  const database = await LevelDatabase.open(path, defaultTuning, { create: false });
+  try {
+    for (const line of await droppedAtOpen(path)) {
+      damages.add(
+        'database',
+        undefined,
+        `the end of the write-ahead log was torn and has been dropped: ${line}`,
+      );
+    }
+    return await verifyDatabase(database, options, damages, steps);
+  } finally {
+    await database.close();
+  }
+}
+
+async function verifyDatabase(
+  database: Database,
+  options: VerifyOptions,
+  damages: DamageList,
+  { logger, step }: Steps,
+): Promise<VerifyReport> {
+  const extent = await checkStoreRecords(database, options, damages, { logger });
+  if (extent === undefined) return report(damages, {});
+  const range = rangeOf(options, extent, damages);
+  const balance = new PointerBalance(range);
+  const counts = await checkBlocks({
+    database,
+    extent,
+    range,
+    whole: options.from === undefined && options.to === undefined,
+    balance,
+    damages,
+    onHeight: (height) => step({ phase: 'blocks', height, ...range }),
+  });
+  const pointers = await checkPointers({
+    database,
+    extent,
+    balance,
+    damages,
+    onStep: (seen) => step({ phase: 'pointers', pointers: seen }),
+  });
+  await checkUnknownKeys(database, damages);
+  const { latestIndexedHeight } = extent;
+  return report(damages, { range, latestIndexedHeight, ...counts, pointers });
+}
+
+function rangeOf(options: VerifyOptions, extent: Extent, damages: DamageList): HeightRun {
+  const { firstHeight, highest } = extent;
+  const { from = firstHeight, to = highest } = options;
+  const asked = options.from !== undefined || options.to !== undefined;
+  // With the store's own records damaged, its extent is a guess that must not refuse anything.
+  if (asked && damages.count === 0 && (from < firstHeight || to > highest || from > to)) {
+    throw new OperatorError(
+      'usage',
+      `Cannot verify heights ${from} to ${to}: the store holds heights ${firstHeight} to ${highest}.`,
+    );
+  }
+  return { from: Math.max(from, firstHeight), to: Math.min(to, highest) };
+}
+
+function report(damages: DamageList, found: Partial<VerifyReport>): VerifyReport {
+  const { range } = found;
+  return {
+    latestIndexedHeight: undefined,
+    waiting: undefined,
+    heights: 0,
+    collections: 0,
+    transactions: 0,
+    bytes: 0,
+    pointers: 0,
+    ...found,
+    range: range === undefined || range.to < range.from ? undefined : range,
+    damages: damages.kept,
+    damageCount: damages.count,
+    lowestDamagedHeight: damages.lowestHeight,
+  };
+}

@@ -1,0 +1,268 @@
+import { Level } from 'level';
+import type { Database, Entry, WriteBatch } from '../records/Database.js';
+import { GatheredReads } from './ReadBatcher.js';
+import type { KeyRange } from '../records/schema.js';
+import { causesOf, StorageError, storageErrorFrom } from '../StorageError.js';
+
+const MIB = 1024 * 1024;
+
+/**
+ * What LevelDB may use. The defaults are measured (docs/decisions/0006-groups-and-leveldb-options.md): larger write
+ * buffers would have everything merged less often, but the tables they become are mapped into memory in whole.
+ */
+export interface LevelTuning {
+  /** Up to two of these are held in memory. */
+  readonly writeBufferBytes: number;
+  readonly cacheBytes: number;
+  readonly maxFileBytes: number;
+  readonly maxOpenFiles: number;
+  /** What is compressed, and read, at once; bodies are larger and stand alone. */
+  readonly blockBytes: number;
+}
+
+export const defaultTuning: LevelTuning = {
+  writeBufferBytes: 16 * MIB,
+  cacheBytes: 64 * MIB,
+  maxFileBytes: 4 * MIB,
+  maxOpenFiles: 2048,
+  blockBytes: 4096,
+};
+
+/** Bytes and entries that an iterator hands over at once. */
+const PAGE_BYTES = MIB;
+const PAGE_ENTRIES = 1000;
+
+/** What the package's iterators over entries and over keys have in common. */
+interface PagedIterator<T> {
+  nextv(size: number): Promise<T[]>;
+  close(): Promise<void>;
+}
+
+/**
+ * `write()` of a chained batch writes it and closes it. Beneath it lie abstract-level's methods for its implementations,
+ * which do nothing else than what they are called; without its work for other encodings, sublevels and hooks a block of
+ * fifty transactions is put together in two thirds of the time.
+ */
+interface ReusableBatch {
+  _put(key: Uint8Array, value: Uint8Array): void;
+  _del(key: Uint8Array): void;
+  _clear(): void;
+  _write(options: { readonly sync: boolean }): Promise<void>;
+}
+
+/**
+ * LevelDB with the few things the store asks of it, and with its errors turned into `StorageError`. The only file that
+ * knows the package.
+ */
+export class LevelDatabase implements Database {
+  readonly #path: string;
+  readonly #tuning: LevelTuning;
+  readonly #level: Level<Buffer, Buffer>;
+  /** Empty, to be used again: at most as many as were ever in use at once. */
+  readonly #spares: ReusableBatch[] = [];
+  readonly #reads = new GatheredReads({ read: (keys) => this.#level.getMany(keys) });
+  /** Everything that was written is in order, so that closing may tidy up. */
+  #settle = false;
+
+  private constructor(path: string, tuning: LevelTuning, level: Level<Buffer, Buffer>) {
+    this.#path = path;
+    this.#tuning = tuning;
+    this.#level = level;
+  }
+
+  /** Expected errors: `StorageError`. */
+  static async open(path: string, tuning: LevelTuning, { create }: { readonly create: boolean }) {
+    const level = await openLevel(path, tuning, create);
+    return new LevelDatabase(path, tuning, level);
+  }
+
+  get(key: Buffer): Promise<Buffer | undefined> {
+    return this.#guard('read the store', () => this.#level.get(key));
+  }
+
+  getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]> {
+    return this.#guard('read the store', () => this.#reads.getMany(keys));
+  }
+
+  hasMany(keys: Buffer[]): Promise<boolean[]> {
+    return this.#guard('read the store', () => this.#level.hasMany(keys));
+  }
+
+  first(range: Partial<KeyRange>, limit: number): Promise<Entry[]> {
+    return this.#guard('read the store', async () => {
+      const iterator = this.#level.iterator({ ...range, limit, fillCache: true });
+      try {
+        const entries: Entry[] = [];
+        while (entries.length < limit) {
+          const page = await iterator.nextv(limit - entries.length);
+          if (page.length === 0) break;
+          entries.push(...page);
+        }
+        return entries;
+      } finally {
+        // Nobody waits for it: while much is going on, every wait is a whole turn of the event loop. Closing the database
+        // closes what is still open of it.
+        iterator.close().catch(() => undefined);
+      }
+    });
+  }
+
+  lastKey(range: KeyRange): Promise<Buffer | undefined> {
+    return this.#guard('read the store', async () => {
+      const iterator = this.#level.keys({ ...range, limit: 1, reverse: true });
+      try {
+        return await iterator.next();
+      } finally {
+        await iterator.close();
+      }
+    });
+  }
+
+  pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined> {
+    return this.#pagesOf(() => this.#level.iterator({ ...range, highWaterMarkBytes: PAGE_BYTES }));
+  }
+
+  keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined> {
+    return this.#pagesOf(() => this.#level.keys({ ...range, highWaterMarkBytes: PAGE_BYTES }));
+  }
+
+  compact({ gte, lt }: KeyRange): Promise<void> {
+    // As with `rebuildManifest`: the types show what Node and browsers have in common.
+    const level = this.#level as unknown as { compactRange(start: Buffer, end: Buffer): Promise<void> };
+    return this.#guard('compact the store', () => level.compactRange(gte, lt));
+  }
+
+  /** Opens when the first page is asked for, and closes however it is left. */
+  async *#pagesOf<T>(open: () => PagedIterator<T>): AsyncGenerator<T[], void, undefined> {
+    const iterator = open();
+    try {
+      for (;;) {
+        const page = await this.#guard('read the store', () => iterator.nextv(PAGE_ENTRIES));
+        if (page.length === 0) return;
+        yield page;
+      }
+    } finally {
+      await iterator.close();
+    }
+  }
+
+  /**
+   * A chained batch: an array of operations holds the event loop two to three times as long. Every write is synced:
+   * LevelDB does not sync its old log when it starts a new one, so a sync "now and then" could leave a hole.
+   */
+  batch(): WriteBatch {
+    // A chained batch keeps its native memory until a full garbage collection, which a small heap may not see for
+    // minutes: with a batch of its own for each write, memory grows with all that is written. So they are used again.
+    const batch = this.#spares.pop() ?? (this.#level.batch() as unknown as ReusableBatch);
+    const reclaim = (): void => {
+      batch._clear();
+      this.#spares.push(batch);
+    };
+    let length = 0;
+    return {
+      put: (key, value) => {
+        batch._put(key, value);
+        length += 1;
+      },
+      del: (key) => {
+        batch._del(key);
+        length += 1;
+      },
+      get length() {
+        return length;
+      },
+      write: () => {
+        // What a failed write leaves behind is for the next open to sort out.
+        this.#settle = false;
+        return this.#guard('write to the store', async () => {
+          await batch._write({ sync: true });
+          reclaim();
+          this.#settle = true;
+        });
+      },
+      discard: reclaim,
+    };
+  }
+
+  /**
+   * Closes the database. After writes it is opened once more: that turns the write-ahead log into a table (bounded by
+   * the write buffer, unlike a compaction), so that the next start has nothing to replay, and so that a byte that
+   * changes on disk afterwards is found by `verify`; a damaged log would be cut short at the next open instead.
+   */
+  async close(): Promise<void> {
+    await this.#guard('close the store', () => this.#level.close());
+    if (!this.#settle) return;
+    try {
+      const again = await openLevel(this.#path, this.#tuning, false);
+      await again.close();
+    } catch {
+      // Whoever holds the lock by now, or finds the same fault at the next open, does this work; all data are on disk.
+    }
+  }
+
+  async #guard<T>(doing: string, action: () => Promise<T>): Promise<T> {
+    try {
+      return await action();
+    } catch (error) {
+      throw storageErrorFrom(error, doing, this.#path);
+    }
+  }
+}
+
+/** How the database of a directory is opened. Expected errors: `StorageError`. */
+export type OpenDatabase = (
+  path: string,
+  tuning: LevelTuning,
+  options: { readonly create: boolean },
+) => Promise<Database>;
+
+export const openLevelDatabase: OpenDatabase = (path, tuning, options) =>
+  LevelDatabase.open(path, tuning, options);
+
+/** What LevelDB answers when it was kept from opening, after it had the lock and before it touched a file. */
+const KEPT_FROM_OPENING = /exists \(error_if_exists is true\)|does not exist \(create_if_missing is false\)/;
+
+/**
+ * Makes sure that no other process uses a database, without opening it: opening one whose files are damaged may delete
+ * what could still be saved. Expected errors: `StorageError`.
+ */
+export async function assertUnused(path: string): Promise<void> {
+  const level = new Level(path, { createIfMissing: false, errorIfExists: true });
+  try {
+    await level.open();
+  } catch (error) {
+    const fault = storageErrorFrom(error, 'open the store', path);
+    if (fault instanceof StorageError) throw fault;
+    if (!causesOf(error).some(({ message }) => KEPT_FROM_OPENING.test(message))) throw error;
+  }
+}
+
+/** Makes a manifest for a directory of tables and logs that has none. Expected errors: `StorageError`. */
+export async function rebuildManifest(path: string): Promise<void> {
+  try {
+    // The types show what Node and browsers have in common; this is of Node's implementation alone.
+    await (Level as unknown as { repair(location: string): Promise<void> }).repair(path);
+  } catch (error) {
+    throw storageErrorFrom(error, 'put the tables of the store together', path);
+  }
+}
+
+async function openLevel(path: string, tuning: LevelTuning, create: boolean): Promise<Level<Buffer, Buffer>> {
+  const level = new Level<Buffer, Buffer>(path, {
+    keyEncoding: 'buffer',
+    valueEncoding: 'buffer',
+    createIfMissing: create,
+    compression: true,
+    writeBufferSize: tuning.writeBufferBytes,
+    cacheSize: tuning.cacheBytes,
+    maxFileSize: tuning.maxFileBytes,
+    maxOpenFiles: tuning.maxOpenFiles,
+    blockSize: tuning.blockBytes,
+  });
+  try {
+    await level.open();
+    return level;
+  } catch (error) {
+    throw storageErrorFrom(error, 'open the store', path);
+  }
+}

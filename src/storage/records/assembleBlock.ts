@@ -1,0 +1,99 @@
+import {
+  decodeBlockMessage,
+  InvalidCollectionError,
+  splitCollection,
+  verifyCollection,
+  WireError,
+} from '../../flow/index.js';
+import type { Identifier, VerifiedCollection } from '../../flow/index.js';
+import type { BlockEntry } from '../IndexStore.js';
+import type { Database } from './Database.js';
+import { openBlockRecord, openBodyChunk } from './readRecords.js';
+import type { CollectionShape } from './codecs.js';
+import { blockKey, bodyChunks, bodyKey } from './schema.js';
+import { corruptRecord, isCorruption } from '../StorageError.js';
+
+/** Values of a block's body by chunk number. */
+export type BodyValues = ReadonlyMap<number, Buffer>;
+
+/**
+ * A stored block as it was committed, from its stored values, with nothing taken on trust: checksums, canonical
+ * encodings, counts, and every transaction and collection hashed again.
+ *
+ * Expected errors: `StorageError` (`corrupt`).
+ */
+export function assembleEntry(height: number, record: Buffer, body: BodyValues): BlockEntry {
+  const { block, shapes, bodyLength } = openBlockRecord(blockKey(height), record, height);
+  if (Buffer.compare(decodeBlockMessage(block.encoded).encoded, block.encoded) !== 0) {
+    throw corruptRecord('block record', height, 'the block is not in canonical encoding');
+  }
+  const bytes = assembleBody(height, bodyLength, body);
+  let offset = 0;
+  const collections = block.collectionIds.map((id, index) => {
+    const { length, transactionCount } = shapes[index] as CollectionShape;
+    const collection = recompute(height, index, id, bytes.subarray(offset, offset + length));
+    offset += length;
+    if (collection.ranges.length !== 2 * transactionCount) {
+      throw corruptRecord('block record', height, `collection ${index} has another number of transactions`);
+    }
+    return collection;
+  });
+  return { block, collections };
+}
+
+function assembleBody(height: number, bodyLength: number, body: BodyValues): Buffer {
+  const chunks: Buffer[] = [];
+  for (let chunk = 0; chunk < bodyChunks(bodyLength); chunk += 1) {
+    const value = body.get(chunk);
+    if (value === undefined) throw corruptRecord('body', height, `chunk ${chunk} is missing`);
+    chunks.push(openBodyChunk(bodyKey(height, chunk), value, height, chunk, bodyLength));
+  }
+  const [only] = chunks;
+  return chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
+}
+
+function recompute(height: number, index: number, id: Identifier, stored: Buffer): VerifiedCollection {
+  let collection: VerifiedCollection;
+  try {
+    collection = verifyCollection(id, splitCollection(stored));
+  } catch (error) {
+    if (!(error instanceof InvalidCollectionError || error instanceof WireError)) throw error;
+    throw corruptRecord(`collection ${index}`, height, error.message, { cause: error });
+  }
+  if (!stored.equals(collection.encoded)) {
+    throw corruptRecord(`collection ${index}`, height, 'it is not in canonical encoding');
+  }
+  return collection;
+}
+
+/** As `assembleEntry`, read from the database; `undefined` when the height has no block record. */
+export async function readEntry(
+  database: Database,
+  height: number,
+): Promise<BlockEntry | 'damaged' | undefined> {
+  try {
+    const key = blockKey(height);
+    const record = await database.get(key);
+    if (record === undefined) return undefined;
+    const { bodyLength } = openBlockRecord(key, record, height);
+    return assembleEntry(height, record, await readBodyValues(database, height, bodyLength));
+  } catch (error) {
+    if (!isCorruption(error)) throw error;
+    return 'damaged';
+  }
+}
+
+/** The chunks that a body of this length should have, as far as they are there. */
+export async function readBodyValues(
+  database: Database,
+  height: number,
+  bodyLength: number,
+): Promise<BodyValues> {
+  const keys: Buffer[] = [];
+  for (let chunk = 0; chunk < bodyChunks(bodyLength); chunk += 1) keys.push(bodyKey(height, chunk));
+  const body = new Map<number, Buffer>();
+  for (const [chunk, value] of (await database.getMany(keys)).entries()) {
+    if (value !== undefined) body.set(chunk, value);
+  }
+  return body;
+}

@@ -1,0 +1,279 @@
+import { crc32 } from 'node:zlib';
+import { ADDRESS_BYTES, addressBytes, toAddress } from '../../flow/index.js';
+import type { Address } from '../../flow/index.js';
+
+/** Version of a store without an account index: all that is in this file, but what is of version 2. */
+export const SCHEMA_VERSION = 1;
+
+/**
+ * Version of a store that has an account index, or a part of one, so that no program goes on with it that does not know
+ * what it has to keep. A store with a higher version is refused.
+ */
+export const ACCOUNTS_SCHEMA_VERSION = 2;
+
+/**
+ * The whole key space, one line per prefix: key → value. Integers are big-endian, heights are u64 (safe integers only),
+ * every value ends with the CRC-32 of key and value. A prefix that is given up keeps its line, marked "retired", and is
+ * never used again.
+ *
+ * Bodies stand under ascending heights (append-like, cheap to compact); under the hashes stand pointers only. The
+ * position is part of a pointer's key, so a repeated id needs no read before its write, and a rewind no merge.
+ */
+export const Prefix = {
+  /** `meta` → JSON of StoreMeta */
+  meta: 0x01,
+  /** `progress` → u64 lowest height not indexed yet (the watermark + 1) */
+  progress: 0x02,
+  /** `rewind` → RewindIntent; only while a rewind is under way */
+  rewind: 0x03,
+  /** `coverage` → the heights that the account index covers; version 2, absent where there never was such an index */
+  coverage: 0x04,
+  /** `block, height` → BlockRecord: canonical light block, length and transaction count per collection, body length */
+  block: 0x10,
+  /** `body, height, u32 chunk` → the block's collections in guarantee order, each in its wire form, or a chunk of that */
+  body: 0x11,
+  /** `blockId, 32-byte id, height` → nothing */
+  blockId: 0x20,
+  /** `collection, 32-byte id, height, u32 collection index` → u32 offset in the body, u32 length */
+  collection: 0x21,
+  /** `transaction, 32-byte id, height, u32 collection index, u32 transaction index` → u32 offset in the body, u32 length */
+  transaction: 0x22,
+  /**
+   * `account, 8-byte address, ~height, ~u32 collection index, ~u32 transaction index` → u8 roles, u32 offset in the body,
+   * u32 length; version 2. `~`: all bits turned over, so that the newest come first
+   */
+  account: 0x23,
+} as const;
+
+/** A body up to this size is one value; a larger one is cut into chunks. */
+export const MAX_WHOLE_BODY_BYTES = 256 * 1024;
+export const BODY_CHUNK_BYTES = 64 * 1024;
+
+export const CHECKSUM_BYTES = 4;
+const ID_BYTES = 32;
+const HEIGHT_BYTES = 8;
+const INDEX_BYTES = 4;
+
+export const META_KEY = Buffer.of(Prefix.meta);
+export const PROGRESS_KEY = Buffer.of(Prefix.progress);
+export const REWIND_KEY = Buffer.of(Prefix.rewind);
+export const COVERAGE_KEY = Buffer.of(Prefix.coverage);
+
+export const BLOCK_KEY_BYTES = 1 + HEIGHT_BYTES;
+export const BODY_KEY_BYTES = 1 + HEIGHT_BYTES + INDEX_BYTES;
+export const BLOCK_ID_KEY_BYTES = 1 + ID_BYTES + HEIGHT_BYTES;
+export const COLLECTION_KEY_BYTES = BLOCK_ID_KEY_BYTES + INDEX_BYTES;
+export const TRANSACTION_KEY_BYTES = COLLECTION_KEY_BYTES + INDEX_BYTES;
+export const ACCOUNT_KEY_BYTES = 1 + ADDRESS_BYTES + HEIGHT_BYTES + 2 * INDEX_BYTES;
+
+/** A half-open range of keys: `gte` ≤ key < `lt`. */
+export interface KeyRange {
+  readonly gte: Buffer;
+  readonly lt: Buffer;
+}
+
+/** Every key of a prefix. */
+export function prefixRange(prefix: number): KeyRange {
+  return { gte: Buffer.of(prefix), lt: Buffer.of(prefix + 1) };
+}
+
+/** Block records, or bodies, of the heights `from … to`. */
+export function heightRange(
+  prefix: typeof Prefix.block | typeof Prefix.body,
+  from: number,
+  to: number,
+): KeyRange {
+  const gte = Buffer.allocUnsafe(1 + HEIGHT_BYTES);
+  gte[0] = prefix;
+  writeHeight(gte, from, 1);
+  if (to === Number.MAX_SAFE_INTEGER) return { gte, lt: Buffer.of(prefix + 1) };
+  const lt = Buffer.allocUnsafe(1 + HEIGHT_BYTES);
+  lt[0] = prefix;
+  writeHeight(lt, to + 1, 1);
+  return { gte, lt };
+}
+
+/** Every pointer of an id under a pointer prefix. */
+export function idRange(prefix: number, id: Uint8Array): KeyRange {
+  const gte = Buffer.allocUnsafe(1 + ID_BYTES);
+  gte[0] = prefix;
+  gte.set(id, 1);
+  // Heights are safe integers, so their first byte is 0: nothing of this id sorts above id + 0xff.
+  const lt = Buffer.concat([gte, Buffer.of(0xff)]);
+  return { gte, lt };
+}
+
+export function blockKey(height: number): Buffer {
+  const key = Buffer.allocUnsafe(BLOCK_KEY_BYTES);
+  key[0] = Prefix.block;
+  writeHeight(key, height, 1);
+  return key;
+}
+
+export function bodyKey(height: number, chunk: number): Buffer {
+  const key = Buffer.allocUnsafe(BODY_KEY_BYTES);
+  key[0] = Prefix.body;
+  writeHeight(key, height, 1);
+  key.writeUInt32BE(chunk, 1 + HEIGHT_BYTES);
+  return key;
+}
+
+/** The height of a block record's key; `undefined` for a key that is none. */
+export function parseBlockKey(key: Buffer): number | undefined {
+  if (key[0] !== Prefix.block || key.length !== BLOCK_KEY_BYTES) return undefined;
+  return tryReadHeight(key, 1);
+}
+
+/** Height and chunk of a body's key; `undefined` for a key that is none. */
+export function parseBodyKey(key: Buffer): { readonly height: number; readonly chunk: number } | undefined {
+  if (key[0] !== Prefix.body || key.length !== BODY_KEY_BYTES) return undefined;
+  const height = tryReadHeight(key, 1);
+  return height === undefined ? undefined : { height, chunk: key.readUInt32BE(1 + HEIGHT_BYTES) };
+}
+
+/** A pointer key taken apart. The indexes are 0 where the kind of pointer has none. */
+export interface PointerKey {
+  readonly prefix: PointerPrefix;
+  readonly id: Buffer;
+  readonly height: number;
+  readonly collectionIndex: number;
+  readonly transactionIndex: number;
+}
+
+/** Prefixes of pointers, ascending. */
+export const POINTER_PREFIXES = [Prefix.blockId, Prefix.collection, Prefix.transaction] as const;
+export type PointerPrefix = (typeof POINTER_PREFIXES)[number];
+
+const pointerKeyBytes: Readonly<Record<PointerPrefix, number>> = {
+  [Prefix.blockId]: BLOCK_ID_KEY_BYTES,
+  [Prefix.collection]: COLLECTION_KEY_BYTES,
+  [Prefix.transaction]: TRANSACTION_KEY_BYTES,
+};
+
+function isPointerPrefix(byte: number | undefined): byte is PointerPrefix {
+  return byte === Prefix.blockId || byte === Prefix.collection || byte === Prefix.transaction;
+}
+
+/** `undefined` for a key that is no pointer key (wrong prefix, length or height). */
+export function parsePointerKey(key: Buffer): PointerKey | undefined {
+  const prefix = key[0];
+  if (!isPointerPrefix(prefix) || key.length !== pointerKeyBytes[prefix]) return undefined;
+  const height = tryReadHeight(key, 1 + ID_BYTES);
+  if (height === undefined) return undefined;
+  return {
+    prefix,
+    id: key.subarray(1, 1 + ID_BYTES),
+    height,
+    collectionIndex: prefix === Prefix.blockId ? 0 : key.readUInt32BE(BLOCK_ID_KEY_BYTES),
+    transactionIndex: prefix === Prefix.transaction ? key.readUInt32BE(COLLECTION_KEY_BYTES) : 0,
+  };
+}
+
+/** An account key taken apart. */
+export interface AccountKey {
+  readonly address: Address;
+  readonly height: number;
+  readonly collectionIndex: number;
+  readonly transactionIndex: number;
+}
+
+const TURNED = 0xffff_ffff;
+
+export function accountKey({ address, height, collectionIndex, transactionIndex }: AccountKey): Buffer {
+  const key = Buffer.allocUnsafe(ACCOUNT_KEY_BYTES);
+  key[0] = Prefix.account;
+  key.set(addressBytes(address), 1);
+  writeHeight(key, height, 1 + ADDRESS_BYTES);
+  key.writeUInt32BE(collectionIndex, 1 + ADDRESS_BYTES + HEIGHT_BYTES);
+  key.writeUInt32BE(transactionIndex, 1 + ADDRESS_BYTES + HEIGHT_BYTES + INDEX_BYTES);
+  for (let at = 1 + ADDRESS_BYTES; at < ACCOUNT_KEY_BYTES; at += 1) key[at] = ~(key[at] as number) & 0xff;
+  return key;
+}
+
+/** `undefined` for a key that is no account key (wrong prefix, length or height). */
+export function parseAccountKey(key: Buffer): AccountKey | undefined {
+  if (key[0] !== Prefix.account || key.length !== ACCOUNT_KEY_BYTES) return undefined;
+  const at = 1 + ADDRESS_BYTES;
+  const turned = (offset: number): number => TURNED - key.readUInt32BE(at + offset);
+  const height = turned(0) * 2 ** 32 + turned(4);
+  if (!Number.isSafeInteger(height)) return undefined;
+  return {
+    address: toAddress(key.subarray(1, at)),
+    height,
+    collectionIndex: turned(HEIGHT_BYTES),
+    transactionIndex: turned(HEIGHT_BYTES + INDEX_BYTES),
+  };
+}
+
+/** What an account key leads to. */
+export interface AccountValue extends Slice {
+  /** The sum of its roles (`accountRoles`). */
+  readonly roles: number;
+}
+
+const ACCOUNT_VALUE_BYTES = 9;
+const ALL_ROLES = 7;
+
+export function encodeAccountValue({ roles, offset, length }: AccountValue): Buffer {
+  const payload = Buffer.allocUnsafe(ACCOUNT_VALUE_BYTES);
+  payload[0] = roles;
+  payload.writeUInt32BE(offset, 1);
+  payload.writeUInt32BE(length, 5);
+  return payload;
+}
+
+export function decodeAccountValue(payload: Buffer): AccountValue | undefined {
+  const [roles] = payload;
+  if (payload.length !== ACCOUNT_VALUE_BYTES || roles === undefined) return undefined;
+  if (roles === 0 || roles > ALL_ROLES) return undefined;
+  return { roles, offset: payload.readUInt32BE(1), length: payload.readUInt32BE(5) };
+}
+
+/** Where a collection or transaction stands in its block's body. */
+export interface Slice {
+  readonly offset: number;
+  readonly length: number;
+}
+
+export const SLICE_BYTES = 8;
+
+export function decodeSlice(payload: Buffer): Slice | undefined {
+  if (payload.length !== SLICE_BYTES) return undefined;
+  return { offset: payload.readUInt32BE(0), length: payload.readUInt32BE(4) };
+}
+
+/** How many chunks a body of this length is stored in; none for an empty one. */
+export function bodyChunks(bodyLength: number): number {
+  if (bodyLength === 0) return 0;
+  return bodyLength <= MAX_WHOLE_BODY_BYTES ? 1 : Math.ceil(bodyLength / BODY_CHUNK_BYTES);
+}
+
+/** The value to store: the payload and the checksum of key and payload. */
+export function seal(key: Uint8Array, payload: Uint8Array): Buffer {
+  const value = Buffer.allocUnsafe(payload.length + CHECKSUM_BYTES);
+  value.set(payload);
+  value.writeUInt32BE(crc32(payload, crc32(key)), payload.length);
+  return value;
+}
+
+/** The payload of a stored value, or `undefined` when its checksum does not match. */
+export function unseal(key: Uint8Array, value: Buffer): Buffer | undefined {
+  const end = value.length - CHECKSUM_BYTES;
+  if (end < 0) return undefined;
+  const payload = value.subarray(0, end);
+  return crc32(payload, crc32(key)) === value.readUInt32BE(end) ? payload : undefined;
+}
+
+export function writeHeight(target: Buffer, height: number, offset: number): void {
+  if (!Number.isSafeInteger(height) || height < 0) {
+    throw new RangeError(`not a height: ${height}`);
+  }
+  target.writeUInt32BE(Math.floor(height / 2 ** 32), offset);
+  target.writeUInt32BE(height % 2 ** 32, offset + 4);
+}
+
+/** `undefined` when the eight bytes are not a safe integer. */
+export function tryReadHeight(source: Buffer, offset: number): number | undefined {
+  const height = source.readUInt32BE(offset) * 2 ** 32 + source.readUInt32BE(offset + 4);
+  return Number.isSafeInteger(height) ? height : undefined;
+}
