@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import { readSporkTable, takeGrpcRemarks } from '../access/index.js';
+import { readSporkTable, redirectGrpcLog } from '../access/index.js';
 import type { AccessNetwork, OpenChannel } from '../access/index.js';
 import {
   ApiServer,
@@ -45,7 +45,7 @@ import { checkStartOfFilledStore } from './line/startHeight.js';
 import { hasReachedStop } from './line/stopHeight.js';
 import { openLevelStore } from './stores.js';
 import type { OpenStore } from './stores.js';
-import { Work } from './health/HeightInspector.js';
+import { HeightInspector } from './health/HeightInspector.js';
 
 /** What the daemon needs of the process it runs in. */
 export interface Host {
@@ -81,7 +81,7 @@ export async function runDaemon(
     colorize: host.isLive && process.env['NO_COLOR'] === undefined,
     ...(terminal === undefined ? {} : { destination: terminal }),
   });
-  takeGrpcRemarks({ logger });
+  redirectGrpcLog({ logger });
   const lifecycle = new Lifecycle({ clock, logger });
   // Where logs are for people, the sentence on standard error is enough.
   const tellEnd = (error: unknown): void => {
@@ -157,7 +157,7 @@ async function run(
     { config, instance: randomUUID() },
     { store, network, listener, accountBuilder, diskWatch, clock },
   );
-  const work = new Work(config, { network, reporter });
+  const work = new HeightInspector(config, { network, reporter });
   signal.addEventListener('abort', () => reporter.stopping(), { once: true });
   const governor = new ReadGovernor(
     { catchUpShare: config.api.catchUpShare / 100, pace: machinePace({ clock }) },
@@ -195,7 +195,7 @@ async function serve(
     logger: Logger;
     metrics: Metrics;
     reporter: Reporter;
-    work: Work;
+    work: HeightInspector;
     store: IndexStore;
     network: AccessNetwork;
     feed: ChangeFeed;

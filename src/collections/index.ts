@@ -8,8 +8,8 @@ export type { ByteBudgetDependencies, ByteBudgetOptions } from './heights/ByteBu
 export { CollectionRequester } from './requester/CollectionRequester.js';
 export type { CollectionRequesterDependencies, CollectionRequesterOptions } from './requester/CollectionRequester.js';
 export { Disputes } from './disputes/Disputes.js';
-export { DisputeWatch } from './disputes/DisputeReviewer.js';
-export type { DisputeWatchDependencies } from './disputes/DisputeReviewer.js';
+export { DisputeReviewer } from './disputes/DisputeReviewer.js';
+export type { DisputeReviewerDependencies } from './disputes/DisputeReviewer.js';
 export { DEFAULT_HOLD_BACK_MS } from './requester/EdiPreference.js';
 export { ExecutionDataIndexer } from './executionData/ExecutionDataIndexer.js';
 export type {
@@ -39,7 +39,7 @@ export type {
 } from './heights/MissingCollectionQueue.js';
 export type {
   BlockWindow,
-  ExecutionDataOutlook,
+  ExecutionDataForecast,
   HeldBackNode,
   NodeFailures,
   RequestTrail,

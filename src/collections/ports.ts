@@ -104,7 +104,7 @@ export interface BlockWindow {
 }
 
 /** What the requester needs to know of the execution-data stream in order to hold a request back for it. */
-export interface ExecutionDataOutlook {
+export interface ExecutionDataForecast {
   /** True while the stream is fresh and, at its present pace, delivers this height within so many milliseconds. */
   expects(height: number, withinMs: number): boolean;
 }

@@ -20,7 +20,7 @@ export type {
   StoreMeta,
   TransactionPlace,
 } from './IndexStore.js';
-export { GatheredReads } from './leveldb/ReadBatcher.js';
+export { ReadBatcher } from './leveldb/ReadBatcher.js';
 export { defaultTuning, openLevelDatabase } from './leveldb/LevelDatabase.js';
 export type { LevelTuning, OpenDatabase } from './leveldb/LevelDatabase.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';

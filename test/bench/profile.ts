@@ -117,14 +117,14 @@ process.stdout.write(
 process.exit(0);
 
 /** What was done under the profiler. */
-interface Work {
+interface HeightInspector {
   readonly title: string;
   readonly unit: 'height' | 'read';
   readonly count: number;
   readonly perSecond: number;
 }
 
-async function catchUp(): Promise<Work> {
+async function catchUp(): Promise<HeightInspector> {
   const run = await runDaemon({
     ...{ node: node.address, mode: args.mode as Mode, heights, program: args.program, nodeFlags },
   });
@@ -133,7 +133,7 @@ async function catchUp(): Promise<Work> {
 }
 
 /** The store is filled by a process that is not profiled. */
-async function answerReads(kind: ReadKind, over: (typeof OVER)[number]): Promise<Work> {
+async function answerReads(kind: ReadKind, over: (typeof OVER)[number]): Promise<HeightInspector> {
   const profile = args.profile as ProfileName;
   const daemon = { node: node.address, mode: 'edi-only' as Mode, dataDir: join(directory, 'store') };
   const filling = await startLiveDaemon({ ...daemon, program: args.program });

@@ -2,7 +2,7 @@ import { UpstreamError } from '../../src/access/index.js';
 import type {
   AccessMethod,
   NodeEvents,
-  NodeLedger,
+  NodeHealthRecord,
   NodeVersionInfo,
   OpenNode,
   PooledNode,
@@ -46,7 +46,7 @@ export function idOf(digit: string): Identifier {
 /** An access node in memory that answers the questions of identity as its script says, at once. */
 export class ScriptedNode implements PooledNode {
   readonly name: string;
-  readonly ledger: NodeLedger;
+  readonly ledger: NodeHealthRecord;
   readonly ratePerSecond: number;
   readonly script: NodeScript;
   inFlight = 0;
@@ -59,7 +59,7 @@ export class ScriptedNode implements PooledNode {
     name: string,
     ratePerSecond: number,
     script: NodeScript,
-    ledger: NodeLedger,
+    ledger: NodeHealthRecord,
     events: NodeEvents,
   ) {
     this.name = name;

@@ -10,7 +10,7 @@ import type { Endpoint } from '../transport/endpoint.js';
 import { kindOfStatus } from '../transport/upstreamErrors.js';
 import { MethodLimiter } from '../transport/MethodLimiter.js';
 import type { Permit } from '../transport/MethodLimiter.js';
-import type { StreamScarcity } from '../transport/StreamQuota.js';
+import type { StreamQuota } from '../transport/StreamQuota.js';
 
 /** What may wait here of one stream whose reader is slow. */
 const WINDOW_BYTES = 256 * 1024;
@@ -63,7 +63,7 @@ export interface NodeForwardingDependencies {
   readonly clock: Clock;
   readonly metrics: Pick<AccessMetrics, 'upstreamRequests'>;
   readonly caller: {
-    readonly scarcity: StreamScarcity;
+    readonly scarcity: StreamQuota;
     /** Of a method that the indexer calls as well. */
     limiterOf(method: string): MethodLimiter | undefined;
   };

@@ -15,9 +15,9 @@ import {
   decodeNetworkParameters,
   decodeNodeVersionInfo,
 } from '../transport/decodeResponses.js';
-import { MethodCaller } from '../transport/RpcClient.js';
-import type { MethodCallerDependencies, MethodCallerOptions, NodeEvents, StreamQuestion } from '../transport/RpcClient.js';
-import type { Candidate, NodeLedger } from '../selection/NodeHealthRecord.js';
+import { RpcClient } from '../transport/RpcClient.js';
+import type { RpcClientDependencies, RpcClientOptions, NodeEvents, StreamQuestion } from '../transport/RpcClient.js';
+import type { Candidate, NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { NodeForwarding } from '../forwarding/NodeForwarding.js';
 import type { MethodStubs } from '../transport/methodStubs.js';
 import type {
@@ -32,8 +32,8 @@ import type {
   UnaryMethod,
 } from '../types.js';
 
-export type GrpcAccessNodeOptions = MethodCallerOptions;
-export type GrpcAccessNodeDependencies = MethodCallerDependencies;
+export type GrpcAccessNodeOptions = RpcClientOptions;
+export type GrpcAccessNodeDependencies = RpcClientDependencies;
 
 /** A node as the pool holds it. */
 export interface PooledNode extends AccessNode, Candidate {
@@ -46,18 +46,18 @@ export interface PooledNode extends AccessNode, Candidate {
 /** One access node over one channel. */
 export class GrpcAccessNode implements PooledNode {
   readonly name: string;
-  readonly ledger: NodeLedger;
+  readonly ledger: NodeHealthRecord;
   readonly forwarding: NodeForwarding;
   private readonly stubs: MethodStubs;
   private readonly events: NodeEvents;
-  private readonly caller: MethodCaller;
+  private readonly caller: RpcClient;
 
   constructor(options: GrpcAccessNodeOptions, dependencies: GrpcAccessNodeDependencies) {
     this.name = options.endpoint.name;
     this.ledger = dependencies.ledger;
     this.stubs = dependencies.stubs;
     this.events = dependencies.events ?? {};
-    this.caller = new MethodCaller(options, dependencies);
+    this.caller = new RpcClient(options, dependencies);
     this.forwarding = new NodeForwarding(options, { ...dependencies, caller: this.caller });
   }
 

@@ -6,12 +6,12 @@ import type { Endpoint } from '../transport/endpoint.js';
 import type { OpenChannel } from '../transport/rpcChannel.js';
 import type { CallRecord } from '../selection/CallHealth.js';
 import { Forwarder } from '../forwarding/Forwarder.js';
-import { Identification } from './NodeHandshake.js';
+import { NodeHandshake } from './NodeHandshake.js';
 import type { ChainReplaced, HeadBelow } from './NodeHandshake.js';
 import type { Expectation, ForeignReason, SporkRoot } from './nodeIdentity.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { inOrderOfAsking } from '../selection/NodeHealthRecord.js';
-import type { Member } from './poolMember.js';
+import type { PoolMember } from './poolMember.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import type { AccessMetrics } from '../transport/RpcClient.js';
 import { NodePool } from './NodePool.js';
@@ -81,7 +81,7 @@ export class AccessNetwork implements AccessNodes {
   });
   private readonly logger: Logger;
   private readonly pool: NodePool;
-  private readonly identification: Identification;
+  private readonly identification: NodeHandshake;
 
   /** Calls nobody yet. Expected errors: OperatorError `configuration` for an endpoint that cannot be used. */
   constructor(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies) {
@@ -105,7 +105,7 @@ export class AccessNetwork implements AccessNodes {
         },
       },
     });
-    this.identification = new Identification({ ...dependencies, pool: this.pool });
+    this.identification = new NodeHandshake({ ...dependencies, pool: this.pool });
     for (const [name, endpoint] of merge(accessNodes, executionDataNodes)) {
       this.pool.add(endpoint, 'configured', {
         access: accessNodes.has(name),
@@ -262,7 +262,7 @@ export class AccessNetwork implements AccessNodes {
   }
 }
 
-function inOrder(members: readonly Member[], method: AccessMethod | undefined): readonly AccessNode[] {
+function inOrder(members: readonly PoolMember[], method: AccessMethod | undefined): readonly AccessNode[] {
   return inOrderOfAsking(
     members.map(({ node }) => node),
     method,

@@ -6,7 +6,7 @@ import { askIdentity, confirmsWatermark, foreignness } from './nodeIdentity.js';
 import type { Expectation, Foreignness, NodeIdentity } from './nodeIdentity.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { anchorOf, isUsable, tellHead } from './poolMember.js';
-import type { Member } from './poolMember.js';
+import type { PoolMember } from './poolMember.js';
 import type { AccessMetrics } from '../transport/RpcClient.js';
 import type { NodePool } from './NodePool.js';
 import { UpstreamError } from '../types.js';
@@ -59,7 +59,7 @@ export interface HeadBelow {
   readonly watermark: number;
 }
 
-export interface IdentificationDependencies {
+export interface NodeHandshakeDependencies {
   readonly pool: NodePool;
   readonly clock: Clock;
   readonly random: Random;
@@ -72,7 +72,7 @@ export interface IdentificationDependencies {
  * Asks every node of the pool who it is: at first contact, after every outage, and every five minutes. It alone makes
  * a node usable or foreign.
  */
-export class Identification {
+export class NodeHandshake {
   private readonly pool: NodePool;
   private readonly clock: Clock;
   private readonly random: Random;
@@ -84,9 +84,9 @@ export class Identification {
   /** A new store waits for the root of the live spork. */
   private wantsRoot = false;
   /** Present while `run` runs. */
-  private begin: ((member: Member) => void) | undefined;
+  private begin: ((member: PoolMember) => void) | undefined;
 
-  constructor(dependencies: IdentificationDependencies) {
+  constructor(dependencies: NodeHandshakeDependencies) {
     this.pool = dependencies.pool;
     this.clock = dependencies.clock;
     this.random = dependencies.random;
@@ -96,7 +96,7 @@ export class Identification {
   }
 
   /** Follows a member that came in while `run` runs. */
-  follow(member: Member): void {
+  follow(member: PoolMember): void {
     this.begin?.(member);
   }
 
@@ -153,7 +153,7 @@ export class Identification {
    * after a minute. Expected errors: the signal's abort reason.
    */
   async whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
-    const open = (): readonly Member[] =>
+    const open = (): readonly PoolMember[] =>
       this.pool.named().filter((member) => isUsable(member) && member.identity?.isRootOpen === true);
     const isDecided = (): boolean => this.pool.sporkAt(height) !== undefined || open().length === 0;
     await this.changedUntil(isDecided, TROUBLED_ROOT_WAIT_MS, signal);
@@ -229,7 +229,7 @@ export class Identification {
     }
   }
 
-  private async identifyForever(member: Member, signal: AbortSignal): Promise<void> {
+  private async identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
     let failures = 0;
     let opens = 0;
     for (;;) {
@@ -285,7 +285,7 @@ export class Identification {
    * That a node says who it is does not mend the other calls that it fails: its record is cleaned, and the log told, only
    * when it was this question that it did not answer before.
    */
-  private reached(member: Member, { head, lowestHeight, ...identity }: NodeIdentity): void {
+  private reached(member: PoolMember, { head, lowestHeight, ...identity }: NodeIdentity): void {
     const { clock } = this;
     const before = member.beginning?.height === lowestHeight ? member.beginning : undefined;
     const { count, sinceMs } = before ?? { count: 0, sinceMs: clock.monotonic() };
@@ -301,7 +301,7 @@ export class Identification {
     this.logger.info({ endpoint: member.node.name }, 'access node answers again');
   }
 
-  private missed(member: Member, error: UpstreamError): void {
+  private missed(member: PoolMember, error: UpstreamError): void {
     member.outage = true;
     member.troubles.failed(error);
     member.node.ledger.blame('failing', error.message);
@@ -315,7 +315,7 @@ export class Identification {
   }
 
   /** Where a node tells of a spork that the table does not have, those that should know are asked at once. */
-  private weighClaims(member: Member): void {
+  private weighClaims(member: PoolMember): void {
     const { toAsk, refuted } = this.pool.claims.answered(member);
     for (const other of toAsk) other.wake?.();
     for (const { rootHeight, tellers } of refuted) {
@@ -356,7 +356,7 @@ export class Identification {
   }
 
   /** What a node has above the root of a later spork, that one may have discarded: unless there is no such spork. */
-  private mayBeDiscardedBy({ sporkRootHeight }: NodeIdentity, other: Member): boolean {
+  private mayBeDiscardedBy({ sporkRootHeight }: NodeIdentity, other: PoolMember): boolean {
     const anchor = anchorOf(other);
     if (sporkRootHeight === undefined || anchor === undefined || anchor >= sporkRootHeight) return false;
     return this.pool.claims.verdict(sporkRootHeight) !== 'refuted';
@@ -367,7 +367,7 @@ export class Identification {
     for (const notify of [...this.watchers]) notify();
   }
 
-  private announce({ node, identity, foreign }: Member): void {
+  private announce({ node, identity, foreign }: PoolMember): void {
     if (foreign !== undefined) {
       const { reason, expected, found, height } = foreign;
       this.metrics.foreignNodes.inc({ reason });
@@ -386,12 +386,12 @@ export class Identification {
     );
   }
 
-  private refuseForeign(named: readonly Member[]): void {
+  private refuseForeign(named: readonly PoolMember[]): void {
     if (named.some(({ foreign }) => foreign !== undefined))
       throw new OperatorError('foreign', this.foreignMessage(named));
   }
 
-  private foreignMessage(named: readonly Member[]): string {
+  private foreignMessage(named: readonly PoolMember[]): string {
     const { network, firstHeight } = this.expectation();
     const found = named.flatMap(({ node, foreign }) =>
       foreign === undefined ? [] : [{ foreign, text: `${node.name} ${describe(foreign, network)}` }],
@@ -417,7 +417,7 @@ export class Identification {
   }
 
   /** Waits; less when the signal aborts or the member, if one is given, is woken. */
-  private pause(pauseMs: number, signal: AbortSignal, member?: Member): Promise<void> {
+  private pause(pauseMs: number, signal: AbortSignal, member?: PoolMember): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted || pauseMs <= 0) {
         resolve();

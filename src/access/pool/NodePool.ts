@@ -2,9 +2,9 @@ import type { Clock } from '../../runtime/index.js';
 import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { Expectation, SporkRoot } from './nodeIdentity.js';
-import { NodeLedger } from '../selection/NodeHealthRecord.js';
-import { covers, isUsable, newMember, rangeOf, tellHead } from './poolMember.js';
-import type { Member } from './poolMember.js';
+import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
+import { covers, isUsable, newPoolMember, rangeOf, tellHead } from './poolMember.js';
+import type { PoolMember } from './poolMember.js';
 import type { NodeEvents } from '../transport/RpcClient.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
@@ -28,7 +28,7 @@ const REMEMBERED_SPORKS_MAX = 64;
 export type OpenNode = (
   endpoint: Endpoint,
   options: { readonly ratePerSecond: number },
-  dependencies: { readonly ledger: NodeLedger; readonly events: NodeEvents },
+  dependencies: { readonly ledger: NodeHealthRecord; readonly events: NodeEvents },
 ) => PooledNode;
 
 export interface NodePoolOptions {
@@ -38,8 +38,8 @@ export interface NodePoolOptions {
 
 export interface NodePoolHooks {
   /** A member came in: it must be asked who it is. */
-  onMember(member: Member): void;
-  onReconnect(member: Member): void;
+  onMember(member: PoolMember): void;
+  onReconnect(member: PoolMember): void;
 }
 
 /**
@@ -53,7 +53,7 @@ export class NodePool {
   private readonly hooks: NodePoolHooks;
   private readonly expectation: () => Expectation;
   readonly claims: SporkClaims;
-  private readonly byName = new Map<string, Member>();
+  private readonly byName = new Map<string, PoolMember>();
   /** Where known sporks begin, ascending: those of the table, and those that nodes told of and are believed. */
   private sporkRoots: readonly number[] = [];
   /**
@@ -91,15 +91,15 @@ export class NodePool {
     return this.options.sporks.length > 0;
   }
 
-  get members(): readonly Member[] {
+  get members(): readonly PoolMember[] {
     return [...this.byName.values()];
   }
 
-  member(name: string): Member | undefined {
+  member(name: string): PoolMember | undefined {
     return this.byName.get(name);
   }
 
-  add(endpoint: Endpoint, origin: Member['origin'], roles: Member['roles']): Member {
+  add(endpoint: Endpoint, origin: PoolMember['origin'], roles: PoolMember['roles']): PoolMember {
     const events: NodeEvents = {
       onLowestHeight: (height) => {
         if (height <= member.refusedBelow) return;
@@ -119,9 +119,9 @@ export class NodePool {
       },
       onReconnect: () => this.hooks.onReconnect(member),
     };
-    const ledger = new NodeLedger({ clock: this.clock });
+    const ledger = new NodeHealthRecord({ clock: this.clock });
     const ratePerSecond = this.rateOf(origin);
-    const member = newMember(
+    const member = newPoolMember(
       this.openNode(endpoint, { ratePerSecond }, { ledger, events }),
       origin,
       roles,
@@ -134,7 +134,7 @@ export class NodePool {
   }
 
   /** Lets a historic node go. It comes in again when it is wanted again. */
-  remove(member: Member): void {
+  remove(member: PoolMember): void {
     this.byName.delete(member.node.name);
     this.claims.forget(member);
     member.node.close();
@@ -142,7 +142,7 @@ export class NodePool {
   }
 
   /** Nodes that follow the head; when the operator named historic ones only, those of the latest spork. */
-  live(): readonly Member[] {
+  live(): readonly PoolMember[] {
     const named = this.named().filter(isUsable);
     const following = named.filter(({ range }) => range.endExclusive === undefined);
     if (following.length > 0) return following;
@@ -151,7 +151,7 @@ export class NodePool {
   }
 
   /** The access nodes that the operator named. */
-  named(): readonly Member[] {
+  named(): readonly PoolMember[] {
     return this.members.filter(({ origin, roles }) => origin === 'configured' && roles.access);
   }
 
@@ -159,7 +159,7 @@ export class NodePool {
    * Usable nodes of a role that serve a height; those the operator named if there are any, else historic ones. None while it
    * is not decided whether the height is of a spork that some node tells of.
    */
-  serving(height: number, role: keyof Member['roles']): readonly Member[] {
+  serving(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
     const serving = this.offered(height, role);
     if (this.claims.isOpen(height) || serving.some(({ origin }) => origin === 'configured')) return serving;
     const nodes = sporkOf(this.options.sporks, height)?.accessNodes ?? [];
@@ -197,7 +197,7 @@ export class NodePool {
   }
 
   /** What `serving` gives, without bringing a historic node in or keeping one: looking must not change who is dialled. */
-  offered(height: number, role: keyof Member['roles']): readonly Member[] {
+  offered(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
     if (this.claims.isOpen(height)) return [];
     const serving = this.members.filter(
       (member) => member.roles[role] && isUsable(member) && covers(member.range, height),
@@ -280,7 +280,7 @@ export class NodePool {
     for (const member of this.members) member.range = rangeOf(member, this.sporkRoots);
   }
 
-  private rateOf(origin: Member['origin']): number {
+  private rateOf(origin: PoolMember['origin']): number {
     const { ratePerSecond } = this.options;
     if (origin === 'configured') return ratePerSecond;
     return ratePerSecond === 0 ? HISTORIC_RATE_PER_SECOND : Math.min(ratePerSecond, HISTORIC_RATE_PER_SECOND);

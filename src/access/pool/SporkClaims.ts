@@ -1,7 +1,7 @@
 import type { Clock } from '../../runtime/index.js';
 import type { LatestBlock } from './nodeIdentity.js';
 import { anchorOf, isUsable } from './poolMember.js';
-import type { Member } from './poolMember.js';
+import type { PoolMember } from './poolMember.js';
 
 /** A chain that has not grown for so long has come to its end, where a node says that another began there. */
 const STANDSTILL_MS = 30_000;
@@ -38,7 +38,7 @@ interface Claim {
   /** Made by a node whose last one was refuted a moment ago: it counts for something only with most of the others. */
   readonly isDistrusted: boolean;
   /** By node; `undefined` for one that cannot tell its latest block. */
-  readonly looks: Map<Member, Look | undefined>;
+  readonly looks: Map<PoolMember, Look | undefined>;
   isAnnounced: boolean;
   /** It has been accepted once: blocks of its heights may be on their way into the store. */
   wasAccepted: boolean;
@@ -46,7 +46,7 @@ interface Claim {
 
 export interface SporkClaimsDependencies {
   readonly clock: Clock;
-  members(): readonly Member[];
+  members(): readonly PoolMember[];
   /** Where the sporks of the table begin and end. */
   readonly tabled: readonly number[];
   /** True for a root that the store has crossed. */
@@ -56,9 +56,9 @@ export interface SporkClaimsDependencies {
 /** What an answer brought about. */
 export interface ClaimNews {
   /** Nodes to be asked at once. */
-  readonly toAsk: readonly Member[];
+  readonly toAsk: readonly PoolMember[];
   /** Claims that turned out to be none. */
-  readonly refuted: readonly { readonly rootHeight: number; readonly tellers: readonly Member[] }[];
+  readonly refuted: readonly { readonly rootHeight: number; readonly tellers: readonly PoolMember[] }[];
 }
 
 /**
@@ -74,7 +74,7 @@ export class SporkClaims {
   readonly #clock: Clock;
   readonly #dependencies: SporkClaimsDependencies;
   readonly #claims = new Map<number, Claim>();
-  readonly #refutedAtMs = new Map<Member, number>();
+  readonly #refutedAtMs = new Map<PoolMember, number>();
 
   constructor(dependencies: SporkClaimsDependencies) {
     this.#clock = dependencies.clock;
@@ -97,7 +97,7 @@ export class SporkClaims {
   }
 
   /** To be called once a node was asked who it is, whatever came of it, and all were judged. */
-  answered(asked: Member): ClaimNews {
+  answered(asked: PoolMember): ClaimNews {
     const made = this.#collect();
     for (const claim of this.#claims.values()) {
       if (made.includes(claim) || asked.outage || !this.#witnesses(claim).includes(asked)) continue;
@@ -137,7 +137,7 @@ export class SporkClaims {
   }
 
   /** In how long a node is to be asked again for the sake of a claim; `undefined` when no claim depends on it. */
-  lookInMs(member: Member): number | undefined {
+  lookInMs(member: PoolMember): number | undefined {
     const nowMs = this.#clock.monotonic();
     const pauses = [...this.#claims.values()]
       .filter((claim) => this.#judge(claim) !== 'refuted' && !this.#dependencies.isStored(claim.rootHeight))
@@ -149,7 +149,7 @@ export class SporkClaims {
     return pauses.length === 0 ? undefined : Math.min(...pauses);
   }
 
-  forget(member: Member): void {
+  forget(member: PoolMember): void {
     this.#refutedAtMs.delete(member);
     for (const { looks } of this.#claims.values()) looks.delete(member);
     this.#collect();
@@ -216,7 +216,7 @@ export class SporkClaims {
     return isWatched ? 'open' : 'accepted';
   }
 
-  #tellers(rootHeight: number): readonly Member[] {
+  #tellers(rootHeight: number): readonly PoolMember[] {
     return this.#dependencies
       .members()
       .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight);
@@ -226,7 +226,7 @@ export class SporkClaims {
    * Nodes of earlier sporks whose heights the claim would end: those the operator named, that did not end before. One that
    * cannot be reached is waited for as long as one that does not answer.
    */
-  #witnesses({ rootHeight, toldAtMs }: Claim): readonly Member[] {
+  #witnesses({ rootHeight, toldAtMs }: Claim): readonly PoolMember[] {
     const { tabled } = this.#dependencies;
     const isYoung = this.#clock.monotonic() < toldAtMs + UNHEARD_MS;
     return this.#dependencies.members().filter((member) => {
@@ -250,7 +250,7 @@ export class SporkClaims {
   }
 }
 
-function goesOn(witness: Member, { looks, rootHeight }: Claim): boolean {
+function goesOn(witness: PoolMember, { looks, rootHeight }: Claim): boolean {
   const look = looks.get(witness);
   return look !== undefined && look.rises >= RISES_MIN && look.highest >= rootHeight;
 }

@@ -4,7 +4,7 @@ import type { PooledNode } from '../node/GrpcAccessNode.js';
 import { NodeTroubles } from '../selection/NodeTroubles.js';
 
 /** One node in the pool and what is known of it. */
-export interface Member {
+export interface PoolMember {
   readonly node: PooledNode;
   /** `configured`: named by the operator. `historic`: from the spork table, made when first wanted. */
   readonly origin: 'configured' | 'historic';
@@ -45,12 +45,12 @@ export interface HeightRange {
   readonly endExclusive: number | undefined;
 }
 
-export function newMember(
+export function newPoolMember(
   node: PooledNode,
-  origin: Member['origin'],
-  roles: Member['roles'],
+  origin: PoolMember['origin'],
+  roles: PoolMember['roles'],
   clock: Clock,
-): Member {
+): PoolMember {
   return {
     node,
     origin,
@@ -76,13 +76,13 @@ export function newMember(
 const HIGHER_HEAD_HOLDS_MS = 5_000;
 
 /** The node told its head: by a stream, an answer, or when it said who it is. */
-export function tellHead(member: Member, height: number, atMs: number): void {
+export function tellHead(member: PoolMember, height: number, atMs: number): void {
   const { head } = member;
   if (head !== undefined && height < head.height && atMs - head.atMs < HIGHER_HEAD_HOLDS_MS) return;
   member.head = { height, atMs };
 }
 
-export function isUsable(member: Member): boolean {
+export function isUsable(member: PoolMember): boolean {
   return member.node.ledger.identity === 'usable';
 }
 
@@ -94,7 +94,7 @@ export function covers({ lowest, endExclusive }: HeightRange, height: number): b
  * The heights a node serves: from its own root to where the next known spork begins. `sporkRoots` is ascending. A node
  * whose spork is the latest known, or that does not say which it is of, follows the head.
  */
-export function rangeOf(member: Member, sporkRoots: readonly number[]): HeightRange {
+export function rangeOf(member: PoolMember, sporkRoots: readonly number[]): HeightRange {
   const lowest = lowestOf(member);
   const anchor = anchorOf(member);
   const endExclusive = anchor === undefined ? undefined : sporkRoots.find((root) => root > anchor);
@@ -102,11 +102,11 @@ export function rangeOf(member: Member, sporkRoots: readonly number[]): HeightRa
 }
 
 /** A height of the node's spork, its root if that is told; `undefined` when nothing is. */
-export function anchorOf(member: Member): number | undefined {
+export function anchorOf(member: PoolMember): number | undefined {
   return member.identity?.sporkRootHeight ?? lowestOf(member);
 }
 
-function lowestOf({ identity, refusedBelow }: Member): number | undefined {
+function lowestOf({ identity, refusedBelow }: PoolMember): number | undefined {
   const told = identity?.lowestHeight;
   return refusedBelow > (told ?? 0) ? refusedBelow : told;
 }

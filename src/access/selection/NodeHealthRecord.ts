@@ -16,7 +16,7 @@ export type Identity = 'unknown' | 'usable' | 'foreign';
  * the callers write successes and faults, and the order of asking is read from it. A fault is that of the call; the node as a whole
  * answers for lies, and for not saying who it is.
  */
-export class NodeLedger {
+export class NodeHealthRecord {
   identity: Identity = 'unknown';
   private readonly clock: Clock;
   private readonly whole: CallHealth;
@@ -102,7 +102,7 @@ export class NodeLedger {
 
 /** What the order of asking looks at. */
 export interface Candidate {
-  readonly ledger: NodeLedger;
+  readonly ledger: NodeHealthRecord;
   /** Calls under way. */
   readonly inFlight: number;
   /** An answered rate limit holds it back. */

@@ -7,10 +7,10 @@ import { CallFailure, openRpcChannel } from './rpcChannel.js';
 import type { Channel, OpenChannel, StreamCall, StreamSink } from './rpcChannel.js';
 import type { Endpoint } from './endpoint.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
-import type { NodeLedger } from '../selection/NodeHealthRecord.js';
+import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './MethodLimiter.js';
 import { MessageStream } from './MessageStream.js';
-import { StreamScarcity } from './StreamQuota.js';
+import { StreamQuota } from './StreamQuota.js';
 import type { StreamSource } from './MessageStream.js';
 import type { MethodStubs } from './methodStubs.js';
 import { UpstreamError } from '../types.js';
@@ -35,7 +35,7 @@ const MAX_WAITING_CALLS = 1_024;
 /** Deadlines missed in a row, with no answer between, before the channel is taken for dead and made anew. */
 const DEADLINES_BEFORE_RECONNECT = 3;
 
-export interface MethodCallerOptions {
+export interface RpcClientOptions {
   readonly endpoint: Endpoint;
   /** Unary calls per second and method; 0 = no limit. */
   readonly ratePerSecond: number;
@@ -63,10 +63,10 @@ export interface NodeEvents {
   onReconnect?(): void;
 }
 
-export interface MethodCallerDependencies {
+export interface RpcClientDependencies {
   readonly clock: Clock;
   readonly stubs: MethodStubs;
-  readonly ledger: NodeLedger;
+  readonly ledger: NodeHealthRecord;
   readonly metrics: AccessMetrics;
   readonly events?: NodeEvents;
   /** How the node is reached. Default: gRPC. */
@@ -85,14 +85,14 @@ export interface StreamQuestion<T> {
  * Every call to one node passes here: paced per method, counted, its outcome typed and entered in the node's ledger. It
  * remembers methods that the node does not know, and replaces a connection on which nothing comes back any more.
  */
-export class MethodCaller {
+export class RpcClient {
   /** Streams that make way end in good order. */
-  readonly scarcity: StreamScarcity;
+  readonly scarcity: StreamQuota;
   private readonly name: string;
-  private readonly options: MethodCallerOptions;
+  private readonly options: RpcClientOptions;
   private readonly clock: Clock;
   private readonly stubs: MethodStubs;
-  private readonly ledger: NodeLedger;
+  private readonly ledger: NodeHealthRecord;
   private readonly metrics: AccessMetrics;
   private readonly events: NodeEvents;
   private readonly channel: Channel;
@@ -106,11 +106,11 @@ export class MethodCaller {
   /** New connections made in a row on which nothing came back either. */
   private reconnects = 0;
 
-  constructor(options: MethodCallerOptions, dependencies: MethodCallerDependencies) {
+  constructor(options: RpcClientOptions, dependencies: RpcClientDependencies) {
     this.options = options;
     this.name = options.endpoint.name;
     this.clock = dependencies.clock;
-    this.scarcity = new StreamScarcity({ clock: this.clock });
+    this.scarcity = new StreamQuota({ clock: this.clock });
     this.stubs = dependencies.stubs;
     this.ledger = dependencies.ledger;
     this.metrics = dependencies.metrics;

@@ -7,7 +7,7 @@ const SCARCE_MS = 60_000;
  * The streams of one node that make way where it grants few: those of our own that can be polled instead, and those that are
  * forwarded for others.
  */
-export class StreamScarcity {
+export class StreamQuota {
   private readonly clock: Clock;
   /** Ends each open stream that makes way. */
   private readonly open = new Set<() => void>();

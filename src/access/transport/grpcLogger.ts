@@ -9,7 +9,7 @@ const MAX_TEXT_CHARACTERS = 500;
  * could fill it, or forge lines. From here on its remarks are fields of our log, at the debug level. For the whole process, as
  * the library has no other way: for the composition root alone.
  */
-export function takeGrpcRemarks({ logger }: { readonly logger: Pick<Logger, 'debug'> }): void {
+export function redirectGrpcLog({ logger }: { readonly logger: Pick<Logger, 'debug'> }): void {
   const note = (...words: readonly unknown[]): void => {
     logger.debug(
       { text: words.map(String).join(' ').slice(0, MAX_TEXT_CHARACTERS) },

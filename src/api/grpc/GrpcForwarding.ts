@@ -10,12 +10,12 @@ import type {
 import type { Clock } from '../../runtime/index.js';
 import { AbortError, isAbort } from '../../runtime/index.js';
 import { ApiError, isElsewhere, stopping } from '../view/ApiError.js';
-import { ForwardedCalls } from '../limits/ForwardingMetrics.js';
+import { ForwardingMetrics } from '../limits/ForwardingMetrics.js';
 import type { ForwardedOutcome, ForwardMetrics } from '../limits/ForwardingMetrics.js';
-import { Places } from '../limits/Semaphore.js';
+import { Semaphore } from '../limits/Semaphore.js';
 import { marked, passedOn, readRequest, streamCaller, unaryCaller } from './forwardingCallers.js';
 import type { ForwardedCaller } from './forwardingCallers.js';
-import type { HeldMessages } from './MessageBuffer.js';
+import type { MessageBuffer } from './MessageBuffer.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 
@@ -32,7 +32,7 @@ const CALL_LIMIT_MS = 120_000;
 
 export interface GrpcForwardingDependencies {
   readonly forwarder: Pick<Forwarder, 'forward'>;
-  readonly held: HeldMessages;
+  readonly held: MessageBuffer;
   readonly clock: Clock;
   /** Left out: what is forwarded is not counted. */
   readonly metrics?: ForwardMetrics | undefined;
@@ -51,11 +51,11 @@ export function isStream(path: string): boolean {
 /** Passes calls on to the access nodes as they are, and the answers back. */
 export class GrpcForwarding {
   readonly #forwarder: GrpcForwardingDependencies['forwarder'];
-  readonly #held: HeldMessages;
+  readonly #held: MessageBuffer;
   readonly #clock: Clock;
   readonly #explain: (error: unknown) => CallRefusal;
-  readonly #received = new Places({ places: MAX_RECEIVED });
-  readonly #counts: ForwardedCalls;
+  readonly #received = new Semaphore({ places: MAX_RECEIVED });
+  readonly #counts: ForwardingMetrics;
   readonly #streams = new Set<ForwardedCaller>();
   #calls = 0;
   #closed = false;
@@ -65,7 +65,7 @@ export class GrpcForwarding {
     this.#held = dependencies.held;
     this.#clock = dependencies.clock;
     this.#explain = dependencies.explain;
-    this.#counts = new ForwardedCalls({ protocol: 'grpc' }, dependencies);
+    this.#counts = new ForwardingMetrics({ protocol: 'grpc' }, dependencies);
   }
 
   /** A call that is none of the index's. */

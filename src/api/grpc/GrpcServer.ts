@@ -14,7 +14,7 @@ import { ApiError, stopping, storageRefusal } from '../view/ApiError.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
 import { listenError, warnWhenExposed } from '../http/refusals.js';
 import type { ReadGovernor } from '../share/ReadGovernor.js';
-import { UnderWay } from '../limits/InFlightRequests.js';
+import { InFlightRequests } from '../limits/InFlightRequests.js';
 import type { GrpcCalls } from './calls.js';
 import { Connections } from './Connections.js';
 import type { ConnectionMetrics, Peer } from './Connections.js';
@@ -27,7 +27,7 @@ import {
   unaryHandler,
 } from './handlers.js';
 import type { CallHost } from './handlers.js';
-import { HeldMessages } from './MessageBuffer.js';
+import { MessageBuffer } from './MessageBuffer.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 
@@ -76,7 +76,7 @@ export class GrpcServer {
   readonly #grpc: Server;
   readonly #tcp: TcpServer;
   readonly #connections: Connections;
-  readonly #held: HeldMessages;
+  readonly #held: MessageBuffer;
   readonly #requests: ApiRequests;
   readonly #limiter: AddressLimiter | undefined;
   /** Paths of the calls that last as long as their callers like. */
@@ -85,7 +85,7 @@ export class GrpcServer {
   readonly #forwarded: ReadonlySet<string>;
   readonly #forwarding: GrpcForwarding | undefined;
   /** Calls that are not answered yet, and streams that are not begun. */
-  readonly #underWay: UnderWay;
+  readonly #underWay: InFlightRequests;
   /** The last damage that was logged, so that a caller who repeats a request does not fill the log. */
   #damageLogged = '';
   #callsUnderWay = 0;
@@ -102,9 +102,9 @@ export class GrpcServer {
     this.#options = options;
     this.#dependencies = dependencies;
     this.#connections = new Connections({ clock, metrics });
-    this.#held = new HeldMessages(options);
+    this.#held = new MessageBuffer(options);
     this.#requests = new ApiRequests({ interface: 'grpc' }, { clock, metrics });
-    this.#underWay = new UnderWay({ clock });
+    this.#underWay = new InFlightRequests({ clock });
     this.#limiter = ratePerSecond > 0 ? new AddressLimiter({ ratePerSecond }, { clock }) : undefined;
     const explain = (error: unknown): CallRefusal => this.#explain(error);
     this.#forwarding =

@@ -6,7 +6,7 @@ const SMALL_MESSAGE_BYTES = 64 * 1024;
 const MAX_HELD_BYTES = 256 * 1024 * 1024;
 
 /** Bounds the answers that wait to be taken: a connection carries many calls, and grants no credit unless it wants to. */
-export class HeldMessages {
+export class MessageBuffer {
   readonly #maxHeldBytes: number;
   #heldBytes = 0;
 

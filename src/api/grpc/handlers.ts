@@ -5,7 +5,7 @@ import type { ReadGovernor } from '../share/ReadGovernor.js';
 import { fieldsOf, sinkOf } from './calls.js';
 import type { Conversation, StreamCall, UnaryAnswer, UnaryCall } from './calls.js';
 import type { GrpcForwarding } from './GrpcForwarding.js';
-import type { HeldMessages } from './MessageBuffer.js';
+import type { MessageBuffer } from './MessageBuffer.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 
@@ -18,7 +18,7 @@ type Explain = (error: unknown) => CallRefusal;
 /** What calls need of their server. */
 export interface CallHost {
   readonly explain: Explain;
-  readonly held: HeldMessages;
+  readonly held: MessageBuffer;
   /** Holds calls to the readers' share of the event loop; `undefined` for those that are served at once. */
   readonly governor: ReadGovernor | undefined;
   /** Takes what the index has no answer to. */

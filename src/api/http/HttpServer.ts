@@ -8,10 +8,10 @@ import { StorageError } from '../../storage/index.js';
 import { AddressLimiter } from '../limits/AddressLimiter.js';
 import { ApiRequests } from '../limits/ApiRequests.js';
 import type { ApiMetrics } from '../limits/ApiRequests.js';
-import { AnswerWriter, JSON_TYPE } from './ResponseWriter.js';
+import { ResponseWriter, JSON_TYPE } from './ResponseWriter.js';
 import { allowOrigins, isAllowedOrigin } from './cors.js';
 import { ApiError, isElsewhere, storageRefusal } from '../view/ApiError.js';
-import { HeldAnswers, RETRY_AFTER_SECONDS } from './ResponseBuffer.js';
+import { ResponseBuffer, RETRY_AFTER_SECONDS } from './ResponseBuffer.js';
 import type { HttpRoute, HttpRoutes, WebSocketRoute } from './types.js';
 import {
   listenError,
@@ -22,16 +22,16 @@ import {
   warnWhenExposed,
   writeRefusal,
 } from './refusals.js';
-import { Places } from '../limits/Semaphore.js';
+import { Semaphore } from '../limits/Semaphore.js';
 import type { Query } from '../view/queryParameters.js';
 import { MAX_FORWARDED_BODY_BYTES } from './UpstreamExchange.js';
 import type { RestForwarding } from './RestForwarding.js';
 import { turnOf } from '../share/ReadGovernor.js';
 import type { ReadGovernor } from '../share/ReadGovernor.js';
 import { freeTurns } from '../share/turns.js';
-import { SlowReaders } from './SlowClientGuard.js';
+import { SlowClientGuard } from './SlowClientGuard.js';
 import { beginStream } from './streamedResponse.js';
-import { UnderWay } from '../limits/InFlightRequests.js';
+import { InFlightRequests } from '../limits/InFlightRequests.js';
 import { addWebSocket, takeUpgrades } from './upgrades.js';
 
 /** Request line and headers together, in bytes. */
@@ -86,11 +86,11 @@ export class HttpServer {
   readonly #options: HttpServerOptions;
   readonly #dependencies: HttpServerDependencies & HttpRoutes;
   readonly #app: FastifyInstance;
-  readonly #slowReaders: SlowReaders;
-  readonly #held: HeldAnswers;
-  readonly #writer: AnswerWriter;
-  readonly #bulk = new Places({ places: MAX_BULK_ANSWERS });
-  readonly #underWay: UnderWay;
+  readonly #slowReaders: SlowClientGuard;
+  readonly #held: ResponseBuffer;
+  readonly #writer: ResponseWriter;
+  readonly #bulk = new Semaphore({ places: MAX_BULK_ANSWERS });
+  readonly #underWay: InFlightRequests;
   readonly #requests: ApiRequests;
   /** Routes whose answers go on until their callers leave, as the router names them. */
   readonly #lasting: ReadonlySet<string>;
@@ -109,13 +109,13 @@ export class HttpServer {
       requestTimeoutMs = REQUEST_TIMEOUT_MS,
       connectionTimeoutMs = CONNECTION_TIMEOUT_MS,
     } = options;
-    this.#underWay = new UnderWay(dependencies);
+    this.#underWay = new InFlightRequests(dependencies);
     this.#requests = new ApiRequests({ interface: 'http' }, dependencies);
     this.#lasting = new Set(
       dependencies.routes.flatMap(({ path, isStream }) => (isStream === true ? [path] : [])),
     );
-    this.#held = new HeldAnswers(options);
-    this.#writer = new AnswerWriter({ held: this.#held });
+    this.#held = new ResponseBuffer(options);
+    this.#writer = new ResponseWriter({ held: this.#held });
     this.#app = fastify({
       logger: false,
       http: {
@@ -140,7 +140,7 @@ export class HttpServer {
       clientErrorHandler: refuseClient,
     });
     this.#app.server.maxConnections = MAX_CONNECTIONS;
-    this.#slowReaders = new SlowReaders({ server: this.#app.server }, { clock: dependencies.clock });
+    this.#slowReaders = new SlowClientGuard({ server: this.#app.server }, { clock: dependencies.clock });
     if (ratePerSecondPerAddress > 0) {
       this.#limiter = new AddressLimiter({ ratePerSecond: ratePerSecondPerAddress }, dependencies);
     }

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../../runtime/index.js';
 
-export interface SilenceWatchDependencies {
+export interface IdleTimeoutDependencies {
   readonly clock: Clock;
   /** True while nothing can be expected of the one who is watched: then silence counts from now. */
   readonly isExcused: () => boolean;
@@ -9,13 +9,13 @@ export interface SilenceWatchDependencies {
 }
 
 /** Tells when nothing has moved for `limitMs`. One timer, however often something moves. */
-export class SilenceWatch {
+export class IdleTimeout {
   readonly #limitMs: number;
-  readonly #dependencies: SilenceWatchDependencies;
+  readonly #dependencies: IdleTimeoutDependencies;
   #movedAtMs = 0;
   #timer: Timer | undefined;
 
-  constructor(options: { readonly limitMs: number }, dependencies: SilenceWatchDependencies) {
+  constructor(options: { readonly limitMs: number }, dependencies: IdleTimeoutDependencies) {
     this.#limitMs = options.limitMs;
     this.#dependencies = dependencies;
   }

@@ -11,7 +11,7 @@ const MAX_HELD_BYTES = 256 * 1024 * 1024;
 export const RETRY_AFTER_SECONDS = 1;
 
 /** One answer that waits for its caller. */
-export interface HeldAnswer {
+export interface BufferedResponse {
   /** It is as large as this from now on. */
   become(bytes: number): void;
 }
@@ -20,7 +20,7 @@ export interface HeldAnswer {
  * Bounds what callers make the server hold for them: a single connection can send a thousand requests for the largest
  * collection there is in one packet, and read none of the answers.
  */
-export class HeldAnswers {
+export class ResponseBuffer {
   readonly #waiting = new WeakMap<Socket, number>();
   /** Bytes of large answers that are not sent yet, by connection; of those that had one. */
   readonly #held = new Map<Socket, number>();
@@ -52,7 +52,7 @@ export class HeldAnswers {
    * For every answer, before it is sent. The first large one is let through whatever its size. What comes back says when the
    * answer changes its size before it is sent. Expected errors: ApiError (503) when too much is held already.
    */
-  hold(bytes: number, socket: Socket, response: ServerResponse): HeldAnswer {
+  hold(bytes: number, socket: Socket, response: ServerResponse): BufferedResponse {
     if (bytes < SMALL_ANSWER_BYTES || socket.destroyed) return { become: () => undefined };
     if (this.#heldBytes > 0 && this.#heldBytes + bytes > this.#maxHeldBytes) {
       throw new ApiError(

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Compressor } from './Compressor.js';
-import type { HeldAnswers } from './ResponseBuffer.js';
+import type { ResponseBuffer } from './ResponseBuffer.js';
 import type { HttpAnswer } from './types.js';
 import { jsonInTurns } from '../json/jsonInTurns.js';
 import type { Turns } from '../share/turns.js';
@@ -9,11 +9,11 @@ import { cacheControl, GZIP_SUFFIX, heldTag } from './cacheHeaders.js';
 export const JSON_TYPE = 'application/json; charset=UTF-8';
 
 /** Turns what a handler answers into what is sent: how long it holds true, as JSON, compressed where that is wanted. */
-export class AnswerWriter {
-  readonly #held: HeldAnswers;
+export class ResponseWriter {
+  readonly #held: ResponseBuffer;
   readonly #compressor = new Compressor();
 
-  constructor(dependencies: { readonly held: HeldAnswers }) {
+  constructor(dependencies: { readonly held: ResponseBuffer }) {
     this.#held = dependencies.held;
   }
 

@@ -3,11 +3,11 @@ import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerRespons
 import { Agent as TlsAgent, request as httpsRequest } from 'node:https';
 import type { Clock } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
-import { ForwardedCalls } from '../limits/ForwardingMetrics.js';
+import { ForwardingMetrics } from '../limits/ForwardingMetrics.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
 import { passedOn, viaOf } from './forwardedHeaders.js';
 import { writeRefusal } from './refusals.js';
-import { RestExchange } from './UpstreamExchange.js';
+import { UpstreamExchange } from './UpstreamExchange.js';
 
 /** Requests forwarded at once. */
 const MAX_REQUESTS = 64;
@@ -43,15 +43,15 @@ export class RestForwarding {
   readonly #base: URL;
   readonly #agent: Agent;
   readonly #clock: Clock;
-  readonly #counts: ForwardedCalls;
+  readonly #counts: ForwardingMetrics;
   readonly #forwardingOff: RestForwardingDependencies['forwardingOff'];
-  readonly #underWay = new Set<RestExchange>();
+  readonly #underWay = new Set<UpstreamExchange>();
 
   constructor(options: RestForwardingOptions, dependencies: RestForwardingDependencies) {
     this.#base = new URL(options.to);
     this.#clock = dependencies.clock;
     this.#forwardingOff = dependencies.forwardingOff;
-    this.#counts = new ForwardedCalls({ protocol: 'rest' }, dependencies);
+    this.#counts = new ForwardingMetrics({ protocol: 'rest' }, dependencies);
     const keeping = { keepAlive: true, maxFreeSockets: MAX_IDLE_CONNECTIONS };
     this.#agent = this.#base.protocol === 'https:' ? new TlsAgent(keeping) : new Agent(keeping);
   }
@@ -79,7 +79,7 @@ export class RestForwarding {
       return;
     }
     const count = this.#counts.begin(method, 'call');
-    const exchange = new RestExchange(
+    const exchange = new UpstreamExchange(
       { request, response, own, isSecure: this.#base.protocol === 'https:', marks: answerMarks },
       {
         clock: this.#clock,

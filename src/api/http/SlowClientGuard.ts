@@ -16,7 +16,7 @@ interface Unread {
  * Cuts connections whose callers do not take their answers, or take them a few bytes at a time: each holds an answer in
  * memory. Node.js by itself cuts only those on which nothing moves at all.
  */
-export class SlowReaders {
+export class SlowClientGuard {
   readonly #server: Server;
   readonly #clock: Clock;
   /** Every open connection; the server bounds their number. */

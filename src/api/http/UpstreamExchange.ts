@@ -5,7 +5,7 @@ import { variedBy } from './ResponseWriter.js';
 import { ApiError } from '../view/ApiError.js';
 import type { ForwardedOutcome } from '../limits/ForwardingMetrics.js';
 import { forwardedBodyTooLarge, writeRefusal } from './refusals.js';
-import { SilenceWatch } from './IdleTimeout.js';
+import { IdleTimeout } from './IdleTimeout.js';
 
 /** A transaction of 1.5 MB is 2 MB in base64. */
 export const MAX_FORWARDED_BODY_BYTES = 4 * 1024 * 1024;
@@ -16,7 +16,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 /** For a node from which nothing comes, and which takes nothing. */
 const SILENCE_TIMEOUT_MS = 60_000;
 
-export interface RestExchangeOptions {
+export interface UpstreamExchangeOptions {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** Told to the caller unless the node has an answer. */
@@ -27,7 +27,7 @@ export interface RestExchangeOptions {
   readonly marks: (headers: IncomingHttpHeaders) => IncomingHttpHeaders;
 }
 
-export interface RestExchangeDependencies {
+export interface UpstreamExchangeDependencies {
   readonly clock: Clock;
   /** Begins a request to the node, over a kept connection unless it has to be a new one. */
   readonly open: (isOnNewConnection: boolean) => ClientRequest;
@@ -36,19 +36,19 @@ export interface RestExchangeDependencies {
 }
 
 /** One request on its way to a node, and the answer on its way back. */
-export class RestExchange {
-  readonly #options: RestExchangeOptions;
-  readonly #dependencies: RestExchangeDependencies;
-  readonly #silence: SilenceWatch;
+export class UpstreamExchange {
+  readonly #options: UpstreamExchangeOptions;
+  readonly #dependencies: UpstreamExchangeDependencies;
+  readonly #silence: IdleTimeout;
   #upstream: ClientRequest | undefined;
   #connecting: Timer | undefined;
   #isConnected = false;
   #isOver = false;
 
-  constructor(options: RestExchangeOptions, dependencies: RestExchangeDependencies) {
+  constructor(options: UpstreamExchangeOptions, dependencies: UpstreamExchangeDependencies) {
     this.#options = options;
     this.#dependencies = dependencies;
-    this.#silence = new SilenceWatch(
+    this.#silence = new IdleTimeout(
       { limitMs: SILENCE_TIMEOUT_MS },
       {
         clock: dependencies.clock,

@@ -26,7 +26,7 @@ export type ForwardedOutcome =
 const fromNode: ReadonlySet<ForwardedOutcome> = new Set<ForwardedOutcome>(['answered', 'failed', 'missed']);
 
 /** Counts what one interface forwards. */
-export class ForwardedCalls {
+export class ForwardingMetrics {
   readonly #protocol: 'grpc' | 'rest';
   readonly #clock: Clock;
   readonly #metrics: ForwardMetrics | undefined;

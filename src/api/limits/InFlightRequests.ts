@@ -15,7 +15,7 @@ export interface ServerEnd {
  * What the handlers of a server have begun and not answered yet, whether or not their callers still wait: what they read from
  * must not be closed under them.
  */
-export class UnderWay {
+export class InFlightRequests {
   readonly #clock: Clock;
   #count = 0;
   #onNone: (() => void) | undefined;

@@ -1,5 +1,5 @@
 /** Lets a fixed number of tasks run at once; the others wait their turn, first come, first served. */
-export class Places {
+export class Semaphore {
   #free: number;
   /** The caller bounds how many wait: here, requests that wait on all connections together. */
   readonly #waiting: (() => void)[] = [];

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
 import type { Clock } from '../../runtime/index.js';
 import { passedOn, viaOf } from '../http/forwardedHeaders.js';
-import { SilenceWatch } from '../http/IdleTimeout.js';
+import { IdleTimeout } from '../http/IdleTimeout.js';
 import { RefusedMessage } from './messages.js';
 
 /** For the connection to the node, encryption and handshake included. */
@@ -30,7 +30,7 @@ export interface NodeSocketDependencies {
 export class NodeSocket {
   readonly #options: NodeSocketOptions;
   readonly #dependencies: NodeSocketDependencies;
-  readonly #silence: SilenceWatch;
+  readonly #silence: IdleTimeout;
   #socket: WebSocket | undefined;
   #opening: Promise<void> | undefined;
   #isPaused = false;
@@ -38,7 +38,7 @@ export class NodeSocket {
   constructor(options: NodeSocketOptions, dependencies: NodeSocketDependencies) {
     this.#options = options;
     this.#dependencies = dependencies;
-    this.#silence = new SilenceWatch(
+    this.#silence = new IdleTimeout(
       { limitMs: SILENCE_TIMEOUT_MS },
       {
         clock: dependencies.clock,

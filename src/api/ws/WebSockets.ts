@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { WebSocket } from 'ws';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import { ForwardedCalls } from '../limits/ForwardingMetrics.js';
+import { ForwardingMetrics } from '../limits/ForwardingMetrics.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
 import type { WebSocketCare, WebSocketRoute } from '../http/types.js';
 import { WsClient } from './WsClient.js';
@@ -31,7 +31,7 @@ export class WebSockets implements WebSocketRoute {
   readonly maxMessageBytes: number;
   readonly #forwardRest: string | undefined;
   readonly #dependencies: WebSocketsDependencies;
-  readonly #forwarded: ForwardedCalls;
+  readonly #forwarded: ForwardingMetrics;
   readonly #clients = new Set<WsClient>();
   /** Those that have not taken their leave yet; the server bounds its connections. */
   readonly #turnedAway = new Set<WebSocket>();
@@ -41,7 +41,7 @@ export class WebSockets implements WebSocketRoute {
   constructor(options: { readonly forwardRest: string | undefined }, dependencies: WebSocketsDependencies) {
     this.#forwardRest = options.forwardRest;
     this.#dependencies = dependencies;
-    this.#forwarded = new ForwardedCalls({ protocol: 'rest' }, dependencies);
+    this.#forwarded = new ForwardingMetrics({ protocol: 'rest' }, dependencies);
     this.maxMessageBytes =
       options.forwardRest === undefined ? MAX_MESSAGE_BYTES : MAX_FORWARDED_MESSAGE_BYTES;
   }

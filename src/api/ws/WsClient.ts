@@ -4,7 +4,7 @@ import { quoted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import type { ForwardedCalls, ForwardedOutcome } from '../limits/ForwardingMetrics.js';
+import type { ForwardingMetrics, ForwardedOutcome } from '../limits/ForwardingMetrics.js';
 import type { WebSocketCare } from '../http/types.js';
 import { blockTopics, parseBlockArguments } from './blockTopics.js';
 import type { BlockTopic } from './blockTopics.js';
@@ -47,7 +47,7 @@ export interface WsClientOptions {
 export interface WsClientDependencies {
   readonly feed: ChangeFeed;
   readonly clock: Clock;
-  readonly forwarded: ForwardedCalls;
+  readonly forwarded: ForwardingMetrics;
   readonly care: WebSocketCare;
   readonly onClose: () => void;
 }

@@ -12,7 +12,7 @@ interface WorkParts {
 }
 
 /** What the daemon can tell of the work on one height, read from the parts of the line at the moment of asking. */
-export class Work implements WorkSource {
+export class HeightInspector implements WorkSource {
   readonly #stopHeight: number | null;
   readonly #parts: WorkParts;
   #line: IndexingLine | undefined;

@@ -5,7 +5,7 @@ import {
   CollectionRequester,
   DEFAULT_HOLD_BACK_MS,
   Disputes,
-  DisputeWatch,
+  DisputeReviewer,
   ExecutionDataIndexer,
   IndexingWindow,
   JobProcessor,
@@ -219,7 +219,7 @@ export function startIndexingLine(
       },
     },
   );
-  const disputeWatch = new DisputeWatch({}, { mcq, disputes, requests: requester, reviewer: blocks, clock });
+  const disputeWatch = new DisputeReviewer({}, { mcq, disputes, requests: requester, reviewer: blocks, clock });
   const listening = [
     listener.onHead(() => {
       blocks.notify();

@@ -15,7 +15,7 @@ const REVIEWS_PER_LOOK = 8;
 /** Pause before the nodes are asked again for the same block. */
 const REVIEW_AGAIN = { minMs: 2_000, maxMs: 30_000 };
 
-export interface DisputeWatchDependencies {
+export interface DisputeReviewerDependencies {
   readonly mcq: MissingCollectionQueue;
   readonly disputes: Disputes;
   /** Left out with `ediOnly`. */
@@ -28,12 +28,12 @@ export interface DisputeWatchDependencies {
  * Has the block of a height reviewed when something speaks against its guarantees: execution data that does not match, or
  * a collection that the nodes do not know. Lowest height first, one at a time, ever more slowly.
  */
-export class DisputeWatch {
-  readonly #deps: DisputeWatchDependencies;
+export class DisputeReviewer {
+  readonly #deps: DisputeReviewerDependencies;
   /** Reviews of each height that still lacks collections: how many, and when the next one is due. */
   readonly #reviews = new Map<number, { readonly count: number; readonly dueAtMs: number }>();
 
-  constructor(_options: object, dependencies: DisputeWatchDependencies) {
+  constructor(_options: object, dependencies: DisputeReviewerDependencies) {
     this.#deps = dependencies;
   }
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../../runtime/index.js';
 
-export interface DeliveryOutlookOptions {
+export interface DeliveryForecastOptions {
   /** Heights ahead of the stream that may be counted on at most. */
   readonly lookaheadHeights: number;
   /** How long after its last sign of life a stream is counted on. */
@@ -11,14 +11,14 @@ export interface DeliveryOutlookOptions {
 const WEIGHT = 1 / 16;
 
 /** What may be counted on from a stream: judged by its last sign of life and by its pace. */
-export class DeliveryOutlook {
-  readonly #options: DeliveryOutlookOptions;
+export class DeliveryForecast {
+  readonly #options: DeliveryForecastOptions;
   readonly #clock: Clock;
   #aliveAtMs: number | undefined;
   /** Average milliseconds per height while data was due; `undefined` before the first. */
   #heightMs: number | undefined;
 
-  constructor(options: DeliveryOutlookOptions, dependencies: { readonly clock: Clock }) {
+  constructor(options: DeliveryForecastOptions, dependencies: { readonly clock: Clock }) {
     this.#options = options;
     this.#clock = dependencies.clock;
   }

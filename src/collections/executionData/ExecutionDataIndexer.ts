@@ -2,14 +2,14 @@ import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeTrouble } fr
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, abortReason, backoffMs, isAbort, sleep } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { DeliveryOutlook } from './DeliveryForecast.js';
+import { DeliveryForecast } from './DeliveryForecast.js';
 import { ExecutionDataReader } from './ExecutionDataReader.js';
 import { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
 import type { StreamPosition } from './ExecutionDataTroubles.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
 import { NodeRotation } from '../../access/selection/NodeRotation.js';
 import type { NodeReadiness } from '../../access/selection/NodeRotation.js';
-import type { BlockWindow, CollectionSink, ExecutionDataOutlook } from '../ports.js';
+import type { BlockWindow, CollectionSink, ExecutionDataForecast } from '../ports.js';
 import type { StreamEnd } from './StreamFault.js';
 
 /** The call that is used while it is known and works, and the one that stands in for it. */
@@ -117,11 +117,11 @@ const ALWAYS_READY: NodeReadiness = {
  * where there is one; nodes without the feed are asked again every minute, or as `probeMs` says. The system chunk is dropped. A block without
  * collections is passed over: it is complete without us.
  */
-export class ExecutionDataIndexer implements ExecutionDataOutlook {
+export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #options: Required<ExecutionDataIndexerOptions>;
   readonly #dependencies: ExecutionDataIndexerDependencies;
   readonly #reader: ExecutionDataReader;
-  readonly #outlook: DeliveryOutlook;
+  readonly #outlook: DeliveryForecast;
   readonly #reporter: FaultReporter;
   readonly #rotation = new NodeRotation();
   readonly #troubles: ExecutionDataTroubles;
@@ -142,7 +142,7 @@ export class ExecutionDataIndexer implements ExecutionDataOutlook {
     this.#options = { ...EXECUTION_DATA_DEFAULTS, ...options };
     this.#dependencies = dependencies;
     this.#stateSinceMs = dependencies.clock.monotonic();
-    this.#outlook = new DeliveryOutlook(this.#options, dependencies);
+    this.#outlook = new DeliveryForecast(this.#options, dependencies);
     this.#troubles = new ExecutionDataTroubles({}, dependencies);
     this.#reporter = new FaultReporter({ source: 'edi' }, dependencies);
     this.#reader = new ExecutionDataReader(this.#options, {

@@ -4,13 +4,13 @@ import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
 import type { Metrics } from '../../observability/index.js';
 import { abortReason, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { ByteEstimate } from '../sources/SizeEstimate.js';
-import type { DeliveryOutlook } from './DeliveryForecast.js';
+import { SizeEstimate } from '../sources/SizeEstimate.js';
+import type { DeliveryForecast } from './DeliveryForecast.js';
 import { MessagePuller } from './MessagePuller.js';
 import type { BlockWindow, CollectionSink } from '../ports.js';
 import { judgeStreamEnd, StreamFault } from './StreamFault.js';
 import type { StreamEnd } from './StreamFault.js';
-import { StreamWatch } from './StreamMonitor.js';
+import { StreamMonitor } from './StreamMonitor.js';
 
 export interface ExecutionDataReaderOptions {
   /** How long data that is due may fail to come. */
@@ -36,7 +36,7 @@ export interface ExecutionDataReaderDependencies {
   readonly window: BlockWindow;
   readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock'>;
   sealedHeight(): number | undefined;
-  readonly outlook: DeliveryOutlook;
+  readonly outlook: DeliveryForecast;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'executionDataSkipped'>;
   readonly events: ExecutionDataReaderEvents;
@@ -67,11 +67,11 @@ const MESSAGE_WEIGHT_BYTES = 2 * 1024;
 export class ExecutionDataReader {
   readonly #options: ExecutionDataReaderOptions;
   readonly #dependencies: ExecutionDataReaderDependencies;
-  readonly #messageBytes = new ByteEstimate(MESSAGE_BYTES);
+  readonly #messageBytes = new SizeEstimate(MESSAGE_BYTES);
   readonly #verificationMemory = new VerificationMemory();
   #next = 0;
   #turnBytes = 0;
-  #watching: StreamWatch | undefined;
+  #watching: StreamMonitor | undefined;
 
   constructor(options: ExecutionDataReaderOptions, dependencies: ExecutionDataReaderDependencies) {
     this.#options = options;
@@ -153,10 +153,10 @@ export class ExecutionDataReader {
     }
   }
 
-  #watch(node: AccessNode, puller: MessagePuller<BlockExecutionData>, openingSilenceMs: number): StreamWatch {
+  #watch(node: AccessNode, puller: MessagePuller<BlockExecutionData>, openingSilenceMs: number): StreamMonitor {
     const dependencies = this.#dependencies;
     const { silenceMs, skipAheadHeights: paceSlackHeights } = this.#options;
-    return new StreamWatch(
+    return new StreamMonitor(
       { silenceMs, openingSilenceMs, paceSpanMs: PACE_SPAN_MS, paceSlackHeights },
       {
         clock: dependencies.clock,
@@ -171,7 +171,7 @@ export class ExecutionDataReader {
   }
 
   /** Waits until the next height may be read. True when it had to wait. */
-  async #waitForRoom(watch: StreamWatch, signal: AbortSignal): Promise<boolean> {
+  async #waitForRoom(watch: StreamMonitor, signal: AbortSignal): Promise<boolean> {
     if (this.#hasRoom()) return false;
     const { events, outlook, window } = this.#dependencies;
     events.onWaiting(true);

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../runtime/index.js';
 import { StreamFault } from './StreamFault.js';
 
-export interface StreamWatchOptions {
+export interface StreamMonitorOptions {
   /** How long data that is due may fail to come. */
   readonly silenceMs: number;
   /** The same for the first message, when it is due as the stream is opened. */
@@ -12,7 +12,7 @@ export interface StreamWatchOptions {
   readonly paceSlackHeights: number;
 }
 
-export interface StreamWatchDependencies {
+export interface StreamMonitorDependencies {
   readonly clock: Clock;
   /** The next height the stream owes, and the sealed head; called at every look. */
   position(): { readonly next: number; readonly sealed: number | undefined };
@@ -30,9 +30,9 @@ const LOOKS_PER_SILENCE = 4;
  * nothing per message but two comparisons. (A stream slower than block production looks alive:
  * subsquid/squid-sdk PR 549.)
  */
-export class StreamWatch {
-  readonly #options: StreamWatchOptions;
-  readonly #dependencies: StreamWatchDependencies;
+export class StreamMonitor {
+  readonly #options: StreamMonitorOptions;
+  readonly #dependencies: StreamMonitorDependencies;
   #timer: Timer | undefined;
   #isPulling = false;
   #pullingSinceMs = 0;
@@ -41,7 +41,7 @@ export class StreamWatch {
   #dueSinceMs: number | undefined;
   #span: { readonly atMs: number; readonly lag: number } | undefined;
 
-  constructor(options: StreamWatchOptions, dependencies: StreamWatchDependencies) {
+  constructor(options: StreamMonitorOptions, dependencies: StreamMonitorDependencies) {
     this.#options = options;
     this.#dependencies = dependencies;
   }

@@ -4,25 +4,25 @@ import type { Identifier, VerifiedCollection } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, isAbort } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { AnswerQueue } from './ResponseQueue.js';
+import { ResponseQueue } from './ResponseQueue.js';
 import type { Answer } from './ResponseQueue.js';
-import { ByteEstimate } from '../sources/SizeEstimate.js';
+import { SizeEstimate } from '../sources/SizeEstimate.js';
 import { CollectionNodes } from './CollectionNodes.js';
 import type { CollectionChoice } from './CollectionNodes.js';
 import type { CollectionWay } from './CollectionWays.js';
-import { DueTimer } from './TimerQueue.js';
+import { TimerQueue } from './TimerQueue.js';
 import { EndpointSlots } from './EndpointSlots.js';
 import type { SlotUse } from './EndpointSlots.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
 import { fetchCollection } from './fetchCollection.js';
 import type { FetchOptions } from './fetchCollection.js';
-import { FetchPace } from './FetchRate.js';
-import { HoldBack } from './EdiPreference.js';
+import { FetchRate } from './FetchRate.js';
+import { EdiPreference } from './EdiPreference.js';
 import type {
   BlockWindow,
   CollectionRequests,
   CollectionSink,
-  ExecutionDataOutlook,
+  ExecutionDataForecast,
   HeldBackNode,
   RequestTrail,
 } from '../ports.js';
@@ -52,7 +52,7 @@ export interface CollectionRequesterDependencies {
   readonly sink: Pick<CollectionSink, 'onCollection'>;
   readonly window: Pick<BlockWindow, 'admits' | 'changed' | 'headHeight'>;
   /** Absent where execution data is not followed. */
-  readonly outlook?: ExecutionDataOutlook | undefined;
+  readonly outlook?: ExecutionDataForecast | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
@@ -108,13 +108,13 @@ export class CollectionRequester implements CollectionRequests {
   readonly #slots: EndpointSlots;
   readonly #nodes: CollectionNodes;
   readonly #pauses: RetryPauses;
-  readonly #pace: FetchPace;
-  readonly #collectionBytes = new ByteEstimate(COLLECTION_BYTES);
+  readonly #pace: FetchRate;
+  readonly #collectionBytes = new SizeEstimate(COLLECTION_BYTES);
   /** Ids that pause before their next attempt, and heights that are held back, by the time at which that ends. */
-  readonly #due: DueTimer<Identifier | number>;
+  readonly #due: TimerQueue<Identifier | number>;
   readonly #calls = new Map<Identifier, Call>();
-  readonly #answers: AnswerQueue;
-  readonly #holdBack: HoldBack;
+  readonly #answers: ResponseQueue;
+  readonly #holdBack: EdiPreference;
   readonly #verificationMemory = new VerificationMemory();
   readonly #reporter: FaultReporter;
   readonly #stopping = new AbortController();
@@ -127,18 +127,18 @@ export class CollectionRequester implements CollectionRequests {
     this.#wanted = new WantedCollections({ workersPerHeight: options.workersPerHeight });
     this.#slots = new EndpointSlots({ concurrency: options.concurrency });
     this.#nodes = new CollectionNodes(options, { ...dependencies, slots: this.#slots });
-    this.#pace = new FetchPace(dependencies);
+    this.#pace = new FetchRate(dependencies);
     this.#reporter = new FaultReporter({ source: 'requester' }, dependencies);
-    this.#due = new DueTimer({
+    this.#due = new TimerQueue({
       clock: dependencies.clock,
       onDue: (keys) => this.#onDue(keys),
     });
     this.#pauses = new RetryPauses(options, { ...dependencies, wanted: this.#wanted, due: this.#due });
-    this.#holdBack = new HoldBack(options, {
+    this.#holdBack = new EdiPreference(options, {
       ...{ outlook: dependencies.outlook, wanted: this.#wanted, pace: this.#pace },
       ...{ clock: dependencies.clock, metrics: dependencies.metrics },
     });
-    this.#answers = new AnswerQueue({
+    this.#answers = new ResponseQueue({
       clock: dependencies.clock,
       onAnswer: (answer) => this.#verify(answer),
       onTurnEnd: () => this.#pump(),

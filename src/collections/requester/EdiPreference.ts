@@ -1,7 +1,7 @@
 import type { Metrics } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { FetchPace } from './FetchRate.js';
-import type { ExecutionDataOutlook } from '../ports.js';
+import type { FetchRate } from './FetchRate.js';
+import type { ExecutionDataForecast } from '../ports.js';
 import type { WantedCollections } from './WantedCollections.js';
 
 /** A good length for `holdBackMs`. A stream that falls silent is counted on no longer, so its silence costs less. */
@@ -16,11 +16,11 @@ const UNTRIED_FETCH_MS = 500;
 /** How often it is asked again whether a height that is held back is still expected. */
 const CHECK_MS = 250;
 
-export interface HoldBackDependencies {
+export interface EdiPreferenceDependencies {
   /** Absent where execution data is not followed: nothing is held back then. */
-  readonly outlook: ExecutionDataOutlook | undefined;
+  readonly outlook: ExecutionDataForecast | undefined;
   readonly wanted: Pick<WantedCollections, 'countThrough' | 'hold' | 'holdEndsAtMs'>;
-  readonly pace: Pick<FetchPace, 'durationMs'>;
+  readonly pace: Pick<FetchRate, 'durationMs'>;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'requestsHeldBack'>;
 }
@@ -30,12 +30,12 @@ export interface HoldBackDependencies {
  * time (docs/decisions/0003-hold-back.md). Judged when a call is about to leave, not when it was wished for: the stream
  * may have come near meanwhile, or fallen silent.
  */
-export class HoldBack {
+export class EdiPreference {
   readonly #holdBackMs: number;
-  readonly #dependencies: HoldBackDependencies;
+  readonly #dependencies: EdiPreferenceDependencies;
 
   /** `holdBackMs`: how long a height waits at most; 0 = never. */
-  constructor(options: { readonly holdBackMs: number }, dependencies: HoldBackDependencies) {
+  constructor(options: { readonly holdBackMs: number }, dependencies: EdiPreferenceDependencies) {
     this.#holdBackMs = options.holdBackMs;
     this.#dependencies = dependencies;
   }

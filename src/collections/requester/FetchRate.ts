@@ -7,7 +7,7 @@ const WEIGHT = 1 / 32;
  * How fast collections come when as many are asked for as may be: measured from answer to answer, and only while it was
  * the nodes, their slots or their rate limits that kept more calls from leaving. Three numbers.
  */
-export class FetchPace {
+export class FetchRate {
   readonly #clock: Clock;
   #callMs: number | undefined;
   #intervalMs: number | undefined;

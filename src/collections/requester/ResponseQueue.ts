@@ -21,7 +21,7 @@ export interface Answer {
   readonly slotUse: SlotUse | undefined;
 }
 
-export interface AnswerQueueDependencies {
+export interface ResponseQueueDependencies {
   readonly clock: Clock;
   /** Deals with one answer. */
   onAnswer(answer: Answer): void;
@@ -36,11 +36,11 @@ export interface AnswerQueueDependencies {
  * between two turns only, and servers answer between two turns only: whoever works through a burst of answers in a single
  * turn keeps its node waiting meanwhile, and waits for it afterwards. Whoever pushes bounds the queue.
  */
-export class AnswerQueue {
-  readonly #dependencies: AnswerQueueDependencies;
+export class ResponseQueue {
+  readonly #dependencies: ResponseQueueDependencies;
   readonly #answers: Answer[] = [];
 
-  constructor(dependencies: AnswerQueueDependencies) {
+  constructor(dependencies: ResponseQueueDependencies) {
     this.#dependencies = dependencies;
   }
 

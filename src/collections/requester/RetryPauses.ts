@@ -2,7 +2,7 @@ import type { AccessNode } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { DueTimer } from './TimerQueue.js';
+import type { TimerQueue } from './TimerQueue.js';
 import type { RequestFailure } from './requestFailure.js';
 import type { WantedCollection, WantedCollections } from './WantedCollections.js';
 
@@ -26,7 +26,7 @@ export interface RetryPausesOptions {
 
 export interface RetryPausesDependencies {
   readonly wanted: WantedCollections;
-  readonly due: DueTimer<Identifier | number>;
+  readonly due: TimerQueue<Identifier | number>;
   readonly clock: Clock;
   readonly random: Random;
 }

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../runtime/index.js';
 import { KeyedHeap } from './KeyedHeap.js';
 
-export interface DueTimerDependencies<K> {
+export interface TimerQueueDependencies<K> {
   readonly clock: Clock;
   /** The keys whose time has come, earliest first; none when only a look was due. */
   onDue(keys: readonly K[]): void;
@@ -11,14 +11,14 @@ export interface DueTimerDependencies<K> {
  * Many delays behind one timer of the clock. A delay that was taken back may leave one idle wake-up behind; there is
  * never more than one timer, and none when nothing is waited for.
  */
-export class DueTimer<K> {
+export class TimerQueue<K> {
   readonly #clock: Clock;
   readonly #onDue: (keys: readonly K[]) => void;
   readonly #due = new KeyedHeap<K>();
   #lookAtMs = Infinity;
   #timer: { readonly timer: Timer; readonly atMs: number } | undefined;
 
-  constructor(dependencies: DueTimerDependencies<K>) {
+  constructor(dependencies: TimerQueueDependencies<K>) {
     this.#clock = dependencies.clock;
     this.#onDue = (keys) => dependencies.onDue(keys);
   }

@@ -1,4 +1,4 @@
-export interface ByteEstimateOptions {
+export interface SizeEstimateOptions {
   /** The estimate before anything was seen. */
   readonly initialBytes: number;
   readonly minBytes: number;
@@ -9,11 +9,11 @@ export interface ByteEstimateOptions {
 const WEIGHT = 1 / 16;
 
 /** How large the next answer may be: a running average of what was seen, held between two bounds. */
-export class ByteEstimate {
-  readonly #options: ByteEstimateOptions;
+export class SizeEstimate {
+  readonly #options: SizeEstimateOptions;
   #averageBytes: number;
 
-  constructor(options: ByteEstimateOptions) {
+  constructor(options: SizeEstimateOptions) {
     this.#options = options;
     this.#averageBytes = options.initialBytes;
   }

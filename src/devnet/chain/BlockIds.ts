@@ -1,5 +1,5 @@
 import { sha3 } from '../../flow/index.js';
-import { Words } from './Prng.js';
+import { Prng } from './Prng.js';
 
 const TWO_31 = 2_147_483_648;
 /** Upper half of (height, fork) stays below this for every safe height. */
@@ -52,9 +52,9 @@ export class BlockIds {
   }
 
   /** The words that decide what stands at a height; `salt` separates uses of the same height. */
-  words(height: number, salt: number): Words {
+  words(height: number, salt: number): Prng {
     const digest = this.#digest(height);
-    return new Words(
+    return new Prng(
       digest.readUInt32LE(0) ^ Math.imul(salt + 1, 0x9e37_79b1),
       digest.readUInt32LE(8),
       digest.readUInt32LE(16),

@@ -13,7 +13,7 @@ import { type ChainProfile, type OddKind, oddKinds, type ProfileName, resolvePro
 import { PlainTransactions } from './PlainTransactions.js';
 import { SystemChunk } from './SystemChunk.js';
 import { makeTransaction } from './makeTransaction.js';
-import type { Words } from './Prng.js';
+import type { Prng } from './Prng.js';
 
 const FULL_COLLECTION_TRANSACTIONS = 100;
 const REFERENCE_BLOCK_BEHIND_MAX = 20;
@@ -172,7 +172,7 @@ export class ChainGenerator {
   }
 
   /** Words for what else is made of a height (headers, execution data); the same salt gives the same words. */
-  words(height: number, salt: number): Words {
+  words(height: number, salt: number): Prng {
     return this.ids.words(height, 2_000_000 + salt);
   }
 
@@ -255,7 +255,7 @@ export class ChainGenerator {
 
   #transaction(
     height: number,
-    words: Words,
+    words: Prng,
     plan: { readonly targetBytes?: number | undefined; readonly odd: readonly OddKind[] },
   ): Buffer {
     const targetBytes = plan.targetBytes ?? words.between(this.profile.transactionBytes);
@@ -265,7 +265,7 @@ export class ChainGenerator {
     return plain ?? makeTransaction({ targetBytes, referenceBlockId, odd: plan.odd }, words);
   }
 
-  #reference(height: number, words: Words): number {
+  #reference(height: number, words: Prng): number {
     return Math.max(this.rootHeight, height - 1 - words.below(REFERENCE_BLOCK_BEHIND_MAX));
   }
 }
@@ -282,7 +282,7 @@ function makeCollection(transactions: readonly Buffer[], originHeight: number): 
   };
 }
 
-function random(byteLength: number, words: Words): Buffer {
+function random(byteLength: number, words: Prng): Buffer {
   const bytes = Buffer.allocUnsafe(byteLength);
   words.fill(bytes);
   return bytes;

@@ -1,6 +1,6 @@
 import { WireWriter } from '../../flow/index.js';
 import type { ChainProfile } from './chainProfile.js';
-import type { Words } from './Prng.js';
+import type { Prng } from './Prng.js';
 
 const ID_BYTES = 32;
 const PATH_BYTES = 32;
@@ -70,7 +70,7 @@ export class ExecutionBulk {
   }
 
   /** A `TrieUpdate` of about this size, in pieces. */
-  trieUpdate(byteLength: number, words: Words): Buffer[] {
+  trieUpdate(byteLength: number, words: Prng): Buffer[] {
     const root = Buffer.allocUnsafe(2 + PATH_BYTES);
     root[0] = 0x0a;
     root[1] = PATH_BYTES;
@@ -88,7 +88,7 @@ export class ExecutionBulk {
   }
 
   /** Field 4 of a chunk: the result of the transaction whose id is the 32 bytes at `offset`. */
-  result(ids: Buffer, offset: number, words: Words): Buffer {
+  result(ids: Buffer, offset: number, words: Prng): Buffer {
     const bytes = Buffer.from(words.chance(0.02) ? this.#failed : this.#succeeded);
     ids.copy(bytes, RESULT_ID_AT, offset, offset + ID_BYTES);
     return bytes;

@@ -1,6 +1,6 @@
 import { encodeTransaction } from '../../flow/index.js';
 import { COMMENT, FILLER, GAS_LIMIT, scripts } from './cadenceScripts.js';
-import type { Words } from './Prng.js';
+import type { Prng } from './Prng.js';
 
 /** Scripts up to this size are copied from one that was padded beforehand. */
 const PADDED_SCRIPT_BYTES = 8192;
@@ -63,7 +63,7 @@ export class PlainTransactions {
   }
 
   /** `undefined` for a size that the templates do not reach. */
-  make(targetBytes: number, referenceBlockId: Uint8Array, words: Words): Buffer | undefined {
+  make(targetBytes: number, referenceBlockId: Uint8Array, words: Prng): Buffer | undefined {
     const tail = this.#tail;
     const which = words.below(scripts.length);
     const shortest = scripts[which]?.length ?? 0;
@@ -89,7 +89,7 @@ export class PlainTransactions {
     return wire;
   }
 
-  #patchAccounts(wire: Buffer, tailAt: number, words: Words): void {
+  #patchAccounts(wire: Buffer, tailAt: number, words: Prng): void {
     const high = words.next();
     const low = words.next();
     for (const at of this.#accountsAt) {
@@ -100,7 +100,7 @@ export class PlainTransactions {
 }
 
 /** 16 hex digits. */
-function writeHex(wire: Buffer, at: number, words: Words): void {
+function writeHex(wire: Buffer, at: number, words: Prng): void {
   for (let digit = 0; digit < 16; digit += 8) {
     let value = words.next();
     for (let place = 0; place < 8; place++) {

@@ -10,7 +10,7 @@ const WARM_UP_ROUNDS = 12;
  * A sequence of 32-bit words from a 128-bit start (sfc32): the same start gives the same words on every machine. Fast
  * enough to fill signatures with; nothing here is secret.
  */
-export class Words {
+export class Prng {
   #a: number;
   #b: number;
   #c: number;

@@ -1,6 +1,6 @@
 import { transactionId } from '../../flow/index.js';
 import { makeSystemTransaction } from './makeTransaction.js';
-import type { Range, Words } from './Prng.js';
+import type { Range, Prng } from './Prng.js';
 
 const SYSTEM_GAS_LIMIT = 100_000_000n;
 const PROCESS_GAS_LIMIT = 9999n;
@@ -59,7 +59,7 @@ export class SystemChunk {
     return this.#ids.get(wire);
   }
 
-  transactions(height: number, words: Words): Buffer[] {
+  transactions(height: number, words: Prng): Buffer[] {
     if (this.#scheduled === undefined) return [this.#system];
     const transactions = [this.#process];
     const count = words.between(this.#scheduled);

@@ -1,6 +1,6 @@
 import { type Identifier, identifierBytes, WireWriter } from '../../flow/index.js';
 import type { ChainGenerator, GeneratedBlock } from './ChainGenerator.js';
-import type { Words } from './Prng.js';
+import type { Prng } from './Prng.js';
 
 const SALT_HEADER = 2;
 /** Views run ahead of heights: some end in a timeout. */
@@ -41,7 +41,7 @@ export function encodeHeader(
   return writer.number(14, parentView).finish();
 }
 
-function timeoutCertificate(view: number, newestView: number, newestId: Identifier, words: Words): Buffer {
+function timeoutCertificate(view: number, newestView: number, newestId: Identifier, words: Prng): Buffer {
   const quorumCertificate = new WireWriter()
     .number(1, newestView)
     .bytes(2, identifierBytes(newestId))
@@ -79,7 +79,7 @@ export function encodeFullExtras(generator: ChainGenerator, block: GeneratedBloc
     .finish();
 }
 
-function random(byteLength: number, words: Words): Buffer {
+function random(byteLength: number, words: Prng): Buffer {
   const bytes = Buffer.allocUnsafe(byteLength);
   words.fill(bytes);
   return bytes;

@@ -1,7 +1,7 @@
 import { encodeTransaction, type Transaction, type TransactionSignature } from '../../flow/index.js';
 import type { OddKind } from './chainProfile.js';
 import { COMMENT, FILLER, GAS_LIMIT, scripts } from './cadenceScripts.js';
-import type { Words } from './Prng.js';
+import type { Prng } from './Prng.js';
 
 const ADDRESS_BYTES = 8;
 const SIGNATURE_BYTES = 64;
@@ -20,7 +20,7 @@ export interface TransactionPlan {
 }
 
 /** The wire bytes of a transaction: the same plan and words always give the same bytes. */
-export function makeTransaction(plan: TransactionPlan, words: Words): Buffer {
+export function makeTransaction(plan: TransactionPlan, words: Prng): Buffer {
   const odd = new Set(plan.odd);
   const unpadded = makeBody(plan, odd, words);
   if (odd.has('bareTransaction')) return encodeTransaction(unpadded);
@@ -30,7 +30,7 @@ export function makeTransaction(plan: TransactionPlan, words: Words): Buffer {
   );
 }
 
-function makeBody(plan: TransactionPlan, odd: ReadonlySet<OddKind>, words: Words): Transaction {
+function makeBody(plan: TransactionPlan, odd: ReadonlySet<OddKind>, words: Prng): Transaction {
   const proposer = address(words);
   const shared = odd.has('multiSign');
   const payer = odd.has('unusualAddress')
@@ -71,7 +71,7 @@ function envelopeSignatures(
   payer: Uint8Array,
   keyId: number,
   odd: ReadonlySet<OddKind>,
-  words: Words,
+  words: Prng,
 ): TransactionSignature[] {
   const signatures = [signature(payer, keyId, words)];
   if (odd.has('extensionData')) {
@@ -87,7 +87,7 @@ function envelopeSignatures(
   return signatures;
 }
 
-function argumentsOf(ending: string, words: Words): Buffer[] {
+function argumentsOf(ending: string, words: Prng): Buffer[] {
   const amount = `${words.below(1_000_000)}.${String(words.below(100_000_000)).padStart(8, '0')}`;
   return [
     { type: 'UFix64', value: amount },
@@ -95,15 +95,15 @@ function argumentsOf(ending: string, words: Words): Buffer[] {
   ].map((argument) => Buffer.from(JSON.stringify(argument) + ending, 'utf8'));
 }
 
-function signature(signer: Uint8Array, keyId: number, words: Words): TransactionSignature {
+function signature(signer: Uint8Array, keyId: number, words: Prng): TransactionSignature {
   return { address: signer, keyId, signature: random(SIGNATURE_BYTES, words), extensionData: NO_BYTES };
 }
 
-function address(words: Words): Buffer {
+function address(words: Prng): Buffer {
   return random(ADDRESS_BYTES, words);
 }
 
-function random(byteLength: number, words: Words): Buffer {
+function random(byteLength: number, words: Prng): Buffer {
   const bytes = Buffer.allocUnsafe(byteLength);
   words.fill(bytes);
   return bytes;

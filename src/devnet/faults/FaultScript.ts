@@ -1,7 +1,7 @@
 import type { Clock } from '../../runtime/index.js';
 import { checkFaults, type FaultEffect, type FaultRule, methodsOf } from './faultRules.js';
 import type { DevnetMethod } from './rpcMethods.js';
-import { Words } from '../chain/Prng.js';
+import { Prng } from '../chain/Prng.js';
 
 /** Subjects whose number of attempts is remembered, so that a probability means each attempt anew. */
 const SUBJECTS_KEPT_MAX = 65_536;
@@ -116,7 +116,7 @@ export class FaultScript {
         break;
       }
     }
-    return new Words(this.#seed, active.index, hashOf(name), attempt).chance(probability);
+    return new Prng(this.#seed, active.index, hashOf(name), attempt).chance(probability);
   }
 }
 

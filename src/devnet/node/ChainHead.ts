@@ -4,7 +4,7 @@ import type { Clock, Timer } from '../../runtime/index.js';
 export const FREE_RUN_LEAD_HEIGHTS = 8;
 const FINALIZATIONS_KEPT_MAX = 65_536;
 
-export interface HeadOptions {
+export interface ChainHeadOptions {
   readonly rootHeight: number;
   /** The finalized head at the start. */
   readonly startHead: number;
@@ -27,8 +27,8 @@ interface Finalization {
 }
 
 /** The moving end of the chain: finalized head, sealed head, and how far execution data has come. */
-export class Head {
-  readonly #options: HeadOptions;
+export class ChainHead {
+  readonly #options: ChainHeadOptions;
   readonly #clock: Clock;
   readonly #listeners = new Set<() => void>();
   /** When the latest heights were finalized; as many as `memoryMs` and the bound allow. */
@@ -37,7 +37,7 @@ export class Head {
   #executionDataLag: number;
   #timer: Timer | undefined;
 
-  constructor(options: HeadOptions, dependencies: { readonly clock: Clock }) {
+  constructor(options: ChainHeadOptions, dependencies: { readonly clock: Clock }) {
     this.#options = options;
     this.#clock = dependencies.clock;
     this.#finalized = options.startHead;

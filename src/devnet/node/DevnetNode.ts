@@ -1,13 +1,13 @@
 import { identifierBytes, WireWriter } from '../../flow/index.js';
 import { type Clock, sleep } from '../../runtime/index.js';
-import { Answers } from './ResponseEncoder.js';
+import { ResponseEncoder } from './ResponseEncoder.js';
 import type { Fork } from '../chain/BlockIds.js';
 import type { Chain } from '../chain/Chain.js';
 import type { GeneratedBlock } from '../chain/ChainGenerator.js';
 import { longestCollectionLagMs } from './collectionLag.js';
 import type { FaultEffect, FaultRule, Lie } from '../faults/faultRules.js';
 import { FaultScript } from '../faults/FaultScript.js';
-import { Head } from './ChainHead.js';
+import { ChainHead } from './ChainHead.js';
 import { type DevnetMethod, methods } from '../faults/rpcMethods.js';
 import type { NodeOptions } from './devnetOptions.js';
 import { RequestLog } from './RequestLog.js';
@@ -25,10 +25,10 @@ export interface Connection {
  */
 export class DevnetNode {
   readonly chain: Chain;
-  readonly head: Head;
+  readonly head: ChainHead;
   readonly requests = new RequestLog();
   readonly faults: FaultScript;
-  readonly answers: Answers;
+  readonly answers: ResponseEncoder;
   readonly options: NodeOptions;
   readonly clock: Clock;
   #metadata: { readonly finalized: number; readonly executed: number; readonly encoded: Buffer } | undefined;
@@ -39,13 +39,13 @@ export class DevnetNode {
     this.chain = dependencies.chain;
     this.clock = dependencies.clock;
     const { seed, rootHeight, endHeight } = this.chain.generator;
-    this.head = new Head(
+    this.head = new ChainHead(
       { ...options, rootHeight, endHeight, memoryMs: longestCollectionLagMs(options) },
       dependencies,
     );
     this.faults = new FaultScript({ seed }, dependencies);
     this.faults.set(options.faults);
-    this.answers = new Answers(dependencies);
+    this.answers = new ResponseEncoder(dependencies);
   }
 
   /**

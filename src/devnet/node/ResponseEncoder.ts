@@ -29,7 +29,7 @@ export type BlockStatusNumber = 0 | 1 | 2;
 /**
  * The bytes of each answer, and of each lie about it. Metadata is the caller's: it is appended as encoded fields.
  */
-export class Answers {
+export class ResponseEncoder {
   readonly #chain: Chain;
 
   constructor(dependencies: { readonly chain: Chain }) {

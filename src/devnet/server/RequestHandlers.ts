@@ -17,7 +17,7 @@ export interface Question {
 }
 
 /** Reads requests: what is asked, of which height, and the bytes that answer it, with a node's own errors. */
-export class Questions {
+export class RequestHandlers {
   readonly #node: DevnetNode;
 
   constructor(dependencies: { readonly node: DevnetNode }) {

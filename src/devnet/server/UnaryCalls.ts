@@ -1,19 +1,19 @@
 import { type Connection, type DevnetNode, unimplemented } from '../node/DevnetNode.js';
 import { type DevnetMethod, type DevnetRequest, methods } from '../faults/rpcMethods.js';
-import { Questions } from './RequestHandlers.js';
+import { RequestHandlers } from './RequestHandlers.js';
 import { RateLimit } from './RateLimit.js';
 import { StatusError } from '../faults/StatusError.js';
 
 /** The node's unary calls, with the rate limit that they share and the faults that befall them. */
 export class UnaryCalls {
   readonly #node: DevnetNode;
-  readonly #questions: Questions;
+  readonly #questions: RequestHandlers;
   readonly #rateLimit: RateLimit;
 
   constructor(dependencies: { readonly node: DevnetNode }) {
     const { node } = dependencies;
     this.#node = node;
-    this.#questions = new Questions(dependencies);
+    this.#questions = new RequestHandlers(dependencies);
     const { ratePerSecond, rateBurst } = node.options;
     this.#rateLimit = new RateLimit({ perSecond: ratePerSecond, burst: rateBurst }, { clock: node.clock });
   }

@@ -6,14 +6,14 @@ import type { BlockJob, Jobs, Notifiable } from '../../jobqueue/index.js';
 import { EdgeLog } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { BlockReview } from '../forks/GuaranteeReview.js';
+import { GuaranteeReview } from '../forks/GuaranteeReview.js';
 import type { BlockVerdict } from '../forks/GuaranteeReview.js';
 import { BLOCK_CALL, BLOCK_STREAM, pollBlocks } from '../upstream/pollBlocks.js';
 import { childOf, Puller, runTogether } from '../upstream/cancellation.js';
 import { faultOf, patienceMs } from '../upstream/faultOf.js';
 import { ForkResolver } from '../forks/ForkResolver.js';
 import type { ChainTrouble, ParentMismatch } from '../forks/ForkResolver.js';
-import { ForkInspector } from '../forks/BlockPoll.js';
+import { BlockPoll } from '../forks/BlockPoll.js';
 import type { Answer, StoredBlockReader } from '../forks/BlockPoll.js';
 import { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import type { Giver, SporkRoot, Watermark } from '../forks/LinkedBlocks.js';
@@ -131,7 +131,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #deps: FinalizedBlocksDependencies;
   readonly #linked: LinkedBlocks;
   readonly #resolver: ForkResolver;
-  readonly #review: BlockReview;
+  readonly #review: GuaranteeReview;
   readonly #pause: Pause;
   readonly #moved = new WorkSignal();
   /** Nodes that were found to forge guarantees, and whose other blocks are to be reviewed. */
@@ -192,8 +192,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       },
     );
     const { metrics, onReviewed: exchange = () => false } = dependencies;
-    const inspector = new ForkInspector({}, { nodes });
-    this.#review = new BlockReview(
+    const inspector = new BlockPoll({}, { nodes });
+    this.#review = new GuaranteeReview(
       {},
       {
         ...{ nodes, linked: this.#linked, inspector, logger, metrics, exchange },

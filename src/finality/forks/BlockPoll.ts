@@ -26,7 +26,7 @@ export type StoredBlockReader = (
 ) => { readonly id: Identifier } | undefined | Promise<{ readonly id: Identifier } | undefined>;
 
 /** Asks the nodes what they think of a height, one unary call each, when their blocks do not fit together. */
-export class ForkInspector {
+export class BlockPoll {
   readonly #nodes: AccessNodes;
   readonly #storedBlock: StoredBlockReader | undefined;
   readonly #onFailure: ((error: UpstreamError) => void) | undefined;

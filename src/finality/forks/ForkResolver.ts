@@ -3,7 +3,7 @@ import type { Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { BLOCK_CALL } from '../upstream/pollBlocks.js';
-import { ForkInspector } from './BlockPoll.js';
+import { BlockPoll } from './BlockPoll.js';
 import type { Answer, StoredBlockReader } from './BlockPoll.js';
 import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
 import type { Refusals } from './Refusals.js';
@@ -55,7 +55,7 @@ export class ForkResolver {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #ways: Pick<TwoWays, 'pauseMs'>;
-  readonly #inspector: ForkInspector;
+  readonly #inspector: BlockPoll;
   #mismatch: ParentMismatch | undefined;
   #missingEnd: ChainTrouble | undefined;
   #rounds = 0;
@@ -85,7 +85,7 @@ export class ForkResolver {
     this.#clock = dependencies.clock;
     this.#logger = dependencies.logger;
     this.#ways = dependencies.ways;
-    this.#inspector = new ForkInspector(
+    this.#inspector = new BlockPoll(
       {},
       { nodes, storedBlock, onFailure: (error) => troubles.failed(error) },
     );

@@ -3,7 +3,7 @@ import type { FinalizedBlock } from '../../flow/index.js';
 import { blockToJob } from '../../jobqueue/index.js';
 import type { BlockJob } from '../../jobqueue/index.js';
 import type { Logger } from '../../observability/index.js';
-import type { Answer, ForkInspector } from './BlockPoll.js';
+import type { Answer, BlockPoll } from './BlockPoll.js';
 import type { Giver, LinkedBlocks } from './LinkedBlocks.js';
 import type { FinalityMetrics } from '../ports.js';
 
@@ -35,10 +35,10 @@ interface Record {
   readonly tried: Map<string, number>;
 }
 
-export interface BlockReviewDependencies {
+export interface GuaranteeReviewDependencies {
   readonly nodes: AccessNodes;
   readonly linked: LinkedBlocks;
-  readonly inspector: ForkInspector;
+  readonly inspector: BlockPoll;
   readonly logger: Logger;
   readonly metrics: Pick<FinalityMetrics, 'invalidBlocks'>;
   /** Puts the block in the place of the one that is worked on; false when that is complete, or not worked on. */
@@ -56,13 +56,13 @@ export interface BlockReviewDependencies {
  * his voice. What proves a list is that its collections were found, all of them: when the height is durable, whoever said
  * otherwise has lied.
  *
- * Bounds: heights of the window; nodes asked per height as in `ForkInspector`; `MAX_LISTS_PER_NODE`.
+ * Bounds: heights of the window; nodes asked per height as in `BlockPoll`; `MAX_LISTS_PER_NODE`.
  */
-export class BlockReview {
-  readonly #deps: BlockReviewDependencies;
+export class GuaranteeReview {
+  readonly #deps: GuaranteeReviewDependencies;
   readonly #records = new Map<number, Record>();
 
-  constructor(_options: object, dependencies: BlockReviewDependencies) {
+  constructor(_options: object, dependencies: GuaranteeReviewDependencies) {
     this.#deps = dependencies;
   }
 

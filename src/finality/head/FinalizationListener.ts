@@ -3,7 +3,7 @@ import type { Logger } from '../../observability/index.js';
 import { abortReason } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { runTogether } from '../upstream/cancellation.js';
-import { HeadFollower } from './HeadSubscription.js';
+import { HeadSubscription } from './HeadSubscription.js';
 import type { FinalityMetrics } from '../ports.js';
 
 export interface FinalizationListenerOptions {
@@ -32,8 +32,8 @@ export interface FinalizationListenerDependencies {
  */
 export class FinalizationListener {
   readonly #clock: Clock;
-  readonly #finalized: HeadFollower;
-  readonly #sealed: HeadFollower;
+  readonly #finalized: HeadSubscription;
+  readonly #sealed: HeadSubscription;
   readonly #listeners = new Set<(height: number) => void>();
   readonly #sealedListeners = new Set<() => void>();
   #finalizedHeight: number | undefined;
@@ -56,7 +56,7 @@ export class FinalizationListener {
     const onAnswer = ({ wasSilent }: { readonly wasSilent: boolean }): void => {
       if (wasSilent) for (const callback of [...this.#answerListeners]) callback();
     };
-    this.#finalized = new HeadFollower(
+    this.#finalized = new HeadSubscription(
       { stream: 'finalized', ...limits },
       {
         ...dependencies,
@@ -67,7 +67,7 @@ export class FinalizationListener {
         onHeight: (height) => this.#onFinalized(height),
       },
     );
-    this.#sealed = new HeadFollower(
+    this.#sealed = new HeadSubscription(
       { stream: 'sealed', ...limits },
       { ...dependencies, onAnswer, onHeight: (height) => this.#onSealed(height) },
     );

@@ -24,7 +24,7 @@ const GRACE_MS = 2_000;
 /** After how many streams that never reached a polled height the poll is no longer believed. */
 const MAX_MISSES = 2;
 
-export interface HeadFollowerOptions {
+export interface HeadSubscriptionOptions {
   readonly stream: 'finalized' | 'sealed';
   readonly pollIntervalMs: number;
   readonly freshnessPollMs: number;
@@ -33,7 +33,7 @@ export interface HeadFollowerOptions {
   readonly backoffMaxMs: number;
 }
 
-export interface HeadFollowerDependencies {
+export interface HeadSubscriptionDependencies {
   readonly nodes: AccessNodes;
   readonly clock: Clock;
   readonly random: Random;
@@ -60,9 +60,9 @@ interface Source extends Way {
  * standing streams. Beside it, a slow poll that goes round the nodes tells whether the source keeps up: an open socket
  * proves nothing. A source that delivers nothing, or lags, while the polled head moves is replaced.
  */
-export class HeadFollower {
-  readonly #options: HeadFollowerOptions;
-  readonly #deps: HeadFollowerDependencies;
+export class HeadSubscription {
+  readonly #options: HeadSubscriptionOptions;
+  readonly #deps: HeadSubscriptionDependencies;
   readonly #pause: Pause;
   readonly #ways: TwoWays;
   /** What happened since a node last told the head: to the source, and to the polls beside it. */
@@ -80,7 +80,7 @@ export class HeadFollower {
   #lostBy: AccessMethod | undefined;
   readonly #edge: EdgeLog;
 
-  constructor(options: HeadFollowerOptions, dependencies: HeadFollowerDependencies) {
+  constructor(options: HeadSubscriptionOptions, dependencies: HeadSubscriptionDependencies) {
     this.#options = options;
     this.#deps = dependencies;
     this.#edge = new EdgeLog(dependencies);

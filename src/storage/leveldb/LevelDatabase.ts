@@ -1,6 +1,6 @@
 import { Level } from 'level';
 import type { Database, Entry, WriteBatch } from '../records/Database.js';
-import { GatheredReads } from './ReadBatcher.js';
+import { ReadBatcher } from './ReadBatcher.js';
 import type { KeyRange } from '../records/schema.js';
 import { causesOf, StorageError, storageErrorFrom } from '../StorageError.js';
 
@@ -60,7 +60,7 @@ export class LevelDatabase implements Database {
   readonly #level: Level<Buffer, Buffer>;
   /** Empty, to be used again: at most as many as were ever in use at once. */
   readonly #spares: ReusableBatch[] = [];
-  readonly #reads = new GatheredReads({ read: (keys) => this.#level.getMany(keys) });
+  readonly #reads = new ReadBatcher({ read: (keys) => this.#level.getMany(keys) });
   /** Everything that was written is in order, so that closing may tidy up. */
   #settle = false;
 

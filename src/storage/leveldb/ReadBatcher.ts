@@ -13,7 +13,7 @@ interface Question {
  * Puts the questions of one turn of the event loop to the database together. Most of what a small read costs is handing it to
  * another thread and taking the answer back, and that is paid once for all of them.
  */
-export class GatheredReads {
+export class ReadBatcher {
   readonly #read: (keys: Buffer[]) => Promise<Values>;
   #questions: Question[] = [];
   #keys = 0;

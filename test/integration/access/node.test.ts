@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import {
   GrpcAccessNode,
   loadMethodStubs,
-  NodeLedger,
+  NodeHealthRecord,
   parseEndpoint,
   UpstreamError,
 } from '../../../src/access/index.js';
@@ -74,7 +74,7 @@ async function connect(
       userAgent: 'test',
       ...options,
     },
-    { clock, stubs, ledger: new NodeLedger({ clock }), metrics, events },
+    { clock, stubs, ledger: new NodeHealthRecord({ clock }), metrics, events },
   );
   nodes.push(node);
   return node;

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { inOrderOfAsking, NodeLedger } from '../../../src/access/index.js';
+import { inOrderOfAsking, NodeHealthRecord } from '../../../src/access/index.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 let clock: VirtualClock;
@@ -8,8 +8,8 @@ beforeEach(() => {
   clock = new VirtualClock();
 });
 
-function usable(): NodeLedger {
-  const ledger = new NodeLedger({ clock });
+function usable(): NodeHealthRecord {
+  const ledger = new NodeHealthRecord({ clock });
   ledger.identity = 'usable';
   return ledger;
 }
@@ -21,9 +21,9 @@ function candidate(name: string, state: { inFlight?: number; heldBack?: boolean 
 const names = (candidates: readonly { readonly name: string }[]): string[] =>
   candidates.map(({ name }) => name);
 
-describe('NodeLedger', () => {
+describe('NodeHealthRecord', () => {
   it('is unknown until identified, and foreign whatever else it is', () => {
-    const ledger = new NodeLedger({ clock });
+    const ledger = new NodeHealthRecord({ clock });
     expect(ledger.health).toBe('unknown');
     ledger.identity = 'usable';
     expect(ledger.health).toBe('healthy');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Disputes, DisputeWatch, MissingCollectionQueue } from '../../../src/collections/index.js';
+import { Disputes, DisputeReviewer, MissingCollectionQueue } from '../../../src/collections/index.js';
 import type { BlockVerdict } from '../../../src/collections/index.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { block, id } from './meetingHarness.js';
@@ -22,7 +22,7 @@ function watching(
     ...{ attempts: 9, lastNode: 'a:9000', lastError: 'not found', notFound: notFound.get(each) ?? 0 },
     ...{ isUnderWay: false, failures: new Map() },
   });
-  const watch = new DisputeWatch(
+  const watch = new DisputeReviewer(
     {},
     {
       ...{ mcq, disputes, clock },
@@ -47,7 +47,7 @@ function watching(
   return { clock, mcq, disputes, notFound, reviewed, running, end };
 }
 
-describe('DisputeWatch', () => {
+describe('DisputeReviewer', () => {
   it('leaves heights alone that nothing speaks against, however old they are', async () => {
     const { clock, notFound, reviewed, end } = watching();
     notFound.set(id('of 1'), 2);

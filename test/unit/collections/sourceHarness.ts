@@ -1,4 +1,4 @@
-import { inOrderOfAsking, NodeLedger, UpstreamError } from '../../../src/access/index.js';
+import { inOrderOfAsking, NodeHealthRecord, UpstreamError } from '../../../src/access/index.js';
 import type {
   AccessMethod,
   AccessNode,
@@ -319,12 +319,12 @@ const OTHER_WAY: Partial<Record<AccessMethod, AccessMethod>> = {
 
 /** Nodes whose calls rest, and whose order changes, by the pool's own ledger. */
 export class RecordedNodes extends FakeNodes {
-  readonly #ledgers = new Map<string, NodeLedger>();
+  readonly #ledgers = new Map<string, NodeHealthRecord>();
 
   constructor(clock: Clock, ...list: readonly FakeNode[]) {
     super(...list);
     for (const node of list) {
-      const ledger = new NodeLedger({ clock });
+      const ledger = new NodeHealthRecord({ clock });
       ledger.identity = 'usable';
       this.#ledgers.set(node.name, ledger);
       const knows = node.supports.bind(node);

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { GatheredReads } from '../../../src/storage/index.js';
+import { ReadBatcher } from '../../../src/storage/index.js';
 
 const key = (name: string): Buffer => Buffer.from(name);
 const keys = (...names: string[]): Buffer[] => names.map(key);
@@ -8,7 +8,7 @@ const keys = (...names: string[]): Buffer[] => names.map(key);
 /** A database whose value for a key is the key in capitals; keys that begin with "no" have none, "bad" cannot be read. */
 function database() {
   const asked: string[] = [];
-  const reads = new GatheredReads({
+  const reads = new ReadBatcher({
     read: (wanted) => {
       const names = wanted.map(String);
       asked.push(names.join(' '));
