@@ -3,10 +3,10 @@
 import eslint from '@eslint/js';
 import prettier from 'eslint-config-prettier';
 import tseslint from 'typescript-eslint';
-import { forbiddenPackages, roomsBelow, rooms } from './scripts/house.mjs';
+import { forbiddenPackages, isFile, partsOf, roomsBelow, rooms } from './scripts/house.mjs';
 
-/** One config block per room: which other rooms, and which packages, its files may not import. */
-const roomBlocks = rooms.map((room) => {
+/** What the files of a room may not import of other rooms. */
+function roomPatterns(room) {
   const allowed = roomsBelow(room);
   const forbidden = rooms.filter((other) => other !== room && !allowed.includes(other));
   const patterns = [
@@ -25,13 +25,41 @@ const roomBlocks = rooms.map((room) => {
     regex: '^(?:\\.\\./)+main\\.js$',
     message: 'Nothing imports main.ts.',
   });
+  return patterns;
+}
+
+/**
+ * Forbids a part of a room to import another part that does not stand below it. `depth`: how many folders below the
+ * room the files of the part stand.
+ */
+function partPattern(room, { name, below }, depth) {
+  const up = depth === 0 ? '\\./' : '\\.\\./'.repeat(depth);
+  const targets = below.map((other) => (isFile(other) ? `${other.slice(0, -3)}\\.js$` : `${other}/`));
   return {
-    files: [`src/${room}/**/*.ts`],
-    rules: {
-      'no-restricted-imports': ['error', { patterns, paths: forbiddenPackages(room) }],
-    },
+    regex: `^${up}(?!${['\\.\\./', ...targets].join('|')})`,
+    message: `src/${room}/${name} may not import this: imports run downward inside a room too (scripts/house.mjs).`,
   };
-});
+}
+
+function importRule(files, room, patterns) {
+  return {
+    files,
+    rules: { 'no-restricted-imports': ['error', { patterns, paths: forbiddenPackages(room) }] },
+  };
+}
+
+/** One config block per room, and one per part of it; a sub-room may have folders of its own. */
+const roomBlocks = rooms.flatMap((room) => [
+  importRule([`src/${room}/**/*.ts`], room, roomPatterns(room)),
+  ...partsOf(room).flatMap((part) =>
+    (part.isFile ? [part.name] : [`${part.name}/*.ts`, `${part.name}/*/*.ts`]).map((files) =>
+      importRule([`src/${room}/${files}`], room, [
+        ...roomPatterns(room),
+        partPattern(room, part, files.split('/').length - 1),
+      ]),
+    ),
+  ),
+]);
 
 export default tseslint.config(
   { ignores: ['dist/', 'coverage/', 'node_modules/', 'data/'] },
@@ -62,7 +90,7 @@ export default tseslint.config(
       'no-restricted-syntax': [
         'error',
         {
-          selector: 'ImportExpression:not([source.value=/^\\.\\u002f[^\\u002f]+\\.js$/])',
+          selector: 'ImportExpression:not([source.value=/^\\.\\u002f.+\\.js$/])',
           message: 'Import other rooms and packages statically: the floors are checked on static imports.',
         },
       ],

@@ -1,6 +1,10 @@
 export const floors: readonly (readonly string[])[];
 export const rooms: readonly string[];
 export function roomsBelow(room: string): readonly string[];
+export function partsOf(
+  room: string,
+): readonly { readonly name: string; readonly isFile: boolean; readonly below: readonly string[] }[];
+export function isFile(name: string): boolean;
 export function forbiddenPackages(
   room: string,
 ): readonly { readonly name: string; readonly message: string }[];

@@ -1,4 +1,5 @@
 // The house as a table: which room stands on which floor, and which packages belong to which room.
+// A room's sub-rooms stand on floors of their own.
 // eslint.config.js turns it into a lint rule; test/unit/house.test.ts shows that the rule bites.
 
 /** Floors from the top; a room may import any room of a lower floor, none of its own or a higher one. */
@@ -26,6 +27,74 @@ export function roomsBelow(room) {
     .slice(floor + 1)
     .flat()
     .filter((other) => !(other in exclusive) || exclusive[other].includes(room));
+}
+
+/**
+ * The floors inside a room, from the top: sub-rooms, and files that stand in the room itself. A part may import what
+ * stands on a lower floor of its room; files of the room that are not named here stand above all of it.
+ */
+const subFloors = {
+  access: [
+    ['pool'],
+    ['node'],
+    ['forwarding'],
+    ['transport'],
+    ['selection'],
+    ['types.ts', 'UpstreamError.ts'],
+  ],
+  api: [
+    ['rest', 'grpc'],
+    ['ws'],
+    ['page', 'feed'],
+    ['openapi'],
+    ['documents'],
+    ['http'],
+    ['json', 'limits'],
+    ['share'],
+    ['view'],
+  ],
+  app: [['health'], ['line'], ['lifecycle']],
+  cli: [
+    ['commands'],
+    ['export'],
+    ['output'],
+    ['parse.ts', 'help.ts', 'client.ts', 'settings.ts', 'flags.ts', 'command.ts'],
+  ],
+  collections: [
+    ['executionData'],
+    ['requester', 'indexer', 'disputes'],
+    ['heights'],
+    ['sources'],
+    ['ports.ts'],
+  ],
+  devnet: [['server'], ['node'], ['faults'], ['chain']],
+  finality: [['blocks'], ['forks', 'head'], ['upstream'], ['ports.ts']],
+  flow: [['ids'], ['wire'], ['WireError.ts', 'types.ts']],
+  observability: [['progress'], ['metrics'], ['health'], ['logs']],
+  storage: [
+    ['integrity'],
+    ['leveldb'],
+    ['accounts'],
+    ['files'],
+    ['records'],
+    ['IndexStore.ts', 'StorageError.ts', 'lockHolder.ts'],
+  ],
+};
+
+/** The named parts of a room, each with the parts of the room that it may import besides itself. */
+export function partsOf(room) {
+  const inside = subFloors[room] ?? [];
+  return inside.flatMap((names, floor) =>
+    names.map((name) => {
+      const lower = inside.slice(floor + 1).flat();
+      // Files of one floor may import each other; sub-rooms of one floor may not.
+      return { name, isFile: isFile(name), below: isFile(name) ? [...names, ...lower] : lower };
+    }),
+  );
+}
+
+export function isFile(name) {
+  return name.endsWith('.ts');
 }
 
 const packageHomes = {

@@ -1,4 +1,5 @@
-export { CallFailure, openRpcChannel } from './transport/rpcChannel.js';
+export { openRpcChannel } from './transport/rpcChannel.js';
+export { CallFailure } from './transport/CallFailure.js';
 export type { Channel, ChannelOptions, OpenChannel, StreamCall, StreamSink } from './transport/rpcChannel.js';
 export type { NodeEvents } from './transport/RpcClient.js';
 export { parseEndpoint } from './transport/endpoint.js';
@@ -13,11 +14,18 @@ export type { Permit } from './transport/MethodLimiter.js';
 export { redirectGrpcLog } from './transport/grpcLogger.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
 export type { AccessNetworkDependencies, AccessNetworkOptions, NodeState } from './pool/AccessNetwork.js';
+export { NodeRotation } from './selection/NodeRotation.js';
+export type { NodeChoice, NodeReadiness } from './selection/NodeRotation.js';
 export { NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
 export { GrpcAccessNode } from './node/GrpcAccessNode.js';
 export type { GrpcAccessNodeOptions, PooledNode } from './node/GrpcAccessNode.js';
-export type { ForwardedCall, ForwardedRequest, ForwardedStatus, NodeForwarding } from './forwarding/NodeForwarding.js';
+export type {
+  ForwardedCall,
+  ForwardedRequest,
+  ForwardedStatus,
+  NodeForwarding,
+} from './forwarding/NodeForwarding.js';
 export type { OpenNode } from './pool/NodePool.js';
 export { parseSporkTable, readSporkTable, sporkOf } from './pool/sporkTable.js';
 export type { SporkTable } from './pool/sporkTable.js';
@@ -35,6 +43,6 @@ export type {
   ReceivedBlock,
   StreamMethod,
   UnaryMethod,
-  UpstreamErrorKind,
 } from './types.js';
-export { UpstreamError } from './types.js';
+export type { UpstreamErrorKind } from './UpstreamError.js';
+export { UpstreamError } from './UpstreamError.js';

@@ -21,7 +21,13 @@ export type { AccountRequest } from './documents/accountTransactions.js';
 export { machinePace } from './share/pace.js';
 export { MAX_WAIT_MS, MAX_WAITING_REQUESTS, ReadGovernor, SHARE_AT_HEAD } from './share/ReadGovernor.js';
 export { freeTurns } from './share/turns.js';
-export { checkLookupKey, isLookupKind, lookupDocument, lookupKinds, MAX_PLACES } from './documents/lookupDocument.js';
+export {
+  checkLookupKey,
+  isLookupKind,
+  lookupDocument,
+  lookupKinds,
+  MAX_PLACES,
+} from './documents/lookupDocument.js';
 export type { LookupKind } from './documents/lookupDocument.js';
 export { restBlock, restBlockPayload } from './json/block.js';
 export { collectionBody, restCollection } from './json/collection.js';

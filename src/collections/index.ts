@@ -6,7 +6,10 @@ export type {
 export { ByteBudget } from './heights/ByteBudget.js';
 export type { ByteBudgetDependencies, ByteBudgetOptions } from './heights/ByteBudget.js';
 export { CollectionRequester } from './requester/CollectionRequester.js';
-export type { CollectionRequesterDependencies, CollectionRequesterOptions } from './requester/CollectionRequester.js';
+export type {
+  CollectionRequesterDependencies,
+  CollectionRequesterOptions,
+} from './requester/CollectionRequester.js';
 export { Disputes } from './disputes/Disputes.js';
 export { DisputeReviewer } from './disputes/DisputeReviewer.js';
 export type { DisputeReviewerDependencies } from './disputes/DisputeReviewer.js';

@@ -1,9 +1,5 @@
+import { FormatError } from './FormatError.js';
 import { quoted, shortened, withoutCredentials } from '../runtime/index.js';
-
-/** A value that does not fit its setting. The message says what is allowed; the caller adds where it came from. */
-export class FormatError extends Error {
-  override readonly name = 'FormatError';
-}
 
 /** How a setting's value is written, checked and described. */
 export interface Format<T> {

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import convict from 'convict';
 import { messageOf, named, OperatorError, parseJson } from '../runtime/index.js';
-import { FormatError, nearest } from './formats.js';
+import { nearest } from './formats.js';
+import { FormatError } from './FormatError.js';
 import { environmentOf, flagOf, isOurEnvironment } from './settings.js';
 import type { Settings, ValuesOf } from './settings.js';
 

@@ -4,7 +4,14 @@ export { Chain, INDEXED_COLLECTIONS } from './chain/Chain.js';
 export { collectionLagMs } from './node/collectionLag.js';
 export { DevnetNode } from './node/DevnetNode.js';
 export { parseFaults } from './faults/faultRules.js';
-export type { FaultCondition, FaultEffect, FaultKind, FaultRule, Lie, StatusName } from './faults/faultRules.js';
+export type {
+  FaultCondition,
+  FaultEffect,
+  FaultKind,
+  FaultRule,
+  Lie,
+  StatusName,
+} from './faults/faultRules.js';
 export { FREE_RUN_LEAD_HEIGHTS } from './node/ChainHead.js';
 export { methodNames, methods } from './faults/rpcMethods.js';
 export type { DevnetMethod, DevnetRequest } from './faults/rpcMethods.js';

@@ -1,4 +1,4 @@
-import { WireError } from './errors.js';
+import { WireError } from './WireError.js';
 import { identifierBytes, toIdentifier } from './ids/identifiers.js';
 import type { Block, CollectionGuarantee, Timestamp } from './types.js';
 import { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';

@@ -1,22 +1,20 @@
+import { TransactionLimit } from './TransactionLimit.js';
+import { VerificationMemory } from './VerificationMemory.js';
 import { asBuffer } from './wire/bytes.js';
-import { InvalidCollectionError, WireError } from './errors.js';
+import { WireError } from './WireError.js';
+import { InvalidCollectionError } from './InvalidCollectionError.js';
 import { IDENTIFIER_BYTES, sha3Identifier } from './ids/identifiers.js';
 import { RlpWriter } from './ids/RlpWriter.js';
 import { checkTransactionSize, decodeTransaction, encodeTransaction } from './transaction.js';
-import { ID_ITEM_HEADER, TransactionHasher } from './ids/TransactionHasher.js';
+import { ID_ITEM_HEADER } from './ids/TransactionHasher.js';
 import { canonicalTransaction, withSortedSignatures } from './transactionId.js';
 import type { BlockExecutionData, FinalizedBlock, Identifier, VerifiedCollection } from './types.js';
-import { LENGTH_DELIMITED, WireReader } from './wire/WireReader.js';
+import { WireReader } from './wire/WireReader.js';
 import { varintLength, writeVarint } from './wire/WireWriter.js';
 
 /** Tag of field 1, length-delimited: `transactions` of a full collection and of execution data alike. */
 const TRANSACTION_TAG = 0x0a;
 const RLP_HEADER_BYTES_MAX = 5;
-/** What a hasher gets to begin with, besides the collection itself: the RLP form of an ordinary transaction. */
-const WORKING_BYTES = 4096;
-/** What is kept for the next one: enough for all but unusually large collections. */
-const KEPT_BYTES = 64 * 1024;
-
 /**
  * The most transactions taken from one message (a collection, or all chunks of a block). Flow's own limit is 100 in a
  * collection; without a bound, a message of empty transactions would cost fifty times its size in memory.
@@ -134,28 +132,14 @@ function mismatch(expectedId: Identifier, verifier: CollectionVerifier): Invalid
 }
 
 /**
- * What verifying works in. Kept by whoever verifies one collection after another, it is still in the processor's caches
- * for the next one; nothing of a collection can be read from it afterwards.
- */
-export class VerificationMemory {
-  private readonly hasher = new TransactionHasher(KEPT_BYTES);
-
-  /** With room for a collection of this size; an unusually large one gets a hasher of its own, which is not kept. */
-  hasherFor(sizeBytes: number): TransactionHasher {
-    const neededBytes = 2 * sizeBytes + WORKING_BYTES;
-    return neededBytes <= KEPT_BYTES ? this.hasher : new TransactionHasher(neededBytes);
-  }
-}
-
-/**
  * One buffer for what the verified collections of a call are made of: an allocation for each of them costs more than
  * all the rest of the work besides hashing.
  */
 class Room {
-  private readonly bytes: Buffer;
-  private readonly ranges: Uint32Array;
-  private usedBytes = 0;
-  private usedRanges = 0;
+  readonly #bytes: Buffer;
+  readonly #ranges: Uint32Array;
+  #usedBytes = 0;
+  #usedRanges = 0;
 
   /** For the first `count` chunks, provided that they are canonical. */
   constructor(chunks: readonly (readonly Uint8Array[])[], count: number) {
@@ -166,49 +150,49 @@ class Room {
       bytes += fullCollectionSize(chunk);
       transactions += chunk.length;
     }
-    this.bytes = Buffer.allocUnsafeSlow(bytes + transactions * IDENTIFIER_BYTES);
-    this.ranges = new Uint32Array(2 * transactions);
+    this.#bytes = Buffer.allocUnsafeSlow(bytes + transactions * IDENTIFIER_BYTES);
+    this.#ranges = new Uint32Array(2 * transactions);
   }
 
   /** The next bytes; or, for a collection that is re-encoded or tried twice, a buffer of their own. */
   take(bytes: number): Buffer {
-    const from = this.usedBytes;
-    if (bytes > this.bytes.length - from) return Buffer.allocUnsafeSlow(bytes);
-    this.usedBytes = from + bytes;
-    return this.bytes.subarray(from, this.usedBytes);
+    const from = this.#usedBytes;
+    if (bytes > this.#bytes.length - from) return Buffer.allocUnsafeSlow(bytes);
+    this.#usedBytes = from + bytes;
+    return this.#bytes.subarray(from, this.#usedBytes);
   }
 
   /** Likewise, for the ranges of so many transactions. */
   takeRanges(transactions: number): Uint32Array {
-    const from = this.usedRanges;
-    if (2 * transactions > this.ranges.length - from) return new Uint32Array(2 * transactions);
-    this.usedRanges = from + 2 * transactions;
-    return this.ranges.subarray(from, this.usedRanges);
+    const from = this.#usedRanges;
+    if (2 * transactions > this.#ranges.length - from) return new Uint32Array(2 * transactions);
+    this.#usedRanges = from + 2 * transactions;
+    return this.#ranges.subarray(from, this.#usedRanges);
   }
 }
 
 class CollectionVerifier {
   /** What the transactions verified last hash to in wire order. */
   lastId: Identifier | undefined;
-  private readonly memory: VerificationMemory;
-  private readonly room: Room;
+  readonly #memory: VerificationMemory;
+  readonly #room: Room;
 
   constructor(memory: VerificationMemory, room: Room) {
-    this.memory = memory;
-    this.room = room;
+    this.#memory = memory;
+    this.#room = room;
   }
 
   /** Expected errors: `InvalidCollectionError` (`malformed`). */
   verify(expectedId: Identifier, transactions: readonly Uint8Array[]): VerifiedCollection | undefined {
     try {
-      const received = this.hash(transactions);
+      const received = this.#hash(transactions);
       this.lastId = received.id;
       if (received.id === expectedId) return received;
       if (transactions.length === 0) return undefined;
       const sorted = sortedWires(splitCollection(received.encoded));
       // What no sorting changes is not hashed again: a liar would make us work twice for nothing.
       if (sorted === undefined) return undefined;
-      const reordered = this.hash(sorted);
+      const reordered = this.#hash(sorted);
       return reordered.id === expectedId ? reordered : undefined;
     } catch (error) {
       if (error instanceof WireError) {
@@ -218,25 +202,25 @@ class CollectionVerifier {
     }
   }
 
-  private hash(transactions: readonly Uint8Array[]): VerifiedCollection {
+  #hash(transactions: readonly Uint8Array[]): VerifiedCollection {
     for (const wire of transactions) checkTransactionSize(wire);
     const collection =
-      this.hashCanonical(transactions) ?? this.hashCanonical(transactions.map(canonicalTransaction));
+      this.#hashCanonical(transactions) ?? this.#hashCanonical(transactions.map(canonicalTransaction));
     if (collection === undefined) throw new Error('a re-encoded transaction is not canonical');
     return collection;
   }
 
   /** `undefined` when one of the transactions is not canonical. */
-  private hashCanonical(transactions: readonly Uint8Array[]): VerifiedCollection | undefined {
+  #hashCanonical(transactions: readonly Uint8Array[]): VerifiedCollection | undefined {
     const size = fullCollectionSize(transactions);
-    const hasher = this.memory.hasherFor(size);
+    const hasher = this.#memory.hasherFor(size);
     const { rlp } = hasher;
     rlp.prepareSource(size);
-    const ranges = this.room.takeRanges(transactions.length);
+    const ranges = this.#room.takeRanges(transactions.length);
     writeFullCollection(rlp.buffer, transactions, ranges);
-    const transactionIds = this.room.take(transactions.length * IDENTIFIER_BYTES);
+    const transactionIds = this.#room.take(transactions.length * IDENTIFIER_BYTES);
     if (!hasher.run(ranges, transactionIds)) return undefined;
-    const encoded = this.room.take(size);
+    const encoded = this.#room.take(size);
     rlp.buffer.copy(encoded, 0, 0, size);
     return { id: collectionIdOfItems(hasher.idItems, rlp), encoded, transactionIds, ranges };
   }
@@ -291,25 +275,4 @@ export function splitCollection(encoded: Uint8Array): Uint8Array[] {
   const transactions: Uint8Array[] = [];
   new TransactionLimit(MAX_TRANSACTIONS).collect(new WireReader(encoded), transactions);
   return transactions;
-}
-
-/** Counts the transactions taken from one message. */
-export class TransactionLimit {
-  private room: number;
-
-  constructor(limit: number) {
-    this.room = limit;
-  }
-
-  /** Appends field 1 of the message the reader stands in. Expected errors: `WireError`. */
-  collect(reader: WireReader, into: Uint8Array[]): void {
-    while (reader.next()) {
-      if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
-        if (this.room-- <= 0) throw new WireError(`a message has more than ${MAX_TRANSACTIONS} transactions`);
-        into.push(reader.view());
-      } else {
-        reader.skip();
-      }
-    }
-  }
 }

@@ -1,5 +1,6 @@
-import { MAX_TRANSACTIONS, splitCollection, TransactionLimit } from './collection.js';
-import { WireError } from './errors.js';
+import { MAX_TRANSACTIONS, splitCollection } from './collection.js';
+import { TransactionLimit } from './TransactionLimit.js';
+import { WireError } from './WireError.js';
 import { finalizedBlock } from './finalizedBlock.js';
 import { toIdentifier } from './ids/identifiers.js';
 import type { BlockExecutionData, BlockStatus, FinalizedBlock, Identifier } from './types.js';

@@ -1,5 +1,5 @@
 import { checkTimestamp, decodeBlock, encodeBlock } from './block.js';
-import { WireError } from './errors.js';
+import { WireError } from './WireError.js';
 import { IDENTIFIER_BYTES } from './ids/identifiers.js';
 import type { FinalizedBlock, Identifier } from './types.js';
 import { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';
@@ -42,25 +42,25 @@ export function finalizedBlock(wire: Uint8Array): FinalizedBlock {
 
 /** One pass over a block: where its parts are, and whether they are canonical. */
 class LightFormScan {
-  private readonly reader: WireReader;
-  private canonical = true;
-  private idStart = -1;
-  private parentIdStart = -1;
-  private height = 0;
-  private readonly collectionIds: Identifier[] = [];
+  readonly #reader: WireReader;
+  #canonical = true;
+  #idStart = -1;
+  #parentIdStart = -1;
+  #height = 0;
+  readonly #collectionIds: Identifier[] = [];
   /** Fields 1 to 5 stand at `0 … headEnd`, field 7 at `signaturesStart … signaturesEnd`. */
-  private headEnd = 0;
-  private signaturesStart = 0;
-  private signaturesEnd = 0;
-  private keptBytes = 0;
+  #headEnd = 0;
+  #signaturesStart = 0;
+  #signaturesEnd = 0;
+  #keptBytes = 0;
 
   constructor(wire: Uint8Array) {
-    this.reader = new WireReader(wire);
+    this.#reader = new WireReader(wire);
   }
 
   /** True when the kept fields are canonical and stand in two pieces, so that `result` may copy them. */
   run(): boolean {
-    const reader = this.reader;
+    const reader = this.#reader;
     let previous = 0;
     let start = 0;
     while (reader.next()) {
@@ -70,68 +70,68 @@ class LightFormScan {
         start = reader.position;
         continue;
       }
-      if (field < previous || (field === previous && field !== 5 && field !== 7)) this.canonical = false;
+      if (field < previous || (field === previous && field !== 5 && field !== 7)) this.#canonical = false;
       previous = field;
-      this.keep(field);
-      this.keptBytes += reader.position - start;
-      if (this.keptBytes > MAX_BLOCK_BYTES)
+      this.#keep(field);
+      this.#keptBytes += reader.position - start;
+      if (this.#keptBytes > MAX_BLOCK_BYTES)
         throw new WireError(`a block has more than ${MAX_BLOCK_BYTES} bytes`);
       if (field === 7) {
-        if (this.signaturesEnd === 0) this.signaturesStart = start;
-        else if (this.signaturesEnd !== start) this.canonical = false;
-        this.signaturesEnd = reader.position;
+        if (this.#signaturesEnd === 0) this.#signaturesStart = start;
+        else if (this.#signaturesEnd !== start) this.#canonical = false;
+        this.#signaturesEnd = reader.position;
       } else {
-        if (this.headEnd !== start) this.canonical = false;
-        this.headEnd = reader.position;
+        if (this.#headEnd !== start) this.#canonical = false;
+        this.#headEnd = reader.position;
       }
       start = reader.position;
     }
-    return this.canonical && reader.canonical && this.idStart >= 0 && this.parentIdStart >= 0;
+    return this.#canonical && reader.canonical && this.#idStart >= 0 && this.#parentIdStart >= 0;
   }
 
   result(): FinalizedBlock {
-    const { bytes } = this.reader;
-    const encoded = Buffer.allocUnsafe(this.keptBytes);
-    bytes.copy(encoded, 0, 0, this.headEnd);
-    bytes.copy(encoded, this.headEnd, this.signaturesStart, this.signaturesEnd);
+    const { bytes } = this.#reader;
+    const encoded = Buffer.allocUnsafe(this.#keptBytes);
+    bytes.copy(encoded, 0, 0, this.#headEnd);
+    bytes.copy(encoded, this.#headEnd, this.#signaturesStart, this.#signaturesEnd);
     return {
-      id: this.identifierAt(this.idStart),
-      parentId: this.identifierAt(this.parentIdStart),
-      height: this.height,
-      collectionIds: this.collectionIds,
+      id: this.#identifierAt(this.#idStart),
+      parentId: this.#identifierAt(this.#parentIdStart),
+      height: this.#height,
+      collectionIds: this.#collectionIds,
       encoded,
     };
   }
 
-  private identifierAt(start: number): Identifier {
-    return this.reader.bytes.toString('hex', start, start + IDENTIFIER_BYTES) as Identifier;
+  #identifierAt(start: number): Identifier {
+    return this.#reader.bytes.toString('hex', start, start + IDENTIFIER_BYTES) as Identifier;
   }
 
   /** Reads a field of the light form. */
-  private keep(field: number): void {
-    const reader = this.reader;
+  #keep(field: number): void {
+    const reader = this.#reader;
     if (field === 3 && reader.wireType === VARINT) {
-      this.height = reader.safeInteger();
-      if (this.height === 0) this.canonical = false;
+      this.#height = reader.safeInteger();
+      if (this.#height === 0) this.#canonical = false;
       return;
     }
     if (field === 3 || reader.wireType !== LENGTH_DELIMITED) {
-      this.canonical = false;
+      this.#canonical = false;
       reader.skip();
       return;
     }
     switch (field) {
       case 1:
-        this.idStart = this.identifier();
+        this.#idStart = this.#identifier();
         break;
       case 2:
-        this.parentIdStart = this.identifier();
+        this.#parentIdStart = this.#identifier();
         break;
       case 4:
-        this.timestamp();
+        this.#timestamp();
         break;
       case 5:
-        this.guarantee();
+        this.#guarantee();
         break;
       default:
         reader.skip();
@@ -139,15 +139,15 @@ class LightFormScan {
   }
 
   /** Steps over a 32-byte field and answers where it starts; -1 when it is of another size. */
-  private identifier(): number {
-    const length = this.reader.length();
-    const start = this.reader.position;
-    this.reader.position = start + length;
+  #identifier(): number {
+    const length = this.#reader.length();
+    const start = this.#reader.position;
+    this.#reader.position = start + length;
     return length === IDENTIFIER_BYTES ? start : -1;
   }
 
-  private timestamp(): void {
-    const reader = this.reader;
+  #timestamp(): void {
+    const reader = this.#reader;
     const outerEnd = reader.enter();
     let previous = 0;
     let seconds = 0;
@@ -155,47 +155,47 @@ class LightFormScan {
     while (reader.next()) {
       const field = reader.field;
       if (field <= previous || field > 2 || reader.wireType !== VARINT) {
-        this.canonical = false;
+        this.#canonical = false;
         reader.skip();
         continue;
       }
       previous = field;
       reader.varint();
-      if ((reader.low | reader.high) === 0) this.canonical = false;
+      if ((reader.low | reader.high) === 0) this.#canonical = false;
       if (field === 1) {
         seconds = reader.high * TWO_POW_32 + (reader.low >>> 0);
       } else {
         nanos = reader.low;
-        if (reader.high !== 0) this.canonical = false;
+        if (reader.high !== 0) this.#canonical = false;
       }
     }
-    if (this.canonical) checkTimestamp(seconds, nanos);
+    if (this.#canonical) checkTimestamp(seconds, nanos);
     reader.end = outerEnd;
   }
 
-  private guarantee(): void {
-    const reader = this.reader;
+  #guarantee(): void {
+    const reader = this.#reader;
     const outerEnd = reader.enter();
     let previous = 0;
     let collectionIdStart = -1;
     while (reader.next()) {
       const field = reader.field;
       const repeated = field === 2 || field === 5;
-      if (field < previous || (field === previous && !repeated) || field > 7) this.canonical = false;
+      if (field < previous || (field === previous && !repeated) || field > 7) this.#canonical = false;
       previous = field;
       if (reader.wireType !== LENGTH_DELIMITED) {
-        this.canonical = false;
+        this.#canonical = false;
         reader.skip();
       } else if (field === 1) {
-        collectionIdStart = this.identifier();
+        collectionIdStart = this.#identifier();
       } else {
         const length = reader.length();
         reader.position += length;
-        if (length === 0 && !repeated) this.canonical = false;
+        if (length === 0 && !repeated) this.#canonical = false;
       }
     }
-    if (collectionIdStart >= 0) this.collectionIds.push(this.identifierAt(collectionIdStart));
-    else this.canonical = false;
+    if (collectionIdStart >= 0) this.#collectionIds.push(this.#identifierAt(collectionIdStart));
+    else this.#canonical = false;
     reader.end = outerEnd;
   }
 }

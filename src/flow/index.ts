@@ -14,12 +14,13 @@ export {
   splitCollection,
   verifyBlockCollections,
   verifyCollection,
-  VerificationMemory,
 } from './collection.js';
+export { VerificationMemory } from './VerificationMemory.js';
 export { loadDescriptors } from './wire/descriptors.js';
 export type { DescriptorFile } from './wire/descriptors.js';
-export { InvalidCollectionError, WireError } from './errors.js';
-export type { InvalidCollectionReason } from './errors.js';
+export { WireError } from './WireError.js';
+export { InvalidCollectionError } from './InvalidCollectionError.js';
+export type { InvalidCollectionReason } from './InvalidCollectionError.js';
 export { isSameBlock } from './finalizedBlock.js';
 export { identifierBytes, parseIdentifier, sha3, toIdentifier, ZERO_ID } from './ids/identifiers.js';
 export { chainIds, networkNames, networkOfChainId } from './networks.js';

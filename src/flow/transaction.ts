@@ -1,4 +1,4 @@
-import { WireError } from './errors.js';
+import { WireError } from './WireError.js';
 import type { Transaction, TransactionSignature } from './types.js';
 import { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';
 import { WireWriter } from './wire/WireWriter.js';

@@ -1,7 +1,7 @@
 import { isAbort } from '../runtime/index.js';
 import { deferred, handledElsewhere } from './deferred.js';
 import { JobWindow } from './JobWindow.js';
-import { JobNotReadableError } from './types.js';
+import { JobNotReadableError } from './JobNotReadableError.js';
 import type { ConsumerProgress, Job, JobHooks, JobId, Jobs, Worker } from './types.js';
 
 export interface JobConsumerOptions {

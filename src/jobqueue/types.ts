@@ -1,3 +1,4 @@
+import type { JobNotReadableError } from './JobNotReadableError.js';
 /** Identifies a job towards `notifyJobIsDone`. Two indexes may carry the same id without blocking each other. */
 export type JobId = string;
 
@@ -51,15 +52,6 @@ export interface JobHooks<J extends Job> {
   post?(job: J, progress: number): void | Promise<void>;
   /** The job at `index` could not be read this time; the next check tries again. */
   notReadable?(index: number, error: JobNotReadableError): void;
-}
-
-/**
- * The expected error of `Jobs.atIndex`: there is a job, but it cannot be read just now (a disk that is busy, a node that
- * is away). The pass ends there as if the job were not there yet: what stands below it is handed out, progress moves,
- * the `notReadable` hook is told. The consumer keeps no timer, so whoever throws this also sees to a later `check`.
- */
-export class JobNotReadableError extends Error {
-  override readonly name = 'JobNotReadableError';
 }
 
 /** What wakes a consumer: resolves once per wake-up, however many arrived. Expected errors: the signal's reason. */

@@ -1,3 +1,4 @@
+import { abortReason } from './AbortError.js';
 /** A pending timer. `cancel()` after it fired does nothing. */
 export interface Timer {
   cancel(): void;
@@ -54,23 +55,4 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
     });
     signal?.addEventListener('abort', onAbort, { once: true });
   });
-}
-
-/** The signal's reason as an Error, whatever it was aborted with. */
-export function abortReason(signal: AbortSignal): Error {
-  const reason: unknown = signal.reason;
-  return reason instanceof Error ? reason : new AbortError();
-}
-
-/** Work was cancelled on purpose: never logged as an error, never retried. */
-export class AbortError extends Error {
-  override readonly name = 'AbortError';
-  constructor(message = 'cancelled') {
-    super(message);
-  }
-}
-
-/** True for a cancellation, our own or the platform's. */
-export function isAbort(error: unknown): boolean {
-  return error instanceof Error && error.name === 'AbortError';
 }

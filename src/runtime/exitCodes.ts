@@ -1,4 +1,4 @@
-import type { ExitReason } from './errors.js';
+import type { ExitReason } from './OperatorError.js';
 
 /** What the process ends with, and what it tells whoever started it. Scripts and service managers depend on these. */
 export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; readonly meaning: string }>> = {

@@ -1,9 +1,10 @@
-export { Backoff, backoffMs, doublingMs } from './backoff.js';
-export { AbortError, abortReason, isAbort, sleep, systemClock } from './clock.js';
+export { Backoff, backoffMs, doublingMs } from './Backoff.js';
+export { sleep, systemClock } from './clock.js';
+export { AbortError, abortReason, isAbort } from './AbortError.js';
 export type { Clock, Timer } from './clock.js';
 export { maskedEndpoint, withoutCredentials } from './credentials.js';
-export { messageOf, OperatorError } from './errors.js';
-export type { ExitReason } from './errors.js';
+export { messageOf, OperatorError } from './OperatorError.js';
+export type { ExitReason } from './OperatorError.js';
 export { exitCodeOf, exitCodes } from './exitCodes.js';
 export { parseJson } from './json.js';
 export { named, quoted, shortened } from './text.js';

@@ -31,6 +31,6 @@ export { ACCOUNTS_SCHEMA_VERSION, SCHEMA_VERSION } from './records/schema.js';
 export type { KeyRange } from './records/schema.js';
 export { StorageError, storageErrorFrom } from './StorageError.js';
 export { TableScrubber } from './integrity/TableScrubber.js';
-export type { VerifyReport } from './integrity/verify/damageReport.js';
+export type { VerifyReport } from './integrity/verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './integrity/verify/verifyStore.js';

@@ -1,7 +1,8 @@
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { ESLint } from 'eslint';
 import { describe, expect, it } from 'vitest';
-import { floors, rooms, roomsBelow } from '../../scripts/house.mjs';
+import { floors, partsOf, rooms, roomsBelow } from '../../scripts/house.mjs';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -34,6 +35,15 @@ describe('the floors of the house', () => {
     ['lets the queue know of Flow', 'src/jobqueue/x.ts', "import '../flow/index.js';"],
     ['reads the configuration outside cli and app', 'src/access/x.ts', "import '../config/index.js';"],
     ['uses the devnet outside cli', 'src/app/x.ts', "import '../devnet/index.js';"],
+    ['climbs inside a room', 'src/api/view/x.ts', "import '../http/types.js';"],
+    [
+      'climbs inside a room from a nested folder',
+      'src/storage/files/deep/x.ts',
+      "import '../../leveldb/LevelDatabase.js';",
+    ],
+    ['enters a sub-room on its own floor', 'src/api/rest/x.ts', "import '../grpc/GrpcServer.js';"],
+    ['climbs to the room from a sub-room', 'src/collections/heights/x.ts', "import '../JobProcessor.js';"],
+    ['climbs from the ground of a room', 'src/access/types.ts', "import './pool/NodePool.js';"],
     ['imports main', 'src/cli/x.ts', "import '../main.js';"],
     ['uses level outside storage', 'src/collections/x.ts', "import 'level';"],
     ['uses gRPC outside its rooms', 'src/collections/x.ts', "import '@grpc/grpc-js';"],
@@ -47,16 +57,16 @@ describe('the floors of the house', () => {
     ['goes down a floor', 'src/collections/x.ts', "import '../storage/index.js';"],
     ['goes down many floors', 'src/app/x.ts', "import '../runtime/index.js';"],
     ['stays in its room', 'src/collections/x.ts', "import './ports.js';"],
+    ['goes down inside a room', 'src/api/rest/x.ts', "import '../view/ApiError.js';"],
+    ['stands on the ground of a room', 'src/collections/requester/x.ts', "import '../ports.js';"],
+    ['stays in its sub-room', 'src/api/rest/x.ts', "import './FlowRest.js';"],
     ['uses the package of its room', 'src/storage/x.ts', "import 'level';"],
   ])('accepts an import that %s', async (_name, path, code) => {
     expect(await complaints(path, code)).toEqual([]);
   });
 
-  it('names every folder of src, and lets nobody import upwards', async () => {
-    const { readdirSync } = await import('node:fs');
-    const folders = readdirSync(join(root, 'src'), { withFileTypes: true })
-      .filter((entry) => entry.isDirectory())
-      .map(({ name }) => name);
+  it('names every folder of src, and lets nobody import upwards', () => {
+    const folders = foldersOf(join(root, 'src'));
     expect([...rooms].sort()).toEqual(folders.sort());
     for (const [floor, names] of floors.entries()) {
       for (const room of names) {
@@ -65,4 +75,49 @@ describe('the floors of the house', () => {
       }
     }
   });
+
+  it.each(rooms)('names every sub-room of %s, and nothing that is not there', (room) => {
+    const path = join(root, 'src', room);
+    const parts = partsOf(room);
+    expect(foldersOf(path).filter((name) => !parts.some((part) => part.name === name))).toEqual([]);
+    expect(parts.filter(({ name }) => !existsSync(join(path, name)))).toEqual([]);
+    for (const { name, below } of parts) {
+      const mutual = parts.filter((part) => below.includes(part.name) && part.below.includes(name));
+      expect(mutual.filter((part) => !part.isFile)).toEqual([]);
+    }
+  });
 });
+
+describe('the files of the house', () => {
+  const files = (readdirSync(join(root, 'src'), { recursive: true }) as string[])
+    .filter((path) => path.endsWith('.ts') && basename(path) !== 'index.ts')
+    .map((path) => ({
+      path,
+      name: basename(path, '.ts'),
+      code: readFileSync(join(root, 'src', path), 'utf8'),
+    }));
+
+  it('bear the name of the class that they export, and no other file is in PascalCase', () => {
+    const misnamed = files.filter(({ name, code }) => {
+      const classes = namesOf(code, 'class');
+      if (classes.length > 0) return !classes.includes(name);
+      return /^[A-Z]/.test(name) && !namesOf(code, 'interface').includes(name);
+    });
+    expect(misnamed.map(({ path }) => path)).toEqual([]);
+  });
+
+  it('have private members of one kind', () => {
+    const others = files.filter(({ code }) => /^ {2}(private|protected) (?!constructor)/m.test(code));
+    expect(others.map(({ path }) => path)).toEqual([]);
+  });
+});
+
+function foldersOf(path: string): string[] {
+  return readdirSync(path, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name);
+}
+
+function namesOf(code: string, kind: 'class' | 'interface'): (string | undefined)[] {
+  return [...code.matchAll(new RegExp(`^export (?:abstract )?${kind} (\\w+)`, 'gm'))].map(([, name]) => name);
+}

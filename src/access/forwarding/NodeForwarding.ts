@@ -76,31 +76,31 @@ export interface NodeForwardingDependencies {
  */
 export class NodeForwarding {
   readonly name: string;
-  private readonly options: NodeForwardingOptions;
-  private readonly clock: Clock;
-  private readonly metrics: NodeForwardingDependencies['metrics'];
-  private readonly caller: NodeForwardingDependencies['caller'];
-  private readonly cancels: CancelBudget;
+  readonly #options: NodeForwardingOptions;
+  readonly #clock: Clock;
+  readonly #metrics: NodeForwardingDependencies['metrics'];
+  readonly #caller: NodeForwardingDependencies['caller'];
+  readonly #cancels: CancelBudget;
   /** Of the methods that the indexer does not call. */
-  private readonly limiters = new Map<string, MethodLimiter>();
-  private client: Client | undefined;
-  private drain: DrainWatch | undefined;
-  private closed = false;
+  readonly #limiters = new Map<string, MethodLimiter>();
+  #client: Client | undefined;
+  #drain: DrainWatch | undefined;
+  #closed = false;
 
   constructor(options: NodeForwardingOptions, dependencies: NodeForwardingDependencies) {
     this.name = options.endpoint.name;
-    this.options = options;
-    this.clock = dependencies.clock;
-    this.metrics = dependencies.metrics;
-    this.caller = dependencies.caller;
-    this.cancels = new CancelBudget({ clock: this.clock });
+    this.#options = options;
+    this.#clock = dependencies.clock;
+    this.#metrics = dependencies.metrics;
+    this.#caller = dependencies.caller;
+    this.#cancels = new CancelBudget({ clock: this.#clock });
   }
 
   /** True where a call may be sent now, false where the node cannot be connected to. Nothing is sent. */
   async reach(signal: AbortSignal): Promise<boolean> {
-    const deadline = this.clock.now() + CONNECT_TIMEOUT_MS;
-    while (!this.closed && !signal.aborted) {
-      const channel = this.channel();
+    const deadline = this.#clock.now() + CONNECT_TIMEOUT_MS;
+    while (!this.#closed && !signal.aborted) {
+      const channel = this.#channel();
       const state = channel.getConnectivityState(true);
       if (state === connectivityState.READY) return true;
       if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN) return false;
@@ -117,8 +117,8 @@ export class NodeForwarding {
    * errors: the signal's abort reason.
    */
   async admit(request: ForwardedRequest, signal: AbortSignal): Promise<Turn | undefined> {
-    if (request.isStream) return this.caller.scarcity.scarce ? undefined : {};
-    const limiter = this.limiter(methodOf(request.path));
+    if (request.isStream) return this.#caller.scarcity.scarce ? undefined : {};
+    const limiter = this.#limiter(methodOf(request.path));
     if (limiter.yieldingFull) return undefined;
     const permit = await limiter.acquireYielding(signal);
     if (signal.aborted) throw abortReason(signal);
@@ -128,9 +128,9 @@ export class NodeForwarding {
   /** Sends the call. `turn` is what `admit` gave. */
   open(request: ForwardedRequest, turn: Turn, sink: ForwardedSink): ForwardedCall {
     const method = methodOf(request.path);
-    this.metrics.upstreamRequests.inc({ endpoint: this.name, method });
+    this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
     const { limiter, permit } = turn;
-    const call = this.channel().createCall(request.path, request.deadlineMs, null, null, null);
+    const call = this.#channel().createCall(request.path, request.deadlineMs, null, null, null);
     let ended = false;
     const end = (callStatus: ForwardedStatus): void => {
       if (ended) return;
@@ -145,8 +145,8 @@ export class NodeForwarding {
     };
     const leaves = request.isStream
       ? [
-          this.caller.scarcity.yielding(() => makeWay(MADE_WAY)),
-          this.drain?.opened(() => makeWay(SHUTTING_DOWN)),
+          this.#caller.scarcity.yielding(() => makeWay(MADE_WAY)),
+          this.#drain?.opened(() => makeWay(SHUTTING_DOWN)),
         ]
       : [];
     const leave = (): void => {
@@ -170,7 +170,7 @@ export class NodeForwarding {
         ended = true;
         leave();
         // A call that may run out by itself does so when too many were cut short: see CancelBudget.
-        if (!wasEnded && (this.cancels.take() || request.isStream)) {
+        if (!wasEnded && (this.#cancels.take() || request.isStream)) {
           call.cancelWithStatus(status.CANCELLED, 'cancelled by the client');
         }
       },
@@ -179,31 +179,31 @@ export class NodeForwarding {
 
   /** Ends the calls under way with UNAVAILABLE; no others are taken. */
   close(): void {
-    this.closed = true;
-    this.client?.close();
+    this.#closed = true;
+    this.#client?.close();
   }
 
-  private channel(): ChannelInterface {
-    const { maxMessageBytes } = this.options;
-    this.client ??= openClient({
-      ...this.options,
+  #channel(): ChannelInterface {
+    const { maxMessageBytes } = this.#options;
+    this.#client ??= openClient({
+      ...this.#options,
       maxMessageBytes: Math.min(maxMessageBytes, MAX_ANSWER_BYTES),
       windowBytes: WINDOW_BYTES,
     });
-    const channel = this.client.getChannel();
-    this.drain ??= new DrainWatch({ channel, clock: this.clock });
+    const channel = this.#client.getChannel();
+    this.#drain ??= new DrainWatch({ channel, clock: this.#clock });
     return channel;
   }
 
-  private limiter(method: string): MethodLimiter {
-    const shared = this.caller.limiterOf(method) ?? this.limiters.get(method);
+  #limiter(method: string): MethodLimiter {
+    const shared = this.#caller.limiterOf(method) ?? this.#limiters.get(method);
     if (shared !== undefined) return shared;
-    const { ratePerSecond } = this.options;
+    const { ratePerSecond } = this.#options;
     const limiter = new MethodLimiter(
       { ratePerSecond, maxWaiting: MAX_WAITING_CALLS },
-      { clock: this.clock },
+      { clock: this.#clock },
     );
-    this.limiters.set(method, limiter);
+    this.#limiters.set(method, limiter);
     return limiter;
   }
 }

@@ -16,7 +16,12 @@ import {
   decodeNodeVersionInfo,
 } from '../transport/decodeResponses.js';
 import { RpcClient } from '../transport/RpcClient.js';
-import type { RpcClientDependencies, RpcClientOptions, NodeEvents, StreamQuestion } from '../transport/RpcClient.js';
+import type {
+  RpcClientDependencies,
+  RpcClientOptions,
+  NodeEvents,
+  StreamQuestion,
+} from '../transport/RpcClient.js';
 import type { Candidate, NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { NodeForwarding } from '../forwarding/NodeForwarding.js';
 import type { MethodStubs } from '../transport/methodStubs.js';
@@ -48,17 +53,17 @@ export class GrpcAccessNode implements PooledNode {
   readonly name: string;
   readonly ledger: NodeHealthRecord;
   readonly forwarding: NodeForwarding;
-  private readonly stubs: MethodStubs;
-  private readonly events: NodeEvents;
-  private readonly caller: RpcClient;
+  readonly #stubs: MethodStubs;
+  readonly #events: NodeEvents;
+  readonly #caller: RpcClient;
 
   constructor(options: GrpcAccessNodeOptions, dependencies: GrpcAccessNodeDependencies) {
     this.name = options.endpoint.name;
     this.ledger = dependencies.ledger;
-    this.stubs = dependencies.stubs;
-    this.events = dependencies.events ?? {};
-    this.caller = new RpcClient(options, dependencies);
-    this.forwarding = new NodeForwarding(options, { ...dependencies, caller: this.caller });
+    this.#stubs = dependencies.stubs;
+    this.#events = dependencies.events ?? {};
+    this.#caller = new RpcClient(options, dependencies);
+    this.forwarding = new NodeForwarding(options, { ...dependencies, caller: this.#caller });
   }
 
   get health(): NodeHealth {
@@ -70,39 +75,39 @@ export class GrpcAccessNode implements PooledNode {
   }
 
   get inFlight(): number {
-    return this.caller.inFlight;
+    return this.#caller.inFlight;
   }
 
   get heldBack(): boolean {
-    return this.caller.heldBack;
+    return this.#caller.heldBack;
   }
 
   supports(method: AccessMethod): boolean {
-    return this.caller.supports(method);
+    return this.#caller.supports(method);
   }
 
   delayMs(method: UnaryMethod): number {
-    return this.caller.delayMs(method);
+    return this.#caller.delayMs(method);
   }
 
   getNetworkParameters(options?: CallOptions): Promise<{ readonly chainId: string }> {
     const method = 'GetNetworkParameters';
-    return this.caller.unary(method, {}, (m) => decodeNetworkParameters(this.stubs[method], m), options);
+    return this.#caller.unary(method, {}, (m) => decodeNetworkParameters(this.#stubs[method], m), options);
   }
 
   getNodeVersionInfo(options?: CallOptions): Promise<NodeVersionInfo> {
     const method = 'GetNodeVersionInfo';
-    return this.caller.unary(method, {}, (m) => decodeNodeVersionInfo(this.stubs[method], m), options);
+    return this.#caller.unary(method, {}, (m) => decodeNodeVersionInfo(this.#stubs[method], m), options);
   }
 
   getLatestBlockHeader(sealed: boolean, options?: CallOptions): Promise<BlockHeader> {
     const method = 'GetLatestBlockHeader';
     const decode = (message: Buffer): BlockHeader => {
-      const header = decodeBlockHeader(this.stubs[method], message);
-      if (!sealed) this.events.onHead?.(header.height);
+      const header = decodeBlockHeader(this.#stubs[method], message);
+      if (!sealed) this.#events.onHead?.(header.height);
       return header;
     };
-    return this.caller.unary(method, { is_sealed: sealed }, decode, options);
+    return this.#caller.unary(method, { is_sealed: sealed }, decode, options);
   }
 
   getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock> {
@@ -113,7 +118,7 @@ export class GrpcAccessNode implements PooledNode {
       }
       return received;
     };
-    return this.caller.unary('GetBlockByHeight', { height, full_block_response: false }, decode, options);
+    return this.#caller.unary('GetBlockByHeight', { height, full_block_response: false }, decode, options);
   }
 
   getBlockById(id: Identifier, options?: CallOptions): Promise<ReceivedBlock> {
@@ -122,7 +127,7 @@ export class GrpcAccessNode implements PooledNode {
       if (received.block.id !== id) throw new WireError(`asked for block ${id}, got ${received.block.id}`);
       return received;
     };
-    return this.caller.unary(
+    return this.#caller.unary(
       'GetBlockByID',
       { id: identifierBytes(id), full_block_response: false },
       decode,
@@ -131,7 +136,7 @@ export class GrpcAccessNode implements PooledNode {
   }
 
   getCollectionTransactionIds(id: Identifier, options?: CallOptions): Promise<readonly Identifier[]> {
-    return this.caller.unary(
+    return this.#caller.unary(
       'GetCollectionByID',
       { id: identifierBytes(id) },
       decodeCollectionResponse,
@@ -140,7 +145,7 @@ export class GrpcAccessNode implements PooledNode {
   }
 
   getFullCollection(id: Identifier, options?: CallOptions): Promise<readonly Uint8Array[]> {
-    return this.caller.unary(
+    return this.#caller.unary(
       'GetFullCollectionByID',
       { id: identifierBytes(id) },
       decodeFullCollectionResponse,
@@ -149,7 +154,7 @@ export class GrpcAccessNode implements PooledNode {
   }
 
   getTransaction(id: Identifier, options?: CallOptions): Promise<Uint8Array> {
-    return this.caller.unary(
+    return this.#caller.unary(
       'GetTransaction',
       { id: identifierBytes(id) },
       decodeTransactionResponse,
@@ -161,7 +166,7 @@ export class GrpcAccessNode implements PooledNode {
     startHeight: number,
     options: { readonly signal: AbortSignal },
   ): AsyncIterable<ReceivedBlock> {
-    return this.caller.stream(
+    return this.#caller.stream(
       {
         method: 'SubscribeBlocksFromStartHeight',
         request: {
@@ -180,13 +185,13 @@ export class GrpcAccessNode implements PooledNode {
     readonly sealed: boolean;
   }): AsyncIterable<BlockDigest> {
     const method = 'SubscribeBlockDigestsFromLatest';
-    return this.caller.stream(
+    return this.#caller.stream(
       {
         method,
         request: { block_status: options.sealed ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED' },
         decode: (message) => {
-          const digest = decodeBlockDigest(this.stubs[method], message);
-          if (!options.sealed) this.events.onHead?.(digest.height);
+          const digest = decodeBlockDigest(this.#stubs[method], message);
+          if (!options.sealed) this.#events.onHead?.(digest.height);
           return digest;
         },
       },
@@ -212,11 +217,11 @@ export class GrpcAccessNode implements PooledNode {
       otherwise: deprecated,
     };
     const asksDeprecated = !this.supports(current.method) && this.supports(deprecated.method);
-    return this.caller.stream(asksDeprecated ? deprecated : current, options.signal);
+    return this.#caller.stream(asksDeprecated ? deprecated : current, options.signal);
   }
 
   close(): void {
     this.forwarding.close();
-    this.caller.close();
+    this.#caller.close();
   }
 }

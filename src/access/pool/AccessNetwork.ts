@@ -77,15 +77,17 @@ export class AccessNetwork implements AccessNodes {
   /** Passes calls of others on to the nodes that `live` gives, in their order: never to a foreign one. */
   readonly forwarder = new Forwarder({
     nodes: () =>
-      inOrderOfAsking(this.pool.live().map(({ node }) => node)).flatMap(({ forwarding }) => forwarding ?? []),
+      inOrderOfAsking(this.#pool.live().map(({ node }) => node)).flatMap(
+        ({ forwarding }) => forwarding ?? [],
+      ),
   });
-  private readonly logger: Logger;
-  private readonly pool: NodePool;
-  private readonly identification: NodeHandshake;
+  readonly #logger: Logger;
+  readonly #pool: NodePool;
+  readonly #identification: NodeHandshake;
 
   /** Calls nobody yet. Expected errors: OperatorError `configuration` for an endpoint that cannot be used. */
   constructor(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies) {
-    this.logger = dependencies.logger;
+    this.#logger = dependencies.logger;
     const accessNodes = parseEndpoints(options.accessNodes);
     const executionDataNodes = parseEndpoints(options.executionDataNodes ?? options.accessNodes);
     if (accessNodes.size === 0) {
@@ -94,20 +96,20 @@ export class AccessNetwork implements AccessNodes {
         'No access node is named. Set accessNodes to at least one host:port.',
       );
     }
-    this.pool = new NodePool(options, {
+    this.#pool = new NodePool(options, {
       clock: dependencies.clock,
       expectation: dependencies.expectation,
       openNode: dependencies.openNode ?? grpcNodes(options, dependencies),
       hooks: {
-        onMember: (member) => this.identification.follow(member),
+        onMember: (member) => this.#identification.follow(member),
         onReconnect: ({ node }) => {
-          this.logger.warn({ endpoint: node.name }, 'calls kept timing out, connection made anew');
+          this.#logger.warn({ endpoint: node.name }, 'calls kept timing out, connection made anew');
         },
       },
     });
-    this.identification = new NodeHandshake({ ...dependencies, pool: this.pool });
+    this.#identification = new NodeHandshake({ ...dependencies, pool: this.#pool });
     for (const [name, endpoint] of merge(accessNodes, executionDataNodes)) {
-      this.pool.add(endpoint, 'configured', {
+      this.#pool.add(endpoint, 'configured', {
         access: accessNodes.has(name),
         executionData: executionDataNodes.has(name),
       });
@@ -115,7 +117,7 @@ export class AccessNetwork implements AccessNodes {
   }
 
   live(method?: AccessMethod): readonly AccessNode[] {
-    return inOrder(this.pool.live(), method);
+    return inOrder(this.#pool.live(), method);
   }
 
   /**
@@ -123,36 +125,36 @@ export class AccessNetwork implements AccessNodes {
    * are (historic ones are first reached when first wanted). Ask again after a pause.
    */
   forHeight(height: number, method?: AccessMethod): readonly AccessNode[] {
-    return inOrder(this.pool.serving(height, 'access'), method);
+    return inOrder(this.#pool.serving(height, 'access'), method);
   }
 
   /** Empty for the same reason as `forHeight`. */
   forExecutionData(height: number): readonly AccessNode[] {
-    return inOrder(this.pool.serving(height, 'executionData'), 'SubscribeExecutionDataFromStartBlockHeight');
+    return inOrder(this.#pool.serving(height, 'executionData'), 'SubscribeExecutionDataFromStartBlockHeight');
   }
 
   /** The names of the nodes that `forHeight` would give now. For reports: it neither dials nor keeps a historic node. */
   namesServing(height: number): ReadonlySet<string> {
-    return new Set(this.pool.offered(height, 'access').map(({ node }) => node.name));
+    return new Set(this.#pool.offered(height, 'access').map(({ node }) => node.name));
   }
 
   succeeded(node: AccessNode, method: AccessMethod): void {
-    this.pool.member(node.name)?.node.ledger.succeeded(method);
+    this.#pool.member(node.name)?.node.ledger.succeeded(method);
   }
 
   blame(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
-    this.logger.debug({ endpoint: node.name, method, fault, detail }, 'access node blamed');
-    const setAsideMs = this.pool.member(node.name)?.node.ledger.blame(fault, detail, method);
+    this.#logger.debug({ endpoint: node.name, method, fault, detail }, 'access node blamed');
+    const setAsideMs = this.#pool.member(node.name)?.node.ledger.blame(fault, detail, method);
     if (setAsideMs === undefined) return;
     const fields = { endpoint: node.name, method, fault, seconds: setAsideMs / 1_000 };
     // What a failing call holds up, if anything, is warned of where that is known: by the readiness.
-    if (fault === 'lied') this.logger.warn(fields, 'access node set aside');
-    else this.logger.debug(fields, 'a call to an access node set aside');
+    if (fault === 'lied') this.#logger.warn(fields, 'access node set aside');
+    else this.#logger.debug(fields, 'a call to an access node set aside');
   }
 
   /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when none tells. */
   lowestHeight(): number | undefined {
-    return this.pool.lowestHeight();
+    return this.#pool.lowestHeight();
   }
 
   /**
@@ -160,47 +162,47 @@ export class AccessNetwork implements AccessNodes {
    * one lies in a gap between sporks; `undefined` when all of them end below it.
    */
   lowestServedFrom(height: number): number | undefined {
-    return this.pool.lowestServedFrom(height);
+    return this.#pool.lowestServedFrom(height);
   }
 
   /** The lowest height that the nodes of the live spork serve; `undefined` when none tells. */
   liveRoot(): number | undefined {
-    return this.pool.liveRoot();
+    return this.#pool.liveRoot();
   }
 
   /** The spork that a height belongs to, as far as usable nodes and the table tell; for the store's record. */
   sporkAt(height: number): SporkRoot | undefined {
-    return this.pool.sporkAt(height);
+    return this.#pool.sporkAt(height);
   }
 
   /** Why no access node that the operator named serves the height, in the words of each. */
   whyUnserved(height: number): readonly NodeTrouble[] {
-    return this.pool.whyUnserved(height);
+    return this.#pool.whyUnserved(height);
   }
 
   /** What the access nodes that the operator named do instead of saying who they are; empty when all have said it. */
   identityTroubles(): readonly NodeTrouble[] {
-    return this.identification.troubles();
+    return this.#identification.troubles();
   }
 
   /** Set while every access node that answers is of another chain than what is stored: `live` is empty then. */
   chainReplaced(): ChainReplaced | undefined {
-    return this.identification.chainReplaced();
+    return this.#identification.chainReplaced();
   }
 
   /** Set while every head that the nodes told lately, all of our chain, is far below the last block that is stored. */
   headBelow(): HeadBelow | undefined {
-    return this.identification.headBelow();
+    return this.#identification.headBelow();
   }
 
   /** Calls back when a node that did not answer, or was foreign, can be asked again. Returns a function that ends it. */
   onAnswering(callback: () => void): () => void {
-    return this.identification.onAnswering(callback);
+    return this.#identification.onAnswering(callback);
   }
 
   /** Every node with its state at the time of asking. */
   states(): readonly NodeState[] {
-    return this.pool.members.map(({ node, origin, roles, identity, range, foreign, trouble }) => ({
+    return this.#pool.members.map(({ node, origin, roles, identity, range, foreign, trouble }) => ({
       endpoint: node.name,
       state: node.health,
       origin,
@@ -221,7 +223,7 @@ export class AccessNetwork implements AccessNodes {
    * it resolves. Rejects for bugs only. Called once.
    */
   run(signal: AbortSignal): Promise<void> {
-    return this.identification.run(signal);
+    return this.#identification.run(signal);
   }
 
   /**
@@ -229,7 +231,7 @@ export class AccessNetwork implements AccessNodes {
    * Expected errors: OperatorError `foreign` when all that answer are foreign; the signal's abort reason.
    */
   whenIdentified(signal: AbortSignal): Promise<void> {
-    return this.identification.whenIdentified(signal);
+    return this.#identification.whenIdentified(signal);
   }
 
   /**
@@ -237,7 +239,7 @@ export class AccessNetwork implements AccessNodes {
    * sporks are believed, or a minute later: `lowestHeight` and `liveRoot` know all that can be known then. `run` must be running. Expected errors: the signal's abort reason.
    */
   whenAllAsked(signal: AbortSignal): Promise<void> {
-    return this.identification.whenAllAsked(signal);
+    return this.#identification.whenAllAsked(signal);
   }
 
   /**
@@ -245,7 +247,7 @@ export class AccessNetwork implements AccessNodes {
    * running. Expected errors: the signal's abort reason.
    */
   whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
-    return this.identification.whenSporkTold(height, signal);
+    return this.#identification.whenSporkTold(height, signal);
   }
 
   /**
@@ -253,12 +255,12 @@ export class AccessNetwork implements AccessNodes {
    * running. Expected errors: the signal's abort reason.
    */
   whenRootTold(signal: AbortSignal): Promise<void> {
-    return this.identification.whenRootTold(signal);
+    return this.#identification.whenRootTold(signal);
   }
 
   /** Closes every channel. Calls under way are left to their own signals. */
   close(): void {
-    for (const { node } of this.pool.members) node.close();
+    for (const { node } of this.#pool.members) node.close();
   }
 }
 

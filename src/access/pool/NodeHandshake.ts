@@ -9,7 +9,7 @@ import { anchorOf, isUsable, tellHead } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
 import type { AccessMetrics } from '../transport/RpcClient.js';
 import type { NodePool } from './NodePool.js';
-import { UpstreamError } from '../types.js';
+import { UpstreamError } from '../UpstreamError.js';
 
 /** A node that answers is asked again who it is after this long: it may have crossed a spork unnoticed. */
 const IDENTIFY_EVERY_MS = 300_000;
@@ -73,48 +73,48 @@ export interface NodeHandshakeDependencies {
  * a node usable or foreign.
  */
 export class NodeHandshake {
-  private readonly pool: NodePool;
-  private readonly clock: Clock;
-  private readonly random: Random;
-  private readonly logger: Logger;
-  private readonly metrics: Pick<AccessMetrics, 'foreignNodes'>;
-  private readonly expectation: () => Expectation;
-  private readonly watchers = new Set<() => void>();
-  private readonly answeringListeners = new Set<() => void>();
+  readonly #pool: NodePool;
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #logger: Logger;
+  readonly #metrics: Pick<AccessMetrics, 'foreignNodes'>;
+  readonly #expectation: () => Expectation;
+  readonly #watchers = new Set<() => void>();
+  readonly #answeringListeners = new Set<() => void>();
   /** A new store waits for the root of the live spork. */
-  private wantsRoot = false;
+  #wantsRoot = false;
   /** Present while `run` runs. */
-  private begin: ((member: PoolMember) => void) | undefined;
+  #begin: ((member: PoolMember) => void) | undefined;
 
   constructor(dependencies: NodeHandshakeDependencies) {
-    this.pool = dependencies.pool;
-    this.clock = dependencies.clock;
-    this.random = dependencies.random;
-    this.logger = dependencies.logger;
-    this.metrics = dependencies.metrics;
-    this.expectation = dependencies.expectation;
+    this.#pool = dependencies.pool;
+    this.#clock = dependencies.clock;
+    this.#random = dependencies.random;
+    this.#logger = dependencies.logger;
+    this.#metrics = dependencies.metrics;
+    this.#expectation = dependencies.expectation;
   }
 
   /** Follows a member that came in while `run` runs. */
   follow(member: PoolMember): void {
-    this.begin?.(member);
+    this.#begin?.(member);
   }
 
   /** Until the signal aborts; then it resolves. Rejects for bugs only. Called once. */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.begin !== undefined) throw new Error('identification runs already');
+    if (this.#begin !== undefined) throw new Error('identification runs already');
     const failed = new AbortController();
     const stop = AbortSignal.any([signal, failed.signal]);
     // The calls of all nodes end with it: that there are many is no leak.
     setMaxListeners(0, stop);
     const following = new Set<Promise<void>>();
-    this.begin = (member) => {
-      const task = this.identifyForever(member, stop)
+    this.#begin = (member) => {
+      const task = this.#identifyForever(member, stop)
         .catch((error: unknown) => failed.abort(error))
         .finally(() => following.delete(task));
       following.add(task);
     };
-    for (const member of this.pool.members) this.begin(member);
+    for (const member of this.#pool.members) this.#begin(member);
     await new Promise<void>((resolve) => {
       if (stop.aborted) resolve();
       else stop.addEventListener('abort', () => resolve(), { once: true });
@@ -130,10 +130,10 @@ export class NodeHandshake {
   async whenIdentified(signal: AbortSignal): Promise<void> {
     for (;;) {
       if (signal.aborted) throw abortReason(signal);
-      const named = this.pool.named();
+      const named = this.#pool.named();
       if (named.some(isUsable)) return;
-      if (named.every(({ tried }) => tried)) this.refuseForeign(named);
-      await this.changed(signal);
+      if (named.every(({ tried }) => tried)) this.#refuseForeign(named);
+      await this.#changed(signal);
     }
   }
 
@@ -144,8 +144,8 @@ export class NodeHandshake {
    */
   async whenAllAsked(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw abortReason(signal);
-    while (!this.pool.named().every(({ tried }) => tried)) await this.changed(signal);
-    await this.changedUntil(() => !this.pool.claims.anyOpen, CLAIMS_WAIT_MS, signal);
+    while (!this.#pool.named().every(({ tried }) => tried)) await this.#changed(signal);
+    await this.#changedUntil(() => !this.#pool.claims.anyOpen, CLAIMS_WAIT_MS, signal);
   }
 
   /**
@@ -154,11 +154,11 @@ export class NodeHandshake {
    */
   async whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
     const open = (): readonly PoolMember[] =>
-      this.pool.named().filter((member) => isUsable(member) && member.identity?.isRootOpen === true);
-    const isDecided = (): boolean => this.pool.sporkAt(height) !== undefined || open().length === 0;
-    await this.changedUntil(isDecided, TROUBLED_ROOT_WAIT_MS, signal);
+      this.#pool.named().filter((member) => isUsable(member) && member.identity?.isRootOpen === true);
+    const isDecided = (): boolean => this.#pool.sporkAt(height) !== undefined || open().length === 0;
+    await this.#changedUntil(isDecided, TROUBLED_ROOT_WAIT_MS, signal);
     const mayTell = (): boolean => open().some(({ identity }) => identity?.rootTrouble === undefined);
-    await this.changedUntil(() => isDecided() || !mayTell(), ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS, signal);
+    await this.#changedUntil(() => isDecided() || !mayTell(), ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS, signal);
   }
 
   /**
@@ -167,34 +167,34 @@ export class NodeHandshake {
    */
   async whenRootTold(signal: AbortSignal): Promise<void> {
     const mayTell = (): boolean =>
-      this.pool.named().some((member) => isUsable(member) && member.identity?.isRootOpen === true);
-    this.wantsRoot = true;
+      this.#pool.named().some((member) => isUsable(member) && member.identity?.isRootOpen === true);
+    this.#wantsRoot = true;
     try {
-      await this.changedUntil(() => this.pool.liveRoot() !== undefined || !mayTell(), ROOT_WAIT_MS, signal);
+      await this.#changedUntil(() => this.#pool.liveRoot() !== undefined || !mayTell(), ROOT_WAIT_MS, signal);
     } finally {
-      this.wantsRoot = false;
+      this.#wantsRoot = false;
     }
   }
 
   /** What the access nodes that the operator named do instead of saying who they are. */
   troubles(): readonly NodeTrouble[] {
-    return this.pool.named().flatMap(({ troubles }) => troubles.all());
+    return this.#pool.named().flatMap(({ troubles }) => troubles.all());
   }
 
   /** Calls back when a node says who it is after it did not. Returns a function that ends it. */
   onAnswering(callback: () => void): () => void {
-    this.answeringListeners.add(callback);
-    return () => void this.answeringListeners.delete(callback);
+    this.#answeringListeners.add(callback);
+    return () => void this.#answeringListeners.delete(callback);
   }
 
   /** Set while every named access node that answers is of another chain than what is stored. */
   chainReplaced(): ChainReplaced | undefined {
-    const named = this.pool.named();
+    const named = this.#pool.named();
     // What one of them said before it fell silent says nothing of what will be there when it is back.
     const foreign = named.filter(({ foreign: reason, outage }) => reason !== undefined && !outage);
     if (foreign.length === 0 || named.some(isUsable)) return undefined;
     return {
-      message: this.foreignMessage(foreign),
+      message: this.#foreignMessage(foreign),
       sinceMs: Math.max(...foreign.map(({ foreignSinceMs }) => foreignSinceMs)),
       nodes: foreign.map(({ node }) => node.name),
     };
@@ -202,9 +202,9 @@ export class NodeHandshake {
 
   /** Set while every head that nodes of our chain told lately is far below the last block that is stored. */
   headBelow(): HeadBelow | undefined {
-    const watermark = this.expectation().watermark?.height;
-    const sinceMs = this.clock.monotonic() - HEAD_FRESH_MS;
-    const told = this.pool
+    const watermark = this.#expectation().watermark?.height;
+    const sinceMs = this.#clock.monotonic() - HEAD_FRESH_MS;
+    const told = this.#pool
       .named()
       .filter(isUsable)
       .flatMap(({ head }) => head ?? []);
@@ -215,12 +215,12 @@ export class NodeHandshake {
   }
 
   /** Resolves once the condition holds, or after the time. Expected errors: the signal's abort reason. */
-  private async changedUntil(condition: () => boolean, limitMs: number, signal: AbortSignal): Promise<void> {
+  async #changedUntil(condition: () => boolean, limitMs: number, signal: AbortSignal): Promise<void> {
     const limit = new AbortController();
-    const timer = this.clock.setTimer(limitMs, () => limit.abort());
+    const timer = this.#clock.setTimer(limitMs, () => limit.abort());
     try {
       while (!condition() && !limit.signal.aborted) {
-        await this.changed(AbortSignal.any([signal, limit.signal]));
+        await this.#changed(AbortSignal.any([signal, limit.signal]));
       }
     } catch (error) {
       if (signal.aborted || !limit.signal.aborted) throw error;
@@ -229,53 +229,53 @@ export class NodeHandshake {
     }
   }
 
-  private async identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
+  async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
     let failures = 0;
     let opens = 0;
     for (;;) {
-      const askedAtMs = this.clock.monotonic();
+      const askedAtMs = this.#clock.monotonic();
       let isNews = false;
       member.askedAtMs = askedAtMs;
       member.troubles.asked(member.node.name, 'GetNetworkParameters');
       try {
-        const identity = await askIdentity(member.node, this.expectation(), signal, {
+        const identity = await askIdentity(member.node, this.#expectation(), signal, {
           timeoutMs: failures < FAILURES_BEFORE_PATIENCE ? PATIENCE_MS : LONG_PATIENCE_MS,
-          latest: this.pool.claims.any,
+          latest: this.#pool.claims.any,
           isForeign: member.foreign !== undefined,
-          clock: this.clock,
+          clock: this.#clock,
         });
         member.identity = identity;
         member.refusedBelow = 0;
         failures = 0;
         isNews = member.outage || !isUsable(member);
-        this.reached(member, identity);
+        this.#reached(member, identity);
       } catch (error) {
         if (signal.aborted) return;
         if (!(error instanceof UpstreamError)) throw error;
-        this.missed(member, error);
+        this.#missed(member, error);
         failures += 1;
       }
       member.tried = true;
-      this.judge();
-      this.weighClaims(member);
-      if (isNews && isUsable(member)) for (const notify of [...this.answeringListeners]) notify();
+      this.#judge();
+      this.#weighClaims(member);
+      if (isNews && isUsable(member)) for (const notify of [...this.#answeringListeners]) notify();
       if (failures === 0) {
         opens = member.identity?.isRootOpen === true ? opens + 1 : 0;
         const isTroubled = member.identity?.rootTrouble !== undefined;
-        const isAskedAgain = opens > 0 && (isTroubled || this.wantsRoot || opens <= ROOT_ASKED_AGAIN);
-        const retry = this.wantsRoot ? WANTED_ROOT_RETRY : ROOT_RETRY;
+        const isAskedAgain = opens > 0 && (isTroubled || this.#wantsRoot || opens <= ROOT_ASKED_AGAIN);
+        const retry = this.#wantsRoot ? WANTED_ROOT_RETRY : ROOT_RETRY;
         const usualMs = isUsable(member) ? IDENTIFY_EVERY_MS : FOREIGN_AGAIN_MS;
-        const pauseMs = isAskedAgain ? backoffMs(retry, opens - 1, this.random) : usualMs;
-        const lookMs = this.pool.claims.lookInMs(member) ?? IDENTIFY_EVERY_MS;
-        await this.pause(Math.min(pauseMs, lookMs), signal, member);
-        await this.pause(askedAtMs + IDENTIFY_AT_MOST_EVERY_MS - this.clock.monotonic(), signal);
+        const pauseMs = isAskedAgain ? backoffMs(retry, opens - 1, this.#random) : usualMs;
+        const lookMs = this.#pool.claims.lookInMs(member) ?? IDENTIFY_EVERY_MS;
+        await this.#pause(Math.min(pauseMs, lookMs), signal, member);
+        await this.#pause(askedAtMs + IDENTIFY_AT_MOST_EVERY_MS - this.#clock.monotonic(), signal);
       } else {
-        await this.pause(backoffMs(RETRY, failures - 1, this.random), signal, member);
+        await this.#pause(backoffMs(RETRY, failures - 1, this.#random), signal, member);
       }
       if (signal.aborted) return;
-      const unwantedMs = this.clock.monotonic() - member.wantedAtMs;
+      const unwantedMs = this.#clock.monotonic() - member.wantedAtMs;
       if (member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
-        this.pool.remove(member);
+        this.#pool.remove(member);
         return;
       }
     }
@@ -285,52 +285,52 @@ export class NodeHandshake {
    * That a node says who it is does not mend the other calls that it fails: its record is cleaned, and the log told, only
    * when it was this question that it did not answer before.
    */
-  private reached(member: PoolMember, { head, lowestHeight, ...identity }: NodeIdentity): void {
-    const { clock } = this;
+  #reached(member: PoolMember, { head, lowestHeight, ...identity }: NodeIdentity): void {
+    const clock = this.#clock;
     const before = member.beginning?.height === lowestHeight ? member.beginning : undefined;
     const { count, sinceMs } = before ?? { count: 0, sinceMs: clock.monotonic() };
     member.beginning = { height: lowestHeight, count: count + 1, sinceMs };
-    const rootTrouble = identity.rootTrouble ?? (this.wantsRoot ? identity.rootRefusal : undefined);
+    const rootTrouble = identity.rootTrouble ?? (this.#wantsRoot ? identity.rootRefusal : undefined);
     member.outage = false;
-    if (head !== undefined) tellHead(member, head, this.clock.monotonic());
+    if (head !== undefined) tellHead(member, head, this.#clock.monotonic());
     if (rootTrouble === undefined) member.troubles.clear();
     else member.troubles.failed(rootTrouble);
     if (member.trouble === undefined) return;
     member.trouble = undefined;
     member.node.ledger.succeeded();
-    this.logger.info({ endpoint: member.node.name }, 'access node answers again');
+    this.#logger.info({ endpoint: member.node.name }, 'access node answers again');
   }
 
-  private missed(member: PoolMember, error: UpstreamError): void {
+  #missed(member: PoolMember, error: UpstreamError): void {
     member.outage = true;
     member.troubles.failed(error);
     member.node.ledger.blame('failing', error.message);
     const announced = member.trouble !== undefined;
     member.trouble = error.message;
     if (announced) return;
-    this.logger.warn(
+    this.#logger.warn(
       { endpoint: member.node.name, kind: error.kind, reason: error.message },
       'access node does not answer',
     );
   }
 
   /** Where a node tells of a spork that the table does not have, those that should know are asked at once. */
-  private weighClaims(member: PoolMember): void {
-    const { toAsk, refuted } = this.pool.claims.answered(member);
+  #weighClaims(member: PoolMember): void {
+    const { toAsk, refuted } = this.#pool.claims.answered(member);
     for (const other of toAsk) other.wake?.();
     for (const { rootHeight, tellers } of refuted) {
-      this.logger.warn(
+      this.#logger.warn(
         { rootHeight, endpoints: tellers.map(({ node }) => node.name) },
         'access node tells of a spork that is not: others go on above its root',
       );
     }
-    this.settle();
+    this.#settle();
   }
 
   /** Judges all nodes anew: what one says of our last block may bear on the others. */
-  private judge(): void {
-    const expectation = this.expectation();
-    const { members } = this.pool;
+  #judge(): void {
+    const expectation = this.#expectation();
+    const { members } = this.#pool;
     for (const member of members) {
       const { identity, node } = member;
       if (identity === undefined) continue;
@@ -340,59 +340,59 @@ export class NodeHandshake {
           isUsable(other) &&
           other.identity !== undefined &&
           confirmsWatermark(other.identity) &&
-          !this.mayBeDiscardedBy(identity, other),
+          !this.#mayBeDiscardedBy(identity, other),
       );
       const before = node.ledger.identity;
-      const { hasSporks } = this.pool;
+      const { hasSporks } = this.#pool;
       const foreign = foreignness(identity, expectation, { confirmed, hasSporks });
       // How far both chains agree is looked for once.
       const sharedHeight = foreign?.sharedHeight ?? member.foreign?.sharedHeight;
       member.foreign = foreign === undefined ? undefined : { ...foreign, sharedHeight };
       node.ledger.identity = foreign === undefined ? 'usable' : 'foreign';
       if (node.ledger.identity === before) continue;
-      member.foreignSinceMs = this.clock.monotonic();
-      this.announce(member);
+      member.foreignSinceMs = this.#clock.monotonic();
+      this.#announce(member);
     }
   }
 
   /** What a node has above the root of a later spork, that one may have discarded: unless there is no such spork. */
-  private mayBeDiscardedBy({ sporkRootHeight }: NodeIdentity, other: PoolMember): boolean {
+  #mayBeDiscardedBy({ sporkRootHeight }: NodeIdentity, other: PoolMember): boolean {
     const anchor = anchorOf(other);
     if (sporkRootHeight === undefined || anchor === undefined || anchor >= sporkRootHeight) return false;
-    return this.pool.claims.verdict(sporkRootHeight) !== 'refuted';
+    return this.#pool.claims.verdict(sporkRootHeight) !== 'refuted';
   }
 
-  private settle(): void {
-    this.pool.refreshRanges();
-    for (const notify of [...this.watchers]) notify();
+  #settle(): void {
+    this.#pool.refreshRanges();
+    for (const notify of [...this.#watchers]) notify();
   }
 
-  private announce({ node, identity, foreign }: PoolMember): void {
+  #announce({ node, identity, foreign }: PoolMember): void {
     if (foreign !== undefined) {
       const { reason, expected, found, height } = foreign;
-      this.metrics.foreignNodes.inc({ reason });
+      this.#metrics.foreignNodes.inc({ reason });
       // Chain ids are names; ids of sporks and blocks are for the debug log.
       const chains = reason === 'chain' ? { expected, found } : {};
-      this.logger.warn(
+      this.#logger.warn(
         { endpoint: node.name, reason, height, ...chains },
         'access node is foreign and left out',
       );
-      this.logger.debug({ endpoint: node.name, ...foreign }, 'what the foreign access node has');
+      this.#logger.debug({ endpoint: node.name, ...foreign }, 'what the foreign access node has');
       return;
     }
-    this.logger.info(
+    this.#logger.info(
       { endpoint: node.name, semver: identity?.semver, lowestHeight: identity?.lowestHeight },
       'access node identified',
     );
   }
 
-  private refuseForeign(named: readonly PoolMember[]): void {
+  #refuseForeign(named: readonly PoolMember[]): void {
     if (named.some(({ foreign }) => foreign !== undefined))
-      throw new OperatorError('foreign', this.foreignMessage(named));
+      throw new OperatorError('foreign', this.#foreignMessage(named));
   }
 
-  private foreignMessage(named: readonly PoolMember[]): string {
-    const { network, firstHeight } = this.expectation();
+  #foreignMessage(named: readonly PoolMember[]): string {
+    const { network, firstHeight } = this.#expectation();
     const found = named.flatMap(({ node, foreign }) =>
       foreign === undefined ? [] : [{ foreign, text: `${node.name} ${describe(foreign, network)}` }],
     );
@@ -402,22 +402,22 @@ export class NodeHandshake {
     )}`;
   }
 
-  private changed(signal: AbortSignal): Promise<void> {
+  #changed(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const settle = (): void => {
-        this.watchers.delete(settle);
+        this.#watchers.delete(settle);
         signal.removeEventListener('abort', settle);
         if (signal.aborted) reject(abortReason(signal));
         else resolve();
       };
-      this.watchers.add(settle);
+      this.#watchers.add(settle);
       if (signal.aborted) settle();
       else signal.addEventListener('abort', settle, { once: true });
     });
   }
 
   /** Waits; less when the signal aborts or the member, if one is given, is woken. */
-  private pause(pauseMs: number, signal: AbortSignal, member?: PoolMember): Promise<void> {
+  #pause(pauseMs: number, signal: AbortSignal, member?: PoolMember): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted || pauseMs <= 0) {
         resolve();
@@ -429,7 +429,7 @@ export class NodeHandshake {
         if (member !== undefined) member.wake = undefined;
         resolve();
       };
-      const timer = this.clock.setTimer(pauseMs, done);
+      const timer = this.#clock.setTimer(pauseMs, done);
       signal.addEventListener('abort', done, { once: true });
       if (member !== undefined) member.wake = done;
     });

@@ -47,20 +47,20 @@ export interface NodePoolHooks {
  * named node serves is first wanted; at most as many as the table has.
  */
 export class NodePool {
-  private readonly options: NodePoolOptions;
-  private readonly clock: Clock;
-  private readonly openNode: OpenNode;
-  private readonly hooks: NodePoolHooks;
-  private readonly expectation: () => Expectation;
+  readonly #options: NodePoolOptions;
+  readonly #clock: Clock;
+  readonly #openNode: OpenNode;
+  readonly #hooks: NodePoolHooks;
+  readonly #expectation: () => Expectation;
   readonly claims: SporkClaims;
-  private readonly byName = new Map<string, PoolMember>();
+  readonly #byName = new Map<string, PoolMember>();
   /** Where known sporks begin, ascending: those of the table, and those that nodes told of and are believed. */
-  private sporkRoots: readonly number[] = [];
+  #sporkRoots: readonly number[] = [];
   /**
    * The ids that were agreed on last, by root. A node's blocks may be on their way into the store when it, the only one to
    * tell of its spork, goes over to another chain: what is recorded must not depend on that.
    */
-  private readonly agreedIds = new Map<number, string>();
+  readonly #agreedIds = new Map<number, string>();
 
   constructor(
     options: NodePoolOptions,
@@ -71,13 +71,13 @@ export class NodePool {
       readonly expectation: () => Expectation;
     },
   ) {
-    this.options = options;
-    this.clock = dependencies.clock;
-    this.openNode = dependencies.openNode;
-    this.hooks = dependencies.hooks;
-    this.expectation = dependencies.expectation;
+    this.#options = options;
+    this.#clock = dependencies.clock;
+    this.#openNode = dependencies.openNode;
+    this.#hooks = dependencies.hooks;
+    this.#expectation = dependencies.expectation;
     this.claims = new SporkClaims({
-      clock: this.clock,
+      clock: this.#clock,
       members: () => this.members,
       tabled: options.sporks.flatMap(({ rootHeight, endHeightExclusive }) =>
         endHeightExclusive === null ? [rootHeight] : [rootHeight, endHeightExclusive],
@@ -88,15 +88,15 @@ export class NodePool {
 
   /** True where the network has had sporks. */
   get hasSporks(): boolean {
-    return this.options.sporks.length > 0;
+    return this.#options.sporks.length > 0;
   }
 
   get members(): readonly PoolMember[] {
-    return [...this.byName.values()];
+    return [...this.#byName.values()];
   }
 
   member(name: string): PoolMember | undefined {
-    return this.byName.get(name);
+    return this.#byName.get(name);
   }
 
   add(endpoint: Endpoint, origin: PoolMember['origin'], roles: PoolMember['roles']): PoolMember {
@@ -107,9 +107,9 @@ export class NodePool {
         this.refreshRanges();
       },
       onHead: (height) => {
-        const atMs = this.clock.monotonic();
+        const atMs = this.#clock.monotonic();
         tellHead(member, height, atMs);
-        const watermark = this.expectation().watermark?.height ?? -1;
+        const watermark = this.#expectation().watermark?.height ?? -1;
         if (height < watermark && atMs - member.askedAtMs >= BELOW_ASKED_EVERY_MS) member.wake?.();
       },
       onOutage: () => {
@@ -117,25 +117,25 @@ export class NodePool {
         member.outage = true;
         member.wake?.();
       },
-      onReconnect: () => this.hooks.onReconnect(member),
+      onReconnect: () => this.#hooks.onReconnect(member),
     };
-    const ledger = new NodeHealthRecord({ clock: this.clock });
-    const ratePerSecond = this.rateOf(origin);
+    const ledger = new NodeHealthRecord({ clock: this.#clock });
+    const ratePerSecond = this.#rateOf(origin);
     const member = newPoolMember(
-      this.openNode(endpoint, { ratePerSecond }, { ledger, events }),
+      this.#openNode(endpoint, { ratePerSecond }, { ledger, events }),
       origin,
       roles,
-      this.clock,
+      this.#clock,
     );
-    this.byName.set(endpoint.name, member);
+    this.#byName.set(endpoint.name, member);
     this.refreshRanges();
-    this.hooks.onMember(member);
+    this.#hooks.onMember(member);
     return member;
   }
 
   /** Lets a historic node go. It comes in again when it is wanted again. */
   remove(member: PoolMember): void {
-    this.byName.delete(member.node.name);
+    this.#byName.delete(member.node.name);
     this.claims.forget(member);
     member.node.close();
     this.refreshRanges();
@@ -162,20 +162,20 @@ export class NodePool {
   serving(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
     const serving = this.offered(height, role);
     if (this.claims.isOpen(height) || serving.some(({ origin }) => origin === 'configured')) return serving;
-    const nodes = sporkOf(this.options.sporks, height)?.accessNodes ?? [];
-    if (serving.length === 0 && nodes.length === 0) this.askWhoTheyAre();
+    const nodes = sporkOf(this.#options.sporks, height)?.accessNodes ?? [];
+    if (serving.length === 0 && nodes.length === 0) this.#askWhoTheyAre();
     for (const endpoint of nodes.map(parseEndpoint)) {
       const member =
-        this.byName.get(endpoint.name) ??
+        this.#byName.get(endpoint.name) ??
         this.add(endpoint, 'historic', { access: true, executionData: true });
-      member.wantedAtMs = this.clock.monotonic();
+      member.wantedAtMs = this.#clock.monotonic();
     }
     return serving;
   }
 
   /** Nobody has what is wanted: what the nodes said of where they begin and end may be wrong, or old. */
-  private askWhoTheyAre(): void {
-    const beforeMs = this.clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
+  #askWhoTheyAre(): void {
+    const beforeMs = this.#clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
     for (const member of this.named()) if (isUsable(member) && member.askedAtMs <= beforeMs) member.wake?.();
   }
 
@@ -211,7 +211,7 @@ export class NodePool {
     const told = this.members.filter((member) => member.roles.access && isUsable(member));
     return minimum([
       ...told.map(({ range }) => range.lowest),
-      ...this.options.sporks.map(({ rootHeight }) => rootHeight),
+      ...this.#options.sporks.map(({ rootHeight }) => rootHeight),
     ]);
   }
 
@@ -220,7 +220,7 @@ export class NodePool {
     const told = this.members.filter((member) => member.roles.access && isUsable(member));
     const ranges = [
       ...told.map(({ range }) => range),
-      ...this.options.sporks.map(({ rootHeight, endHeightExclusive }) => ({
+      ...this.#options.sporks.map(({ rootHeight, endHeightExclusive }) => ({
         lowest: rootHeight,
         endExclusive: endHeightExclusive ?? undefined,
       })),
@@ -244,27 +244,27 @@ export class NodePool {
       .map(({ identity }) => identity?.sporkRootHeight)
       .filter((root) => root !== undefined && root <= height && this.claims.mayRecord(root))
       // The table's word waits for nobody.
-      .concat(sporkOf(this.options.sporks, height)?.rootHeight);
+      .concat(sporkOf(this.#options.sporks, height)?.rootHeight);
     const rootHeight = maximum(roots);
-    return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.agreedSporkId(rootHeight) };
+    return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.#agreedSporkId(rootHeight) };
   }
 
-  private agreedSporkId(rootHeight: number): string {
+  #agreedSporkId(rootHeight: number): string {
     const told = this.members
       .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight)
       .map(({ identity }) => identity?.sporkId ?? '')
       .filter((sporkId) => sporkId !== '');
-    if (told.length === 0) return this.agreedIds.get(rootHeight) ?? '';
+    if (told.length === 0) return this.#agreedIds.get(rootHeight) ?? '';
     return told.find((id) => 2 * told.filter((other) => other === id).length > told.length) ?? '';
   }
 
-  private rememberId(rootHeight: number): void {
-    const agreed = this.agreedSporkId(rootHeight);
+  #rememberId(rootHeight: number): void {
+    const agreed = this.#agreedSporkId(rootHeight);
     if (agreed === '') return;
-    this.agreedIds.delete(rootHeight);
-    this.agreedIds.set(rootHeight, agreed);
-    const [oldest] = this.agreedIds.keys();
-    if (this.agreedIds.size > REMEMBERED_SPORKS_MAX && oldest !== undefined) this.agreedIds.delete(oldest);
+    this.#agreedIds.delete(rootHeight);
+    this.#agreedIds.set(rootHeight, agreed);
+    const [oldest] = this.#agreedIds.keys();
+    if (this.#agreedIds.size > REMEMBERED_SPORKS_MAX && oldest !== undefined) this.#agreedIds.delete(oldest);
   }
 
   /** To be called whenever a node said who it is: its spork may end the heights of another. */
@@ -274,14 +274,14 @@ export class NodePool {
       const root = member.identity?.sporkRootHeight;
       if (root === undefined || !isUsable(member)) continue;
       if (this.claims.verdict(root) === 'accepted') roots.add(root);
-      this.rememberId(root);
+      this.#rememberId(root);
     }
-    this.sporkRoots = [...roots].sort((a, b) => a - b);
-    for (const member of this.members) member.range = rangeOf(member, this.sporkRoots);
+    this.#sporkRoots = [...roots].sort((a, b) => a - b);
+    for (const member of this.members) member.range = rangeOf(member, this.#sporkRoots);
   }
 
-  private rateOf(origin: PoolMember['origin']): number {
-    const { ratePerSecond } = this.options;
+  #rateOf(origin: PoolMember['origin']): number {
+    const { ratePerSecond } = this.#options;
     if (origin === 'configured') return ratePerSecond;
     return ratePerSecond === 0 ? HISTORIC_RATE_PER_SECOND : Math.min(ratePerSecond, HISTORIC_RATE_PER_SECOND);
   }

@@ -1,15 +1,9 @@
 import type { Identifier } from '../../flow/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { namedRoot } from '../transport/upstreamErrors.js';
-import { UpstreamError } from '../types.js';
-import type {
-  AccessNode,
-  BlockHeader,
-  CallOptions,
-  NodeVersionInfo,
-  ReceivedBlock,
-  UpstreamErrorKind,
-} from '../types.js';
+import { UpstreamError } from '../UpstreamError.js';
+import type { AccessNode, BlockHeader, CallOptions, NodeVersionInfo, ReceivedBlock } from '../types.js';
+import type { UpstreamErrorKind } from '../UpstreamError.js';
 
 /** A spork as far as it tells nodes apart. */
 export interface SporkRoot {

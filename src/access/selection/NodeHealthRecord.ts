@@ -18,54 +18,54 @@ export type Identity = 'unknown' | 'usable' | 'foreign';
  */
 export class NodeHealthRecord {
   identity: Identity = 'unknown';
-  private readonly clock: Clock;
-  private readonly whole: CallHealth;
+  readonly #clock: Clock;
+  readonly #whole: CallHealth;
   /** Bounded by the number of methods. */
-  private readonly calls = new Map<AccessMethod, CallHealth>();
-  private latencyMs: number | undefined;
-  private latencyAtMs = 0;
+  readonly #calls = new Map<AccessMethod, CallHealth>();
+  #latencyMs: number | undefined;
+  #latencyAtMs = 0;
 
   constructor(dependencies: { readonly clock: Clock }) {
-    this.clock = dependencies.clock;
-    this.whole = new CallHealth(dependencies);
+    this.#clock = dependencies.clock;
+    this.#whole = new CallHealth(dependencies);
   }
 
   get health(): NodeHealth {
-    return this.identity === 'usable' ? this.whole.state : this.identity;
+    return this.identity === 'usable' ? this.#whole.state : this.identity;
   }
 
   /** The node's health, or that of the call where it is worse. */
   healthOf(method: AccessMethod | undefined): NodeHealth {
     const whole = this.health;
-    const call = method === undefined ? undefined : this.calls.get(method)?.state;
+    const call = method === undefined ? undefined : this.#calls.get(method)?.state;
     return call !== undefined && RANKS[call] > RANKS[whole] ? call : whole;
   }
 
   /** The call failed twice in a row, and the other one longer ago, if at all: while both fail, each has its turn. */
   isBetterAskedBy(other: AccessMethod, method: AccessMethod): boolean {
-    const call = this.calls.get(method);
-    return call?.rests === true && (this.calls.get(other)?.failedAtMs ?? -Infinity) < call.failedAtMs;
+    const call = this.#calls.get(method);
+    return call?.rests === true && (this.#calls.get(other)?.failedAtMs ?? -Infinity) < call.failedAtMs;
   }
 
   /** Average latency of answered calls, fading while nothing is measured; 0 when nothing is known. */
   get expectedLatencyMs(): number {
-    if (this.latencyMs === undefined) return 0;
-    const ageMs = this.clock.monotonic() - this.latencyAtMs;
-    return this.latencyMs * 0.5 ** (ageMs / LATENCY_HALF_LIFE_MS);
+    if (this.#latencyMs === undefined) return 0;
+    const ageMs = this.#clock.monotonic() - this.#latencyAtMs;
+    return this.#latencyMs * 0.5 ** (ageMs / LATENCY_HALF_LIFE_MS);
   }
 
   answeredIn(latencyMs: number): void {
-    this.latencyMs =
-      this.latencyMs === undefined
+    this.#latencyMs =
+      this.#latencyMs === undefined
         ? latencyMs
-        : this.latencyMs + LATENCY_WEIGHT * (latencyMs - this.latencyMs);
-    this.latencyAtMs = this.clock.monotonic();
+        : this.#latencyMs + LATENCY_WEIGHT * (latencyMs - this.#latencyMs);
+    this.#latencyAtMs = this.#clock.monotonic();
   }
 
   /** The record of the call is clean again, and the node's, unless it is set aside for a lie. No method: the node said who it is. */
   succeeded(method?: AccessMethod): void {
-    this.whole.succeeded();
-    if (method !== undefined) this.calls.get(method)?.succeeded();
+    this.#whole.succeeded();
+    if (method !== undefined) this.#calls.get(method)?.succeeded();
   }
 
   /**
@@ -73,28 +73,28 @@ export class NodeHealthRecord {
    * how long the call, or the node, is newly set aside, or `undefined`.
    */
   blame(fault: NodeFault, said: string, method?: AccessMethod): number | undefined {
-    if (method === undefined) return this.whole.blame(fault, said);
-    const call = this.callOf(method).blame(fault, said);
-    return fault === 'lied' ? this.whole.blame(fault, said) : call;
+    if (method === undefined) return this.#whole.blame(fault, said);
+    const call = this.#callOf(method).blame(fault, said);
+    return fault === 'lied' ? this.#whole.blame(fault, said) : call;
   }
 
   /** Why the node as a whole is not healthy; `undefined` while it is. */
   get record(): CallRecord | undefined {
-    return this.whole.record;
+    return this.#whole.record;
   }
 
   /** The calls that are not healthy, and why. */
   callRecords(): readonly (CallRecord & { readonly method: AccessMethod })[] {
-    return [...this.calls].flatMap(([method, { record }]) =>
+    return [...this.#calls].flatMap(([method, { record }]) =>
       record === undefined ? [] : { method, ...record },
     );
   }
 
-  private callOf(method: AccessMethod): CallHealth {
-    let call = this.calls.get(method);
+  #callOf(method: AccessMethod): CallHealth {
+    let call = this.#calls.get(method);
     if (call === undefined) {
-      call = new CallHealth({ clock: this.clock });
-      this.calls.set(method, call);
+      call = new CallHealth({ clock: this.#clock });
+      this.#calls.set(method, call);
     }
     return call;
   }

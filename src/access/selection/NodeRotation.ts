@@ -1,4 +1,4 @@
-import type { AccessNode, NodeHealth } from '../index.js';
+import type { AccessNode, NodeHealth } from '../types.js';
 
 /** Every n-th attempt goes to a node of lesser health: it may be the only one that has the data. */
 const ATTEMPTS_PER_LESSER_NODE = 3;

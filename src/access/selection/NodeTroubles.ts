@@ -1,5 +1,6 @@
 import type { Clock } from '../../runtime/index.js';
-import type { AccessMethod, UpstreamError, UpstreamErrorKind } from '../types.js';
+import type { AccessMethod } from '../types.js';
+import type { UpstreamError, UpstreamErrorKind } from '../UpstreamError.js';
 
 /** What a node does instead of giving what is asked; decides which reason for not being ready is given. */
 export type TroubleKind =

@@ -27,17 +27,17 @@ const DONE: IteratorReturnResult<undefined> = { done: true, value: undefined };
  * opened by the first `next()`.
  */
 export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
-  private source: StreamSource<T>;
-  private readonly signal: AbortSignal;
-  private call: StreamCall | undefined;
-  private reader: Reader<T> | undefined;
-  private received = false;
+  #source: StreamSource<T>;
+  readonly #signal: AbortSignal;
+  #call: StreamCall | undefined;
+  #reader: Reader<T> | undefined;
+  #received = false;
   /** Set once the stream is over: what the next `next()` throws, if anything. */
-  private end: { readonly error: Error | undefined } | undefined;
+  #end: { readonly error: Error | undefined } | undefined;
 
   constructor(source: StreamSource<T>, signal: AbortSignal) {
-    this.source = source;
-    this.signal = signal;
+    this.#source = source;
+    this.#signal = signal;
   }
 
   [Symbol.asyncIterator](): this {
@@ -46,95 +46,96 @@ export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
 
   /** Expected errors: what the source's `fail` makes of a status; the signal's abort reason. */
   next(): Promise<IteratorResult<T, undefined>> {
-    if (this.end === undefined && this.signal.aborted) this.finish(abortReason(this.signal));
-    if (this.end !== undefined) {
-      const { error } = this.end;
+    if (this.#end === undefined && this.#signal.aborted) this.#finish(abortReason(this.#signal));
+    if (this.#end !== undefined) {
+      const { error } = this.#end;
       // An error is thrown once; afterwards the iterator is simply over.
-      this.end = { error: undefined };
+      this.#end = { error: undefined };
       return error === undefined ? Promise.resolve(DONE) : Promise.reject(error);
     }
-    if (this.reader !== undefined) {
+    if (this.#reader !== undefined) {
       return Promise.reject(new Error('a stream is read by one reader, one message at a time'));
     }
     return new Promise((resolve, reject) => {
-      this.reader = { resolve, reject };
-      if (this.call === undefined) {
-        this.signal.addEventListener('abort', this.onAbort, { once: true });
-        this.start();
+      this.#reader = { resolve, reject };
+      if (this.#call === undefined) {
+        this.#signal.addEventListener('abort', this.#onAbort, { once: true });
+        this.#start();
       } else {
-        this.call.read();
+        this.#call.read();
       }
     });
   }
 
   /** Cancels the call. A read that is under way ends as the end of the stream. */
   return(): Promise<IteratorResult<T, undefined>> {
-    if (this.end === undefined) this.finish(undefined);
+    if (this.#end === undefined) this.#finish(undefined);
     return Promise.resolve(DONE);
   }
 
-  private start(): void {
-    const call = this.source.open({
+  #start(): void {
+    const call = this.#source.open({
       onMessage: (message) => {
-        if (this.call === call) this.deliver(message);
+        if (this.#call === call) this.#deliver(message);
       },
       onEnd: (callStatus) => {
-        if (this.call === call) this.ended(callStatus);
+        if (this.#call === call) this.#ended(callStatus);
       },
     });
-    this.call = call;
+    this.#call = call;
     call.read();
   }
 
-  private deliver(message: Buffer): void {
-    const { reader } = this;
+  #deliver(message: Buffer): void {
+    const reader = this.#reader;
     // No message comes unasked; should a channel ever do so, dropping it would be a gap.
     if (reader === undefined) {
-      this.finish(new Error('the channel delivered a message that nobody asked for'));
+      this.#finish(new Error('the channel delivered a message that nobody asked for'));
       return;
     }
-    this.received = true;
+    this.#received = true;
     let value: T;
     try {
-      value = this.source.decode(message);
+      value = this.#source.decode(message);
     } catch (error) {
-      this.finish(error instanceof Error ? error : new Error(String(error)));
+      this.#finish(error instanceof Error ? error : new Error(String(error)));
       return;
     }
-    this.reader = undefined;
+    this.#reader = undefined;
     reader.resolve({ done: false, value });
   }
 
-  private ended(callStatus: CallStatus): void {
+  #ended(callStatus: CallStatus): void {
     if (callStatus.code === status.OK) {
-      this.finish(undefined);
+      this.#finish(undefined);
       return;
     }
-    const error = this.source.fail(callStatus);
-    if (callStatus.code === status.UNIMPLEMENTED && !this.received) {
-      const fallback = this.source.fallback?.();
+    const error = this.#source.fail(callStatus);
+    if (callStatus.code === status.UNIMPLEMENTED && !this.#received) {
+      const fallback = this.#source.fallback?.();
       if (fallback !== undefined) {
-        this.source = fallback;
-        this.start();
+        this.#source = fallback;
+        this.#start();
         return;
       }
     }
-    this.finish(error);
+    this.#finish(error);
   }
 
-  private finish(error: Error | undefined): void {
-    const { reader, call } = this;
-    this.reader = undefined;
-    this.signal.removeEventListener('abort', this.onAbort);
-    this.call = undefined;
-    this.end = { error: reader === undefined ? error : undefined };
+  #finish(error: Error | undefined): void {
+    const reader = this.#reader;
+    const call = this.#call;
+    this.#reader = undefined;
+    this.#signal.removeEventListener('abort', this.#onAbort);
+    this.#call = undefined;
+    this.#end = { error: reader === undefined ? error : undefined };
     call?.cancel();
     if (reader === undefined) return;
     if (error === undefined) reader.resolve(DONE);
     else reader.reject(error);
   }
 
-  private readonly onAbort = (): void => {
-    this.finish(abortReason(this.signal));
+  readonly #onAbort = (): void => {
+    this.#finish(abortReason(this.#signal));
   };
 }

@@ -45,69 +45,69 @@ interface Waiter {
  * the next refusal.
  */
 export class MethodLimiter {
-  private readonly configuredRate: number | undefined;
-  private readonly maxWaiting: number;
-  private readonly clock: Clock;
+  readonly #configuredRate: number | undefined;
+  readonly #maxWaiting: number;
+  readonly #clock: Clock;
   /** Set while the node's answers hold the rate below the configured one (or below no limit). */
-  private adaptedRate: number | undefined;
+  #adaptedRate: number | undefined;
   /** The rate at which the node answered its limit, first in the present episode. */
-  private ceiling = 0;
+  #ceiling = 0;
   /** Below this rate the adapted one doubles every second. */
-  private doublesBelow = 0;
-  private pausedUntilMs = -Infinity;
-  private pauses = 0;
-  private cuts = 0;
-  private tokens: number;
-  private refilledAtMs: number;
-  private secondStartedMs: number;
-  private sentThisSecond = 0;
-  private sentLastSecond = 0;
-  private readonly waiting = new Set<Waiter>();
+  #doublesBelow = 0;
+  #pausedUntilMs = -Infinity;
+  #pauses = 0;
+  #cuts = 0;
+  #tokens: number;
+  #refilledAtMs: number;
+  #secondStartedMs: number;
+  #sentThisSecond = 0;
+  #sentLastSecond = 0;
+  readonly #waiting = new Set<Waiter>();
   /** Leave only while none of those waits. */
-  private readonly yielding = new Set<Waiter>();
-  private timer: Timer | undefined;
+  readonly #yielding = new Set<Waiter>();
+  #timer: Timer | undefined;
 
   constructor(options: MethodLimiterOptions, dependencies: { readonly clock: Clock }) {
-    this.configuredRate = options.ratePerSecond > 0 ? options.ratePerSecond : undefined;
-    this.maxWaiting = options.maxWaiting;
-    this.clock = dependencies.clock;
-    this.tokens = this.burst();
-    this.refilledAtMs = this.secondStartedMs = this.clock.monotonic();
+    this.#configuredRate = options.ratePerSecond > 0 ? options.ratePerSecond : undefined;
+    this.#maxWaiting = options.maxWaiting;
+    this.#clock = dependencies.clock;
+    this.#tokens = this.#burst();
+    this.#refilledAtMs = this.#secondStartedMs = this.#clock.monotonic();
   }
 
   /** True while an answered rate limit holds every call back. */
   get heldBack(): boolean {
-    return this.clock.monotonic() < this.pausedUntilMs;
+    return this.#clock.monotonic() < this.#pausedUntilMs;
   }
 
   /** True while the node has refused so many calls in a row that it was not for their rate. */
   get refusesEverything(): boolean {
-    return this.pauses >= REFUSALS_OF_EVERYTHING;
+    return this.#pauses >= REFUSALS_OF_EVERYTHING;
   }
 
   /** Calls per second that may leave now; `undefined` = any number. */
   get ratePerSecond(): number | undefined {
-    return this.adaptedRate ?? this.configuredRate;
+    return this.#adaptedRate ?? this.#configuredRate;
   }
 
   /** True when no further caller may wait. */
   get full(): boolean {
-    return this.waiting.size >= this.maxWaiting;
+    return this.#waiting.size >= this.#maxWaiting;
   }
 
   /** As `full`, for callers that yield. */
   get yieldingFull(): boolean {
-    return this.yielding.size >= this.maxWaiting;
+    return this.#yielding.size >= this.#maxWaiting;
   }
 
   /** Milliseconds until a call that came now could leave, behind those that wait already. */
   delayMs(): number {
-    const now = this.clock.monotonic();
-    this.refill(now);
-    const pauseMs = Math.max(0, this.pausedUntilMs - now);
+    const now = this.#clock.monotonic();
+    this.#refill(now);
+    const pauseMs = Math.max(0, this.#pausedUntilMs - now);
     const rate = this.ratePerSecond;
     if (rate === undefined) return pauseMs;
-    const missing = this.waiting.size + 1 - this.tokens;
+    const missing = this.#waiting.size + 1 - this.#tokens;
     return Math.max(pauseMs, missing > 0 ? (missing / rate) * SECOND_MS : 0);
   }
 
@@ -116,8 +116,8 @@ export class MethodLimiter {
    * first. Expected errors: the signal's abort reason.
    */
   acquire(signal?: AbortSignal): Permit | Promise<Permit> {
-    if (this.waiting.size === 0 && this.delayMs() === 0) return this.take();
-    return this.wait(this.waiting, signal);
+    if (this.#waiting.size === 0 && this.delayMs() === 0) return this.#take();
+    return this.#wait(this.#waiting, signal);
   }
 
   /**
@@ -125,9 +125,9 @@ export class MethodLimiter {
    * first.
    */
   acquireYielding(signal?: AbortSignal): Permit | Promise<Permit> {
-    const idle = this.waiting.size === 0 && this.yielding.size === 0;
-    if (idle && this.delayMs() === 0) return this.take();
-    return this.wait(this.yielding, signal);
+    const idle = this.#waiting.size === 0 && this.#yielding.size === 0;
+    if (idle && this.delayMs() === 0) return this.#take();
+    return this.#wait(this.#yielding, signal);
   }
 
   /**
@@ -135,60 +135,60 @@ export class MethodLimiter {
    * until then.
    */
   succeeded(permit: Permit): boolean {
-    if (permit.cuts !== this.cuts) return false;
+    if (permit.cuts !== this.#cuts) return false;
     const wasShut = this.refusesEverything;
-    this.pauses = 0;
-    this.grow();
+    this.#pauses = 0;
+    this.#grow();
     return wasShut;
   }
 
-  private grow(): void {
-    if (this.adaptedRate === undefined) return;
-    const doubles = this.adaptedRate < this.doublesBelow;
-    const step = doubles ? DOUBLING_STEP : (RECOVERY_SHARE * this.ceiling) / this.adaptedRate;
-    const grown = this.adaptedRate + step;
-    const enough = this.configuredRate ?? this.ceiling * RELEASE_MULTIPLE;
-    this.refill(this.clock.monotonic());
-    this.adaptedRate = grown >= enough ? undefined : grown;
-    this.tokens = Math.min(this.tokens, this.burst());
+  #grow(): void {
+    if (this.#adaptedRate === undefined) return;
+    const doubles = this.#adaptedRate < this.#doublesBelow;
+    const step = doubles ? DOUBLING_STEP : (RECOVERY_SHARE * this.#ceiling) / this.#adaptedRate;
+    const grown = this.#adaptedRate + step;
+    const enough = this.#configuredRate ?? this.#ceiling * RELEASE_MULTIPLE;
+    this.#refill(this.#clock.monotonic());
+    this.#adaptedRate = grown >= enough ? undefined : grown;
+    this.#tokens = Math.min(this.#tokens, this.#burst());
   }
 
   /** The node answered its rate limit. Of the calls that were under way together only the first counts. */
   rateLimited(permit: Permit): void {
-    if (permit.cuts !== this.cuts) return;
-    const now = this.clock.monotonic();
-    this.rollSecond(now);
-    const observed = Math.max(this.sentLastSecond, this.sentThisSecond, MIN_RATE_PER_SECOND);
+    if (permit.cuts !== this.#cuts) return;
+    const now = this.#clock.monotonic();
+    this.#rollSecond(now);
+    const observed = Math.max(this.#sentLastSecond, this.#sentThisSecond, MIN_RATE_PER_SECOND);
     const refusedRate = Math.min(this.ratePerSecond ?? Infinity, observed);
-    if (this.pauses === 0) {
-      this.ceiling = refusedRate;
-      this.doublesBelow = refusedRate * RATE_CUT;
+    if (this.#pauses === 0) {
+      this.#ceiling = refusedRate;
+      this.#doublesBelow = refusedRate * RATE_CUT;
     }
-    this.adaptedRate = Math.max(MIN_RATE_PER_SECOND, refusedRate * RATE_CUT);
-    if (this.configuredRate !== undefined) {
-      this.adaptedRate = Math.min(this.adaptedRate, this.configuredRate);
+    this.#adaptedRate = Math.max(MIN_RATE_PER_SECOND, refusedRate * RATE_CUT);
+    if (this.#configuredRate !== undefined) {
+      this.#adaptedRate = Math.min(this.#adaptedRate, this.#configuredRate);
     }
-    this.cuts += 1;
-    this.tokens = 1;
-    this.pausedUntilMs = now + doublingMs(PAUSE, this.pauses);
-    this.refilledAtMs = this.pausedUntilMs;
-    this.pauses += 1;
-    if (this.refusesEverything) this.doublesBelow = Infinity;
-    this.cancelTimer();
-    this.schedule();
+    this.#cuts += 1;
+    this.#tokens = 1;
+    this.#pausedUntilMs = now + doublingMs(PAUSE, this.#pauses);
+    this.#refilledAtMs = this.#pausedUntilMs;
+    this.#pauses += 1;
+    if (this.refusesEverything) this.#doublesBelow = Infinity;
+    this.#cancelTimer();
+    this.#schedule();
   }
 
-  private wait(line: Set<Waiter>, signal: AbortSignal | undefined): Promise<Permit> {
+  #wait(line: Set<Waiter>, signal: AbortSignal | undefined): Promise<Permit> {
     return new Promise((resolve, reject) => {
       const waiter: Waiter = {
         admit: () => {
           signal?.removeEventListener('abort', onAbort);
-          resolve(this.take());
+          resolve(this.#take());
         },
       };
       const onAbort = (): void => {
         line.delete(waiter);
-        if (this.nobodyWaits) this.cancelTimer();
+        if (this.#nobodyWaits) this.#cancelTimer();
         if (signal !== undefined) reject(abortReason(signal));
       };
       if (signal?.aborted === true) {
@@ -197,66 +197,66 @@ export class MethodLimiter {
       }
       signal?.addEventListener('abort', onAbort, { once: true });
       line.add(waiter);
-      this.schedule();
+      this.#schedule();
     });
   }
 
-  private get nobodyWaits(): boolean {
-    return this.waiting.size === 0 && this.yielding.size === 0;
+  get #nobodyWaits(): boolean {
+    return this.#waiting.size === 0 && this.#yielding.size === 0;
   }
 
-  private burst(): number {
+  #burst(): number {
     const rate = this.ratePerSecond;
     return rate === undefined ? 1 : Math.max(1, rate * BURST_SECONDS);
   }
 
-  private take(): Permit {
-    const now = this.clock.monotonic();
-    this.rollSecond(now);
-    this.sentThisSecond += 1;
-    if (this.ratePerSecond !== undefined) this.tokens -= 1;
-    return { cuts: this.cuts };
+  #take(): Permit {
+    const now = this.#clock.monotonic();
+    this.#rollSecond(now);
+    this.#sentThisSecond += 1;
+    if (this.ratePerSecond !== undefined) this.#tokens -= 1;
+    return { cuts: this.#cuts };
   }
 
-  private refill(now: number): void {
+  #refill(now: number): void {
     const rate = this.ratePerSecond;
-    if (rate === undefined || now <= this.refilledAtMs) return;
-    this.tokens = Math.min(this.burst(), this.tokens + ((now - this.refilledAtMs) / SECOND_MS) * rate);
-    this.refilledAtMs = now;
+    if (rate === undefined || now <= this.#refilledAtMs) return;
+    this.#tokens = Math.min(this.#burst(), this.#tokens + ((now - this.#refilledAtMs) / SECOND_MS) * rate);
+    this.#refilledAtMs = now;
   }
 
-  private rollSecond(now: number): void {
-    const elapsed = now - this.secondStartedMs;
+  #rollSecond(now: number): void {
+    const elapsed = now - this.#secondStartedMs;
     if (elapsed < SECOND_MS) return;
-    this.sentLastSecond = elapsed < 2 * SECOND_MS ? this.sentThisSecond : 0;
-    this.sentThisSecond = 0;
-    this.secondStartedMs = now;
+    this.#sentLastSecond = elapsed < 2 * SECOND_MS ? this.#sentThisSecond : 0;
+    this.#sentThisSecond = 0;
+    this.#secondStartedMs = now;
   }
 
   /** Milliseconds until the first of the waiting callers may leave. */
-  private headDelayMs(): number {
-    const now = this.clock.monotonic();
-    this.refill(now);
-    const pauseMs = Math.max(0, this.pausedUntilMs - now);
+  #headDelayMs(): number {
+    const now = this.#clock.monotonic();
+    this.#refill(now);
+    const pauseMs = Math.max(0, this.#pausedUntilMs - now);
     const rate = this.ratePerSecond;
     if (rate === undefined) return pauseMs;
-    return Math.max(pauseMs, this.tokens >= 1 ? 0 : ((1 - this.tokens) / rate) * SECOND_MS);
+    return Math.max(pauseMs, this.#tokens >= 1 ? 0 : ((1 - this.#tokens) / rate) * SECOND_MS);
   }
 
-  private schedule(): void {
-    if (this.timer !== undefined || this.nobodyWaits) return;
+  #schedule(): void {
+    if (this.#timer !== undefined || this.#nobodyWaits) return;
     // Whole milliseconds, rounded up: a timer that fires a fraction early would only be set again.
-    this.timer = this.clock.setTimer(Math.ceil(this.headDelayMs()), () => {
-      this.timer = undefined;
-      this.admitWaiting();
+    this.#timer = this.#clock.setTimer(Math.ceil(this.#headDelayMs()), () => {
+      this.#timer = undefined;
+      this.#admitWaiting();
     });
   }
 
-  private admitWaiting(): void {
-    for (const line of [this.waiting, this.yielding]) {
+  #admitWaiting(): void {
+    for (const line of [this.#waiting, this.#yielding]) {
       for (const waiter of line) {
-        if (this.headDelayMs() > 0) {
-          this.schedule();
+        if (this.#headDelayMs() > 0) {
+          this.#schedule();
           return;
         }
         line.delete(waiter);
@@ -265,8 +265,8 @@ export class MethodLimiter {
     }
   }
 
-  private cancelTimer(): void {
-    this.timer?.cancel();
-    this.timer = undefined;
+  #cancelTimer(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
   }
 }

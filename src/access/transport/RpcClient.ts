@@ -3,7 +3,8 @@ import { WireError } from '../../flow/index.js';
 import type { Metrics } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { messageOf } from '../../runtime/index.js';
-import { CallFailure, openRpcChannel } from './rpcChannel.js';
+import { openRpcChannel } from './rpcChannel.js';
+import { CallFailure } from './CallFailure.js';
 import type { Channel, OpenChannel, StreamCall, StreamSink } from './rpcChannel.js';
 import type { Endpoint } from './endpoint.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
@@ -13,8 +14,9 @@ import { MessageStream } from './MessageStream.js';
 import { StreamQuota } from './StreamQuota.js';
 import type { StreamSource } from './MessageStream.js';
 import type { MethodStubs } from './methodStubs.js';
-import { UpstreamError } from '../types.js';
-import type { AccessMethod, CallOptions, StreamMethod, UnaryMethod, UpstreamErrorKind } from '../types.js';
+import { UpstreamError } from '../UpstreamError.js';
+import type { AccessMethod, CallOptions, StreamMethod, UnaryMethod } from '../types.js';
+import type { UpstreamErrorKind } from '../UpstreamError.js';
 
 /** A method that a node does not know is not tried again for this long: the node may be upgraded meanwhile. */
 const UNSUPPORTED_MS = 300_000;
@@ -88,61 +90,61 @@ export interface StreamQuestion<T> {
 export class RpcClient {
   /** Streams that make way end in good order. */
   readonly scarcity: StreamQuota;
-  private readonly name: string;
-  private readonly options: RpcClientOptions;
-  private readonly clock: Clock;
-  private readonly stubs: MethodStubs;
-  private readonly ledger: NodeHealthRecord;
-  private readonly metrics: AccessMetrics;
-  private readonly events: NodeEvents;
-  private readonly channel: Channel;
-  private readonly openChannel: () => Channel;
-  private isClosed = false;
-  private readonly limiters = new Map<UnaryMethod, MethodLimiter>();
-  private readonly unsupportedUntilMs = new Map<AccessMethod, number>();
-  private calls = 0;
+  readonly #name: string;
+  readonly #options: RpcClientOptions;
+  readonly #clock: Clock;
+  readonly #stubs: MethodStubs;
+  readonly #ledger: NodeHealthRecord;
+  readonly #metrics: AccessMetrics;
+  readonly #events: NodeEvents;
+  readonly #channel: Channel;
+  readonly #openChannel: () => Channel;
+  #isClosed = false;
+  readonly #limiters = new Map<UnaryMethod, MethodLimiter>();
+  readonly #unsupportedUntilMs = new Map<AccessMethod, number>();
+  #calls = 0;
   /** Deadlines missed in a row on the present connection. */
-  private missedDeadlines = 0;
+  #missedDeadlines = 0;
   /** New connections made in a row on which nothing came back either. */
-  private reconnects = 0;
+  #reconnects = 0;
 
   constructor(options: RpcClientOptions, dependencies: RpcClientDependencies) {
-    this.options = options;
-    this.name = options.endpoint.name;
-    this.clock = dependencies.clock;
-    this.scarcity = new StreamQuota({ clock: this.clock });
-    this.stubs = dependencies.stubs;
-    this.ledger = dependencies.ledger;
-    this.metrics = dependencies.metrics;
-    this.events = dependencies.events ?? {};
+    this.#options = options;
+    this.#name = options.endpoint.name;
+    this.#clock = dependencies.clock;
+    this.scarcity = new StreamQuota({ clock: this.#clock });
+    this.#stubs = dependencies.stubs;
+    this.#ledger = dependencies.ledger;
+    this.#metrics = dependencies.metrics;
+    this.#events = dependencies.events ?? {};
     const { openChannel = openRpcChannel } = dependencies;
-    this.openChannel = () => openChannel(options, { clock: this.clock });
-    this.channel = this.openChannel();
+    this.#openChannel = () => openChannel(options, { clock: this.#clock });
+    this.#channel = this.#openChannel();
   }
 
   /** Unary calls under way. */
   get inFlight(): number {
-    return this.calls;
+    return this.#calls;
   }
 
   /** True while an answered rate limit holds any method back. */
   get heldBack(): boolean {
-    for (const limiter of this.limiters.values()) if (limiter.heldBack) return true;
+    for (const limiter of this.#limiters.values()) if (limiter.heldBack) return true;
     return false;
   }
 
   supports(method: AccessMethod): boolean {
-    if (!this.knows(method) || (POLLABLE.has(method) && this.scarcity.scarce)) return false;
+    if (!this.#knows(method) || (POLLABLE.has(method) && this.scarcity.scarce)) return false;
     const other = OTHER_WAY[method];
-    return other === undefined || !this.knows(other) || !this.ledger.isBetterAskedBy(other, method);
+    return other === undefined || !this.#knows(other) || !this.#ledger.isBetterAskedBy(other, method);
   }
 
-  private knows(method: AccessMethod): boolean {
-    return this.clock.monotonic() >= (this.unsupportedUntilMs.get(method) ?? -Infinity);
+  #knows(method: AccessMethod): boolean {
+    return this.#clock.monotonic() >= (this.#unsupportedUntilMs.get(method) ?? -Infinity);
   }
 
   delayMs(method: UnaryMethod): number {
-    return this.limiter(method).delayMs();
+    return this.#limiter(method).delayMs();
   }
 
   /**
@@ -154,102 +156,102 @@ export class RpcClient {
     decode: (message: Buffer) => T,
     options: CallOptions = {},
   ): Promise<T> {
-    const { signal, timeoutMs = this.options.timeoutMs } = options;
-    const limiter = this.limiter(method);
+    const { signal, timeoutMs = this.#options.timeoutMs } = options;
+    const limiter = this.#limiter(method);
     if (limiter.full) {
       throw new UpstreamError(
         'rate_limited',
-        this.where(method),
-        `${method} at ${this.name}: too many calls wait`,
+        this.#where(method),
+        `${method} at ${this.#name}: too many calls wait`,
       );
     }
     const admission = limiter.acquire(signal);
     const permit = 'cuts' in admission ? admission : await admission;
 
-    this.metrics.upstreamRequests.inc({ endpoint: this.name, method });
-    const stub = this.stubs[method];
-    const { generation } = this.channel;
-    const startedMs = this.clock.monotonic();
-    this.calls += 1;
+    this.#metrics.upstreamRequests.inc({ endpoint: this.#name, method });
+    const stub = this.#stubs[method];
+    const { generation } = this.#channel;
+    const startedMs = this.#clock.monotonic();
+    this.#calls += 1;
     try {
-      const message = await this.channel.unary(stub.path, stub.encode(request), { timeoutMs, signal });
-      const elapsedMs = this.clock.monotonic() - startedMs;
-      this.metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
-      this.ledger.answeredIn(elapsedMs);
-      if (limiter.succeeded(permit)) this.ledger.succeeded(method);
-      this.answered(generation);
+      const message = await this.#channel.unary(stub.path, stub.encode(request), { timeoutMs, signal });
+      const elapsedMs = this.#clock.monotonic() - startedMs;
+      this.#metrics.upstreamLatency.observe({ endpoint: this.#name, method }, elapsedMs / 1_000);
+      this.#ledger.answeredIn(elapsedMs);
+      if (limiter.succeeded(permit)) this.#ledger.succeeded(method);
+      this.#answered(generation);
       return decode(message);
     } catch (error) {
-      const failure = this.typed(error, method);
+      const failure = this.#typed(error, method);
       if (failure instanceof UpstreamError) {
         if (failure.kind === 'rate_limited') {
           limiter.rateLimited(permit);
           // No limit of a rate, then: another call, or node, may be better.
-          if (limiter.refusesEverything) this.ledger.blame('failing', failure.message, method);
+          if (limiter.refusesEverything) this.#ledger.blame('failing', failure.message, method);
         }
-        if (failure.kind === 'deadline') this.missedDeadline(generation);
-        else if (isAnswer(failure.kind)) this.answered(generation);
-        this.count(failure);
+        if (failure.kind === 'deadline') this.#missedDeadline(generation);
+        else if (isAnswer(failure.kind)) this.#answered(generation);
+        this.#count(failure);
       }
       throw failure;
     } finally {
-      this.calls -= 1;
+      this.#calls -= 1;
     }
   }
 
   /** A stream of answers, taken one by one; see `MessageStream`. */
   stream<T>(question: StreamQuestion<T>, signal: AbortSignal): AsyncIterable<T> {
-    return new MessageStream(this.source(question), signal);
+    return new MessageStream(this.#source(question), signal);
   }
 
   /** Further calls fail; calls under way are left to their signals. */
   close(): void {
-    this.isClosed = true;
-    this.channel.close();
+    this.#isClosed = true;
+    this.#channel.close();
   }
 
   /** The limiter of a method that is called here, for others who call it too; `undefined` for any other. */
   limiterOf(method: string): MethodLimiter | undefined {
-    return Object.hasOwn(this.stubs, method) ? this.limiter(method as UnaryMethod) : undefined;
+    return Object.hasOwn(this.#stubs, method) ? this.#limiter(method as UnaryMethod) : undefined;
   }
 
-  private limiter(method: UnaryMethod): MethodLimiter {
-    let limiter = this.limiters.get(method);
+  #limiter(method: UnaryMethod): MethodLimiter {
+    let limiter = this.#limiters.get(method);
     if (limiter === undefined) {
-      const { ratePerSecond } = this.options;
-      limiter = new MethodLimiter({ ratePerSecond, maxWaiting: MAX_WAITING_CALLS }, { clock: this.clock });
-      this.limiters.set(method, limiter);
+      const { ratePerSecond } = this.#options;
+      limiter = new MethodLimiter({ ratePerSecond, maxWaiting: MAX_WAITING_CALLS }, { clock: this.#clock });
+      this.#limiters.set(method, limiter);
     }
     return limiter;
   }
 
-  private source<T>(question: StreamQuestion<T>): StreamSource<T> {
+  #source<T>(question: StreamQuestion<T>): StreamSource<T> {
     const { method, otherwise } = question;
-    const stub = this.stubs[method];
+    const stub = this.#stubs[method];
     return {
       open: (sink) => {
-        this.metrics.upstreamRequests.inc({ endpoint: this.name, method });
+        this.#metrics.upstreamRequests.inc({ endpoint: this.#name, method });
         const request = stub.encode(question.request);
-        if (!POLLABLE.has(method)) return this.apart(stub.path, request, sink);
-        const call = this.channel.stream(stub.path, request, sink);
-        return this.yielding(call, () => sink.onEnd({ code: status.OK, details: '' }));
+        if (!POLLABLE.has(method)) return this.#apart(stub.path, request, sink);
+        const call = this.#channel.stream(stub.path, request, sink);
+        return this.#yielding(call, () => sink.onEnd({ code: status.OK, details: '' }));
       },
       decode: (message) => {
         try {
           return question.decode(message);
         } catch (error) {
-          const failure = this.typed(error, method);
-          if (failure instanceof UpstreamError) this.count(failure);
+          const failure = this.#typed(error, method);
+          if (failure instanceof UpstreamError) this.#count(failure);
           throw failure;
         }
       },
       fail: (callStatus) => {
-        const failure = upstreamError(callStatus, this.where(method));
-        this.count(failure);
+        const failure = upstreamError(callStatus, this.#where(method));
+        this.#count(failure);
         if (failure.kind === 'rate_limited') this.scarcity.refused({ makesWay: POLLABLE.has(method) });
         return failure;
       },
-      ...(otherwise === undefined ? {} : { fallback: () => this.source(otherwise) }),
+      ...(otherwise === undefined ? {} : { fallback: () => this.#source(otherwise) }),
     };
   }
 
@@ -258,9 +260,9 @@ export class RpcClient {
    * connection over it would otherwise take every other call to the node with it, each time that the stream is tried again,
    * and a stream that we leave unread would take up the window of all.
    */
-  private apart(path: string, request: Buffer, sink: StreamSink): StreamCall {
-    if (this.isClosed) return this.channel.stream(path, request, sink);
-    const channel = this.openChannel();
+  #apart(path: string, request: Buffer, sink: StreamSink): StreamCall {
+    if (this.#isClosed) return this.#channel.stream(path, request, sink);
+    const channel = this.#openChannel();
     const call = channel.stream(path, request, sink);
     // No further calls go out on it: it is closed with this one.
     channel.close();
@@ -268,7 +270,7 @@ export class RpcClient {
   }
 
   /** The call, remembered until it is cancelled (as every call is in the end) as one that may have to make way. */
-  private yielding(call: StreamCall, end: () => void): StreamCall {
+  #yielding(call: StreamCall, end: () => void): StreamCall {
     const over = this.scarcity.yielding(end);
     return {
       read: () => call.read(),
@@ -280,47 +282,47 @@ export class RpcClient {
   }
 
   /** The error as the caller sees it: statuses and malformed bytes typed; anything else, a bug or an abort, as it is. */
-  private typed(error: unknown, method: AccessMethod): Error {
-    if (error instanceof CallFailure) return upstreamError(error.status, this.where(method));
+  #typed(error: unknown, method: AccessMethod): Error {
+    if (error instanceof CallFailure) return upstreamError(error.status, this.#where(method));
     if (error instanceof WireError) {
-      const message = `${method} at ${this.name}: malformed answer: ${error.message}`;
-      return new UpstreamError('malformed', this.where(method), message, { cause: error });
+      const message = `${method} at ${this.#name}: malformed answer: ${error.message}`;
+      return new UpstreamError('malformed', this.#where(method), message, { cause: error });
     }
     return error instanceof Error ? error : new Error(messageOf(error));
   }
 
-  private where(method: AccessMethod): { readonly node: string; readonly method: AccessMethod } {
-    return { node: this.name, method };
+  #where(method: AccessMethod): { readonly node: string; readonly method: AccessMethod } {
+    return { node: this.#name, method };
   }
 
-  private count(failure: UpstreamError): void {
+  #count(failure: UpstreamError): void {
     const { kind, method, lowestHeight } = failure;
-    this.metrics.upstreamErrors.inc({ endpoint: this.name, method, kind });
+    this.#metrics.upstreamErrors.inc({ endpoint: this.#name, method, kind });
     if (kind === 'unimplemented') {
-      this.unsupportedUntilMs.set(method, this.clock.monotonic() + UNSUPPORTED_MS);
+      this.#unsupportedUntilMs.set(method, this.#clock.monotonic() + UNSUPPORTED_MS);
     }
     // Where a stream begins says nothing about the node's other calls.
     const isOfNode = lowestHeight !== undefined && namedRoot(failure.message)?.of !== 'stream';
-    if (kind === 'below_root' && isOfNode) this.events.onLowestHeight?.(lowestHeight);
-    if (kind === 'unavailable') this.events.onOutage?.();
+    if (kind === 'below_root' && isOfNode) this.#events.onLowestHeight?.(lowestHeight);
+    if (kind === 'unavailable') this.#events.onOutage?.();
   }
 
-  private answered(generation: object): void {
-    if (generation !== this.channel.generation) return;
-    this.missedDeadlines = 0;
-    this.reconnects = 0;
+  #answered(generation: object): void {
+    if (generation !== this.#channel.generation) return;
+    this.#missedDeadlines = 0;
+    this.#reconnects = 0;
   }
 
   /** Calls that left on an older connection say nothing about the present one. */
-  private missedDeadline(generation: object): void {
-    if (generation !== this.channel.generation) return;
-    this.missedDeadlines += 1;
-    if (this.missedDeadlines < DEADLINES_BEFORE_RECONNECT) return;
-    this.missedDeadlines = 0;
-    this.channel.reconnect();
-    this.reconnects += 1;
-    this.events.onOutage?.();
-    if (this.reconnects === 1) this.events.onReconnect?.();
+  #missedDeadline(generation: object): void {
+    if (generation !== this.#channel.generation) return;
+    this.#missedDeadlines += 1;
+    if (this.#missedDeadlines < DEADLINES_BEFORE_RECONNECT) return;
+    this.#missedDeadlines = 0;
+    this.#channel.reconnect();
+    this.#reconnects += 1;
+    this.#events.onOutage?.();
+    if (this.#reconnects === 1) this.#events.onReconnect?.();
   }
 }
 

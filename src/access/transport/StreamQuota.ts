@@ -8,30 +8,30 @@ const SCARCE_MS = 60_000;
  * forwarded for others.
  */
 export class StreamQuota {
-  private readonly clock: Clock;
+  readonly #clock: Clock;
   /** Ends each open stream that makes way. */
-  private readonly open = new Set<() => void>();
-  private untilMs = -Infinity;
+  readonly #open = new Set<() => void>();
+  #untilMs = -Infinity;
 
   constructor(dependencies: { readonly clock: Clock }) {
-    this.clock = dependencies.clock;
+    this.#clock = dependencies.clock;
   }
 
   /** True while no stream should be opened that can do without. */
   get scarce(): boolean {
-    return this.clock.monotonic() < this.untilMs;
+    return this.#clock.monotonic() < this.#untilMs;
   }
 
   /** A stream that makes way was opened. Returns what is to be called when it is over. */
   yielding(end: () => void): () => void {
-    this.open.add(end);
-    return () => this.open.delete(end);
+    this.#open.add(end);
+    return () => this.#open.delete(end);
   }
 
   /** The node has no stream to spare. Where it is one that cannot do without that gets none, the others make way. */
   refused({ makesWay }: { readonly makesWay: boolean }): void {
-    this.untilMs = this.clock.monotonic() + SCARCE_MS;
+    this.#untilMs = this.#clock.monotonic() + SCARCE_MS;
     if (makesWay) return;
-    for (const end of [...this.open]) end();
+    for (const end of [...this.#open]) end();
   }
 }

@@ -1,3 +1,4 @@
+import { CallFailure } from './CallFailure.js';
 import { Metadata, status } from '@grpc/grpc-js';
 import type { ChannelInterface, Client } from '@grpc/grpc-js';
 import type { Clock } from '../../runtime/index.js';
@@ -26,17 +27,6 @@ export interface ChannelOptions {
   /** Larger answers are refused with RESOURCE_EXHAUSTED and a text of its own. */
   readonly maxMessageBytes: number;
   readonly userAgent: string;
-}
-
-/** A call that did not end with OK. Internal to this room: turned into `UpstreamError` by whoever knows the method. */
-export class CallFailure extends Error {
-  override readonly name = 'CallFailure';
-  readonly status: CallStatus;
-
-  constructor(callStatus: CallStatus) {
-    super(callStatus.details);
-    this.status = callStatus;
-  }
 }
 
 /** What a stream hands over, one message per `read()`. */
@@ -96,19 +86,19 @@ interface Connection {
  * those read sixteen stream messages ahead: here the reader alone decides when the next message is taken.
  */
 class RpcChannel implements Channel {
-  private readonly options: ChannelOptions;
-  private readonly clock: Clock;
-  private connection: Connection;
-  private closed = false;
+  readonly #options: ChannelOptions;
+  readonly #clock: Clock;
+  #connection: Connection;
+  #closed = false;
 
   constructor(options: ChannelOptions, dependencies: { readonly clock: Clock }) {
-    this.options = options;
-    this.clock = dependencies.clock;
-    this.connection = this.connect();
+    this.#options = options;
+    this.#clock = dependencies.clock;
+    this.#connection = this.#connect();
   }
 
   get generation(): object {
-    return this.connection;
+    return this.#connection;
   }
 
   unary(
@@ -125,13 +115,13 @@ class RpcChannel implements Channel {
         if (connection.cancels.take()) call.cancel();
         else connection.forsaken.add(call);
       };
-      const { connection } = this;
-      const overdue = this.clock.setTimer(limits.timeoutMs + OVERDUE_MS, () => {
+      const connection = this.#connection;
+      const overdue = this.#clock.setTimer(limits.timeoutMs + OVERDUE_MS, () => {
         signal?.removeEventListener('abort', onAbort);
         reject(new CallFailure(OVERDUE));
         call.cancel();
       });
-      const call = this.open(path, request, this.clock.now() + limits.timeoutMs, {
+      const call = this.#open(path, request, this.#clock.now() + limits.timeoutMs, {
         onMessage: (message) => {
           answer = message;
         },
@@ -150,7 +140,7 @@ class RpcChannel implements Channel {
   }
 
   stream(path: string, request: Buffer, sink: StreamSink): StreamCall {
-    const { drain } = this.connection;
+    const { drain } = this.#connection;
     let isOver = false;
     const finish = (callStatus: CallStatus): void => {
       if (isOver) return;
@@ -158,7 +148,7 @@ class RpcChannel implements Channel {
       over();
       sink.onEnd(callStatus);
     };
-    const call = this.open(path, request, Infinity, {
+    const call = this.#open(path, request, Infinity, {
       onMessage: (message) => {
         if (!isOver) sink.onMessage(message);
       },
@@ -178,23 +168,23 @@ class RpcChannel implements Channel {
   }
 
   reconnect(): void {
-    if (this.closed) return;
-    this.retire(this.connection);
-    this.connection = this.connect();
+    if (this.#closed) return;
+    this.#retire(this.#connection);
+    this.#connection = this.#connect();
   }
 
   close(): void {
-    if (this.closed) return;
-    this.closed = true;
-    this.retire(this.connection);
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#retire(this.#connection);
   }
 
-  private open(path: string, request: Buffer, deadline: number, sink: StreamSink): StreamCall {
-    if (this.closed) {
+  #open(path: string, request: Buffer, deadline: number, sink: StreamSink): StreamCall {
+    if (this.#closed) {
       queueMicrotask(() => sink.onEnd(CHANNEL_CLOSED));
       return { read: () => undefined, cancel: () => undefined };
     }
-    const connection = this.connection;
+    const connection = this.#connection;
     const call = connection.channel.createCall(path, deadline, null, null, null);
     connection.calls += 1;
     let ended = false;
@@ -207,7 +197,7 @@ class RpcChannel implements Channel {
         if (ended) return;
         ended = true;
         connection.calls -= 1;
-        this.closeWhenUnused(connection);
+        this.#closeWhenUnused(connection);
         sink.onEnd(callStatus);
       },
     });
@@ -219,21 +209,21 @@ class RpcChannel implements Channel {
     };
   }
 
-  private connect(): Connection {
-    const client = openClient({ ...this.options, windowBytes: FLOW_CONTROL_WINDOW_BYTES });
-    const cancels = new CancelBudget({ clock: this.clock });
+  #connect(): Connection {
+    const client = openClient({ ...this.#options, windowBytes: FLOW_CONTROL_WINDOW_BYTES });
+    const cancels = new CancelBudget({ clock: this.#clock });
     const channel = client.getChannel();
-    const drain = new DrainWatch({ channel, clock: this.clock });
+    const drain = new DrainWatch({ channel, clock: this.#clock });
     return { client, channel, calls: 0, retired: false, cancels, forsaken: new Set(), drain };
   }
 
-  private retire(connection: Connection): void {
+  #retire(connection: Connection): void {
     connection.retired = true;
     for (const call of connection.forsaken) call.cancel();
-    this.closeWhenUnused(connection);
+    this.#closeWhenUnused(connection);
   }
 
-  private closeWhenUnused(connection: Connection): void {
+  #closeWhenUnused(connection: Connection): void {
     if (connection.retired && connection.calls === 0) connection.client.close();
   }
 }

@@ -1,6 +1,7 @@
 import { status } from '@grpc/grpc-js';
-import { UpstreamError } from '../types.js';
-import type { AccessMethod, UpstreamErrorKind } from '../types.js';
+import { UpstreamError } from '../UpstreamError.js';
+import type { AccessMethod } from '../types.js';
+import type { UpstreamErrorKind } from '../UpstreamError.js';
 
 /** How a call ended, as gRPC says it. */
 export interface CallStatus {

@@ -1,7 +1,10 @@
 import { allReadinessCodes, endpointStates } from '../../observability/index.js';
 import { accountRoleNames, MAX_PAGE_ITEMS } from '../documents/accountTransactions.js';
-import type { AccountTransactionDocument, AccountTransactionsDocument } from '../documents/accountTransactions.js';
-import type { HeightDocument, RewindDocument } from '../rest/EventStreams.js';
+import type {
+  AccountTransactionDocument,
+  AccountTransactionsDocument,
+} from '../documents/accountTransactions.js';
+import type { HeightDocument, RewindDocument } from '../documents/changeDocuments.js';
 import type { ApiErrorBody } from '../view/ApiError.js';
 import { errorReasons } from '../view/ApiError.js';
 import { explainKinds, explainStages } from '../documents/explanation.js';

@@ -1,7 +1,7 @@
 import type { openApiDocument } from '../openapi/openApiDocument.js';
 import type { Schema } from '../openapi/schema.js';
-import { html, page } from './html.js';
-import type { Html } from './html.js';
+import { html, page } from './Html.js';
+import type { Html } from './Html.js';
 
 type Document = ReturnType<typeof openApiDocument>;
 type Operation = Document['paths'][string]['get'];

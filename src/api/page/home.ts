@@ -1,6 +1,6 @@
 import type { StatusDocument } from '../view/statusDocument.js';
-import { html, page } from './html.js';
-import type { Html } from './html.js';
+import { html, page } from './Html.js';
+import type { Html } from './Html.js';
 
 /** What is where: as it reads, what it is, and an address to try it at. */
 const places: readonly (readonly [path: string, what: string, sample?: string])[] = [

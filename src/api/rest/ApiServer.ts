@@ -16,7 +16,7 @@ import { single } from '../view/queryParameters.js';
 import { openApiDocument } from '../openapi/openApiDocument.js';
 import { docsPage } from '../page/docs.js';
 import { homePage } from '../page/home.js';
-import { HTML_TYPE } from '../page/html.js';
+import { HTML_TYPE } from '../page/Html.js';
 import { RestForwarding } from '../http/RestForwarding.js';
 import { daemonRoutes } from '../openapi/routeTable.js';
 import type { Route } from '../openapi/routeTable.js';

@@ -6,6 +6,7 @@ import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { Cursor, FeedEvent, HeightEvent, RewindEvent } from '../feed/feedEvents.js';
 import type { StartPoint } from '../feed/feedStart.js';
 import type { HttpRequest, StreamedBody, StreamingAnswer } from '../http/types.js';
+import type { HeightDocument, RewindDocument } from '../documents/changeDocuments.js';
 import { list, parseHeight } from '../view/queryParameters.js';
 import { rfc3339 } from '../json/scalars.js';
 
@@ -14,26 +15,6 @@ const SIGN_OF_LIFE_MS = 15_000;
 const SIGN_OF_LIFE = ': still here\n\n';
 /** After which a client comes back by itself. */
 const RETRY_MS = 1_000;
-
-/** The data of a `height` event: what became readable. Heights and counts are numbers here. */
-export interface HeightDocument {
-  readonly height: number;
-  readonly block_id: string;
-  readonly parent_id: string;
-  /** RFC 3339. */
-  readonly timestamp: string;
-  /** In the order of the block's guarantees. */
-  readonly collections: readonly { readonly collection_id: string; readonly transaction_count: number }[];
-  /** Known to be sealed when this was sent. */
-  readonly sealed: boolean;
-}
-
-/** The data of a `rewind` event: everything above `height` is to be forgotten. */
-export interface RewindDocument {
-  readonly height: number;
-  /** What is indexed at `height`; `null` where no block is known. */
-  readonly block_id: string | null;
-}
 
 interface OpenStream {
   readonly body: StreamedBody;

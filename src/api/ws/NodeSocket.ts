@@ -3,7 +3,7 @@ import { WebSocket } from 'ws';
 import type { Clock } from '../../runtime/index.js';
 import { passedOn, viaOf } from '../http/forwardedHeaders.js';
 import { IdleTimeout } from '../http/IdleTimeout.js';
-import { RefusedMessage } from './messages.js';
+import { RefusedMessage } from './RefusedMessage.js';
 
 /** For the connection to the node, encryption and handshake included. */
 const CONNECT_TIMEOUT_MS = 5_000;

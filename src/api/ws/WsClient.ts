@@ -8,15 +8,8 @@ import type { ForwardingMetrics, ForwardedOutcome } from '../limits/ForwardingMe
 import type { WebSocketCare } from '../http/types.js';
 import { blockTopics, parseBlockArguments } from './blockTopics.js';
 import type { BlockTopic } from './blockTopics.js';
-import {
-  dataText,
-  doneText,
-  parseMessage,
-  readNodeMessage,
-  RefusedMessage,
-  refusalText,
-  requestText,
-} from './messages.js';
+import { dataText, doneText, parseMessage, readNodeMessage, refusalText, requestText } from './messages.js';
+import { RefusedMessage } from './RefusedMessage.js';
 import type { Action, Arguments, ClientMessage } from './messages.js';
 import { NodeSocket } from './NodeSocket.js';
 

@@ -1,3 +1,4 @@
+import { RefusedMessage } from './RefusedMessage.js';
 import { quoted } from '../../runtime/index.js';
 
 const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
@@ -19,26 +20,6 @@ export type ClientMessage =
     }
   | { readonly action: 'unsubscribe'; readonly id: string }
   | { readonly action: 'list_subscriptions' };
-
-/** A refusal in the protocol's form: the connection goes on. */
-export class RefusedMessage extends Error {
-  override readonly name = 'RefusedMessage';
-  /** HTTP's. */
-  readonly code: number;
-  readonly action: Action | undefined;
-  readonly id: string | undefined;
-
-  constructor(
-    code: number,
-    message: string,
-    about: { readonly action?: Action | undefined; readonly id?: string | undefined } = {},
-  ) {
-    super(message);
-    this.code = code;
-    this.action = about.action;
-    this.id = about.id;
-  }
-}
 
 /** Reads one text frame. Expected errors: RefusedMessage (400). */
 export function parseMessage(text: string): ClientMessage {

@@ -219,7 +219,10 @@ export function startIndexingLine(
       },
     },
   );
-  const disputeWatch = new DisputeReviewer({}, { mcq, disputes, requests: requester, reviewer: blocks, clock });
+  const disputeWatch = new DisputeReviewer(
+    {},
+    { mcq, disputes, requests: requester, reviewer: blocks, clock },
+  );
   const listening = [
     listener.onHead(() => {
       blocks.notify();

@@ -4,8 +4,8 @@ import { named, OperatorError, sleep, systemClock } from '../../runtime/index.js
 import { noDaemon } from '../client.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { continueFile, createFile, scanFile } from '../export/ExportFile.js';
-import type { ExportOutput } from '../export/ExportFile.js';
+import { continueFile, createFile, scanFile } from '../export/exportFile.js';
+import type { ExportOutput } from '../export/exportFile.js';
 import { progressOn, silentProgress } from '../export/ExportProgress.js';
 import { lockFile } from '../export/FileLock.js';
 import type { FileLock } from '../export/FileLock.js';

@@ -1,5 +1,5 @@
 import { OperatorError, abortReason, isAbort, sleep, systemClock } from '../../runtime/index.js';
-import type { ExportOutput } from './ExportFile.js';
+import type { ExportOutput } from './exportFile.js';
 import type { ExportProgress } from './ExportProgress.js';
 import type { ExportSource, Page } from './ExportSource.js';
 import { firstBlockOf } from './ExportTally.js';

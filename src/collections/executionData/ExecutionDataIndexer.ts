@@ -7,8 +7,8 @@ import { ExecutionDataReader } from './ExecutionDataReader.js';
 import { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
 import type { StreamPosition } from './ExecutionDataTroubles.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
-import { NodeRotation } from '../../access/selection/NodeRotation.js';
-import type { NodeReadiness } from '../../access/selection/NodeRotation.js';
+import { NodeRotation } from '../../access/index.js';
+import type { NodeReadiness } from '../../access/index.js';
 import type { BlockWindow, CollectionSink, ExecutionDataForecast } from '../ports.js';
 import type { StreamEnd } from './StreamFault.js';
 

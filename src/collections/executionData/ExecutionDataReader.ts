@@ -153,7 +153,11 @@ export class ExecutionDataReader {
     }
   }
 
-  #watch(node: AccessNode, puller: MessagePuller<BlockExecutionData>, openingSilenceMs: number): StreamMonitor {
+  #watch(
+    node: AccessNode,
+    puller: MessagePuller<BlockExecutionData>,
+    openingSilenceMs: number,
+  ): StreamMonitor {
     const dependencies = this.#dependencies;
     const { silenceMs, skipAheadHeights: paceSlackHeights } = this.#options;
     return new StreamMonitor(

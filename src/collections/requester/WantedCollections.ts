@@ -1,7 +1,7 @@
 import type { Identifier } from '../../flow/index.js';
 import { KeyedHeap } from './KeyedHeap.js';
 import type { CollectionWay } from './CollectionWays.js';
-import { NodeRotation } from '../../access/selection/NodeRotation.js';
+import { NodeRotation } from '../../access/index.js';
 import type { NodeFailures } from '../ports.js';
 
 /** What came of asking one node for one collection, and what follows from it for the next call. */

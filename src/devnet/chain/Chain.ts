@@ -1,7 +1,11 @@
 import { type Identifier, identifierBytes } from '../../flow/index.js';
 import type { Fork } from './BlockIds.js';
 import { ChainGenerator, type ChainOptions, type GeneratedBlock } from './ChainGenerator.js';
-import { encodeExecutionDataResponse, ExecutionDataMaker, type ExecutionDataParts } from './ExecutionDataMaker.js';
+import {
+  encodeExecutionDataResponse,
+  ExecutionDataMaker,
+  type ExecutionDataParts,
+} from './ExecutionDataMaker.js';
 import { ReverseIndex } from './ReverseIndex.js';
 import { SizedCache } from './SizedCache.js';
 

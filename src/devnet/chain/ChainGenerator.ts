@@ -9,7 +9,13 @@ import {
   ZERO_ID,
 } from '../../flow/index.js';
 import { BlockIds, type Fork } from './BlockIds.js';
-import { type ChainProfile, type OddKind, oddKinds, type ProfileName, resolveProfile } from './chainProfile.js';
+import {
+  type ChainProfile,
+  type OddKind,
+  oddKinds,
+  type ProfileName,
+  resolveProfile,
+} from './chainProfile.js';
 import { PlainTransactions } from './PlainTransactions.js';
 import { SystemChunk } from './SystemChunk.js';
 import { makeTransaction } from './makeTransaction.js';

@@ -85,10 +85,7 @@ export class ForkResolver {
     this.#clock = dependencies.clock;
     this.#logger = dependencies.logger;
     this.#ways = dependencies.ways;
-    this.#inspector = new BlockPoll(
-      {},
-      { nodes, storedBlock, onFailure: (error) => troubles.failed(error) },
-    );
+    this.#inspector = new BlockPoll({}, { nodes, storedBlock, onFailure: (error) => troubles.failed(error) });
   }
 
   parentMismatch(): ParentMismatch | undefined {

@@ -15,7 +15,7 @@ export class RlpWriter {
   /** Where the RLP written so far begins. */
   position: number;
   /** Bytes at the front of `buffer` that are kept when it grows. */
-  private sourceBytes = 0;
+  #sourceBytes = 0;
 
   constructor(capacityBytes: number) {
     this.buffer = Buffer.allocUnsafe(capacityBytes);
@@ -24,10 +24,10 @@ export class RlpWriter {
 
   /** Begins anew with room for a source of this size, which the caller then writes to the front of `buffer`. */
   prepareSource(sourceBytes: number): void {
-    this.sourceBytes = 0;
+    this.#sourceBytes = 0;
     this.clear();
     this.reserve(sourceBytes);
-    this.sourceBytes = sourceBytes;
+    this.#sourceBytes = sourceBytes;
   }
 
   /** Forgets what was written. */
@@ -41,10 +41,10 @@ export class RlpWriter {
 
   /** Makes room for so many bytes more. What was written moves with the end of the buffer. */
   reserve(bytes: number): void {
-    if (this.position - this.sourceBytes >= bytes) return;
+    if (this.position - this.#sourceBytes >= bytes) return;
     const written = this.writtenBytes;
-    const grown = Buffer.allocUnsafe(2 * (this.sourceBytes + bytes + written));
-    this.buffer.copy(grown, 0, 0, this.sourceBytes);
+    const grown = Buffer.allocUnsafe(2 * (this.#sourceBytes + bytes + written));
+    this.buffer.copy(grown, 0, 0, this.#sourceBytes);
     this.buffer.copy(grown, grown.length - written, this.position);
     this.buffer = grown;
     this.position = grown.length - written;
@@ -59,9 +59,9 @@ export class RlpWriter {
 
   /** A byte string that stands in the source. */
   bytes(start: number, length: number): void {
-    this.copy(start, length);
+    this.#copy(start, length);
     if (length === 1 && byteAt(this.buffer, this.position) < 0x80) return;
-    this.header(0x80, length);
+    this.#header(0x80, length);
   }
 
   /** An unsigned 64-bit integer from its two halves: big-endian without leading zeros; zero is the empty string. */
@@ -87,7 +87,7 @@ export class RlpWriter {
     const counted = length > size ? size : length;
     const end = this.position;
     for (let at = end - size; at < end - counted; at++) buffer[at] = 0;
-    this.copy(start + length - counted, counted);
+    this.#copy(start + length - counted, counted);
     this.position = end - size - 1;
     buffer[this.position] = 0x80 + size;
   }
@@ -97,7 +97,7 @@ export class RlpWriter {
     const { buffer } = this;
     const counted = length > size ? size : length;
     for (let pad = size - counted; pad > 0; pad--) buffer[--this.position] = 0;
-    this.copy(start, counted);
+    this.#copy(start, counted);
     buffer[--this.position] = 0x80 + size;
   }
 
@@ -109,10 +109,10 @@ export class RlpWriter {
 
   /** The header of a list whose items take everything from here to `end`. */
   list(end: number): void {
-    this.header(0xc0, end - this.position);
+    this.#header(0xc0, end - this.position);
   }
 
-  private copy(start: number, length: number): void {
+  #copy(start: number, length: number): void {
     const { buffer } = this;
     const position = this.position - length;
     if (length < SHORT_COPY_BYTES) {
@@ -123,7 +123,7 @@ export class RlpWriter {
     this.position = position;
   }
 
-  private header(base: number, length: number): void {
+  #header(base: number, length: number): void {
     const { buffer } = this;
     if (length <= 55) {
       buffer[--this.position] = base + length;

@@ -31,17 +31,17 @@ export class TransactionHasher {
   readonly rlp: RlpWriter;
   /** RLP items of the ids that the last `run` wrote, one character per byte: what a collection's id is made of. */
   idItems = '';
-  private readonly scan = new TransactionScan();
+  readonly #scan = new TransactionScan();
   /** Where the RLP form of each transaction not hashed yet ends. */
-  private readonly rlpEnds: number[] = [];
+  readonly #rlpEnds: number[] = [];
 
   /** Distinct signers in order, two 32-bit halves each. */
-  private readonly signers: number[] = [];
-  private signerNumbers = 0;
-  private signerMap: Map<bigint, number> | undefined;
+  readonly #signers: number[] = [];
+  #signerNumbers = 0;
+  #signerMap: Map<bigint, number> | undefined;
   /** The address read last, as two signed halves. */
-  private addressHigh = 0;
-  private addressLow = 0;
+  #addressHigh = 0;
+  #addressLow = 0;
 
   constructor(capacityBytes: number) {
     this.rlp = new RlpWriter(capacityBytes);
@@ -52,7 +52,8 @@ export class TransactionHasher {
    * other. False when one of the transactions is not canonical; `ids` is worthless then.
    */
   run(ranges: Uint32Array, ids: Buffer): boolean {
-    const { rlp, rlpEnds } = this;
+    const { rlp } = this;
+    const rlpEnds = this.#rlpEnds;
     this.idItems = '';
     let hashed = 0;
     let pending = 0;
@@ -60,26 +61,26 @@ export class TransactionHasher {
     for (let index = 0; index < ranges.length; index += 2) {
       const start = ranges[index] as number;
       const length = ranges[index + 1] as number;
-      if (!this.scan.run(rlp.buffer, start, start + length)) return false;
-      this.write(length);
+      if (!this.#scan.run(rlp.buffer, start, start + length)) return false;
+      this.#write(length);
       rlpEnds[pending++] = rlp.writtenBytes;
       if (rlp.writtenBytes >= BATCH_BYTES) {
-        this.hashPending(pending, ids, hashed);
+        this.#hashPending(pending, ids, hashed);
         hashed += pending;
         pending = 0;
       }
     }
-    this.hashPending(pending, ids, hashed);
+    this.#hashPending(pending, ids, hashed);
     return true;
   }
 
-  private hashPending(count: number, ids: Buffer, first: number): void {
+  #hashPending(count: number, ids: Buffer, first: number): void {
     let from = 0;
     // A latin1 string is the quickest way for 32 bytes to leave the one-shot hash, and one write for many of them.
     let text = '';
     let items = this.idItems;
     for (let index = 0; index < count; index++) {
-      const to = at(this.rlpEnds, index);
+      const to = at(this.#rlpEnds, index);
       const id = hash('sha3-256', this.rlp.written(from, to), 'binary');
       text += id;
       items += ID_ITEM_HEADER + id;
@@ -90,19 +91,21 @@ export class TransactionHasher {
     this.rlp.clear();
   }
 
-  private write(wireBytes: number): void {
-    const { rlp, scan } = this;
-    rlp.reserve(this.bound(wireBytes));
-    if (scan.signatureNumbers > 0) this.collectSigners();
+  #write(wireBytes: number): void {
+    const { rlp } = this;
+    const scan = this.#scan;
+    rlp.reserve(this.#bound(wireBytes));
+    if (scan.signatureNumbers > 0) this.#collectSigners();
     const end = rlp.position;
-    this.writeSignatures(scan.payloadSignatureNumbers, scan.signatureNumbers);
-    this.writeSignatures(0, scan.payloadSignatureNumbers);
-    this.writePayload();
+    this.#writeSignatures(scan.payloadSignatureNumbers, scan.signatureNumbers);
+    this.#writeSignatures(0, scan.payloadSignatureNumbers);
+    this.#writePayload();
     rlp.list(end);
   }
 
-  private writePayload(): void {
-    const { rlp, scan } = this;
+  #writePayload(): void {
+    const { rlp } = this;
+    const scan = this.#scan;
     const end = rlp.position;
     for (let index = scan.authorizerNumbers - 2; index >= 0; index -= 2) {
       rlp.rightAligned(at(scan.authorizers, index), at(scan.authorizers, index + 1), ADDRESS_BYTES);
@@ -123,9 +126,9 @@ export class TransactionHasher {
     rlp.list(end);
   }
 
-  private writeSignatures(from: number, to: number): void {
+  #writeSignatures(from: number, to: number): void {
     const { rlp } = this;
-    const { signatures } = this.scan;
+    const { signatures } = this.#scan;
     const end = rlp.position;
     for (let index = to - SIGNATURE_STRIDE; index >= from; index -= SIGNATURE_STRIDE) {
       const itemEnd = rlp.position;
@@ -137,8 +140,8 @@ export class TransactionHasher {
       }
       rlp.bytes(at(signatures, index + 3), at(signatures, index + 4));
       rlp.integer(at(signatures, index + 2), 0);
-      this.readAddress(at(signatures, index), at(signatures, index + 1));
-      const signer = this.findSigner();
+      this.#readAddress(at(signatures, index), at(signatures, index + 1));
+      const signer = this.#findSigner();
       // An unknown signer has index -1, which Flow writes as an unsigned 64-bit number.
       rlp.integer(signer, signer < 0 ? -1 : 0);
       rlp.list(itemEnd);
@@ -147,51 +150,56 @@ export class TransactionHasher {
   }
 
   /** Proposer and payer unless zero, then the authorizers; each address once. */
-  private collectSigners(): void {
-    const { scan } = this;
-    this.signerNumbers = 0;
-    this.signerMap = undefined;
-    this.readAddress(scan.proposerStart, scan.proposerLength);
-    if ((this.addressHigh | this.addressLow) !== 0) this.addSigner();
-    this.readAddress(scan.payerStart, scan.payerLength);
-    if ((this.addressHigh | this.addressLow) !== 0) this.addSigner();
+  #collectSigners(): void {
+    const scan = this.#scan;
+    this.#signerNumbers = 0;
+    this.#signerMap = undefined;
+    this.#readAddress(scan.proposerStart, scan.proposerLength);
+    if ((this.#addressHigh | this.#addressLow) !== 0) this.#addSigner();
+    this.#readAddress(scan.payerStart, scan.payerLength);
+    if ((this.#addressHigh | this.#addressLow) !== 0) this.#addSigner();
     for (let index = 0; index < scan.authorizerNumbers; index += 2) {
-      this.readAddress(at(scan.authorizers, index), at(scan.authorizers, index + 1));
-      this.addSigner();
+      this.#readAddress(at(scan.authorizers, index), at(scan.authorizers, index + 1));
+      this.#addSigner();
     }
   }
 
-  private addSigner(): void {
-    if (this.findSigner() >= 0) return;
-    this.signers[this.signerNumbers++] = this.addressHigh;
-    this.signers[this.signerNumbers++] = this.addressLow;
-    const count = this.signerNumbers >> 1;
-    if (this.signerMap !== undefined) {
-      this.signerMap.set(addressKey(this.addressHigh, this.addressLow), count - 1);
+  #addSigner(): void {
+    if (this.#findSigner() >= 0) return;
+    this.#signers[this.#signerNumbers++] = this.#addressHigh;
+    this.#signers[this.#signerNumbers++] = this.#addressLow;
+    const count = this.#signerNumbers >> 1;
+    if (this.#signerMap !== undefined) {
+      this.#signerMap.set(addressKey(this.#addressHigh, this.#addressLow), count - 1);
     } else if (count > LINEAR_SIGNERS_MAX) {
-      this.signerMap = new Map();
+      this.#signerMap = new Map();
       for (let index = 0; index < count; index++) {
-        this.signerMap.set(addressKey(at(this.signers, 2 * index), at(this.signers, 2 * index + 1)), index);
+        this.#signerMap.set(
+          addressKey(at(this.#signers, 2 * index), at(this.#signers, 2 * index + 1)),
+          index,
+        );
       }
     }
   }
 
   /** Index of the address read last among the signers, or -1. */
-  private findSigner(): number {
-    const { signers, addressHigh, addressLow } = this;
-    if (this.signerMap !== undefined) return this.signerMap.get(addressKey(addressHigh, addressLow)) ?? -1;
-    for (let index = 0; index < this.signerNumbers; index += 2) {
+  #findSigner(): number {
+    const signers = this.#signers;
+    const addressHigh = this.#addressHigh;
+    const addressLow = this.#addressLow;
+    if (this.#signerMap !== undefined) return this.#signerMap.get(addressKey(addressHigh, addressLow)) ?? -1;
+    for (let index = 0; index < this.#signerNumbers; index += 2) {
       if (signers[index] === addressHigh && signers[index + 1] === addressLow) return index >> 1;
     }
     return -1;
   }
 
   /** Shorter addresses stand for ones with leading zeros, of longer ones the last eight bytes count. */
-  private readAddress(start: number, length: number): void {
+  #readAddress(start: number, length: number): void {
     const { buffer } = this.rlp;
     if (length === ADDRESS_BYTES) {
-      this.addressHigh = int32At(buffer, start);
-      this.addressLow = int32At(buffer, start + 4);
+      this.#addressHigh = int32At(buffer, start);
+      this.#addressLow = int32At(buffer, start + 4);
       return;
     }
     const end = start + length;
@@ -201,13 +209,13 @@ export class TransactionHasher {
       high = (high << 8) | (low >>> 24);
       low = (low << 8) | byteAt(buffer, from);
     }
-    this.addressHigh = high;
-    this.addressLow = low;
+    this.#addressHigh = high;
+    this.#addressLow = low;
   }
 
   /** At least as many bytes as the RLP form takes, which needs no more for a byte string than the wire form does. */
-  private bound(wireBytes: number): number {
-    const { authorizerNumbers, signatureNumbers } = this.scan;
+  #bound(wireBytes: number): number {
+    const { authorizerNumbers, signatureNumbers } = this.#scan;
     return (
       wireBytes + FIXED_BYTES_MAX + authorizerNumbers * ADDRESS_BYTES + signatureNumbers * SIGNATURE_BYTES_MAX
     );

@@ -59,176 +59,176 @@ export class TransactionScan {
   payloadSignatureNumbers = 0;
   signatureNumbers = 0;
 
-  private bytes: Buffer = Buffer.alloc(0);
-  private position = 0;
+  #bytes: Buffer = Buffer.alloc(0);
+  #position = 0;
   /** The varint read last. */
-  private low = 0;
-  private high = 0;
+  #low = 0;
+  #high = 0;
 
   /** False when the bytes at `start … end` are not canonical; what was noted then means nothing. */
   run(bytes: Buffer, start: number, end: number): boolean {
-    this.bytes = bytes;
-    this.position = start;
+    this.#bytes = bytes;
+    this.#position = start;
     this.argumentNumbers = 0;
     this.authorizerNumbers = 0;
     this.signatureNumbers = 0;
-    let tag = this.tag(end);
+    let tag = this.#tag(end);
 
     this.scriptLength = 0;
     if (tag === SCRIPT) {
-      this.scriptLength = this.length(end);
+      this.scriptLength = this.#length(end);
       if (this.scriptLength <= 0) return false;
-      this.scriptStart = this.skip(this.scriptLength);
-      tag = this.tag(end);
+      this.scriptStart = this.#skip(this.scriptLength);
+      tag = this.#tag(end);
     }
     while (tag === ARGUMENT) {
-      const length = this.length(end);
+      const length = this.#length(end);
       if (length < 0) return false;
-      this.arguments[this.argumentNumbers++] = this.skip(length);
+      this.arguments[this.argumentNumbers++] = this.#skip(length);
       this.arguments[this.argumentNumbers++] = length;
-      tag = this.tag(end);
+      tag = this.#tag(end);
     }
     this.referenceLength = 0;
     if (tag === REFERENCE_BLOCK) {
-      this.referenceLength = this.length(end);
+      this.referenceLength = this.#length(end);
       if (this.referenceLength <= 0) return false;
-      this.referenceStart = this.skip(this.referenceLength);
-      tag = this.tag(end);
+      this.referenceStart = this.#skip(this.referenceLength);
+      tag = this.#tag(end);
     }
     this.gasLow = 0;
     this.gasHigh = 0;
     if (tag === GAS_LIMIT) {
-      if (!this.number(end)) return false;
-      this.gasLow = this.low;
-      this.gasHigh = this.high;
-      tag = this.tag(end);
+      if (!this.#number(end)) return false;
+      this.gasLow = this.#low;
+      this.gasHigh = this.#high;
+      tag = this.#tag(end);
     }
     this.proposerLength = 0;
     this.proposalKeyId = 0;
     this.sequenceLow = 0;
     this.sequenceHigh = 0;
     if (tag === PROPOSAL_KEY) {
-      const length = this.length(end);
-      if (length < 0 || !this.proposalKey(this.position + length)) return false;
-      tag = this.tag(end);
+      const length = this.#length(end);
+      if (length < 0 || !this.#proposalKey(this.#position + length)) return false;
+      tag = this.#tag(end);
     }
     this.payerLength = 0;
     if (tag === PAYER) {
-      this.payerLength = this.length(end);
+      this.payerLength = this.#length(end);
       if (this.payerLength <= 0) return false;
-      this.payerStart = this.skip(this.payerLength);
-      tag = this.tag(end);
+      this.payerStart = this.#skip(this.payerLength);
+      tag = this.#tag(end);
     }
     while (tag === AUTHORIZER) {
-      const length = this.length(end);
+      const length = this.#length(end);
       if (length < 0) return false;
-      this.authorizers[this.authorizerNumbers++] = this.skip(length);
+      this.authorizers[this.authorizerNumbers++] = this.#skip(length);
       this.authorizers[this.authorizerNumbers++] = length;
-      tag = this.tag(end);
+      tag = this.#tag(end);
     }
     while (tag === PAYLOAD_SIGNATURE) {
-      const length = this.length(end);
-      if (length < 0 || !this.signature(this.position + length)) return false;
-      tag = this.tag(end);
+      const length = this.#length(end);
+      if (length < 0 || !this.#signature(this.#position + length)) return false;
+      tag = this.#tag(end);
     }
     this.payloadSignatureNumbers = this.signatureNumbers;
     while (tag === ENVELOPE_SIGNATURE) {
-      const length = this.length(end);
-      if (length < 0 || !this.signature(this.position + length)) return false;
-      tag = this.tag(end);
+      const length = this.#length(end);
+      if (length < 0 || !this.#signature(this.#position + length)) return false;
+      tag = this.#tag(end);
     }
     return tag === NO_TAG;
   }
 
-  private proposalKey(end: number): boolean {
-    let tag = this.tag(end);
+  #proposalKey(end: number): boolean {
+    let tag = this.#tag(end);
     if (tag === ADDRESS) {
-      this.proposerLength = this.length(end);
+      this.proposerLength = this.#length(end);
       if (this.proposerLength <= 0) return false;
-      this.proposerStart = this.skip(this.proposerLength);
-      tag = this.tag(end);
+      this.proposerStart = this.#skip(this.proposerLength);
+      tag = this.#tag(end);
     }
     if (tag === KEY_ID) {
-      if (!this.number(end) || this.high !== 0) return false;
-      this.proposalKeyId = this.low;
-      tag = this.tag(end);
+      if (!this.#number(end) || this.#high !== 0) return false;
+      this.proposalKeyId = this.#low;
+      tag = this.#tag(end);
     }
     if (tag === SEQUENCE_NUMBER) {
-      if (!this.number(end)) return false;
-      this.sequenceLow = this.low;
-      this.sequenceHigh = this.high;
-      tag = this.tag(end);
+      if (!this.#number(end)) return false;
+      this.sequenceLow = this.#low;
+      this.sequenceHigh = this.#high;
+      tag = this.#tag(end);
     }
     return tag === NO_TAG;
   }
 
-  private signature(end: number): boolean {
+  #signature(end: number): boolean {
     const { signatures } = this;
     const at = this.signatureNumbers;
     for (let index = at; index < at + SIGNATURE_STRIDE; index++) signatures[index] = 0;
     this.signatureNumbers = at + SIGNATURE_STRIDE;
-    let tag = this.tag(end);
+    let tag = this.#tag(end);
     if (tag === ADDRESS) {
-      const length = this.length(end);
+      const length = this.#length(end);
       if (length <= 0) return false;
-      signatures[at] = this.skip(length);
+      signatures[at] = this.#skip(length);
       signatures[at + 1] = length;
-      tag = this.tag(end);
+      tag = this.#tag(end);
     }
     if (tag === KEY_ID) {
-      if (!this.number(end) || this.high !== 0) return false;
-      signatures[at + 2] = this.low;
-      tag = this.tag(end);
+      if (!this.#number(end) || this.#high !== 0) return false;
+      signatures[at + 2] = this.#low;
+      tag = this.#tag(end);
     }
     if (tag === SIGNATURE) {
-      const length = this.length(end);
+      const length = this.#length(end);
       if (length <= 0) return false;
-      signatures[at + 3] = this.skip(length);
+      signatures[at + 3] = this.#skip(length);
       signatures[at + 4] = length;
-      tag = this.tag(end);
+      tag = this.#tag(end);
     }
     if (tag === EXTENSION_DATA) {
-      const length = this.length(end);
+      const length = this.#length(end);
       if (length <= 0) return false;
-      signatures[at + 5] = this.skip(length);
+      signatures[at + 5] = this.#skip(length);
       signatures[at + 6] = length;
-      tag = this.tag(end);
+      tag = this.#tag(end);
     }
     return tag === NO_TAG;
   }
 
-  private tag(end: number): number {
-    return this.position < end ? byteAt(this.bytes, this.position++) : NO_TAG;
+  #tag(end: number): number {
+    return this.#position < end ? byteAt(this.#bytes, this.#position++) : NO_TAG;
   }
 
   /** Moves over `length` bytes, which are known to be there; answers where they begin. */
-  private skip(length: number): number {
-    const start = this.position;
-    this.position = start + length;
+  #skip(length: number): number {
+    const start = this.#position;
+    this.#position = start + length;
     return start;
   }
 
   /** A length in the fewest bytes that does not reach beyond `end`; -1 otherwise. */
-  private length(end: number): number {
-    const { bytes } = this;
+  #length(end: number): number {
+    const bytes = this.#bytes;
     let length = 0;
-    for (let index = 0; index < LENGTH_BYTES_MAX && this.position < end; index++) {
-      const byte = byteAt(bytes, this.position++);
+    for (let index = 0; index < LENGTH_BYTES_MAX && this.#position < end; index++) {
+      const byte = byteAt(bytes, this.#position++);
       length |= (byte & 0x7f) << (7 * index);
       if (byte < 0x80) {
-        return (byte === 0 && index > 0) || length > end - this.position ? -1 : length;
+        return (byte === 0 && index > 0) || length > end - this.#position ? -1 : length;
       }
     }
     return -1;
   }
 
   /** Reads a varint other than zero in the fewest bytes into `low` and `high`; false otherwise. */
-  private number(end: number): boolean {
-    const { bytes } = this;
+  #number(end: number): boolean {
+    const bytes = this.#bytes;
     let low = 0;
     let high = 0;
-    for (let index = 0; index < VARINT_BYTES_MAX && this.position < end; index++) {
-      const byte = byteAt(bytes, this.position++);
+    for (let index = 0; index < VARINT_BYTES_MAX && this.#position < end; index++) {
+      const byte = byteAt(bytes, this.#position++);
       const bits = byte & 0x7f;
       if (index < 4) {
         low |= bits << (7 * index);
@@ -239,8 +239,8 @@ export class TransactionScan {
         high |= bits << (7 * index - 32);
       }
       if (byte < 0x80) {
-        this.low = low;
-        this.high = high;
+        this.#low = low;
+        this.#high = high;
         return byte !== 0 && (index < VARINT_BYTES_MAX - 1 || byte === 1);
       }
     }

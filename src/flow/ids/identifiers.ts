@@ -1,6 +1,6 @@
 import { createHash, hash } from 'node:crypto';
 import { asBuffer } from '../wire/bytes.js';
-import { WireError } from '../errors.js';
+import { WireError } from '../WireError.js';
 import type { Identifier } from '../types.js';
 
 export const IDENTIFIER_BYTES = 32;

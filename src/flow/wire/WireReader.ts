@@ -1,5 +1,5 @@
 import { asBuffer, byteAt } from './bytes.js';
-import { WireError } from '../errors.js';
+import { WireError } from '../WireError.js';
 
 /** Wire types of the protobuf encoding that have a meaning here; 3 and 4 (groups) are only ever skipped. */
 export const VARINT = 0;
@@ -62,10 +62,10 @@ export class WireReader {
         return;
       }
     }
-    this.longVarint();
+    this.#longVarint();
   }
 
-  private longVarint(): void {
+  #longVarint(): void {
     let low = 0;
     let high = 0;
     for (let index = 0; index < MAX_VARINT_BYTES; index++) {
@@ -146,28 +146,28 @@ export class WireReader {
         this.varint();
         break;
       case FIXED64:
-        this.advance(8);
+        this.#advance(8);
         break;
       case LENGTH_DELIMITED:
-        this.advance(this.length());
+        this.#advance(this.length());
         break;
       case START_GROUP:
-        this.skipGroup();
+        this.#skipGroup();
         break;
       case FIXED32:
-        this.advance(4);
+        this.#advance(4);
         break;
       default:
         throw new WireError(`a field has the impossible wire type ${this.wireType}`);
     }
   }
 
-  private advance(count: number): void {
+  #advance(count: number): void {
     if (count > this.end - this.position) throw new WireError('the message ends within a field');
     this.position += count;
   }
 
-  private skipGroup(): void {
+  #skipGroup(): void {
     const open = [this.field];
     while (open.length > 0) {
       if (!this.next()) throw new WireError('the message ends within a group');

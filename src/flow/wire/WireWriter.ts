@@ -27,8 +27,8 @@ export function writeVarint(target: Uint8Array, position: number, value: number)
  * out, as proto3 prescribes; the fields must be written in ascending order for the result to be canonical.
  */
 export class WireWriter {
-  private target = Buffer.allocUnsafe(FIRST_CAPACITY_BYTES);
-  private position = 0;
+  #target = Buffer.allocUnsafe(FIRST_CAPACITY_BYTES);
+  #position = 0;
 
   /** A singular integer up to 64 bits; a negative one is written as int64 does, in ten bytes. Zero is left out. */
   number(field: number, value: number | bigint): this {
@@ -37,18 +37,18 @@ export class WireWriter {
 
   /** As `number`, of a field whose presence says something: zero is written too. */
   presentNumber(field: number, value: number | bigint): this {
-    this.reserve(TAG_AND_NUMBER_BYTES);
-    this.tag(field, 0);
+    this.#reserve(TAG_AND_NUMBER_BYTES);
+    this.#tag(field, 0);
     if (typeof value === 'number' && value >= 0 && value < TWO_POW_32) {
-      this.position = writeVarint(this.target, this.position, value);
+      this.#position = writeVarint(this.#target, this.#position, value);
       return this;
     }
     let rest = BigInt.asUintN(64, BigInt(value));
     while (rest >= 0x80n) {
-      this.target[this.position++] = Number(rest & 0x7fn) | 0x80;
+      this.#target[this.#position++] = Number(rest & 0x7fn) | 0x80;
       rest >>= 7n;
     }
-    this.target[this.position++] = Number(rest);
+    this.#target[this.#position++] = Number(rest);
     return this;
   }
 
@@ -64,11 +64,11 @@ export class WireWriter {
 
   /** One element of a repeated bytes, string or message field, or a message that is present: written also when empty. */
   element(field: number, value: Uint8Array): this {
-    this.reserve(TAG_AND_NUMBER_BYTES + value.length);
-    this.tag(field, 2);
-    this.position = writeVarint(this.target, this.position, value.length);
-    this.target.set(value, this.position);
-    this.position += value.length;
+    this.#reserve(TAG_AND_NUMBER_BYTES + value.length);
+    this.#tag(field, 2);
+    this.#position = writeVarint(this.#target, this.#position, value.length);
+    this.#target.set(value, this.#position);
+    this.#position += value.length;
     return this;
   }
 
@@ -80,18 +80,18 @@ export class WireWriter {
 
   /** The message written so far, in a buffer of its own. */
   finish(): Buffer {
-    return Buffer.from(this.target.subarray(0, this.position));
+    return Buffer.from(this.#target.subarray(0, this.#position));
   }
 
-  private tag(field: number, wireType: number): void {
-    this.position = writeVarint(this.target, this.position, ((field << 3) | wireType) >>> 0);
+  #tag(field: number, wireType: number): void {
+    this.#position = writeVarint(this.#target, this.#position, ((field << 3) | wireType) >>> 0);
   }
 
-  private reserve(count: number): void {
-    const needed = this.position + count;
-    if (needed <= this.target.length) return;
-    const grown = Buffer.allocUnsafe(Math.max(needed, 2 * this.target.length));
-    grown.set(this.target.subarray(0, this.position));
-    this.target = grown;
+  #reserve(count: number): void {
+    const needed = this.#position + count;
+    if (needed <= this.#target.length) return;
+    const grown = Buffer.allocUnsafe(Math.max(needed, 2 * this.#target.length));
+    grown.set(this.#target.subarray(0, this.#position));
+    this.#target = grown;
   }
 }

@@ -9,7 +9,7 @@ import { assertUnused, defaultTuning, LevelDatabase, rebuildManifest } from '../
 import { beginRewind, finishRewind } from '../leveldb/rewind.js';
 import { coverageOf, readMeta } from '../records/storeState.js';
 import { hasCode, isCorruption, StorageError, storageErrorFrom } from '../StorageError.js';
-import type { VerifyReport } from './verify/damageReport.js';
+import type { VerifyReport } from './verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
 
 export interface RepairOptions {

@@ -6,7 +6,15 @@ import type { StoreMeta } from '../IndexStore.js';
 import { encodeCoverage, encodeMeta } from '../records/codecs.js';
 import { finishRewind } from './rewind.js';
 import { ACCOUNTS_SCHEMA_VERSION, COVERAGE_KEY, META_KEY, seal } from '../records/schema.js';
-import { checkEmpty, checkMeta, coverageOf, readMeta, readProgress, readRewind, readState } from '../records/storeState.js';
+import {
+  checkEmpty,
+  checkMeta,
+  coverageOf,
+  readMeta,
+  readProgress,
+  readRewind,
+  readState,
+} from '../records/storeState.js';
 import type { StoreState } from '../records/storeState.js';
 import { corruptRecord } from '../StorageError.js';
 

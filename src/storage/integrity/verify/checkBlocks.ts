@@ -11,7 +11,7 @@ import { assembleEntry } from '../../records/assembleBlock.js';
 import { storedHeights } from './storedHeights.js';
 import type { StoredHeight } from './storedHeights.js';
 import type { HeightRun, PointerBalance } from './PointerBalance.js';
-import type { DamageList } from './damageReport.js';
+import type { DamageList } from './DamageList.js';
 import { isCovered } from './checkStoreRecords.js';
 import type { Extent } from './checkStoreRecords.js';
 

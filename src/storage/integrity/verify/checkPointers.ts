@@ -2,12 +2,17 @@ import { putAccounts } from '../../accounts/accountEntries.js';
 import { putPointers } from '../../records/BlockEntryWriter.js';
 import type { Put } from '../../records/BlockEntryWriter.js';
 import type { Database } from '../../records/Database.js';
-import { describeAccountKey, openAccountEntry, openPointer, pointerNames } from '../../records/readRecords.js';
+import {
+  describeAccountKey,
+  openAccountEntry,
+  openPointer,
+  pointerNames,
+} from '../../records/readRecords.js';
 import { POINTER_PREFIXES, Prefix, prefixRange } from '../../records/schema.js';
 import { isCorruption } from '../../StorageError.js';
 import { readEntry } from '../../records/assembleBlock.js';
 import type { HeightRun, PointerBalance } from './PointerBalance.js';
-import type { DamageList } from './damageReport.js';
+import type { DamageList } from './DamageList.js';
 import { isCovered } from './checkStoreRecords.js';
 import type { Extent } from './checkStoreRecords.js';
 

@@ -28,7 +28,7 @@ import {
   readProgress,
   readRewind,
 } from '../../records/storeState.js';
-import type { DamageList } from './damageReport.js';
+import type { DamageList } from './DamageList.js';
 
 /** How far the store reaches, by what it says of itself or, where that is damaged, by its block records. */
 export interface Extent {

@@ -3,7 +3,7 @@ import type { KeyRange } from '../../records/schema.js';
 import { heightRange, parseBlockKey, parseBodyKey, Prefix, prefixRange } from '../../records/schema.js';
 import type { BodyValues } from '../../records/assembleBlock.js';
 import type { HeightRun } from './PointerBalance.js';
-import type { DamageList } from './damageReport.js';
+import type { DamageList } from './DamageList.js';
 
 /** What is stored for one height: at least one of the two. */
 export interface StoredHeight {

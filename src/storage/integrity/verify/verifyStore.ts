@@ -14,8 +14,8 @@ import { PointerBalance } from './PointerBalance.js';
 import type { HeightRun } from './PointerBalance.js';
 import { checkPointers } from './checkPointers.js';
 import { StorageError, storageErrorFrom } from '../../StorageError.js';
-import { DamageList } from './damageReport.js';
-import type { VerifyReport } from './damageReport.js';
+import { DamageList } from './DamageList.js';
+import type { VerifyReport } from './DamageList.js';
 import { checkStoreRecords, checkUnknownKeys } from './checkStoreRecords.js';
 import type { Extent } from './checkStoreRecords.js';
 

@@ -1,0 +1,49 @@
+import type { AccessMethod } from './types.js';
+
+/** Every way a call can fail, as the callers tell them apart. All of them are expected in normal operation. */
+export type UpstreamErrorKind =
+  /** NotFound with the text of a collection that the node still has to fetch: ask again. */
+  | 'not_yet'
+  | 'not_found'
+  /** The height is below the node's root; `lowestHeight` says where the node begins. */
+  | 'below_root'
+  /** ResourceExhausted that is a rate or stream limit. */
+  | 'rate_limited'
+  /** The node does not know the method (old node, service off). */
+  | 'unimplemented'
+  /** ResourceExhausted that is our own receive limit. */
+  | 'too_large'
+  | 'invalid_argument'
+  | 'failed_precondition'
+  | 'deadline'
+  | 'unavailable'
+  /** The answer could not be decoded, or is not an answer to the question (another height, another id). */
+  | 'malformed'
+  | 'internal';
+
+/** What a call to an access node can throw besides the abort reason of its own signal. */
+export class UpstreamError extends Error {
+  override readonly name = 'UpstreamError';
+  readonly kind: UpstreamErrorKind;
+  readonly node: string;
+  readonly method: AccessMethod;
+  /** For `below_root`: the lowest height that the node serves, or this stream of it, when its text says so. */
+  readonly lowestHeight: number | undefined;
+
+  constructor(
+    kind: UpstreamErrorKind,
+    where: {
+      readonly node: string;
+      readonly method: AccessMethod;
+      readonly lowestHeight?: number | undefined;
+    },
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+    this.kind = kind;
+    this.node = where.node;
+    this.method = where.method;
+    this.lowestHeight = where.lowestHeight;
+  }
+}

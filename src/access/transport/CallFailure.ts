@@ -1,0 +1,12 @@
+import type { CallStatus } from './upstreamErrors.js';
+
+/** A call that did not end with OK. Internal to this room: turned into `UpstreamError` by whoever knows the method. */
+export class CallFailure extends Error {
+  override readonly name = 'CallFailure';
+  readonly status: CallStatus;
+
+  constructor(callStatus: CallStatus) {
+    super(callStatus.details);
+    this.status = callStatus;
+  }
+}

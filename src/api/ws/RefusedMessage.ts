@@ -1,0 +1,21 @@
+import type { Action } from './messages.js';
+
+/** A refusal in the protocol's form: the connection goes on. */
+export class RefusedMessage extends Error {
+  override readonly name = 'RefusedMessage';
+  /** HTTP's. */
+  readonly code: number;
+  readonly action: Action | undefined;
+  readonly id: string | undefined;
+
+  constructor(
+    code: number,
+    message: string,
+    about: { readonly action?: Action | undefined; readonly id?: string | undefined } = {},
+  ) {
+    super(message);
+    this.code = code;
+    this.action = about.action;
+    this.id = about.id;
+  }
+}
