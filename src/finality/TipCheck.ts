@@ -44,13 +44,15 @@ type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
  * Whether a block that came by stream is on the finalized chain, where no child is known yet that bears it out: a stream gives
  * blocks without a status. The head that another node told bears it out at no cost; else the best other node is asked once. A node alone
  * is taken at its word, as long as the head that it tells does not speak against it. Whoever has nothing to say
- * holds nothing up for longer than `PATIENCE_MS`; where nodes disagree, the block waits for its child. Bounds: one block; one
+ * holds nothing up for longer than `PATIENCE_MS`, once; where nodes disagree, the block waits for its child. Bounds: one block; one
  * call at a time, and one to each node when they disagree.
  */
 export class TipCheck {
   readonly #deps: TipCheckDependencies;
   readonly #begun = new WorkSignal();
   readonly #pause: Pause;
+  /** Nodes that did not have the last block that they were asked for in time: they are not waited for again. */
+  readonly #late = new Set<string>();
   #check: Check | undefined;
 
   constructor(_options: object, dependencies: TipCheckDependencies) {
@@ -126,7 +128,10 @@ export class TipCheck {
     const known: Answer[] = [];
     if (check.doubts === 0) {
       const said = await this.#ask(witness, block.height, signal);
-      if (said === 'not_yet' && this.#deps.clock.monotonic() - check.sinceMs < PATIENCE_MS) return 'not_yet';
+      const isLate = this.#deps.clock.monotonic() - check.sinceMs >= PATIENCE_MS;
+      if (said === 'not_yet' && !isLate && !this.#late.has(witness.name)) return 'not_yet';
+      if (said === 'not_yet') this.#late.add(witness.name);
+      else this.#late.delete(witness.name);
       if (typeof said === 'string') return 'true';
       const isFinalized = said.status !== 'unknown';
       // It bears the block out, or gives one that it does not call finalized itself.
@@ -146,7 +151,8 @@ export class TipCheck {
     const able = nodes
       .forHeight(block.height, BLOCK_CALL)
       .filter((each) => each.supports(BLOCK_CALL) && each.delayMs(BLOCK_CALL) === 0);
-    const other = able.find((each) => each.name !== node.name && each.healthOf(BLOCK_CALL) === 'healthy');
+    const others = able.filter((each) => each.name !== node.name && each.healthOf(BLOCK_CALL) === 'healthy');
+    const other = others.find(({ name }) => !this.#late.has(name)) ?? others[0];
     const told = toldHead(block.height);
     if (told?.id === block.id && told.node !== node.name) return undefined;
     if (other !== undefined || told === undefined || told.id === block.id) return other;
