@@ -5,7 +5,8 @@ import { devnetForTest, startArguments, startDaemon } from '../support/runningDa
 
 it('takes back a false block that was complete above a gap before it was found out', async () => {
   // The first height that has collections keeps the watermark down for a while. The head is exchanged, once, for a block
-  // off the chain that has no collections, so that it is complete at once; its child, which comes later, gives it away.
+  // off the chain that has no collections, so that it is complete at once, and told as the head; its child, which comes later,
+  // gives it away.
   const devnet = await devnetForTest({ seed: 7, startHead: 200, paused: true, profile: 'mainnet' });
   const collectionsAt = (height: number): number => devnet.chain.block(height).collections.length;
   let gap = 20;
@@ -18,6 +19,8 @@ it('takes back a false block that was complete above a gap before it was found o
   devnet.node.setFaults([
     { method: 'GetFullCollectionByID', ...atGap, fault: 'error', code: 'UNAVAILABLE' },
     { method: 'SubscribeBlocksFromStartHeight', ...atLie, times: 1, fault: 'orphaned' },
+    { method: 'SubscribeBlockDigestsFromLatest', ...atLie, fault: 'orphaned' },
+    { method: 'GetLatestBlockHeader', ...atLie, fault: 'orphaned' },
   ]);
   const dataDir = scratchDirectory();
   const daemon = await startDaemon(

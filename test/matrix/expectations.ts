@@ -45,7 +45,7 @@ export const causes: Readonly<Record<FaultClass, readonly ReadinessCode[]>> = {
 const otherwise: readonly (readonly [Told, string, FaultClass])[] = [
   // A light block's id does not cover its guarantees.
   ['blocks', 'wrong_body', 'forged'],
-  // Of the head nothing but the height is used, and that is the same, or one less.
+  // Of the head the height alone leads on, and that is the same, or one less: an id that is wrong costs a call for the block.
   ['head', 'wrong_body', 'harmless'],
   ['head', 'other_body', 'harmless'],
   ['head', 'orphaned', 'harmless'],

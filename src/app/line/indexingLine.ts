@@ -206,6 +206,7 @@ export function startIndexingLine(
       watermark: store,
       // The chain's own: at the stop height, blocks are not at the tip yet.
       head: () => listener.finalizedHeight() ?? 0,
+      toldHead: (height) => listener.toldHead(height),
       signal: workSignal,
       onReviewed: (job) => processor.replace(job),
       storedBlock: async (height) => (await store.blockByHeight(height))?.block,

@@ -19,8 +19,9 @@ import type { Answer, StoredBlockReader } from '../forks/BlockPoll.js';
 import { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import type { Giver, SporkRoot, Watermark } from '../forks/LinkedBlocks.js';
 import { Pause } from '../upstream/Pause.js';
-import type { FinalityMetrics } from '../ports.js';
+import type { FinalityMetrics, ToldHead } from '../ports.js';
 import { Refusals } from '../forks/Refusals.js';
+import { TipCheck } from '../forks/TipCheck.js';
 import { TwoWays } from '../upstream/TwoWays.js';
 import type { Way } from '../upstream/TwoWays.js';
 
@@ -69,6 +70,8 @@ export interface FinalizedBlocksDependencies {
   readonly watermark: Watermark;
   /** The finalized head. */
   readonly head: () => number;
+  /** What was last told of a head at this height (see `TipCheck`). Default: nothing. */
+  readonly toldHead?: (height: number) => ToldHead | undefined;
   /** Notified whenever a height became available: the consumer's wake-up. */
   readonly signal: Notifiable;
   readonly clock: Clock;
@@ -95,8 +98,8 @@ const POLLED_INSTEAD_MS = 60_000;
 /** Blocks of a forger that the nodes are asked for again at once. */
 const REVIEWS_AT_ONCE = 16;
 
-/** A node that was found to forge guarantees in its stream is asked block by block for so long. */
-const FORGER_POLLED_MS = 600_000;
+/** A node that was found to lie in its stream is asked block by block for so long. */
+const LIAR_POLLED_MS = 600_000;
 
 /** What stands between us and the lowest block that is not there, at or below the head. */
 export interface HeldUpBlock {
@@ -133,6 +136,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #linked: LinkedBlocks;
   readonly #resolver: ForkResolver;
   readonly #review: GuaranteeReview;
+  readonly #tipCheck: TipCheck;
   readonly #pause: Pause;
   readonly #moved = new WorkSignal();
   /** Nodes that were found to forge guarantees, and whose other blocks are to be reviewed. */
@@ -199,10 +203,20 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       {
         ...{ nodes, linked: this.#linked, inspector, logger, metrics, exchange },
         onForger: (forger) => {
-          if (forger.method === BLOCK_STREAM) this.#ways.callInstead(forger.name, FORGER_POLLED_MS);
+          if (forger.method === BLOCK_STREAM) this.#ways.callInstead(forger.name, LIAR_POLLED_MS);
           this.#forgers.set(forger.name, forger);
           this.#forgerFound.notify();
         },
+      },
+    );
+    this.#tipCheck = new TipCheck(
+      {},
+      {
+        ...{ nodes, inspector, clock },
+        toldHead: dependencies.toldHead ?? (() => undefined),
+        isLast: ({ height, id }) => this.#linked.next === height + 1 && this.blockAt(height)?.id === id,
+        onTrue: () => dependencies.signal.notify(),
+        onFalse: (lie) => this.#takeBack(lie),
       },
     );
     this.#handedOutTo = watermark.latestIndexedHeight();
@@ -211,7 +225,11 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** Resolves when `signal` aborts. No expected errors. */
   async run(signal: AbortSignal): Promise<void> {
-    await runTogether(signal, [(ended) => this.#read(ended), (ended) => this.#reviewForged(ended)]);
+    await runTogether(signal, [
+      (ended) => this.#read(ended),
+      (ended) => this.#reviewForged(ended),
+      (ended) => this.#tipCheck.run(ended),
+    ]);
   }
 
   /** The watermark or the head moved. */
@@ -229,6 +247,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /** What holds up the lowest block that has not come; `undefined` while nothing is known to be wrong. */
   heldUpBy(): HeldUpBlock | undefined {
     const height = this.#linked.next;
+    const doubtful = this.#tipCheck.trouble();
+    if (doubtful !== undefined && this.#troubles.all().length === 0)
+      return { height: doubtful.height, troubles: [doubtful.trouble], isUnserved: false };
     if (height > this.upperBound()) return undefined;
     const troubles = this.#troubles.all();
     const isUnserved = this.#unservedLooks >= UNSERVED_LOOKS_BEFORE_TOLD;
@@ -253,15 +274,21 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /**
    * The highest height that `atIndex` has. A block that links may still be a lie, one off the finalized chain, and shows
    * it only when its child names another parent: were it complete and durable by then, nothing but a `rewind` would mend
-   * it. So the last linked block waits for its child, except near the tip, where no child may be known for long, at the
-   * stop height and with a window of one, where none may be asked for, and where the spork table vouches for the block.
+   * it. So the last linked block waits for its child, except near the tip, where no child may be known for long, and at the stop
+   * height, where none may be asked for: there `TipCheck` has it borne out; and except with a window of one, and where the
+   * spork table vouches for the block.
    */
   head(): number {
     const linked = this.#linked.next - 1;
-    const tip = Math.max(this.#deps.head(), this.#reachedHeight);
-    const isTip = linked >= tip - TIP_HEIGHTS || linked >= this.#stopHeight;
+    const isTip = this.#isTip(linked) && !this.#tipCheck.holds();
     if (isTip || this.#window === 1 || this.#linked.vouchedAt(linked) !== undefined) return linked;
     return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
+  }
+
+  /** No child may be known of it for long, or none may be asked for. */
+  #isTip(height: number): boolean {
+    const tip = Math.max(this.#deps.head(), this.#reachedHeight);
+    return height >= tip - TIP_HEIGHTS || height >= this.#stopHeight;
   }
 
   /** The linked block of a height above the watermark. */
@@ -468,6 +495,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#deliveredAtMs = this.#deps.clock.monotonic();
     const replaced = this.#linked.append(block, { name: node.name, method });
     this.#review.forget(block.height);
+    if (method === BLOCK_STREAM && this.#isTip(block.height)) this.#tipCheck.begin({ node, method, block });
     const job = this.#linked.jobAt(block.height);
     if (replaced !== undefined && job !== undefined && block.height <= this.#handedOutTo) {
       this.#deps.logger.warn({ height: block.height, node: node.name }, 'a block was replaced');
@@ -475,6 +503,17 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     }
     this.#resolver.linkedAgain();
     this.#deps.signal.notify();
+  }
+
+  /** The last block, which was not handed out, is not on the finalized chain. Single calls say of each block whether it is. */
+  #takeBack(lie: Answer): void {
+    const { node, block } = lie;
+    this.#deps.metrics.invalidBlocks.inc({ reason: 'orphaned' });
+    this.#linked.takeBack(block.height);
+    this.#refusals.refuse(lie, 'orphaned', block.height);
+    this.#ways.failed(lie, 'a block was refused: orphaned');
+    this.#ways.callInstead(node.name, LIAR_POLLED_MS);
+    this.#moved.notify();
   }
 
   async #onFailure(way: Way, error: UpstreamError, pausedMs: number, signal: AbortSignal): Promise<void> {

@@ -4,7 +4,10 @@ import { abortReason } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { runTogether } from '../upstream/cancellation.js';
 import { HeadSubscription } from './HeadSubscription.js';
-import type { FinalityMetrics } from '../ports.js';
+import type { FinalityMetrics, ToldHead } from '../ports.js';
+
+/** Heads that are remembered with their ids: more than there are blocks at the tip. */
+const TOLD_HEADS = 16;
 
 export interface FinalizationListenerOptions {
   /** How often a node without streams is asked for its head. Default 1,000. */
@@ -36,6 +39,7 @@ export class FinalizationListener {
   readonly #sealed: HeadSubscription;
   readonly #listeners = new Set<(height: number) => void>();
   readonly #sealedListeners = new Set<() => void>();
+  readonly #told = new Map<number, ToldHead>();
   #finalizedHeight: number | undefined;
   #sealedHeight: number | undefined;
   readonly #answerListeners = new Set<() => void>();
@@ -64,12 +68,15 @@ export class FinalizationListener {
           this.#answeredAtMs = this.#clock.monotonic();
           onAnswer(how);
         },
-        onHeight: (height) => this.#onFinalized(height),
+        onHead: (head) => {
+          this.#remember(head);
+          this.#onFinalized(head.height);
+        },
       },
     );
     this.#sealed = new HeadSubscription(
       { stream: 'sealed', ...limits },
-      { ...dependencies, onAnswer, onHeight: (height) => this.#onSealed(height) },
+      { ...dependencies, onAnswer, onHead: ({ height }) => this.#onSealed(height) },
     );
   }
 
@@ -97,6 +104,11 @@ export class FinalizationListener {
   /** The latest finalized height; `undefined` until one is known. */
   finalizedHeight(): number | undefined {
     return this.#finalizedHeight;
+  }
+
+  /** What was last told of a finalized head at this height, among the last heads that were told. */
+  toldHead(height: number): ToldHead | undefined {
+    return this.#told.get(height);
   }
 
   /** The latest sealed height; `undefined` until one is known. */
@@ -171,6 +183,13 @@ export class FinalizationListener {
 
   #since(atMs: number | undefined): number | undefined {
     return atMs === undefined ? undefined : this.#clock.monotonic() - atMs;
+  }
+
+  #remember(head: ToldHead): void {
+    this.#told.delete(head.height);
+    this.#told.set(head.height, head);
+    const [oldest = head.height] = this.#told.keys();
+    if (this.#told.size > TOLD_HEADS) this.#told.delete(oldest);
   }
 
   #onSealed(height: number): void {

@@ -9,7 +9,7 @@ import { Puller } from '../upstream/Puller.js';
 import type { ChildSignal } from '../upstream/cancellation.js';
 import { faultOf, patienceMs } from '../upstream/faultOf.js';
 import { Pause } from '../upstream/Pause.js';
-import type { FinalityMetrics } from '../ports.js';
+import type { FinalityMetrics, ToldHead } from '../ports.js';
 import { TwoWays } from '../upstream/TwoWays.js';
 import type { Way } from '../upstream/TwoWays.js';
 
@@ -42,8 +42,8 @@ export interface HeadSubscriptionDependencies {
   readonly metrics: Pick<FinalityMetrics, 'streamReopens'>;
   /** Any node has told the head; `wasSilent`: after none had for a while. */
   readonly onAnswer: (how: { readonly wasSilent: boolean }) => void;
-  /** A height that is at least finalized; not necessarily higher than the last. */
-  readonly onHeight: (height: number) => void;
+  /** A block that is at least finalized; not necessarily higher than the last. */
+  readonly onHead: (head: ToldHead) => void;
 }
 
 /** The node that is followed just now, by stream or by polling. */
@@ -139,14 +139,14 @@ export class HeadSubscription {
     const deliveredAtMs = this.#deps.clock.monotonic();
     const source: Source = { ...way, cancel, deliveredAtMs, height: -1, owed: undefined, stale: false };
     this.#source = source;
-    const heights = new Puller(
+    const heads = new Puller(
       streams ? this.#streamNode(node, cancel.signal) : this.#pollNode(node, cancel.signal),
       cancel.signal,
     );
     this.#troubles.source.asked(node.name, method);
     try {
       for (;;) {
-        const pulled = await heights.pull();
+        const pulled = await heads.pull();
         if (pulled !== 'silent' && pulled.done !== true) {
           this.#delivered(source, pulled.value);
           continue;
@@ -179,28 +179,30 @@ export class HeadSubscription {
       return error.kind;
     } finally {
       cancel.abort();
-      heights.leave();
+      heads.leave();
       this.#source = undefined;
     }
   }
 
-  async *#streamNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<number, void> {
+  async *#streamNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<ToldHead, void> {
     const sealed = this.#options.stream === 'sealed';
-    for await (const digest of node.subscribeBlockDigests({ signal, sealed })) yield digest.height;
+    for await (const { height, id } of node.subscribeBlockDigests({ signal, sealed }))
+      yield { height, id, node: node.name };
   }
 
   /** Ends when the node may have a stream for us by now. */
-  async *#pollNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<number, void> {
+  async *#pollNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<ToldHead, void> {
     while (!this.#ways.mayStream(node)) {
       const timeoutMs = patienceMs(this.#silences);
       const isSealed = this.#options.stream === 'sealed';
-      const header = await node.getLatestBlockHeader(isSealed, { signal, timeoutMs });
-      yield header.height;
+      const { height, id } = await node.getLatestBlockHeader(isSealed, { signal, timeoutMs });
+      yield { height, id, node: node.name };
       await sleep(this.#deps.clock, this.#options.pollIntervalMs, signal);
     }
   }
 
-  #delivered(source: Source, height: number): void {
+  #delivered(source: Source, head: ToldHead): void {
+    const { height } = head;
     this.#answered();
     this.#silences = 0;
     if (height <= source.height) return;
@@ -220,7 +222,7 @@ export class HeadSubscription {
       this.#lostBy = undefined;
       this.#edge.back({ stream: this.#options.stream, node: source.node.name }, 'head stream is back');
     }
-    this.#deps.onHeight(height);
+    this.#deps.onHead(head);
   }
 
   /** A node has told the head: whatever is waited for is asked for at once. */
@@ -251,7 +253,7 @@ export class HeadSubscription {
         this.#answered();
         if (node.healthOf(HEADER) !== 'healthy') this.#deps.nodes.succeeded(node, HEADER);
         if (header.height > this.#polled.height) this.#polled = { height: header.height, misses: 0 };
-        this.#deps.onHeight(header.height);
+        this.#deps.onHead({ height: header.height, id: header.id, node: node.name });
       } catch (error) {
         if (!(error instanceof UpstreamError)) throw error;
         this.#troubles.polls.failed(error);

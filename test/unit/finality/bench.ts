@@ -98,10 +98,11 @@ export class Reading {
       readonly empty?: boolean;
       readonly head?: number;
       readonly storedBlock?: FinalizedBlocksDependencies['storedBlock'];
+      readonly toldHead?: FinalizedBlocksDependencies['toldHead'];
     },
   ) {
     this.world = world;
-    const { watermark = 100, empty = false, head = 0, storedBlock, ...others } = options;
+    const { watermark = 100, empty = false, head = 0, storedBlock, toldHead, ...others } = options;
     this.watermark = watermark;
     this.latest = empty ? undefined : world.chain.block(watermark);
     this.head = head;
@@ -116,6 +117,7 @@ export class Reading {
         return this.mayExchange;
       },
       ...(storedBlock === undefined ? {} : { storedBlock }),
+      ...(toldHead === undefined ? {} : { toldHead }),
     });
     world.run(this.blocks);
   }

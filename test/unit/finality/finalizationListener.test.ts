@@ -21,6 +21,25 @@ describe('FinalizationListener', () => {
     await world.end();
   });
 
+  it('remembers what was told of the last heads, and by whom', async () => {
+    const world = new World('a', 'b');
+    world.advance(110, 100);
+    world.node('b').chain = world.chain.fork('other', 105);
+    const listener = world.listener();
+    await world.clock.settle();
+    const { chain } = world;
+    expect(listener.toldHead(110)).toEqual({ height: 110, id: chain.idAt(110), node: 'a' });
+    expect(listener.toldHead(111)).toBeUndefined();
+    // The polls beside the stream go round the nodes.
+    await world.clock.advance(4_000);
+    expect(listener.toldHead(110)).toMatchObject({ id: world.node('b').chain.idAt(110), node: 'b' });
+    world.advance(140, 100);
+    await world.clock.settle();
+    expect(listener.toldHead(140)).toMatchObject({ id: chain.idAt(140), node: 'a' });
+    expect(listener.toldHead(110)).toBeUndefined();
+    await world.end();
+  });
+
   it('tells each rise of the head once, ascending', async () => {
     const world = new World('a');
     world.advance(100, 100);

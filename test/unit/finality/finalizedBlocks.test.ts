@@ -273,7 +273,15 @@ describe('FinalizedBlocks', () => {
       reading.head = 103;
       reading.blocks.notify();
       await world.clock.advance(200);
+      expect(reading.linked()).toEqual([101, 102, 103]);
+      // It is waited for as a witness, too; once.
+      await world.clock.advance(1_000);
       expect(reading.available()).toEqual([101, 102, 103]);
+      world.node('b').advance(104);
+      reading.head = 104;
+      reading.blocks.notify();
+      await world.clock.settle();
+      expect(reading.available()).toEqual([101, 102, 103, 104]);
       await world.end();
     });
 

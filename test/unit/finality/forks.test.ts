@@ -72,13 +72,151 @@ describe('blocks that do not fit', () => {
     await world.end();
   });
 
+  describe('at the tip, where no child is known', () => {
+    /** Another block of height 102, with the same parent. */
+    const lieIn = (world: World) => ({
+      ...world.chain.fork('fork', 102).block(102),
+      parentId: world.chain.idAt(101),
+    });
+    /** Gives it in its streams. */
+    const streamLie = (world: World, name: string) => {
+      const node = world.node(name);
+      const honest = node.subscribeBlocks.bind(node);
+      node.subscribeBlocks = async function* (height, options) {
+        for await (const received of honest(height, options))
+          yield received.block.height === 102 ? { block: lieIn(world), status: 'finalized' } : received;
+      };
+    };
+    const calls = (world: World) =>
+      world.nodes.all.reduce((sum, node) => sum + node.count('GetBlockByHeight'), 0);
+
+    it.each(['finalized', 'unknown'] as const)(
+      'never hands out a block that its giver recants, by a call that says %s of it',
+      async (says) => {
+        const world = new World('liar', 'honest');
+        streamLie(world, 'liar');
+        if (says === 'unknown') world.node('liar').odd.set(102, { block: lieIn(world), status: says });
+        const reading = new Reading(world, { window: 10 });
+        const handedOut = new Set<string | undefined>();
+        for (const head of [101, 102, 103, 104]) {
+          await reading.moveHead(head);
+          for (let at = 0; at < 10; at += 1) {
+            handedOut.add(reading.blocks.atIndex(102)?.block.id);
+            await world.clock.advance(100);
+          }
+          expect(reading.available()).toEqual(range(101, head));
+        }
+        expect([...handedOut]).toEqual([undefined, world.chain.idAt(102)]);
+        expect(reading.replaced).toEqual([]);
+        expect(world.nodes.faults()).toEqual(['liar lied']);
+        expect(world.invalidBlocks.counts).toEqual({ orphaned: 1 });
+        await world.end();
+      },
+    );
+
+    it('takes the true block from the only node, by its call, when the head that it tells is another one', async () => {
+      const world = new World('a');
+      streamLie(world, 'a');
+      const toldHead = (height: number) => ({ height, id: world.chain.idAt(height), node: 'a' });
+      const reading = new Reading(world, { window: 10, toldHead });
+      await reading.moveHead(102);
+      await world.clock.advance(2_000);
+      expect(reading.available()).toEqual([101, 102]);
+      expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+      await world.end();
+    });
+
+    it('waits for the child of a block on which the nodes disagree, and names who gave it', async () => {
+      const world = new World('liar', 'honest');
+      world.node('liar').odd.set(102, { block: lieIn(world), status: 'finalized' });
+      const reading = new Reading(world, { window: 10 });
+      await reading.moveHead(102);
+      await world.clock.advance(5_000);
+      expect(reading.available()).toEqual([101]);
+      expect(reading.blocks.heldUpBy()).toMatchObject({
+        height: 102,
+        isUnserved: false,
+        troubles: [
+          {
+            ...{ node: 'liar', kind: 'invalid', count: 3 },
+            said: 'streamed a block 102 that honest does not call finalized',
+          },
+        ],
+      });
+      await reading.moveHead(103);
+      await world.clock.advance(1_000);
+      expect(reading.available()).toEqual([101, 102, 103]);
+      expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+      expect(reading.blocks.heldUpBy()).toBeUndefined();
+      expect(reading.replaced).toEqual([]);
+      expect(world.nodes.faults()).toEqual(['liar lied']);
+      await world.end();
+    });
+
+    it('waits a moment for a node that does not have the block yet, and then no more', async () => {
+      const world = new World('a', 'b');
+      world.node('b').odd.set(102, 'not_found');
+      const reading = new Reading(world, { window: 10 });
+      await reading.moveHead(102);
+      expect(reading.available()).toEqual([101]);
+      await world.clock.advance(1_000);
+      expect(reading.available()).toEqual([101, 102]);
+      world.node('b').odd.set(103, 'not_found');
+      await reading.moveHead(103);
+      expect(reading.available()).toEqual([101, 102, 103]);
+      expect(world.nodes.faults()).toEqual([]);
+      await world.end();
+    });
+
+    it('is not held up by a node that fails', async () => {
+      const world = new World('a', 'b');
+      world.node('b').odd.set(102, 'internal');
+      const reading = new Reading(world, { window: 10 });
+      await reading.moveHead(102);
+      expect(reading.available()).toEqual([101, 102]);
+      expect(world.nodes.faults()).toEqual(['b failing']);
+      await world.end();
+    });
+
+    it.each([
+      { names: ['a'], teller: undefined, asked: 0, why: 'nobody else is there' },
+      { names: ['a'], teller: 'a', asked: 0, why: 'nobody else is there, and it told that head' },
+      { names: ['a', 'b'], teller: 'b', asked: 0, why: 'another node told that head' },
+      { names: ['a', 'b'], teller: 'a', asked: 5, why: 'no other node told that head' },
+    ])('asks for $asked of five blocks: $why', async ({ names, teller, asked }) => {
+      const world = new World(...names);
+      const toldHead = (height: number) =>
+        teller === undefined ? undefined : { height, id: world.chain.idAt(height), node: teller };
+      const reading = new Reading(world, { window: 10, toldHead });
+      for (const head of range(101, 105)) {
+        await reading.moveHead(head);
+        expect(reading.available()).toEqual(range(101, head));
+      }
+      expect(calls(world)).toBe(asked);
+      await world.end();
+    });
+
+    it('asks for none of the blocks below', async () => {
+      const world = new World('a', 'b');
+      const reading = new Reading(world, { window: 100 });
+      await reading.moveHead(200);
+      await world.clock.settle();
+      expect(reading.available()).toEqual(range(101, 200));
+      expect(calls(world)).toBeLessThanOrEqual(3);
+      await world.end();
+    });
+  });
+
   it('replaces a block that was handed out when the nodes agree on another', async () => {
     const world = new World('liar', 'honest', 'honest2');
     const lie = { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) };
     world.node('liar').odd.set(102, { block: lie, status: 'finalized' });
     const reading = new Reading(world, { window: 10 });
+    // Nobody can be asked whether it is the one.
+    for (const { unknown } of world.nodes.all) unknown.add('GetBlockByHeight');
     await reading.moveHead(102);
     expect(reading.blocks.atIndex(102)?.block.id).toBe(lie.id);
+    for (const { unknown } of world.nodes.all) unknown.clear();
     await reading.moveHead(105);
     await world.clock.advance(1_000);
     expect(reading.available()).toEqual(range(101, 105));
@@ -145,8 +283,10 @@ describe('blocks that do not fit', () => {
     tell('b', 'y');
     tell('c', 'z');
     const reading = new Reading(world, { window: 10 });
+    for (const { unknown } of world.nodes.all) unknown.add('GetBlockByHeight');
     await reading.moveHead(102);
     const first = reading.blocks.atIndex(102)?.block.id;
+    for (const { unknown } of world.nodes.all) unknown.clear();
     world.node('giver').odd.set(103, 'unavailable');
     await reading.moveHead(103);
     await world.clock.advance(60_000);

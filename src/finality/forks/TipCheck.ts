@@ -1,0 +1,177 @@
+import { UpstreamError } from '../../access/index.js';
+import type { AccessNode, AccessNodes, NodeTrouble, ReceivedBlock } from '../../access/index.js';
+import type { FinalizedBlock } from '../../flow/index.js';
+import { WorkSignal } from '../../jobqueue/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { BLOCK_CALL } from '../upstream/pollBlocks.js';
+import { faultOf } from '../upstream/faultOf.js';
+import type { Answer, BlockPoll } from './BlockPoll.js';
+import { Pause } from '../upstream/Pause.js';
+import type { ToldHead } from '../ports.js';
+
+/** A witness has so long to answer, and to learn of the block: nodes do not learn of it all at once. */
+const PATIENCE_MS = 1_000;
+/** How soon a witness that does not have the block yet is asked again. */
+const NOT_YET_MS = 200;
+/** How soon the nodes are asked again for a block on which they disagree. */
+const AGAIN_MS = 2_000;
+
+export interface TipCheckDependencies {
+  readonly nodes: AccessNodes;
+  readonly inspector: BlockPoll;
+  readonly clock: Clock;
+  /** What was last told of the head at this height, by whichever node. */
+  readonly toldHead: (height: number) => ToldHead | undefined;
+  /** No block was put on top of this one, or in its place. */
+  readonly isLast: (block: FinalizedBlock) => boolean;
+  /** The last block is borne out. */
+  readonly onTrue: () => void;
+  /** Every node that answers has another block there. */
+  readonly onFalse: (lie: Answer) => void;
+}
+
+interface Check {
+  readonly answer: Answer;
+  readonly sinceMs: number;
+  /** How often the nodes were found to disagree. */
+  doubts: number;
+  witness: string;
+}
+
+type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
+
+/**
+ * Whether a block that came by stream is on the finalized chain, where no child is known yet that bears it out: a stream gives
+ * blocks without a status. The head that another node told bears it out at no cost; else the best other node is asked once. A node alone
+ * is taken at its word, as long as the head that it tells does not speak against it. Whoever has nothing to say
+ * holds nothing up for longer than `PATIENCE_MS`, once; where nodes disagree, the block waits for its child. Bounds: one block; one
+ * call at a time, and one to each node when they disagree.
+ */
+export class TipCheck {
+  readonly #deps: TipCheckDependencies;
+  readonly #begun = new WorkSignal();
+  readonly #pause: Pause;
+  /** Nodes that did not have the last block that they were asked for in time: they are not waited for again. */
+  readonly #late = new Set<string>();
+  #check: Check | undefined;
+
+  constructor(_options: object, dependencies: TipCheckDependencies) {
+    this.#deps = dependencies;
+    this.#pause = new Pause(dependencies);
+  }
+
+  /** Until the signal aborts. Expected errors: its abort reason. */
+  async run(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const check = this.#current();
+      if (check === undefined) await this.#begun.wait(signal);
+      else await this.#look(check, signal);
+    }
+  }
+
+  /** This is the last block now. */
+  begin(answer: Answer): void {
+    const witness = this.#witnessFor(answer);
+    if (witness === undefined) return;
+    this.#check = { answer, sinceMs: this.#deps.clock.monotonic(), doubts: 0, witness: witness.name };
+    this.#begun.notify();
+    this.#pause.wake();
+  }
+
+  /** True while the last block is not to be handed out before its child is known. */
+  holds(): boolean {
+    return this.#current() !== undefined;
+  }
+
+  /** The last block, if another node has another one there. */
+  trouble(): { readonly height: number; readonly trouble: NodeTrouble } | undefined {
+    const check = this.#current();
+    if (check === undefined || check.doubts === 0) return undefined;
+    const { doubts, sinceMs, witness } = check;
+    const { node, method, block } = check.answer;
+    const said = `streamed a block ${block.height} that ${witness} does not call finalized`;
+    return {
+      height: block.height,
+      trouble: { node: node.name, method, kind: 'invalid', said, count: doubts, sinceMs },
+    };
+  }
+
+  #current(): Check | undefined {
+    return this.#check !== undefined && this.#deps.isLast(this.#check.answer.block) ? this.#check : undefined;
+  }
+
+  async #look(check: Check, signal: AbortSignal): Promise<void> {
+    const verdict = await this.#verdict(check, signal);
+    if (this.#current() !== check) return;
+    switch (verdict) {
+      case 'true':
+        this.#check = undefined;
+        this.#deps.onTrue();
+        return;
+      case 'false':
+        this.#check = undefined;
+        this.#deps.onFalse(check.answer);
+        return;
+      case 'not_yet':
+        return this.#pause.sleep(NOT_YET_MS, signal);
+      case 'doubtful':
+        check.doubts += 1;
+        return this.#pause.sleep(AGAIN_MS, signal);
+    }
+  }
+
+  async #verdict(check: Check, signal: AbortSignal): Promise<Verdict> {
+    const { block } = check.answer;
+    const witness = this.#witnessFor(check.answer);
+    if (witness === undefined) return 'true';
+    check.witness = witness.name;
+    const known: Answer[] = [];
+    if (check.doubts === 0) {
+      const said = await this.#ask(witness, block.height, signal);
+      const isLate = this.#deps.clock.monotonic() - check.sinceMs >= PATIENCE_MS;
+      if (said === 'not_yet' && !isLate && !this.#late.has(witness.name)) return 'not_yet';
+      if (said === 'not_yet') this.#late.add(witness.name);
+      else this.#late.delete(witness.name);
+      if (typeof said === 'string') return 'true';
+      const isFinalized = said.status !== 'unknown';
+      // It bears the block out, or gives one that it does not call finalized itself.
+      if ((said.block.id === block.id) === isFinalized) return 'true';
+      if (isFinalized) known.push({ node: witness, method: BLOCK_CALL, block: said.block });
+    }
+    const { answers, complete } = await this.#deps.inspector.ask(block.height, signal, known);
+    const ids = new Set(answers.map((answer) => answer.block.id));
+    if (ids.size !== 1) return 'doubtful';
+    if (!ids.has(block.id)) return 'false';
+    return complete ? 'true' : 'doubtful';
+  }
+
+  /** Who is to be asked; nobody where nothing speaks against the block, and nobody else could. */
+  #witnessFor({ node, block }: Answer): AccessNode | undefined {
+    const { nodes, toldHead } = this.#deps;
+    const able = nodes
+      .forHeight(block.height, BLOCK_CALL)
+      .filter((each) => each.supports(BLOCK_CALL) && each.delayMs(BLOCK_CALL) === 0);
+    const others = able.filter((each) => each.name !== node.name && each.healthOf(BLOCK_CALL) === 'healthy');
+    const other = others.find(({ name }) => !this.#late.has(name)) ?? others[0];
+    const told = toldHead(block.height);
+    if (told?.id === block.id && told.node !== node.name) return undefined;
+    if (other !== undefined || told === undefined || told.id === block.id) return other;
+    // Its own call has a status.
+    return able.find(({ name }) => name === node.name);
+  }
+
+  async #ask(
+    node: AccessNode,
+    height: number,
+    signal: AbortSignal,
+  ): Promise<ReceivedBlock | 'not_yet' | 'nothing'> {
+    try {
+      return await node.getBlockByHeight(height, { signal, timeoutMs: PATIENCE_MS });
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error;
+      const fault = faultOf(error.kind);
+      if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message, BLOCK_CALL);
+      return error.kind === 'not_found' ? 'not_yet' : 'nothing';
+    }
+  }
+}
