@@ -236,12 +236,12 @@ export class Identification {
       const askedAtMs = this.clock.monotonic();
       let isNews = false;
       member.askedAtMs = askedAtMs;
-      member.troubles.asked(member.node.name, 'GetNetworkParameters');
       try {
         const identity = await askIdentity(member.node, this.expectation(), signal, {
           timeoutMs: failures < FAILURES_BEFORE_PATIENCE ? PATIENCE_MS : LONG_PATIENCE_MS,
           latest: this.pool.claims.any,
           isForeign: member.foreign !== undefined,
+          onAsked: (method) => member.troubles.asked(member.node.name, method),
           clock: this.clock,
         });
         member.identity = identity;
