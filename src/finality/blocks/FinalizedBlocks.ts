@@ -526,7 +526,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const isQuick = this.#quickRetries < MAX_QUICK_RETRIES && nowMs - this.#quickSinceMs < QUICK_RETRIES_MS;
     if (kind === 'not_found' && isQuick) {
       this.#quickRetries += 1;
-      this.#troubles.failed(error);
+      // It learns of the block in a moment: meanwhile another may be what it waits for.
+      this.#troubles.answered(node.name);
       this.#ways.skip(way);
       return this.#pause.sleep(this.#notFoundRetryMs, signal);
     }

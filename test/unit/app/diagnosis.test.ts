@@ -292,6 +292,21 @@ describe('the head', () => {
     ]);
   });
 
+  it('that was never told has no code before anything is known to keep it, or eight seconds have passed', async () => {
+    const { after, codes, state } = healthyDaemon();
+    state.phase = 'starting';
+    state.head = undefined;
+    state.answered = false;
+    expect(await codes(7_000)).toEqual(['starting']);
+    expect(await after(1_000)).toMatchObject([
+      { code: 'starting' },
+      {
+        code: 'upstream_unreachable',
+        message: expect.stringMatching(/^no access node has told its head for 8 s;/) as string,
+      },
+    ]);
+  });
+
   it('is told and the start waits for something else: that has a code of its own', async () => {
     const { after, state } = healthyDaemon();
     state.phase = 'starting';

@@ -659,11 +659,14 @@ describe('nodes without execution data', () => {
     await clock.advance(59_999);
     expect(indexer.status().state).toBe('unavailable');
     expect(indexer.trouble()).toContain('no access node');
+    const said = expect.stringMatching(/ does not offer execution data: .*unimplemented/) as string;
+    expect(indexer.troubles()).toMatchObject([{ node: a.name, said, count: 1 }]);
     expect(a.streams).toHaveLength(1);
     await clock.advance(1);
     expect(a.streams).toHaveLength(2);
     await clock.advance(540_000);
     expect(a.streams).toHaveLength(11);
+    expect(indexer.troubles()).toMatchObject([{ said, count: 11 }]);
     expect(indexer.status()).toMatchObject({ state: 'unavailable', stateAgeMs: 600_000 });
     expect(logger.messages()).toEqual(['no access node offers execution data']);
     a.onStream = serves(100);
