@@ -319,7 +319,7 @@ export class ExecutionDataIndexer implements ExecutionDataOutlook {
     if (end.reason === 'unimplemented') {
       // It only stood in for the other one.
       if (opened === DEPRECATED) return 0;
-      this.#troubles.offersNone(node, this.#options.probeMs);
+      this.#troubles.offersNone(node, this.#options.probeMs, end.said);
       return 0;
     }
     const next = this.#reader.next;

@@ -14,6 +14,7 @@ interface Lack {
   readonly untilMs: number;
   /** It has execution data from there on. */
   readonly below: number;
+  readonly said: string;
 }
 
 /** What the stream waits for at the moment of asking. */
@@ -51,8 +52,8 @@ export class ExecutionDataTroubles {
   }
 
   /** The node does not offer execution data: it is asked again whether it does after a while. */
-  offersNone(node: AccessNode, forMs: number): void {
-    this.#lack(node, Infinity, forMs);
+  offersNone(node: AccessNode, forMs: number, words: string): void {
+    this.#lack(node, Infinity, forMs, `${node.name} does not offer execution data: ${words}`);
   }
 
   /** A stream ended that stood at this height. */
@@ -61,7 +62,8 @@ export class ExecutionDataTroubles {
     this.#height = height;
     this.#sentence = sentenceOf(node, height, end);
     if (end.prunedBelow !== undefined && end.prunedBelow > height) {
-      this.#lack(node, end.prunedBelow, PRUNED_MS);
+      const said = `${node.name} has no execution data below ${end.prunedBelow}`;
+      this.#lack(node, end.prunedBelow, PRUNED_MS, said);
       return;
     }
     if (end.kind !== undefined) this.#failures.note(node.name, method, end.kind, end.said);
@@ -81,10 +83,8 @@ export class ExecutionDataTroubles {
   all(position: StreamPosition): readonly NodeTrouble[] {
     const { next, node, method, dueSinceMs } = position;
     const nowMs = this.#clock.monotonic();
-    const troubles: NodeTrouble[] = [...this.#lacks].flatMap(([name, { below, sinceMs }]) =>
-      next >= below
-        ? []
-        : { node: name, method, kind: 'refused' as const, said: lackOf(name, below), count: 1, sinceMs },
+    const troubles: NodeTrouble[] = [...this.#lacks].flatMap(([name, { below, said, sinceMs }]) =>
+      next >= below ? [] : { node: name, method, kind: 'refused' as const, said, count: 1, sinceMs },
     );
     if (this.#height === next) troubles.push(...this.#failures.all());
     const isSilent = dueSinceMs !== undefined && nowMs - dueSinceMs >= SILENT_AFTER_MS;
@@ -97,8 +97,8 @@ export class ExecutionDataTroubles {
 
   /** In one sentence; `undefined` while nothing is wrong. */
   sentence({ next, sealed, unsealedSinceMs }: StreamPosition): string | undefined {
-    const lacks = [...this.#lacks].filter(([, { below }]) => next < below && below < Infinity);
-    if (lacks.length > 0) return lacks.map(([name, { below }]) => lackOf(name, below)).join(', ');
+    const lacks = [...this.#lacks.values()].filter(({ below }) => next < below && below < Infinity);
+    if (lacks.length > 0) return lacks.map(({ said }) => said).join(', ');
     if (this.#sentence !== undefined) return this.#sentence;
     const nowMs = this.#clock.monotonic();
     if (unsealedSinceMs === undefined || nowMs - unsealedSinceMs < SEALING_STILL_MS) return undefined;
@@ -108,17 +108,11 @@ export class ExecutionDataTroubles {
     return `waiting for height ${next} to be sealed for ${seconds} s: ${stands}`;
   }
 
-  #lack(node: AccessNode, below: number, forMs: number): void {
+  #lack(node: AccessNode, below: number, forMs: number, said: string): void {
     const nowMs = this.#clock.monotonic();
     const sinceMs = this.#lacks.get(node.name)?.sinceMs ?? nowMs;
-    this.#lacks.set(node.name, { below, sinceMs, untilMs: nowMs + forMs });
+    this.#lacks.set(node.name, { below, said, sinceMs, untilMs: nowMs + forMs });
   }
-}
-
-function lackOf(node: string, below: number): string {
-  return below === Infinity
-    ? `${node} does not offer execution data`
-    : `${node} has no execution data below ${below}`;
 }
 
 function sentenceOf({ name }: AccessNode, height: number, { reason, said }: StreamEnd): string {

@@ -659,6 +659,8 @@ describe('nodes without execution data', () => {
     await clock.advance(59_999);
     expect(indexer.status().state).toBe('unavailable');
     expect(indexer.trouble()).toContain('no access node');
+    const said = 'a:9000 does not offer execution data: unimplemented from a:9000';
+    expect(indexer.troubles()).toMatchObject([{ node: 'a:9000', kind: 'refused', said }]);
     expect(a.streams).toHaveLength(1);
     await clock.advance(1);
     expect(a.streams).toHaveLength(2);
