@@ -343,15 +343,15 @@ export class ExecutionDataIndexer implements ExecutionDataOutlook {
 
   /**
    * What is no fault by itself (a start that is refused near the tip, data that does not match) is one of the call when it
-   * keeps the same sealed height from us: there is another call. A stream that is refused for want of streams is not evaded.
+   * keeps the same sealed height from us: there is another call. Want of streams is one of those: the other call may have some.
    */
-  #faultOf(node: AccessNode, { kind, reason }: StreamEnd, isFruitless: boolean): NodeFault | undefined {
+  #faultOf(node: AccessNode, { kind }: StreamEnd, isFruitless: boolean): NodeFault | undefined {
     const height = this.#reader.next;
     const isSame = this.#fruitless.node === node.name && this.#fruitless.height === height;
     const count = isFruitless ? (isSame ? this.#fruitless.count : 0) + 1 : 0;
     this.#fruitless = { node: node.name, height, count };
     const isDue = height <= (this.#dependencies.sealedHeight() ?? -Infinity);
-    return isDue && count >= 2 && kind !== undefined && reason !== 'rate_limited' ? 'failing' : undefined;
+    return isDue && count >= 2 && kind !== undefined ? 'failing' : undefined;
   }
 
   /** A node that does not know the current call was asked by the deprecated one at once. */
