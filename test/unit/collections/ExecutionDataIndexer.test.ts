@@ -1081,7 +1081,7 @@ describe('why execution data does not come', () => {
   });
 
   it.each([
-    ['not_found', 'a:9000 does not have the execution data of height 100', 'refused'],
+    ['not_found', 'a:9000 does not have the execution data of height 100', 'denied'],
     ['rate_limited', 'a:9000 refuses the execution-data stream', 'rate_limited'],
     ['internal', 'the execution-data stream was interrupted at height 100', 'refused'],
     ['malformed', 'a:9000 gives corrupt execution data for height 100', 'invalid'],
