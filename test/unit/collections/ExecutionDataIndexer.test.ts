@@ -979,14 +979,29 @@ describe('the other call', () => {
 
   it.each(faults)('is taken while the first one keeps failing by %s', async (_, fault) => {
     nodes = new RecordedNodes(clock, a);
-    handOut(100, 101);
-    playing(a, fault, serves(101));
+    handOut(100, 102);
+    playing(a, fault, serves(102));
     start();
-    await clock.advanceUntil(() => deliveredHeights().includes(101), 15_000);
+    await clock.advanceUntil(() => deliveredHeights().includes(102), 15_000);
     expect(methods(a).slice(0, 2)).toContain(METHOD);
     expect(methods(a).at(-1)).toBe(DEPRECATED);
     expect(new Set(nodes.blamedMethods)).toEqual(new Set([METHOD]));
     expect(new Set(nodes.praisedMethods)).toEqual(new Set([DEPRECATED]));
+  });
+
+  it.each([
+    ['says each height twice', (height: number) => dataOf(height)],
+    ['breaks after each height', () => upstream('internal', 'a:9000', METHOD)],
+  ] as const)('is taken soon from one that %s', async (_, second) => {
+    nodes = new RecordedNodes(clock, a);
+    handOut(100, 105);
+    const current = ({ startHeight }: FakeStream): void =>
+      a.stream.push(dataOf(startHeight), second(startHeight));
+    playing(a, current, serves(105));
+    start();
+    await clock.advance(2_000);
+    expect(methods(a)).toEqual([METHOD, METHOD, DEPRECATED]);
+    expect(deliveredHeights().at(-1)).toBe(105);
   });
 
   it('gives way in turn when it fails, and is blamed itself', async () => {
