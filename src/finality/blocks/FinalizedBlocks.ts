@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { NodeTroubles, UpstreamError } from '../../access/index.js';
 import type { AccessNode, AccessNodes, NodeFault, NodeTrouble, ReceivedBlock } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
@@ -330,7 +331,10 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   }
 
   /** Whoever was found to forge one block may have forged all that he gave: they are not waited for to be in doubt each by itself. */
-  async #reviewForged(signal: AbortSignal): Promise<void> {
+  async #reviewForged(parent: AbortSignal): Promise<void> {
+    const { signal } = childOf(parent);
+    // The questions of all reviews end with it: that there are many is no leak.
+    setMaxListeners(0, signal);
     for (;;) {
       await this.#forgerFound.wait(signal);
       const forgers = [...this.#forgers.values()];

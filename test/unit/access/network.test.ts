@@ -371,7 +371,7 @@ describe('a node that fails some of the questions', () => {
     await clock.advance(20_000);
     expect(told).toBe(false);
     expect(net.identityTroubles()).toMatchObject([
-      { node: 'a:1', kind: 'refused', said: 'GetBlockByHeight: not_found' },
+      { node: 'a:1', kind: 'denied', said: 'GetBlockByHeight: not_found' },
     ]);
     expect(net.identityTroubles()[0]?.count).toBeGreaterThan(3);
     script.blockIdAt = () => idOf('1');
