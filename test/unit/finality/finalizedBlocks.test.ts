@@ -566,7 +566,7 @@ describe('FinalizedBlocks', () => {
       const reading = new Reading(world, { window: 5 });
       await reading.moveHead(103);
       await world.clock.advance(6_000);
-      expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'a', kind: 'refused' }]);
+      expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'a', kind: 'denied' }]);
       await world.end();
     });
 
