@@ -20,7 +20,6 @@ export {
 export type { AccountRequest } from './documents/accountTransactions.js';
 export { machinePace } from './share/pace.js';
 export { MAX_WAIT_MS, MAX_WAITING_REQUESTS, ReadGovernor, SHARE_AT_HEAD } from './share/ReadGovernor.js';
-export { freeTurns } from './share/turns.js';
 export {
   checkLookupKey,
   isLookupKind,
