@@ -35,6 +35,6 @@ export { selectFields } from './json/selectFields.js';
 export { explainDocument, parseExplainKey } from './documents/explainDocument.js';
 export type { ExplainDocument } from './documents/explanation.js';
 export { exportPage } from './documents/exportPage.js';
-export type { ExportedBlock, ExportRange } from './documents/exportPage.js';
+export type { ExportRange } from './documents/exportPage.js';
 export { MAX_MISSING_SHOWN } from './view/heightWork.js';
 export type { HeightWork, MissingDocument, WorkDocument, WorkSource } from './view/heightWork.js';

@@ -1,5 +1,5 @@
 import { boolean, choice, integer, optional, text } from './formats.js';
-import type { Setting, Settings, ValuesOf } from './settings.js';
+import type { Setting, Settings } from './settings.js';
 import { MAX_HEIGHT } from './settings.js';
 
 function setting<T>(definition: Setting<T>): Setting<T> {
@@ -124,5 +124,3 @@ export const devnetSettings = {
     defaultDoc: 'none',
   }),
 } as const satisfies Settings;
-
-export type DevnetValues = ValuesOf<typeof devnetSettings>;

@@ -42,7 +42,7 @@ export function exportProgress(
   let height: number | undefined;
   let end = 0;
   const source = { latestIndexedHeight: () => height, headHeight: () => end };
-  const meter = new ProgressMeter({}, { clock: systemClock, source });
+  const meter = new ProgressMeter({ clock: systemClock, source });
   let shownAtMs = systemClock.monotonic();
   const show = (text: () => string): void => {
     const nowMs = systemClock.monotonic();

@@ -12,9 +12,7 @@ export interface NodeOptions {
   readonly executionDataLag: number;
   readonly collectionLagMs: number;
   readonly collectionLagSpreadMs: number;
-  readonly collectionLagBlocks: number;
   readonly ratePerSecond: number;
-  readonly rateBurst: number | undefined;
   readonly maxStreams: number;
   readonly sendTimeoutMs: number;
   readonly executionData: boolean;
@@ -52,12 +50,8 @@ export interface DevnetOptions extends ChainOptions {
   readonly collectionLagMs?: number;
   /** Each collection takes so much longer on average, each its own time, exponentially distributed. Default 0. */
   readonly collectionLagSpreadMs?: number;
-  /** A block's collections are there once the head is so many blocks above it. Default 0. */
-  readonly collectionLagBlocks?: number;
   /** Unary calls per second and method, all callers together; 0, the default, is no limit. */
   readonly ratePerSecond?: number;
-  /** Calls that may come at once within the limit. Default: one second's worth. */
-  readonly rateBurst?: number;
   /** Streams open at once, over both services. Default 1000. */
   readonly maxStreams?: number;
   /** A stream whose reader takes nothing for so long is ended. Default 30,000. */
@@ -99,9 +93,7 @@ export function resolveNodeOptions(options: DevnetOptions): NodeOptions {
     executionDataLag: options.executionDataLag ?? 0,
     collectionLagMs: options.collectionLagMs ?? 0,
     collectionLagSpreadMs: options.collectionLagSpreadMs ?? 0,
-    collectionLagBlocks: options.collectionLagBlocks ?? 0,
     ratePerSecond: options.ratePerSecond ?? 0,
-    rateBurst: options.rateBurst,
     maxStreams: options.maxStreams ?? 1000,
     sendTimeoutMs: options.sendTimeoutMs ?? 30_000,
     executionData: options.executionData ?? true,

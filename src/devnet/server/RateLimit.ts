@@ -7,13 +7,10 @@ export class RateLimit {
   readonly #clock: Clock;
   readonly #buckets = new Map<string, { tokens: number; atMs: number }>();
 
-  /** `perSecond` 0 = no limit. `burst`: calls that may come at once; default one second's worth. */
-  constructor(
-    options: { readonly perSecond: number; readonly burst?: number | undefined },
-    dependencies: { readonly clock: Clock },
-  ) {
+  /** `perSecond` 0 = no limit. One second's worth of calls may come at once. */
+  constructor(options: { readonly perSecond: number }, dependencies: { readonly clock: Clock }) {
     this.#perSecond = options.perSecond;
-    this.#burst = options.burst ?? Math.max(1, Math.floor(options.perSecond));
+    this.#burst = Math.max(1, Math.floor(options.perSecond));
     this.#clock = dependencies.clock;
   }
 

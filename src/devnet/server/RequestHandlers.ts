@@ -183,10 +183,7 @@ export class RequestHandlers {
   /** Collections of a finalized block are fetched after it: not at once, if the options say so. */
   #hasCollection({ block: { height, collections }, index }: CollectionPlace): boolean {
     const { options, head } = this.#node;
-    return (
-      height + options.collectionLagBlocks <= head.finalized &&
-      head.isOlderThan(height, collectionLagMs(options, collections[index]?.id ?? ''))
-    );
+    return head.isOlderThan(height, collectionLagMs(options, collections[index]?.id ?? ''));
   }
 
   #hasAllCollectionsOf(height: number): boolean {

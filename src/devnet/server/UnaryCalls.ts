@@ -14,8 +14,8 @@ export class UnaryCalls {
     const { node } = dependencies;
     this.#node = node;
     this.#questions = new RequestHandlers(dependencies);
-    const { ratePerSecond, rateBurst } = node.options;
-    this.#rateLimit = new RateLimit({ perSecond: ratePerSecond, burst: rateBurst }, { clock: node.clock });
+    const { ratePerSecond } = node.options;
+    this.#rateLimit = new RateLimit({ perSecond: ratePerSecond }, { clock: node.clock });
   }
 
   /**

@@ -10,15 +10,6 @@ export interface ProgressSource {
   heldUpBy?(): string | undefined;
 }
 
-export interface ProgressMeterOptions {
-  /** Length of the sliding window behind every rate. Default 30,000. */
-  readonly windowMs?: number;
-  /** Heights behind the head at which the daemon counts as following. Default 10. */
-  readonly followingLag?: number;
-  /** Heights behind the head at which a follower counts as catching up again. Default 100. */
-  readonly catchUpLag?: number;
-}
-
 /** Progress as of one moment. */
 export interface ProgressState {
   /** `waiting` until watermark and head are known, and while no node confirms the head. */
@@ -42,15 +33,17 @@ interface Sample {
   readonly head: number;
 }
 
+/** The sliding window behind every rate. */
 const WINDOW_MS = 30_000;
+/** Heights behind the head at which the daemon counts as following. */
 const FOLLOWING_LAG = 10;
+/** Heights behind the head at which a follower counts as catching up again. */
 const CATCH_UP_LAG = 100;
 /** More samples than this are not kept: the window is divided into so many slots. */
 const MAX_SAMPLES = 120;
 
 /** Measures how fast the watermark moves and when it will reach the head. */
 export class ProgressMeter {
-  readonly #options: Required<ProgressMeterOptions>;
   readonly #clock: Clock;
   readonly #source: ProgressSource;
   /** Oldest first; at most `MAX_SAMPLES` and the two at the ends. */
@@ -59,16 +52,7 @@ export class ProgressMeter {
   /** The watermark at which this catch-up began. */
   #base: number | undefined;
 
-  constructor(
-    options: ProgressMeterOptions,
-    dependencies: { readonly clock: Clock; readonly source: ProgressSource },
-  ) {
-    this.#options = {
-      windowMs: WINDOW_MS,
-      followingLag: FOLLOWING_LAG,
-      catchUpLag: CATCH_UP_LAG,
-      ...options,
-    };
+  constructor(dependencies: { readonly clock: Clock; readonly source: ProgressSource }) {
     this.#clock = dependencies.clock;
     this.#source = dependencies.source;
   }
@@ -114,11 +98,11 @@ export class ProgressMeter {
   /** Adds the sample when it is a slot away from the last one; answers with the sample that the window begins at. */
   #keep(now: Sample): Sample {
     const last = this.#samples.at(-1);
-    if (last === undefined || now.atMs - last.atMs >= this.#options.windowMs / MAX_SAMPLES) {
+    if (last === undefined || now.atMs - last.atMs >= WINDOW_MS / MAX_SAMPLES) {
       this.#samples.push(now);
     }
     // The newest of those that are older than the window stays: the window begins there.
-    while ((this.#samples[1]?.atMs ?? Infinity) <= now.atMs - this.#options.windowMs) this.#samples.shift();
+    while ((this.#samples[1]?.atMs ?? Infinity) <= now.atMs - WINDOW_MS) this.#samples.shift();
     return this.#samples[0] ?? now;
   }
 
@@ -128,11 +112,11 @@ export class ProgressMeter {
    */
   #turn(lag: number, indexed: number): number {
     this.#base ??= indexed;
-    if (this.#following && lag > this.#options.catchUpLag) {
+    if (this.#following && lag > CATCH_UP_LAG) {
       this.#following = false;
       this.#base = indexed;
     }
-    if (lag <= this.#options.followingLag) this.#following = true;
+    if (lag <= FOLLOWING_LAG) this.#following = true;
     return this.#base;
   }
 }

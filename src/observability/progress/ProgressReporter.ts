@@ -12,13 +12,11 @@ export interface ProgressOutput {
 export interface ProgressReporterOptions {
   /** `tty`: a live line on `output`. `log`: log lines. */
   readonly mode: 'tty' | 'log';
-  /** Between log lines while catching up. Default 10,000. */
-  readonly intervalMs?: number;
-  /** Between log lines while following the head. Default 60,000. */
-  readonly followingIntervalMs?: number;
 }
 
+/** Between log lines while catching up. */
 const INTERVAL_MS = 10_000;
+/** Between log lines while following the head. */
 const FOLLOWING_INTERVAL_MS = 60_000;
 /** How often the meter is sampled, and the live line redrawn. */
 const TURN_MS = 500;
@@ -28,7 +26,7 @@ const TURN_MS = 500;
  * while catching up and every minute at the head. Reaching and losing the head is logged in both modes.
  */
 export class ProgressReporter {
-  readonly #options: Required<ProgressReporterOptions>;
+  readonly #options: ProgressReporterOptions;
   readonly #clock: Clock;
   readonly #meter: ProgressMeter;
   readonly #output: ProgressOutput | undefined;
@@ -47,7 +45,7 @@ export class ProgressReporter {
       readonly output?: ProgressOutput;
     },
   ) {
-    this.#options = { intervalMs: INTERVAL_MS, followingIntervalMs: FOLLOWING_INTERVAL_MS, ...options };
+    this.#options = options;
     this.#clock = dependencies.clock;
     this.#meter = dependencies.meter;
     this.#output = dependencies.output;
@@ -92,7 +90,7 @@ export class ProgressReporter {
 
   #logTurn(state: ProgressState): void {
     const following = state.mode === 'following' && state.heldUpBy === undefined;
-    const intervalMs = following ? this.#options.followingIntervalMs : this.#options.intervalMs;
+    const intervalMs = following ? FOLLOWING_INTERVAL_MS : INTERVAL_MS;
     if (this.#clock.monotonic() - this.#loggedAtMs < intervalMs) return;
     if (state.mode === 'waiting') this.#log(state, 'waiting for the head');
     else if (state.heldUpBy !== undefined) this.#log(state, 'held up');

@@ -24,26 +24,3 @@ export function doublingMs(bounds: BackoffBounds, attempt: number): number {
 export function backoffMs(bounds: BackoffBounds, attempt: number, random: Random): number {
   return Math.min(bounds.maxMs, doublingMs(bounds, attempt) * (1 + JITTER * random.next()));
 }
-
-/** Counts the attempts for `backoffMs`. */
-export class Backoff {
-  readonly #bounds: BackoffBounds;
-  readonly #random: Random;
-  #attempts = 0;
-
-  constructor(bounds: BackoffBounds, dependencies: { readonly random: Random }) {
-    this.#bounds = bounds;
-    this.#random = dependencies.random;
-  }
-
-  nextMs(): number {
-    const pauseMs = backoffMs(this.#bounds, this.#attempts, this.#random);
-    this.#attempts += 1;
-    return pauseMs;
-  }
-
-  /** Things go well again: the next pause is the shortest. */
-  reset(): void {
-    this.#attempts = 0;
-  }
-}
