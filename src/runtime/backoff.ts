@@ -7,9 +7,9 @@ export interface BackoffBounds {
   readonly maxMs: number;
 }
 
-/** By how much of itself chance may lengthen a pause, so that those who began together drift apart. */
+/** The share by which jitter may lengthen a pause, so that callers who started together drift apart. */
 const JITTER = 0.25;
-/** Doublings after which any bound has long been reached: it keeps the power finite. */
+/** More doublings reach any bound; this keeps the power finite. */
 const MAX_DOUBLINGS = 30;
 
 /** The pause before attempt `attempt` (0 = the first pause), without jitter. */
@@ -18,8 +18,9 @@ export function doublingMs(bounds: BackoffBounds, attempt: number): number {
 }
 
 /**
- * As `doublingMs`, lengthened by chance, never shortened and never past `maxMs`: nobody is asked again sooner than announced,
- * and nobody waits for long (onflow/flow-go#3406: a bound of minutes made one bad node look like an outage).
+ * As `doublingMs` with jitter, which only lengthens the pause and never exceeds `maxMs`: nobody is asked earlier
+ * than announced, and no pause lasts minutes (onflow/flow-go#3406: such a bound made one bad node look like an
+ * outage).
  */
 export function backoffMs(bounds: BackoffBounds, attempt: number, random: Random): number {
   return Math.min(bounds.maxMs, doublingMs(bounds, attempt) * (1 + JITTER * random.next()));

@@ -14,7 +14,7 @@ import { configOf, ownValuesOf } from '../settings.js';
 
 type Values = ReturnType<typeof ownValuesOf<typeof exportFlags>>;
 
-/** `export`: blocks and transactions as lines of JSON, from the running daemon or, when none runs, from the store. */
+/** `export`: writes blocks and transactions as lines of JSON, from the running daemon or, if none runs, the store. */
 export async function exportBlocks(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(exportFlags, invocation);
   const { from, to, follow, output: path, resume, quiet: isQuiet } = values;
@@ -57,7 +57,7 @@ async function rangeOf(source: ExportSource, values: Values): Promise<{ from: nu
   throw new OperatorError('not_found', `${outside} Indexed are heights ${first} to ${latest}.`);
 }
 
-/** What to say at the end; nothing where nobody reads any more. */
+/** Returns the closing message; none when nobody reads any more. */
 async function exportTo(
   plan: ExportPlan,
   parts: ExportParts,

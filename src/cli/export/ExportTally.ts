@@ -1,28 +1,28 @@
 import { createHash } from 'node:crypto';
 
-/** What the lines look like: raised when a reader of older ones would misread them. */
+/** Version of the line format: raised when an older reader would misread the lines. */
 const FORMAT = 1;
 const NEWLINE = 0x0a;
-/** How every line begins; the next letter tells its kind. */
+/** Every line begins like this; the next letter is its kind. */
 const LINE_START = '{"kind":"';
-/** Bounds what is held of a file that is not an export; JSON longer than this cannot be made. */
+/** Limits memory when a file is not an export; JSON cannot be longer than this. */
 const MAX_LINE_BYTES = 512 * 1024 * 1024;
 
-/** Expected: these bytes are not an export. The message completes "it is not an export: ". */
+/** Expected: the bytes are not an export. The message completes "it is not an export: ". */
 export class NotAnExportError extends Error {
   override readonly name = 'NotAnExportError';
 }
 
-/** What a closing line says that is not in the lines above it. */
+/** What the closing line says that is not in the lines above it. */
 export interface ExportOrigin {
   /** Name and version of the program that made the lines. */
   readonly program: string;
   readonly chainId: string;
-  /** Where the export was to begin. */
+  /** The height the export was asked to begin at. */
   readonly from: number;
 }
 
-/** What is read of the line of a block. */
+/** What we read from a block's line. */
 export interface BlockLine {
   readonly height: number;
   readonly id: string;
@@ -41,18 +41,18 @@ interface WholeBlocks {
   readonly bytes: number;
 }
 
-/** What stands behind the last whole block. */
+/** What follows the last whole block. */
 interface Rest {
   block?: BlockLine;
-  /** Whole lines of that block. */
+  /** The whole lines of that block so far. */
   readonly lines: Buffer[];
   readonly torn: Buffer[];
   closing?: string;
 }
 
 /**
- * Reads an export as it grows, in pieces of any size. It counts and hashes whole blocks only, so that a file that was cut
- * anywhere can be continued behind the last of them. It holds no more than one block.
+ * Reads an export in pieces of any size. It counts and hashes whole blocks only, so a file that was cut anywhere
+ * can be resumed after its last whole block. It holds at most one block.
  */
 export class ExportTally {
   readonly #sha256 = createHash('sha256');
@@ -67,7 +67,7 @@ export class ExportTally {
     return this.#rest.closing !== undefined;
   }
 
-  /** Keeps `bytes`: the caller must not change them. Expected errors: NotAnExportError. */
+  /** Keeps `bytes`: do not reuse the buffer. Expected errors: NotAnExportError. */
   add(bytes: Buffer): void {
     let torn = bytes;
     if (bytes.includes(NEWLINE)) {
@@ -85,12 +85,12 @@ export class ExportTally {
     refuseIf(sizeOf(this.#rest.torn) > MAX_LINE_BYTES, 'a line is too long');
   }
 
-  /** Forgets what stands behind the last whole block: a torn line, an unfinished block, a closing line. */
+  /** Drops what follows the last whole block: a torn line, an unfinished block, a closing line. */
   cutToWhole(): void {
     this.#rest = { lines: [], torn: [] };
   }
 
-  /** What belongs behind the whole blocks, line end included. `to` is below `from` when there is no block. */
+  /** The line to write after the whole blocks, newline included. `to` is below `from` when there is no block. */
   closingLine({ program, chainId, from }: ExportOrigin): string {
     const { first, last, blocks, collections, transactions, bytes } = this.#whole;
     const line = {
@@ -101,7 +101,7 @@ export class ExportTally {
     return `${JSON.stringify(line)}\n`;
   }
 
-  /** Whether the closing line fits the lines above it, whichever version wrote it. */
+  /** Whether the closing line matches the lines above it, whichever version wrote it. */
   isClosedRightly(origin: Omit<ExportOrigin, 'program'>): boolean {
     const countsOf = (line: string): string =>
       JSON.stringify({ ...objectOf(line), format: undefined, program: undefined });
@@ -152,7 +152,7 @@ export class ExportTally {
   }
 }
 
-/** The first block of whole lines. Expected errors: NotAnExportError. */
+/** The first block in whole lines. Expected errors: NotAnExportError. */
 export function firstBlockOf(lines: Buffer): BlockLine {
   return blockLineOf(lines.subarray(0, lines.indexOf(NEWLINE)));
 }
@@ -167,7 +167,7 @@ function blockLineOf(line: Buffer): BlockLine {
   return { height, id, parentId, collections: counts.length, transactions };
 }
 
-/** NaN where there is none, as is every sum with it. */
+/** NaN where there is none, which makes the sum NaN. */
 function countOf(collection: unknown): number {
   const { transaction_count: count } = Object(collection) as Readonly<Record<string, unknown>>;
   return isCount(count) ? count : NaN;
@@ -177,7 +177,7 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
-/** What a line holds; nothing where it is not JSON. */
+/** The parsed line; empty if it is not JSON. */
 function objectOf(line: string): Readonly<Record<string, unknown>> {
   try {
     return Object(JSON.parse(line)) as Readonly<Record<string, unknown>>;

@@ -9,18 +9,18 @@ import { outputError, writeAll } from '../output/output.js';
 import type { ExportProgress } from './exportProgress.js';
 import { ExportTally, NotAnExportError } from './ExportTally.js';
 
-/** How much is read at once of a file that is resumed. */
+/** How much of a resumed file is read at once. */
 const READ_BYTES = 1024 * 1024;
 
 /** Where the lines go. */
 export interface ExportOutput {
-  /** What it holds. */
+  /** What it holds so far. */
   readonly tally: ExportTally;
-  /** Cuts off what stands behind the last whole block. Expected errors: OperatorError (`storage`). */
+  /** Cuts off what follows the last whole block. Expected errors: OperatorError (`storage`). */
   cutToWhole(): Promise<void>;
   /** False: nobody reads any more. Expected errors: OperatorError (`storage`). */
   write(bytes: Uint8Array): Promise<boolean>;
-  /** Once everything is on disk. Expected errors: OperatorError (`storage`). */
+  /** Resolves when everything is on disk. Expected errors: OperatorError (`storage`). */
   close(): Promise<void>;
 }
 
@@ -34,8 +34,9 @@ export function standardOutput(terminal: Terminal): ExportOutput {
 }
 
 /**
- * A file, locked, and made where there is none; with `resume` it is read to its end, and not changed yet. Expected errors:
- * OperatorError (`usage`: it cannot be resumed, or is not empty; `storage`); the signal's abort reason.
+ * Opens and locks a file, creating it if needed. With `resume` it is read to its end, but not changed yet.
+ * Expected errors: OperatorError (`usage`: it cannot be resumed, or is not empty; `storage`); the signal's abort
+ * reason.
  */
 export async function fileOutput(
   path: string,
@@ -108,8 +109,8 @@ async function readAll(
 }
 
 /**
- * The lock is an address of the system's that goes by the file, whatever it is called. It needs no name in a directory, and
- * is free again the moment the process ends, however it does. Systems without such addresses have no lock.
+ * Locks by listening on a system address named after the file's identity. It leaves nothing in any directory, and
+ * is free the moment the process ends. Systems without such addresses have no lock.
  */
 function lockOf({ dev, ino }: BigIntStats): Promise<Server | 'taken' | undefined> {
   const name = `flow-collection-indexer-export-${dev}-${ino}`;
@@ -121,7 +122,7 @@ function lockOf({ dev, ino }: BigIntStats): Promise<Server | 'taken' | undefined
   if (path === undefined) return Promise.resolve(undefined);
   const server = createServer((socket) => socket.destroy()).unref();
   return new Promise((resolve) => {
-    // What else keeps us from listening says nothing about other exports.
+    // Any other error says nothing about other exports.
     server.once('error', (error: NodeJS.ErrnoException) => {
       resolve(error.code === 'EADDRINUSE' ? 'taken' : undefined);
     });

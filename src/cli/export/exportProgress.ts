@@ -8,27 +8,27 @@ import {
 import { systemClock } from '../../runtime/index.js';
 import type { Terminal } from '../command.js';
 
-/** `to` of an export that has no last height. */
+/** `to` of an export without a last height. */
 export const ENDLESS = Number.MAX_SAFE_INTEGER;
 
-/** Between two lines, where the progress is not shown live. */
+/** Pause between lines, where progress is not shown live. */
 const LINE_INTERVAL_MS = 10_000;
-/** Between two changes of the live line. */
+/** Pause between updates of the live line. */
 const LIVE_INTERVAL_MS = 250;
 
-/** How an export is doing, on standard error. */
+/** Shows progress on standard error. */
 export interface ExportProgress {
   /** Everything up to this height is written. */
   at(height: number, to: number, transactions: number): void;
-  /** This share of a file that is resumed has been read. */
+  /** This share of a resumed file has been read. */
   scanned(share: number): void;
-  /** Whether the daemon answers; told when that changes. */
+  /** Whether the daemon answers; printed when that changes. */
   answers(doesAnswer: boolean): void;
-  /** Ends the live line with a last word. */
+  /** Removes the live line and prints a last message. */
   end(text?: string): void;
 }
 
-/** A live line where standard error is a terminal that shows nothing else, otherwise a line every ten seconds. */
+/** A live line if standard error is a terminal that shows nothing else, otherwise a line every ten seconds. */
 export function exportProgress(
   terminal: Terminal,
   { isQuiet, isAlone }: { readonly isQuiet: boolean; readonly isAlone: boolean },

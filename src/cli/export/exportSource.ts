@@ -9,19 +9,19 @@ import { PROGRAM } from '../parse.js';
 import { namesDaemonAddress } from '../settings.js';
 import type { ExportProgress } from './exportProgress.js';
 
-/** Between two looks for a height that is not there yet, or for a daemon that has gone. */
+/** Before looking again for a height that is not indexed yet, or for a daemon that has gone. */
 const LOOK_AGAIN_MS = 500;
-/** Before a daemon that is busy is asked again. */
+/** Before asking a busy daemon again. */
 const BUSY_MS = 1_000;
 
-/** Where the lines come from; they are the same from wherever. */
+/** Where the lines come from. They are the same from every source. */
 export interface ExportSource {
   /** For people. */
   readonly name: string;
   readonly chainId: string;
   /** Name and version of the program that makes the lines. */
   readonly program: string;
-  /** The heights that can be read; with `follow` there may be none, and `latest` is below `first`. */
+  /** The readable heights; with `follow` there may be none, and `latest` is below `first`. */
   range(): Promise<{ readonly first: number; readonly latest: number }>;
   /** Whole blocks from `from` on, none above `to`. */
   page(range: ExportRange): Promise<Buffer>;
@@ -36,8 +36,8 @@ export interface ExportSourceOptions {
 }
 
 /**
- * The running daemon of a configuration, else its store. Expected errors, also of what it gives: OperatorError (`no_daemon` when
- * one is needed; `not_found`; `storage`; those of `openStoreReadOnly`); the signal's abort reason.
+ * Opens the configured daemon, else its store. Expected errors, also of the source: OperatorError (`no_daemon`
+ * when one is needed; `not_found`; `storage`; those of `openStoreReadOnly`); the signal's abort reason.
  */
 export async function openExportSource(
   loaded: LoadedConfig,
@@ -49,7 +49,7 @@ export async function openExportSource(
   return storeSource(loaded, options);
 }
 
-/** After a restart the daemon may listen elsewhere: it is looked for again whenever it does not answer. */
+/** After a restart the daemon may listen elsewhere, so we look it up again whenever it does not answer. */
 function daemonSource(
   loaded: LoadedConfig,
   { follow, signal, progress }: ExportSourceOptions,
@@ -110,7 +110,7 @@ async function storeSource({ config }: LoadedConfig, { signal }: ExportSourceOpt
       return Promise.resolve({ first, latest });
     },
     page: async (range) => {
-      // A turn of the event loop lets a signal in.
+      // Let signals in.
       await sleep(systemClock, 0, signal);
       const lines = await exportPage(store, range);
       if (lines !== '') return Buffer.from(lines);

@@ -8,7 +8,7 @@ import type { BlockLine } from './ExportTally.js';
 export interface ExportPlan {
   readonly from: number;
   readonly to: number;
-  /** A signal ends it as it should end. */
+  /** Ends only at `to` or by a signal; both are a normal end. */
   readonly follow: boolean;
 }
 
@@ -20,9 +20,9 @@ export interface ExportParts {
 }
 
 /**
- * Writes blocks from where the output ends until `to`, page by page: while one is written, the next is fetched, and none
- * further, however slow the reader. Resolves with false when nobody reads any more. Expected errors: those of the source and
- * of `checkSame`, OperatorError `storage`; the signal's abort reason, but not with `follow`.
+ * Writes blocks page by page, from where the output ends to `to`. While one page is written, only the next is
+ * fetched, however slow the reader. Resolves with false when nobody reads any more. Expected errors: those of the
+ * source and of `checkSame`; OperatorError `storage`; without `follow`, the signal's abort reason.
  */
 export async function runExport(plan: ExportPlan, parts: ExportParts): Promise<boolean> {
   const { source, output, progress, signal } = parts;
@@ -31,7 +31,7 @@ export async function runExport(plan: ExportPlan, parts: ExportParts): Promise<b
   const ahead = (): Promise<Buffer> | undefined => {
     if (nextHeight() > plan.to) return undefined;
     const page = source.page({ from: nextHeight(), to: plan.to });
-    // It may fail while the one before it is still being written.
+    // It may fail while the page before it is still being written.
     page.catch(() => undefined);
     return page;
   };
@@ -39,12 +39,12 @@ export async function runExport(plan: ExportPlan, parts: ExportParts): Promise<b
     for (let asked = ahead(); asked !== undefined;) {
       const lines = await asked;
       const { last } = tally.whole;
-      // At the root of a spork a block need not name the one below it.
+      // The root block of a spork need not name the block below it.
       if (last !== undefined && firstBlockOf(lines).parentId !== last.id) await checkSame(last, source);
       tally.add(lines);
       asked = ahead();
       const taken = output.write(lines);
-      // With `follow` there is a closing line to come behind it.
+      // With `follow` the closing line still has to be written.
       if (!(await (plan.follow ? taken : unlessAborted(taken, signal)))) return false;
       progress.at(nextHeight() - 1, plan.to, tally.whole.transactions);
     }
@@ -64,7 +64,7 @@ export async function checkSame({ height, id }: BlockLine, source: ExportSource)
   );
 }
 
-/** A reader that takes nothing any more does not hold up the end. */
+/** A reader that has stopped reading must not hold up the end. */
 function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(abortReason(signal));

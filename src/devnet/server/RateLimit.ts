@@ -1,6 +1,6 @@
 import type { Clock } from '../../runtime/index.js';
 
-/** A bucket for each method, all callers together, as the limiter of a Flow node has it. */
+/** One token bucket per method for all callers, as in a Flow node's limiter. */
 export class RateLimit {
   readonly #perSecond: number;
   readonly #burst: number;
@@ -14,7 +14,7 @@ export class RateLimit {
     this.#clock = dependencies.clock;
   }
 
-  /** False when the call is one too many. */
+  /** False when the call exceeds the limit. */
   admits(method: string): boolean {
     if (this.#perSecond === 0) return true;
     const now = this.#clock.monotonic();

@@ -3,7 +3,7 @@ import type { Logger } from '../logs/createLogger.js';
 import type { ProgressMeter, ProgressState } from './ProgressMeter.js';
 import { progressFields, renderProgressLine } from './progressLine.js';
 
-/** Where the live line is shown; `LiveTerminal` is one. */
+/** Shows the live line; `LiveTerminal` is one. */
 export interface ProgressOutput {
   columns(): number;
   setLine(line: string | undefined): void;
@@ -18,12 +18,12 @@ export interface ProgressReporterOptions {
 const INTERVAL_MS = 10_000;
 /** Between log lines while following the head. */
 const FOLLOWING_INTERVAL_MS = 60_000;
-/** How often the meter is sampled, and the live line redrawn. */
+/** How often the meter is sampled and the live line redrawn. */
 const TURN_MS = 500;
 
 /**
- * Tells how far the daemon is: on a terminal by a line that is rewritten in place, elsewhere by log lines, every 10 s
- * while catching up and every minute at the head. Reaching and losing the head is logged in both modes.
+ * Reports progress: on a terminal by a line rewritten in place, elsewhere by log lines, every 10 s while catching
+ * up and every minute at the head. Both modes log when the head is reached and lost.
  */
 export class ProgressReporter {
   readonly #options: ProgressReporterOptions;
@@ -41,7 +41,7 @@ export class ProgressReporter {
       readonly clock: Clock;
       readonly meter: ProgressMeter;
       readonly logger: Logger;
-      /** Needed in the mode `tty`. */
+      /** Required in mode `tty`. */
       readonly output?: ProgressOutput;
     },
   ) {
@@ -80,7 +80,7 @@ export class ProgressReporter {
   }
 
   #logEdge(state: ProgressState): void {
-    // What is held up has reached nothing.
+    // While held up, no edge is real.
     if (state.mode === this.#mode || state.heldUpBy !== undefined) return;
     const before = this.#mode;
     this.#mode = state.mode;
