@@ -31,7 +31,7 @@ export const readinessCodes = {
   upstream_refusing: {
     severity: 'trouble',
     cause: 'Nodes answer what is needed next with errors or rate limits.',
-    mend: "The message quotes the node: ask its operator, or name another `--access-node`.",
+    mend: 'The message quotes the node: ask its operator, or name another `--access-node`.',
   },
   upstream_invalid: {
     severity: 'trouble',

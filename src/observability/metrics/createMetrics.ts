@@ -134,7 +134,9 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     'Heights the account index does not cover yet; 0 when it is complete or off.',
     (v) => v.accountIndexMissingHeights(),
   );
-  scraped('in_flight_heights', 'Heights in progress: handed out and not yet durable.', (v) => v.inFlightHeights());
+  scraped('in_flight_heights', 'Heights in progress: handed out and not yet durable.', (v) =>
+    v.inFlightHeights(),
+  );
   scraped('collections_missing', 'Collection ids registered as missing and not yet received.', (v) =>
     v.collectionsMissing(),
   );
@@ -287,11 +289,11 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       ['endpoint', 'method'],
     ),
     streamReopens: counter('stream_reopens_total', 'Streams opened again, by reason.', ['stream', 'reason']),
-    forwardedCalls: counter(
-      'forwarded_calls_total',
-      'Calls of callers to be forwarded, by outcome.',
-      ['protocol', 'method', 'outcome'],
-    ),
+    forwardedCalls: counter('forwarded_calls_total', 'Calls of callers to be forwarded, by outcome.', [
+      'protocol',
+      'method',
+      'outcome',
+    ]),
     forwardedLatency: histogram(
       'forwarded_call_seconds',
       'Duration of forwarded calls that a node answered, errors included; without streams.',
