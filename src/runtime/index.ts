@@ -1,4 +1,4 @@
-export { Backoff, backoffMs, doublingMs } from './Backoff.js';
+export { backoffMs, doublingMs } from './backoff.js';
 export { sleep, systemClock } from './clock.js';
 export { AbortError, abortReason, isAbort } from './AbortError.js';
 export type { Clock, Timer } from './clock.js';
