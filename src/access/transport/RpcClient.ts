@@ -201,7 +201,7 @@ export class RpcClient {
 
   /** A stream of answers, taken one by one; see `MessageStream`. */
   stream<T>(question: StreamQuestion<T>, signal: AbortSignal): AsyncIterable<T> {
-    return new MessageStream(this.#source(question), signal);
+    return new MessageStream({ source: this.#source(question), signal });
   }
 
   /** Further calls fail; calls under way are left to their signals. */

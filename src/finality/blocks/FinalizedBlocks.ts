@@ -1,17 +1,16 @@
-import { NodeTroubles, UpstreamError } from '../../access/index.js';
+import { faultOf, NodeTroubles, StreamReader, UpstreamError } from '../../access/index.js';
 import type { AccessNode, AccessNodes, NodeFault, NodeTrouble, ReceivedBlock } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { BlockJob, Jobs, Notifiable } from '../../jobqueue/index.js';
 import { EdgeLog } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
+import { runTogether } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { GuaranteeReview } from '../forks/GuaranteeReview.js';
 import type { BlockVerdict } from '../forks/GuaranteeReview.js';
 import { BLOCK_CALL, BLOCK_STREAM, pollBlocks } from '../upstream/pollBlocks.js';
-import { childOf, runTogether } from '../upstream/cancellation.js';
-import { Puller } from '../upstream/Puller.js';
-import { faultOf, patienceMs } from '../upstream/faultOf.js';
+import { patienceMs } from '../upstream/patienceMs.js';
 import { ForkResolver } from '../forks/ForkResolver.js';
 import type { ChainTrouble, ParentMismatch } from '../forks/ForkResolver.js';
 import { BlockPoll } from '../forks/BlockPoll.js';
@@ -193,18 +192,15 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       },
     );
     const { metrics, onReviewed: exchange = () => false } = dependencies;
-    const inspector = new BlockPoll({}, { nodes });
-    this.#review = new GuaranteeReview(
-      {},
-      {
-        ...{ nodes, linked: this.#linked, inspector, logger, metrics, exchange },
-        onForger: (forger) => {
-          if (forger.method === BLOCK_STREAM) this.#ways.callInstead(forger.name, FORGER_POLLED_MS);
-          this.#forgers.set(forger.name, forger);
-          this.#forgerFound.notify();
-        },
+    const poll = new BlockPoll({ nodes });
+    this.#review = new GuaranteeReview({
+      ...{ nodes, linked: this.#linked, poll, logger, metrics, exchange },
+      onForger: (forger) => {
+        if (forger.method === BLOCK_STREAM) this.#ways.callInstead(forger.name, FORGER_POLLED_MS);
+        this.#forgers.set(forger.name, forger);
+        this.#forgerFound.notify();
       },
-    );
+    });
     this.#handedOutTo = watermark.latestIndexedHeight();
     this.#deliveredAtMs = clock.monotonic();
   }
@@ -379,22 +375,21 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   async #readFrom(way: Way, signal: AbortSignal): Promise<Ending> {
     const { clock } = this.#deps;
     const { node, method } = way;
-    const cancel = childOf(signal);
-    const blocks = new Puller(this.#open(way, cancel.signal)[Symbol.asyncIterator](), signal, {
-      clock,
-      limitMs: patienceMs(this.#silences, this.#silentAfterMs),
-    });
+    const blocks = new StreamReader(
+      { limitMs: patienceMs(this.#silences, this.#silentAfterMs) },
+      { open: (ended) => this.#open(way, ended), signal, clock },
+    );
     let delivered = 0;
     let pausedMs = 0;
     try {
       for (;;) {
         const height = this.#linked.next;
         this.#troubles.asked(node.name, method);
-        const pulled = await blocks.pull();
+        const read = await blocks.read();
         if (this.#linked.next !== height) return { kind: 'moved' };
-        if (pulled === 'silent') return { kind: 'silent' };
-        if (pulled.done === true) return { kind: 'ended', delivered };
-        const { block, status } = pulled.value;
+        if (read === 'silent') return { kind: 'silent' };
+        if (read.done === true) return { kind: 'ended', delivered };
+        const { block, status } = read.value;
         if (block.height !== height) return { kind: 'wrong_height', block };
         if (status === 'unknown') return { kind: 'orphaned', block };
         if (!this.#linked.links(block)) return { kind: 'mismatch', block };
@@ -418,8 +413,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       if (!(error instanceof UpstreamError)) throw error;
       return { kind: 'failed', error, pausedMs };
     } finally {
-      cancel.abort();
-      blocks.leave();
+      blocks.cancel();
     }
   }
 

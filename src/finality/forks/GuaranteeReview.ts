@@ -38,7 +38,7 @@ interface Record {
 export interface GuaranteeReviewDependencies {
   readonly nodes: AccessNodes;
   readonly linked: LinkedBlocks;
-  readonly inspector: BlockPoll;
+  readonly poll: BlockPoll;
   readonly logger: Logger;
   readonly metrics: Pick<FinalityMetrics, 'invalidBlocks'>;
   /** Puts the block in the place of the one that is worked on; false when that is complete, or not worked on. */
@@ -62,17 +62,17 @@ export class GuaranteeReview {
   readonly #deps: GuaranteeReviewDependencies;
   readonly #records = new Map<number, Record>();
 
-  constructor(_options: object, dependencies: GuaranteeReviewDependencies) {
+  constructor(dependencies: GuaranteeReviewDependencies) {
     this.#deps = dependencies;
   }
 
   /** Asks every node that serves the height. Expected errors: the signal's abort reason. */
   async review(height: number, signal: AbortSignal): Promise<BlockVerdict> {
-    const { inspector, linked } = this.#deps;
+    const { linked, poll } = this.#deps;
     const held = linked.jobAt(height)?.block;
     const giver = linked.giverOf(height);
     if (held === undefined || giver === undefined) return { kind: 'gone', giver: '', confirmedBy: 0 };
-    const { answers } = await inspector.ask(height, signal);
+    const { answers } = await poll.ask(height, signal);
     if (linked.jobAt(height)?.block !== held) return { kind: 'gone', giver: giver.name, confirmedBy: 0 };
 
     // Another id at this height is another matter: the parent links decide that.

@@ -25,7 +25,7 @@ export class HealthMonitor {
   readonly #since = new Map<ReadinessCode, number>();
   #timer: Timer | undefined;
 
-  constructor(_options: object, dependencies: HealthMonitorDependencies) {
+  constructor(dependencies: HealthMonitorDependencies) {
     this.#clock = dependencies.clock;
     this.#find = dependencies.findings;
     this.#logger = dependencies.logger;
