@@ -29,6 +29,7 @@ export type {
   NodeForwarding,
 } from './forwarding/NodeForwarding.js';
 export type { OpenNode } from './pool/NodePool.js';
+export type { UndecidedSpork } from './pool/SporkVerifier.js';
 export { parseSporkTable, readSporkTable, sporkOf } from './pool/sporkTable.js';
 export type { SporkTable } from './pool/sporkTable.js';
 export { loadMethodStubs } from './transport/methodStubs.js';

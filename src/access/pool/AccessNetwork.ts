@@ -17,6 +17,7 @@ import type { AccessMetrics } from '../transport/RpcClient.js';
 import { NodePool } from './NodePool.js';
 import type { OpenNode } from './NodePool.js';
 import type { SporkTable } from './sporkTable.js';
+import type { UndecidedSpork } from './SporkVerifier.js';
 import { loadMethodStubs } from '../transport/methodStubs.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeHealth } from '../types.js';
 
@@ -27,6 +28,8 @@ export interface AccessNetworkOptions {
   readonly executionDataNodes?: readonly string[];
   /** Empty for a network without sporks of old. */
   readonly sporks: SporkTable;
+  /** Where a spork begins that the table does not have. */
+  readonly sporkRoot?: number | undefined;
   /** Unary calls per second, per node and method; 0 = no limit. Historic nodes are held to 80 at most. */
   readonly ratePerSecond: number;
   readonly maxMessageBytes: number;
@@ -198,6 +201,11 @@ export class AccessNetwork implements AccessNodes {
   /** Calls back when a node that did not answer, or was foreign, can be asked again. Returns a function that ends it. */
   onAnswering(callback: () => void): () => void {
     return this.#identification.onAnswering(callback);
+  }
+
+  /** Which spork keeps this height and those above from being asked for: it is not known whether there is one. */
+  undecidedSporkAt(height: number): UndecidedSpork | undefined {
+    return this.#pool.verifier.undecidedAt(height);
   }
 
   /** Every node with its state at the time of asking. */

@@ -39,8 +39,10 @@ const WANTED_ROOT_RETRY = { minMs: 500, maxMs: 2_000 };
 const ROOT_WAIT_MS = 60_000;
 /** As long as it is waited for nodes that fail when they are asked for it. */
 const TROUBLED_ROOT_WAIT_MS = 5_000;
-/** How long it is waited for the verdict on sporks that some nodes tell. */
-const CLAIMS_WAIT_MS = 60_000;
+/** How long it is waited for the verdict on sporks that only nodes tell of. */
+const SPORKS_WAIT_MS = 60_000;
+/** How often a node is asked whose head may change that verdict. */
+const WITNESS_EVERY_MS = 10_000;
 /** A historic node that nobody wanted for this long is let go. */
 const HISTORIC_IDLE_MS = 600_000;
 
@@ -145,7 +147,7 @@ export class NodeHandshake {
   async whenAllAsked(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw abortReason(signal);
     while (!this.#pool.named().every(({ tried }) => tried)) await this.#changed(signal);
-    await this.#changedUntil(() => !this.#pool.claims.anyOpen, CLAIMS_WAIT_MS, signal);
+    await this.#changedUntil(() => !this.#pool.verifier.isUndecided(Infinity), SPORKS_WAIT_MS, signal);
   }
 
   /**
@@ -240,7 +242,6 @@ export class NodeHandshake {
       try {
         const identity = await askIdentity(member.node, this.#expectation(), signal, {
           timeoutMs: failures < FAILURES_BEFORE_PATIENCE ? PATIENCE_MS : LONG_PATIENCE_MS,
-          latest: this.#pool.claims.any,
           isForeign: member.foreign !== undefined,
           clock: this.#clock,
         });
@@ -257,7 +258,7 @@ export class NodeHandshake {
       }
       member.tried = true;
       this.#judge();
-      this.#weighClaims(member);
+      this.#verifySporks();
       if (isNews && isUsable(member)) for (const notify of [...this.#answeringListeners]) notify();
       if (failures === 0) {
         opens = member.identity?.isRootOpen === true ? opens + 1 : 0;
@@ -266,8 +267,8 @@ export class NodeHandshake {
         const retry = this.#wantsRoot ? WANTED_ROOT_RETRY : ROOT_RETRY;
         const usualMs = isUsable(member) ? IDENTIFY_EVERY_MS : FOREIGN_AGAIN_MS;
         const pauseMs = isAskedAgain ? backoffMs(retry, opens - 1, this.#random) : usualMs;
-        const lookMs = this.#pool.claims.lookInMs(member) ?? IDENTIFY_EVERY_MS;
-        await this.#pause(Math.min(pauseMs, lookMs), signal, member);
+        const isWitness = this.#pool.verifier.isWitness(member);
+        await this.#pause(isWitness ? Math.min(pauseMs, WITNESS_EVERY_MS) : pauseMs, signal, member);
         await this.#pause(askedAtMs + IDENTIFY_AT_MOST_EVERY_MS - this.#clock.monotonic(), signal);
       } else {
         await this.#pause(backoffMs(RETRY, failures - 1, this.#random), signal, member);
@@ -314,17 +315,19 @@ export class NodeHandshake {
     );
   }
 
-  /** Where a node tells of a spork that the table does not have, those that should know are asked at once. */
-  #weighClaims(member: PoolMember): void {
-    const { toAsk, refuted } = this.#pool.claims.answered(member);
-    for (const other of toAsk) other.wake?.();
-    for (const { rootHeight, tellers } of refuted) {
+  /** Where a node tells of a spork that is not known, those that should know are asked at once. */
+  #verifySporks(): void {
+    const { members, verifier } = this.#pool;
+    const { isNews, contradicted } = verifier.update();
+    if (isNews) for (const member of members) if (verifier.isWitness(member)) member.wake?.();
+    for (const { rootHeight, tellers } of contradicted) {
       this.#logger.warn(
-        { rootHeight, endpoints: tellers.map(({ node }) => node.name) },
+        { rootHeight, endpoints: tellers, mend: `if it is one: --access-spork-root ${rootHeight}` },
         'access node tells of a spork that is not: others go on above its root',
       );
     }
-    this.#settle();
+    this.#pool.refreshRanges();
+    for (const notify of [...this.#watchers]) notify();
   }
 
   /** Judges all nodes anew: what one says of our last block may bear on the others. */
@@ -359,12 +362,7 @@ export class NodeHandshake {
   #mayBeDiscardedBy({ sporkRootHeight }: NodeIdentity, other: PoolMember): boolean {
     const anchor = anchorOf(other);
     if (sporkRootHeight === undefined || anchor === undefined || anchor >= sporkRootHeight) return false;
-    return this.#pool.claims.verdict(sporkRootHeight) !== 'refuted';
-  }
-
-  #settle(): void {
-    this.#pool.refreshRanges();
-    for (const notify of [...this.#watchers]) notify();
+    return this.#pool.verifier.verdict(sporkRootHeight) !== 'contradicted';
   }
 
   #announce({ node, identity, foreign }: PoolMember): void {

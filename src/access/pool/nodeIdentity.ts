@@ -55,14 +55,6 @@ export interface NodeIdentity {
   readonly comparison: BlockComparison | undefined;
   /** The height of the latest finalized block that it has; `undefined` when it does not tell. */
   readonly head: number | undefined;
-  /** The latest finalized block that it has; `undefined` when it was not asked for it. */
-  readonly latest: LatestBlock | 'untold' | undefined;
-}
-
-export interface LatestBlock {
-  readonly height: number;
-  /** Since the Unix epoch; `undefined` when the node does not tell. */
-  readonly timestampMs: number | undefined;
 }
 
 export interface BlockComparison {
@@ -104,8 +96,6 @@ const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
 export interface Inquiry {
   /** Deadline of each call. */
   readonly timeoutMs: number;
-  /** Its latest block is of interest. */
-  readonly latest: boolean;
   /** It is known to have another block than ours: how far both agree was looked for. */
   readonly isForeign: boolean;
   readonly clock: Clock;
@@ -139,14 +129,7 @@ export async function askIdentity(
     known === undefined
       ? undefined
       : await compare(node, { expectation, known, atWatermark, headHeight, inquiry }, options);
-  const latest = !inquiry.latest
-    ? undefined
-    : !(head instanceof UpstreamError)
-      ? head
-      : NOTHING_THERE.has(head.kind)
-        ? 'untold'
-        : undefined;
-  return { chainId, semver, sporkId, ...roots, comparison, head: headHeight, latest };
+  return { chainId, semver, sporkId, ...roots, comparison, head: headHeight };
 }
 
 /** What came of a call that may fail. Expected errors: the signal's abort reason. */
