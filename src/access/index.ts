@@ -7,7 +7,7 @@ export { isExpectedEnd, StreamReader } from './transport/StreamReader.js';
 export type { CallStatus } from './transport/upstreamErrors.js';
 export { kindOfStatus, upstreamError } from './transport/upstreamErrors.js';
 export type { ForwardOutcome, Forwarder, ForwarderSink } from './forwarding/Forwarder.js';
-export type { ChainReplaced, HeadBelow } from './pool/NodeHandshake.js';
+export type { ChainReplaced, HeadBelow } from './pool/ChainCheck.js';
 export type { Expectation, SporkRoot } from './pool/nodeIdentity.js';
 export { inOrderOfAsking, NodeHealthRecord, worseOf } from './selection/NodeHealthRecord.js';
 export { MethodLimiter } from './transport/MethodLimiter.js';

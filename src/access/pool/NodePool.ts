@@ -28,7 +28,7 @@ const REMEMBERED_SPORKS_MAX = 64;
 export type OpenNode = (
   endpoint: Endpoint,
   options: { readonly ratePerSecond: number },
-  dependencies: { readonly ledger: NodeHealthRecord; readonly events: NodeEvents },
+  dependencies: { readonly healthRecord: NodeHealthRecord; readonly events: NodeEvents },
 ) => PooledNode;
 
 export interface NodePoolOptions {
@@ -125,10 +125,10 @@ export class NodePool {
       },
       onReconnect: () => this.#hooks.onReconnect(member),
     };
-    const ledger = new NodeHealthRecord({ clock: this.#clock });
+    const healthRecord = new NodeHealthRecord({ clock: this.#clock });
     const ratePerSecond = this.#rateOf(origin);
     const member = newPoolMember(
-      this.#openNode(endpoint, { ratePerSecond }, { ledger, events }),
+      this.#openNode(endpoint, { ratePerSecond }, { healthRecord, events }),
       origin,
       roles,
       this.#clock,

@@ -1,5 +1,6 @@
 import type { Clock } from '../../runtime/index.js';
-import type { Foreignness, NodeIdentity } from './nodeIdentity.js';
+import type { Foreignness } from './foreignness.js';
+import type { NodeIdentity } from './nodeIdentity.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
 import { NodeTroubles } from '../selection/NodeTroubles.js';
 
@@ -95,7 +96,7 @@ export function tellHead(member: PoolMember, height: number, atMs: number): void
 }
 
 export function isUsable(member: PoolMember): boolean {
-  return member.node.ledger.identity === 'usable';
+  return member.node.healthRecord.identity === 'usable';
 }
 
 export function covers({ lowest, endExclusive }: HeightRange, height: number): boolean {

@@ -40,7 +40,7 @@ export interface ExecutionDataIndexerOptions {
 }
 
 export interface ExecutionDataIndexerDependencies {
-  readonly nodes: Pick<AccessNodes, 'forExecutionData' | 'succeeded' | 'blame'>;
+  readonly nodes: Pick<AccessNodes, 'forExecutionData' | 'succeeded' | 'report'>;
   readonly window: BlockWindow;
   readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock' | 'onContradiction'>;
   /** The sealed head: execution data exists up to there. `undefined` while unknown. */

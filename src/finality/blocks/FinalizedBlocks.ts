@@ -438,7 +438,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#deps.nodes.forHeight(height).some((other) => other.name === node.name);
   }
 
-  /** It was set aside meanwhile, and another was not. */
+  /** It was penalized meanwhile, and another was not. */
   #isOutdone({ node, method }: Way): boolean {
     if (node.healthOf(method) !== 'set_aside') return false;
     const [best] = this.#deps.nodes.forHeight(this.#linked.next, method);
@@ -505,7 +505,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     if (kind === 'rate_limited' || kind === 'unimplemented' || kind === 'below_root') this.#ways.avoid(way);
     else {
       this.#ways.failed(way, error.message);
-      this.#deps.nodes.blame(node, fault ?? 'failing', error.message, error.method);
+      this.#deps.nodes.report(node, fault ?? 'failing', error.message, error.method);
     }
     await this.#pause.sleep(this.#ways.pauseMs(), signal);
   }
@@ -516,7 +516,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const said = `${method} at ${node.name}: ${what}`;
     this.#troubles.note(node.name, method, kind, said);
     this.#ways.failed(way, said);
-    this.#deps.nodes.blame(node, fault, said, method);
+    this.#deps.nodes.report(node, fault, said, method);
   }
 
   async #resolve(refused: Answer, signal: AbortSignal): Promise<void> {

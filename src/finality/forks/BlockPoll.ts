@@ -154,7 +154,7 @@ export class BlockPoll {
       if (!(error instanceof UpstreamError)) throw error;
       onFailure?.(error);
       const fault = faultOf(error.kind);
-      if (fault !== undefined) this.#nodes.blame(node, fault, error.message, BLOCK_CALL);
+      if (fault !== undefined) this.#nodes.report(node, fault, error.message, BLOCK_CALL);
       return undefined;
     }
   }

@@ -128,7 +128,7 @@ export class ForkResolver {
     const linking = answers.find(({ block }) => this.#linked.links(block));
     if (linking !== undefined) {
       for (const answer of onceEach([refused, ...answers]))
-        if (this.#linked.mayStand(answer.block) && !this.#linked.links(answer.block)) this.#blame(answer);
+        if (this.#linked.mayStand(answer.block) && !this.#linked.links(answer.block)) this.#report(answer);
       return { kind: 'accept', answer: linking };
     }
     for (const answer of answers) this.#refusals.name(answer, 'parent_mismatch', height);
@@ -162,7 +162,7 @@ export class ForkResolver {
     const liar = this.#nodes.forHeight(below).find(({ name }) => name === giver.name);
     if (liar === undefined) return { kind: 'retry', avoid: [], pauseMs: 0 };
     const lie = { node: liar, method: giver.method, block: held };
-    this.#blame(lie);
+    this.#report(lie);
     return { kind: 'retry', avoid: [lie], pauseMs: 0 };
   }
 
@@ -171,7 +171,7 @@ export class ForkResolver {
   }
 
   #distrust(refused: Answer): Resolution {
-    this.#blame(refused);
+    this.#report(refused);
     return this.#askAnother(refused);
   }
 
@@ -179,7 +179,7 @@ export class ForkResolver {
     return { kind: 'retry', avoid: [refused], pauseMs: this.#ways.pauseMs() };
   }
 
-  #blame(answer: Answer): void {
+  #report(answer: Answer): void {
     this.#refusals.refuse(answer, 'parent_mismatch', answer.block.height);
   }
 

@@ -169,7 +169,7 @@ export class HeadSubscription {
       if (fault === undefined) this.#ways.avoid(way);
       else {
         this.#ways.failed(way, error.message);
-        this.#deps.nodes.blame(node, fault, error.message, method);
+        this.#deps.nodes.report(node, fault, error.message, method);
       }
       this.#lost(source, { kind: error.kind, error: error.message });
       return error.kind;
@@ -251,7 +251,7 @@ export class HeadSubscription {
         if (!(error instanceof UpstreamError)) throw error;
         this.#troubles.polls.failed(error);
         const fault = faultOf(error.kind);
-        if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message, HEADER);
+        if (fault !== undefined) this.#deps.nodes.report(node, fault, error.message, HEADER);
       }
     }
   }
@@ -301,7 +301,7 @@ export class HeadSubscription {
     const { node, method } = source;
     this.#troubles.source.note(node.name, method, kind, said);
     this.#ways.failed(source, said);
-    this.#deps.nodes.blame(node, kind === 'refused' ? 'failing' : 'stale', said, method);
+    this.#deps.nodes.report(node, kind === 'refused' ? 'failing' : 'stale', said, method);
     this.#lost(source, { kind: kind === 'refused' ? 'ended' : 'stale', error: said });
   }
 
