@@ -21,7 +21,11 @@ export interface DaemonConfig {
   readonly maxInFlightBytes: number;
   readonly edi: { readonly enabled: boolean; readonly nodes: readonly string[] };
   readonly ediOnly: boolean;
-  readonly access: { readonly ratePerSecond: number; readonly maxMessageBytes: number };
+  readonly access: {
+    readonly sporkRoot: number | undefined;
+    readonly ratePerSecond: number;
+    readonly maxMessageBytes: number;
+  };
   readonly requester: {
     readonly concurrency: number;
     readonly timeoutMs: number;
@@ -93,6 +97,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
     }),
     ediOnly: values.ediOnly,
     access: Object.freeze({
+      sporkRoot: values['access.sporkRoot'] ?? undefined,
       ratePerSecond: values['access.ratePerSecond'] ?? (usesPublicNode ? PUBLIC_NODE_RATE_PER_SECOND : 0),
       maxMessageBytes: values['access.maxMessageBytes'],
     }),

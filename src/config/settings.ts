@@ -126,6 +126,13 @@ export const daemonSettings = {
     format: boolean,
     default: false,
   }),
+  'access.sporkRoot': setting<number | null>({
+    doc: 'Height at which a spork begins that config/sporks.json does not have. Only needed where `/readyz` says so.',
+    value: 'height',
+    format: optional(integer(0, MAX_HEIGHT)),
+    default: null,
+    defaultDoc: 'none',
+  }),
   'access.ratePerSecond': setting<number | null>({
     doc: 'Unary calls per second to each access node and method; 0 = no limit.',
     value: 'calls',

@@ -53,8 +53,9 @@ export const readinessCodes = {
   },
   not_vouched: {
     severity: 'trouble',
-    cause: 'No node has the last block of a spork in the spork table.',
-    mend: 'Name an `--access-node` that has the block in the message.',
+    cause:
+      'No node has the last block of a spork that the spork table names; or nodes tell of a spork that the table lacks, and others can neither confirm nor contradict it.',
+    mend: 'Name an `--access-node` that has the block in the message; or say with `--access-spork-root` that there is such a spork. Most often a minute decides.',
   },
   chain_replaced: {
     severity: 'trouble',
