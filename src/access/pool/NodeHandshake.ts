@@ -105,7 +105,7 @@ export class NodeHandshake {
 
   async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
     const attempts: Attempts = { failures: 0, opens: 0 };
-    while (!signal.aborted) {
+    for (;;) {
       await this.#ask(member, attempts, signal);
       if (signal.aborted) return;
       await this.#pause(this.#pauseMs(member, attempts), signal, member);
