@@ -13,7 +13,7 @@ import type { HeightWork, WorkSource } from '../view/heightWork.js';
 
 export type ExplainReader = IndexReader & Pick<IndexStore, 'meta' | 'hasHeight' | 'blocksAboveWatermark'>;
 
-/** The daemon around the store; left out where none runs. */
+/** The daemon around the store; absent where none runs. */
 export interface ExplainingDaemon {
   readonly work: WorkSource;
   readonly reasons: readonly ReadinessReason[];
@@ -22,7 +22,7 @@ export interface ExplainingDaemon {
 interface Subject {
   readonly key: string;
   readonly kind: ExplainDocument['kind'];
-  /** Height and block of the lowest place, as far as they are known. */
+  /** Height and block of the lowest place, as far as known. */
   readonly height: number | null;
   readonly blockId: Identifier | null;
 }

@@ -6,9 +6,9 @@ import { ApiError, stopping } from '../view/ApiError.js';
 import type { StreamCall, StreamSink, UnaryCall } from './calls.js';
 
 const HEALTH = '/grpc.health.v1.Health';
-/** Open streams of the state. */
+/** Maximum open streams. */
 const MAX_WATCHERS = 200;
-/** Between two looks for a change, while anybody watches. */
+/** Interval of the check for a change, while anybody watches. */
 const LOOK_EVERY_MS = 1_000;
 
 const SERVING = 1;
@@ -93,7 +93,7 @@ export class HealthService {
     for (const watcher of this.#watchers) this.#tell(watcher, state);
   }
 
-  /** What a watcher does not take is told at the next look, if it is still so. */
+  /** An untaken message is sent again at the next check, if it is still true. */
   #tell(watcher: Watcher, state: number): void {
     const news = watcher.isKnown ? state : SERVICE_UNKNOWN;
     if (news !== watcher.told && watcher.sink.send(encoded(news))) watcher.told = news;
