@@ -6,8 +6,8 @@ import type { BlockHandle } from './tableBlock.js';
 
 /**
  * LevelDB's table files. Our build of LevelDB does not check their checksums on reads, and a damaged key makes it abort
- * the whole process; so verification checks the files before LevelDB opens them. Format: blocks of `contents, u8
- * compression, u32le masked CRC-32C of both`, then a footer of 48 bytes that locates the metaindex and the index block.
+ * the whole process; so verification checks the files before LevelDB opens them. Format: blocks of
+ * `contents, u8 compression, u32le masked CRC-32C of both`, then a footer of 48 bytes that locates the metaindex and the index block.
  * The value of each index entry locates a data block; its key lies between the keys of that block and the next.
  */
 
