@@ -13,7 +13,7 @@ import type { HeightWork, WorkSource } from '../view/heightWork.js';
 
 export type ExplainReader = IndexReader & Pick<IndexStore, 'meta' | 'hasHeight' | 'blocksAboveWatermark'>;
 
-/** The daemon around the store; absent where none runs. */
+/** The daemon around the store; left out where none runs. */
 export interface ExplainingDaemon {
   readonly work: WorkSource;
   readonly reasons: readonly ReadinessReason[];

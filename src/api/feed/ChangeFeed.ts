@@ -15,7 +15,7 @@ import type { StartPoint } from './feedStart.js';
 export const MAX_FOLLOWERS = 200;
 /** How long an event may stay untaken; the same as on access nodes. */
 export const SEND_LIMIT_MS = 30_000;
-/** Interval of the search for late followers. */
+/** Between two looks for followers that are late. */
 const LOOK_EVERY_MS = 5_000;
 
 export interface ChangeFeedDependencies {

@@ -33,7 +33,7 @@ interface Moment {
   readonly metadata: Buffer;
 }
 
-/** Answers a call from a view of one moment alone. Expected errors: as `UnaryCall`. */
+/** Answers a call by one moment's view of the index alone. Expected errors: as `UnaryCall`. */
 type ViewedCall = (request: RequestFields, moment: Moment) => Promise<UnaryAnswer>;
 
 /**
@@ -141,7 +141,7 @@ async function blockResponse(key: Identifier | number, { view, metadata }: Momen
     .finish();
 }
 
-/** The ids are recomputed: the index keeps them as keys only. */
+/** The ids are computed anew: the index keeps them as keys only. */
 async function collectionResponse(request: RequestFields, { view, metadata }: Moment): Promise<UnaryAnswer> {
   const id = idOf('collection', request.bytes(1));
   const { encoded } = await view.collection(id);
@@ -154,7 +154,7 @@ async function collectionResponse(request: RequestFields, { view, metadata }: Mo
   };
 }
 
-/** Stored collections already are `repeated Transaction transactions = 1`. */
+/** Stored collections are `repeated Transaction transactions = 1` already. */
 function transactionsResponse(collections: readonly Uint8Array[], metadata: Buffer): UnaryAnswer {
   return () => Buffer.concat([...collections, new WireWriter().element(2, metadata).finish()]);
 }

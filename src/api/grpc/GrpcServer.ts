@@ -60,7 +60,7 @@ export interface GrpcServerDependencies {
   readonly fail: (error: unknown) => void;
   /** Holds calls to the readers' share of the event loop. */
   readonly governor: ReadGovernor;
-  /** Takes what the index cannot answer. Without it, such calls are refused. */
+  /** Takes what the index cannot answer. Without, that is refused. */
   readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
   /** Absent: nothing is counted. */
   readonly metrics?: (ForwardMetrics & ConnectionMetrics & ApiMetrics) | undefined;

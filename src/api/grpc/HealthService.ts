@@ -8,7 +8,7 @@ import type { StreamCall, StreamSink, UnaryCall } from './calls.js';
 const HEALTH = '/grpc.health.v1.Health';
 /** Maximum open streams. */
 const MAX_WATCHERS = 200;
-/** Interval of the check for a change, while anybody watches. */
+/** Between two looks for a change, while anybody watches. */
 const LOOK_EVERY_MS = 1_000;
 
 const SERVING = 1;
@@ -93,7 +93,7 @@ export class HealthService {
     for (const watcher of this.#watchers) this.#tell(watcher, state);
   }
 
-  /** An untaken message is sent again at the next check, if it is still true. */
+  /** What a watcher does not take is told at the next look, if it is still so. */
   #tell(watcher: Watcher, state: number): void {
     const news = watcher.isKnown ? state : SERVICE_UNKNOWN;
     if (news !== watcher.told && watcher.sink.send(encoded(news))) watcher.told = news;

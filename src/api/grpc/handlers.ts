@@ -21,7 +21,7 @@ export interface CallHost {
   readonly held: MessageBuffer;
   /** Holds calls to the readers' share of the event loop; `undefined` for those that are served at once. */
   readonly governor: ReadGovernor | undefined;
-  /** Takes what the index cannot answer. */
+  /** Takes what the index has no answer to. */
   readonly forwarding: GrpcForwarding | undefined;
   /** We have ended a stream of this peer; call the returned function when it is over. */
   readonly expectEnd: (peer: string) => () => void;
@@ -95,7 +95,7 @@ function built(answer: UnaryAnswer, governor: ReadGovernor | undefined): Buffer 
   return governor === undefined ? answer() : governor.work(answer);
 }
 
-/** The next message is read once the response to the previous one is taken. */
+/** The next message is read once the answer to the one before is taken. */
 export function conversationHandler(
   answer: Conversation,
   { explain, governor }: Pick<CallHost, 'explain' | 'governor'>,
@@ -119,12 +119,12 @@ export function conversationHandler(
       call.pause();
       last = converse(request);
     });
-    // The caller may have closed its side while its last request waits.
+    // The caller may have said all it has to say while its last question waits.
     call.on('end', () => void last.then(() => call.end()));
   };
 }
 
-/** A forwarded call that the index does not serve. */
+/** A call that is none of the index's, and is forwarded. */
 export function forwardingHandler({
   explain,
   governor,

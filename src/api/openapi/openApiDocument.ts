@@ -26,8 +26,8 @@ const refusals: Readonly<Record<ApiErrorReason, { readonly status: number; reado
   too_large: { status: 414, when: 'the URL is too long' },
   rate_limited: { status: 429, when: 'more requests than one address, or one connection, may send' },
   storage: { status: 500, when: 'the stored record is damaged or cannot be read' },
-  overdue: { status: 408, when: 'the call did not end in time' },
-  stopping: { status: 503, when: 'the daemon is stopping' },
+  overdue: { status: 408, when: 'the call did not come to its end in time' },
+  stopping: { status: 503, when: 'the daemon is being stopped' },
   internal: { status: 500, when: 'a bug' },
   busy: { status: 503, when: 'too many large answers wait for their callers' },
 };

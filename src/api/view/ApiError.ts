@@ -33,7 +33,7 @@ export const errorReasons = [
   'storage',
   /** A call that did not end in time. */
   'overdue',
-  /** The daemon is stopping. */
+  /** The daemon is being stopped. */
   'stopping',
   'internal',
 ] as const;
@@ -118,7 +118,7 @@ export function stopping(): ApiError {
   return new ApiError(503, 'stopping', 'the daemon is stopping; retry, or ask another one');
 }
 
-/** For requests that depend on the first height, before it is known. */
+/** For what cannot be said before the first height is known. */
 export function nothingIndexed(range: IndexedRange): ApiError {
   return new ApiError(404, 'not_yet_indexed', `nothing is indexed yet (${edges(range)})`, range);
 }

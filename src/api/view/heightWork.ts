@@ -2,15 +2,15 @@ import type { NodeHealth } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { StatusDocument } from './statusDocument.js';
 
-/** What a daemon knows of its work. Every method reads plain state: no waiting, no store, no network. */
+/** What a daemon can tell of the work it does. Every answer is read from plain state: no waiting, no store, no network. */
 export interface WorkSource {
   /** The work on a height and around it; `undefined` before indexing begins. */
   workAt(height: number): HeightWork | undefined;
-  /** The lowest height in progress whose block has this id, or names this collection. */
+  /** The lowest height in hand whose block is this one, or names this collection. */
   naming(id: Identifier): { readonly kind: 'block' | 'collection'; readonly height: number } | undefined;
 }
 
-/** One height, as seen by the parts that work on it. */
+/** One height, as the parts that work on it see it. */
 export interface HeightWork {
   /** `durable`: on disk. `queued`: in the window, not handed out. `outside`: above the window. */
   readonly stage: 'durable' | 'committing' | 'collecting' | 'queued' | 'outside';

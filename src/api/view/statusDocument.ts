@@ -126,7 +126,7 @@ export interface CallStatus {
   readonly sinceSeconds: number;
 }
 
-/** What the servers need from the daemon. Every method reads plain state: no waiting, no store, no network. */
+/** What the servers ask the daemon. Every answer is at hand: no waiting, no store, no network. */
 export interface StatusSource {
   status(): StatusDocument;
   /** The part of the status that each lookup needs. */

@@ -58,7 +58,7 @@ export class LevelDatabase implements Database {
   readonly #path: string;
   readonly #tuning: LevelTuning;
   readonly #level: Level<Buffer, Buffer>;
-  /** Empty, to be reused: at most as many as were ever in use at once. */
+  /** Empty, to be used again: at most as many as were ever in use at once. */
   readonly #spares: ReusableBatch[] = [];
   readonly #reads = new ReadBatcher({ read: (keys) => this.#level.getMany(keys) });
   /** Every write succeeded, so closing may tidy up. */
@@ -209,7 +209,7 @@ export class LevelDatabase implements Database {
   }
 }
 
-/** Opens the database of a directory. Expected errors: `StorageError`. */
+/** How the database of a directory is opened. Expected errors: `StorageError`. */
 export type OpenDatabase = (
   path: string,
   tuning: LevelTuning,

@@ -56,7 +56,7 @@ export interface LevelIndexStoreOptions {
    * be rewound away. Nothing but `rewind` may be called then.
    */
   readonly forRewind?: boolean;
-  /** Whether the account index is kept. Default: unchanged, for commands that index nothing. */
+  /** Whether the account index is kept. Default: it is left as it is, for commands that index nothing. */
   readonly accounts?: boolean;
   /** Overrides of the measured defaults. */
   readonly tuning?: Partial<LevelTuning>;
