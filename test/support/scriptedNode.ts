@@ -30,6 +30,10 @@ export interface NodeScript {
   down?: boolean;
   /** Calls that fail, each in its own way. */
   fails?: Partial<Record<AccessMethod, UpstreamErrorKind>>;
+  /** This call breaks the connection: it fails, and so does whatever is under way. */
+  breaks?: AccessMethod;
+  /** This call has no answer. */
+  hangs?: AccessMethod;
   /** What its block stream begins with; without it, it has none. */
   streams?: ReceivedBlock;
   /** The first answer comes only then. */
@@ -54,6 +58,7 @@ export class ScriptedNode implements PooledNode {
   closed = false;
   asked = 0;
   readonly #events: NodeEvents;
+  #connection = {};
 
   constructor(
     name: string,
@@ -102,14 +107,14 @@ export class ScriptedNode implements PooledNode {
 
   async getNetworkParameters() {
     this.asked += 1;
-    await this.script.until;
-    this.#answerOrThrow('GetNetworkParameters');
+    if (this.script.until !== undefined) await this.script.until;
+    await this.#answered('GetNetworkParameters');
     if (this.script.hidesChain === true) throw this.#error('unimplemented', 'GetNetworkParameters');
     return { chainId: this.script.chainId ?? 'flow-localnet' };
   }
 
   async getNodeVersionInfo(): Promise<NodeVersionInfo> {
-    this.#answerOrThrow('GetNodeVersionInfo');
+    await this.#answered('GetNodeVersionInfo');
     const { version } = this.script;
     if (version === undefined || version === 'unimplemented') {
       throw this.#error('unimplemented', 'GetNodeVersionInfo');
@@ -118,7 +123,7 @@ export class ScriptedNode implements PooledNode {
   }
 
   async getLatestBlockHeader() {
-    this.#answerOrThrow('GetLatestBlockHeader');
+    await this.#answered('GetLatestBlockHeader');
     const { version } = this.script;
     const root = typeof version === 'object' ? Math.max(version.sporkRootHeight, version.nodeRootHeight) : 0;
     const latest = this.script.latest?.() ?? { height: Math.max(1, root) };
@@ -128,7 +133,7 @@ export class ScriptedNode implements PooledNode {
   }
 
   async getBlockByHeight(height: number): Promise<ReceivedBlock> {
-    this.#answerOrThrow('GetBlockByHeight');
+    await this.#answered('GetBlockByHeight');
     const refusal = this.script.belowRoot?.(height);
     if (refusal !== undefined) {
       throw new UpstreamError(
@@ -153,8 +158,7 @@ export class ScriptedNode implements PooledNode {
   subscribeExecutionData = this.#never;
 
   async *subscribeBlocks(): AsyncGenerator<ReceivedBlock, void> {
-    await Promise.resolve();
-    this.#answerOrThrow('SubscribeBlocksFromStartHeight');
+    await this.#answered('SubscribeBlocksFromStartHeight');
     if (this.script.streams === undefined)
       throw this.#error('unimplemented', 'SubscribeBlocksFromStartHeight');
     yield this.script.streams;
@@ -168,8 +172,13 @@ export class ScriptedNode implements PooledNode {
     throw new Error('a scripted node is only asked who it is');
   }
 
-  #answerOrThrow(method: AccessMethod): void {
-    if (this.script.down === true) throw this.#error('unavailable', method);
+  /** Expected errors: `UpstreamError`, where the script says so. */
+  async #answered(method: AccessMethod): Promise<void> {
+    const connection = this.#connection;
+    if (this.script.breaks === method) this.#connection = {};
+    await (this.script.hangs === method ? new Promise<void>(() => undefined) : Promise.resolve());
+    if (this.script.down === true || connection !== this.#connection)
+      throw this.#error('unavailable', method);
     const kind = this.script.fails?.[method];
     if (kind !== undefined) throw this.#error(kind, method);
   }

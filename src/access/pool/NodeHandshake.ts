@@ -38,7 +38,7 @@ const WANTED_ROOT_RETRY = { minMs: 500, maxMs: 2_000 };
 /** How long a new store waits for its spork to be told by nodes that may yet tell it. */
 const ROOT_WAIT_MS = 60_000;
 /** As long as it is waited for nodes that fail when they are asked for it. */
-const TROUBLED_ROOT_WAIT_MS = 5_000;
+const TROUBLED_ROOT_WAIT_MS = 4_500;
 /** How long it is waited for the verdict on sporks that some nodes tell. */
 const CLAIMS_WAIT_MS = 60_000;
 /** A historic node that nobody wanted for this long is let go. */
@@ -236,12 +236,12 @@ export class NodeHandshake {
       const askedAtMs = this.#clock.monotonic();
       let isNews = false;
       member.askedAtMs = askedAtMs;
-      member.troubles.asked(member.node.name, 'GetNetworkParameters');
       try {
         const identity = await askIdentity(member.node, this.#expectation(), signal, {
           timeoutMs: failures < FAILURES_BEFORE_PATIENCE ? PATIENCE_MS : LONG_PATIENCE_MS,
           latest: this.#pool.claims.any,
           isForeign: member.foreign !== undefined,
+          onAsked: (method) => member.troubles.asked(member.node.name, method),
           clock: this.#clock,
         });
         member.identity = identity;

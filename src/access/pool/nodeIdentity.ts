@@ -2,7 +2,14 @@ import type { Identifier } from '../../flow/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { namedRoot } from '../transport/upstreamErrors.js';
 import { UpstreamError } from '../UpstreamError.js';
-import type { AccessNode, BlockHeader, CallOptions, NodeVersionInfo, ReceivedBlock } from '../types.js';
+import type {
+  AccessMethod,
+  AccessNode,
+  BlockHeader,
+  CallOptions,
+  NodeVersionInfo,
+  ReceivedBlock,
+} from '../types.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
 
 /** A spork as far as it tells nodes apart. */
@@ -100,6 +107,9 @@ const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
   'unimplemented',
 ]);
 
+/** A question does not wait for the answer to the one before for longer than this. */
+const NEXT_ASKED_AFTER_MS = 500;
+
 /** What is to be asked of a node beside who it is, and how long it is waited for. */
 export interface Inquiry {
   /** Deadline of each call. */
@@ -108,13 +118,16 @@ export interface Inquiry {
   readonly latest: boolean;
   /** It is known to have another block than ours: how far both agree was looked for. */
   readonly isForeign: boolean;
+  /** Told of each question as it leaves. */
+  readonly onAsked: (method: AccessMethod) => void;
   readonly clock: Clock;
 }
 
 /**
- * Asks a node who it is, in four calls side by side and few more. A node that lacks a call, or fails it, is served all the same:
- * what it does not tell stays open. All it has to tell is its chain, in its parameters or in its latest header. Expected errors:
- * `UpstreamError` when it tells neither; the signal's abort reason.
+ * Asks a node who it is, in four calls and few more. A node that lacks a call, or fails it, is served all the same: what it does
+ * not tell stays open. All it has to tell is its chain, in its parameters or in its latest header. One call after the other, the header
+ * last: a call that breaks the connection breaks off all that are under way on it. Expected errors: `UpstreamError` when it tells
+ * neither; the signal's abort reason.
  */
 export async function askIdentity(
   node: AccessNode,
@@ -124,14 +137,15 @@ export async function askIdentity(
 ): Promise<NodeIdentity> {
   const options = { signal, timeoutMs: inquiry.timeoutMs };
   const known = expectation.watermark;
+  const next = inTurns(inquiry);
   const [parameters, info, atWatermark, head] = await Promise.all([
-    outcomeOf(node.getNetworkParameters(options)),
-    outcomeOf(node.getNodeVersionInfo(options)),
-    known === undefined ? undefined : outcomeOf(node.getBlockByHeight(known.height, options)),
-    outcomeOf(node.getLatestBlockHeader(false, options)),
+    next('GetNetworkParameters', () => node.getNetworkParameters(options)),
+    next('GetNodeVersionInfo', () => node.getNodeVersionInfo(options)),
+    known && next('GetBlockByHeight', () => node.getBlockByHeight(known.height, options)),
+    next('GetLatestBlockHeader', () => node.getLatestBlockHeader(false, options)),
   ]);
   const chainId = chainOf(parameters, head);
-  const roots = await askRoots(node, believable(node, info, head), { ...options, clock: inquiry.clock });
+  const roots = await askRoots(node, believable(node, info, head), signal, inquiry);
   const version = info instanceof UpstreamError ? { semver: '', sporkId: '' } : info;
   const { semver, sporkId } = version;
   const headHeight = head instanceof UpstreamError ? undefined : head.height;
@@ -157,6 +171,33 @@ async function outcomeOf<T>(call: Promise<T>): Promise<T | UpstreamError> {
     if (error instanceof UpstreamError) return error;
     throw error;
   }
+}
+
+type Ask = <T>(method: AccessMethod, ask: () => Promise<T>) => Promise<T | UpstreamError>;
+
+/** Asks one thing after the other, as far as answers come soon. */
+function inTurns({ clock, onAsked }: Inquiry): Ask {
+  let turn = Promise.resolve();
+  return (method, ask) => {
+    const outcome = turn.then(() => {
+      onAsked(method);
+      return outcomeOf(ask());
+    });
+    turn = settledSoon(outcome, clock);
+    return outcome;
+  };
+}
+
+/** Resolves once it is settled, or has not been for a while. */
+function settledSoon(outcome: Promise<unknown>, clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = clock.setTimer(NEXT_ASKED_AFTER_MS, resolve);
+    const settle = (): void => {
+      timer.cancel();
+      resolve();
+    };
+    outcome.then(settle, settle);
+  });
 }
 
 function chainOf(
@@ -249,7 +290,8 @@ type Roots = Pick<
 async function askRoots(
   node: AccessNode,
   info: NodeVersionInfo | UpstreamError,
-  options: CallOptions & { readonly signal: AbortSignal; readonly timeoutMs: number; readonly clock: Clock },
+  signal: AbortSignal,
+  inquiry: Inquiry,
 ): Promise<Roots> {
   const told = (height: number): number | undefined => (height === 0 ? undefined : height);
   const isSilent = info instanceof UpstreamError;
@@ -261,7 +303,7 @@ async function askRoots(
     const rootRefusal = undefined;
     return { sporkRootHeight: sporkRoot, lowestHeight, isRootOpen: false, rootTrouble, rootRefusal };
   }
-  const zero = await askZero(node, options);
+  const zero = await askZero(node, signal, inquiry);
   // The spork's id is missing: it is recorded once the node tells it, and so is its root.
   const isOpen = rootTrouble !== undefined;
   if (!(zero instanceof UpstreamError)) {
@@ -288,31 +330,50 @@ async function askRoots(
   };
 }
 
-/** Asks for block 0, by stream where the call names no root. The answer, or the refusal that may name one. */
+/** Asks for block 0, and by stream where the call names no root, or not soon. The answer, or the refusal that may name one. */
 async function askZero(
   node: AccessNode,
-  {
-    signal,
-    timeoutMs,
-    clock,
-  }: { readonly signal: AbortSignal; readonly timeoutMs: number; readonly clock: Clock },
+  signal: AbortSignal,
+  { timeoutMs, clock, onAsked }: Inquiry,
 ): Promise<'there' | UpstreamError> {
-  const answer = await outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs }));
-  if (!(answer instanceof UpstreamError)) return 'there';
-  if (answer.kind === 'below_root') return answer;
   const limit = new AbortController();
   const timer = clock.setTimer(timeoutMs, () => limit.abort());
   try {
-    const bounded = AbortSignal.any([signal, limit.signal]);
-    for await (const { block } of node.subscribeBlocks(0, { signal: bounded }))
-      return block.height === 0 ? 'there' : answer;
-    return answer;
-  } catch (error) {
-    if (error instanceof UpstreamError) return error.kind === 'below_root' ? error : answer;
-    if (signal.aborted || !limit.signal.aborted) throw error;
-    return answer;
+    onAsked('GetBlockByHeight');
+    const call = outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs })).then((answer) =>
+      answer instanceof UpstreamError ? answer : 'there',
+    );
+    const early = call.then((answer) => (tellsRoot(answer) ? answer : undefined));
+    const isTold = await Promise.race([early, settledSoon(call, clock)]);
+    if (isTold !== undefined) return isTold;
+    const streamed = streamZero(node, AbortSignal.any([signal, limit.signal])).catch((error: unknown) => {
+      if (signal.aborted || !limit.signal.aborted) throw error;
+      return undefined;
+    });
+    const first = await Promise.race([early, streamed]);
+    return first ?? (await streamed) ?? (await call);
   } finally {
     timer.cancel();
+    limit.abort();
+  }
+}
+
+function tellsRoot(answer: 'there' | UpstreamError): boolean {
+  return answer === 'there' || answer.kind === 'below_root';
+}
+
+/** What the block stream tells of block 0; `undefined` when that is nothing. */
+async function streamZero(
+  node: AccessNode,
+  signal: AbortSignal,
+): Promise<'there' | UpstreamError | undefined> {
+  try {
+    for await (const { block } of node.subscribeBlocks(0, { signal }))
+      return block.height === 0 ? 'there' : undefined;
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof UpstreamError)) throw error;
+    return error.kind === 'below_root' ? error : undefined;
   }
 }
 

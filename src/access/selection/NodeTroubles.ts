@@ -6,6 +6,8 @@ import type { UpstreamError, UpstreamErrorKind } from '../UpstreamError.js';
 export type TroubleKind =
   /** It cannot be reached, or does not answer. */
   | 'unreachable'
+  /** It says that it has no such thing: it may be early, and others may have it. */
+  | 'denied'
   /** It answers with an error. */
   | 'refused'
   /** Its rate limit holds us back. */
@@ -33,12 +35,13 @@ interface Failures {
   readonly last: Map<AccessMethod, Pick<NodeTrouble, 'method' | 'kind' | 'said'>>;
 }
 
-/** Wrong data says more of a node than a refusal, and that more than silence. */
+/** Wrong data says more of a node than a refusal, that more than silence, and that more than a denial. */
 const WEIGHTS: Readonly<Record<TroubleKind, number>> = {
-  unreachable: 0,
-  rate_limited: 1,
-  refused: 1,
-  invalid: 2,
+  denied: 0,
+  unreachable: 1,
+  rate_limited: 2,
+  refused: 2,
+  invalid: 3,
 };
 
 /** A question without an answer for so long is trouble. */
@@ -126,6 +129,7 @@ export function troubleOf(kind: UpstreamErrorKind): TroubleKind {
     case 'not_yet':
     case 'not_found':
     case 'below_root':
+      return 'denied';
     case 'unimplemented':
     case 'invalid_argument':
     case 'failed_precondition':

@@ -10,7 +10,7 @@ const HELD_UP_AFTER_MS = 5_000;
 const SILENT_FOR_MS = 8_000;
 /** A head that no node has told for so long is not confirmed: the lag is unknown. */
 const HEAD_UNCONFIRMED_AFTER_MS = 8_000;
-/** While starting, what keeps it waiting has a code of its own after so long. */
+/** While starting, what is known to keep it waiting has a code of its own after so long. */
 const START_TAKES_MS = 5_000;
 /** A head that rose so lately is of a chain that goes on, whatever a node told before, or another that lags tells. */
 const HEAD_RISES_WITHIN_MS = 5_000;
@@ -165,9 +165,10 @@ export class Diagnosis {
   #upstream(): Finding | undefined {
     const silentMs = this.#symptoms.headAnswerAgeMs();
     const waitedMs = silentMs ?? this.#clock.monotonic() - this.#startedAtMs;
-    const limitMs = silentMs === undefined ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS;
-    if (waitedMs < limitMs) return undefined;
     const troubles = this.#upstreamTroubles();
+    const limitMs =
+      silentMs === undefined && troubles.length > 0 ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS;
+    if (waitedMs < limitMs) return undefined;
     const words = describeTroubles(troubles, this.#clock);
     const seconds = Math.floor(waitedMs / 1000);
     return {

@@ -7,11 +7,15 @@ const NODES_NAMED = 3;
 /** Ids are for the debug log. */
 const IDS = /\b[0-9a-f]{64}\b/gi;
 
-/** Which code the troubles of one question make: wrong data weighs more than a refusal, and that more than silence. */
+/**
+ * Which code the troubles of one question make: wrong data weighs more than a refusal, that more than silence, and that more than
+ * a denial, as whoever denies may simply be early.
+ */
 export function codeOf(troubles: readonly NodeTrouble[]): ReadinessCode {
   const kinds = new Set(troubles.map(({ kind }) => kind));
   if (kinds.has('invalid')) return 'upstream_invalid';
-  return kinds.has('refused') || kinds.has('rate_limited') ? 'upstream_refusing' : 'upstream_unreachable';
+  if (kinds.has('refused') || kinds.has('rate_limited')) return 'upstream_refusing';
+  return kinds.has('denied') && !kinds.has('unreachable') ? 'upstream_refusing' : 'upstream_unreachable';
 }
 
 /** Node, words, count and since when, of the nodes that one message has room for; empty when there is no trouble. */

@@ -96,6 +96,8 @@ const NO_NODE_RETRY_MS = 1_000;
 const REFUSED_MAX_MS = 2_000;
 /** A new stream that brings nothing is left for another node, or the other call, sooner than one that has delivered; twice. */
 const OPENING_SILENCE = { ms: 4_000, times: 2 };
+/** Heights in a row by which a stream shows that it does its work: one that breaks after each of them does not. */
+const HEIGHTS_BEFORE_PRAISE = 3;
 /** After so many failures in a row a pause has its full length, whatever happens meanwhile. */
 const SHORT_PAUSES = 2;
 /** A pause that a new head ends lasts so long at least. */
@@ -125,6 +127,8 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #reporter: FaultReporter;
   readonly #rotation = new NodeRotation();
   readonly #troubles: ExecutionDataTroubles;
+  /** Verified messages of the stream at hand. */
+  #verified = 0;
   /** Streams in a row that brought nothing for one height of one node. */
   #fruitless = { node: '', height: 0, count: 0 };
   #isRefused = false;
@@ -225,6 +229,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     // Right after a failure, opening is no sign of life.
     if (this.#rotation.failures === 0) this.#outlook.alive();
     this.#method = methodOf(node);
+    this.#verified = 0;
     const opened = { node, method: this.#method, height: this.#reader.next };
     const { silenceMs } = this.#options;
     const isShort = this.#rotation.failures < OPENING_SILENCE.times;
@@ -298,7 +303,9 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#troubles.came(node);
     if (isVerified) {
       this.#rotation.succeeded();
-      this.#reporter.succeeded(node, this.#usedMethod(node, this.#method));
+      this.#verified += 1;
+      if (this.#verified >= HEIGHTS_BEFORE_PRAISE)
+        this.#reporter.succeeded(node, this.#usedMethod(node, this.#method));
     }
     if (this.#state === 'streaming') return;
     const { logger } = this.#dependencies;
@@ -319,7 +326,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     if (end.reason === 'unimplemented') {
       // It only stood in for the other one.
       if (opened === DEPRECATED) return 0;
-      this.#troubles.offersNone(node, this.#options.probeMs);
+      this.#troubles.offersNone(node, end.said, this.#options.probeMs);
       return 0;
     }
     const next = this.#reader.next;
@@ -343,15 +350,15 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
 
   /**
    * What is no fault by itself (a start that is refused near the tip, data that does not match) is one of the call when it
-   * keeps the same sealed height from us: there is another call. A stream that is refused for want of streams is not evaded.
+   * keeps the same sealed height from us: there is another call. Want of streams is one of those: the other call may have some.
    */
-  #faultOf(node: AccessNode, { kind, reason }: StreamEnd, isFruitless: boolean): NodeFault | undefined {
+  #faultOf(node: AccessNode, { kind }: StreamEnd, isFruitless: boolean): NodeFault | undefined {
     const height = this.#reader.next;
     const isSame = this.#fruitless.node === node.name && this.#fruitless.height === height;
     const count = isFruitless ? (isSame ? this.#fruitless.count : 0) + 1 : 0;
     this.#fruitless = { node: node.name, height, count };
     const isDue = height <= (this.#dependencies.sealedHeight() ?? -Infinity);
-    return isDue && count >= 2 && kind !== undefined && reason !== 'rate_limited' ? 'failing' : undefined;
+    return isDue && count >= 2 && kind !== undefined ? 'failing' : undefined;
   }
 
   /** A node that does not know the current call was asked by the deprecated one at once. */

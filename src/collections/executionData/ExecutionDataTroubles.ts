@@ -14,6 +14,9 @@ interface Lack {
   readonly untilMs: number;
   /** It has execution data from there on. */
   readonly below: number;
+  readonly said: string;
+  /** How often it was asked in vain. */
+  readonly count: number;
 }
 
 /** What the stream waits for at the moment of asking. */
@@ -50,9 +53,9 @@ export class ExecutionDataTroubles {
     return lack === undefined || height >= lack.below ? -Infinity : lack.untilMs;
   }
 
-  /** The node does not offer execution data: it is asked again whether it does after a while. */
-  offersNone(node: AccessNode, forMs: number): void {
-    this.#lack(node, Infinity, forMs);
+  /** The node does not offer execution data, in these words: it is asked again whether it does after a while. */
+  offersNone(node: AccessNode, words: string, forMs: number): void {
+    this.#lack(node, Infinity, `${node.name} does not offer execution data: ${words}`, forMs);
   }
 
   /** A stream ended that stood at this height. */
@@ -61,7 +64,8 @@ export class ExecutionDataTroubles {
     this.#height = height;
     this.#sentence = sentenceOf(node, height, end);
     if (end.prunedBelow !== undefined && end.prunedBelow > height) {
-      this.#lack(node, end.prunedBelow, PRUNED_MS);
+      const said = `${node.name} has no execution data below ${end.prunedBelow}`;
+      this.#lack(node, end.prunedBelow, said, PRUNED_MS);
       return;
     }
     if (end.kind !== undefined) this.#failures.note(node.name, method, end.kind, end.said);
@@ -81,10 +85,8 @@ export class ExecutionDataTroubles {
   all(position: StreamPosition): readonly NodeTrouble[] {
     const { next, node, method, dueSinceMs } = position;
     const nowMs = this.#clock.monotonic();
-    const troubles: NodeTrouble[] = [...this.#lacks].flatMap(([name, { below, sinceMs }]) =>
-      next >= below
-        ? []
-        : { node: name, method, kind: 'refused' as const, said: lackOf(name, below), count: 1, sinceMs },
+    const troubles: NodeTrouble[] = [...this.#lacks].flatMap(([name, { below, said, count, sinceMs }]) =>
+      next >= below ? [] : { node: name, method, kind: 'refused' as const, said, count, sinceMs },
     );
     if (this.#height === next) troubles.push(...this.#failures.all());
     const isSilent = dueSinceMs !== undefined && nowMs - dueSinceMs >= SILENT_AFTER_MS;
@@ -98,7 +100,7 @@ export class ExecutionDataTroubles {
   /** In one sentence; `undefined` while nothing is wrong. */
   sentence({ next, sealed, unsealedSinceMs }: StreamPosition): string | undefined {
     const lacks = [...this.#lacks].filter(([, { below }]) => next < below && below < Infinity);
-    if (lacks.length > 0) return lacks.map(([name, { below }]) => lackOf(name, below)).join(', ');
+    if (lacks.length > 0) return lacks.map(([, { said }]) => said).join(', ');
     if (this.#sentence !== undefined) return this.#sentence;
     const nowMs = this.#clock.monotonic();
     if (unsealedSinceMs === undefined || nowMs - unsealedSinceMs < SEALING_STILL_MS) return undefined;
@@ -108,17 +110,11 @@ export class ExecutionDataTroubles {
     return `waiting for height ${next} to be sealed for ${seconds} s: ${stands}`;
   }
 
-  #lack(node: AccessNode, below: number, forMs: number): void {
+  #lack(node: AccessNode, below: number, said: string, forMs: number): void {
     const nowMs = this.#clock.monotonic();
-    const sinceMs = this.#lacks.get(node.name)?.sinceMs ?? nowMs;
-    this.#lacks.set(node.name, { below, sinceMs, untilMs: nowMs + forMs });
+    const { sinceMs, count } = this.#lacks.get(node.name) ?? { sinceMs: nowMs, count: 0 };
+    this.#lacks.set(node.name, { below, said, sinceMs, count: count + 1, untilMs: nowMs + forMs });
   }
-}
-
-function lackOf(node: string, below: number): string {
-  return below === Infinity
-    ? `${node} does not offer execution data`
-    : `${node} has no execution data below ${below}`;
 }
 
 function sentenceOf({ name }: AccessNode, height: number, { reason, said }: StreamEnd): string {

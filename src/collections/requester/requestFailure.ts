@@ -26,22 +26,18 @@ export function judgeFailure(error: unknown): RequestFailure | undefined {
     };
   }
   if (error instanceof UpstreamError) {
+    const kind = troubleOf(error.kind);
     return {
-      text: error.message,
+      ...{ text: error.message, kind },
       refused: error.kind === 'malformed' || error.kind === 'too_large' ? error.kind : undefined,
       fault: faultOf(error.kind),
       isNodeBusy: error.kind === 'rate_limited',
-      isNotFound: isDenial(error.kind),
+      isNotFound: kind === 'denied',
       isSilence: error.kind === 'deadline',
-      kind: troubleOf(error.kind),
       method: error.method,
     };
   }
   return undefined;
-}
-
-function isDenial(kind: UpstreamErrorKind): boolean {
-  return kind === 'not_found' || kind === 'not_yet' || kind === 'below_root';
 }
 
 /** What each kind of upstream error says of the node that gave it. */

@@ -13,7 +13,7 @@ import { SizedCache } from './SizedCache.js';
 export const INDEXED_COLLECTIONS = 65_536;
 export const INDEXED_TRANSACTIONS = 262_144;
 const INDEXED_HEIGHTS = 65_536;
-/** What is looked through for an id that is not indexed, around the height asked for last. */
+/** What is looked through for an id that is not indexed, around the height asked for last and the one of the last id found. */
 const SCAN_BELOW_HEIGHTS = 256;
 const SCAN_ABOVE_HEIGHTS = 64;
 const DEFAULT_CACHE_BYTES = 64 * 1024 * 1024;
@@ -36,8 +36,8 @@ export interface TransactionPlace extends CollectionPlace {
  *
  * Ids of collections and transactions are hashes and carry no height. Those of the last blocks generated are found
  * (`INDEXED_COLLECTIONS`, `INDEXED_TRANSACTIONS`), and for any other id the neighbourhood of the height asked for last
- * is searched once, so that a client goes on after the node was restarted. Anything else is not found: ask for its
- * block first.
+ * is searched once, so that a client goes on after the node was restarted, and that of the last id found, from the root on, so
+ * that a client that has its blocks elsewhere catches up. Anything else is not found: ask for its block first.
  */
 export class Chain {
   readonly generator: ChainGenerator;
@@ -48,6 +48,7 @@ export class Chain {
   readonly #indexedHeights = new ReverseIndex({ entries: INDEXED_HEIGHTS });
   readonly #executionDataMaker: ExecutionDataMaker;
   #touchedHeight: number;
+  #foundHeight: number;
 
   constructor(options: ChainOptions & { readonly cacheBytes?: number }) {
     this.generator = new ChainGenerator(options);
@@ -55,7 +56,7 @@ export class Chain {
     const maxSize = Math.max(1, Math.floor((options.cacheBytes ?? DEFAULT_CACHE_BYTES) / 2));
     this.#blocks = new SizedCache<GeneratedBlock>({ maxSize });
     this.#executionData = new SizedCache<Buffer>({ maxSize });
-    this.#touchedHeight = this.generator.rootHeight;
+    this.#touchedHeight = this.#foundHeight = this.generator.rootHeight;
   }
 
   /** The block of the chain at a height between the root and the end. */
@@ -88,15 +89,17 @@ export class Chain {
   }
 
   findCollection(id: Buffer): CollectionPlace | undefined {
-    const place = this.#collectionAt(this.#collectionHeights.find(id), id);
-    if (place !== undefined || !this.#scan()) return place;
-    return this.#collectionAt(this.#collectionHeights.find(id), id);
+    return this.#found(() => this.#collectionAt(this.#collectionHeights.find(id), id));
   }
 
   findTransaction(id: Buffer): TransactionPlace | undefined {
-    const place = this.#transactionAt(this.#transactionHeights.find(id), id);
-    if (place !== undefined || !this.#scan()) return place;
-    return this.#transactionAt(this.#transactionHeights.find(id), id);
+    return this.#found(() => this.#transactionAt(this.#transactionHeights.find(id), id));
+  }
+
+  #found<T extends CollectionPlace>(find: () => T | undefined): T | undefined {
+    const place = find() ?? (this.#scan() ? find() : undefined);
+    if (place !== undefined) this.#foundHeight = place.block.height;
+    return place;
   }
 
   #collectionAt(height: number | undefined, id: Buffer): CollectionPlace | undefined {
@@ -153,16 +156,18 @@ export class Chain {
     this.#transactionHeights.add(ids, offset, height);
   }
 
-  /** Generates what lies around the height asked for last and is not indexed yet; `false` when there was nothing. */
+  /** Generates what lies around these heights and is not indexed yet; `false` when there was nothing. */
   #scan(): boolean {
     const { rootHeight, endHeight } = this.generator;
-    const from = Math.max(rootHeight, this.#touchedHeight - SCAN_BELOW_HEIGHTS);
-    const to = Math.min(endHeight, this.#touchedHeight + SCAN_ABOVE_HEIGHTS);
     let found = false;
-    for (let height = from; height <= to; height++) {
-      if (this.#indexedHeights.findNumber(height) !== undefined) continue;
-      this.#cachedBlock(height);
-      found = true;
+    for (const around of [this.#foundHeight, this.#touchedHeight]) {
+      const from = Math.max(rootHeight, around - SCAN_BELOW_HEIGHTS);
+      const to = Math.min(endHeight, around + SCAN_ABOVE_HEIGHTS);
+      for (let height = from; height <= to; height++) {
+        if (this.#indexedHeights.findNumber(height) !== undefined) continue;
+        this.#cachedBlock(height);
+        found = true;
+      }
     }
     return found;
   }

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { NodeTroubles, UpstreamError } from '../../access/index.js';
 import type { AccessNode, AccessNodes, NodeFault, NodeTrouble, ReceivedBlock } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
@@ -330,7 +331,10 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   }
 
   /** Whoever was found to forge one block may have forged all that he gave: they are not waited for to be in doubt each by itself. */
-  async #reviewForged(signal: AbortSignal): Promise<void> {
+  async #reviewForged(parent: AbortSignal): Promise<void> {
+    const { signal } = childOf(parent);
+    // The questions of all reviews end with it: that there are many is no leak.
+    setMaxListeners(0, signal);
     for (;;) {
       await this.#forgerFound.wait(signal);
       const forgers = [...this.#forgers.values()];
@@ -526,7 +530,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const isQuick = this.#quickRetries < MAX_QUICK_RETRIES && nowMs - this.#quickSinceMs < QUICK_RETRIES_MS;
     if (kind === 'not_found' && isQuick) {
       this.#quickRetries += 1;
-      this.#troubles.failed(error);
+      // It learns of the block in a moment: meanwhile another may be what it waits for.
+      this.#troubles.answered(node.name);
       this.#ways.skip(way);
       return this.#pause.sleep(this.#notFoundRetryMs, signal);
     }

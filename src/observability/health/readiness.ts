@@ -25,7 +25,7 @@ export const readinessCodes = {
   },
   upstream_unreachable: {
     severity: 'trouble',
-    cause: 'No node answers: connections fail, or calls get no answer.',
+    cause: 'No node answers, but to say that it has no such thing: connections fail, or calls get no answer.',
     mend: 'See that the nodes named in the message run and can be reached from here, or name others (`--access-node`).',
   },
   upstream_refusing: {

@@ -22,6 +22,10 @@ beforeEach(() => {
 const names = (nodes: readonly { readonly name: string }[]): string[] => nodes.map(({ name }) => name);
 const stateOf = (of: AccessNetwork, endpoint: string) =>
   of.states().find((state) => state.endpoint === endpoint);
+const refusesBelow5 = (height: number) =>
+  height < 5
+    ? { text: `height ${height} is less than the spork root block height 5`, lowestHeight: 5 }
+    : undefined;
 const foreignCount = async (): Promise<string> =>
   metrics.registry.getSingleMetricAsString('flow_collection_indexer_foreign_nodes_total');
 
@@ -300,6 +304,31 @@ describe('a node that fails some of the questions', () => {
     await waiting;
   });
 
+  it.each(['GetNetworkParameters', 'GetNodeVersionInfo', 'GetLatestBlockHeader'] as const)(
+    'is known although %s breaks the connection',
+    async (breaks) => {
+      const scripts = {
+        'a:1': { version: version(5), headerChainId: 'flow-localnet', belowRoot: refusesBelow5, breaks },
+      };
+      const { network: net } = network(scripts, { accessNodes: ['a:1'] });
+      await net.whenIdentified(stop.signal);
+      expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 5 });
+    },
+  );
+
+  it('has its root found by stream where the call has no answer', async () => {
+    const streams: ReceivedBlock = {
+      block: { id: idOf('1'), parentId: idOf('0'), height: 0, collectionIds: [], encoded: new Uint8Array() },
+      status: 'finalized',
+    };
+    const { network: net } = network(
+      { 'a:1': { version: version(0), hangs: 'GetBlockByHeight', streams } },
+      { accessNodes: ['a:1'] },
+    );
+    await clock.advance(500);
+    expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 0 });
+  });
+
   it('has its root found by stream where it does not give block zero by call', async () => {
     const zero: ReceivedBlock = {
       block: { id: idOf('1'), parentId: idOf('0'), height: 0, collectionIds: [], encoded: new Uint8Array() },
@@ -342,7 +371,7 @@ describe('a node that fails some of the questions', () => {
     await clock.advance(20_000);
     expect(told).toBe(false);
     expect(net.identityTroubles()).toMatchObject([
-      { node: 'a:1', kind: 'refused', said: 'GetBlockByHeight: not_found' },
+      { node: 'a:1', kind: 'denied', said: 'GetBlockByHeight: not_found' },
     ]);
     expect(net.identityTroubles()[0]?.count).toBeGreaterThan(3);
     script.blockIdAt = () => idOf('1');

@@ -129,6 +129,7 @@ describe('the lowest missing height, held up', () => {
     ['unreachable', 'upstream_unreachable'],
     ['refused', 'upstream_refusing'],
     ['rate_limited', 'upstream_refusing'],
+    ['denied', 'upstream_refusing'],
     ['invalid', 'upstream_invalid'],
   ] as const)('by nodes that are %s has the code %s', async (kind, code) => {
     const { codes, state } = healthyDaemon();
@@ -143,6 +144,14 @@ describe('the lowest missing height, held up', () => {
     state.facts = { stage: 'collecting', collections };
     expect(await codes(4_000)).toEqual([]);
     expect(await codes(2_000)).toEqual([code]);
+  });
+
+  it('by a node that is silent has its code, though another that is early says that it has no such thing', async () => {
+    const { codes, state } = healthyDaemon();
+    state.head = 1010;
+    const troubles = [trouble({ kind: 'denied' }), trouble({ node: 'b:1', kind: 'unreachable' })];
+    state.facts = { block: { height: 1001, troubles, isUnserved: false } };
+    expect(await codes(6_000)).toEqual(['upstream_unreachable']);
   });
 
   it('by a rate limit says whose, and until when', async () => {
@@ -289,6 +298,21 @@ describe('the head', () => {
     expect(await after(6_000)).toMatchObject([
       { code: 'starting', message: expect.stringMatching(/INTERNAL: not yet \(3 times/) as string },
       { code: 'upstream_refusing', message: expect.stringMatching(/INTERNAL: not yet \(3 times/) as string },
+    ]);
+  });
+
+  it('that was never told has no code before anything is known to keep it, or eight seconds have passed', async () => {
+    const { after, codes, state } = healthyDaemon();
+    state.phase = 'starting';
+    state.head = undefined;
+    state.answered = false;
+    expect(await codes(7_000)).toEqual(['starting']);
+    expect(await after(1_000)).toMatchObject([
+      { code: 'starting' },
+      {
+        code: 'upstream_unreachable',
+        message: expect.stringMatching(/^no access node has told its head for 8 s;/) as string,
+      },
     ]);
   });
 

@@ -378,9 +378,8 @@ describe('a stream that fails', () => {
       a.onStream = serves(100);
       await clock.advance(1_600);
       expect(deliveredHeights()).toEqual([100]);
-      // What keeps a sealed height from us is better asked by the other call; want of streams is not evaded.
-      const blamed = kind === 'rate_limited' ? [] : ['failing'];
-      expect([...new Set(nodes.blamed.map(({ fault }) => fault))]).toEqual(blamed);
+      // What keeps a sealed height from us is better asked by the other call.
+      expect([...new Set(nodes.blamed.map(({ fault }) => fault))]).toEqual(['failing']);
     },
   );
 
@@ -659,11 +658,14 @@ describe('nodes without execution data', () => {
     await clock.advance(59_999);
     expect(indexer.status().state).toBe('unavailable');
     expect(indexer.trouble()).toContain('no access node');
+    const said = expect.stringMatching(/ does not offer execution data: .*unimplemented/) as string;
+    expect(indexer.troubles()).toMatchObject([{ node: a.name, said, count: 1 }]);
     expect(a.streams).toHaveLength(1);
     await clock.advance(1);
     expect(a.streams).toHaveLength(2);
     await clock.advance(540_000);
     expect(a.streams).toHaveLength(11);
+    expect(indexer.troubles()).toMatchObject([{ said, count: 11 }]);
     expect(indexer.status()).toMatchObject({ state: 'unavailable', stateAgeMs: 600_000 });
     expect(logger.messages()).toEqual(['no access node offers execution data']);
     a.onStream = serves(100);
@@ -959,6 +961,7 @@ describe('the other call', () => {
         'not_yet',
         'not_found',
         'below_root',
+        'rate_limited',
         'invalid_argument',
         'failed_precondition',
         'unavailable',
@@ -977,14 +980,29 @@ describe('the other call', () => {
 
   it.each(faults)('is taken while the first one keeps failing by %s', async (_, fault) => {
     nodes = new RecordedNodes(clock, a);
-    handOut(100, 101);
-    playing(a, fault, serves(101));
+    handOut(100, 102);
+    playing(a, fault, serves(102));
     start();
-    await clock.advanceUntil(() => deliveredHeights().includes(101), 15_000);
+    await clock.advanceUntil(() => deliveredHeights().includes(102), 15_000);
     expect(methods(a).slice(0, 2)).toContain(METHOD);
     expect(methods(a).at(-1)).toBe(DEPRECATED);
     expect(new Set(nodes.blamedMethods)).toEqual(new Set([METHOD]));
     expect(new Set(nodes.praisedMethods)).toEqual(new Set([DEPRECATED]));
+  });
+
+  it.each([
+    ['says each height twice', (height: number) => dataOf(height)],
+    ['breaks after each height', () => upstream('internal', 'a:9000', METHOD)],
+  ] as const)('is taken soon from one that %s', async (_, second) => {
+    nodes = new RecordedNodes(clock, a);
+    handOut(100, 105);
+    const current = ({ startHeight }: FakeStream): void =>
+      a.stream.push(dataOf(startHeight), second(startHeight));
+    playing(a, current, serves(105));
+    start();
+    await clock.advance(2_000);
+    expect(methods(a)).toEqual([METHOD, METHOD, DEPRECATED]);
+    expect(deliveredHeights().at(-1)).toBe(105);
   });
 
   it('gives way in turn when it fails, and is blamed itself', async () => {
@@ -1079,7 +1097,7 @@ describe('why execution data does not come', () => {
   });
 
   it.each([
-    ['not_found', 'a:9000 does not have the execution data of height 100', 'refused'],
+    ['not_found', 'a:9000 does not have the execution data of height 100', 'denied'],
     ['rate_limited', 'a:9000 refuses the execution-data stream', 'rate_limited'],
     ['internal', 'the execution-data stream was interrupted at height 100', 'refused'],
     ['malformed', 'a:9000 gives corrupt execution data for height 100', 'invalid'],

@@ -41,6 +41,16 @@ describe('finding things by id', () => {
     expect(after.findTransaction(known?.transactionIds.subarray(0, 32) ?? id)?.block.height).toBe(500_000);
   });
 
+  it('finds what a client learned elsewhere that catches up from the root, however high the head is that it asks for', () => {
+    const elsewhere = new Chain({ profile: 'dense' });
+    const chain = new Chain({ profile: 'dense' });
+    for (const height of [10, 60, 110]) {
+      chain.block(3_000);
+      const [{ id } = { id: elsewhere.block(1).id }] = elsewhere.block(height).collections;
+      expect(chain.findCollection(identifierBytes(id))?.block.height).toBe(height);
+    }
+  });
+
   it('does not find what is not of the chain', () => {
     const chain = new Chain({ profile });
     chain.block(10);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { sha3, toIdentifier } from '../../../src/flow/index.js';
+import type { FakeAccessNode } from '../../support/fakeAccessNodes.js';
 import { range, Reading, World } from './bench.js';
 
 const HEIGHT = 103;
@@ -8,6 +9,22 @@ const HEIGHT = 103;
 /** The chain's own block with a guarantee of this name instead of its own. */
 function forged(world: World, name = 'forged'): FinalizedBlock {
   return { ...world.chain.block(HEIGHT), collectionIds: [toIdentifier(sha3(Buffer.from(name)))] };
+}
+
+/** As real nodes do: each question listens for its end while it is under way. */
+function listening(...nodes: readonly FakeAccessNode[]): void {
+  for (const node of nodes) {
+    const ask = node.getBlockByHeight.bind(node);
+    node.getBlockByHeight = async (height, options) => {
+      const onAbort = (): void => undefined;
+      options?.signal?.addEventListener('abort', onAbort);
+      try {
+        return await ask(height, options);
+      } finally {
+        options?.signal?.removeEventListener('abort', onAbort);
+      }
+    };
+  }
 }
 
 /** A world in which these nodes forge the guarantees of one height, and the first node's blocks were read. */
@@ -123,6 +140,10 @@ describe('a block whose guarantees are in doubt', () => {
 
   it('is asked for again at once where whoever gave it was found to forge another, which is not read on', async () => {
     const world = new World('liar', 'a');
+    const warned: Error[] = [];
+    const onWarning = (warning: Error): unknown => warned.push(warning);
+    process.on('warning', onWarning);
+    listening(world.node('liar'), world.node('a'));
     for (let height = 101; height <= 120; height += 1) {
       const { collectionIds: _none, ...block } = world.chain.block(height);
       const withList = (name: string) => ({
@@ -144,5 +165,8 @@ describe('a block whose guarantees are in doubt', () => {
       range(102, 111).map(truth),
     );
     await world.end();
+    process.off('warning', onWarning);
+    // Of a leak there is none: these are questions under way.
+    expect(warned).toEqual([]);
   });
 });

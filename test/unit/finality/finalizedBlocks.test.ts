@@ -547,6 +547,29 @@ describe('FinalizedBlocks', () => {
       await world.end();
     });
 
+    it('is not a node that learns of it a moment later, while another has no answer', async () => {
+      const world = new World('late', 'mute');
+      world.node('late').failsOnce.set(101, 'not_found');
+      world.node('mute').odd.set(101, 'hang');
+      const reading = new Reading(world, { window: 5 });
+      await reading.moveHead(103);
+      await world.clock.advance(4_500);
+      expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'mute', kind: 'unreachable' }]);
+      await world.clock.advance(1_500);
+      expect(reading.linked()).toEqual(range(101, 103));
+      await world.end();
+    });
+
+    it('is a node that does not learn of it, from the fifth second on', async () => {
+      const world = new World('a');
+      world.node('a').odd.set(101, 'not_found');
+      const reading = new Reading(world, { window: 5 });
+      await reading.moveHead(103);
+      await world.clock.advance(6_000);
+      expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'a', kind: 'denied' }]);
+      await world.end();
+    });
+
     it.each([
       ['other height', 'sent a block of height 102 for height 101'],
       ['orphan', 'sent block 101 off the finalized chain'],
