@@ -107,7 +107,10 @@ export const flowShapes = {
     {
       semver: described('The version of the indexer, behind a v.', text),
       commit: described('Always empty.', text),
-      spork_id: described('Of the newest spork that can be read; empty when no node reported one.', hexDigits),
+      spork_id: described(
+        'Of the newest spork that can be read; empty when no node reported one.',
+        hexDigits,
+      ),
       protocol_version: described('Always 0: the indexer takes no part in the protocol.', decimal),
       protocol_state_version: described('Always 0.', decimal),
       spork_root_block_height: decimal,

@@ -230,8 +230,7 @@ export const daemonRoutes = {
   export: {
     path: '/export',
     operation: 'exportPage',
-    summary:
-      'Blocks and their transactions as lines of JSON: one page of whole blocks from a height on.',
+    summary: 'Blocks and their transactions as lines of JSON: one page of whole blocks from a height on.',
     parameters: [
       query('from', described('The height to begin at.', text), true),
       query('to', described('The last height; the page may end lower. Default: the latest indexed.', text)),

@@ -135,7 +135,7 @@ export function unknownId(what: 'block' | 'collection' | 'transaction', range: I
 /** A failed read of the store. The message contains no paths: those are in the log. */
 export function storageRefusal(error: StorageError): ApiError {
   const what = error.kind === 'corrupt' ? 'the stored record is damaged' : 'the store cannot be read';
-  return new ApiError(500, 'storage', `${what}; see the daemon's log`);
+  return new ApiError(500, 'storage', `${what}; see the daemon log`);
 }
 
 function edges(range: IndexedRange): string {

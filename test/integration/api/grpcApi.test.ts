@@ -435,7 +435,7 @@ describe('GrpcApiServer', () => {
       for (let time = 0; time < 2; time += 1) {
         expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toEqual({
           code: 'DATA_LOSS',
-          details: 'the stored record is damaged; see the daemon's log',
+          details: 'the stored record is damaged; see the daemon log',
           metadata: { reason: 'storage' },
         });
       }

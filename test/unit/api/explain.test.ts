@@ -73,7 +73,7 @@ describe('a height', () => {
       'queued',
       LATEST + 3,
       working('queued', { blockId: null }),
-      /its block has not come yet: waiting for a node/,
+      /its block has not arrived yet: waiting for a node/,
     ],
     ['outside_window', UPPER + 1, working('outside', { blockId: null }), /window, which ends at 110/],
     ['above_head', HEAD + 1, working('outside'), /above the finalized head, 120/],
@@ -103,7 +103,7 @@ describe('a height', () => {
   });
 
   it.each([
-    ['not_indexed', LATEST + 1, /the store ends at 104, and no daemon runs/],
+    ['not_indexed', LATEST + 1, /the store ends at 104, and no daemon is running/],
     ['waiting_for_gap', above.block.height, /on disk/],
     ['indexed', FIRST, /can be read/],
     ['below_first_indexed', 1, /will not be indexed/],
