@@ -29,7 +29,7 @@ export function parseAddress(text: string): Address | undefined {
   return digits === undefined ? undefined : (digits.toLowerCase() as Address);
 }
 
-/** Shorter ones are padded in front and of longer ones the end counts, as the chain reads them. */
+/** Shorter ones are padded in front; of longer ones the last eight bytes count, as on chain. */
 export function toAddress(bytes: Uint8Array): Address {
   const end = asBuffer(bytes.subarray(-ADDRESS_BYTES));
   return end.toString('hex').padStart(2 * ADDRESS_BYTES, '0') as Address;
@@ -41,8 +41,8 @@ export function addressBytes(address: Address): Buffer {
 }
 
 /**
- * The accounts of a transaction (its wire bytes), each once with all its roles. A payer or proposer that is left out is the
- * address of zeros, as in the transaction's id and in Flow's REST. Expected errors: `WireError`.
+ * The accounts of a transaction (its wire bytes), each once with all its roles. A missing payer or proposer is the zero
+ * address, as in the transaction's id and in Flow's REST. Expected errors: `WireError`.
  */
 export function accountsOf(transaction: Uint8Array): TransactionAccount[] {
   const none = new Uint8Array();

@@ -4,7 +4,7 @@ import type { Block, CollectionGuarantee, Timestamp } from './types.js';
 import { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';
 import { WireWriter } from './wire/WireWriter.js';
 
-/** What protobuf calls a valid timestamp: the years 1 to 9999. */
+/** Protobuf's range of valid timestamps: the years 1 to 9999. */
 const TIMESTAMP_SECONDS_MIN = -62_135_596_800;
 const TIMESTAMP_SECONDS_MAX = 253_402_300_799;
 const NANOS_PER_SECOND = 1_000_000_000;
@@ -13,8 +13,8 @@ const EMPTY = Buffer.alloc(0);
 
 /**
  * Decodes a block of any form (light, full, or one of ours), keeping the light form's fields. Byte fields are views of
- * `encoded`. Expected errors: `WireError` (also when an id is not 32 bytes, the height is not a safe integer, or the
- * timestamp is none).
+ * `encoded`. Expected errors: `WireError` (also for an id that is not 32 bytes, a height that is not a safe integer, or
+ * an invalid timestamp).
  */
 export function decodeBlock(encoded: Uint8Array): Block {
   const reader = new WireReader(encoded);

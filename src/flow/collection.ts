@@ -12,7 +12,7 @@ import type { BlockExecutionData, FinalizedBlock, Identifier, VerifiedCollection
 import { WireReader } from './wire/WireReader.js';
 import { varintLength, writeVarint } from './wire/WireWriter.js';
 
-/** Tag of field 1, length-delimited: `transactions` of a full collection and of execution data alike. */
+/** Tag of field 1, length-delimited: `transactions`, both of a full collection and of execution data. */
 const TRANSACTION_TAG = 0x0a;
 const RLP_HEADER_BYTES_MAX = 5;
 /**
@@ -35,7 +35,7 @@ export function collectionIdOf(transactionIds: Uint8Array): Identifier {
   return collectionIdOfItems(items, new RlpWriter(items.length + 2 * RLP_HEADER_BYTES_MAX));
 }
 
-/** As `collectionIdOf`, from the RLP items of the ids, one character per byte. What the writer held is overwritten. */
+/** As `collectionIdOf`, from the RLP items of the ids, one character per byte. Overwrites what the writer held. */
 function collectionIdOfItems(items: string, rlp: RlpWriter): Identifier {
   rlp.clear();
   rlp.reserve(items.length + 2 * RLP_HEADER_BYTES_MAX);
@@ -51,14 +51,14 @@ function collectionIdOfItems(items: string, rlp: RlpWriter): Identifier {
  * encoding. Canonical bytes are kept as they are; others lose unknown fields, repeated singular fields, explicit
  * defaults and non-minimal numbers, and keep every field value.
  *
- * Nodes sort a transaction's signatures by signer and key before they hash it. Wire order is tried first, and must be: two
- * early sporks sorted inconsistently, and their transactions are what they are only in the order in which nodes hold them.
- * When the collection does not match, the sorted order is tried, and stored if it matches.
+ * Nodes sort a transaction's signatures by signer and key before they hash it. Wire order must be tried first: two
+ * early sporks sorted inconsistently, and their transactions hash to their ids only in the order in which nodes hold
+ * them. If the collection does not match, the sorted order is tried, and stored if it matches.
  *
- * What the id does not cover, and so is not proven: whether an empty proposal key is present; the address of a
- * signature whose signer is none of proposer, payer and authorizers; extension data of a single zero byte; leading
- * zeros of an address and all but the last eight bytes of a longer one; trailing zeros of a reference block id and all
- * but its first 32 bytes.
+ * Not covered by the id, and so not proven: whether an empty proposal key is present; the address of a signature whose
+ * signer is none of proposer, payer and authorizers; extension data of a single zero byte; leading zeros of an address
+ * and all but the last eight bytes of a longer one; trailing zeros of a reference block id and all but its first 32
+ * bytes.
  *
  * Expected errors: `InvalidCollectionError` (`malformed`, `id_mismatch`).
  */
@@ -74,13 +74,14 @@ export function verifyCollection(
 }
 
 /**
- * The collections of a block from its execution data. A chunk behind those of the guarantees is the system chunk, whose
+ * The collections of a block from its execution data. A chunk after those of the guarantees is the system chunk, whose
  * transactions no guarantee covers; it is dropped. Not every network has one: the emulator executes the guaranteed
- * collections and nothing else. Without it, data is taken where all of its chunks are proven to be those collections.
+ * collections and nothing else. Data without it are accepted where all chunks are proven to be those collections.
  *
- * Expected errors: `InvalidCollectionError`: `wrong_block` for another block's data; `wrong_count` for any other number of
- * chunks, or for that of the guarantees where they are not the guaranteed collections (one of them is missing then, not
- * the system chunk); `wrong_order` for a collection of this block in another's place; and all of `verifyCollection`.
+ * Expected errors: `InvalidCollectionError`: `wrong_block` for another block's data; `wrong_count` for any other number
+ * of chunks, or for that of the guarantees where they are not the guaranteed collections (then one of those is missing,
+ * not the system chunk); `wrong_order` for a collection of this block in another's place; and all of
+ * `verifyCollection`.
  */
 export function verifyBlockCollections(
   block: FinalizedBlock,
@@ -104,7 +105,7 @@ export function verifyBlockCollections(
     if (verifier.lastId !== undefined && expected.includes(verifier.lastId)) {
       throw new InvalidCollectionError(
         'wrong_order',
-        `chunk ${index} of block ${block.id} holds collection ${verifier.lastId}, which stands at another place`,
+        `chunk ${index} of block ${block.id} holds collection ${verifier.lastId}, which belongs at another place`,
       );
     }
     throw mismatch(expectedId, verifier);
@@ -132,8 +133,8 @@ function mismatch(expectedId: Identifier, verifier: CollectionVerifier): Invalid
 }
 
 /**
- * One buffer for what the verified collections of a call are made of: an allocation for each of them costs more than
- * all the rest of the work besides hashing.
+ * One buffer for all collections verified in a call: allocating each of them costs more than all other work besides
+ * hashing.
  */
 class Room {
   readonly #bytes: Buffer;
@@ -154,7 +155,7 @@ class Room {
     this.#ranges = new Uint32Array(2 * transactions);
   }
 
-  /** The next bytes; or, for a collection that is re-encoded or tried twice, a buffer of their own. */
+  /** The next bytes; or, for a collection that is re-encoded or retried, a buffer of its own. */
   take(bytes: number): Buffer {
     const from = this.#usedBytes;
     if (bytes > this.#bytes.length - from) return Buffer.allocUnsafeSlow(bytes);
@@ -162,7 +163,7 @@ class Room {
     return this.#bytes.subarray(from, this.#usedBytes);
   }
 
-  /** Likewise, for the ranges of so many transactions. */
+  /** Likewise, the ranges of this many transactions. */
   takeRanges(transactions: number): Uint32Array {
     const from = this.#usedRanges;
     if (2 * transactions > this.#ranges.length - from) return new Uint32Array(2 * transactions);
@@ -172,7 +173,7 @@ class Room {
 }
 
 class CollectionVerifier {
-  /** What the transactions verified last hash to in wire order. */
+  /** What the last verified transactions hash to in wire order. */
   lastId: Identifier | undefined;
   readonly #memory: VerificationMemory;
   readonly #room: Room;
@@ -190,7 +191,7 @@ class CollectionVerifier {
       if (received.id === expectedId) return received;
       if (transactions.length === 0) return undefined;
       const sorted = sortedWires(splitCollection(received.encoded));
-      // What no sorting changes is not hashed again: a liar would make us work twice for nothing.
+      // Unchanged by sorting: hashing again would only let a liar double our work.
       if (sorted === undefined) return undefined;
       const reordered = this.#hash(sorted);
       return reordered.id === expectedId ? reordered : undefined;
@@ -232,7 +233,7 @@ function sortedWires(wires: readonly Uint8Array[]): Uint8Array[] | undefined {
   return sorted.every((wire, index) => wire === wires[index]) ? undefined : sorted;
 }
 
-/** The very same bytes when they are in order already. */
+/** Returns `wire` itself when it is sorted already. */
 function sortedWire(wire: Uint8Array): Uint8Array {
   const transaction = decodeTransaction(wire);
   if (transaction.payloadSignatures.length < 2 && transaction.envelopeSignatures.length < 2) return wire;
@@ -246,7 +247,7 @@ function fullCollectionSize(transactions: readonly Uint8Array[]): number {
   return size;
 }
 
-/** Writes `0x0a, length, transaction` for each, and notes where each transaction begins and how long it is. */
+/** Writes `0x0a, length, transaction` for each, and notes the offset and length of each transaction. */
 function writeFullCollection(target: Buffer, transactions: readonly Uint8Array[], ranges: Uint32Array): void {
   let position = 0;
   let noted = 0;
@@ -260,7 +261,7 @@ function writeFullCollection(target: Buffer, transactions: readonly Uint8Array[]
   }
 }
 
-/** The wire form of a full collection (`repeated Transaction transactions = 1`), as `VerifiedCollection.encoded` has it. */
+/** The wire form of a full collection (`repeated Transaction transactions = 1`), as in `VerifiedCollection.encoded`. */
 export function encodeFullCollection(transactions: readonly Uint8Array[]): Uint8Array {
   const encoded = Buffer.allocUnsafe(fullCollectionSize(transactions));
   writeFullCollection(encoded, transactions, new Uint32Array(2 * transactions.length));

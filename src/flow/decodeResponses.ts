@@ -6,13 +6,10 @@ import { toIdentifier } from './ids/identifiers.js';
 import type { BlockExecutionData, BlockStatus, FinalizedBlock, Identifier } from './types.js';
 import { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';
 
-/** Flow has one chunk per collection of a block, some tens of them, and the system chunk. */
+/** Flow has one chunk per collection of a block, a few dozen, and the system chunk. */
 const MAX_CHUNKS = 10_000;
 
-/**
- * Decodes a `flow.access.BlockResponse`. A status that we do not know is `unknown`.
- * Expected errors: `WireError`.
- */
+/** Decodes a `flow.access.BlockResponse`. An unknown status becomes `unknown`. Expected errors: `WireError`. */
 export function decodeBlockResponse(message: Uint8Array): { block: FinalizedBlock; status: BlockStatus } {
   const block = finalizedBlock(messageField(message, 'block'));
   const reader = new WireReader(message);
@@ -35,7 +32,7 @@ export function decodeSubscribeBlocksResponse(message: Uint8Array): FinalizedBlo
 }
 
 /**
- * Decodes a `flow.access.FullCollectionResponse` as far as the wire bytes of its transactions, which are views of the
+ * Decodes a `flow.access.FullCollectionResponse` down to the wire bytes of its transactions, which are views of the
  * message. Nothing is verified. Expected errors: `WireError`.
  */
 export function decodeFullCollectionResponse(message: Uint8Array): Uint8Array[] {
@@ -59,8 +56,8 @@ export function decodeTransactionResponse(message: Uint8Array): Uint8Array {
 }
 
 /**
- * Decodes a `flow.executiondata.SubscribeExecutionDataResponse` as far as the wire bytes of its transactions, which are
- * views of the message. Events, register updates and results are stepped over unread. Expected errors: `WireError`.
+ * Decodes a `flow.executiondata.SubscribeExecutionDataResponse` down to the wire bytes of its transactions, which are
+ * views of the message. Events, register updates and results are skipped unread. Expected errors: `WireError`.
  */
 export function decodeExecutionDataResponse(message: Uint8Array): BlockExecutionData {
   const reader = new WireReader(message);
@@ -112,7 +109,7 @@ function readBlockExecutionData(
   }
 }
 
-/** A chunk whose collection occurs twice has the transactions of both: protobuf's rule of merging. */
+/** A chunk whose collection occurs twice has the transactions of both: protobuf's merge rule. */
 function readChunk(reader: WireReader, transactions: Uint8Array[], limit: TransactionLimit): void {
   while (reader.next()) {
     if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
@@ -126,8 +123,8 @@ function readChunk(reader: WireReader, transactions: Uint8Array[], limit: Transa
 }
 
 /**
- * Field 1 of a message, which is a singular message itself. When it occurs more than once it stands for the
- * concatenation of all of them: protobuf's rule of merging. Expected errors: `WireError`, also when it is absent.
+ * Field 1 of a message, itself a singular message. Repeated occurrences are concatenated: protobuf's merge rule.
+ * Expected errors: `WireError`, also when it is absent.
  */
 function messageField(message: Uint8Array, name: string): Uint8Array {
   const reader = new WireReader(message);

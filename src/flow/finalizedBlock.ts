@@ -4,11 +4,11 @@ import { IDENTIFIER_BYTES } from './ids/identifiers.js';
 import type { FinalizedBlock, Identifier } from './types.js';
 import { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';
 
-/** The largest light form kept. A guarantee takes some 300 bytes and a block has at most some tens of them. */
+/** The largest light form kept. A guarantee takes some 300 bytes, and a block has a few dozen at most. */
 const MAX_BLOCK_BYTES = 4 * 1024 * 1024;
 const TWO_POW_32 = 0x1_0000_0000;
 
-/** True when two blocks have the same id and the same guarantees: what the indexer works with. */
+/** True when two blocks have the same id and the same guarantees, which is all the indexer uses. */
 export function isSameBlock(a: FinalizedBlock, b: FinalizedBlock): boolean {
   return (
     a.id === b.id &&
@@ -18,11 +18,11 @@ export function isSameBlock(a: FinalizedBlock, b: FinalizedBlock): boolean {
 }
 
 /**
- * A block as the indexer works with it, from its wire form, light or full. Canonical bytes are copied as they are, all
- * others are decoded and encoded anew; fields that the light form has not are dropped either way.
+ * A block as the indexer uses it, from its wire form, light or full. Canonical bytes are copied as they are, all others
+ * are re-encoded; fields outside the light form are dropped either way.
  *
- * Nothing proves a block's own fields: its id covers the header, which the light form does not carry. That it is the
- * right block follows from the parent links (invariant 4).
+ * Nothing proves a block's own fields: its id covers the header, which the light form does not carry. The parent links
+ * show that it is the right block (invariant 4).
  *
  * Expected errors: `WireError`.
  */
@@ -40,7 +40,7 @@ export function finalizedBlock(wire: Uint8Array): FinalizedBlock {
   };
 }
 
-/** One pass over a block: where its parts are, and whether they are canonical. */
+/** One pass over a block: finds its parts, and whether they are canonical. */
 class LightFormScan {
   readonly #reader: WireReader;
   #canonical = true;
@@ -58,7 +58,7 @@ class LightFormScan {
     this.#reader = new WireReader(wire);
   }
 
-  /** True when the kept fields are canonical and stand in two pieces, so that `result` may copy them. */
+  /** True when the kept fields are canonical and contiguous in two pieces, so that `result` may copy them. */
   run(): boolean {
     const reader = this.#reader;
     let previous = 0;
@@ -138,7 +138,7 @@ class LightFormScan {
     }
   }
 
-  /** Steps over a 32-byte field and answers where it starts; -1 when it is of another size. */
+  /** Skips a 32-byte field and returns its start; -1 when it has another size. */
   #identifier(): number {
     const length = this.#reader.length();
     const start = this.#reader.position;

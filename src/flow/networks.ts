@@ -1,4 +1,4 @@
-/** The networks the indexer knows by name, each with the chain id its nodes answer. */
+/** The networks the indexer knows by name, each with the chain id its nodes report. */
 export const chainIds = {
   mainnet: 'flow-mainnet',
   testnet: 'flow-testnet',
@@ -6,12 +6,12 @@ export const chainIds = {
   devnet: 'flow-localnet',
 } as const;
 
-/** A network by the name that the operator uses. */
+/** A network by its operator-facing name. */
 export type NetworkName = keyof typeof chainIds;
 
 export const networkNames = Object.keys(chainIds) as readonly NetworkName[];
 
-/** The network whose nodes answer this chain id; `undefined` for one we do not know. */
+/** The network whose nodes report this chain id; `undefined` for an unknown one. */
 export function networkOfChainId(chainId: string): NetworkName | undefined {
   return networkNames.find((name) => chainIds[name] === chainId);
 }

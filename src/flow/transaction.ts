@@ -4,8 +4,8 @@ import { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';
 import { WireWriter } from './wire/WireWriter.js';
 
 /**
- * The largest transaction we look into. Flow's own limit is 1.5 MB, and its nodes take no request above 4 MiB; larger
- * ones can only be made to exhaust us.
+ * The largest transaction we decode. Flow's own limit is 1.5 MB, and its nodes accept no request above 4 MiB; a larger
+ * one can only be an attack.
  */
 const MAX_TRANSACTION_BYTES = 4 * 1024 * 1024;
 
@@ -21,9 +21,9 @@ export function checkTransactionSize(wire: Uint8Array): void {
 type ProposalKey = NonNullable<Transaction['proposalKey']>;
 
 /**
- * Decodes a `flow.entities.Transaction`, as any protobuf reader does: fields in any order, the last of a repeated
- * singular field wins, repeated singular messages are merged, unknown fields are skipped. The byte fields of the result
- * are views of `wire`. Expected errors: `WireError`.
+ * Decodes a `flow.entities.Transaction` like any protobuf reader: fields in any order, the last of a repeated singular
+ * field wins, repeated singular messages are merged, unknown fields are skipped. The byte fields of the result are
+ * views of `wire`. Expected errors: `WireError`.
  */
 export function decodeTransaction(wire: Uint8Array): Transaction {
   checkTransactionSize(wire);

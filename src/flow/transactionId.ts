@@ -4,7 +4,7 @@ import { TransactionHasher } from './ids/TransactionHasher.js';
 import type { Transaction, TransactionSignature } from './types.js';
 
 const ADDRESS_HEX_DIGITS = 16;
-/** Room for what RLP adds to an ordinary transaction; more is made when it is needed. */
+/** Room for the RLP overhead of an ordinary transaction; grows when needed. */
 const WORKING_BYTES = 512;
 
 /**
@@ -33,8 +33,8 @@ export function canonicalTransaction(wire: Uint8Array): Buffer {
 }
 
 /**
- * The transaction with its signatures in the order that Flow's nodes give them before they compute the id: by signer
- * index, then by key id. Signatures of unknown signers (index -1) come first.
+ * The transaction with its signatures in the order in which Flow's nodes hash them: by signer index, then by key id.
+ * Signatures of unknown signers (index -1) come first.
  */
 export function withSortedSignatures(transaction: Transaction): Transaction {
   const signers = new Map<string, number>();

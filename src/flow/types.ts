@@ -1,7 +1,7 @@
 /** A 32-byte Flow identifier as 64 lower-case hex digits. Make one with `toIdentifier` or `parseIdentifier`. */
 export type Identifier = string & { readonly __identifier: true };
 
-/** Where a block stands. `unknown` is how a node marks a block that is off the finalized chain (orphaned). */
+/** The state of a block. `unknown` is how a node marks a block off the finalized chain (orphaned). */
 export type BlockStatus = 'unknown' | 'finalized' | 'sealed';
 
 /** A protobuf timestamp. Seconds since the Unix epoch; nanos in [0, 1e9). */
@@ -11,9 +11,9 @@ export interface Timestamp {
 }
 
 /**
- * A block as the indexer needs it: just what linking and verification use, plus the canonical light-form encoding
- * that is stored (wire message `flow.entities.Block` with fields 1, 2, 3, 4, 5 and 7 only). Readers decode the rest
- * from `encoded` with `decodeBlock`.
+ * A block as the indexer needs it: just what linking and verification use, plus the canonical light-form encoding that
+ * is stored (wire message `flow.entities.Block` with fields 1, 2, 3, 4, 5 and 7 only). Readers decode the rest from
+ * `encoded` with `decodeBlock`.
  */
 export interface FinalizedBlock {
   readonly id: Identifier;
@@ -36,7 +36,7 @@ export interface CollectionGuarantee {
   readonly clusterChainId: Uint8Array;
 }
 
-/** All that a stored block record holds. */
+/** Everything that a stored block record holds. */
 export interface Block {
   readonly id: Identifier;
   readonly parentId: Identifier;
@@ -70,11 +70,11 @@ export interface Transaction {
 }
 
 /**
- * A collection whose transactions hash to its id. Only `verifyCollection` makes one, so holding one is the proof.
+ * A collection whose transactions hash to its id. Only `verifyCollection` creates one, so having one is the proof.
  *
- * `encoded` is the concatenation of `0x0a, length, transaction` for each transaction in order: exactly the wire form
- * of `GetFullCollectionByID`'s answer, so that a stored collection is served without re-encoding. It pins
- * no received message; the collections of a block that were verified together are views of one buffer.
+ * `encoded` is the concatenation of `0x0a, length, transaction` for each transaction in order: exactly the wire form of
+ * a `GetFullCollectionByID` response, so that a stored collection is served without re-encoding. It pins no received
+ * message; the collections of a block that were verified together are views of one buffer.
  */
 export interface VerifiedCollection {
   readonly id: Identifier;
@@ -89,7 +89,10 @@ export interface VerifiedCollection {
 export interface BlockExecutionData {
   readonly height: number;
   readonly blockId: Identifier;
-  /** Wire bytes of each chunk's transactions, in chunk order, the system chunk last where the network has one. Empty for a spork root block. */
+  /**
+   * Wire bytes of each chunk's transactions, in chunk order, the system chunk last where the network has one. Empty for
+   * a spork root block.
+   */
   readonly chunks: readonly (readonly Uint8Array[])[];
   /** Size of the received message, for byte budgets. */
   readonly byteLength: number;

@@ -3,13 +3,13 @@ import type { JobConsumerDependencies, JobConsumerOptions } from './JobConsumer.
 import type { Job, JobHooks, JobId, Notifiable, WakeUp } from './types.js';
 
 export interface ComponentConsumerDependencies<J extends Job> extends JobConsumerDependencies<J> {
-  /** Tells that there may be new jobs. Wake-ups that arrive before the consumer is ready cause one check after it is. */
+  /** Signals that there may be new jobs. Wake-ups before the consumer is ready cause one check after it is. */
   readonly wakeUp: WakeUp;
-  /** Notified after every job that is done: the wake-up of the next queue. */
+  /** Notified after every finished job: the wake-up of the next queue. */
   readonly wakes?: Notifiable;
 }
 
-/** A `JobConsumer` with a life of its own: it starts, checks at every wake-up, and stops. One stage of a pipeline. */
+/** A `JobConsumer` with a life cycle: it starts, checks at every wake-up, and stops. One stage of a pipeline. */
 export class ComponentConsumer<J extends Job> {
   readonly #consumer: JobConsumer<J>;
   readonly #wakeUp: WakeUp;
@@ -49,7 +49,7 @@ export class ComponentConsumer<J extends Job> {
   }
 
   /**
-   * Works until `signal` aborts, then waits for the jobs that run, or until `giveUp` aborts too. Rejects only with an
+   * Works until `signal` aborts, then waits for the running jobs, or until `giveUp` aborts too. Rejects only with an
    * unknown error of the worker, the jobs, the progress, a hook or the wake-up, and then without waiting for any job.
    */
   async run(signal: AbortSignal, giveUp?: AbortSignal): Promise<void> {
@@ -84,7 +84,7 @@ export class ComponentConsumer<J extends Job> {
   }
 }
 
-/** What follows a job: its owner's hook, then the wake-up. Only a hook that returns a promise is waited for. */
+/** Runs the owner's hook, then the wake-up. Only a hook that returns a promise is awaited. */
 function postHook<J extends Job>(
   hooks: JobHooks<J> | undefined,
   wakes: Notifiable | undefined,

@@ -6,11 +6,11 @@ import type { ConsumerProgress, Job, JobHooks, JobId, Jobs, Worker } from './typ
 
 export interface JobConsumerOptions {
   /**
-   * P of a progress that was never stored; the first job is the one above it. Default 0: the first index is 1. With -1 it
-   * is 0. It is not written.
+   * P for a progress that was never stored; the first job is the one above it. Default 0: the first index is 1. With -1
+   * it is 0. It is not written.
    */
   readonly defaultIndex?: number;
-  /** Jobs that run at once. */
+  /** Jobs running at once. */
   readonly maxProcessing: number;
   /** How far above P a job may be handed out; 0 = as far as there are jobs. */
   readonly maxSearchAhead: number;
@@ -24,13 +24,13 @@ export interface JobConsumerDependencies<J extends Job> {
 }
 
 /**
- * Hands jobs out in ascending order, any number at once within two bounds, and keeps the progress P: the end of the
- * contiguous run of finished jobs. At least once: after a restart everything above P runs again. Guide: docs/jobqueue.md.
+ * Hands out jobs in ascending order, concurrently within two bounds, and keeps the progress P: the end of the contiguous
+ * run of finished jobs. At least once: after a restart everything above P runs again. Guide: docs/jobqueue.md.
  *
- * - `check` and every `done` only leave a mark; reading, handing out, progress and hooks happen in a pass that starts in
- *   a later microtask. So both may be called from anywhere, also from inside the worker's own call. One pass runs at a
- *   time; a mark left during a pass causes exactly one more turn of it.
- * - A pass does not walk over what was handed out before: it goes on where it ended.
+ * - `check` and every `done` only set a flag; reading, handing out, progress and hooks happen in a pass that starts in a
+ *   later microtask. So both may be called from anywhere, even from inside the worker's own call. One pass runs at a
+ *   time; a flag set during a pass causes exactly one more round of it.
+ * - A pass does not revisit what was handed out before: it continues where it ended.
  * - An unknown error (of the worker, the jobs, the progress, a hook) ends the consumer: nothing more is handed out, no
  *   hook is called, progress stands, `done` rejects with the error, and `stop` still resolves.
  */
@@ -41,7 +41,7 @@ export class JobConsumer<J extends Job> {
   readonly #hooks: JobHooks<J>;
   readonly #defaultIndex: number;
   readonly #window: JobWindow<J>;
-  /** Done since the last turn, in the order of completion; at most `maxProcessing` per turn. */
+  /** Finished since the last round, in the order of completion; at most `maxProcessing` per round. */
   #completed: J[] = [];
   /** Jobs that `stop` waits for: those whose worker returned a promise, by the promise … */
   readonly #unreturned = new Set<Promise<void>>();
@@ -52,7 +52,7 @@ export class JobConsumer<J extends Job> {
   readonly #stopped = deferred();
 
   #startCalled = false;
-  /** True from the moment P is known: before it there are no passes. */
+  /** True once P is known: no passes run before that. */
   #started = false;
   #passing = false;
   #again = false;
@@ -79,7 +79,9 @@ export class JobConsumer<J extends Job> {
     return this.#ready.promise;
   }
 
-  /** Resolves when the consumer has stopped; rejects with the first unknown error, at once. Somebody must look at it. */
+  /**
+   * Resolves when the consumer has stopped; rejects with the first unknown error, at once. Somebody must handle it.
+   */
   get done(): Promise<void> {
     return this.#done.promise;
   }
@@ -89,19 +91,19 @@ export class JobConsumer<J extends Job> {
     return this.#window.processed;
   }
 
-  /** Jobs that were handed out and are not done. */
+  /** Jobs that were handed out and have not finished. */
   get running(): number {
     return this.#window.runningCount;
   }
 
-  /** Jobs the consumer remembers: those that run, and those that are done above a gap. */
+  /** Jobs the consumer remembers: those running, and those finished above a gap. */
   size(): number {
     return this.#window.size;
   }
 
   /**
-   * Reads P and checks for the first time; resolves when that first pass has ended. Once per instance.
-   * No expected errors: whatever it rejects with is the end of this consumer.
+   * Reads P and checks for the first time; resolves when that first pass has ended. Once per instance. No expected
+   * errors: any rejection is the end of this consumer.
    */
   async start(): Promise<void> {
     if (this.#startCalled) throw new Error('the consumer was started before');
@@ -123,14 +125,14 @@ export class JobConsumer<J extends Job> {
     throw this.#failure.error;
   }
 
-  /** There may be new jobs. Before `start` it does nothing: starting checks anyway. */
+  /** There may be new jobs. No effect before `start`, which checks anyway. */
   check(): void {
     if (this.#started && !this.#stopping && this.#failure === undefined) this.#mark();
   }
 
   /**
-   * The job is done; with several running jobs of this id, the lowest. Returns false, and does nothing, when no job of
-   * this id is running (done twice, or never handed out).
+   * Reports that the job is finished; of several running jobs with this id, the lowest. Returns false, without effect,
+   * when no job with this id is running (finished twice, or never handed out).
    */
   notifyJobIsDone(id: JobId): boolean {
     const index = this.#window.runningIndex(id);
@@ -139,8 +141,8 @@ export class JobConsumer<J extends Job> {
 
   /**
    * Hands out nothing more and resolves once the pass under way has ended and every job has returned (see `Worker`).
-   * Jobs that finish meanwhile still move progress and fire their hooks. When `giveUp` aborts, the jobs that have not
-   * returned are no longer waited for; what they report later is ignored. May be called several times.
+   * Jobs that finish meanwhile still move progress and call their hooks. When `giveUp` aborts, jobs that have not
+   * returned are no longer waited for, and what they report later is ignored. May be called several times.
    */
   stop(giveUp?: AbortSignal): Promise<void> {
     this.#stopping = true;
@@ -176,7 +178,7 @@ export class JobConsumer<J extends Job> {
     queueMicrotask(() => void this.#pass());
   }
 
-  /** Turns until no mark was left during the last one. Entered with `#passing` set; never rejects. */
+  /** Repeats until no flag was set during the last round. Entered with `#passing` set; never rejects. */
   async #pass(prepare?: () => Promise<void>): Promise<void> {
     try {
       await prepare?.();
@@ -188,7 +190,7 @@ export class JobConsumer<J extends Job> {
     } catch (error) {
       this.#fail(error);
     }
-    // In the same breath as the last look at `#again`: a mark left after it starts a pass of its own.
+    // Synchronous with the last check of `#again`: a flag set after it starts a pass of its own.
     this.#passing = false;
     this.#closeIfIdle();
   }
@@ -198,7 +200,7 @@ export class JobConsumer<J extends Job> {
   }
 
   #fail(error: unknown): void {
-    // Work that `stop` cancelled may say so.
+    // Work cancelled by `stop` may reject with the abort.
     if (this.#failure !== undefined || (this.#stopping && isAbort(error))) return;
     this.#failure = { error };
     this.#done.reject(error);
@@ -212,7 +214,9 @@ export class JobConsumer<J extends Job> {
     this.#done.resolve();
   }
 
-  /** Accounts for what was done since the last time: hooks around one write of progress, and that only if it moved. */
+  /**
+   * Accounts for everything finished since the last time: hooks around one write of progress, and that only if P moved.
+   */
   async #settle(): Promise<void> {
     if (this.#failure !== undefined) return;
     const completed = this.#completed;
@@ -226,7 +230,7 @@ export class JobConsumer<J extends Job> {
     await this.#callHook('post', completed, processed);
   }
 
-  /** Waits for promises alone: hundreds of jobs whose hooks return nothing cost no promise each. */
+  /** Awaits promises alone: hundreds of jobs whose hooks return nothing cost no promise each. */
   async #callHook(name: 'pre' | 'post', jobs: readonly J[], progress: number): Promise<void> {
     if (this.#hooks[name] === undefined) return;
     for (const job of jobs) {
@@ -249,11 +253,11 @@ export class JobConsumer<J extends Job> {
     const head = await this.#jobs.head();
     while (this.#mayTake() && this.#window.next <= head) {
       const read = this.#read(this.#window.next);
-      // Jobs that are at hand are handed out in one go.
+      // Jobs that are available synchronously are handed out in one go.
       const job = isThenable(read) ? await read : read;
       if (job === undefined || !this.#mayTake()) return;
       this.#run(job);
-      // A worker that finishes inside its own call would otherwise pile up completions as far as the head.
+      // A worker that finishes inside its own call would otherwise pile up completions all the way to the head.
       if (this.#completed.length > 0) await this.#settle();
     }
   }

@@ -1,10 +1,10 @@
 import type { Job, JobId } from './types.js';
 
 /**
- * The bookkeeping of a consumer, without any reading or calling. Jobs are handed out in ascending order without gaps, so
- * three facts say it all: every index up to `processed` is done, every index below `next` was handed out, and of those
- * in between some run and the others wait, done, for the gap below them to close. Each operation costs amortised O(1),
- * whatever the size of the window.
+ * The bookkeeping of a consumer, without I/O or callbacks. Jobs are handed out in ascending order without gaps, so
+ * three facts suffice: every index up to `processed` is finished, every index below `next` was handed out, and those in
+ * between either run or wait, finished, for the gap below them to close. Each operation is amortised O(1), whatever the
+ * size of the window.
  */
 export class JobWindow<J extends Job> {
   readonly #maxProcessing: number;
@@ -12,7 +12,7 @@ export class JobWindow<J extends Job> {
   readonly #running = new Map<number, J>();
   readonly #runningById = new Map<JobId, Set<number>>();
   readonly #doneAboveGap = new Set<number>();
-  /** The lowest P there is: the first index of a queue may be 0. */
+  /** The lowest possible P: the first index of a queue may be 0. */
   #processed = -1;
   #next = 0;
 
@@ -35,7 +35,7 @@ export class JobWindow<J extends Job> {
     return this.#running.size;
   }
 
-  /** Jobs that are running, or done above a gap. */
+  /** Jobs that are running, or finished above a gap. */
   get size(): number {
     return this.#running.size + this.#doneAboveGap.size;
   }
@@ -69,7 +69,7 @@ export class JobWindow<J extends Job> {
     return this.#runningById.get(id)?.values().next().value;
   }
 
-  /** Marks a running index as done and returns its job; `undefined` when it does not run. */
+  /** Marks a running index as finished and returns its job; `undefined` when it is not running. */
   complete(index: number): J | undefined {
     const job = this.#running.get(index);
     if (job === undefined) return undefined;
@@ -81,14 +81,14 @@ export class JobWindow<J extends Job> {
     return job;
   }
 
-  /** How far P could move now: through everything that is done without a gap. */
+  /** How far P could move now: through everything finished without a gap. */
   contiguous(): number {
     let index = this.#processed;
     while (this.#doneAboveGap.has(index + 1)) index += 1;
     return index;
   }
 
-  /** Moves P up. An owner who moves it by himself may pass over indexes that were never handed out. */
+  /** Moves P up. An owner who moves it may skip indexes that were never handed out. */
   moveTo(processed: number): void {
     if (processed < this.#processed)
       throw new Error(`progress went down from ${this.#processed} to ${processed}`);

@@ -1,6 +1,6 @@
 import type { EntryStore } from './PersistedJobs.js';
 
-/** Entries that live as long as the object: for tests and examples. */
+/** Entries that live in memory: for tests and examples. */
 export class MemoryEntries<E> implements EntryStore<E> {
   readonly #entries = new Map<number, E>();
   #latest: number | undefined;

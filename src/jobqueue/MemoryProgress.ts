@@ -1,6 +1,6 @@
 import type { ConsumerProgress } from './types.js';
 
-/** A progress that lives as long as the object: for tests and examples. */
+/** Progress that lives in memory: for tests and examples. */
 export class MemoryProgress implements ConsumerProgress {
   #index: number | undefined;
 

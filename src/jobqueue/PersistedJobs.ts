@@ -1,17 +1,17 @@
 import type { Job, Jobs, Notifiable } from './types.js';
 
-/** Turns what a producer appends into a job and back: `jobToEntry(entryToJob(entry))` equals the entry. */
+/** Converts between a producer's entries and jobs: `jobToEntry(entryToJob(entry))` equals the entry. */
 export interface EntryCodec<E, J extends Job> {
   entryToJob(entry: E): J;
   jobToEntry(job: J): E;
 }
 
-/** Where entries are kept: a narrow port over whatever key-value store their owner has. */
+/** Where entries are kept: a narrow port over any key-value store. */
 export interface EntryStore<E> {
   /** The index of the last entry; `undefined` while there is none. */
   latestIndex(): number | undefined | Promise<number | undefined>;
   read(index: number): E | undefined | Promise<E | undefined>;
-  /** Writes the entry and moves `latestIndex` to it: durable, and both or neither whatever crashes. */
+  /** Writes the entry and moves `latestIndex` to it: durably, and both or neither in case of a crash. */
   append(index: number, entry: E): void | Promise<void>;
 }
 
@@ -28,7 +28,7 @@ export class PersistedJobs<E, J extends Job> implements Jobs<J> {
   readonly #store: EntryStore<E>;
   readonly #codec: EntryCodec<E, J>;
   readonly #wakes: Notifiable | undefined;
-  /** The append under way and those behind it; each waits for the one before. */
+  /** The last append, which waits for those before it. */
   #lastAppend: Promise<unknown> = Promise.resolve();
 
   constructor(
@@ -47,9 +47,9 @@ export class PersistedJobs<E, J extends Job> implements Jobs<J> {
   }
 
   /**
-   * Resolves with the entry's index once it is durable. Appends take effect in the order of the calls; the index of one
-   * that failed is given to the next. Await it: that is what holds a fast producer back.
-   * Expected errors: those of the store.
+   * Resolves with the entry's index once it is durable. Appends take effect in the order of the calls; the index of a
+   * failed one is given to the next. Await it: this is what holds back a fast producer. Expected errors: those of the
+   * store.
    */
   append(entry: E): Promise<number> {
     const appended = this.#lastAppend.then(() => this.#appendNext(entry));

@@ -2,9 +2,9 @@ import { abortReason } from '../runtime/index.js';
 import type { Notifiable, WakeUp } from './types.js';
 
 /**
- * One slot for "there may be work". Any number of `notify` calls while nobody waits are one wake-up; a `notify` that
- * comes while the woken one is at work is kept, so that it causes exactly one more turn. A wake-up is never lost: not
- * when it comes before anybody waits, and not when a waiter is cancelled.
+ * One slot for "there may be work". Any number of `notify` calls while nobody waits are one wake-up; a `notify` while
+ * the woken one is working is kept, so that it causes exactly one more round. A wake-up is never lost: neither when it
+ * comes before anybody waits, nor when a waiter is cancelled.
  */
 export class WorkSignal implements WakeUp, Notifiable {
   #pending = false;
@@ -21,11 +21,11 @@ export class WorkSignal implements WakeUp, Notifiable {
   }
 
   /**
-   * Resolves at the next wake-up, at once when one is kept. One waiter at a time.
-   * Expected errors: the signal's abort reason.
+   * Resolves at the next wake-up, at once when one is pending. One waiter at a time. Expected errors: the signal's
+   * abort reason.
    */
   wait(signal?: AbortSignal): Promise<void> {
-    if (this.#wake !== undefined) throw new Error('a WorkSignal wakes one waiter: somebody waits already');
+    if (this.#wake !== undefined) throw new Error('a WorkSignal wakes one waiter, and it already has one');
     if (signal?.aborted === true) return Promise.reject(abortReason(signal));
     if (this.#pending) {
       this.#pending = false;

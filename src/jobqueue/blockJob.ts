@@ -1,6 +1,6 @@
 import type { Job } from './types.js';
 
-/** A job for one block, whatever else a block is. */
+/** A job for one block of any type with a height. */
 export interface BlockJob<B extends { readonly height: number }> extends Job {
   /** The height in decimal: one job per height. */
   readonly id: string;
@@ -13,7 +13,7 @@ export function blockToJob<B extends { readonly height: number }>(block: B): Blo
   return { id: String(block.height), height: block.height, block };
 }
 
-/** The block of a job, the very one it was made of. */
+/** The block of a job: the same object it was created from. */
 export function jobToBlock<B extends { readonly height: number }>(job: BlockJob<B>): B {
   return job.block;
 }

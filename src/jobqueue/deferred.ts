@@ -1,4 +1,4 @@
-/** A promise and its two ends. */
+/** A promise with its resolve and reject functions. */
 export interface Deferred {
   readonly promise: Promise<void>;
   resolve(): void;
@@ -15,7 +15,7 @@ export function deferred(): Deferred {
   return { promise, resolve: () => resolve(), reject: (error) => reject(error) };
 }
 
-/** Says that a promise's rejection is delivered elsewhere as well. */
+/** Declares that a promise's rejection is delivered elsewhere as well. */
 export function handledElsewhere(promise: Promise<unknown>): void {
   promise.catch(() => undefined);
 }

@@ -5,9 +5,9 @@ export interface PipelineStage {
 }
 
 /**
- * Runs stages together until `signal` aborts, all of them have ended, or one fails. They are then stopped one after the
- * other in their order, so that what the first still finishes the next may still take. Rejects with the first error.
- * The stages are joined by their wake-ups: the `wakes` of one is the `wakeUp` of the next.
+ * Runs stages together until `signal` aborts, all of them have ended, or one fails. Then they are stopped in order, so
+ * that the next stage can still take what the previous one finishes. Rejects with the first error. Stages are joined by
+ * their wake-ups: the `wakes` of one is the `wakeUp` of the next.
  */
 export async function runPipeline(stages: readonly PipelineStage[], signal: AbortSignal): Promise<void> {
   const errors: unknown[] = [];

@@ -1,5 +1,5 @@
 import type { JobNotReadableError } from './JobNotReadableError.js';
-/** Identifies a job towards `notifyJobIsDone`. Two indexes may carry the same id without blocking each other. */
+/** Identifies a job for `notifyJobIsDone`. Two indexes may carry the same id without blocking each other. */
 export type JobId = string;
 
 /** One piece of work. What else it carries is between `Jobs` and `Worker`. */
@@ -8,11 +8,11 @@ export interface Job {
 }
 
 /**
- * Where jobs come from: consecutive indexes. `atIndex` answers `undefined` while there is no job at that index yet;
- * `head` is the latest index that is safe to ask for: nothing above it is ever asked. Both may answer at once or
- * asynchronously.
+ * The source of jobs: consecutive indexes. `atIndex` returns `undefined` while there is no job at that index yet;
+ * `head` is the latest index that is safe to ask for, and nothing above it is asked for. Both may answer synchronously
+ * or asynchronously.
  *
- * Expected errors of `atIndex`: `JobNotReadableError`. Whatever else either of them throws stops the consumer.
+ * Expected errors of `atIndex`: `JobNotReadableError`. Anything else thrown by either stops the consumer.
  */
 export interface Jobs<J extends Job> {
   atIndex(index: number): J | undefined | Promise<J | undefined>;
@@ -21,19 +21,19 @@ export interface Jobs<J extends Job> {
 
 /**
  * Does the work. It must call `done` exactly once, from inside `run` or any time later. It never fails: it retries.
- * Whatever it throws stops the consumer.
+ * Anything it throws stops the consumer.
  *
- * What it returns tells the consumer's `stop` how long the job lasts: a promise, until the promise settles (so keep it
- * pending while the job is worked on); nothing, until `done` is called.
+ * What it returns tells `stop` how long the job lasts: a promise, until the promise settles (so keep it pending while
+ * the job is worked on); nothing, until `done` is called.
  */
 export interface Worker<J extends Job> {
   run(job: J, done: () => void): void | Promise<void>;
 }
 
 /**
- * The highest index P such that every index up to P is done. A progress that moves by itself (its owner writes it
- * together with the data) leaves `setProcessedIndex` out, and the consumer then only ever reads it; it must have moved
- * before the job's `done` is called, or its owner calls `check` after it moved. It never goes down.
+ * The highest index P such that every index up to P is finished. It never goes down. A progress that moves by itself
+ * (its owner writes it together with the data) omits `setProcessedIndex`, and the consumer then only reads it; it must
+ * have moved before the job's `done` is called, or its owner calls `check` after it moved.
  */
 export interface ConsumerProgress {
   /** `undefined` while nothing was ever stored: the consumer then starts from its default index. */
@@ -42,19 +42,19 @@ export interface ConsumerProgress {
 }
 
 /**
- * Called once per job that is done. A promise is awaited; whatever a hook throws stops the consumer. `progress` is P as
- * it stands once this job is accounted for.
+ * Called once per finished job. A promise is awaited; anything a hook throws stops the consumer. `progress` is P once
+ * this job is accounted for.
  */
 export interface JobHooks<J extends Job> {
   /** Before progress moves: at least once per job, whatever crashes. */
   pre?(job: J, progress: number): void | Promise<void>;
-  /** After progress moved: may be lost in a crash. The place from which one queue wakes the next. */
+  /** After progress moved: may be lost in a crash. The place for one queue to wake the next. */
   post?(job: J, progress: number): void | Promise<void>;
   /** The job at `index` could not be read this time; the next check tries again. */
   notReadable?(index: number, error: JobNotReadableError): void;
 }
 
-/** What wakes a consumer: resolves once per wake-up, however many arrived. Expected errors: the signal's reason. */
+/** Wakes a consumer: resolves once per wake-up, however many arrived. Expected errors: the signal's reason. */
 export interface WakeUp {
   wait(signal: AbortSignal): Promise<void>;
 }

@@ -1,12 +1,12 @@
 import type { Address, FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
 
-/** One spork whose heights the store holds: recorded with its root so that nodes of another spork are recognised. */
+/** One spork whose heights the store holds, recorded with its root so that nodes of another spork are recognised. */
 export interface SporkRecord {
   readonly rootHeight: number;
-  /** Spork id as the node gives it, hex; empty when the node does not tell (old nodes). */
+  /** Spork id as the node gives it, hex; empty when the node gives none (old nodes). */
   readonly sporkId: string;
   /**
-   * The parent that the root block names, where the network's own spork table vouches for it. Only then may the root's
+   * The parent that the root block names, where the network's spork table vouches for it. Only then may the root's
    * parent be another block than the one stored below it.
    */
   readonly rootParentId?: Identifier;
@@ -18,7 +18,7 @@ export interface StoreMeta {
   readonly chainId: string;
   /** The first height indexed; its block has no parent to check. */
   readonly firstHeight: number;
-  /** Version of the program that made the store. */
+  /** Version of the program that created the store. */
   readonly createdBy: string;
   /** In ascending order of root height. */
   readonly sporks: readonly SporkRecord[];
@@ -45,7 +45,7 @@ export interface BlockHead {
   readonly parentId: Identifier;
 }
 
-/** Where a collection or transaction stands; with several positions, the lowest. */
+/** Where a collection or transaction stands; the lowest of several positions. */
 export interface CollectionPlace {
   readonly height: number;
   /** Index of the collection within its block. */
@@ -81,27 +81,27 @@ export interface StoredTransaction {
   readonly encoded: Uint8Array;
 }
 
-/** The heights that the account index answers for, both ends included; none while `from` is above `to`. */
+/** The heights that the account index answers for, both ends included; empty while `from` is above `to`. */
 export interface AccountCoverage {
   readonly from: number;
   /** The watermark. */
   readonly to: number;
-  /** Heights below `from` that are still to be gone through; 0: the index is complete. */
+  /** Heights below `from` that are still to be indexed; 0: the index is complete. */
   readonly missingHeights: number;
 }
 
-/** Which transactions of an account are asked for. */
+/** Which transactions of an account to return. */
 export interface AccountQuery {
   readonly address: Address;
   /** In at least one of these roles (a sum of `accountRoles`). */
   readonly roles: number;
   /** Below this place only. */
   readonly before?: TransactionPlace | undefined;
-  /** At most so many; from 1 on. */
+  /** Maximum number of transactions, at least 1. */
   readonly limit: number;
 }
 
-/** One place of a transaction in which an account has a part. */
+/** One place of a transaction in which an account plays a role. */
 export interface AccountTransaction {
   readonly id: Identifier;
   readonly place: TransactionPlace;
@@ -114,9 +114,9 @@ export interface AccountTransaction {
 /** Newest first. */
 export interface AccountPage {
   readonly transactions: readonly AccountTransaction[];
-  /** Where to go on (`before`); `undefined`: there is nothing older, down to the first height of the store. */
+  /** Where to continue (`before`); `undefined`: nothing older, down to the first height of the store. */
   readonly next: TransactionPlace | undefined;
-  /** What was covered when the page was read: nothing below `from` is in it. */
+  /** The coverage when the page was read: nothing below `from` is in it. */
   readonly coverage: AccountCoverage;
 }
 
@@ -125,25 +125,25 @@ export interface AccountReader {
   /** `undefined`: the index is off. */
   coverage(): AccountCoverage | undefined;
   /**
-   * A page may hold fewer than `limit`, even none, and yet have a `next`: the work for one page is bounded, and the index may
-   * not reach further down yet. Expected errors: `StorageError`. Only while the index is on.
+   * A page may hold fewer than `limit` entries, even none, and still have a `next`: the work per page is bounded, and
+   * the index may not reach further down yet. Call only while the index is on. Expected errors: `StorageError`.
    */
   page(query: AccountQuery): Promise<AccountPage>;
 }
 
-/** The account index, which is optional: on or off for as long as the store is open. */
+/** The optional account index: on or off for as long as the store is open. */
 export interface AccountIndex extends AccountReader {
   /**
-   * One bounded step further down, where heights from before the index was switched on are missing: one atomic, durable
-   * write, which may be under way beside a commit. One at a time. Expected errors: `StorageError`; of kind `corrupt` when a
-   * stored block is damaged: then nothing was written, and the next step would meet it again.
+   * Builds one bounded step further down, where heights from before the index was switched on are missing: one atomic,
+   * durable write, which may run beside a commit. One at a time. Expected errors: `StorageError`; `corrupt` when a
+   * stored block is damaged: nothing was written, and the next step would hit it again.
    */
   extend(): Promise<void>;
 }
 
 /**
- * The read side of the port. Answers cover heights `firstHeight … latestIndexedHeight` only; `undefined` means "not
- * within them". Expected errors: `StorageError` (`corrupt` when a checksum does not match; never wrong data).
+ * The read side of the port. Answers cover heights `firstHeight … latestIndexedHeight` only; `undefined` means "outside
+ * them". Expected errors: `StorageError` (`corrupt` when a checksum does not match; never wrong data).
  */
 export interface IndexReader {
   readonly accounts: AccountReader;
@@ -161,7 +161,7 @@ export interface IndexReader {
 
 /**
  * The store, as the rest of the daemon sees it. One atomic batch carries data, pointers, height records and the
- * watermark, so progress is never ahead of data and data is never half a block (docs/architecture.md, "Storage").
+ * watermark, so progress is never ahead of data and a block is never half stored (docs/architecture.md, "Storage").
  */
 export interface IndexStore extends IndexReader {
   readonly accounts: AccountIndex;
@@ -176,18 +176,18 @@ export interface IndexStore extends IndexReader {
   /** True when the block of this height is durable, at or above the watermark. */
   hasHeight(height: number): boolean;
   /**
-   * The next commit will carry this very entry: what can be prepared for that is done now, while the commit before may
-   * still be under way. Nothing is promised and nothing stored; should the next commit not carry it, it is forgotten.
+   * Announces that the next commit will carry this very entry, so that it can be prepared while the previous commit is
+   * under way. Stores nothing; if the next commit does not carry the entry, it is forgotten.
    */
   stage(entry: BlockEntry): void;
   /**
-   * One atomic write, synced to disk before it resolves. At most one may be under way.
-   * Expected errors: `StorageError` (the daemon stops with exit code 74). After one, the batch is durable as a whole or
-   * not at all, nobody sees it before the next open, and every further write is refused.
+   * One atomic write, synced to disk before it resolves. At most one may be under way. Expected errors: `StorageError`
+   * (the daemon stops with exit code 74). After one, the batch is durable as a whole or not at all, nobody sees it
+   * before the next open, and every further write is refused.
    */
   commit(batch: CommitBatch): Promise<void>;
   /**
-   * Forgets every block above `height`. Idempotent; a crash in the middle is finished at the next open. Expected errors:
+   * Removes every block above `height`. Idempotent; after a crash the next open finishes the work. Expected errors:
    * `StorageError`; `OperatorError` (`usage`) for a height below the first height - 1.
    */
   rewind(height: number): Promise<void>;

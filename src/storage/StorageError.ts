@@ -1,7 +1,7 @@
 import { OperatorError } from '../runtime/index.js';
 import { lockHolder } from './lockHolder.js';
 
-/** Every way the store can fail, as an operator tells them apart. */
+/** Every way the store can fail, as far as an operator must act differently. */
 export type StorageErrorKind =
   /** Another process uses the directory. */
   | 'locked'
@@ -14,23 +14,23 @@ export type StorageErrorKind =
   | 'corrupt'
   /** The process may not open more files. */
   | 'too_many_files'
-  /** There is no store at the path, and none was to be made. */
+  /** There is no store at the path, and none was to be created. */
   | 'missing'
-  /** The directory holds something else than a store. */
+  /** The directory holds something other than a store. */
   | 'not_a_store'
   /** Any other failure of the device or the file system. */
   | 'io';
 
 /**
- * The store cannot go on. Nothing is retried: the process ends with the exit code for storage, and the message tells
- * the operator which fault it is and what to do (full, locked and damaged disks want different hands).
+ * The store cannot continue. Nothing is retried: the process ends with the exit code for storage, and the message names
+ * the fault and the remedy (full, locked and damaged disks need different ones).
  */
 export class StorageError extends OperatorError {
   override readonly name = 'StorageError';
   readonly kind: StorageErrorKind;
-  /** The height whose record is damaged, where one is known. */
+  /** The height whose record is damaged, where known. */
   readonly height: number | undefined;
-  /** For `corrupt`: which record and what is wrong with it, without the advice that `message` adds. */
+  /** For `corrupt`: which record and what is wrong with it, without the advice in `message`. */
   readonly damage: string | undefined;
 
   constructor(
@@ -57,7 +57,7 @@ export function corruptRecord(
   options?: ErrorOptions,
 ): StorageError {
   const damage = `${what}${height === undefined ? '' : ` of height ${height}`}: ${detail}`;
-  return new StorageError('corrupt', `The store is damaged: ${damage}. Nothing of it is served. ${MEND}`, {
+  return new StorageError('corrupt', `The store is damaged: ${damage}. Nothing damaged is served. ${MEND}`, {
     ...options,
     height,
     damage,
@@ -71,13 +71,13 @@ export function corruptFiles(path: string, damage: string): StorageError {
 
 interface Fault {
   readonly kind: StorageErrorKind;
-  /** Matched against error codes and LevelDB's texts, which carry the C library's words. */
+  /** Matched against error codes and LevelDB's texts, which contain the C library's messages. */
   readonly pattern: RegExp;
-  /** What to do. `path`: of the store. */
+  /** What to do. `path`: that of the store. */
   readonly advice: string | ((path: string) => string);
 }
 
-/** In order: the first pattern that matches names the fault. */
+/** In order: the first match names the fault. */
 const faults: readonly Fault[] = [
   {
     kind: 'permission',
@@ -128,8 +128,8 @@ const faults: readonly Fault[] = [
 ];
 
 /**
- * What went wrong beneath us, as an error the operator can act on. `doing` completes "Cannot …" ("open the store").
- * An error that is no fault of the storage is a bug and comes back as it is.
+ * Turns a low-level failure into an error that the operator can act on. `doing` completes "Cannot …" ("open the
+ * store"). An error that is not a storage fault is a bug and is returned as it is.
  */
 export function storageErrorFrom(error: unknown, doing: string, path: string): unknown {
   if (error instanceof OperatorError) return error;
@@ -144,7 +144,7 @@ export function storageErrorFrom(error: unknown, doing: string, path: string): u
 
 const MAX_CAUSES = 8;
 
-/** An error and what caused it, outermost first. */
+/** An error and its causes, outermost first. */
 export function causesOf(error: unknown): Error[] {
   const found: Error[] = [];
   for (let current = error; current instanceof Error && found.length < MAX_CAUSES; current = current.cause) {
@@ -162,7 +162,7 @@ export function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code;
 }
 
-/** True for damage of the stored bytes, which `verify` reports and `rewind` clears away. */
+/** True for damaged stored bytes, which `verify` reports and `rewind` removes. */
 export function isCorruption(error: unknown): error is StorageError {
   return error instanceof StorageError && error.kind === 'corrupt';
 }

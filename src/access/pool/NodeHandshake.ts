@@ -107,13 +107,13 @@ export class NodeHandshake {
     const attempts: Attempts = { failures: 0, opens: 0 };
     for (;;) {
       await this.#ask(member, attempts, signal);
-      if (signal.aborted) return;
       await this.#pause(this.#pauseMs(member, attempts), signal, member);
       // A call that failed meanwhile may have ended the pause at once.
       const soonestAtMs = member.askedAtMs + IDENTIFY_AT_MOST_EVERY_MS;
       if (attempts.failures === 0) await this.#pause(soonestAtMs - this.#clock.monotonic(), signal);
       const unwantedMs = this.#clock.monotonic() - member.wantedAtMs;
-      if (!signal.aborted && member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
+      if (signal.aborted) return;
+      if (member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
         this.#pool.remove(member);
         return;
       }

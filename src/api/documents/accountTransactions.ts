@@ -5,14 +5,14 @@ import type { AccountPage, AccountTransaction, IndexReader, TransactionPlace } f
 import { ApiError, nothingIndexed } from '../view/ApiError.js';
 import type { IndexedRange } from '../view/statusDocument.js';
 
-/** Transactions of one page: at most, and where nothing is said. */
+/** Transactions per page: at most, and by default. */
 export const MAX_PAGE_ITEMS = 50;
 export const DEFAULT_PAGE_ITEMS = 20;
 
-/** What the transactions of an account can be asked for by; all of them where nothing is said. */
+/** The roles to filter by; all of them by default. */
 export const accountRoleNames: readonly AccountRole[] = ['payer', 'proposer', 'authorizer'];
 
-/** One place of a transaction in which the account has a part. */
+/** One place of a transaction in which the account plays a role. */
 export interface AccountTransactionDocument {
   readonly id: string;
   readonly height: number;
@@ -24,12 +24,12 @@ export interface AccountTransactionDocument {
   readonly roles: readonly AccountRole[];
 }
 
-/** Some transactions of an account, newest first. */
+/** A page of an account's transactions, newest first. */
 export interface AccountTransactionsDocument {
   readonly kind: 'account';
   /** 16 hexadecimal digits. */
   readonly address: string;
-  /** The heights that the index covers, both ends included; none while `from` is above `to`. */
+  /** The heights that the index covers, both ends included; empty while `from` is above `to`. */
   readonly covered: { readonly from: number; readonly to: number };
   /** False: it does not reach down to the first indexed height yet. */
   readonly complete: boolean;
@@ -38,7 +38,7 @@ export interface AccountTransactionsDocument {
   readonly next_cursor: string | null;
 }
 
-/** What a page is asked for by, as it came: empty text for what was left out. */
+/** A page request as it arrived: empty text for what was left out. */
 export interface AccountRequest {
   readonly address: string;
   readonly role: string;
@@ -46,7 +46,7 @@ export interface AccountRequest {
   readonly cursor: string;
 }
 
-/** What a page is asked for by, understood. */
+/** A parsed page request. */
 export interface AccountPageRequest {
   readonly address: Address;
   /** A sum of `accountRoles`. */
@@ -56,8 +56,8 @@ export interface AccountPageRequest {
 }
 
 /**
- * A page of an account's transactions, for a running daemon and a closed store alike. Expected errors: ApiError (400 for what
- * cannot be read, 404 while nothing is indexed or without the index), StorageError.
+ * A page of an account's transactions, for a running daemon and a closed store alike. Expected errors: ApiError (400
+ * for malformed input, 404 while nothing is indexed or without the index), StorageError.
  */
 export async function accountDocument(
   reader: Pick<IndexReader, 'accounts'>,
@@ -94,19 +94,19 @@ export async function accountPage(
 ): Promise<AccountPage> {
   if (accounts.coverage() === undefined) {
     const message =
-      'the account index is off: start the daemon with --index-accounts (index.accounts: true), and it is built from what is stored';
+      'the account index is off: start the daemon with --index-accounts (index.accounts: true); it is then built from the store';
     throw new ApiError(404, 'index_off', message);
   }
   if (range.firstIndexed === null) throw nothingIndexed(range);
   return accounts.page(request);
 }
 
-/** True when the index covers all heights that are indexed. */
+/** True when the index covers all indexed heights. */
 export function isComplete({ from }: AccountPage['coverage'], { firstIndexed }: IndexedRange): boolean {
   return firstIndexed !== null && from <= firstIndexed;
 }
 
-/** The names in a sum of roles. */
+/** The names of the roles in a sum. */
 export function roleNamesOf(roles: number): readonly AccountRole[] {
   return accountRoleNames.filter((name) => (roles & accountRoles[name]) !== 0);
 }
@@ -116,7 +116,7 @@ export const ANY_ROLE = accountRoleNames.reduce((sum, name) => sum + accountRole
 
 const CURSOR_BYTES = 16;
 
-/** The place that a page ended at: the same place whatever comes after it. */
+/** The place at which a page ended: stable whatever is indexed later. */
 export function encodeCursor({ height, collectionIndex, transactionIndex }: TransactionPlace): Buffer {
   const cursor = Buffer.alloc(CURSOR_BYTES);
   cursor.writeBigUInt64BE(BigInt(height), 0);
@@ -125,7 +125,7 @@ export function encodeCursor({ height, collectionIndex, transactionIndex }: Tran
   return cursor;
 }
 
-/** `undefined` for no bytes at all. Expected errors: ApiError (400). */
+/** `undefined` for an empty cursor. Expected errors: ApiError (400). */
 export function decodeCursor(cursor: Buffer): TransactionPlace | undefined {
   if (cursor.length === 0) return undefined;
   if (cursor.length === CURSOR_BYTES) {
@@ -134,7 +134,7 @@ export function decodeCursor(cursor: Buffer): TransactionPlace | undefined {
       return { height, collectionIndex: cursor.readUInt32BE(8), transactionIndex: cursor.readUInt32BE(12) };
     }
   }
-  throw invalid('invalid cursor: give next_cursor of the page before, or none for the newest');
+  throw invalid('invalid cursor: pass next_cursor of the previous page, or nothing for the newest');
 }
 
 /** Expected errors: ApiError (400). */
@@ -186,7 +186,7 @@ function limitOf(text: string): number {
 }
 
 function cursorOf(text: string): TransactionPlace | undefined {
-  // Whatever base64 does not know is passed over when it is read: what is left must be what was given.
+  // Decoding skips characters outside base64, so the bytes must encode back to what was given.
   const bytes = Buffer.from(text, 'base64url');
   return decodeCursor(bytes.toString('base64url') === text ? bytes : Buffer.alloc(1));
 }

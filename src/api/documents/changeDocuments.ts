@@ -1,4 +1,4 @@
-/** The data of a `height` event: what became readable. Heights and counts are numbers here. */
+/** The data of a `height` event: a height became readable. Heights and counts are numbers here. */
 export interface HeightDocument {
   readonly height: number;
   readonly block_id: string;
@@ -11,9 +11,9 @@ export interface HeightDocument {
   readonly sealed: boolean;
 }
 
-/** The data of a `rewind` event: everything above `height` is to be forgotten. */
+/** The data of a `rewind` event: discard everything above `height`. */
 export interface RewindDocument {
   readonly height: number;
-  /** What is indexed at `height`; `null` where no block is known. */
+  /** The block indexed at `height`; `null` where none is known. */
   readonly block_id: string | null;
 }

@@ -22,7 +22,7 @@ export interface ExplainingDaemon {
 interface Subject {
   readonly key: string;
   readonly kind: ExplainDocument['kind'];
-  /** Height and block of the lowest place, as far as they are known. */
+  /** Height and block of the lowest place, as far as known. */
   readonly height: number | null;
   readonly blockId: Identifier | null;
 }

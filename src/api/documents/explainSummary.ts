@@ -8,7 +8,7 @@ interface Facts extends Pick<ExplainDocument, 'kind' | 'stage' | 'height' | 'wor
   readonly window: Pick<HeightWork, 'upperBound' | 'stopHeight'> | undefined;
 }
 
-/** A stage in one or two sentences. */
+/** Describes a stage in one or two sentences. */
 export function summaryOf(facts: Facts): string {
   const { stage, range, window } = facts;
   const { firstIndexed, head } = range;
@@ -20,27 +20,27 @@ export function summaryOf(facts: Facts): string {
         ? `${what} is indexed: its block and all of its collections can be read.`
         : `${what} is indexed and can be read.`;
     case 'below_first_indexed':
-      return `${what} is below the first height of this store, ${known(firstIndexed)}: it will not come. A store that begins lower has to be begun anew (start --start-height).`;
+      return `${what} is below the first height of this store, ${known(firstIndexed)}, and will not be indexed. To index it, start a new store lower down (start --start-height).`;
     case 'above_head':
-      return `${what} is above the finalized head, ${known(head)}: the chain has not come so far, as far as the access nodes tell.`;
+      return `${what} is above the finalized head, ${known(head)}: the chain is not that far yet, as far as the access nodes report.`;
     case 'beyond_stop':
       return `${what} is above the stop height, ${known(window?.stopHeight ?? null)}: the daemon does not ask for it.`;
     case 'outside_window':
-      return `${what} is above the window, which ends at ${known(window?.upperBound ?? null)}: its turn comes when the heights below it are done. ${gap(facts)}`;
+      return `${what} is above the window, which ends at ${known(window?.upperBound ?? null)}: it follows when the heights below it are done. ${gap(facts)}`;
     case 'queued':
-      return `${what} is within the window, and its block has not come yet${heldUp(facts)}.`;
+      return `${what} is within the window, and its block has not arrived yet${heldUp(facts)}.`;
     case 'fetching':
       return fetching(facts, what);
     case 'committing':
-      return `${what} is complete: it waits for its batch to be on disk, or for one that is being written. ${gap(facts)}`;
+      return `${what} is complete: it waits for its batch, or the one before it, to be written to disk. ${gap(facts)}`;
     case 'waiting_for_gap':
-      return `${what} is complete and on disk, and can be read as soon as the heights below it are. ${gap(facts)}`;
+      return `${what} is complete and on disk, and becomes readable once the heights below it are. ${gap(facts)}`;
     case 'starting':
-      return `${what} is not indexed: the daemon has not begun, because no access node has told it yet how far the chain is.`;
+      return `${what} is not indexed: the daemon has not started indexing, because no access node has reported the head yet.`;
     case 'not_indexed':
       return latest === null
-        ? `${what} is not indexed: the store is empty, and no daemon runs that would fill it.`
-        : `${what} is not indexed: the store ends at ${latest}, and no daemon runs that would go on.`;
+        ? `${what} is not indexed: the store is empty, and no daemon is running to fill it.`
+        : `${what} is not indexed: the store ends at ${latest}, and no daemon is running to continue it.`;
     case 'unknown_id':
       return unknown(range);
   }
@@ -68,7 +68,7 @@ function fetching({ kind, key, work, height, holdingUp }: Facts, what: string): 
   const isMissing = work?.missingCollections.some(({ collectionId }) => collectionId === key) === true;
   return isMissing || missing > (work?.missingCollections.length ?? 0)
     ? `${what} is being fetched; in all, its block has ${lacks}.`
-    : `${what} has come and waits for the others of its block: ${lacks}.`;
+    : `${what} has arrived and waits for the others of its block: ${lacks}.`;
 }
 
 function gap({ holdingUp, range }: Facts): string {
@@ -85,9 +85,9 @@ function unknown(range: IndexedRange): string {
   const { firstIndexed, latestIndexed } = range;
   const where =
     lastReadable(range) === null
-      ? 'Nothing is indexed yet, and nothing that is being worked on'
-      : `Nothing in heights ${firstIndexed} to ${latestIndexed}, and nothing that is being worked on,`;
-  return `${where} has this ID. A transaction can be recognised only when its collection is here. IDs of system transactions, of results and of events are not indexed.`;
+      ? 'Nothing is indexed yet, and nothing in progress'
+      : `Nothing in heights ${firstIndexed} to ${latestIndexed}, and nothing in progress,`;
+  return `${where} has this ID. A transaction is recognised only once its collection is here. IDs of system transactions, of results and of events are not indexed.`;
 }
 
 function known(height: number | null): string {

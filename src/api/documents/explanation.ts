@@ -6,27 +6,27 @@ import type { HeightWork, WorkDocument } from '../view/heightWork.js';
 export const explainStages = [
   /** It can be read. */
   'indexed',
-  /** Below the first height of the store: it will not come. */
+  /** Below the first height of the store: it will not be indexed. */
   'below_first_indexed',
-  /** The chain has not come so far, as far as the access nodes tell. */
+  /** The chain is not that far yet, as far as the access nodes report. */
   'above_head',
   /** Above the stop height: nobody asks for it. */
   'beyond_stop',
-  /** Above the window: its turn comes when the heights below it are done. */
+  /** Above the window: it follows when the heights below it are done. */
   'outside_window',
-  /** Within the window; its block is not known, or not borne out by the chain yet. */
+  /** Within the window; its block is unknown, or not confirmed by the chain yet. */
   'queued',
-  /** It lacks collections, which are being fetched. */
+  /** Its missing collections are being fetched. */
   'fetching',
   /** Complete; its batch is not on disk yet. */
   'committing',
-  /** On disk, and not readable before the heights below it are. */
+  /** On disk, but not readable before the heights below it are. */
   'waiting_for_gap',
-  /** A daemon runs and has not begun to index. */
+  /** A daemon is running but has not started indexing. */
   'starting',
-  /** Above what is indexed, and no daemon runs. */
+  /** Above what is indexed, and no daemon is running. */
   'not_indexed',
-  /** Nothing that is indexed or worked on has this id. */
+  /** Nothing indexed or in progress has this id. */
   'unknown_id',
 ] as const;
 export type ExplainStage = (typeof explainStages)[number];
@@ -34,22 +34,22 @@ export type ExplainStage = (typeof explainStages)[number];
 /** What was asked about. */
 export const explainKinds = ['height', 'block', 'collection', 'transaction', 'unknown'] as const;
 
-/** The body of `/explain/{key}`. `null`: not known, or does not apply. */
+/** The body of `/explain/{key}`. `null`: unknown, or not applicable. */
 export interface ExplainDocument extends IndexedRange {
-  /** As it was asked for. */
+  /** As requested. */
   readonly key: string;
   readonly kind: (typeof explainKinds)[number];
   readonly stage: ExplainStage;
-  /** The same for people. */
+  /** The same for humans. */
   readonly summary: string;
-  /** The height; of an id, the lowest at which it stands. */
+  /** The height; for an id, the lowest at which it stands. */
   readonly height: number | null;
   readonly blockId: string | null;
   /** The work on this height, while there is any. */
   readonly work: WorkDocument | null;
-  /** What keeps the watermark from moving: what the lowest height that is not indexed waits for. */
+  /** What keeps the watermark from moving: what the lowest unindexed height waits for. */
   readonly holdingUp: HeightWork['holdingUp'];
-  /** Whom the daemon has for this height; `null` where no daemon runs. */
+  /** The nodes available for this height; `null` where no daemon is running. */
   readonly sources: HeightWork['sources'] | null;
   /** Why the daemon is not ready, if it is not. */
   readonly reasons: readonly ReadinessReason[];

@@ -12,12 +12,12 @@ import type { IndexedRange } from '../view/statusDocument.js';
 /** One JSON value per line. */
 export const NDJSON_TYPE = 'application/x-ndjson';
 
-/** Heights of one page at most. */
+/** Maximum heights per page. */
 export const MAX_PAGE_HEIGHTS = 1_000;
-/** A page ends with the block that brings it to this length; a block is never cut, however long it is. */
+/** A page ends with the block that brings it to this length; a block is never split. */
 const PAGE_CHARACTERS = 1024 * 1024;
 
-/** The first line of each block. Blocks without collections have it too: their height was seen, and it is empty. */
+/** The first line of each block, also of one without collections: it shows that the height is indexed and empty. */
 export interface ExportedBlock {
   readonly kind: 'block';
   readonly height: number;
@@ -25,14 +25,14 @@ export interface ExportedBlock {
   readonly parent_id: Identifier;
   /** RFC 3339, UTC. */
   readonly timestamp: string;
-  /** In guarantee order; so many transaction lines follow, in this order. */
+  /** In guarantee order; as many transaction lines follow, in this order. */
   readonly collections: readonly {
     readonly collection_id: Identifier;
     readonly transaction_count: number;
   }[];
 }
 
-/** One line per transaction, behind the line of its block. */
+/** One line per transaction, after the line of its block. */
 export interface ExportedTransaction {
   readonly kind: 'transaction';
   readonly height: number;
@@ -46,7 +46,7 @@ export interface ExportedTransaction {
   readonly transaction: RestTransactionBody;
 }
 
-/** Heights that are asked for, both ends included. */
+/** The requested heights, both ends included. */
 export interface ExportRange {
   readonly from: number;
   readonly to: number;
@@ -70,11 +70,11 @@ export async function exportPage(reader: IndexReader, { from, to }: ExportRange)
   return blocks.join('');
 }
 
-/** What the query of `/export` asks for. Expected errors: ApiError (400, and 404 for a `from` that is not indexed). */
+/** Parses the query of `/export`. Expected errors: ApiError (400, and 404 for a `from` that is not indexed). */
 export function exportRange(query: Query, range: IndexedRange): ExportRange {
   const from = heightOf(query, 'from');
   const to = heightOf(query, 'to') ?? Number.MAX_SAFE_INTEGER;
-  if (from === undefined) throw invalid('give from, the height to begin at');
+  if (from === undefined) throw invalid('from is required: the height to begin at');
   if (from > to) throw invalid(`from ${from} is above to ${to}`);
   const { firstIndexed, latestIndexed } = range;
   if (firstIndexed === null || from < firstIndexed || from > (latestIndexed ?? -1)) {
@@ -100,7 +100,7 @@ interface WholeBlock extends StoredBlock {
   readonly collections: readonly StoredCollection[];
 }
 
-/** `undefined` where the height is not in the range, or was rewound away between the two reads. */
+/** `undefined` where the height is outside the range, or was rewound away between the two reads. */
 async function readWhole(reader: IndexReader, height: number): Promise<WholeBlock | undefined> {
   const stored = await reader.blockByHeight(height);
   if (stored === undefined) return undefined;

@@ -13,10 +13,10 @@ import type { IndexedRange } from '../view/statusDocument.js';
 export const lookupKinds = ['block', 'collection', 'transaction'] as const;
 export type LookupKind = (typeof lookupKinds)[number];
 
-/** Positions that one document lists. */
+/** Maximum positions that one document lists. */
 export const MAX_PLACES = 100;
 
-/** A block, in the shape of Flow's REST, and how much each of its collections holds. */
+/** A block, in the shape of Flow's REST, with the transaction count of each collection. */
 export interface BlockDocument extends BlockBody {
   readonly kind: 'block';
   readonly id: string;
@@ -24,7 +24,7 @@ export interface BlockDocument extends BlockBody {
   readonly collections: readonly { readonly collection_id: string; readonly transaction_count: number }[];
 }
 
-/** A collection and where it stands. */
+/** A collection and its positions. */
 export interface CollectionDocument {
   readonly kind: 'collection';
   readonly id: string;
@@ -39,7 +39,7 @@ export interface CollectionDocument {
   readonly collection: CollectionBody;
 }
 
-/** A transaction and where it stands. */
+/** A transaction and its positions. */
 export interface TransactionDocument {
   readonly kind: 'transaction';
   readonly id: string;
@@ -62,22 +62,22 @@ export interface TransactionDocument {
 
 export type LookupDocument = BlockDocument | CollectionDocument | TransactionDocument;
 
-/** True for a word that names something to look up. */
+/** True for a kind that can be looked up. */
 export function isLookupKind(word: string): word is LookupKind {
   return (lookupKinds as readonly string[]).includes(word);
 }
 
-/** Makes sure that a key can name what is looked up, wherever that is. Expected errors: ApiError (400). */
+/** Checks that a key can name something of this kind. Expected errors: ApiError (400). */
 export function checkLookupKey(kind: LookupKind, key: string): void {
   if (kind !== 'block') parseId(key);
   else if (headTerm(key) === undefined) parseBlockKey(key);
 }
 
 /**
- * All that the index knows of one block (by id or height), collection or transaction (by id): where it stands and what
- * it holds, field names as in Flow's REST, positions as numbers. Serves a running daemon and a closed store alike. `range` is of
- * the moment of asking: what is committed later is not seen.
- * Expected errors: ApiError (400 malformed key, 404 not within `range`), StorageError.
+ * Everything that the index knows of one block (by id or height), collection or transaction (by id): its positions and
+ * contents, field names as in Flow's REST, positions as numbers. Serves a running daemon and a closed store alike.
+ * `range` is that of the moment of the request: what is committed later is not seen. Expected errors: ApiError (400
+ * malformed key, 404 not within `range`), StorageError.
  */
 export async function lookupDocument(...asked: Parameters<typeof lookupBuilder>): Promise<LookupDocument> {
   return (await lookupBuilder(...asked))();

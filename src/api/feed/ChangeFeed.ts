@@ -11,9 +11,9 @@ import { RecentBlocks } from './RecentBlocks.js';
 import { cursorAt } from './feedStart.js';
 import type { StartPoint } from './feedStart.js';
 
-/** Followers at once, of all kinds. For each, one event is held that its transport has not passed on. */
+/** Maximum followers, of all kinds. For each, at most one untaken event is held. */
 export const MAX_FOLLOWERS = 200;
-/** How long an event may lie untaken; as access nodes have it. */
+/** How long an event may stay untaken; the same as on access nodes. */
 export const SEND_LIMIT_MS = 30_000;
 /** Between two looks for followers that are late. */
 const LOOK_EVERY_MS = 5_000;
@@ -74,12 +74,12 @@ export class ChangeFeed {
     }
   }
 
-  /** Streams that are open now, of all kinds. */
+  /** Open streams of all kinds. */
   get followers(): number {
     return this.#followers.size;
   }
 
-  /** Where a stream begins. Expected errors: as `cursorAt`; ApiError (stopping). */
+  /** The starting point of a stream. Expected errors: as `cursorAt`; ApiError (stopping). */
   async cursorAt(point: StartPoint): Promise<Cursor> {
     if (this.#closed) throw stopping();
     const view = new IndexView(this.#dependencies.status.range(), this.#dependencies);
@@ -87,7 +87,7 @@ export class ChangeFeed {
   }
 
   /**
-   * Begins to send, never before this returns. Returns what is to be called when the follower has gone. Expected errors:
+   * Starts sending, never before this returns. Returns a function to call when the follower has left. Expected errors:
    * ApiError (busy, stopping).
    */
   follow({ kind, from, until }: Following, sink: FeedSink): () => void {
@@ -103,7 +103,7 @@ export class ChangeFeed {
     return () => this.#remove(follower);
   }
 
-  /** The watermark or the sealed head may have moved. Costs next to nothing, and never throws. */
+  /** The watermark or the sealed head may have moved. Almost free, and never throws. */
   notify(): void {
     for (const follower of this.#followers) this.#enqueue(follower);
   }
@@ -137,7 +137,7 @@ export class ChangeFeed {
       try {
         await this.#serve(follower);
       } catch (error) {
-        // What a read that was left behind runs into is no bug: its ground was taken away.
+        // Errors after close are expected.
         if (!this.#closed) this.#end(follower, error);
       }
     }
@@ -146,7 +146,7 @@ export class ChangeFeed {
 
   async #serve(follower: Follower): Promise<void> {
     const event = follower.rewind ?? (await this.#heightEvent(follower.next));
-    // It may have gone meanwhile.
+    // It may have left meanwhile.
     if (!this.#followers.has(follower)) return;
     if (event.kind === 'rewind') follower.rewind = undefined;
     else follower.next += 1;

@@ -1,22 +1,22 @@
 import type { IndexReader, StoredBlock } from '../../storage/index.js';
 
-/** The blocks read last: those who follow the tip all want the same one. */
+/** The most recently read blocks: all followers of the tip want the same one. */
 const RECENT_BLOCKS = 64;
 
 /**
- * Reads blocks, each once for all who want it about the same time. What is indexed never changes while the daemon runs, so
- * nothing here can be outdated.
+ * Reads blocks, each once for everybody who wants it at about the same time. Indexed data never change while the daemon
+ * runs, so nothing here can become stale.
  */
 export class RecentBlocks {
   readonly #reader: Pick<IndexReader, 'blockByHeight'>;
-  /** By height, the one that was read longest ago first. */
+  /** By height, least recently read first. */
   readonly #blocks = new Map<number, StoredBlock>();
 
   constructor(dependencies: { readonly reader: Pick<IndexReader, 'blockByHeight'> }) {
     this.#reader = dependencies.reader;
   }
 
-  /** The block of this height where it is at hand. */
+  /** The block of this height if it is cached. */
   peek(height: number): StoredBlock | undefined {
     return this.#blocks.get(height);
   }

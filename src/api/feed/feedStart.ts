@@ -25,8 +25,8 @@ interface Edges {
 }
 
 /**
- * Where a stream begins. A height may be asked for before it is indexed, up to the one behind the head: a follower that
- * comes back asks for the height behind its last one, which need not be there yet.
+ * The starting point of a stream. A height may be requested before it is indexed, up to the one after the head: a
+ * returning follower asks for the height after its last one, which may not be there yet.
  *
  * Expected errors: ApiError (not_yet_indexed, below_first_indexed, unknown_id), `StorageError`.
  */
@@ -42,16 +42,16 @@ export async function cursorAt(point: StartPoint, view: IndexView): Promise<Curs
   return plain(height);
 }
 
-/** Behind the last block that a follower has, should it be the one that is indexed; else it is told to go back. */
+/** After the last block that a follower has, if that is the indexed one; otherwise it is sent back. */
 async function behind({ height, blockId }: SeenBlock, view: IndexView, edges: Edges): Promise<Cursor> {
   const { first, latest } = edges;
-  // What is missing between the two would be passed over in silence.
+  // The gap between the two would be skipped silently.
   if (height < first - 1) throw heightOutside(height + 1, view.range);
   if (height > latest) return rewound(latest, view, edges);
   if (height < first || blockId === undefined) return plain(height + 1);
   const { block } = await view.block(height);
   if (block.id === blockId) return plain(height + 1);
-  // Nobody keeps what was forgotten: the follower compares the block below with its own, and goes on from there.
+  // The discarded blocks are gone: the follower compares the block below with its own, and continues from there.
   return rewound(height - 1, view, edges);
 }
 
@@ -60,7 +60,7 @@ async function rewound(height: number, view: IndexView, edges: Edges): Promise<C
   return { next: height + 1, rewind: { kind: 'rewind', height, blockId } };
 }
 
-/** The block below the first one is known as the parent of the first one. */
+/** The block below the first one is known as its parent. */
 async function blockIdAt(
   height: number,
   view: IndexView,

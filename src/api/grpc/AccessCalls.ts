@@ -9,7 +9,7 @@ import type { UnaryAnswer, UnaryCall } from './calls.js';
 
 const NOTHING = Buffer.alloc(0);
 
-/** Field of all three requests for a block. */
+/** Field number of `full_block_response` in all three block requests. */
 const FULL_BLOCK_RESPONSE = 2;
 
 const FINALIZED = 1;
@@ -26,7 +26,7 @@ export interface AccessCallsDependencies {
   readonly status: Pick<StatusSource, 'range'>;
 }
 
-/** The index at the moment when a call came. */
+/** The index at the moment when a call arrived. */
 interface Moment {
   readonly view: IndexView;
   /** `flow.entities.Metadata`. */
@@ -37,14 +37,14 @@ interface Moment {
 type ViewedCall = (request: RequestFields, moment: Moment) => Promise<UnaryAnswer>;
 
 /**
- * The calls of `flow.access.AccessAPI` that an index can answer. Blocks, collections and transactions are sent as they are
+ * The calls of `flow.access.AccessAPI` that an index can answer. Blocks, collections and transactions are sent as
  * stored, which is their wire form: nothing is decoded on the way.
  */
 export class AccessCalls {
   readonly #options: AccessCallsOptions;
   readonly #store: AccessCallsDependencies['store'];
   readonly #status: AccessCallsDependencies['status'];
-  /** The last metadata that was sent, and the block that it names. */
+  /** The last metadata sent, and the block that they name. */
   #metadata: { readonly id: Identifier; readonly encoded: Buffer } | undefined;
 
   constructor(options: AccessCallsOptions, dependencies: AccessCallsDependencies) {
@@ -84,7 +84,7 @@ export class AccessCalls {
         const { encoded } = await view.transaction(idOf('transaction', request.bytes(1)));
         return new WireWriter().element(1, encoded).element(2, metadata).finish();
       }),
-      // Of the guaranteed collections: the index keeps no transactions of the system chunk.
+      // Of the guaranteed collections only: the index keeps no system-chunk transactions.
       GetTransactionsByBlockID: viewed(async (request, { view, metadata }) => {
         const { block } = await view.block(idOf('block', request.bytes(1)));
         const collections = await view.collectionsOf(block);
@@ -96,7 +96,7 @@ export class AccessCalls {
     };
   }
 
-  /** The index as a node: its own version, the spork it has reached, and the heights that it serves. */
+  /** The index described as a node: its own version, the spork it has reached, and the heights that it serves. */
   #nodeVersionInfo(): Buffer {
     const node = nodeVersion(this.#options.version, this.#store.meta(), this.#status.range());
     const { semver, sporkId, sporkRootHeight, firstHeight, readable } = node;
@@ -117,8 +117,8 @@ export class AccessCalls {
   }
 
   /**
-   * `flow.entities.Metadata`: the newest block that is served here, as finalized and as indexed. There is no node, and so no
-   * node id.
+   * `flow.entities.Metadata`: the newest block served here, as finalized and as indexed. There is no node, so no node
+   * id.
    */
   #metadataOfNow(): Buffer {
     const latest = this.#store.latestBlock();
@@ -159,7 +159,7 @@ function transactionsResponse(collections: readonly Uint8Array[], metadata: Buff
   return () => Buffer.concat([...collections, new WireWriter().element(2, metadata).finish()]);
 }
 
-/** A call for a block, whose field 2 asks for the full form. Expected errors: ApiError (not_served). */
+/** A call for a block whose field 2 requests the full form. Expected errors: ApiError (not_served). */
 function light(call: UnaryCall): UnaryCall {
   return (request) => {
     refuseFullBlock(request.flag(FULL_BLOCK_RESPONSE));

@@ -21,7 +21,7 @@ export interface AccountCallsDependencies {
   readonly status: Pick<StatusSource, 'range'>;
 }
 
-/** The calls of our own `flow_collection_indexer.v1.IndexAPI`: what REST says of accounts, in messages. */
+/** The calls of our own `flow_collection_indexer.v1.IndexAPI`: the account routes of REST, as messages. */
 export class AccountCalls {
   readonly #store: AccountCallsDependencies['store'];
   readonly #status: AccountCallsDependencies['status'];
@@ -50,7 +50,7 @@ export class AccountCalls {
       new WireWriter()
         .elements(1, transactions.map(encoded))
         .bytes(2, next === undefined ? Buffer.alloc(0) : encodeCursor(next))
-        // No height is below 0: a chain of which nothing is indexed yet covers nothing from its height 1 on.
+        // No height is below 0: an empty chain that begins at height 0 covers the empty range from 1 on.
         .number(3, coverage.to < 0 ? 1 : coverage.from)
         .number(4, Math.max(0, coverage.to))
         .number(5, isComplete(coverage, range) ? 1 : 0)

@@ -10,14 +10,14 @@ import type { StreamCall } from './calls.js';
 import { feedSink, streamCursor } from './followFeed.js';
 import { timestampMessage } from './timestamp.js';
 
-/** `flow.entities.BlockStatus`, as a request names the head that it follows. */
+/** `flow.entities.BlockStatus`: the head that a request follows. */
 const heads: ReadonlyMap<bigint, Following['until']> = new Map([
   [1n, 'indexed'],
   [2n, 'sealed'],
 ]);
 
 interface Start {
-  /** Field of `block_status`; `full_block_response`, where there is one, is the field behind it. */
+  /** Field number of `block_status`; `full_block_response`, where there is one, is the next field. */
   readonly statusField: number;
   readonly point: (request: RequestFields) => StartPoint;
 }
@@ -25,7 +25,7 @@ interface Start {
 const starts: Readonly<Record<string, Start>> = {
   FromStartBlockID: { statusField: 2, point: (request) => ({ blockId: idOf('block', request.bytes(1)) }) },
   FromStartHeight: { statusField: 2, point: (request) => ({ height: heightOf(request.number(1)) }) },
-  // The latest sealed block, also for streams of finalized ones: so it is with access nodes.
+  // The latest sealed block even for streams of finalized ones, as on access nodes.
   FromLatest: { statusField: 1, point: () => 'sealed' },
 };
 
@@ -34,7 +34,7 @@ const messages = {
   BlockDigests: { kind: 'digests', encode: digestMessage },
 } as const;
 
-/** The subscriptions of `flow.access.AccessAPI` to blocks and to their digests, over the indexed chain. */
+/** The `flow.access.AccessAPI` subscriptions to blocks and block digests, over the indexed chain. */
 export class BlockStreams {
   readonly #feed: ChangeFeed;
 

@@ -3,33 +3,35 @@ import type { Metrics } from '../../observability/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
 
-/** From the first byte of a call to the last one of its answer. Then it is ended, and at the next look its connection. */
+/**
+ * From the first byte of a call to the last of its response. Then it is ended, and at the next check its connection.
+ */
 const CALL_LIMIT_MS = 120_000;
-/** Connections that are open at once. */
+/** Maximum open connections. */
 const MAX_CONNECTIONS = 512;
 /**
- * When all of those are taken, one with open calls on which nothing came or went for so long is given up for a new one: its
- * caller may have left without our being told (`makeRoom`).
+ * When all of those are taken, a connection with open calls that was silent this long is dropped for a new one: its
+ * caller may have left without a notification (`makeRoom`).
  */
 const SILENT_MS = 5_000;
-/** Between two looks at all connections. */
+/** Interval of the check of all connections. */
 const LOOK_EVERY_MS = 10_000;
-/** Between two glances at how much they send: so long may one pour in what none of its calls needs. */
+/** Interval of the traffic check: how long a connection may flood before it is noticed. */
 const GLANCE_EVERY_MS = 1_000;
 /**
- * What a connection may send between two looks without calling anything that is known here: some 4,000 pings, where a
- * client in good order sends one.
+ * What a connection may send between two checks without calling a known method: some 4,000 pings, where a well-behaved
+ * client sends one.
  */
 const MAX_UNCALLED_BYTES = 64 * 1024;
-/** What one call may bring along: headers, the request, and the credit with which its answer is taken. */
+/** What one call may send: headers, the request, and the credit with which its response is taken. */
 const MAX_CALL_BYTES = 128 * 1024;
 /**
- * What a connection may send for each byte that it is sent beyond those: credit, and the pings with which clients measure how
- * much of it they should grant. What answers a ping is as long as the ping.
+ * What a connection may additionally send per byte it receives: credit, and the pings with which clients measure their
+ * window. A ping's reply is as long as the ping.
  */
 const MAX_BYTES_PER_BYTE_SENT = 0.25;
 
-/** Where a call comes from, as grpc-js tells it. */
+/** The caller's address, as grpc-js reports it. */
 export interface Peer {
   readonly remoteAddress?: string | undefined;
   readonly remotePort?: number | undefined;
@@ -37,17 +39,17 @@ export interface Peer {
 
 interface OpenCall {
   readonly startedAtMs: number;
-  /** Ends the call as far as its caller lets it. */
+  /** Ends the call as far as its caller allows it. */
   readonly refuse: (error: ApiError) => void;
   readonly extraBytes: number;
   isRefused: boolean;
 }
 
-/** How a call is looked at. */
+/** How a call is watched. */
 export interface Watched {
-  /** Ends it from here, when it is overdue. Without, it has no limit in time. */
+  /** Ends it from our side when it is overdue. Without, it has no time limit. */
   readonly refuse: ((error: ApiError) => void) | undefined;
-  /** What its request may hold beyond that of other calls. Default: 0. */
+  /** How much larger its request may be than that of other calls. Default: 0. */
   readonly extraBytes?: number;
 }
 
@@ -55,49 +57,49 @@ interface Connection {
   /** `address:port`. */
   readonly peer: string;
   readonly socket: Socket;
-  /** Those with a limit, the oldest first; their number is bounded by the streams of a connection. */
+  /** Calls with a limit, oldest first; bounded by the streams of a connection. */
   readonly calls: Set<OpenCall>;
   /** Open calls without a limit: streams. */
   streams: number;
-  /** Streams that have been ended from here and are not over. */
+  /** Streams that we have ended and that are not over yet. */
   readonly ending: Set<{ isSeen: boolean }>;
-  /** Begun since the last look, or open at it. */
+  /** Begun since the last check, or open at it. */
   recentCalls: number;
-  /** What those may have brought beyond other calls. */
+  /** What those may have sent beyond other calls. */
   recentExtraBytes: number;
   bytesReadAtLook: number;
   bytesWrittenAtLook: number;
-  /** Read and written, and when that was last seen to grow: to the second. */
+  /** Bytes read and written, and when they were last seen to grow: to the second. */
   movedBytes: number;
   movedAtMs: number;
 }
 
-/** Why a connection was cut from here: the `reason` of the metric. */
+/** Why we cut a connection: the `reason` of the metric. */
 const cutReasons = ['make_room', 'no_room', 'overdue', 'talkative'] as const;
 type CutReason = (typeof cutReasons)[number];
 
 export type ConnectionMetrics = Pick<Metrics, 'grpcConnections' | 'grpcConnectionsCut'>;
 
 /**
- * The open connections, and the calls on each. It cuts those whose callers send a request, or take an answer, without
- * coming to an end, and those that send a lot without calling anything.
+ * The open connections, and the calls on each. Cuts those whose callers never finish sending a request or taking a
+ * response, and those that send a lot without calling anything.
  *
- * Their number is bounded, and a new one is let in at the cost of one that rests or has fallen silent. Node.js does not tell of
- * a caller that broke a rule of HTTP/2, was sent a GOAWAY and hung up: it stops reading there, and the socket stays
- * until a keepalive goes unanswered. Such connections must not keep others out.
+ * Their number is bounded; a new one is admitted at the cost of an idle or silent one. Node.js does not report a caller
+ * that broke a rule of HTTP/2, was sent a GOAWAY and hung up: it stops reading, and the socket stays until a keepalive
+ * goes unanswered. Such connections must not keep others out.
  */
 export class Connections {
   readonly #clock: Clock;
   readonly #metrics: ConnectionMetrics | undefined;
   readonly #connections = new Map<string, Connection>();
-  /** Those without an open call, the one that has rested longest first. */
+  /** Connections without an open call, longest idle first. */
   readonly #resting = new Set<Connection>();
   #timer: Timer | undefined;
   #glanceTimer: Timer | undefined;
 
   constructor(dependencies: {
     readonly clock: Clock;
-    /** Left out: nothing is counted. */
+    /** Absent: nothing is counted. */
     readonly metrics?: ConnectionMetrics | undefined;
   }) {
     this.#clock = dependencies.clock;
@@ -106,7 +108,7 @@ export class Connections {
     for (const reason of cutReasons) this.#metrics?.grpcConnectionsCut.inc({ reason }, 0);
   }
 
-  /** A connection has come. False: there is no room for it, and it has been closed. */
+  /** Admits a connection. False: there is no room for it, and it has been closed. */
   add(socket: Socket): boolean {
     if (this.#connections.size >= MAX_CONNECTIONS && !this.#makeRoom()) {
       this.#metrics?.grpcConnectionsCut.inc({ reason: 'no_room' });
@@ -126,7 +128,7 @@ export class Connections {
     return true;
   }
 
-  /** A call has begun. Returns what is to be called when it is over: answered and taken, refused, or given up. */
+  /** A call has begun. Returns a function to call when it is over: answered and taken, refused, or abandoned. */
   begin(peer: Peer, { refuse, extraBytes = 0 }: Watched): () => void {
     const connection = this.#connections.get(nameOf(peer));
     if (connection === undefined) return () => undefined;
@@ -149,8 +151,8 @@ export class Connections {
   }
 
   /**
-   * A stream of this peer (`address:port`) has been ended from here. Returns what is to be called when it is over; when that
-   * takes longer than a whole interval between two looks, the connection is cut.
+   * We have ended a stream of this peer (`address:port`). Returns a function to call when it is over; if that takes
+   * longer than a whole interval between two checks, the connection is cut.
    */
   expectEnd(peer: string): () => void {
     const end = { isSeen: false };
@@ -159,7 +161,7 @@ export class Connections {
     return () => connection?.ending.delete(end);
   }
 
-  /** Begins to look. */
+  /** Starts checking. */
   start(): void {
     this.#lookLater();
     this.#glanceLater();
@@ -185,7 +187,7 @@ export class Connections {
     if (isOpen && connection.calls.size === 0 && connection.streams === 0) this.#resting.add(connection);
   }
 
-  /** Cuts the connection that has rested longest, else the one that has been silent longest. False: all are at work. */
+  /** Cuts the connection that was idle longest, else the one that was silent longest. False: all are busy. */
   #makeRoom(): boolean {
     const [rested] = this.#resting;
     const given = rested ?? this.#mostSilent();
@@ -212,7 +214,7 @@ export class Connections {
     connection.socket.destroy();
   }
 
-  /** Its end is told later than a new one may come by the same name. */
+  /** Separate from the close event, which may come after a new connection of the same peer. */
   #forget(connection: Connection): void {
     this.#resting.delete(connection);
     const { peer } = connection;
@@ -264,7 +266,7 @@ function noteMovement(connection: Connection, nowMs: number): void {
   connection.movedAtMs = nowMs;
 }
 
-/** True for a connection that has sent more since the last look than its calls account for. */
+/** True for a connection that has sent more since the last check than its calls account for. */
 function isTalkative(connection: Connection): boolean {
   const { socket, recentCalls, recentExtraBytes, bytesReadAtLook, bytesWrittenAtLook } = connection;
   const readBytes = socket.bytesRead - bytesReadAtLook;

@@ -19,36 +19,36 @@ import type { MessageBuffer } from './MessageBuffer.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 
-/** Of a forwarded call: as access nodes. The largest transaction has 1.5 MB. */
+/** Limit of a forwarded request, as on access nodes. The largest transaction has 1.5 MB. */
 export const MAX_FORWARDED_REQUEST_BYTES = 4 * 1024 * 1024;
-/** Forwarded calls at once that are answered by one message. */
+/** Concurrent forwarded calls with a single response. */
 const MAX_CALLS = 100;
-/** Forwarded streams at once. */
+/** Concurrent forwarded streams. */
 const MAX_STREAMS = 100;
-/** Requests of forwarded calls that are received at once; those of the others wait with their callers. */
+/** Forwarded requests received at once; further ones wait with their callers. */
 const MAX_RECEIVED = 32;
-/** For a forwarded call of one answer, whatever its caller would wait. As for every call. */
+/** For a forwarded call with a single response, whatever its caller would wait. As for every call. */
 const CALL_LIMIT_MS = 120_000;
 
 export interface GrpcForwardingDependencies {
   readonly forwarder: Pick<Forwarder, 'forward'>;
   readonly held: MessageBuffer;
   readonly clock: Clock;
-  /** Left out: what is forwarded is not counted. */
+  /** Absent: forwarded calls are not counted. */
   readonly metrics?: ForwardMetrics | undefined;
-  /** How a call ends that threw this. */
+  /** Translates what a call threw into how it ends. */
   readonly explain: (error: unknown) => CallRefusal;
 }
 
-/** Of the calls that the index has in common with access nodes. */
+/** Prefix of the calls that the index shares with access nodes. */
 const OF_FLOW = '/flow.access.';
 
-/** True for calls that are answered by more than one message. */
+/** True for calls with more than one response message. */
 export function isStream(path: string): boolean {
   return /\/(?:SendAnd)?Subscribe[^/]*$/.test(path);
 }
 
-/** Passes calls on to the access nodes as they are, and the answers back. */
+/** Passes calls on to the access nodes unchanged, and the responses back. */
 export class GrpcForwarding {
   readonly #forwarder: GrpcForwardingDependencies['forwarder'];
   readonly #held: MessageBuffer;
@@ -68,7 +68,7 @@ export class GrpcForwarding {
     this.#counts = new ForwardingMetrics({ protocol: 'grpc' }, dependencies);
   }
 
-  /** A call that is none of the index's. */
+  /** A call that the index does not serve. */
   serve(call: ServerDuplexStream<Buffer, Buffer>): void {
     const caller = streamCaller(call);
     const { signal } = caller;
@@ -78,14 +78,14 @@ export class GrpcForwarding {
     });
   }
 
-  /** True where a node may have the answer to a call that ended so. */
+  /** True where a node may be able to answer a call that ended this way. */
   takes(path: string, error: unknown): error is ApiError {
     return path.startsWith(OF_FLOW) && isElsewhere(error);
   }
 
   /**
-   * A call that the index refused. Unless it is of a kind that is not served at all, the refusal is told to the caller where no
-   * node has the answer: nobody's is better than the index's own.
+   * A call that the index refused. Unless calls of its kind are not served at all, the caller gets the index's refusal
+   * when no node has an answer: no other is better.
    */
   serveRefused(
     call: ServerUnaryCall<Buffer, Buffer>,
@@ -102,7 +102,7 @@ export class GrpcForwarding {
     void this.#run(caller, () => this.#pass(caller, call.request, undefined));
   }
 
-  /** Ends every stream. Calls of one answer are left to the server. */
+  /** Ends every stream. Calls with a single response are left to the server. */
   close(): void {
     this.#closed = true;
     for (const caller of [...this.#streams]) caller.end(refusalOf(stopping()));
@@ -111,7 +111,7 @@ export class GrpcForwarding {
   /** Counts a call while it is under way, and ends it with what was thrown. */
   async #run(caller: ForwardedCaller, pass: () => Promise<ForwardedOutcome>, own?: ApiError): Promise<void> {
     const isLasting = isStream(caller.path);
-    // Only methods that are known come here.
+    // Only known methods come here.
     const method = caller.path.slice(caller.path.lastIndexOf('/') + 1);
     const refusal = this.#refusalOf(isLasting);
     if (refusal !== undefined) {
@@ -180,7 +180,7 @@ export class GrpcForwarding {
     { giveUp, onEnd }: { readonly giveUp: (error: ApiError) => void; readonly onEnd: (code: status) => void },
   ): ForwarderSink {
     let call: ForwardedCall | undefined;
-    /** What the node sent ahead. Passed on when it is sure that the caller gets the node's answer. */
+    /** The node's headers. Passed on once it is certain that the caller gets the node's response. */
     let ahead: Metadata | undefined;
     let isBegun = false;
     const begin = (metadata: Metadata): void => {
@@ -231,23 +231,23 @@ const refusals: Readonly<Record<Exclude<ForwardOutcome, 'ended'>, () => ApiError
     new ApiError(
       503,
       'upstream_unreachable',
-      'this call is forwarded, and no access node can be reached now; what is indexed is served all the same',
+      'this call is forwarded, but no access node can be reached now; indexed data are still served',
     ),
   busy: () =>
     new ApiError(
       503,
       'busy',
-      'this call is forwarded, and the access nodes take no more of its kind now (access.ratePerSecond, or their own limits); ask again',
+      'this call is forwarded, but the access nodes accept no more of its kind now (access.ratePerSecond, or their own limits); ask again',
     ),
   lost: () =>
     new ApiError(
       503,
       'upstream_unreachable',
-      'the connection to the access node was lost, and whether it took the transaction is not known; look for its id before it is sent again',
+      'the connection to the access node was lost, and whether it accepted the transaction is unknown; look up its id before sending it again',
     ),
 };
 
-/** What became of a call that a node, or the way there, ended with this. */
+/** The outcome of a call that a node, or the connection to it, ended with this code. */
 function outcomeOf(code: status, own: ApiError | undefined): ForwardedOutcome {
   if (code === status.OK) return 'answered';
   if (code === status.DEADLINE_EXCEEDED) return 'overdue';

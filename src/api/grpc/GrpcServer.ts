@@ -31,15 +31,15 @@ import { MessageBuffer } from './MessageBuffer.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 
-/** No request that is read needs more than a few ids. */
+/** No request needs more than a few ids. */
 const MAX_REQUEST_BYTES = 16 * 1024;
-/** Calls under way at once on one connection; further ones wait with the caller. */
+/** Concurrent calls per connection; further ones wait with the caller. */
 const MAX_STREAMS_PER_CONNECTION = 100;
-/** Calls under way at once on all connections. */
+/** Concurrent calls on all connections. */
 const MAX_CALLS = 2_000;
-/** For a connection without a call; clients connect anew by themselves. */
+/** For a connection without a call; clients reconnect by themselves. */
 const MAX_CONNECTION_IDLE_MS = 300_000;
-/** After which a caller is asked whether it is still there, and how long it has to say so. */
+/** How often a caller is pinged, and how long it has to respond. */
 const KEEPALIVE_MS = 60_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
 
@@ -47,28 +47,28 @@ export interface GrpcServerOptions {
   readonly host: string;
   /** 0 = any free port. */
   readonly port: number;
-  /** Calls per second that one address may make; 0, the default, = any number. */
+  /** Calls per second per address; 0, the default, = unlimited. */
   readonly ratePerSecondPerAddress?: number;
-  /** Large answers that callers have not taken yet, together. Default: 256 MiB. */
+  /** Total of large responses that callers have not taken yet. Default: 256 MiB. */
   readonly maxHeldBytes?: number;
 }
 
 export interface GrpcServerDependencies {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Is told of every error that is a bug, after the caller got INTERNAL: the owner stops the process. */
+  /** Called with every error that is a bug, after the caller got INTERNAL: the owner stops the process. */
   readonly fail: (error: unknown) => void;
   /** Holds calls to the readers' share of the event loop. */
   readonly governor: ReadGovernor;
   /** Takes what the index cannot answer. Without, that is refused. */
   readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
-  /** Left out: nothing is counted. */
+  /** Absent: nothing is counted. */
   readonly metrics?: (ForwardMetrics & ConnectionMetrics & ApiMetrics) | undefined;
 }
 
 /**
- * gRPC over a TCP port of its own, bytes in and bytes out: bounds on everything a caller sends and leaves lying, one
- * translation of errors, a clear refusal when the address cannot be used, and an end in time (`UnderWay`).
+ * gRPC over a TCP port of its own, bytes in and bytes out: bounds on everything a caller sends and leaves untaken, one
+ * translation of errors, a clear refusal when the address cannot be used, and a bounded shutdown (`InFlightRequests`).
  */
 export class GrpcServer {
   readonly #options: GrpcServerOptions;
@@ -81,16 +81,16 @@ export class GrpcServer {
   readonly #limiter: AddressLimiter | undefined;
   /** Paths of the calls that last as long as their callers like. */
   readonly #lasting: ReadonlySet<string>;
-  /** Paths of the calls that are none of the index's, where they are forwarded. */
+  /** Paths of forwarded calls that the index does not serve. */
   readonly #forwarded: ReadonlySet<string>;
   readonly #forwarding: GrpcForwarding | undefined;
-  /** Calls that are not answered yet, and streams that are not begun. */
+  /** Calls not answered yet, and streams not started yet. */
   readonly #underWay: InFlightRequests;
-  /** The last damage that was logged, so that a caller who repeats a request does not fill the log. */
+  /** The last damage logged, so that a repeated request does not fill the log. */
   #damageLogged = '';
   #callsUnderWay = 0;
   #closing: Promise<void> | undefined;
-  /** What a call that was left behind runs into is no bug: its ground was taken away. */
+  /** Errors after close are expected. */
   #closed = false;
 
   constructor(
@@ -123,7 +123,7 @@ export class GrpcServer {
       interceptors: [this.#admission()],
     });
     this.#register(calls);
-    // Connections are accepted here and handed on, so that they can be bounded and cut and errors of the port are clear.
+    // Connections are accepted here and handed on, so that they can be bounded and cut and port errors are clear.
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     this.#tcp = createServer({ noDelay: true }, (socket) => {
       if (this.#connections.add(socket)) injector.injectConnection(socket);
@@ -142,7 +142,7 @@ export class GrpcServer {
     warnWhenExposed(this.#dependencies.logger, 'grpc', this.address());
   }
 
-  /** Where it listens, the port resolved. Only between `start()` and `close()`. */
+  /** The listening address, with the port resolved. Only between `start()` and `close()`. */
   address(): { readonly host: string; readonly port: number } {
     const address = this.#tcp.address();
     if (address === null || typeof address === 'string') throw new Error('the server does not listen');
@@ -169,7 +169,7 @@ export class GrpcServer {
       },
       cut: async () => {
         this.#connections.refuseAll(stopping());
-        // What they are told is on its way first.
+        // Let the final statuses leave first.
         await sleep(this.#dependencies.clock, 0);
         this.#connections.destroyAll();
       },
@@ -218,7 +218,7 @@ export class GrpcServer {
               if (isLarge && !this.#forwarded.has(method.path)) refuse(tooLarge());
               else proceed(message);
             },
-            // Told at the end of every call, also of one that was answered.
+            // Called at the end of every call, answered ones included.
             onCancel: () => {
               over('CANCELLED');
               end();

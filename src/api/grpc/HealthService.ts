@@ -6,7 +6,7 @@ import { ApiError, stopping } from '../view/ApiError.js';
 import type { StreamCall, StreamSink, UnaryCall } from './calls.js';
 
 const HEALTH = '/grpc.health.v1.Health';
-/** Open streams of the state. */
+/** Maximum open streams. */
 const MAX_WATCHERS = 200;
 /** Between two looks for a change, while anybody watches. */
 const LOOK_EVERY_MS = 1_000;

@@ -1,11 +1,11 @@
 import { ApiError } from '../view/ApiError.js';
 
-/** Answers below this are not counted: what the number of calls under way allows of them is little. */
+/** Smaller responses are not counted: the limit on calls under way bounds them well enough. */
 const SMALL_MESSAGE_BYTES = 64 * 1024;
-/** All larger answers together that lie here until their callers take them. */
+/** Total of larger responses held until their callers take them. */
 const MAX_HELD_BYTES = 256 * 1024 * 1024;
 
-/** Bounds the answers that wait to be taken: a connection carries many calls, and grants no credit unless it wants to. */
+/** Bounds the responses that wait to be taken: a connection carries many calls, and may grant no credit. */
 export class MessageBuffer {
   readonly #maxHeldBytes: number;
   #heldBytes = 0;
@@ -15,8 +15,9 @@ export class MessageBuffer {
   }
 
   /**
-   * For every answer, before it is sent. Returns what is to be called once it was taken, or is not wanted any more. The
-   * first large one is let through whatever its size. Expected errors: ApiError (busy) when too much is held already.
+   * Call for every response before it is sent. Returns a function to call once it was taken, or is no longer wanted.
+   * The first large one is let through whatever its size. Expected errors: ApiError (busy) when too much is held
+   * already.
    */
   hold(bytes: number): () => void {
     if (bytes < SMALL_MESSAGE_BYTES) return () => undefined;

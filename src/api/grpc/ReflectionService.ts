@@ -5,7 +5,7 @@ import { quoted } from '../../runtime/index.js';
 import { fieldsOf } from './calls.js';
 import type { Conversation } from './calls.js';
 
-/** The service under both of its names: the messages are the same. */
+/** The service under both of its names, with identical messages. */
 const SERVICES = ['grpc.reflection.v1.ServerReflection', 'grpc.reflection.v1alpha.ServerReflection'];
 
 // Field numbers of grpc/reflection/v1/reflection.proto.
@@ -13,8 +13,8 @@ const ASKED = { host: 1, file: 3, symbol: 4, extension: 5, extensionsOf: 6, serv
 const ANSWERED = { host: 1, request: 2, files: 4, extensions: 5, services: 6, error: 7 } as const;
 
 /**
- * Tells clients what is served, so that they need no files: every service under `proto/` with its methods and messages.
- * Nothing there has extensions.
+ * Describes the served interface, so that clients need no files: every service under `proto/` with its methods and
+ * messages. None of these has extensions.
  */
 export class ReflectionService {
   readonly #byName = new Map<string, DescriptorFile>();
@@ -36,7 +36,7 @@ export class ReflectionService {
     return Object.fromEntries(SERVICES.map((service) => [`/${service}/ServerReflectionInfo`, answer]));
   }
 
-  /** Expected errors: ApiError (bad_request). What is not found is an answer, and the conversation goes on. */
+  /** Expected errors: ApiError (bad_request). "Not found" is a response, and the call goes on. */
   #answer(request: Buffer): Buffer {
     const asked = fieldsOf(request);
     const answer = new WireWriter()
@@ -57,7 +57,7 @@ export class ReflectionService {
     }
     if (asked.has(ASKED.extensionsOf)) return this.#files(answer, undefined, `type ${quoted(type)}`);
     if (asked.has(ASKED.extension)) return this.#files(answer, undefined, 'such extension');
-    return error(answer, status.INVALID_ARGUMENT, 'the request asks for nothing that is known here');
+    return error(answer, status.INVALID_ARGUMENT, 'unknown kind of request');
   }
 
   #files(answer: WireWriter, file: DescriptorFile | undefined, what: string): Buffer {
@@ -66,7 +66,7 @@ export class ReflectionService {
     return answer.element(ANSWERED.files, new WireWriter().elements(1, files).finish()).finish();
   }
 
-  /** The file first, then everything that it needs, each once. */
+  /** The file first, then everything it imports, each once. */
   #withImports(file: DescriptorFile): readonly DescriptorFile[] {
     const found = new Set([file]);
     for (const { imports } of found) {

@@ -19,8 +19,8 @@ export function heightOf(height: bigint): number {
 }
 
 /**
- * For `full_block_response`, which asks for headers, seals, receipts and results: an index does not keep them, and a light block
- * in place of a full one would pass for one that has none. Expected errors: ApiError (not_served).
+ * Refuses `full_block_response`, which requests headers, seals, receipts and results: an index does not keep them, and
+ * a light block in place of a full one would look like a block without any. Expected errors: ApiError (not_served).
  */
 export function refuseFullBlock(isAsked: boolean): void {
   if (!isAsked) return;

@@ -6,21 +6,21 @@ import { ApiError } from '../view/ApiError.js';
 export type UnaryAnswer = Buffer | (() => Buffer);
 
 /**
- * Answers with an encoded message. Throws ApiError or StorageError for what is expected; anything else it throws is a bug.
+ * Returns an encoded message. Throws ApiError or StorageError for what is expected; anything else it throws is a bug.
  */
 export type UnaryCall = (request: RequestFields) => UnaryAnswer | Promise<UnaryAnswer>;
 
-/** One open stream of answers. */
+/** An open response stream. */
 export interface StreamSink {
-  /** False when the message was dropped because the ones before it are not taken yet. */
+  /** False when the message was dropped because earlier ones are not taken yet. */
   send(message: Buffer): boolean;
-  /** Sends a message, and calls back once the caller has granted it the credit to be on its way. */
+  /** Sends a message, and calls back once the caller has granted the credit for it. */
   write(message: Buffer, onTaken: () => void): void;
-  /** Ends the stream, for this reason: an ApiError or StorageError; anything else is a bug. */
+  /** Ends the stream with this reason: an ApiError or StorageError; anything else is a bug. */
   refuse(reason: unknown): void;
 }
 
-/** Begins a stream; returns what is to be called when it is over. Expected errors: as `UnaryCall`. */
+/** Begins a stream; returns a function to call when it is over. Expected errors: as `UnaryCall`. */
 export type StreamCall = (request: RequestFields, sink: StreamSink) => (() => void) | Promise<() => void>;
 
 /** Answers each message of an open call with one, in order. Expected errors: as `UnaryCall`; they end the call. */
@@ -31,7 +31,7 @@ export interface GrpcCalls {
   readonly unary: Readonly<Record<string, UnaryCall>>;
   readonly streams: Readonly<Record<string, StreamCall>>;
   readonly conversations: Readonly<Record<string, Conversation>>;
-  /** Calls that are none of the index's, and why: refused at once, whatever they bring, or forwarded. */
+  /** Calls that the index does not serve, and why: refused at once whatever they send, or forwarded. */
   readonly refused: Readonly<Record<string, ApiError>>;
   /** Paths of calls that cost next to nothing and are served at once, also while readers have used up their share of the time. */
   readonly probes: ReadonlySet<string>;
@@ -47,7 +47,7 @@ export function fieldsOf(request: Buffer): RequestFields {
   }
 }
 
-/** What may be written to an open call, and how it is refused. */
+/** Writing to an open call, and refusing it. */
 export function sinkOf(call: ServerWritableStream<Buffer, Buffer>, refuse: StreamSink['refuse']): StreamSink {
   return {
     send: (message) => {

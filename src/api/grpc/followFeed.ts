@@ -13,8 +13,8 @@ export function feedSink(sink: StreamSink, encode: (event: FeedEvent) => Buffer)
 }
 
 /**
- * Where a stream begins. As with access nodes, a start below the first height is a wrong argument: it will not come, whereas what is
- * not found may be asked for again. Expected errors: as `ChangeFeed.cursorAt`.
+ * The starting point of a stream. As on access nodes, a start below the first height is an invalid argument: it will
+ * never exist, whereas what is not found may be requested again. Expected errors: as `ChangeFeed.cursorAt`.
  */
 export async function streamCursor(feed: ChangeFeed, point: StartPoint): Promise<Cursor> {
   try {

@@ -12,18 +12,18 @@ import { ApiError } from '../view/ApiError.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 
-/** For the request of a forwarded call to arrive whole, as over HTTP. */
+/** For a forwarded request to arrive completely, as over HTTP. */
 const REQUEST_TIMEOUT_MS = 15_000;
-/** What is ours or the node's own affair, on one connection or for one encoding. */
+/** Concerns one connection or one encoding, ours or the node's. */
 const NOT_PASSED_ON = [
   ...['user-agent', 'content-type', 'content-length', 'te', 'trailer', 'accept-encoding', 'host', 'date'],
   ...['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade', 'server'],
   ...['grpc-timeout', 'grpc-encoding', 'grpc-accept-encoding', 'grpc-status', 'grpc-message'],
 ];
-/** In the metadata of every answer that a node gave. */
+/** In the metadata of every response that came from a node. */
 const VIA = '2.0 flow-collection-indexer';
 
-/** Where the answer to a forwarded call goes, however grpc-js handed the call over. */
+/** Receives the response to a forwarded call, whichever way grpc-js handed the call over. */
 export interface ForwardedCaller {
   readonly path: string;
   readonly metadata: Metadata;
@@ -32,7 +32,7 @@ export interface ForwardedCaller {
   /** Aborts once the call is over: answered, cancelled, or past its deadline. */
   readonly signal: AbortSignal;
   sendMetadata(metadata: Metadata): void;
-  /** `onTaken` is told when the message has left. It is not when the call is over first. */
+  /** `onTaken` is called when the message has left, but not if the call is over first. */
   send(message: Buffer, onTaken: () => void): void;
   end(end: CallRefusal): void;
 }
@@ -42,7 +42,7 @@ type Handed = Pick<
   'getPath' | 'getDeadline' | 'metadata' | 'sendMetadata'
 >;
 
-/** For a call that may be answered by several messages. */
+/** For a call that may have several response messages. */
 export function streamCaller(
   call: ServerDuplexStream<Buffer, Buffer> | ServerWritableStream<Buffer, Buffer>,
 ): ForwardedCaller {
@@ -51,7 +51,7 @@ export function streamCaller(
     signal: signalOf(call),
     send: (message, onTaken) => {
       call.write(message, (error: unknown) => {
-        // A message that could not be written ends the call, and nobody waits for the next one.
+        // A failed write ends the call, and nobody waits for the next message.
         if (error === null || error === undefined) onTaken();
       });
     },
@@ -62,7 +62,7 @@ export function streamCaller(
   };
 }
 
-/** For a call whose one request has been read. The answer is held until its end is known. */
+/** For a call whose single request has been read. The response is held until its final status is known. */
 export function unaryCaller(
   call: ServerUnaryCall<Buffer, Buffer>,
   callback: sendUnaryData<Buffer>,
@@ -108,14 +108,17 @@ export function passedOn(metadata: Metadata): Metadata {
   return copy;
 }
 
-/** Metadata of a node, with the word that it came through here. */
+/** A node's metadata, marked as having come through here. */
 export function marked(metadata: Metadata): Metadata {
   const copy = passedOn(metadata);
   copy.add('via', VIA);
   return copy;
 }
 
-/** The one request of a call. Expected errors: ApiError (bad_request, overdue); AbortError when the call is over first. */
+/**
+ * The single request of a call. Expected errors: ApiError (bad_request, overdue); AbortError when the call is over
+ * first.
+ */
 export function readRequest(
   call: ServerDuplexStream<Buffer, Buffer>,
   { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
@@ -152,5 +155,5 @@ export function readRequest(
 }
 
 function notOne(what: string): ApiError {
-  return new ApiError(400, 'bad_request', `the call brought ${what}; each takes one`);
+  return new ApiError(400, 'bad_request', `the call sent ${what}; it takes exactly one`);
 }

@@ -9,13 +9,13 @@ import type { MessageBuffer } from './MessageBuffer.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 
-/** Messages that one call may bring, where it may bring several. */
+/** Maximum messages per call, where it may send several. */
 const MAX_QUESTIONS = 1_000;
 
-/** How a call that threw ends. */
+/** Translates what a call threw into how it ends. */
 type Explain = (error: unknown) => CallRefusal;
 
-/** What calls need of their server. */
+/** What calls need from their server. */
 export interface CallHost {
   readonly explain: Explain;
   readonly held: MessageBuffer;
@@ -23,7 +23,7 @@ export interface CallHost {
   readonly governor: ReadGovernor | undefined;
   /** Takes what the index has no answer to. */
   readonly forwarding: GrpcForwarding | undefined;
-  /** The stream of this peer has been ended from here; what comes back is to be called when it is over. */
+  /** We have ended a stream of this peer; call the returned function when it is over. */
   readonly expectEnd: (peer: string) => () => void;
   /** Waited for when the server closes. */
   readonly handle: (work: () => Promise<void>) => Promise<void>;
@@ -70,7 +70,7 @@ export function streamHandler(
         if (call.cancelled) end();
         else call.once('cancelled', end);
       } catch (error) {
-        // Where a stream of the index may begin is for the index to say; what it never has, only a node has.
+        // Only the index decides where its streams may begin; but what it never has, only a node has.
         if (forwarding?.takes(call.getPath(), error) === true && error.reason === 'not_served') {
           forwarding.serveRefusedStream(call);
         } else {
@@ -107,7 +107,7 @@ export function conversationHandler(
       try {
         if (!(await mayBegin(call, governor))) return;
         if (questions > MAX_QUESTIONS) {
-          throw new ApiError(503, 'busy', `one call may ask ${MAX_QUESTIONS} things; begin another one`);
+          throw new ApiError(503, 'busy', `one call may send ${MAX_QUESTIONS} requests; open another one`);
         }
         call.write(answer(request), () => call.resume());
       } catch (error) {
@@ -143,8 +143,8 @@ export function forwardingHandler({
 }
 
 /**
- * Taken for a call of many messages, it is refused before the first is read: a transaction may be larger than any request we
- * read.
+ * Registered as a call of many messages, so that it is refused before the first is read: a transaction may be larger
+ * than any request we read.
  */
 export function refusingHandler(error: ApiError): handleBidiStreamingCall<Buffer, Buffer> {
   return (call) => {

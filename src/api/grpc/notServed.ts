@@ -2,7 +2,7 @@ import { ApiError } from '../view/ApiError.js';
 
 const EXECUTION_DATA_API = 'flow.executiondata.ExecutionDataAPI';
 
-/** What an index does not keep, and the methods of AccessAPI that ask for it. */
+/** What an index does not keep, and the methods of AccessAPI that need it. */
 const kept: Readonly<Record<string, readonly string[]>> = {
   'block headers': [
     'GetLatestBlockHeader',
@@ -66,7 +66,7 @@ const executionDataMethods = [
   'GetRegisterValues',
 ];
 
-/** By path: why each call of Flow's services that is not served here is not, and whom to ask instead. */
+/** By path: why each of Flow's calls that is missing here is not served, and whom to ask instead. */
 export function notServed(
   accessApi: string,
   { accessNodes }: { readonly accessNodes: readonly string[] },
@@ -87,7 +87,7 @@ export function notServed(
   refuse(
     accessApi,
     ['SendTransaction', 'SendAndSubscribeTransactionStatuses'],
-    'this index takes no transactions, it is for reading',
+    'this index is read-only and accepts no transactions',
   );
   refuse(EXECUTION_DATA_API, executionDataMethods, 'this index does not keep execution data');
   return refusals;

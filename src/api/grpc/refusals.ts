@@ -2,7 +2,7 @@ import { lastReadable } from '../view/statusDocument.js';
 import { Metadata, status } from '@grpc/grpc-js';
 import type { ApiError, ApiErrorReason } from '../view/ApiError.js';
 
-/** A call that ends with something else than an answer, in the form that grpc-js takes. */
+/** How a call ends other than with a response, in the form that grpc-js takes. */
 export interface CallRefusal {
   readonly code: status;
   readonly details: string;
@@ -33,8 +33,8 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
 };
 
 /**
- * The status of a refused call, INVALID_ARGUMENT for what is a 400: the message that REST gives too, and in the trailing metadata `reason` and, where the answer
- * depends on them and they are known, `first-indexed`, `latest-indexed` and `head`.
+ * The status of a refused call, INVALID_ARGUMENT for a 400: the same message as in REST. The trailing metadata hold
+ * `reason` and, where the response depends on them and they are known, `first-indexed`, `latest-indexed` and `head`.
  */
 export function refusalOf(error: ApiError): CallRefusal {
   const { reason, message, range } = error;

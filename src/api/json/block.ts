@@ -28,7 +28,7 @@ export interface RestBlockPayload {
 export interface RestBlock {
   readonly header: RestBlockHeader;
   readonly payload?: RestBlockPayload;
-  /** `execution_result` is left out, as Flow does for a block whose result it does not have. */
+  /** `execution_result` is omitted, as Flow does for a block whose result it does not have. */
   readonly _expandable: { readonly payload?: string };
   readonly _links: { readonly _self: string };
   /** Every indexed block is final. */
@@ -41,7 +41,7 @@ export interface BlockBody {
   readonly payload: RestBlockPayload;
 }
 
-/** `encoded` is the stored block record; the status follows from the sealed head (`undefined` while not known). */
+/** `encoded` is the stored block record; the status follows from the sealed head (`undefined` while unknown). */
 export function restBlock(
   encoded: Uint8Array,
   sealedHeight: number | undefined,

@@ -7,7 +7,7 @@ import type { RestTransaction, RestTransactionBody } from './transaction.js';
 /** Flow's REST form of a collection. */
 export interface RestCollection {
   readonly id: string;
-  /** Present when expanded, also when there are none: clients read it without looking. */
+  /** Present when expanded, even if empty: clients read it without checking. */
   readonly transactions?: readonly RestTransaction[];
   readonly _expandable: { readonly transactions?: readonly string[] };
   readonly _links: { readonly _self: string };
@@ -19,12 +19,12 @@ export interface CollectionBody {
   readonly transactions: readonly RestTransactionBody[];
 }
 
-/** A collection among those of its block: the ids of its transactions stand beside the links or the bodies. */
+/** A collection of a block: its transaction ids come in addition to the links or bodies. */
 export interface RestBlockCollection extends RestCollection {
   readonly transaction_ids: readonly string[];
 }
 
-/** All collections of a block. Flow's REST has no such answer. */
+/** All collections of a block. Flow's REST has no such response. */
 export interface RestBlockCollections {
   readonly block_id: string;
   readonly height: string;
@@ -33,12 +33,12 @@ export interface RestBlockCollections {
   readonly _links: { readonly _self: string };
 }
 
-/** What is to stand in the answer, not behind a link. */
+/** What is included in the response instead of linked. */
 export interface CollectionExpansion {
   readonly transactions: boolean;
 }
 
-/** `encoded` is the stored form: the transactions one after another, as in the answer to `GetFullCollectionByID`. */
+/** `encoded` is the stored form: the transactions one after another, as in a `GetFullCollectionByID` response. */
 export function restCollection(
   id: Identifier,
   encoded: Uint8Array,

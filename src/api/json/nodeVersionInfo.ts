@@ -1,17 +1,17 @@
 import type { NodeVersion } from '../view/nodeVersion.js';
 
-/** Flow's REST form of the network that is served. */
+/** Flow's REST form of the served network. */
 export interface RestNetworkParameters {
   readonly chain_id: string;
 }
 
-/** Flow's REST form of what a node says of itself, as far as it makes sense of an index. */
+/** Flow's REST form of a node's version info, as far as it applies to an index. */
 export interface RestNodeVersionInfo {
   /** Of the indexer, behind a `v`. */
   readonly semver: string;
   /** Always empty. */
   readonly commit: string;
-  /** Of the newest spork that can be read; empty when no node told. */
+  /** Of the newest spork that can be read; empty when no node reported one. */
   readonly spork_id: string;
   /** Always 0: the indexer takes no part in the protocol. */
   readonly protocol_version: string;

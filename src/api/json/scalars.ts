@@ -2,7 +2,7 @@ import type { Timestamp } from '../../flow/index.js';
 
 const ADDRESS_BYTES = 8;
 const IDENTIFIER_BYTES = 32;
-/** What Go prints for a time that was never set. */
+/** What Go prints for an unset time. */
 const ZERO_TIME = '0001-01-01T00:00:00Z';
 
 export function hex(bytes: Uint8Array): string {
@@ -17,19 +17,19 @@ export function utf8(bytes: Uint8Array): string {
   return view(bytes).toString('utf8');
 }
 
-/** 16 hex digits: shorter addresses are padded in front, of longer ones the end counts, as the chain reads them. */
+/** 16 hex digits: shorter addresses are padded in front; of longer ones the end counts, as on chain. */
 export function addressHex(bytes: Uint8Array): string {
   return hex(bytes.subarray(-ADDRESS_BYTES)).padStart(ADDRESS_BYTES * 2, '0');
 }
 
-/** 64 hex digits: shorter ids are filled up behind, as the chain reads them. */
+/** 64 hex digits: shorter ids are padded at the end, as on chain. */
 export function identifierHex(bytes: Uint8Array): string {
   return hex(bytes.subarray(0, IDENTIFIER_BYTES)).padEnd(IDENTIFIER_BYTES * 2, '0');
 }
 
 /**
- * RFC 3339 in UTC, with as many digits of the fraction as are not zero; the zero time where a block has no timestamp.
- * The wire codec lets the years 1 to 9999 pass only, which are those that this form can write.
+ * RFC 3339 in UTC, without trailing zeros of the fraction; the zero time where a block has no timestamp. The wire codec
+ * accepts only the years 1 to 9999, which are those that this form can express.
  */
 export function rfc3339(timestamp: Timestamp | undefined): string {
   if (timestamp === undefined) return ZERO_TIME;

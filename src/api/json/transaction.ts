@@ -26,17 +26,17 @@ export interface RestSignature {
   readonly address: string;
   readonly key_index: string;
   readonly signature: string;
-  /** Only where the signature carries any. */
+  /** Only where the signature has any. */
   readonly extension_data?: string;
 }
 
-/** As the route answers it. The result is kept by access nodes only: it is linked, never expanded. */
+/** As routes return it. Only access nodes keep the result: it is linked, never expanded. */
 export interface RestTransaction extends RestTransactionBody {
   readonly _expandable: { readonly result: string };
   readonly _links: { readonly _self: string };
 }
 
-/** `encoded` is the wire form of the transaction, `id` its id (taken from the index, not computed again). */
+/** `encoded` is the wire form of the transaction, `id` its id (taken from the index, not recomputed). */
 export function transactionBody(id: Identifier, encoded: Uint8Array): RestTransactionBody {
   const transaction = decodeTransaction(encoded);
   const { proposalKey } = transaction;

@@ -101,12 +101,12 @@ const work = object<WorkDocument>({
   dispute: textOrNull,
 });
 
-/** The answers that Flow's REST does not have. */
+/** The responses that Flow's REST does not have. */
 export const daemonShapes = {
   Error: object<ApiErrorBody>(
     {
       code: described('The HTTP status.', count),
-      message: described('One sentence for people.', text),
+      message: described('One sentence for humans.', text),
       reason: described('For machines.', oneOfWords(...errorReasons)),
       ...edges,
     },
@@ -210,13 +210,13 @@ export const daemonShapes = {
     key: text,
     kind: oneOfWords(...explainKinds),
     stage: oneOfWords(...explainStages),
-    summary: described('One or two sentences for people.', text),
+    summary: described('One or two sentences for humans.', text),
     height: countOrNull,
     blockId: textOrNull,
     ...edges,
     sealed: countOrNull,
     work: described('While the height is worked on.', orNull(work)),
-    holdingUp: described('What the lowest height that is not indexed waits for.', waitingFor),
+    holdingUp: described('What the lowest unindexed height waits for.', waitingFor),
     sources: orNull(
       object<NonNullable<ExplainDocument['sources']>>({
         nodes: arrayOf(
@@ -262,7 +262,7 @@ export const daemonShapes = {
     sealed: described('Known to be sealed when this was sent.', flag),
   }),
   Rewind: object<RewindDocument>({
-    height: described('Everything above is to be forgotten.', count),
+    height: described('Discard everything above.', count),
     block_id: { ...identifier, type: ['string', 'null'] },
   }),
   OpenApiDocument: described('This document: OpenAPI 3.1.', { type: 'object' }),

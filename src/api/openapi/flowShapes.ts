@@ -47,7 +47,7 @@ const collectionFields: Readonly<Record<keyof RestCollection, Schema>> = {
   _links: links,
 };
 
-/** The answers of Flow's REST routes, and of what is added to them. */
+/** The responses of Flow's REST routes, and of our additions to them. */
 export const flowShapes = {
   Blocks: arrayOf(ref('Block'), MAX_ITEMS),
   Block: object<RestBlock>(
@@ -107,7 +107,10 @@ export const flowShapes = {
     {
       semver: described('The version of the indexer, behind a v.', text),
       commit: described('Always empty.', text),
-      spork_id: described('Of the newest spork that can be read; empty when no node told.', hexDigits),
+      spork_id: described(
+        'Of the newest spork that can be read; empty when no node reported one.',
+        hexDigits,
+      ),
       protocol_version: described('Always 0: the indexer takes no part in the protocol.', decimal),
       protocol_state_version: described('Always 0.', decimal),
       spork_root_block_height: decimal,

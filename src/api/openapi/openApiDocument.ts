@@ -5,11 +5,11 @@ import { flowShapes } from './flowShapes.js';
 import { oneOfWords, ref } from './schema.js';
 import type { Schema } from './schema.js';
 
-/** The HTTP status of each reason as a route gives it, and when that is. */
+/** The HTTP status of each refusal reason, and when it is given. */
 const refusals: Readonly<Record<ApiErrorReason, { readonly status: number; readonly when: string }>> = {
   not_yet_indexed: { status: 404, when: 'above the latest indexed height, or nothing is indexed yet' },
   below_first_indexed: { status: 404, when: 'below the first indexed height' },
-  unknown_id: { status: 404, when: 'nothing of this id stands in the indexed heights' },
+  unknown_id: { status: 404, when: 'nothing with this id in the indexed heights' },
   malformed_id: { status: 400, when: 'the id is not 64 hexadecimal digits' },
   malformed_address: { status: 400, when: 'the address is not 16 hexadecimal digits' },
   index_off: { status: 404, when: 'the account index is off' },
@@ -32,7 +32,7 @@ const refusals: Readonly<Record<ApiErrorReason, { readonly status: number; reado
   busy: { status: 503, when: 'too many large answers wait for their callers' },
 };
 
-/** What any request may be refused for. */
+/** Reasons for which any request may be refused. */
 const commonReasons: readonly ApiErrorReason[] = [
   'bad_request',
   'too_large',
@@ -103,7 +103,7 @@ function answered({
   };
 }
 
-/** The schema is that of the data of one event. */
+/** The schema is that of one event's data. */
 function streamed({ summary, answer }: RouteDeclaration): Record<string, Response> {
   return { 200: { description: summary, content: { 'text/event-stream': { schema: ref(answer) } } } };
 }
@@ -119,7 +119,7 @@ function parameter({ name, in: place, isRequired, schema }: Parameter) {
   };
 }
 
-/** One response per HTTP status, with the reasons that it is given for. */
+/** One response per HTTP status, with its reasons. */
 function refusalsOf(reasons: readonly ApiErrorReason[]): Record<string, Response> {
   const byStatus = new Map<number, ApiErrorReason[]>();
   for (const reason of reasons) {

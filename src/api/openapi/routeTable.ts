@@ -9,7 +9,7 @@ import type { Schema } from './schema.js';
 import { lookupKinds } from '../documents/lookupDocument.js';
 import { MAX_ITEMS, MAX_SELECT_PATHS } from '../view/queryParameters.js';
 
-/** The name of an answer's schema in the OpenAPI document. */
+/** The schema name of a response in the OpenAPI document. */
 export type ShapeName = keyof typeof flowShapes | keyof typeof daemonShapes;
 
 export interface Parameter {
@@ -19,17 +19,17 @@ export interface Parameter {
   readonly schema: Schema;
 }
 
-/** All that is said of a route, once: the server, the OpenAPI document and the text of a 404 are made of it. */
+/** A route's declaration, from which the server, the OpenAPI document and the text of a 404 are generated. */
 export interface RouteDeclaration extends Omit<HttpRoute, 'handle'> {
   /** A name for generated clients. */
   readonly operation: string;
   readonly summary: string;
   readonly parameters: readonly Parameter[];
-  /** Where the answer is a stream of server-sent events, the shape of their data. */
+  /** For a stream of server-sent events, the shape of their data. */
   readonly answer: ShapeName;
-  /** Of the answer. Default: JSON. */
+  /** Media type of the response. Default: JSON. */
   readonly mediaType?: string;
-  /** What it is refused for, besides what any request may be refused for. */
+  /** Refusal reasons besides those that any request may get. */
   readonly errors: readonly ApiErrorReason[];
 }
 
@@ -59,7 +59,7 @@ function expand(...names: readonly string[]): Parameter {
   return query(
     'expand',
     described(
-      'Puts this into the answer instead of a link. Names that mean nothing are passed over.',
+      'Puts this into the answer instead of a link. Unknown names are ignored.',
       oneOfWords(...names),
     ),
   );
@@ -70,11 +70,11 @@ const idErrors = ['malformed_id', 'not_yet_indexed', 'unknown_id'] as const;
 
 export const PAYLOAD = 'payload';
 export const TRANSACTIONS = 'transactions';
-/** What access nodes expand, and an index cannot. */
+/** What access nodes can expand, but an index cannot. */
 export const EXECUTION_RESULT = 'execution_result';
 export const RESULT = 'result';
 
-/** Flow's own routes under `/v1`, and what is added to them. */
+/** Flow's own routes under `/v1`, and our additions to them. */
 export const flowRoutes = {
   blocksByHeight: {
     path: '/v1/blocks',
@@ -160,7 +160,7 @@ export const flowRoutes = {
   networkParameters: {
     path: '/v1/network/parameters',
     operation: 'getNetworkParameters',
-    summary: 'The chain that is indexed.',
+    summary: 'The indexed chain.',
     parameters: [],
     answer: 'NetworkParameters',
     errors: [],
@@ -175,7 +175,7 @@ export const flowRoutes = {
   },
 } as const satisfies Readonly<Record<string, RouteDeclaration>>;
 
-/** The routes that Flow's REST does not know. */
+/** The routes that Flow's REST does not have. */
 export const daemonRoutes = {
   status: {
     path: '/status',
@@ -189,7 +189,7 @@ export const daemonRoutes = {
   lookup: {
     path: '/lookup/{kind}/{key}',
     operation: 'lookUp',
-    summary: 'A block, collection or transaction with every place where it stands.',
+    summary: 'A block, collection or transaction with every place where it occurs.',
     parameters: [
       path('kind', oneOfWords(...lookupKinds)),
       path('key', described('An id; for a block also a height, final, sealed or latest.', text)),
@@ -201,7 +201,7 @@ export const daemonRoutes = {
     path: '/events',
     operation: 'followIndex',
     summary:
-      'The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it takes the stream up again, after an event named rewind where what was seen is not what is indexed. An event named end says why a stream ends.',
+      'The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends.',
     parameters: [
       query(
         'from',
@@ -212,7 +212,7 @@ export const daemonRoutes = {
       ),
       {
         ...{ name: 'Last-Event-ID', in: 'header', isRequired: false },
-        schema: described('The id of the last event that was seen. It counts before from.', text),
+        schema: described('The id of the last event received. It takes precedence over from.', text),
       },
     ],
     answer: 'FeedEvent',
@@ -222,7 +222,7 @@ export const daemonRoutes = {
   explain: {
     path: '/explain/{key}',
     operation: 'explain',
-    summary: 'Why a height, or what has this ID, is or is not in the index.',
+    summary: 'Why a height, or the object with this ID, is or is not in the index.',
     parameters: [path('key', described('A height, or the ID of a block, collection or transaction.', text))],
     answer: 'Explanation',
     errors: ['malformed_id'],
@@ -230,11 +230,10 @@ export const daemonRoutes = {
   export: {
     path: '/export',
     operation: 'exportPage',
-    summary:
-      'Blocks and their transactions as lines of JSON: as many whole blocks from a height on as make a page.',
+    summary: 'Blocks and their transactions as lines of JSON: one page of whole blocks from a height on.',
     parameters: [
       query('from', described('The height to begin at.', text), true),
-      query('to', described('Nothing above it; the page may end lower. Default: the latest indexed.', text)),
+      query('to', described('The last height; the page may end lower. Default: the latest indexed.', text)),
     ],
     answer: 'ExportLine',
     mediaType: NDJSON_TYPE,
@@ -244,7 +243,7 @@ export const daemonRoutes = {
   accountTransactions: {
     path: '/accounts/{address}/transactions',
     operation: 'getAccountTransactions',
-    summary: 'The transactions in which an account has a part, newest first, page by page.',
+    summary: 'The transactions in which an account plays a role, newest first, page by page.',
     parameters: [
       path('address', described('16 hexadecimal digits, with or without 0x.', text)),
       query('role', described('All roles where none is named.', oneOfWords(...accountRoleNames))),
@@ -252,7 +251,7 @@ export const daemonRoutes = {
         'limit',
         described(`Transactions of one page: ${DEFAULT_PAGE_ITEMS}, or up to ${MAX_PAGE_ITEMS}.`, text),
       ),
-      query('cursor', described('next_cursor of the page before; the newest without it.', text)),
+      query('cursor', described('next_cursor of the previous page; without it, the newest.', text)),
     ],
     answer: 'AccountTransactions',
     errors: ['malformed_address', 'invalid_argument', 'too_many', 'index_off', 'not_yet_indexed'],

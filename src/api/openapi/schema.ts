@@ -1,4 +1,4 @@
-/** As much of JSON Schema (the dialect of OpenAPI 3.1) as the answers need. */
+/** The part of JSON Schema (the dialect of OpenAPI 3.1) that the responses need. */
 export interface Schema {
   readonly $ref?: string;
   readonly description?: string;
@@ -25,7 +25,7 @@ type OptionalKey<T> = {
   [Key in keyof T & string]: Partial<Pick<T, Key>> extends Pick<T, Key> ? Key : never;
 }[keyof T & string];
 
-/** The schema of an interface: the compiler sees to it that both have the same fields. */
+/** The schema of an interface: the compiler checks that both have the same fields. */
 export function object<T extends object>(
   properties: Readonly<Record<keyof T & string, Schema>>,
   optional: readonly OptionalKey<T>[] = [],
@@ -43,7 +43,7 @@ export function arrayOf(items: Schema, maxItems?: number): Schema {
   return { type: 'array', items, ...(maxItems === undefined ? {} : { maxItems }) };
 }
 
-/** A schema of the document, by its name. */
+/** A schema of the document, by name. */
 export function ref(name: string): Schema {
   return { $ref: `#/components/schemas/${name}` };
 }

@@ -9,7 +9,7 @@ export class Html {
 
 type Piece = Html | string | number | readonly Html[];
 
-/** HTML from a template: what is filled in is escaped, unless it is HTML already. */
+/** HTML from a template: inserted values are escaped unless they are HTML already. */
 export function html(strings: TemplateStringsArray, ...pieces: readonly Piece[]): Html {
   const filled = pieces.map((piece, index) => textOf(piece) + (strings[index + 1] ?? ''));
   return new Html((strings[0] ?? '') + filled.join(''));
@@ -17,7 +17,7 @@ export function html(strings: TemplateStringsArray, ...pieces: readonly Piece[])
 
 export const HTML_TYPE = 'text/html; charset=UTF-8';
 
-/** A whole page. It loads nothing from anywhere and runs no script. */
+/** A whole page. It loads nothing and runs no script. */
 export function page(title: string, body: Html): string {
   return html`<!doctype html>
     <html lang="en">

@@ -10,7 +10,7 @@ type Response = Operation['responses'][string];
 const SCHEMA = '#/components/schemas/';
 const EMPTY = html``;
 
-/** The page at `/docs`: the OpenAPI document for people. */
+/** The page at `/docs`: the OpenAPI document for humans. */
 export function docsPage({ info, paths, components }: Document): string {
   const routes = Object.entries(paths).map(([path, { get }]) => ({ path, operation: get }));
   const schemas = Object.entries<Schema>(components.schemas);
@@ -95,7 +95,7 @@ function fieldsOf(schema: Schema): Html {
   </table>`;
 }
 
-/** A schema in a few words, with a link where it has a name. */
+/** A schema in a few words, linked if it has a name. */
 function shapeOf(schema: Schema): Html {
   const { $ref, type, items, oneOf, allOf, enum: words, format, contentEncoding, pattern } = schema;
   if ($ref !== undefined) {
@@ -118,7 +118,7 @@ function shapeOf(schema: Schema): Html {
   return more === undefined ? html`${kind}` : html`${kind} <code>${more}</code>`;
 }
 
-/** Of which nothing is to be said beyond its description. */
+/** A schema that needs no more than its description. */
 function isPlain({ type, enum: words, pattern, format }: Schema): boolean {
   return type === 'string' && words === undefined && pattern === undefined && format === undefined;
 }

@@ -2,7 +2,7 @@ import type { StatusDocument } from '../view/statusDocument.js';
 import { html, page } from './Html.js';
 import type { Html } from './Html.js';
 
-/** What is where: as it reads, what it is, and an address to try it at. */
+/** The routes: path, description, and an example to try. */
 const places: readonly (readonly [path: string, what: string, sample?: string])[] = [
   ['/docs', 'Every HTTP route, its parameters and answers.', '/docs'],
   ['/openapi.json', 'The same for machines (OpenAPI 3.1).', '/openapi.json'],
@@ -10,7 +10,7 @@ const places: readonly (readonly [path: string, what: string, sample?: string])[
   ['/v1/…', 'Flow’s own REST interface, here the newest indexed block.', '/v1/blocks?height=latest'],
   ['/v1/ws', 'Flow’s WebSocket API: the topics blocks and block_digests.'],
   ['/events', 'Each height as it becomes readable, as server-sent events.', '/events'],
-  ['/lookup/{kind}/{key}', 'A block, collection or transaction with every place where it stands.'],
+  ['/lookup/{kind}/{key}', 'A block, collection or transaction with every place where it occurs.'],
   ['/explain/{key}', 'Why a height or an ID is present or missing.'],
   ['/export?from={height}', 'Blocks with their transactions as lines of JSON.'],
   [
@@ -19,7 +19,7 @@ const places: readonly (readonly [path: string, what: string, sample?: string])[
   ],
 ];
 
-/** The page at `/`: whose daemon this is, and where things are. */
+/** The page at `/`: whose daemon this is, and its routes. */
 export function homePage(status: StatusDocument): string {
   const { network, chainId, version, firstIndexed, latestIndexed, head, ready, reasons } = status;
   const indexed =

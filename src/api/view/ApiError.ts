@@ -19,7 +19,7 @@ export const errorReasons = [
   'too_many',
   /** A route, or an expansion, that only access nodes serve. */
   'not_served',
-  /** What is asked for is forwarded to access nodes, and none can be reached. */
+  /** What is requested is forwarded to access nodes, and none can be reached. */
   'upstream_unreachable',
   'method_not_allowed',
   /** A page of an origin that the operator does not allow. */
@@ -27,11 +27,11 @@ export const errorReasons = [
   'too_large',
   /** More requests per second than one address may send. */
   'rate_limited',
-  /** Too much waits to be taken by callers. */
+  /** Too many responses wait to be taken by callers. */
   'busy',
   'bad_request',
   'storage',
-  /** A call that did not come to its end in time. */
+  /** A call that did not end in time. */
   'overdue',
   /** The daemon is being stopped. */
   'stopping',
@@ -51,7 +51,7 @@ export interface ApiErrorBody {
   readonly head?: number | null;
 }
 
-/** A request that gets an error body instead of an answer. The message is one sentence for the caller. */
+/** A request that gets an error body instead of a response. The message is one sentence for the caller. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   /** The HTTP status. */
@@ -74,7 +74,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What another one may have the answer to: it is in the index only that it is not. */
+/** Reasons with which an access node may still have the answer: only the index lacks it. */
 const elsewhere: ReadonlySet<ApiErrorReason> = new Set<ApiErrorReason>([
   'not_served',
   'not_yet_indexed',
@@ -82,12 +82,14 @@ const elsewhere: ReadonlySet<ApiErrorReason> = new Set<ApiErrorReason>([
   'unknown_id',
 ]);
 
-/** True where an access node may have the answer. Of the index itself, such as where it ends, none has. */
+/**
+ * True where an access node may have the answer. Nobody else can answer for the index itself, such as where it ends.
+ */
 export function isElsewhere(error: unknown): error is ApiError {
   return error instanceof ApiError && elsewhere.has(error.reason) && !(error instanceof NoSuchHead);
 }
 
-/** A height outside the range, told apart by the side on which it lies. */
+/** A height outside the range; the reason says on which side. */
 export function heightOutside(height: number, range: IndexedRange): ApiError {
   if (range.firstIndexed !== null && height < range.firstIndexed) {
     const message = `height ${height} is below the first indexed height ${range.firstIndexed}`;
@@ -96,7 +98,10 @@ export function heightOutside(height: number, range: IndexedRange): ApiError {
   return new ApiError(404, 'not_yet_indexed', `height ${height} is not yet indexed (${edges(range)})`, range);
 }
 
-/** The index has no such head yet. A node has: but heads that are now its, now the index's, would go back and forth. */
+/**
+ * The index has no such head yet. A node has one, but it is not forwarded: the head would jump between the node's and
+ * the index's.
+ */
 class NoSuchHead extends ApiError {}
 
 /** `final` or `sealed` while no such block can be served. */
@@ -108,9 +113,9 @@ export function noSuchHead(which: 'final' | 'sealed', range: IndexedRange): ApiE
   return new NoSuchHead(404, 'not_yet_indexed', message, range);
 }
 
-/** The refusal of whatever comes while the daemon stops. */
+/** The refusal of all requests while the daemon stops. */
 export function stopping(): ApiError {
-  return new ApiError(503, 'stopping', 'the daemon is stopping; ask again, or ask another one');
+  return new ApiError(503, 'stopping', 'the daemon is stopping; retry, or ask another one');
 }
 
 /** For what cannot be said before the first height is known. */
@@ -127,10 +132,10 @@ export function unknownId(what: 'block' | 'collection' | 'transaction', range: I
   return new ApiError(404, 'unknown_id', message, range);
 }
 
-/** A read that failed in the store. The message tells callers no paths: the log has those. */
+/** A failed read of the store. The message contains no paths: those are in the log. */
 export function storageRefusal(error: StorageError): ApiError {
   const what = error.kind === 'corrupt' ? 'the stored record is damaged' : 'the store cannot be read';
-  return new ApiError(500, 'storage', `${what}; the log of the daemon says more`);
+  return new ApiError(500, 'storage', `${what}; see the daemon log`);
 }
 
 function edges(range: IndexedRange): string {

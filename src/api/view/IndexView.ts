@@ -11,19 +11,19 @@ import { heightOutside, noSuchHead, unknownId } from './ApiError.js';
 import type { IndexedRange } from './statusDocument.js';
 
 /**
- * The index as it was when a request came: whatever is committed while the request is answered, it is answered by the
- * heights that were indexed then, and a refusal tells of those.
+ * The index as it was when a request arrived: whatever is committed meanwhile, the response covers the heights that
+ * were indexed then, and so does a refusal.
  *
- * It holds nothing back and copies nothing. Below the watermark nothing changes and nothing comes in between, so the
- * watermark of one moment, with what lies above it left out, is a snapshot. (The store is rewound below its watermark only
- * while no daemon runs.)
+ * It blocks and copies nothing. Below the watermark nothing changes and nothing is inserted, so the watermark of one
+ * moment, with everything above it left out, is a snapshot. (The store is rewound below its watermark only while no
+ * daemon runs.)
  */
 export class IndexView {
-  /** Of the moment that is viewed. */
+  /** The range at the moment of the view. */
   readonly range: IndexedRange;
   readonly #reader: IndexReader;
 
-  /** `range` is asked for at the moment that is viewed. */
+  /** `range` is the one at the moment of the view. */
   constructor(range: IndexedRange, dependencies: { readonly reader: IndexReader }) {
     this.range = range;
     this.#reader = dependencies.reader;
@@ -41,7 +41,7 @@ export class IndexView {
     return height;
   }
 
-  /** A sealed block is final for every spork to come: the answer to its height does not change, and neither does its status. */
+  /** A sealed block is final in every later spork: neither the response for its height nor its status changes. */
   isSealed(height: number): boolean {
     return height <= (this.range.sealed ?? -1);
   }
@@ -58,14 +58,14 @@ export class IndexView {
     return stored;
   }
 
-  /** All collections of a block that was read here, in the order of its guarantees. Expected errors: StorageError. */
+  /** All collections of a block read here, in the order of its guarantees. Expected errors: StorageError. */
   async collectionsOf(block: FinalizedBlock): Promise<readonly StoredCollection[]> {
     const { id, height, collectionIds } = block;
     const collections = await this.#reader.collectionsByHeight(height);
     if (collections?.length === collectionIds.length && collections.every(({ blockId }) => blockId === id)) {
       return collections;
     }
-    // No daemon takes a block back that it has shown: the store was rewound beside it.
+    // No daemon takes back a block that it has shown: the store was rewound beside it.
     throw heightOutside(height, this.range);
   }
 

@@ -14,7 +14,7 @@ export interface WorkSource {
 export interface HeightWork {
   /** `durable`: on disk. `queued`: in the window, not handed out. `outside`: above the window. */
   readonly stage: 'durable' | 'committing' | 'collecting' | 'queued' | 'outside';
-  /** Of the block that is worked on, or was read ahead. */
+  /** The block in progress, or read ahead. */
   readonly blockId: Identifier | null;
   /** The highest height that may be worked on now. */
   readonly upperBound: number;
@@ -35,33 +35,33 @@ export interface WorkDocument {
   /** That its block guarantees. */
   readonly collections: number;
   readonly missing: number;
-  /** The first of those that are missing, at most MAX_MISSING_SHOWN. */
+  /** The first missing ones, at most MAX_MISSING_SHOWN. */
   readonly missingCollections: readonly MissingDocument[];
-  /** Why execution data does not bring it; `null` while nothing is wrong with that. */
+  /** Why execution data do not deliver it; `null` while nothing is wrong with that. */
   readonly executionData: string | null;
-  /** What speaks against the block's guarantees. */
+  /** What contradicts the block's guarantees. */
   readonly dispute: string | null;
 }
 
 export const MAX_MISSING_SHOWN = 100;
 
-/** What was tried for a missing collection. */
+/** The attempts for a missing collection. */
 export interface MissingDocument {
   readonly collectionId: string;
   /** A call for it is under way. */
   readonly isUnderWay: boolean;
   readonly attempts: number;
-  /** Attempts that were answered with "no such collection", or "not yet". */
+  /** Attempts answered with "no such collection", or "not yet". */
   readonly notFound: number;
   readonly lastNode: string | null;
   readonly lastError: string | null;
   /** RFC 3339. */
   readonly lastAskedAt: string | null;
-  /** Nodes that failed to give it, in the order in which they first did. */
+  /** Nodes that failed to give it, in order of their first failure. */
   readonly failures: readonly NodeFailures[];
 }
 
-/** What came of asking one node for one collection. */
+/** The results of asking one node for one collection. */
 export interface NodeFailures {
   readonly node: string;
   readonly count: number;

@@ -2,11 +2,11 @@ import type { StoreMeta } from '../../storage/index.js';
 import { nothingIndexed } from './ApiError.js';
 import type { IndexedRange } from './statusDocument.js';
 
-/** What the index says of itself where Flow has a node say it, over REST and over gRPC alike. */
+/** The node version info of the index, over REST and over gRPC alike. */
 export interface NodeVersion {
   /** Of the program, as nodes write theirs: behind a `v`. */
   readonly semver: string;
-  /** Of the newest spork that can be read; hex, empty when no node told. */
+  /** Of the newest spork that can be read; hex, empty when no node reported one. */
   readonly sporkId: string;
   readonly sporkRootHeight: number;
   /** The first indexed height. */
@@ -19,7 +19,7 @@ export interface NodeVersion {
 export function nodeVersion(version: string, meta: StoreMeta | undefined, range: IndexedRange): NodeVersion {
   const { firstIndexed, latestIndexed } = range;
   if (firstIndexed === null || latestIndexed === null) throw nothingIndexed(range);
-  // A spork is recorded with its first block that is durable, and that one may stand above a gap.
+  // A spork is recorded with its first durable block, which may stand above a gap.
   const reached = Math.max(firstIndexed, latestIndexed);
   const spork = meta?.sporks.findLast(({ rootHeight }) => rootHeight <= reached);
   return {

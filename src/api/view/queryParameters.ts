@@ -3,7 +3,7 @@ import type { Identifier } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import { ApiError } from './ApiError.js';
 
-/** Heights or ids that one request may name, as access nodes limit it. */
+/** Heights or ids per request, limited as on access nodes. */
 export const MAX_ITEMS = 50;
 /** Paths that `select` may name. */
 export const MAX_SELECT_PATHS = 50;
@@ -12,7 +12,7 @@ export const MAX_SELECT_PATHS = 50;
 export type QueryValue = string | readonly string[] | undefined;
 export type Query = Readonly<Record<string, QueryValue>>;
 
-/** A height as asked for: a number, or one of the two heads; `latest` is another word for `final`. */
+/** A requested height: a number, or one of the two heads; `latest` means `final`. */
 export type HeightTerm = number | 'final' | 'sealed';
 
 /** The values of a parameter that takes a comma-separated list; repeating the parameter adds to it. */
@@ -24,7 +24,7 @@ export function list(value: QueryValue): string[] {
     .filter((item) => item !== '');
 }
 
-/** The value of a parameter that takes one; empty where there is none. Expected errors: ApiError (400). */
+/** The value of a parameter that takes one; empty if absent. Expected errors: ApiError (400). */
 export function single(query: Query, name: string): string {
   const value = query[name] ?? '';
   if (typeof value === 'string') return value;
@@ -47,7 +47,7 @@ export function parseIds(text: string): Identifier[] {
   return [...new Set(items.map(parseId))];
 }
 
-/** The id or the height of a block: digits alone are a height, ids have 64 of them. Expected errors: ApiError (400). */
+/** The id (64 hex digits) or the height (decimal) of a block. Expected errors: ApiError (400). */
 export function parseBlockKey(text: string): Identifier | number {
   const key = parseHeight(text) ?? parseIdentifier(text);
   if (key !== undefined) return key;
@@ -56,7 +56,8 @@ export function parseBlockKey(text: string): Identifier | number {
 }
 
 /**
- * The one block that `block_id` or `block_height` names; without them the newest sealed one. Expected errors: ApiError (400).
+ * The one block named by `block_id` or `block_height`; by default the newest sealed one. Expected errors: ApiError
+ * (400).
  */
 export function parseBlockOf(query: Query): { readonly id: Identifier } | { readonly term: HeightTerm } {
   const ids = list(query['block_id']);
@@ -72,7 +73,7 @@ export function parseBlockOf(query: Query): { readonly id: Identifier } | { read
 }
 
 /**
- * The id of a transaction. Access nodes find a scheduled one also by its number, which no index knows. Expected errors:
+ * The id of a transaction. Access nodes also find a scheduled one by its number, which no index knows. Expected errors:
  * ApiError (400).
  */
 export function parseTransactionId(text: string): Identifier {
@@ -94,7 +95,7 @@ export function parseHeight(text: string): number | undefined {
   return Number.isSafeInteger(height) ? height : undefined;
 }
 
-/** What the query of `/v1/blocks` asks for. Expected errors: ApiError (400). */
+/** Parses the query of `/v1/blocks`. Expected errors: ApiError (400). */
 export function parseHeights(query: Query): readonly HeightTerm[] | { start: HeightTerm; end: HeightTerm } {
   const heights = list(query['height']);
   const start = list(query['start_height']);
@@ -125,9 +126,9 @@ export function heightRange(start: number, end: number): number[] {
 }
 
 /**
- * The names in `expand` that are served. Names that mean something to access nodes only (`elsewhere`) are refused, so that
- * nobody waits for a field that will not come; all others mean nothing anywhere and are passed over, as nodes do.
- * Expected errors: ApiError (400).
+ * The served names in `expand`. Names that only access nodes serve (`elsewhere`) are refused, so that nobody waits for
+ * a field that will not come; all others are unknown everywhere and ignored, as on nodes. Expected errors: ApiError
+ * (400).
  */
 export function parseExpand(
   query: Query,

@@ -1,7 +1,7 @@
 import type { NodeHealth } from '../../access/index.js';
 import type { ReadinessReason } from '../../observability/index.js';
 
-/** The heights that can be read, and the heads beyond them. `null`: not known yet. */
+/** The readable heights, and the heads beyond them. `null`: not known yet. */
 export interface IndexedRange {
   readonly firstIndexed: number | null;
   /** The watermark; `firstIndexed - 1` while nothing is indexed. */
@@ -11,8 +11,8 @@ export interface IndexedRange {
 }
 
 /**
- * The last height that can be read, as the world is told: `null` while nothing is indexed, whatever stands for that within. An
- * empty store that begins at height 0 ends at -1, which is no height.
+ * The last readable height, as shown to callers: `null` while nothing is indexed, whatever represents that internally.
+ * An empty store that begins at height 0 ends at -1, which is no height.
  */
 export function lastReadable({
   firstIndexed,
@@ -36,7 +36,7 @@ export interface StatusDocument extends IndexedRange {
   readonly lag: number | null;
   /** Since the head moved. */
   readonly headAgeSeconds: number | null;
-  /** Since any node told the head, moved or not. */
+  /** Since any node reported the head, moved or not. */
   readonly headConfirmedSeconds: number | null;
   /** Heights that became durable per second, over the last half minute. */
   readonly rate: number;
@@ -54,11 +54,13 @@ export interface StatusDocument extends IndexedRange {
   };
   readonly sources: {
     readonly requester: {
-      /** `off` with `ediOnly`. `waiting`: collections are missing, and no call may leave now; `waitingFor` tells why. */
+      /**
+       * `off` with `ediOnly`. `waiting`: collections are missing, and no call may be sent now; `waitingFor` says why.
+       */
       readonly state: 'off' | 'idle' | 'waiting' | 'asking';
       /** Collection calls under way. */
       readonly inFlight: number;
-      /** Collection ids that are wanted and not received. */
+      /** Collection ids wanted and not received. */
       readonly missing: number;
     };
     readonly edi: {
@@ -69,12 +71,12 @@ export interface StatusDocument extends IndexedRange {
       readonly height: number | null;
       /** Since the stream delivered. */
       readonly ageSeconds: number | null;
-      /** Why it does not come; `null` while nothing is wrong with it. */
+      /** Why it does not deliver; `null` while nothing is wrong with it. */
       readonly reason: string | null;
     };
   };
   readonly endpoints: readonly EndpointStatus[];
-  /** What the lowest height that is not indexed waits for, and why that does not come; `null` when all is indexed. */
+  /** What the lowest unindexed height waits for, and why that does not come; `null` when all is indexed. */
   readonly waitingFor: {
     readonly height: number;
     readonly message: string;
@@ -88,13 +90,13 @@ export interface StatusDocument extends IndexedRange {
     readonly missing: number;
     readonly ageSeconds: number;
   } | null;
-  /** The index of the transactions of each account. */
+  /** The index of each account's transactions. */
   readonly accountIndex: {
-    /** `building`: heights from before it was switched on are missing. `stopped`: and one of them is damaged. */
+    /** `building`: heights from before it was switched on are missing. `stopped`: one of those is damaged. */
     readonly state: 'off' | 'building' | 'stopped' | 'complete';
-    /** It answers for all heights from here to `latestIndexed`. */
+    /** It covers all heights from here to `latestIndexed`. */
     readonly coveredFrom: number | null;
-    /** Heights below that it is still to go through. */
+    /** Heights below that it still has to index. */
     readonly missingHeights: number | null;
   };
   readonly ready: boolean;
@@ -106,9 +108,9 @@ export interface EndpointStatus {
   /** `host:port`. */
   readonly name: string;
   readonly state: NodeHealth;
-  /** Why it is not healthy, in its own words where it has any. */
+  /** Why it is not healthy, in the node's own words if it gave any. */
   readonly reason: string | null;
-  /** Since the first of the faults for which it is failing or set aside. */
+  /** Since the first of the faults for which it is failing or penalized. */
   readonly sinceSeconds: number | null;
   /** Its calls that are asked last, or not at all while there is another way. */
   readonly calls: readonly CallStatus[];

@@ -7,26 +7,26 @@ import { RefusedMessage } from './RefusedMessage.js';
 
 /** For the connection to the node, encryption and handshake included. */
 const CONNECT_TIMEOUT_MS = 5_000;
-/** For a node from which nothing comes, not even an answer to a ping. */
+/** For a node that sends nothing, not even a pong. */
 const SILENCE_TIMEOUT_MS = 60_000;
-/** Of one message of the node: all events of a block may be in it. */
+/** Limit of one message of the node, which may hold all events of a block. */
 const MAX_NODE_MESSAGE_BYTES = 32 * 1024 * 1024;
 
 export interface NodeSocketOptions {
   /** Base address of the node's REST interface. */
   readonly to: string;
-  /** Of the caller on whose behalf it is opened. */
+  /** The headers of the caller on whose behalf it is opened. */
   readonly headers: IncomingHttpHeaders;
 }
 
 export interface NodeSocketDependencies {
   readonly clock: Clock;
   readonly onText: (text: string) => void;
-  /** The node is gone, after it was there. */
+  /** The node disconnected after it was connected. */
   readonly onLost: () => void;
 }
 
-/** One client's connection to the node, for the topics that are not the index's. Opened when it is first needed. */
+/** One client's connection to the node, for the topics that the index does not serve. Opened on first use. */
 export class NodeSocket {
   readonly #options: NodeSocketOptions;
   readonly #dependencies: NodeSocketDependencies;
@@ -49,7 +49,7 @@ export class NodeSocket {
     );
   }
 
-  /** Opens the connection where there is none, and sends. Expected errors: RefusedMessage (503). */
+  /** Opens the connection if necessary, and sends. Expected errors: RefusedMessage (503). */
   async send(text: string): Promise<void> {
     this.#opening ??= this.#open();
     await this.#opening;
@@ -60,7 +60,7 @@ export class NodeSocket {
     if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.ping();
   }
 
-  /** Whether anything is read of the node. */
+  /** Pauses or resumes reading from the node. */
   setPaused(isPaused: boolean): void {
     if (isPaused === this.#isPaused) return;
     this.#isPaused = isPaused;
@@ -86,7 +86,7 @@ export class NodeSocket {
     this.#socket = socket;
     socket.on('message', (data) => {
       this.#silence.moved();
-      // With one kind of frame data come in one buffer.
+      // By default `ws` delivers data in one buffer.
       if (this.#socket === socket && Buffer.isBuffer(data)) this.#dependencies.onText(data.toString());
     });
     for (const sign of ['ping', 'pong'] as const) socket.on(sign, () => this.#silence.moved());
@@ -98,7 +98,7 @@ export class NodeSocket {
         this.#silence.begin();
         resolve();
       });
-      // What it was is said by `close`, which always follows.
+      // `close` always follows, with the reason.
       socket.on('error', () => undefined);
       socket.once('close', () => {
         this.#silence.end();
@@ -119,7 +119,7 @@ function addressOf(base: string): string {
   return url.href;
 }
 
-/** The handshake is between the two of us, and the page's origin was ours to judge. */
+/** The WebSocket handshake is per connection, and the page's origin is checked here. */
 function headersFor(headers: IncomingHttpHeaders): Record<string, string> {
   const kept = Object.entries(passedOn(headers)).filter(
     ([name, value]) => value !== undefined && name !== 'origin' && !name.startsWith('sec-websocket-'),
@@ -133,6 +133,6 @@ function headersFor(headers: IncomingHttpHeaders): Record<string, string> {
 function unreachable(): RefusedMessage {
   return new RefusedMessage(
     503,
-    'this topic is forwarded, and the access node (api.forwardRest) cannot be reached now; the topics blocks and block_digests are served all the same',
+    'this topic is forwarded, but the access node (api.forwardRest) cannot be reached now; the topics blocks and block_digests are still served',
   );
 }

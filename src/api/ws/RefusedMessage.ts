@@ -1,9 +1,9 @@
 import type { Action } from './messages.js';
 
-/** A refusal in the protocol's form: the connection goes on. */
+/** A refusal in the protocol's form: the connection continues. */
 export class RefusedMessage extends Error {
   override readonly name = 'RefusedMessage';
-  /** HTTP's. */
+  /** An HTTP status. */
   readonly code: number;
   readonly action: Action | undefined;
   readonly id: string | undefined;

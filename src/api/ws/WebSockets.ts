@@ -7,25 +7,27 @@ import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
 import type { WebSocketCare, WebSocketRoute } from '../http/types.js';
 import { WsClient } from './WsClient.js';
 
-/** Connections at once. */
+/** Maximum connections. */
 export const MAX_CONNECTIONS = 100;
-/** Of a client's message: subscriptions are short. */
+/** Limit of a client's message: subscriptions are short. */
 const MAX_MESSAGE_BYTES = 16 * 1024;
-/** Where it may bring a transaction for the node; as large as access nodes take. */
+/** The limit where a message may carry a transaction for the node; the same as on access nodes. */
 const MAX_FORWARDED_MESSAGE_BYTES = 2 * 1024 * 1024;
-/** Of the registry of RFC 6455. */
+/** From the registry of RFC 6455. */
 const TRY_AGAIN_LATER = 1013;
-/** Between two pings: who has not answered one by the next is gone. */
+/** Ping interval: a client that has not answered by the next ping is gone. */
 const LOOK_EVERY_MS = 20_000;
 
 export interface WebSocketsDependencies {
   readonly feed: ChangeFeed;
   readonly clock: Clock;
-  /** Left out: what is forwarded is not counted. */
+  /** Absent: forwarded topics are not counted. */
   readonly metrics?: ForwardMetrics | undefined;
 }
 
-/** Flow's WebSocket API: blocks and their digests from the index, all other topics from a node, where one is named. */
+/**
+ * Flow's WebSocket API: blocks and their digests from the index, all other topics from a node, if one is configured.
+ */
 export class WebSockets implements WebSocketRoute {
   readonly path = '/v1/ws';
   readonly maxMessageBytes: number;
@@ -33,7 +35,7 @@ export class WebSockets implements WebSocketRoute {
   readonly #dependencies: WebSocketsDependencies;
   readonly #forwarded: ForwardingMetrics;
   readonly #clients = new Set<WsClient>();
-  /** Those that have not taken their leave yet; the server bounds its connections. */
+  /** Refused connections that have not closed yet; the server bounds its connections. */
   readonly #turnedAway = new Set<WebSocket>();
   #timer: Timer | undefined;
   #isClosed = false;
@@ -85,8 +87,8 @@ export class WebSockets implements WebSocketRoute {
   }
 
   /**
-   * The connection is taken and closed, so that a client learns of it as of any other end: FCL in Node.js listens for no error of the
-   * handshake, which ends its process.
+   * The connection is accepted and then closed, so that a client handles it like any other close: FCL in Node.js does
+   * not listen for handshake errors, and one would end its process.
    */
   #turnAway(socket: WebSocket, reason: string): void {
     this.#turnedAway.add(socket);

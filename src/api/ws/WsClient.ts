@@ -13,9 +13,9 @@ import { RefusedMessage } from './RefusedMessage.js';
 import type { Action, Arguments, ClientMessage } from './messages.js';
 import { NodeSocket } from './NodeSocket.js';
 
-/** Subscriptions of one connection, as access nodes have it. */
+/** Subscriptions per connection, as on access nodes. */
 export const MAX_SUBSCRIPTIONS = 20;
-/** Of what a client has not taken; above it nothing more is read, neither from it nor from the node. */
+/** Limit of what a client has not taken; above it nothing more is read, neither from it nor from the node. */
 const MAX_UNTAKEN_BYTES = 1024 * 1024;
 /** A connection without a subscription is closed after this. */
 const IDLE_LIMIT_MS = 60_000;
@@ -23,7 +23,7 @@ const IDLE_LIMIT_MS = 60_000;
 /** Codes of RFC 6455, and of its registry. */
 const closeCodes = { done: 1000, goingAway: 1001, policy: 1008, comeBack: 1012 } as const;
 
-/** What is forwarded is counted by these names, and all else by one. */
+/** Forwarded topics are counted by these names, and all others by one. */
 const nodeTopics: ReadonlySet<string> = new Set([
   ...['events', 'account_statuses', 'transaction_statuses', 'send_and_get_transaction_statuses'],
   'block_headers',
@@ -31,9 +31,9 @@ const nodeTopics: ReadonlySet<string> = new Set([
 
 export interface WsClientOptions {
   readonly socket: WebSocket;
-  /** Of its handshake. */
+  /** The headers of its handshake. */
   readonly headers: IncomingHttpHeaders;
-  /** Base address of a node's REST interface, which gets the topics that are not the index's. */
+  /** Base address of a node's REST interface, for the topics that the index does not serve. */
   readonly forwardRest: string | undefined;
 }
 
@@ -48,9 +48,9 @@ export interface WsClientDependencies {
 interface Subscription {
   readonly topic: string;
   readonly args: Arguments;
-  /** Where it is a node's. */
+  /** Whether a node serves it. */
   readonly isForwarded: boolean;
-  /** Ends it here. */
+  /** Ends it on our side. */
   end: (outcome: ForwardedOutcome) => void;
 }
 
@@ -66,7 +66,7 @@ export class WsClient {
   #isPaused = false;
   #names = 0;
   #idleSinceMs: number;
-  /** Since the last look. */
+  /** Since the last check. */
   #hasShownLife = true;
 
   constructor(options: WsClientOptions, dependencies: WsClientDependencies) {
@@ -101,7 +101,7 @@ export class WsClient {
     });
   }
 
-  /** To be called now and then: cuts who does not answer, and closes what nobody uses. */
+  /** Call periodically: cuts unresponsive clients, and closes unused connections. */
   look(): void {
     const idleMs = this.#dependencies.clock.monotonic() - this.#idleSinceMs;
     if (!this.#hasShownLife) {
@@ -174,7 +174,7 @@ export class WsClient {
         const subscription = this.#subscriptions.get(id);
         if (subscription === undefined) throw new RefusedMessage(404, 'subscription not found');
         this.#drop(id, 'cancelled');
-        // The node's answer is the client's.
+        // The client gets the node's response.
         if (subscription.isForwarded) await this.#node?.send(requestText({ action, id }));
         else this.#send(doneText(action, id));
         return;
@@ -220,7 +220,7 @@ export class WsClient {
     this.#drop(id, 'cancelled');
     const known = reason instanceof ApiError ? reason.reason : undefined;
     if (known === 'stopping') this.close();
-    // Whoever takes nothing is told nothing.
+    // A client that takes nothing would not take a message either.
     if (known === 'overdue') this.cut();
     if (known === 'stopping' || known === 'overdue') return;
     const { message } = this.#dependencies.care.explain(reason);
@@ -249,9 +249,9 @@ export class WsClient {
     }
   }
 
-  /** What comes from the node goes to the client as it is. */
+  /** Passes what comes from the node to the client unchanged. */
   #pass(text: string): void {
-    // Data, which may be large, bear no action; a quote within a string would be escaped.
+    // Data, which may be large, have no action; a quote within a string would be escaped.
     if (text.includes('"action"')) {
       const { id, isRefusal } = readNodeMessage(text);
       if (id !== undefined && isRefusal) this.#drop(id, 'failed');
@@ -260,13 +260,13 @@ export class WsClient {
   }
 
   /**
-   * A client comes back to a closed connection and resumes where it was, as it would with the node itself; an error would end its
+   * Closing lets the client reconnect and resume, as it would with the node itself; an error would end its
    * subscriptions for good.
    */
   #nodeLost(): void {
     const forwarded = [...this.#subscriptions].filter(([, { isForwarded }]) => isForwarded);
     for (const [id] of forwarded) this.#drop(id, 'lost');
-    if (forwarded.length > 0) this.#socket.close(closeCodes.comeBack, 'the access node is gone; come back');
+    if (forwarded.length > 0) this.#socket.close(closeCodes.comeBack, 'the access node is gone; reconnect');
   }
 
   #drop(id: string, outcome: ForwardedOutcome): void {
@@ -285,7 +285,7 @@ export class WsClient {
     this.#flow();
   }
 
-  /** Nothing is read that could only be laid by. */
+  /** Stops reading what could only be queued. */
   #flow(): void {
     const isFull = this.#socket.bufferedAmount > MAX_UNTAKEN_BYTES;
     this.#node?.setPaused(isFull);

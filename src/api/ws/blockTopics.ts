@@ -13,7 +13,7 @@ import type { Arguments } from './messages.js';
 /** A topic that the index itself serves. */
 export interface BlockTopic {
   readonly kind: Following['kind'];
-  /** What a subscriber gets of a height. */
+  /** What a subscriber receives for a height. */
   readonly payload: (event: FeedEvent, until: Following['until']) => unknown;
 }
 
@@ -22,7 +22,7 @@ export const blockTopics: ReadonlyMap<string, BlockTopic> = new Map<string, Bloc
   ['block_digests', { kind: 'ws_digests', payload: digestPayload }],
 ]);
 
-/** As a subscriber names the head that it follows. */
+/** The head that a subscriber follows, by its name. */
 const heads: ReadonlyMap<unknown, Following['until']> = new Map<unknown, Following['until']>([
   ['finalized', 'indexed'],
   ['sealed', 'sealed'],
@@ -30,8 +30,8 @@ const heads: ReadonlyMap<unknown, Following['until']> = new Map<unknown, Followi
 const known: ReadonlySet<string> = new Set(['block_status', 'start_block_id', 'start_block_height']);
 
 /**
- * Which head is followed, and from where. A number is taken for the text of it, and a height for an id: that is how the transport
- * of @onflow/sdk resumes `block_digests`. Expected errors: ApiError (400).
+ * Which head is followed, and from where. A number is accepted for its text, and a height for an id: that is how the
+ * transport of @onflow/sdk resumes `block_digests`. Expected errors: ApiError (400).
  */
 export function parseBlockArguments(args: Arguments): {
   readonly until: Following['until'];
@@ -49,7 +49,7 @@ export function parseBlockArguments(args: Arguments): {
   return { until, start: startOf(id, height) };
 }
 
-/** The latest sealed block where nothing is said, also for finalized ones: so it is with access nodes. */
+/** The latest sealed block by default, also for finalized ones, as on access nodes. */
 function startOf(id: string | undefined, height: string | undefined): StartPoint {
   if (id !== undefined) {
     const key = parseBlockKey(id);

@@ -4,13 +4,13 @@ import { quoted } from '../../runtime/index.js';
 const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
 export type Action = (typeof actions)[number];
 
-/** The longest subscription id that a client may choose, as access nodes have it. */
+/** The longest subscription id that a client may choose, as on access nodes. */
 const MAX_ID_LENGTH = 20;
 
-/** A subscription's arguments, as they came. */
+/** A subscription's arguments, as received. */
 export type Arguments = Readonly<Record<string, unknown>>;
 
-/** What a client asks for. The subscription id may be absent from `subscribe` alone. */
+/** A client's request. The subscription id may be absent from `subscribe` only. */
 export type ClientMessage =
   | {
       readonly action: 'subscribe';
@@ -41,7 +41,7 @@ export function parseMessage(text: string): ClientMessage {
   return { action, id, topic, args };
 }
 
-/** Of what a node sends: whom it is for, and whether it ends a subscription. Data bear no action. */
+/** The addressee of a node's message, and whether it ends a subscription. Data have no action. */
 export function readNodeMessage(text: string): {
   readonly id: string | undefined;
   readonly isRefusal: boolean;
@@ -57,7 +57,7 @@ export function readNodeMessage(text: string): {
   return { id: typeof id === 'string' ? id : undefined, isRefusal: isObject(error) };
 }
 
-/** What says that a request was carried out. */
+/** Confirms that a request was carried out. */
 export function doneText(action: Action, id: string): string {
   return JSON.stringify({ subscription_id: id, action });
 }

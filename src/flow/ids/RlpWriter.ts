@@ -4,11 +4,11 @@ import { byteAt } from '../wire/bytes.js';
 const SHORT_COPY_BYTES = 16;
 
 /**
- * Writes RLP from its end to its start, so that a list's length is known when its header is due: write the items last
- * to first, then the header.
+ * Writes RLP back to front, so that a list's length is known when its header is due: write the items last to first,
+ * then the header.
  *
- * Source and target are one buffer, because `copyWithin` costs half of a copy between buffers: what is to be encoded
- * stands at its front, the RLP grows downwards from its end.
+ * Source and target share one buffer, because `copyWithin` costs half of a copy between buffers: the source stands at
+ * its front, the RLP grows downwards from its end.
  */
 export class RlpWriter {
   buffer: Buffer;
@@ -22,7 +22,7 @@ export class RlpWriter {
     this.position = capacityBytes;
   }
 
-  /** Begins anew with room for a source of this size, which the caller then writes to the front of `buffer`. */
+  /** Starts over with room for a source of this size, which the caller then writes to the front of `buffer`. */
   prepareSource(sourceBytes: number): void {
     this.#sourceBytes = 0;
     this.clear();
@@ -39,7 +39,7 @@ export class RlpWriter {
     return this.buffer.length - this.position;
   }
 
-  /** Makes room for so many bytes more. What was written moves with the end of the buffer. */
+  /** Makes room for this many more bytes. What was written moves with the end of the buffer. */
   reserve(bytes: number): void {
     if (this.position - this.#sourceBytes >= bytes) return;
     const written = this.writtenBytes;
@@ -53,11 +53,11 @@ export class RlpWriter {
   /** What was written between two values of `writtenBytes`, as a view. */
   written(from: number, to: number): Uint8Array {
     const { buffer } = this;
-    // A plain view is made in half the time of a Buffer.
+    // A plain Uint8Array is created in half the time of a Buffer.
     return new Uint8Array(buffer.buffer, buffer.byteOffset + buffer.length - to, to - from);
   }
 
-  /** A byte string that stands in the source. */
+  /** A byte string from the source. */
   bytes(start: number, length: number): void {
     this.#copy(start, length);
     if (length === 1 && byteAt(this.buffer, this.position) < 0x80) return;
@@ -81,7 +81,7 @@ export class RlpWriter {
     this.position = position - 1;
   }
 
-  /** The last `size` bytes of a byte string in the source, filled up with zeros on the left. */
+  /** The last `size` bytes of a byte string in the source, padded with zeros on the left. */
   rightAligned(start: number, length: number, size: number): void {
     const { buffer } = this;
     const counted = length > size ? size : length;
@@ -92,7 +92,7 @@ export class RlpWriter {
     buffer[this.position] = 0x80 + size;
   }
 
-  /** The first `size` bytes of a byte string in the source, filled up with zeros on the right. */
+  /** The first `size` bytes of a byte string in the source, padded with zeros on the right. */
   leftAligned(start: number, length: number, size: number): void {
     const { buffer } = this;
     const counted = length > size ? size : length;
@@ -101,7 +101,7 @@ export class RlpWriter {
     buffer[--this.position] = 0x80 + size;
   }
 
-  /** Bytes that are given as the characters of a text: the quickest way for hashes to come here. */
+  /** Bytes given as the characters of a string: the fastest way to hand over hashes. */
   characters(text: string): void {
     this.position -= text.length;
     this.buffer.write(text, this.position, 'latin1');

@@ -5,41 +5,41 @@ import { RlpWriter } from './RlpWriter.js';
 import { SIGNATURE_STRIDE, TransactionScan } from './TransactionScan.js';
 
 const ADDRESS_BYTES = 8;
-/** What stands before the 32 bytes of an id in RLP, as a character. */
+/** The RLP header of a 32-byte id, as a character. */
 export const ID_ITEM_HEADER = String.fromCharCode(0x80 + IDENTIFIER_BYTES);
-/** Above this many distinct signers a map finds them: an attack must not cost signers × signatures. */
+/** Above this many distinct signers a map is used, so that an attack cannot cost signers × signatures. */
 const LINEAR_SIGNERS_MAX = 32;
 
 /** All fields of fixed size and the headers of the lists, generously. */
 const FIXED_BYTES_MAX = 256;
-/** A signature's list header, signer index and key id, for each of the numbers noted of it: generously too. */
+/** A signature's list header, signer index and key id, per noted number: generously too. */
 const SIGNATURE_BYTES_MAX = 4;
 
-/** Hash when this much RLP is written: few enough bytes to be still in the processor's nearest cache. */
+/** Hash once this much RLP is written: little enough to be still in the processor's nearest cache. */
 const BATCH_BYTES = 16 * 1024;
 
 /**
  * Computes transaction ids straight from canonical wire bytes. One instance serves one call of a public function, so
  * that its transactions share one buffer and nothing outlives the call.
  *
- * The id is SHA3-256 of RLP of [payload, payload signatures, envelope signatures], where
- * payload = [script, [arguments], reference block, gas limit, proposer, key id, sequence number, payer, [authorizers]]
- * and a signature = [signer index, key id, signature] with the extension data as fourth item when there is any.
+ * The id is SHA3-256 of RLP of [payload, payload signatures, envelope signatures], where payload = [script,
+ * [arguments], reference block, gas limit, proposer, key id, sequence number, payer, [authorizers]] and signature =
+ * [signer index, key id, signature], with the extension data as fourth item when there is any.
  */
 export class TransactionHasher {
-  /** What is hashed stands at the front of its buffer. */
+  /** The source of the hashing is at the front of its buffer. */
   readonly rlp: RlpWriter;
-  /** RLP items of the ids that the last `run` wrote, one character per byte: what a collection's id is made of. */
+  /** RLP items of the ids that the last `run` wrote, one character per byte: the input of a collection's id. */
   idItems = '';
   readonly #scan = new TransactionScan();
-  /** Where the RLP form of each transaction not hashed yet ends. */
+  /** End of the RLP form of each transaction that is not hashed yet. */
   readonly #rlpEnds: number[] = [];
 
   /** Distinct signers in order, two 32-bit halves each. */
   readonly #signers: number[] = [];
   #signerNumbers = 0;
   #signerMap: Map<bigint, number> | undefined;
-  /** The address read last, as two signed halves. */
+  /** The last address read, as two signed halves. */
   #addressHigh = 0;
   #addressLow = 0;
 
@@ -49,7 +49,7 @@ export class TransactionHasher {
 
   /**
    * Writes the ids of the transactions at `ranges` of the source (offset and length of each) to `ids`, one after the
-   * other. False when one of the transactions is not canonical; `ids` is worthless then.
+   * other. False when one of the transactions is not canonical; `ids` is then meaningless.
    */
   run(ranges: Uint32Array, ids: Buffer): boolean {
     const { rlp } = this;
@@ -57,7 +57,7 @@ export class TransactionHasher {
     this.idItems = '';
     let hashed = 0;
     let pending = 0;
-    // Many are written before they are hashed: either loop runs faster when it is not torn by the other.
+    // Many are written before they are hashed: either loop runs faster when it is not interrupted by the other.
     for (let index = 0; index < ranges.length; index += 2) {
       const start = ranges[index] as number;
       const length = ranges[index + 1] as number;
@@ -76,7 +76,7 @@ export class TransactionHasher {
 
   #hashPending(count: number, ids: Buffer, first: number): void {
     let from = 0;
-    // A latin1 string is the quickest way for 32 bytes to leave the one-shot hash, and one write for many of them.
+    // A latin1 string is the fastest output of the one-shot hash for 32 bytes, with one write for many of them.
     let text = '';
     let items = this.idItems;
     for (let index = 0; index < count; index++) {
@@ -182,7 +182,7 @@ export class TransactionHasher {
     }
   }
 
-  /** Index of the address read last among the signers, or -1. */
+  /** Index among the signers of the last address read, or -1. */
   #findSigner(): number {
     const signers = this.#signers;
     const addressHigh = this.#addressHigh;
@@ -194,7 +194,7 @@ export class TransactionHasher {
     return -1;
   }
 
-  /** Shorter addresses stand for ones with leading zeros, of longer ones the last eight bytes count. */
+  /** Shorter addresses are padded with leading zeros; of longer ones the last eight bytes count. */
   #readAddress(start: number, length: number): void {
     const { buffer } = this.rlp;
     if (length === ADDRESS_BYTES) {
@@ -213,7 +213,7 @@ export class TransactionHasher {
     this.#addressLow = low;
   }
 
-  /** At least as many bytes as the RLP form takes, which needs no more for a byte string than the wire form does. */
+  /** An upper bound of the RLP form, in which a byte string takes no more than on the wire. */
   #bound(wireBytes: number): number {
     const { authorizerNumbers, signatureNumbers } = this.#scan;
     return (
@@ -226,7 +226,7 @@ function addressKey(high: number, low: number): bigint {
   return (BigInt(high) << 32n) | BigInt(low >>> 0);
 }
 
-/** A number that was noted, where the index is known to be in range. */
+/** An element whose index is known to be in range. */
 function at(numbers: readonly number[], index: number): number {
   return numbers[index] as number;
 }

@@ -1,6 +1,6 @@
 import { byteAt } from '../wire/bytes.js';
 
-/** Tags of `flow.entities.Transaction`; each of its fields has a tag of one byte. */
+/** Tags of `flow.entities.Transaction`; each fits in one byte. */
 const SCRIPT = 0x0a;
 const ARGUMENT = 0x12;
 const REFERENCE_BLOCK = 0x1a;
@@ -10,7 +10,7 @@ const PAYER = 0x32;
 const AUTHORIZER = 0x3a;
 const PAYLOAD_SIGNATURE = 0x42;
 const ENVELOPE_SIGNATURE = 0x4a;
-/** Tags of `ProposalKey`, and of `Signature` as far as they are the same. */
+/** Tags of `ProposalKey`, and of `Signature` where they are the same. */
 const ADDRESS = 0x0a;
 const KEY_ID = 0x10;
 const SEQUENCE_NUMBER = 0x18;
@@ -19,7 +19,7 @@ const EXTENSION_DATA = 0x22;
 
 /** No byte of a message: the tag read at its end. */
 const NO_TAG = -1;
-/** Lengths stay below 2^28: a transaction is smaller than that by far. */
+/** Lengths stay below 2^28, far above the size of any transaction. */
 const LENGTH_BYTES_MAX = 4;
 const VARINT_BYTES_MAX = 10;
 
@@ -27,10 +27,10 @@ const VARINT_BYTES_MAX = 10;
 export const SIGNATURE_STRIDE = 7;
 
 /**
- * Finds the fields of a transaction that is in canonical encoding, and tells whether it is: known fields with their own
- * wire type only, in ascending order, singular ones once and not with their default value, every number in the fewest
- * bytes, and all of that in nested messages too. That is a grammar without choices, so it is simply followed; bytes that
- * leave it, truncated ones among them, are for the decoder to judge.
+ * Finds the fields of a canonically encoded transaction, and decides whether it is one: only known fields with their
+ * own wire type, in ascending order, singular ones once and without their default value, every number in the fewest
+ * bytes, nested messages included. That is a grammar without choices, so it is simply followed; any other bytes,
+ * truncated ones included, are for the decoder to judge.
  */
 export class TransactionScan {
   scriptStart = 0;
@@ -61,11 +61,11 @@ export class TransactionScan {
 
   #bytes: Buffer = Buffer.alloc(0);
   #position = 0;
-  /** The varint read last. */
+  /** The last varint read. */
   #low = 0;
   #high = 0;
 
-  /** False when the bytes at `start … end` are not canonical; what was noted then means nothing. */
+  /** False when the bytes at `start … end` are not canonical; the noted positions are then meaningless. */
   run(bytes: Buffer, start: number, end: number): boolean {
     this.#bytes = bytes;
     this.#position = start;
@@ -201,14 +201,14 @@ export class TransactionScan {
     return this.#position < end ? byteAt(this.#bytes, this.#position++) : NO_TAG;
   }
 
-  /** Moves over `length` bytes, which are known to be there; answers where they begin. */
+  /** Skips `length` bytes, which are known to be there; returns where they begin. */
   #skip(length: number): number {
     const start = this.#position;
     this.#position = start + length;
     return start;
   }
 
-  /** A length in the fewest bytes that does not reach beyond `end`; -1 otherwise. */
+  /** A minimally encoded length that does not reach beyond `end`; -1 otherwise. */
   #length(end: number): number {
     const bytes = this.#bytes;
     let length = 0;
@@ -222,7 +222,7 @@ export class TransactionScan {
     return -1;
   }
 
-  /** Reads a varint other than zero in the fewest bytes into `low` and `high`; false otherwise. */
+  /** Reads a minimally encoded non-zero varint into `low` and `high`; false otherwise. */
   #number(end: number): boolean {
     const bytes = this.#bytes;
     let low = 0;

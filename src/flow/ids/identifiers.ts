@@ -5,7 +5,7 @@ import type { Identifier } from '../types.js';
 
 export const IDENTIFIER_BYTES = 32;
 
-/** The id of 32 zero bytes: "no block" wherever the protocol needs an id and has none. */
+/** The id of 32 zero bytes: the protocol's "no block" where an id is required. */
 export const ZERO_ID = '0'.repeat(2 * IDENTIFIER_BYTES) as Identifier;
 
 const HEX_ID = /^(?:0x)?([0-9a-fA-F]{64})$/;
@@ -28,7 +28,7 @@ export function identifierBytes(id: Identifier): Buffer {
   return Buffer.from(id, 'hex');
 }
 
-/** SHA3-256 (the standard one, not Keccak), the hash of all of Flow's identifiers. */
+/** SHA3-256 (the standard, not Keccak), which all Flow identifiers use. */
 export function sha3(bytes: Uint8Array): Buffer {
   return createHash('sha3-256').update(bytes).digest();
 }

@@ -3,8 +3,8 @@ import { LENGTH_DELIMITED, VARINT, WireReader } from './WireReader.js';
 const NO_BYTES = Buffer.alloc(0);
 
 /**
- * The numbers and the bytes of a message, by field: as much as requests are made of. Of a field that occurs twice the
- * last one counts, what is absent is empty or zero, and nested messages are bytes.
+ * The numbers and bytes of a message, by field, which is all that requests consist of. The last of a repeated field
+ * counts, absent fields are empty or zero, and nested messages are bytes.
  */
 export class RequestFields {
   readonly #bytes = new Map<number, Buffer>();
@@ -20,7 +20,7 @@ export class RequestFields {
     }
   }
 
-  /** True where the field was sent, be it empty. */
+  /** True where the field was sent, even if empty. */
   has(field: number): boolean {
     return this.#bytes.has(field) || this.#numbers.has(field);
   }

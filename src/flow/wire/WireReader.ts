@@ -1,7 +1,7 @@
 import { asBuffer, byteAt } from './bytes.js';
 import { WireError } from '../WireError.js';
 
-/** Wire types of the protobuf encoding that have a meaning here; 3 and 4 (groups) are only ever skipped. */
+/** Wire types of the protobuf encoding that are used here; 3 and 4 (groups) are only ever skipped. */
 export const VARINT = 0;
 const FIXED64 = 1;
 export const LENGTH_DELIMITED = 2;
@@ -16,9 +16,9 @@ const TWO_POW_32 = 0x1_0000_0000;
 
 /**
  * A cursor over protobuf wire bytes. It never reads past `end`, allocates nothing per field, and keeps a sticky
- * `canonical` flag that falls when a tag, length or value was not written in the fewest possible bytes.
+ * `canonical` flag that is cleared when a tag, length or value was not written in the fewest possible bytes.
  *
- * Every method: expected errors: `WireError`.
+ * Expected errors of every method: `WireError`.
  */
 export class WireReader {
   readonly bytes: Buffer;
@@ -26,11 +26,11 @@ export class WireReader {
   end: number;
   canonical = true;
 
-  /** Field number and wire type of the tag read last. */
+  /** Field number and wire type of the last tag read. */
   field = 0;
   wireType = 0;
 
-  /** The varint read last: its low and high 32 bits, as signed integers. */
+  /** The last varint read: its low and high 32 bits, as signed integers. */
   low = 0;
   high = 0;
 
@@ -81,7 +81,7 @@ export class WireReader {
         high |= bits << (7 * index - 32);
       }
       if (byte < 0x80) {
-        // A last byte of zero adds nothing; bits above the 64th are cut off, as every protobuf reader does.
+        // A last byte of zero adds nothing; bits above the 64th are dropped, as in every protobuf reader.
         if ((byte === 0 && index > 0) || (index === MAX_VARINT_BYTES - 1 && byte > 1)) this.canonical = false;
         this.low = low;
         this.high = high;
@@ -91,7 +91,7 @@ export class WireReader {
     throw new WireError('a number is longer than ten bytes');
   }
 
-  /** Reads a length prefix and checks that so many bytes follow; the cursor stands on the first of them. */
+  /** Reads a length prefix and checks that as many bytes follow; the cursor is then at the first of them. */
   length(): number {
     this.varint();
     const length = this.low >>> 0;
@@ -101,7 +101,7 @@ export class WireReader {
     return length;
   }
 
-  /** Steps into a length-delimited field: its end becomes the reader's. Answers the outer end, to be put back. */
+  /** Enters a length-delimited field: its end becomes the reader's. Returns the outer end, to be restored. */
   enter(): number {
     const length = this.length();
     const outerEnd = this.end;
@@ -132,14 +132,16 @@ export class WireReader {
     return (BigInt(this.high >>> 0) << 32n) | BigInt(this.low >>> 0);
   }
 
-  /** Reads a `uint32`; as every protobuf reader does, bits above the 32nd are cut off (and the encoding is not canonical). */
+  /**
+   * Reads a `uint32`; as in every protobuf reader, bits above the 32nd are dropped (and the encoding is not canonical).
+   */
   uint32(): number {
     this.varint();
     if (this.high !== 0) this.canonical = false;
     return this.low >>> 0;
   }
 
-  /** Steps over the value of the tag read last. */
+  /** Skips the value of the last tag read. */
   skip(): void {
     switch (this.wireType) {
       case VARINT:

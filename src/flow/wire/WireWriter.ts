@@ -2,7 +2,7 @@ const FIRST_CAPACITY_BYTES = 256;
 const TWO_POW_32 = 0x1_0000_0000;
 const TAG_AND_NUMBER_BYTES = 16;
 
-/** Bytes a length or number below 2^32 takes as a varint. */
+/** Length in bytes of a number below 2^32 as a varint. */
 export function varintLength(value: number): number {
   if (value < 0x80) return 1;
   if (value < 0x4000) return 2;
@@ -10,7 +10,7 @@ export function varintLength(value: number): number {
   return value < 0x1000_0000 ? 4 : 5;
 }
 
-/** Writes a number below 2^32 as a varint; returns the position behind it. */
+/** Writes a number below 2^32 as a varint; returns the position after it. */
 export function writeVarint(target: Uint8Array, position: number, value: number): number {
   let rest = value;
   let at = position;
@@ -23,19 +23,19 @@ export function writeVarint(target: Uint8Array, position: number, value: number)
 }
 
 /**
- * Writes protobuf messages field by field in the shortest encoding. Singular scalars with their default value are left
- * out, as proto3 prescribes; the fields must be written in ascending order for the result to be canonical.
+ * Writes protobuf messages field by field in the shortest encoding. Singular scalars with their default value are
+ * omitted, as proto3 prescribes; the result is canonical if the fields are written in ascending order.
  */
 export class WireWriter {
   #target = Buffer.allocUnsafe(FIRST_CAPACITY_BYTES);
   #position = 0;
 
-  /** A singular integer up to 64 bits; a negative one is written as int64 does, in ten bytes. Zero is left out. */
+  /** A singular integer up to 64 bits; a negative one is written as int64 does, in ten bytes. Zero is omitted. */
   number(field: number, value: number | bigint): this {
     return value === 0 || value === 0n ? this : this.presentNumber(field, value);
   }
 
-  /** As `number`, of a field whose presence says something: zero is written too. */
+  /** As `number`, for a field whose presence matters: zero is written too. */
   presentNumber(field: number, value: number | bigint): this {
     this.#reserve(TAG_AND_NUMBER_BYTES);
     this.#tag(field, 0);
@@ -52,17 +52,19 @@ export class WireWriter {
     return this;
   }
 
-  /** A singular bytes or message-bytes field. Empty is left out. */
+  /** A singular bytes or message-bytes field. Empty is omitted. */
   bytes(field: number, value: Uint8Array): this {
     return value.length === 0 ? this : this.element(field, value);
   }
 
-  /** A singular string field. Empty is left out. */
+  /** A singular string field. Empty is omitted. */
   text(field: number, value: string): this {
     return this.bytes(field, Buffer.from(value, 'utf8'));
   }
 
-  /** One element of a repeated bytes, string or message field, or a message that is present: written also when empty. */
+  /**
+   * One element of a repeated bytes, string or message field, or a message that is present: written even when empty.
+   */
   element(field: number, value: Uint8Array): this {
     this.#reserve(TAG_AND_NUMBER_BYTES + value.length);
     this.#tag(field, 2);

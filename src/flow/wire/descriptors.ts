@@ -4,7 +4,7 @@ import protobuf from 'protobufjs';
 import { protoRoot } from './protocol.js';
 import { WireWriter } from './WireWriter.js';
 
-/** One described file, as far as it has to be known to find things in it. */
+/** One described file, with just what is needed to find things in it. */
 export interface DescriptorFile {
   readonly name: string;
   /** Names of the files that it imports. */
@@ -35,13 +35,13 @@ const SCALAR_TYPES: Readonly<Record<string, number>> = {
   ...{ bytes: 12, uint32: 13, sfixed32: 15, sfixed64: 16, sint32: 17, sint64: 18 },
 };
 
-/** The one well-known file that `proto/` imports. The parser brings it. */
+/** The one well-known file that `proto/` imports. The parser includes it. */
 const TIMESTAMP = 'google/protobuf/timestamp.proto';
 
 /**
- * Every file under `proto/`, and the well-known one that they import, described as a compiler would. The parser's own
- * descriptors cannot be used: they lack imports and JSON names, give types by short names, name the entries of maps
- * wrongly, and put all files of a package into one. Synchronous; reads the files.
+ * Describes every file under `proto/`, and the well-known one that they import, as a compiler would. The parser's own
+ * descriptors are unusable: they lack imports and JSON names, use short type names, misname map entries, and merge all
+ * files of a package. Synchronous; reads the files.
  */
 export function loadDescriptors(): readonly DescriptorFile[] {
   const root = new protobuf.Root();
@@ -49,7 +49,7 @@ export function loadDescriptors(): readonly DescriptorFile[] {
     .filter((name) => name.endsWith('.proto'))
     .sort();
   const files = names.map((from) => {
-    // The types leave this out. What is parsed next bears the name, and forgets it.
+    // Missing from the types: what is parsed next gets this name, and clears it.
     Object.assign(protobuf.parse, { filename: from });
     const text = readFileSync(join(protoRoot, from), 'utf8');
     const { package: inPackage = '', imports = [] } = protobuf.parse(text, root, { keepCase: true });
@@ -66,7 +66,7 @@ export function loadDescriptors(): readonly DescriptorFile[] {
   });
 }
 
-/** Collects what is declared in one file. */
+/** Collects the declarations of one file. */
 class Content {
   readonly #symbols: string[] = [];
   readonly #services: string[] = [];
@@ -150,7 +150,7 @@ class Content {
   #enum(enumeration: protobuf.Enum): Buffer {
     this.#declare(enumeration);
     const values = Object.entries(enumeration.values).map(([name, number]) => {
-      // As in C++, values stand beside their enum.
+      // As in C++, enum values are siblings of their enum.
       this.#symbols.push(`${enumeration.parent?.fullName.slice(1) ?? ''}.${name}`);
       return new WireWriter().text(1, name).presentNumber(2, number).finish();
     });
@@ -183,7 +183,7 @@ class Content {
   }
 }
 
-/** A type by its number and, for messages and enums, its full name with a dot in front. */
+/** A type by its number and, for messages and enums, its full name with a leading dot. */
 function typeOf(field: Pick<protobuf.Field, 'type' | 'resolvedType'>): {
   readonly type: number;
   readonly typeName?: string;
@@ -218,17 +218,17 @@ function fieldOf(field: {
     .text(FIELD.typeName, typeName);
   if (isDeprecated)
     encoded.element(FIELD.options, new WireWriter().number(OPTION.fieldDeprecated, 1).finish());
-  // The first oneof has the index 0, which is written: its presence says that there is one.
+  // The first oneof has index 0, which must be written: its presence says that there is one.
   if (oneof !== undefined) encoded.presentNumber(FIELD.oneof, oneof);
   return encoded.text(FIELD.jsonName, jsonName(name)).finish();
 }
 
-/** As compilers name it: underscores go, and what follows one is a capital. */
+/** As compilers do: underscores are removed, and the character after each becomes a capital. */
 function jsonName(name: string): string {
   return name.replaceAll(/_+(.?)/g, (_, next: string) => next.toUpperCase());
 }
 
-/** As compilers name it, and as clients insist: the field's JSON name with a capital, and `Entry`. */
+/** As compilers do, and clients insist: the field's JSON name capitalised, and `Entry`. */
 function entryName({ name }: Pick<protobuf.Field, 'name'>): string {
   const json = jsonName(name);
   return `${json.charAt(0).toUpperCase()}${json.slice(1)}Entry`;

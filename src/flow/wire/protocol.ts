@@ -4,7 +4,9 @@ import { loadSync, type Options, type PackageDefinition } from '@grpc/proto-load
 /** Everything under `proto/`: services by full name (`flow.access.AccessAPI`), messages beside them. */
 export type ProtocolDefinition = PackageDefinition;
 
-/** The folder of the interface files. Both src/flow/ and dist/flow/ stand two floors below the package root. */
+/**
+ * The folder of the interface files. Both src/flow/wire/ and dist/flow/wire/ are three levels below the package root.
+ */
 export const protoRoot = fileURLToPath(new URL('../../../proto', import.meta.url));
 
 const loading: Options = {
@@ -18,9 +20,9 @@ const loading: Options = {
 };
 
 /**
- * Reads Flow's interface, as far as we know it, for `@grpc/grpc-js`. Messages are plain objects with the field names of the
- * `.proto` files: 64-bit integers are decimal strings, bytes are Buffers, enums are their names, absent scalars their
- * defaults and absent messages null. Synchronous; takes some tens of milliseconds: call it once and keep the result.
+ * Reads Flow's interface, as far as we know it, for `@grpc/grpc-js`. Messages are plain objects with the field names of
+ * the `.proto` files: 64-bit integers are decimal strings, bytes are Buffers, enums are their names, absent scalars are
+ * their defaults and absent messages null. Synchronous; takes tens of milliseconds: call it once and keep the result.
  */
 export function loadProtocol(): ProtocolDefinition {
   return loadSync(['flow/access/access.proto', 'flow/executiondata/executiondata.proto'], loading);

@@ -4,16 +4,19 @@ import type { Clock } from '../../runtime/index.js';
 import type { AccountCoverage, AccountIndex } from '../IndexStore.js';
 import { isCorruption } from '../StorageError.js';
 
-/** How much of the time the building takes at most, whatever else there is to do: for each step it rests four times as long. */
+/**
+ * The largest share of time spent on building, whatever else there is to do: after each step it rests four times as
+ * long.
+ */
 export const BUILD_SHARE = 0.2;
-/** A step takes next to no time where there is next to nothing in it. */
+/** A step with almost nothing in it takes almost no time. */
 const MIN_REST_MS = 1;
-/** Between two lines in the log. */
+/** Between two log lines. */
 const REPORT_EVERY_MS = 10_000;
 
 /** How far the account index is. */
 export interface AccountIndexProgress {
-  /** `stopped`: a stored block is damaged, and the index does not get past it. */
+  /** `stopped`: a stored block is damaged, and the index cannot get past it. */
   readonly state: 'off' | 'building' | 'stopped' | 'complete';
   /** `undefined`: off. */
   readonly coverage: AccountCoverage | undefined;
@@ -25,7 +28,7 @@ export interface AccountIndexBuilderDependencies {
   readonly logger: Logger;
 }
 
-/** Builds what the account index lacks of heights that were stored without it: newest first, from the store alone. */
+/** Builds the missing part of the account index from the store alone, newest first. */
 export class AccountIndexBuilder {
   readonly #accounts: AccountIndex;
   readonly #clock: Clock;
@@ -46,8 +49,8 @@ export class AccountIndexBuilder {
   }
 
   /**
-   * Resolves when nothing is left to do, or nothing more can be done. Expected errors: `StorageError`, where it is not damage
-   * that reads meet as well; the signal's abort reason.
+   * Resolves when nothing is left to do, or nothing more can be done. Expected errors: `StorageError`, except for
+   * damage, which reads report as well; the signal's abort reason.
    */
   async run(signal: AbortSignal): Promise<void> {
     if (!this.#isBuilding()) return;
@@ -71,7 +74,7 @@ export class AccountIndexBuilder {
     try {
       await this.#accounts.extend();
     } catch (error) {
-      // As reads do, it leaves the rest of the daemon alone.
+      // Damage must not stop the daemon here: reads report it too.
       if (!isCorruption(error)) throw error;
       this.#isStopped = true;
       this.#logger.error({ kind: error.kind, error }, 'the account index cannot be built further');

@@ -8,18 +8,18 @@ import { putStep } from './accountSteps.js';
 import { extended, isLive, missingHeights, nextHole } from '../records/accountCoverage.js';
 import type { Coverage } from '../records/accountCoverage.js';
 
-/** What the account index asks of its store. */
+/** What the account index needs from its store. */
 export interface AccountIndexDependencies {
   readonly database: Database;
   /** `undefined` before the store begins. */
   readonly range: () => { readonly firstHeight: number; readonly latestIndexedHeight: number } | undefined;
-  /** Runs a write that may be under way beside a commit. */
+  /** Runs a write that may run beside a commit. */
   readonly writeBeside: (action: () => Promise<void>) => Promise<void>;
 }
 
 const NOTHING: AccountCoverage = { from: 0, to: -1, missingHeights: 0 };
 
-/** The account index of a store that is open (docs/architecture.md, "The account index"). */
+/** The account index of an open store (docs/architecture.md, "The account index"). */
 export class LevelAccountIndex implements AccountIndex {
   readonly #deps: AccountIndexDependencies;
   readonly #isWanted: boolean;
@@ -37,7 +37,7 @@ export class LevelAccountIndex implements AccountIndex {
     this.#deps = dependencies;
   }
 
-  /** True: every block that is committed has its entries written along. */
+  /** True: every commit also writes the account entries of its blocks. */
   isLive(): boolean {
     return isLive(this.#coverage);
   }
@@ -74,13 +74,13 @@ export class LevelAccountIndex implements AccountIndex {
     }
   }
 
-  /** No step begins from here on; resolves when the one under way has ended, `undefined` when there is none. */
+  /** Starts no further step; resolves when the current one has ended, `undefined` when there is none. */
   hold(): Promise<void> | undefined {
     this.#isHeld = true;
     return this.#step?.catch(() => undefined);
   }
 
-  /** After `hold`: goes on, from what is covered now. */
+  /** Undoes `hold`: continues from the given coverage. */
   release(coverage: Coverage | undefined): void {
     this.#coverage = coverage;
     this.#isHeld = false;

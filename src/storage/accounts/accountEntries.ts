@@ -2,16 +2,16 @@ import { accountsOf, splitCollection } from '../../flow/index.js';
 import type { Put } from '../records/BlockEntryWriter.js';
 import { accountKey, encodeAccountValue, seal } from '../records/schema.js';
 
-/** A collection whose transactions are located, as `VerifiedCollection` does it. */
+/** A collection whose transactions are located, as in `VerifiedCollection`. */
 export interface LocatedCollection {
   readonly encoded: Uint8Array;
-  /** For each transaction two numbers: its offset in `encoded` and its length. */
+  /** Two numbers per transaction: its offset in `encoded` and its length. */
   readonly ranges: ArrayLike<number>;
 }
 
 /**
- * The entries of the account index that a block stands for: one for each of its transactions and each account of that. As
- * with `BlockEntryWriter`, there is no second opinion of what they are.
+ * The account entries of a block: one for each account of each of its transactions. As with `BlockEntryWriter`, commit,
+ * rewind and verify all use this one definition.
  */
 export function putAccounts(height: number, collections: readonly LocatedCollection[], put: Put): void {
   let bodyOffset = 0;

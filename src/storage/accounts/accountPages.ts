@@ -13,13 +13,13 @@ import { accountKey } from '../records/schema.js';
 import type { AccountKey, AccountValue, KeyRange } from '../records/schema.js';
 import { corruptRecord } from '../StorageError.js';
 
-/** Entries of other roles that one page passes over at most: then the caller asks on. */
+/** Entries of other roles that one page skips at most; then the caller has to ask again. */
 const MAX_EXAMINED = 2_000;
-/** Entries that are read at once. */
+/** Entries read at once. */
 const READ_AT_ONCE = 256;
 
 /**
- * One page of an account's transactions: a scan forward over neighbouring keys, and the block of each that is found. Expected
+ * One page of an account's transactions: a forward scan over neighbouring keys, plus the block of each hit. Expected
  * errors: `StorageError`.
  */
 export async function readAccountPage(
@@ -34,7 +34,7 @@ export async function readAccountPage(
   const transactions: AccountTransaction[] = [];
   for (const entry of found) transactions.push(await follow(database, entry));
   if (next !== undefined) return { transactions, next, coverage };
-  // All that is covered was gone through. Below it there may be more, which is not known yet.
+  // The scan reached the end of the coverage. There may be more below it, not indexed yet.
   const isEnd = coverage.from <= firstHeight;
   return { transactions, next: isEnd ? undefined : lower(before, bottom), coverage };
 }
@@ -64,7 +64,7 @@ async function scan(
   }
 }
 
-/** The keys of an account from below a place down to another one, that included. */
+/** The keys of an account from below one place down to another, the latter included. */
 function below(address: Address, before: TransactionPlace, bottom: TransactionPlace): KeyRange {
   return { gte: keyAfter({ address, ...before }), lt: keyAfter({ address, ...bottom }) };
 }

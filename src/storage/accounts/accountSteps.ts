@@ -9,13 +9,13 @@ import { locate, putAccounts } from './accountEntries.js';
 import type { LocatedCollection } from './accountEntries.js';
 import type { CoveredRange } from '../records/accountCoverage.js';
 
-/** Heights of one step, and bytes of their collections: more is taken only where one block alone has more. */
+/** Heights per step, and bytes of their collections; exceeded only where a single block is larger. */
 const MAX_STEP_HEIGHTS = 128;
 const MAX_STEP_BYTES = 512 * 1024;
 
 /**
- * Puts the account entries of the highest blocks of a hole, and answers down to which height that are all. Blocks above the
- * watermark may be missing. Expected errors: `StorageError`.
+ * Puts the account entries of the highest blocks of a hole, and returns the height down to which it is now complete.
+ * Blocks above the watermark may be missing. Expected errors: `StorageError`.
  */
 export async function putStep(
   database: Database,

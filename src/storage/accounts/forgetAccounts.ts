@@ -13,17 +13,17 @@ import {
 import { readCoverage } from '../records/storeState.js';
 import { isCorruption } from '../StorageError.js';
 
-/** What is left of a store whose account index is forgotten. */
+/** The result of forgetting the account index. */
 export interface ForgottenAccounts {
   readonly meta: StoreMeta;
-  /** That were removed. */
+  /** Number of entries removed. */
   readonly entries: number;
 }
 
 /**
- * Forgets the account index as a whole: first what it covers, durably, then its entries, a page at a time, and at last that
- * there was one. So a process that ends on the way leaves an index that claims nothing, and whoever comes next goes on.
- * Expected errors: `StorageError`.
+ * Removes the account index: first the coverage, durably, then the entries, a page at a time, and last the coverage
+ * record. A process that ends in between leaves an index that claims nothing, and the next run continues. Expected
+ * errors: `StorageError`.
  */
 export async function forgetAccounts(database: Database, meta: StoreMeta): Promise<ForgottenAccounts> {
   const first = database.batch();
@@ -45,8 +45,8 @@ export async function forgetAccounts(database: Database, meta: StoreMeta): Promi
 }
 
 /**
- * The meta record of a store whose account index says what it covers. Where it does not any more, the whole index is
- * forgotten first: the daemon makes it anew, from what is stored. For `repair`. Expected errors: `StorageError`.
+ * The meta record of a store whose account index has a readable coverage. Where it has none, the whole index is removed
+ * first; the daemon rebuilds it from what is stored. For `repair`. Expected errors: `StorageError`.
  */
 export async function withSoundAccounts(database: Database, meta: StoreMeta): Promise<StoreMeta> {
   if (await isSound(database, meta)) return meta;

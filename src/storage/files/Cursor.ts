@@ -1,4 +1,4 @@
-/** Reads a buffer from its front; after an impossible read `failed` is set and everything reads as 0. */
+/** Reads a buffer front to back; after an impossible read `failed` is set and everything reads as 0. */
 export class Cursor {
   failed = false;
   readonly #bytes: Buffer;
@@ -23,7 +23,7 @@ export class Cursor {
     return byte ?? 0;
   }
 
-  /** Of at most eight bytes; `maxBytes` when LevelDB takes fewer. */
+  /** At most eight bytes; `maxBytes` where LevelDB accepts fewer. */
   varint(maxBytes = 8): number {
     let value = 0;
     for (let scale = 1; scale < 128 ** maxBytes; scale *= 128) {

@@ -1,9 +1,9 @@
-/** What one step takes in: the more bytes, the fewer steps that each wait for the one before. */
+/** Bytes per step: more bytes mean fewer steps, each of which waits for the one before. */
 const STEP_BYTES = 8;
 /** The Castagnoli polynomial, reflected. */
 const POLYNOMIAL = 0x82f63b78;
 
-/** At `distance * 256 + byte`: what a byte contributes that so many bytes of the step follow. */
+/** At `distance * 256 + byte`: the contribution of a byte that is followed by `distance` bytes of the step. */
 const contributions = ((): Int32Array => {
   const table = new Int32Array(STEP_BYTES * 256);
   for (let byte = 0; byte < 256; byte += 1) {
@@ -18,12 +18,12 @@ const contributions = ((): Int32Array => {
   return table;
 })();
 
-/** What the lowest byte contributes with so many bytes of the step behind it. */
+/** The contribution of the lowest byte when `distance` bytes of the step follow it. */
 function of(distance: number, value: number): number {
   return contributions[(distance << 8) | (value & 0xff)] as number;
 }
 
-/** The caller keeps to the bounds. */
+/** The caller checks the bounds. */
 function byteAt(bytes: Buffer, at: number): number {
   return bytes[at] as number;
 }
@@ -32,7 +32,7 @@ function byteAt(bytes: Buffer, at: number): number {
 function crc32c(bytes: Buffer, start: number, end: number): number {
   let crc = -1;
   let at = start;
-  // Byte by byte out of the buffer: reading words of it checks bounds and puts together what is taken apart again here.
+  // Byte by byte: reading words from a buffer checks bounds and assembles what is taken apart again here.
   for (; at + STEP_BYTES <= end; at += STEP_BYTES) {
     crc =
       of(7, crc ^ byteAt(bytes, at)) ^
@@ -50,7 +50,9 @@ function crc32c(bytes: Buffer, start: number, end: number): number {
 
 const MASK_DELTA = 0xa282ead8;
 
-/** The checksum of `bytes[start, end)` as LevelDB stores it: turned and shifted, so that it may cover checksums itself. */
+/**
+ * The checksum of `bytes[start, end)` as LevelDB stores it: rotated and offset, so that it can itself be checksummed.
+ */
 export function maskedCrc(bytes: Buffer, start: number, end: number): number {
   const crc = crc32c(bytes, start, end);
   return (((crc >>> 15) | (crc << 17)) + MASK_DELTA) >>> 0;

@@ -11,24 +11,24 @@ import type { DescribedDamage, TableDamage } from './tableFile.js';
 const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
 const LOG_FILE = /^(\d+)\.log$/;
 const MANIFEST_FILE = /^MANIFEST-(\d+)$/;
-/** Files whose state is asked for at once. */
+/** File sizes read at once. */
 const STATS_AT_ONCE = 32;
 
 /** A damaged file of the database, in words. */
 export interface FileDamage {
   readonly file: string;
   readonly what: string;
-  /** The entries that may be lost with it, of a table: from its first one on, or to its last, where nothing else is known. */
+  /** The entries of a table that may be lost with it; an open end means the first or last key of the table. */
   readonly keys?: Partial<KeySpan>;
 }
 
-/** What a look at the files of a database found, before LevelDB is let at them. */
+/** What the inspection of a database found, before LevelDB opens it. */
 export interface Inspection {
-  /** Empty: all is well as far as it was looked at. */
+  /** Empty: no damage found in what was inspected. */
   readonly damages: readonly FileDamage[];
-  /** The manifest that can be gone by; undefined when none can. */
+  /** The manifest to rely on; undefined when none is readable. */
   readonly manifest: { readonly file: string; readonly content: Manifest } | undefined;
-  /** Tables that are damaged, by file name. Missing and cut ones are `unreadable`. */
+  /** Damaged tables, by file name. Missing and truncated ones are `unreadable`. */
   readonly tables: ReadonlyMap<string, TableDamage>;
   /** All write-ahead logs that count, ascending. */
   readonly logs: readonly string[];
@@ -36,11 +36,11 @@ export interface Inspection {
 }
 
 export interface InspectionOptions {
-  /** Tables are checked block by block from the newest on until so many bytes are read; the others by their size. */
+  /** Tables are checked block by block, newest first, up to this many bytes; the others by their size. */
   readonly tableBytes: number;
-  /** Tables that are checked block by block besides, by file name. Default: none. */
+  /** Further tables to check block by block, by file name. Default: none. */
   readonly suspects?: ReadonlySet<string>;
-  /** Whether blocks of these whose checksums are right are read as well: several times the work. Default false. */
+  /** Whether to parse blocks with correct checksums as well: several times the work. Default false. */
   readonly contents?: boolean;
   /** Called for every table that is read. */
   readonly onTable?: () => void;
@@ -48,8 +48,8 @@ export interface InspectionOptions {
 
 /**
  * Looks for damage that LevelDB would not notice, or only after it has thrown away what could still be saved: a torn
- * manifest makes it delete tables, a damaged log makes it skip batches, and it checks no checksum of a table. Nothing is
- * changed. The directory must not be in use: a database at work looks damaged. Expected errors: `StorageError`.
+ * manifest makes it delete tables, a damaged log makes it skip batches, and it checks no table checksums. Changes
+ * nothing. The directory must not be in use: an open database looks damaged. Expected errors: `StorageError`.
  */
 export async function inspectFiles(path: string, options: InspectionOptions): Promise<Inspection> {
   try {
@@ -101,17 +101,17 @@ async function findManifest(path: string, names: readonly string[], damages: Fil
   return undefined;
 }
 
-/** A manifest that can be gone by, or what is wrong with it. */
+/** A reliable manifest, or what is wrong with it. */
 async function readManifest(path: string, names: readonly string[], file: string) {
   if (!names.includes(file)) return 'it is missing';
   const content = parseManifest(await readFile(join(path, file)));
   if (content === undefined) return 'its records do not match their checksums, or are not all there';
-  // A log is deleted only after the manifest has named its successor: without the log, the manifest lost its end.
+  // A log is deleted only after the manifest names its successor: without the log, the manifest lost its end.
   const { logNumber, tables } = content;
   if (logNumber > 0 && !names.some((name) => numberOf(LOG_FILE, name) === logNumber)) {
     return `it has lost its end, or log ${logNumber} is missing`;
   }
-  // A compaction deletes its tables only after the manifest has named the new one.
+  // A compaction deletes its input tables only after the manifest names the new one.
   const present = new Set(names.map((name) => numberOf(TABLE_FILE, name)));
   const missing = [...tables.keys()].filter((table) => !present.has(table));
   const [lost] = missing;
@@ -122,7 +122,7 @@ async function readManifest(path: string, names: readonly string[], file: string
   return { file, content };
 }
 
-/** Without a manifest to go by every table counts, whatever its size. */
+/** Without a manifest every table counts, whatever its size. */
 async function checkTables(
   path: string,
   names: readonly string[],

@@ -5,20 +5,21 @@ import { readRecordLog } from './recordLog.js';
 /** A batch in a write-ahead log begins with its first sequence number (u64le) and the count of its entries (u32le). */
 const BATCH_HEADER_BYTES = 12;
 const COUNT_OFFSET = 8;
-/** Of a sequence number LevelDB uses 56 bits, and no store comes to 48. */
+/** LevelDB uses 56 bits of a sequence number, and no store reaches 48. */
 const SEQUENCE_BYTES = 6;
 
 export interface LogDamage {
   readonly file: string;
   readonly what: string;
-  /** The length up to which the log is sound. What comes after it, later logs included, builds on what is lost. */
+  /** The length up to which the log is sound. Everything after it, later logs included, builds on what is lost. */
   readonly soundBytes: number;
 }
 
 /**
- * Checks that the write-ahead logs, in the order of their numbers, hold every batch since what the tables hold: the last
- * batch may be torn (it was not durable, nobody was told of it), but none before it may be missing. LevelDB would drop a
- * damaged batch and go on with the next. `lastSequence`: of what the tables hold, at the least; undefined: not known.
+ * Checks that the write-ahead logs, in ascending order, hold every batch since those in the tables: the last batch may
+ * be torn (it was not durable, nobody was notified), but none before it may be missing. LevelDB would drop a damaged
+ * batch and continue with the next. `lastSequence`: the lowest possible sequence number of what the tables hold;
+ * undefined: not known.
  */
 export async function checkLogs(
   path: string,

@@ -3,27 +3,27 @@ import { withoutTrailer } from './tableBlock.js';
 
 /**
  * LevelDB's manifest: which files make up the database. It is a log of records (recordLog.ts), each a list of tagged
- * fields, and tells the whole story since the database was opened. Table files that it does not name are left over, of a
- * compaction that was cut short for one; LevelDB removes them at its next open.
+ * fields, with the whole history since the database was opened. Table files that it does not name are left over, for
+ * example from an interrupted compaction; LevelDB removes them at its next open.
  */
 export interface Manifest {
-  /** Sizes in bytes of the table files in use, by their numbers. */
+  /** Sizes in bytes of the table files in use, by number. */
   readonly tables: ReadonlyMap<number, number>;
-  /** What these hold entries of. */
+  /** The key range of each table. */
   readonly spans: ReadonlyMap<number, KeySpan>;
   /** Write-ahead logs from this number on are not yet in tables. 0: there never was one. */
   readonly logNumber: number;
-  /** The last sequence number that was given to an entry when the manifest was written. */
+  /** The last sequence number assigned when the manifest was written. */
   readonly lastSequence: number;
 }
 
-/** From one key to another, both included. */
+/** A range of keys, both ends included. */
 export interface KeySpan {
   readonly from: Buffer;
   readonly through: Buffer;
 }
 
-/** What follows each tag of a record: numbers, or bytes with their length before them. */
+/** What follows each tag of a record: numbers, or length-prefixed bytes. */
 type Field = 'number' | 'bytes';
 const LOG_NUMBER = 2;
 const NEXT_FILE = 3;
@@ -31,7 +31,7 @@ const LAST_SEQUENCE = 4;
 const DELETED_FILE = 6;
 const NEW_FILE = 7;
 const FIELDS: Readonly<Record<number, readonly Field[]>> = {
-  /** Name of the order of keys. */
+  /** Name of the key order. */
   1: ['bytes'],
   [LOG_NUMBER]: ['number'],
   [NEXT_FILE]: ['number'],
@@ -48,11 +48,11 @@ const FIELDS: Readonly<Record<number, readonly Field[]>> = {
 interface Story {
   readonly tables: Map<number, number>;
   readonly spans: Map<number, KeySpan>;
-  /** The last number that each tag with a single one came with. */
+  /** The latest value of each tag with a single number. */
   readonly numbers: Map<number, number>;
 }
 
-/** `undefined` for one that is damaged. One that ends in the middle of a record, as after a crash, is taken as far as it goes. */
+/** `undefined` for a damaged one. One that ends within a record, as after a crash, counts up to there. */
 export function parseManifest(file: Buffer): Manifest | undefined {
   const { records, end } = readRecordLog(file);
   if (end === 'damaged' || records.length === 0) return undefined;
@@ -65,7 +65,7 @@ export function parseManifest(file: Buffer): Manifest | undefined {
   return { tables: story.tables, spans: story.spans, logNumber, lastSequence };
 }
 
-/** `false` for a record that cannot be read. */
+/** `false` for an unreadable record. */
 function tell(record: Buffer, story: Story): boolean {
   let at = 0;
   const number = (): number => {

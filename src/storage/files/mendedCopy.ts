@@ -8,10 +8,10 @@ import type { TableDamage } from './tableFile.js';
 const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
 
 /**
- * Fills an empty directory with a copy of a database in which damaged blocks are blank, lost tables empty, and the
- * write-ahead log ends before its damage, so that LevelDB can read all the rest, and what is lost turns out as missing. Sound files are
- * hard links, which LevelDB never writes to: the copy takes the space of the damaged ones. True: LevelDB still has to
- * make a new manifest, from the tables. Expected errors: `StorageError`.
+ * Fills an empty directory with a copy of a database in which damaged blocks are blank, lost tables are empty, and the
+ * write-ahead log ends before its damage, so that LevelDB can read everything else and what is lost shows up as
+ * missing. Sound files are hard links, which LevelDB never writes to: only the damaged files take space. Returns true
+ * when LevelDB still has to build a new manifest from the tables. Expected errors: `StorageError`.
  */
 export async function copyWithoutDamage(
   path: string,
@@ -27,7 +27,7 @@ export async function copyWithoutDamage(
       const damage = tables.get(name);
       if (damage?.unreadable === true) continue;
       const blank = damage && (await blanked(join(path, name), damage));
-      // Where LevelDB makes a manifest, a table without any entry has it abort the process.
+      // A table without entries makes LevelDB abort the process while it builds a manifest.
       if (manifest === undefined && !hasEntries(blank ?? (await readFile(join(path, name))))) continue;
       if (blank === undefined) await link(join(path, name), join(copy, name));
       else await write(join(copy, name), blank);
@@ -67,7 +67,7 @@ async function blanked(path: string, { blocks, filter, metaindex }: TableDamage)
   return file;
 }
 
-/** Synced: the copy may come to be the store. */
+/** Synced: the copy may become the store. */
 async function write(path: string, content: Buffer): Promise<void> {
   const file = await open(path, 'wx', 0o600);
   try {

@@ -1,9 +1,9 @@
 import { maskedCrc } from './crc32c.js';
 
 /**
- * The format that LevelDB's manifest and its write-ahead logs have in common: a file is cut into blocks of 32 KiB, each
- * filled with fragments of `u32le masked CRC-32C of type and data, u16le length, u8 type, data`. A record is one whole
- * fragment, or a first, any number of middle ones and a last. The rest of a block that has no room for a header is empty.
+ * The format shared by LevelDB's manifest and its write-ahead logs. A file is cut into blocks of 32 KiB, each filled
+ * with fragments of `u32le masked CRC-32C of type and data, u16le length, u8 type, data`. A record is one whole
+ * fragment, or a first, any number of middle ones and a last. The rest of a block without room for a header is empty.
  */
 
 const BLOCK_BYTES = 32_768;
@@ -20,12 +20,11 @@ export interface LogRecord {
 }
 
 export interface RecordLog {
-  /** The records up to the first that is not sound. */
+  /** The records up to the first unsound one. */
   readonly records: readonly LogRecord[];
   /**
-   * `whole`: nothing follows. `torn`: what follows is the beginning of one record at most, as a crash in the middle of
-   * writing leaves it. `damaged`: later records are sound, so the ones between were written and are lost; LevelDB would
-   * pass over them.
+   * `whole`: nothing follows. `torn`: at most the beginning of one record follows, as a crash during a write leaves it.
+   * `damaged`: later records are sound, so those between were written and are lost; LevelDB would skip them.
    */
   readonly end: 'whole' | 'torn' | 'damaged';
 }
@@ -36,7 +35,7 @@ interface Fragment {
   readonly end: number;
 }
 
-/** Reads all records of a file, checksums checked. */
+/** Reads and verifies all records of a file. */
 export function readRecordLog(file: Buffer): RecordLog {
   const records: LogRecord[] = [];
   let parts: Buffer[] | undefined;
@@ -71,7 +70,7 @@ function skipTrailer(at: number): number {
   return left < HEADER_BYTES ? at + left : at;
 }
 
-/** The fragment that begins at a place; `undefined` when none does, or not all of it is there and sound. */
+/** The fragment that begins at `at`; `undefined` unless all of it is there and sound. */
 function fragmentAt(file: Buffer, at: number): Fragment | undefined {
   const blockEnd = Math.min(at - (at % BLOCK_BYTES) + BLOCK_BYTES, file.length);
   if (at + HEADER_BYTES > blockEnd) return undefined;
@@ -83,9 +82,9 @@ function fragmentAt(file: Buffer, at: number): Fragment | undefined {
 }
 
 /**
- * True when a record begins somewhere behind a place that cannot be read. Within the block it may begin anywhere, as the
- * damage may be in a length; later blocks begin with a fragment. Parts of the record that is torn do not count: the disk
- * may have kept them in any order.
+ * True when a record begins somewhere behind an unreadable place. Within the block it may begin anywhere, as the damage
+ * may be in a length; later blocks begin with a fragment. Parts of the torn record do not count: the disk may have kept
+ * them in any order.
  */
 function recordFollows(file: Buffer, damagedAt: number): boolean {
   const blockEnd = damagedAt - (damagedAt % BLOCK_BYTES) + BLOCK_BYTES;

@@ -1,10 +1,10 @@
 import { Cursor } from './Cursor.js';
 
-/** Snappy's raw format: a length, then literals and copies of what was written before. `undefined` for anything else. */
+/** Snappy's raw format: a length, then literals and back-references. `undefined` for anything else. */
 export function unsnappy(compressed: Buffer): Buffer | undefined {
   const cursor = new Cursor(compressed);
   const length = cursor.varint();
-  // No Snappy stream expands more than this, so a wrong length allocates nothing absurd.
+  // No Snappy stream expands more than this, so a wrong length cannot allocate absurd amounts.
   if (length > 64 * compressed.length) return undefined;
   const output = Buffer.alloc(length);
   let written = 0;

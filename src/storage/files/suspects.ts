@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { hasCode, storageErrorFrom } from '../StorageError.js';
 
 /**
- * A note in the directory of the database, one name of a file to a line: tables that were found damaged while the database was
- * at work. An open reads these again, however old they are, and refuses the store as long as they are damaged. Without the note a
- * restart would serve the store again until the damage is come upon once more.
+ * A note in the directory of the database, one file name per line: tables found damaged while the database was in use.
+ * The next open checks these again, however old they are, and refuses the store as long as they are damaged. Without
+ * the note a restart would serve the store until the damage is found once more.
  */
 const NOTE = 'SUSPECTS';
 
-/** Empty where there is no note. What does not name a table means nothing. Expected errors: `StorageError`. */
+/** Empty where there is no note. Lines that name no table are ignored. Expected errors: `StorageError`. */
 export async function readSuspects(path: string): Promise<ReadonlySet<string>> {
   try {
     return new Set((await readFile(join(path, NOTE), 'utf8')).split('\n').filter((line) => line !== ''));

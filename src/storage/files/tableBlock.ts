@@ -6,31 +6,31 @@ export const EMPTY_BLOCK_BYTES = 4;
 
 const PLAIN = 0;
 const SNAPPY = 1;
-/** The most that a length within a block may take. */
+/** The most bytes that a length within a block may take. */
 const LENGTH_BYTES = 5;
-/** What LevelDB adds to a key: kind of entry (a byte) and sequence number (seven), little-endian. */
+/** What LevelDB appends to a key: kind of entry (one byte) and sequence number (seven), little-endian. */
 const KEY_TRAILER_BYTES = 8;
 /** Kinds: 0 deletes, 1 puts. */
 const HIGHEST_KIND = 1;
 
-/** Where a block's contents stand in the file; compression byte and checksum follow them. */
+/** Where a block's contents lie in the file; compression byte and checksum follow them. */
 export interface BlockHandle {
   readonly offset: number;
   readonly size: number;
 }
 
-/** An entry of a block. Its key has LevelDB's trailer. */
+/** An entry of a block. Its key includes LevelDB's trailer. */
 export interface TableEntry {
   readonly key: Buffer;
   readonly value: Buffer;
 }
 
-/** A key as it was written, of one as it stands in tables and manifests. */
+/** A key as it was written, from one as it stands in tables and manifests. */
 export function withoutTrailer(key: Buffer): Buffer {
   return key.subarray(0, Math.max(0, key.length - KEY_TRAILER_BYTES));
 }
 
-/** The entries of a block whose checksum is right; `undefined` when LevelDB could not read all of them. */
+/** The entries of a block with a correct checksum; `undefined` when LevelDB could not read all of them. */
 export function entriesOf(file: Buffer, { offset, size }: BlockHandle): TableEntry[] | undefined {
   const contents = contentsOf(file.subarray(offset, offset + size), file[offset + size]);
   if (contents === undefined || contents.length < EMPTY_BLOCK_BYTES) return undefined;
@@ -40,7 +40,7 @@ export function entriesOf(file: Buffer, { offset, size }: BlockHandle): TableEnt
   if (end < 0) return undefined;
   const cursor = new Cursor(contents.subarray(0, end));
   const entries: TableEntry[] = [];
-  // Where it may begin to read: at entries that do without the key before them.
+  // Restart points must be entries that do not build on the key before them.
   const beginnings = new Set<number>([0]);
   let key: Buffer = Buffer.alloc(0);
   while (!cursor.done) {
@@ -78,7 +78,7 @@ export function areInOrder(
   );
 }
 
-/** Of the same key the newest comes first. */
+/** For equal keys the newest comes first. */
 function compareKeys(left: Buffer, right: Buffer): number {
   const leftEnd = left.length - KEY_TRAILER_BYTES;
   const rightEnd = right.length - KEY_TRAILER_BYTES;

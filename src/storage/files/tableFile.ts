@@ -5,14 +5,14 @@ import { areInOrder, EMPTY_BLOCK_BYTES, entriesOf, withoutTrailer } from './tabl
 import type { BlockHandle } from './tableBlock.js';
 
 /**
- * LevelDB's table files. LevelDB as we get it does not check their checksums when it reads, and a damaged key makes it
- * abort the whole process; so verification checks the files before it lets LevelDB at them. Format: blocks of
- * `contents, u8 compression, u32le masked CRC-32C of both`, then a footer of 48 bytes that locates the metaindex and the
- * index block; each index entry's value locates a data block, and its key stands between the keys of that block and the next.
+ * LevelDB's table files. Our build of LevelDB does not check their checksums on reads, and a damaged key makes it abort
+ * the whole process; so verification checks the files before LevelDB opens them. Format: blocks of
+ * `contents, u8 compression, u32le masked CRC-32C of both`, then a footer of 48 bytes that locates the metaindex and the index block.
+ * The value of each index entry locates a data block; its key lies between the keys of that block and the next.
  */
 
 export interface DamagedBlock extends BlockHandle {
-  /** `contents`: its checksum is right, and yet it cannot be read. */
+  /** `contents`: its checksum is right, but it cannot be parsed. */
   readonly what: 'checksum' | 'contents';
   /** Above this key, or from the first of the table on, … */
   readonly above: Buffer | undefined;
@@ -20,19 +20,19 @@ export interface DamagedBlock extends BlockHandle {
   readonly through: Buffer;
 }
 
-/** What of a table is not as it was written. */
+/** The damage of one table. */
 export interface TableDamage {
   /** Data blocks whose entries cannot be trusted. */
   readonly blocks: readonly DamagedBlock[];
-  /** The footer or the index is damaged: no entry of the table can be found any more. */
+  /** The footer or the index is damaged: none of its entries can be found any more. */
   readonly unreadable: boolean;
-  /** The filter that spares point reads is damaged: they may miss entries that exist. */
+  /** The filter that saves point reads is damaged: they may miss entries that exist. */
   readonly filter: boolean;
-  /** What to blank when the filter is damaged; undefined when it is damaged itself. */
+  /** What to blank when the filter is damaged; undefined when the metaindex itself is damaged. */
   readonly metaindex: BlockHandle | undefined;
 }
 
-/** A table of which nothing can be read: missing, cut, or without a footer. */
+/** A table of which nothing can be read: missing, truncated, or without a footer. */
 export const UNREADABLE_TABLE: TableDamage = {
   blocks: [],
   unreadable: true,
@@ -41,7 +41,7 @@ export const UNREADABLE_TABLE: TableDamage = {
 };
 
 export interface TableCheck {
-  /** Whether blocks whose checksum is right are read as well: takes several times as long. */
+  /** Whether to parse blocks with correct checksums as well: several times the work. */
   readonly contents: boolean;
 }
 
@@ -54,7 +54,7 @@ const FOOTER_BYTES = 48;
 const MAGIC = Buffer.from('57fb808b247547db', 'hex');
 const BLOCK_TRAILER_BYTES = 5;
 
-/** Bytes that are checked in one go, where the event loop has other work: a fraction of a millisecond. */
+/** Bytes checked at a time where the event loop has other work: a fraction of a millisecond. */
 const STEP_BYTES = 128 * 1024;
 
 /** `undefined` for a sound table. */
@@ -66,7 +66,7 @@ export function checkTable(file: Buffer, check: TableCheck): TableDamage | undef
   }
 }
 
-/** As `checkTable`, with a yield after each STEP_BYTES. */
+/** As `checkTable`, with a yield after every STEP_BYTES. */
 export function* checkTableInSteps(
   file: Buffer,
   check: TableCheck,
@@ -83,26 +83,25 @@ export function* checkTableInSteps(
     blocks,
     unreadable: index === undefined,
     filter,
-    // LevelDB does without a metaindex that it cannot read; and where a wrong handle points, entries may stand.
+    // LevelDB works without an unreadable metaindex; and a wrong handle may point at entries.
     metaindex: filters === undefined ? undefined : footer.metaindex,
   };
 }
 
-/** In words. */
+/** The damage in words. */
 export interface DescribedDamage {
   readonly what: string;
   /** The entries that may be lost; `undefined`: any of the table. */
   readonly keys?: Partial<KeySpan>;
 }
 
-/** A table that has not the size that the manifest gives it. */
+/** A table whose size differs from the one in the manifest. */
 export function wrongSize(size: number, expected: number): string {
   return size < expected
     ? `it is truncated: ${size} of ${expected} bytes`
     : `it has ${size} bytes instead of ${expected}`;
 }
 
-/** The damage, in words. */
 export function* describeDamage({
   blocks,
   unreadable,
@@ -126,7 +125,7 @@ export function* describeDamage({
     yield { what: 'its filter does not match its checksum: lookups may miss entries' };
 }
 
-/** A data block as the index has it. */
+/** A data block as the index lists it. */
 interface Indexed {
   readonly handle: BlockHandle;
   /** Not below the last key of the block, and below the first of the next one. */
@@ -155,19 +154,19 @@ function* damagedBlocks(
   return damaged;
 }
 
-/** LevelDB can read all entries of the block, and finds them by the index. */
+/** True when LevelDB can read all entries of the block and find them by the index. */
 function isReadable(file: Buffer, handle: BlockHandle, above: Buffer | undefined, through: Buffer): boolean {
   const entries = entriesOf(file, handle);
   return entries !== undefined && areInOrder(entries, { above, through });
 }
 
-/** Blanks a block: it becomes a sound one without entries, and LevelDB reads on behind it. */
+/** Blanks a block: it becomes a sound one without entries, and LevelDB continues behind it. */
 export function blankBlock(file: Buffer, { offset, size }: BlockHandle): void {
   file.fill(0, offset, offset + size + 1);
   file.writeUInt32LE(maskedCrc(file, offset, offset + size + 1), offset + size + 1);
 }
 
-/** True for a table that can be read and has a block that is not blank. */
+/** True for a readable table with a block that is not blank. */
 export function hasEntries(file: Buffer): boolean {
   const footer = parseFooter(file);
   const index = footer && readIndex(file, footer.index);
@@ -178,7 +177,7 @@ function isBlank(file: Buffer, { offset, size }: BlockHandle): boolean {
   return file.subarray(offset, offset + size + 1).every((byte) => byte === 0);
 }
 
-/** A table of this many bytes without entries, to stand where one is that cannot be read any more. */
+/** An empty table of this many bytes, to replace one that cannot be read any more. */
 export function emptyTable(size: number): Buffer {
   const file = Buffer.alloc(Math.max(size, FOOTER_BYTES + EMPTY_BLOCK_BYTES + BLOCK_TRAILER_BYTES));
   blankBlock(file, { offset: 0, size: EMPTY_BLOCK_BYTES });
@@ -201,7 +200,7 @@ function parseFooter(
   return metaindex && index && { metaindex, index };
 }
 
-/** The data blocks of a table, in their order; `undefined` when the index is damaged. */
+/** The data blocks of a table, in order; `undefined` when the index is damaged. */
 function readIndex(file: Buffer, handle: BlockHandle): Indexed[] | undefined {
   const entries = isSound(file, handle) ? entriesOf(file, handle) : undefined;
   if (entries === undefined || !areInOrder(entries)) return undefined;
@@ -209,7 +208,7 @@ function readIndex(file: Buffer, handle: BlockHandle): Indexed[] | undefined {
   let end = 0;
   for (const { key, value } of entries) {
     const located = readHandle(new Cursor(value), file);
-    // No two share a byte: one that is damaged can be blanked without the other.
+    // Blocks must not overlap, so that a damaged one can be blanked without touching another.
     if (located === undefined || located.offset < end) return undefined;
     end = located.offset + located.size + BLOCK_TRAILER_BYTES;
     index.push({ handle: located, through: key });
@@ -229,7 +228,7 @@ function handlesIn(file: Buffer, handle: BlockHandle): BlockHandle[] | undefined
   return entries && handles;
 }
 
-/** Of a block that may be: within the file, and large enough to be blanked. */
+/** The handle of a possible block: within the file, and large enough to be blanked. */
 function readHandle(cursor: Cursor, file: Buffer): BlockHandle | undefined {
   const offset = cursor.varint();
   const size = cursor.varint();

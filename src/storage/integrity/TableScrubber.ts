@@ -8,16 +8,16 @@ import { noteSuspect } from '../files/suspects.js';
 import { checkTableInSteps, describeDamage, tableName, wrongSize } from '../files/tableFile.js';
 import { corruptFiles, hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 
-/** One pass over a small store is not followed by the next at once. */
+/** A pass over a small store is not followed by the next at once. */
 const MIN_PASS_MS = 3_600_000;
-/** A manifest that cannot be read is read again: it may have been in the middle of a write. */
+/** An unreadable manifest is read again: it may have been in the middle of a write. */
 const MANIFEST_TRIES = 5;
 const MANIFEST_RETRY_MS = 200;
 
 export interface TableScrubberOptions {
-  /** Of the database, which may be at work. */
+  /** Of the database, which may be in use. */
   readonly path: string;
-  /** How much is read, on average; 0: nothing is. */
+  /** Average read rate; 0: nothing is read. */
   readonly bytesPerSecond: number;
 }
 
@@ -28,9 +28,9 @@ export interface TableScrubberDependencies {
 }
 
 /**
- * Reads all tables of a database that is at work, the oldest first, again and again, and compares their blocks with their
- * checksums, which LevelDB as we get it does not. An open looks at the newest tables only; a byte that changes in
- * an old one could otherwise hide a record until somebody runs `verify`.
+ * Reads all tables of a live database, oldest first, again and again, and verifies the checksums of their blocks, which
+ * our build of LevelDB does not do. An open checks the newest tables only; a byte that changes in an old one could
+ * otherwise hide a record until somebody runs `verify`.
  */
 export class TableScrubber {
   readonly #options: TableScrubberOptions;
@@ -46,8 +46,8 @@ export class TableScrubber {
   }
 
   /**
-   * Ends by rejecting: with a `StorageError`, `corrupt` when a table is damaged, of which a note is left for the next open; or
-   * with the signal's abort reason. Resolves at once where nothing is to be read.
+   * Ends by rejecting: with a `StorageError`, `corrupt` when a table is damaged (and a note is left for the next open);
+   * or with the signal's abort reason. Resolves at once where nothing is to be read.
    */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#options.bytesPerSecond === 0) return;
@@ -82,7 +82,7 @@ export class TableScrubber {
     return { tables: tables.length, bytes: passed };
   }
 
-  /** That the process may not open more files just now is for those to tell who need one: the table has its turn in the next pass. */
+  /** Being out of file descriptors is reported by those who need one; this table is checked in the next pass. */
   async #checkUnlessBusy(number: number, size: number, signal: AbortSignal): Promise<string | undefined> {
     try {
       return await this.#check(number, size, signal);
@@ -93,11 +93,11 @@ export class TableScrubber {
     }
   }
 
-  /** What is wrong with a table; `undefined` where nothing is, or where it has been merged into others since. */
+  /** What is wrong with a table; `undefined` if nothing is, or if it has been merged into others since. */
   async #check(number: number, size: number, signal: AbortSignal): Promise<string | undefined> {
     if ((await this.#look(number, size, signal)) === undefined) return undefined;
     const isNamed = (await this.#tables(signal)).has(number);
-    // Read again: it may have been the reading that went wrong.
+    // Read again: the first read may have been at fault.
     return isNamed ? this.#look(number, size, signal) : undefined;
   }
 
@@ -119,7 +119,10 @@ export class TableScrubber {
     }
   }
 
-  /** The tables in use, with their sizes. LevelDB writes a table before it names it here, and deletes it after it has named others. */
+  /**
+   * The tables in use, with their sizes. LevelDB writes a table before it names it here, and deletes it after it has
+   * named others.
+   */
   async #tables(signal: AbortSignal): Promise<ReadonlyMap<number, number>> {
     const { path } = this.#options;
     for (let tries = 1; ; tries += 1) {
@@ -141,7 +144,7 @@ export class TableScrubber {
     }
   }
 
-  /** A disk that refuses it does not keep the damage from being told. */
+  /** Best effort: a disk that refuses the note must not hide the damage. */
   async #note(file: string): Promise<void> {
     try {
       await noteSuspect(this.#options.path, file);

@@ -15,7 +15,7 @@ import { verifyStore } from './verify/verifyStore.js';
 export interface RepairOptions {
   readonly path: string;
   readonly chainId: string;
-  /** False: only find out what would be kept. */
+  /** False: only report what would be kept. */
   readonly apply: boolean;
 }
 
@@ -27,10 +27,10 @@ export interface RepairDependencies {
 export interface RepairReport {
   /** Damaged files, and what is wrong with each. */
   readonly files: readonly { readonly file: string; readonly what: string }[];
-  /** All damage, files included. 0: there is nothing to repair, and nothing was changed. */
+  /** All damage, files included. 0: there was nothing to repair, and nothing was changed. */
   readonly damageCount: number;
   readonly firstHeight: number | undefined;
-  /** The watermark that the store claims, as far as it can be read. */
+  /** The watermark that the store claims, where readable. */
   readonly latestIndexedHeight: number | undefined;
   /** The watermark of the repaired store: first height - 1 when no height can be kept. */
   readonly keptThrough: number | undefined;
@@ -38,9 +38,9 @@ export interface RepairReport {
 }
 
 /**
- * Makes a sound store of a damaged one: every height below the lowest damaged one is kept as it is, all others are
- * forgotten. The work is done on a copy beside the store, which takes the space of the damaged files alone; it takes the store's
- * place when `verifyStore` finds nothing in it any more. Cut short at any moment, it can be run again.
+ * Repairs a damaged store: every height below the lowest damaged one is kept as it is, all others are removed. It works
+ * on a copy beside the store, which takes only the space of the damaged files and replaces the store once `verifyStore`
+ * finds no damage in it. Interrupted at any moment, it can be run again.
  *
  * Expected errors: `StorageError` (`corrupt` when nothing can be kept; `locked`, `missing`, `disk_full`, …);
  * `OperatorError` (`foreign`, `configuration`); the signal's abort reason.
@@ -58,7 +58,7 @@ export async function repairStore(
     try {
       const report = await repairAt(copy, options, dependencies);
       if (report.damageCount === 0 || !options.apply) return report;
-      // Asked again: the repair may have taken long.
+      // Checked again: the repair may have taken long.
       await assertUnused(path);
       await exchange(path, copy);
       return { ...report, applied: true };
@@ -97,7 +97,7 @@ async function repairAt(
   return { ...report, ...kept };
 }
 
-/** Takes away every height from the lowest damaged one on, and whatever has no place in the store. */
+/** Removes every height from the lowest damaged one on, and whatever has no place in the store. */
 async function forgetDamage(copy: string, path: string, found: VerifyReport, logger: Logger) {
   const database = await LevelDatabase.open(copy, defaultTuning, { create: false });
   try {
@@ -130,7 +130,7 @@ function beyondRepair(path: string, what: string): StorageError {
   );
 }
 
-/** The copy takes the place of the store; at no moment there is an empty place for a new store to begin in unnoticed. */
+/** Replaces the store by the copy. There is never an empty directory in which a new store could begin unnoticed. */
 async function exchange(path: string, copy: string): Promise<void> {
   const damaged = damagedPathOf(path);
   await rename(path, damaged);
@@ -139,7 +139,7 @@ async function exchange(path: string, copy: string): Promise<void> {
   await rm(damaged, { recursive: true, force: true });
 }
 
-/** Goes back to before a repair that was cut short, or finishes it. */
+/** Reverts an interrupted repair, or finishes it. */
 async function undoCutShort(path: string, copy: string): Promise<void> {
   const damaged = damagedPathOf(path);
   if (await exists(damaged)) {

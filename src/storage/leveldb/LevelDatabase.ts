@@ -8,7 +8,7 @@ const MIB = 1024 * 1024;
 
 /**
  * What LevelDB may use. The defaults are measured (docs/decisions/0006-groups-and-leveldb-options.md): larger write
- * buffers would have everything merged less often, but the tables they become are mapped into memory in whole.
+ * buffers would mean less merging, but the tables they become are mapped into memory as a whole.
  */
 export interface LevelTuning {
   /** Up to two of these are held in memory. */
@@ -16,7 +16,7 @@ export interface LevelTuning {
   readonly cacheBytes: number;
   readonly maxFileBytes: number;
   readonly maxOpenFiles: number;
-  /** What is compressed, and read, at once; bodies are larger and stand alone. */
+  /** The unit of compression and reading; bodies are larger and stand alone. */
   readonly blockBytes: number;
 }
 
@@ -28,20 +28,20 @@ export const defaultTuning: LevelTuning = {
   blockBytes: 4096,
 };
 
-/** Bytes and entries that an iterator hands over at once. */
+/** Bytes and entries per page of an iterator. */
 const PAGE_BYTES = MIB;
 const PAGE_ENTRIES = 1000;
 
-/** What the package's iterators over entries and over keys have in common. */
+/** The common part of the package's iterators over entries and over keys. */
 interface PagedIterator<T> {
   nextv(size: number): Promise<T[]>;
   close(): Promise<void>;
 }
 
 /**
- * `write()` of a chained batch writes it and closes it. Beneath it lie abstract-level's methods for its implementations,
- * which do nothing else than what they are called; without its work for other encodings, sublevels and hooks a block of
- * fifty transactions is put together in two thirds of the time.
+ * `write()` of a chained batch writes it and closes it. The underscored methods are abstract-level's implementation
+ * hooks. Calling them directly skips its work for encodings, sublevels and hooks: a block of fifty transactions is
+ * prepared in two thirds of the time.
  */
 interface ReusableBatch {
   _put(key: Uint8Array, value: Uint8Array): void;
@@ -51,8 +51,8 @@ interface ReusableBatch {
 }
 
 /**
- * LevelDB with the few things the store asks of it, and with its errors turned into `StorageError`. The only file that
- * knows the package.
+ * LevelDB reduced to what the store needs, with its errors turned into `StorageError`. The only file that knows the
+ * package.
  */
 export class LevelDatabase implements Database {
   readonly #path: string;
@@ -61,7 +61,7 @@ export class LevelDatabase implements Database {
   /** Empty, to be used again: at most as many as were ever in use at once. */
   readonly #spares: ReusableBatch[] = [];
   readonly #reads = new ReadBatcher({ read: (keys) => this.#level.getMany(keys) });
-  /** Everything that was written is in order, so that closing may tidy up. */
+  /** Every write succeeded, so closing may tidy up. */
   #settle = false;
 
   private constructor(path: string, tuning: LevelTuning, level: Level<Buffer, Buffer>) {
@@ -100,8 +100,8 @@ export class LevelDatabase implements Database {
         }
         return entries;
       } finally {
-        // Nobody waits for it: while much is going on, every wait is a whole turn of the event loop. Closing the database
-        // closes what is still open of it.
+        // Not awaited: under load every wait is a whole turn of the event loop. Closing the database closes what is
+        // still open of it.
         iterator.close().catch(() => undefined);
       }
     });
@@ -127,7 +127,7 @@ export class LevelDatabase implements Database {
   }
 
   compact({ gte, lt }: KeyRange): Promise<void> {
-    // As with `rebuildManifest`: the types show what Node and browsers have in common.
+    // As with `rebuildManifest`: the types cover only what Node and browsers share.
     const level = this.#level as unknown as { compactRange(start: Buffer, end: Buffer): Promise<void> };
     return this.#guard('compact the store', () => level.compactRange(gte, lt));
   }
@@ -147,12 +147,12 @@ export class LevelDatabase implements Database {
   }
 
   /**
-   * A chained batch: an array of operations holds the event loop two to three times as long. Every write is synced:
-   * LevelDB does not sync its old log when it starts a new one, so a sync "now and then" could leave a hole.
+   * A chained batch: an array of operations blocks the event loop two to three times as long. Every write is synced:
+   * LevelDB does not sync its old log when it starts a new one, so an occasional sync could leave a hole.
    */
   batch(): WriteBatch {
-    // A chained batch keeps its native memory until a full garbage collection, which a small heap may not see for
-    // minutes: with a batch of its own for each write, memory grows with all that is written. So they are used again.
+    // A chained batch keeps its native memory until a full garbage collection, which may take minutes with a small
+    // heap. With a new batch per write, memory would grow with everything written; so batches are reused.
     const batch = this.#spares.pop() ?? (this.#level.batch() as unknown as ReusableBatch);
     const reclaim = (): void => {
       batch._clear();
@@ -186,8 +186,8 @@ export class LevelDatabase implements Database {
 
   /**
    * Closes the database. After writes it is opened once more: that turns the write-ahead log into a table (bounded by
-   * the write buffer, unlike a compaction), so that the next start has nothing to replay, and so that a byte that
-   * changes on disk afterwards is found by `verify`; a damaged log would be cut short at the next open instead.
+   * the write buffer, unlike a compaction), so that the next start has nothing to replay, and a byte that changes on
+   * disk afterwards is found by `verify`; a damaged log would be cut short at the next open instead.
    */
   async close(): Promise<void> {
     await this.#guard('close the store', () => this.#level.close());
@@ -196,7 +196,7 @@ export class LevelDatabase implements Database {
       const again = await openLevel(this.#path, this.#tuning, false);
       await again.close();
     } catch {
-      // Whoever holds the lock by now, or finds the same fault at the next open, does this work; all data are on disk.
+      // Whoever holds the lock by now, or meets the same fault at the next open, does this work; all data are on disk.
     }
   }
 
@@ -219,12 +219,12 @@ export type OpenDatabase = (
 export const openLevelDatabase: OpenDatabase = (path, tuning, options) =>
   LevelDatabase.open(path, tuning, options);
 
-/** What LevelDB answers when it was kept from opening, after it had the lock and before it touched a file. */
+/** LevelDB's answer when it was kept from opening, after it had the lock and before it touched a file. */
 const KEPT_FROM_OPENING = /exists \(error_if_exists is true\)|does not exist \(create_if_missing is false\)/;
 
 /**
- * Makes sure that no other process uses a database, without opening it: opening one whose files are damaged may delete
- * what could still be saved. Expected errors: `StorageError`.
+ * Makes sure that no other process uses a database, without opening it: opening a damaged one may delete what could
+ * still be saved. Expected errors: `StorageError`.
  */
 export async function assertUnused(path: string): Promise<void> {
   const level = new Level(path, { createIfMissing: false, errorIfExists: true });
@@ -237,10 +237,10 @@ export async function assertUnused(path: string): Promise<void> {
   }
 }
 
-/** Makes a manifest for a directory of tables and logs that has none. Expected errors: `StorageError`. */
+/** Builds a manifest for a directory of tables and logs that has none. Expected errors: `StorageError`. */
 export async function rebuildManifest(path: string): Promise<void> {
   try {
-    // The types show what Node and browsers have in common; this is of Node's implementation alone.
+    // The types cover only what Node and browsers share; this exists in Node's implementation alone.
     await (Level as unknown as { repair(location: string): Promise<void> }).repair(path);
   } catch (error) {
     throw storageErrorFrom(error, 'put the tables of the store together', path);

@@ -17,13 +17,13 @@ import { corruptRecord } from '../StorageError.js';
 
 export interface LevelIndexReaderDependencies {
   readonly database: Database;
-  /** True for a height that may be shown: from the first to the watermark, at the moment of asking. */
+  /** True for a readable height: from the first to the watermark, at the moment of the call. */
   readonly covers: (height: number) => boolean;
 }
 
 /**
- * The read side of the port. It needs no lock and no snapshot: what lies at or below the watermark never changes, and
- * the watermark is asked for each pointer and block.
+ * The read side of the port. It needs no lock and no snapshot: nothing at or below the watermark ever changes, and the
+ * watermark is checked for each pointer and block.
  */
 export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'latestIndexedHeight'> {
   readonly #database: Database;
@@ -95,7 +95,7 @@ export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'latestI
   }
 
   #present<T>(height: number, read: T | undefined): T | undefined {
-    // Asked again: a rewind may have come between.
+    // Checked again: a rewind may have intervened.
     if (read === undefined && this.#covers(height))
       throw corruptRecord('block record', height, 'it is missing');
     return read;
@@ -112,7 +112,7 @@ export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'latestI
     return pointer;
   }
 
-  /** What a collection or transaction pointer points at; in a buffer of its own, which pins no whole body. */
+  /** What a collection or transaction pointer leads to; in a buffer of its own, which does not pin the whole body. */
   async #follow({ height, collectionIndex, slice }: ReadPointer) {
     const found = this.#present(height, await readSlice(this.#database, height, slice));
     if (found === undefined) return undefined;

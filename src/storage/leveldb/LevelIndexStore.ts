@@ -45,14 +45,14 @@ import type { StoreState } from '../records/storeState.js';
 import { stateAfter } from './applyCommit.js';
 
 export interface LevelIndexStoreOptions {
-  /** A directory of the store's own: made, readable by its owner alone, when it does not exist. */
+  /** A directory of the store's own, created for its owner alone when it does not exist. */
   readonly path: string;
   /** A store of another chain is refused. */
   readonly chainId: string;
   /** Default true. False: a path without a store is refused (`missing`), for commands that only read. */
   readonly create?: boolean;
   /**
-   * Default false. True: a damaged block at or above the watermark does not stop the store from opening, so that it can
+   * Default false. True: a damaged block at or above the watermark does not keep the store from opening, so that it can
    * be rewound away. Nothing but `rewind` may be called then.
    */
   readonly forRewind?: boolean;
@@ -65,13 +65,13 @@ export interface LevelIndexStoreOptions {
 export interface LevelIndexStoreDependencies {
   readonly logger: Logger;
   readonly clock: Clock;
-  /** What `open` opens. Default: LevelDB. */
+  /** How the database is opened. Default: LevelDB. */
   readonly openDatabase?: OpenDatabase;
 }
 
 /**
- * The IndexStore port on LevelDB (docs/architecture.md, "Storage"): one writer, whose watermark moves only after
- * its batch is on disk, and readers beside it.
+ * The IndexStore port on LevelDB (docs/architecture.md, "Storage"): one writer, whose watermark moves only after its
+ * batch is on disk, and readers beside it.
  */
 export class LevelIndexStore implements IndexStore {
   readonly #database: Database;
@@ -106,7 +106,7 @@ export class LevelIndexStore implements IndexStore {
   }
 
   /**
-   * Opens the store of a chain and finishes a rewind that was interrupted.
+   * Opens the store of a chain and finishes an interrupted rewind.
    *
    * Expected errors: `StorageError` (locked by another process, no permission, damaged, …); `OperatorError`: `foreign`
    * for a store of another chain, `configuration` for a newer schema.
@@ -136,8 +136,8 @@ export class LevelIndexStore implements IndexStore {
   }
 
   /**
-   * As `open`, over a database that is open already, which is closed with the store. For the simulation, whose database
-   * loses power.
+   * As `open`, over an open database, which is closed with the store. For the simulation, whose database can lose
+   * power.
    */
   static async over(
     database: Database,
@@ -223,8 +223,8 @@ export class LevelIndexStore implements IndexStore {
   }
 
   /**
-   * As the port says; moreover expected: `OperatorError` (`usage`) for a height below the first height - 1. Progress is
-   * logged. Records above the target that are damaged go as well.
+   * As the port says; also expected: `OperatorError` (`usage`) for a height below the first height - 1. Logs its
+   * progress. Damaged records above the target are removed as well.
    */
   async rewind(height: number): Promise<void> {
     this.#writer.assertIdle();
@@ -256,8 +256,8 @@ export class LevelIndexStore implements IndexStore {
   }
 
   /**
-   * Forgets the account index, whether it is on or was; a store that is opened with it later builds it anew. Returns how many
-   * entries there were; `undefined` when there was no index. Rejects as `rewind`.
+   * Removes the account index, whether it is on or was; a store opened with it later rebuilds it. Returns the number of
+   * entries removed; `undefined` when there was no index. Rejects as `rewind`.
    */
   async forgetAccounts(): Promise<number | undefined> {
     this.#writer.assertIdle();
@@ -308,12 +308,12 @@ export class LevelIndexStore implements IndexStore {
     return this.#reader.transactionPlaces(id, limit);
   }
 
-  /** Every key and value in key order: what two stores must have in common to be the same. */
+  /** Every key and value in key order: equal stores have equal entries. */
   async *entries(): AsyncGenerator<[key: Uint8Array, value: Uint8Array], void, undefined> {
     for await (const page of this.#database.pages({})) yield* page;
   }
 
-  /** SHA-256 over all keys and values in order, each behind its length: equal for equal stores. Hex. */
+  /** SHA-256 over all keys and values in order, each preceded by its length: equal for equal stores. Hex. */
   async digest(): Promise<string> {
     const hash = createHash('sha256');
     const lengths = Buffer.alloc(8);

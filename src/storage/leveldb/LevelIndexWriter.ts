@@ -10,12 +10,12 @@ import { encodeMeta, encodeProgress } from '../records/codecs.js';
 import { META_KEY, PROGRESS_KEY, seal } from '../records/schema.js';
 
 /**
- * What is put into a batch before the event loop has its turn: readers wait no longer for a group of many blocks. The group
- * of the tip, a block or two, is put together in one go.
+ * Bytes put into a batch before the event loop gets a turn, so that readers do not wait for a group of many blocks. A
+ * group at the tip, a block or two, is prepared in one go.
  */
 const TURN_BYTES = 128 * 1024;
 
-/** Entries that are in a batch already, ahead of the commit that is to carry them. */
+/** Entries that are in a batch already, ahead of the commit that will carry them. */
 interface Staged {
   readonly write: WriteBatch;
   readonly entries: Set<BlockEntry>;
@@ -31,11 +31,11 @@ export interface Outcome {
 export interface LevelIndexWriterDependencies {
   readonly clock: Clock;
   readonly database: Database;
-  /** True: every block that is committed has its entries in the account index. The same for the life of a store. */
+  /** True: every commit also writes account entries. Constant for the life of a store. */
   readonly hasAccounts: () => boolean;
 }
 
-/** Writes to the database of a store: one batch at a time, and nothing on top of a write that failed. */
+/** Writes to the database of a store: one batch at a time, and nothing after a failed write. */
 export class LevelIndexWriter {
   readonly #database: Database;
   readonly #clock: Clock;
@@ -45,7 +45,7 @@ export class LevelIndexWriter {
   #staged: Staged | undefined;
   /** The write under way. */
   #writing: Promise<void> | undefined;
-  /** The write that failed: what is on disk is unknown until the next open, so nothing is written on top of it. */
+  /** The failed write: what is on disk is unknown until the next open, so nothing is written on top of it. */
   #failure: { readonly error: unknown } | undefined;
   #closed = false;
 
@@ -91,7 +91,7 @@ export class LevelIndexWriter {
     });
   }
 
-  /** Runs what writes, and nothing beside it. Rejects with its error, and from then on always with that one. */
+  /** Runs an exclusive write. Rejects with its error, and from then on always with that one. */
   async alone(action: () => Promise<void>): Promise<void> {
     this.assertIdle();
     if (this.#failure !== undefined) throw this.#failure.error;
@@ -106,7 +106,7 @@ export class LevelIndexWriter {
     }
   }
 
-  /** Runs a write that touches nothing of what is written alone, and may be under way beside it. Rejects as `alone`. */
+  /** Runs a write that touches nothing that exclusive writes touch, and may run beside them. Rejects as `alone`. */
   async beside(action: () => Promise<void>): Promise<void> {
     assert(!this.#closed, 'the store is closed');
     if (this.#failure !== undefined) throw this.#failure.error;
@@ -124,10 +124,10 @@ export class LevelIndexWriter {
     assert(!this.#closed, 'the store is closed');
   }
 
-  /** Nothing is written any more once the write under way has ended. */
+  /** Refuses further writes and waits for the current one. */
   async end(): Promise<void> {
     this.#closed = true;
-    // Whoever wrote hears of its failure; here it only must not be cut off.
+    // Its caller gets the error; here it only must not be interrupted.
     await this.#writing?.catch(() => undefined);
   }
 
@@ -136,7 +136,7 @@ export class LevelIndexWriter {
     if (this.#hasAccounts()) putAccounts(entry.block.height, entry.collections, put);
   }
 
-  /** What was staged, unless there is more of it than this batch carries. */
+  /** What was staged, unless it holds more than this batch carries. */
   #takeStaged(blocks: readonly BlockEntry[]): Staged | undefined {
     const staged = this.#staged;
     if (staged === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** Keys that are read at once, at most: a page of large values would hold up the event loop. More than that in one question goes alone. */
+/** Maximum keys per read: a page of large values would block the event loop. A larger request goes alone. */
 const MAX_KEYS = 32;
 
 type Values = readonly (Buffer | undefined)[];
@@ -10,20 +10,20 @@ interface Question {
 }
 
 /**
- * Puts the questions of one turn of the event loop to the database together. Most of what a small read costs is handing it to
- * another thread and taking the answer back, and that is paid once for all of them.
+ * Combines the reads of one turn of the event loop into one. Most of the cost of a small read is handing it to another
+ * thread and back; that is paid once for all of them.
  */
 export class ReadBatcher {
   readonly #read: (keys: Buffer[]) => Promise<Values>;
   #questions: Question[] = [];
   #keys = 0;
 
-  /** `read`: the values of some keys, in their order, all of one moment. */
+  /** `read`: the values of some keys, in order, all of one moment. */
   constructor(dependencies: { readonly read: (keys: Buffer[]) => Promise<Values> }) {
     this.#read = dependencies.read;
   }
 
-  /** The values of some keys, all of one moment, which is not before that of the call. Expected errors: as `read`. */
+  /** The values of some keys, all of one moment, not before the call. Expected errors: as `read`. */
   getMany(keys: readonly Buffer[]): Promise<(Buffer | undefined)[]> {
     return new Promise((resolve, reject) => {
       if (this.#keys + keys.length > MAX_KEYS) this.#ask();
@@ -50,7 +50,7 @@ export class ReadBatcher {
     }
   }
 
-  /** One record that cannot be read is not the others' fault. */
+  /** One unreadable record must not fail the other reads. */
   #answerEach(questions: readonly Question[]): void {
     for (const { keys, resolve, reject } of questions) {
       this.#read([...keys]).then((values) => resolve([...values]), reject);

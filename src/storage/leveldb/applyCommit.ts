@@ -4,8 +4,8 @@ import { MAX_BLOCKS_ABOVE_WATERMARK } from '../records/storeState.js';
 import type { StoreState } from '../records/storeState.js';
 
 /**
- * The state after a commit. Every assertion here is one half of a pair: what the writer believes it hands in, checked
- * once more before it becomes durable. A failed one is a bug and stops the process.
+ * The state after a commit. The assertions check once more, before it becomes durable, what the writer believes it
+ * hands in. A failed one is a bug and stops the process.
  */
 export function stateAfter(state: StoreState, batch: CommitBatch): StoreState {
   const { latestIndexedHeight: latest } = state;
@@ -65,8 +65,8 @@ export function isVouchedRoot(block: BlockHead, meta: Pick<StoreMeta, 'sporks'>)
 }
 
 /**
- * Sporks ascend, and one that is recorded already changes nothing. A later one may have come before: its root stands above
- * the gap that this one's is in.
+ * Adds a spork in ascending order; one that is recorded already changes nothing. A later spork may have been recorded
+ * first: its root may stand above the gap that this one's root is in.
  */
 function withSpork({ meta, latestIndexedHeight }: StoreState, spork: SporkRecord): StoreMeta {
   const known = meta.sporks.find(({ rootHeight }) => rootHeight === spork.rootHeight);

@@ -18,7 +18,6 @@ import {
 import type { StoreState } from '../records/storeState.js';
 import { corruptRecord } from '../StorageError.js';
 
-/** As those of `LevelIndexStore`. */
 export interface LoadOptions {
   readonly path: string;
   readonly chainId: string;
@@ -33,9 +32,9 @@ export interface LoadedStore {
 }
 
 /**
- * What the records say, once they are known to be of a store that this program may touch. Finishes a rewind that was
- * interrupted, and switches the account index on or off where that is asked for. Expected errors: `StorageError`;
- * `OperatorError` (`foreign`, `configuration`).
+ * Reads the records, once they are known to be of a store that this program may touch. Finishes an interrupted rewind,
+ * and switches the account index on or off where requested. Expected errors: `StorageError`; `OperatorError`
+ * (`foreign`, `configuration`).
  */
 export async function loadStore(
   database: Database,
@@ -72,8 +71,8 @@ export async function loadState(
 }
 
 /**
- * Switches the account index on or off, durably, before any block is committed: what is committed without its entries is
- * never taken for covered.
+ * Switches the account index on or off, durably, before any block is committed: blocks committed without their entries
+ * must never count as covered.
  */
 async function switchAccounts(
   database: Database,

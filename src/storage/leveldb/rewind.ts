@@ -25,11 +25,11 @@ import {
   seal,
 } from '../records/schema.js';
 
-/** Heights, and deletions, of one atomic batch of a rewind. */
+/** Heights, and deletions, per atomic batch of a rewind. */
 const MAX_HEIGHTS_PER_BATCH = 64;
 const MAX_DELETIONS_PER_BATCH = 20_000;
 
-/** The meta record after a rewind: a spork whose root is forgotten will be met again. The first one stays. */
+/** The meta record after a rewind. A spork whose root is removed will be recorded again; the first one stays. */
 export function metaAfterRewind(meta: StoreMeta, target: number): StoreMeta {
   const kept = Math.max(target, meta.firstHeight);
   return { ...meta, sporks: meta.sporks.filter(({ rootHeight }) => rootHeight <= kept) };
@@ -49,9 +49,9 @@ export async function beginRewind(database: Database, meta: StoreMeta, intent: R
 }
 
 /**
- * Removes every record above the target, highest first, in bounded batches that each say how far they came: a crash
- * loses at most the batch in hand. `coverage` is that of before the rewind, and stays recorded until the end. A record that shares an id with a kept block has its own pointers, so nothing of the
- * kept block is touched.
+ * Removes every record above the target, highest first, in bounded batches that each record how far they came: a crash
+ * loses at most the current batch. `coverage` is that of before the rewind, and stays recorded until the end. A record
+ * that shares an id with a kept block has its own pointers, so the kept block is not touched.
  */
 export async function finishRewind(
   database: Database,
@@ -88,7 +88,7 @@ export async function finishRewind(
   await batch.write();
 }
 
-/** Adds the deletion of all that a height has. `false` when damage hides some of it. */
+/** Adds the deletion of everything at a height. `false` when damage hides some of it. */
 async function removeHeight(
   batch: WriteBatch,
   height: number,
@@ -116,14 +116,14 @@ async function removeHeight(
     putAccounts(height, entry.collections, (key) => accounts.push(Buffer.from(key)));
   }
   for (const key of [...pointers, ...accounts]) batch.del(key);
-  // Of heights that are not covered, some may have theirs and some not.
+  // At uncovered heights some entries may exist and some not.
   if (covers(coverage, height)) pointers.push(...accounts);
-  // A pointer that is not where it should be is under a changed key somewhere else.
+  // A pointer missing from its place stands under a corrupted key somewhere else.
   const present = await database.hasMany(pointers);
   return present.every(Boolean);
 }
 
-/** Deletes whatever lies above the target, or under no valid key, by looking at every key. */
+/** Deletes whatever lies above the target, or under no valid key, by checking every key. */
 async function sweepAbove(database: Database, target: number): Promise<void> {
   for (const prefix of [Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account]) {
     for await (const keys of database.keyPages(prefixRange(prefix))) {

@@ -5,21 +5,21 @@ import { clearSuspects, readSuspects } from '../files/suspects.js';
 import { assertUnused } from './LevelDatabase.js';
 import { corruptFiles, hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 
-/** What a store contains may be read by its owner alone. */
+/** Only the owner may read what a store contains. */
 const DIRECTORY_MODE = 0o700;
 
 /** LevelDB's own files, and the note beside them (`files/suspects.ts`). */
 const DATABASE_FILE = /^(?:CURRENT|LOCK|LOG(?:\.old)?|MANIFEST-\d+|\d+\.(?:ldb|sst|log|dbtmp)|SUSPECTS)$/;
 const DATA_FILE = /^\d+\.(?:ldb|sst|log)$/;
 
-/** Where `repair` puts a damaged store out of the way, for the moment until the mended one takes its place. */
+/** Where `repair` moves a damaged store until the repaired one takes its place. */
 export function damagedPathOf(path: string): string {
   return `${path}.damaged`;
 }
 
 /**
- * Makes sure that `path` may be a store: it makes the directory when there is none (`create`), and refuses one that
- * holds something else, in which LevelDB by itself would make a new database.
+ * Makes sure that `path` may be a store: creates the directory when there is none (`create`), and refuses one that
+ * holds something else, in which LevelDB would create a new database.
  *
  * Expected errors: `StorageError` (`missing`, `not_a_store`, `corrupt`, `permission`, …).
  */
@@ -40,7 +40,7 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
         'Choose another directory, or an empty one.',
     );
   }
-  // A store that has lost its CURRENT file, which the look at its files will say.
+  // Possibly a store that lost its CURRENT file; the inspection of its files will say so.
   if (names?.some((name) => DATA_FILE.test(name)) === true) return;
   if (!create) {
     throw new StorageError(
@@ -56,7 +56,7 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
   }
 }
 
-/** With its parents, one by one: asked for all at once, Node says of a read-only file system that the path does not exist. */
+/** Creates the parents one by one: with `recursive`, Node reports a read-only file system as a missing path. */
 async function makeDirectory(path: string): Promise<void> {
   try {
     await makeOne(path);
@@ -67,7 +67,7 @@ async function makeDirectory(path: string): Promise<void> {
   }
 }
 
-/** Somebody else may be faster: that is as good. */
+/** Another process may create it first, which is fine. */
 async function makeOne(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: DIRECTORY_MODE });
@@ -101,19 +101,19 @@ async function list(path: string): Promise<string[] | undefined> {
 }
 
 /**
- * Bytes of tables, the newest first, that are checked at every open: those that a power loss may have left half written.
+ * Bytes of tables, newest first, that are checked at every open: those that a power loss may have left half written.
  */
 const TABLE_BYTES_AT_OPEN = 64 * 1024 * 1024;
 
 /**
- * Refuses a store whose files are damaged, before LevelDB opens it: it would delete what could still be saved, or go on
- * as if nothing were missing. Expected errors: `StorageError` (`corrupt`, `locked`, …).
+ * Refuses a store whose files are damaged, before LevelDB opens it: it would delete what could still be saved, or
+ * continue as if nothing were missing. Expected errors: `StorageError` (`corrupt`, `locked`, …).
  */
 export async function refuseDamagedFiles(path: string): Promise<void> {
   const suspects = await readSuspects(path);
   const look = async () => (await inspectFiles(path, { tableBytes: TABLE_BYTES_AT_OPEN, suspects })).damages;
   const atFirst = await look().catch((error: unknown) => {
-    // A file that was there a moment ago: somebody else is at work.
+    // A file that was there a moment ago: another process is at work.
     if (!hasCode(error, 'ENOENT')) throw error;
     return undefined;
   });
@@ -122,7 +122,7 @@ export async function refuseDamagedFiles(path: string): Promise<void> {
     if (suspects.size > 0) await clearSuspects(path);
     return;
   }
-  // A database at work looks damaged. So: is it in use, and if not, is it still damaged?
+  // An open database looks damaged. So: is it in use, and if not, is it still damaged?
   await assertUnused(path);
   const damages = await look();
   const [first] = damages;
@@ -131,14 +131,14 @@ export async function refuseDamagedFiles(path: string): Promise<void> {
   throw corruptFiles(path, `file ${first.file}: ${first.what}${others}`);
 }
 
-/** A directory in which nothing was ever stored has nothing to be damaged. */
+/** A directory in which nothing was ever stored cannot be damaged. */
 export async function holdsData(path: string): Promise<boolean> {
   return (await list(path))?.some((name) => name === 'CURRENT' || DATA_FILE.test(name)) === true;
 }
 
 /**
- * What LevelDB threw away of a damaged write-ahead log when it was opened just now: it tells nobody but its own log
- * file. Empty after any clean stop, and after a crash as well (a record cut short by a crash is no damage).
+ * What LevelDB dropped from a damaged write-ahead log at this open: it reports that in its own log file only. Empty
+ * after any clean stop, and after a crash as well (a record cut short by a crash is no damage).
  */
 export async function droppedAtOpen(path: string): Promise<readonly string[]> {
   try {

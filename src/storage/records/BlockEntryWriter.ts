@@ -20,15 +20,15 @@ import {
 
 const ID_BYTES = 32;
 
-/** Key and value may be written over after the call: whoever keeps them copies them. */
+/** Key and value may be overwritten after the call: copy them to keep them. */
 export type Put = (key: Buffer, value: Buffer) => void;
 
 /**
- * Every entry of the store that a block stands for. Commit writes them, rewind removes them and verify expects them:
- * there is no second opinion of what belongs to a block.
+ * Every entry of the store that belongs to a block. Commit writes them, rewind removes them and verify expects them:
+ * the single definition of what belongs to a block.
  */
 export class BlockEntryWriter {
-  /** Where bodies are put together, one after the other: a new buffer for each costs more than all copying. */
+  /** Where bodies are assembled, one after the other: a new buffer for each costs more than all copying. */
   readonly #body = Buffer.allocUnsafeSlow(MAX_WHOLE_BODY_BYTES + CHECKSUM_BYTES);
 
   put(entry: BlockEntry, put: Put): void {
@@ -73,8 +73,8 @@ export class BlockEntryWriter {
 }
 
 /**
- * The pointers alone: block id, then per collection its id and the ids of its transactions. There are dozens of them to
- * a block, so all of a kind are written over each other: what `put` is given holds for the time of the call.
+ * The pointers alone: block id, then per collection its id and the ids of its transactions. There are dozens per block,
+ * so all of a kind share one buffer: what `put` receives is valid during the call only.
  */
 export function putPointers({ block, collections }: BlockEntry, put: Put): void {
   const blockPointer = new PointerEntry(Prefix.blockId, BLOCK_ID_KEY_BYTES, 0, block.height);
@@ -104,7 +104,7 @@ export function putPointers({ block, collections }: BlockEntry, put: Put): void 
   }
 }
 
-/** Key, payload and checksum of pointers of one kind and height in one buffer, with its parts at hand. */
+/** Key, payload and checksum of pointers of one kind and height in one buffer. */
 class PointerEntry {
   readonly bytes: Buffer;
   readonly #key: Buffer;

@@ -9,27 +9,28 @@ export interface WriteBatch {
   readonly length: number;
   /** Resolves when everything is on disk. */
   write(): Promise<void>;
-  /** Gives it up; instead of `write`. */
+  /** Discards it; instead of `write`. */
   discard(): void;
 }
 
 /**
- * The few things the store asks of an ordered key-value database. Expected errors of all that answer later:
- * `StorageError`.
+ * What the store needs of an ordered key-value database. Expected errors of all asynchronous methods: `StorageError`.
  */
 export interface Database {
   get(key: Buffer): Promise<Buffer | undefined>;
   getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]>;
   hasMany(keys: Buffer[]): Promise<boolean[]>;
-  /** The lowest entries of a range, at most `limit`. For a handful of them: they are read in one go. */
+  /** The lowest entries of a range, at most `limit`. For a handful: they are read in one go. */
   first(range: Partial<KeyRange>, limit: number): Promise<Entry[]>;
   /** The highest key of a range. */
   lastKey(range: KeyRange): Promise<Buffer | undefined>;
-  /** All entries of a range, ascending, in pages of bounded size; one moment's view of the database. */
+  /** All entries of a range, ascending, in pages of bounded size; a snapshot of one moment. */
   pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined>;
   /** As `pages`, without the values. */
   keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined>;
-  /** Gives the room of what was deleted from a range back to the disk. Takes as long as it takes to write the rest of it anew. */
+  /**
+   * Returns the space of deleted entries of a range to the disk. Takes as long as rewriting what is left of the range.
+   */
   compact(range: KeyRange): Promise<void>;
   /** To be written or discarded. */
   batch(): WriteBatch;

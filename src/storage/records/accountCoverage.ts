@@ -1,22 +1,24 @@
 /** Heights whose blocks have all their account entries, both ends included. */
 export interface CoveredRange {
   readonly from: number;
-  /** OPEN_END: of every durable block from `from` on, whenever it comes. */
+  /** OPEN_END: every durable block from `from` on, present and future. */
   readonly to: number;
 }
 
 /**
- * Which heights the account index covers: ranges that ascend and leave a height or more between them. Entries of other
- * heights may be there; nothing is said of them, but that their block is.
+ * The heights that the account index covers: ascending ranges, at least one height apart. Entries of other heights may
+ * exist; nothing is promised about them except that their block exists.
  */
 export type Coverage = readonly CoveredRange[];
 
 export const OPEN_END = Number.MAX_SAFE_INTEGER;
 
-/** More are made only by switching the index off and on before it was built, again and again: the shortest is given up. */
+/**
+ * More arise only by switching the index off and on again and again before it is built: the shortest range is dropped.
+ */
 const MAX_RANGES = 16;
 
-/** True while every block that is committed has its entries written along. */
+/** True while every commit also writes account entries. */
 export function isLive(coverage: Coverage | undefined): boolean {
   return coverage?.at(-1)?.to === OPEN_END;
 }
@@ -25,7 +27,7 @@ export function covers(coverage: Coverage | undefined, height: number): boolean 
   return coverage?.some(({ from, to }) => height >= from && height <= to) === true;
 }
 
-/** From now on every block has its entries. `next`: above every height that is durable. */
+/** Opens a range at `next`, which is above every durable height: from now on every block has its entries. */
 export function opened(coverage: Coverage, next: number): Coverage {
   if (isLive(coverage)) return coverage;
   const ranges = joined([...coverage, { from: next, to: OPEN_END }]);
@@ -35,7 +37,9 @@ export function opened(coverage: Coverage, next: number): Coverage {
   return ranges.filter((range) => range !== closed.find((each) => heightsOf(each) === shortest));
 }
 
-/** From now on blocks have no entries: what is durable above the watermark is not claimed. */
+/**
+ * Closes the open range: from now on blocks have no entries, and durable blocks above the watermark are not claimed.
+ */
 export function closed(coverage: Coverage, watermark: number): Coverage {
   return coverage.flatMap((range) => {
     if (range.to !== OPEN_END) return [range];
@@ -52,12 +56,12 @@ export function rewound(coverage: Coverage, target: number): Coverage {
   return joined(kept);
 }
 
-/** The live range reaches down to `from` now. */
+/** The live range now reaches down to `from`. */
 export function extended(coverage: Coverage, from: number): Coverage {
   return joined([...coverage.slice(0, -1), { from, to: OPEN_END }]);
 }
 
-/** The highest heights that the live range does not reach down to yet; `undefined` when it covers all from `firstHeight`. */
+/** The highest heights missing below the live range; `undefined` when it covers everything from `firstHeight`. */
 export function nextHole(coverage: Coverage, firstHeight: number): CoveredRange | undefined {
   const live = coverage.at(-1);
   if (live === undefined || live.from <= firstHeight) return undefined;
@@ -77,7 +81,7 @@ function heightsOf({ from, to }: CoveredRange): number {
   return to - from + 1;
 }
 
-/** Neighbours become one. */
+/** Merges neighbours. */
 function joined(ranges: Coverage): Coverage {
   const result: CoveredRange[] = [];
   for (const range of ranges) {

@@ -18,7 +18,7 @@ export type BodyValues = ReadonlyMap<number, Buffer>;
 
 /**
  * A stored block as it was committed, from its stored values, with nothing taken on trust: checksums, canonical
- * encodings, counts, and every transaction and collection hashed again.
+ * encodings, counts, and every transaction and collection rehashed.
  *
  * Expected errors: `StorageError` (`corrupt`).
  */
@@ -83,7 +83,7 @@ export async function readEntry(
   }
 }
 
-/** The chunks that a body of this length should have, as far as they are there. */
+/** The chunks that a body of this length should have, as far as they exist. */
 export async function readBodyValues(
   database: Database,
   height: number,

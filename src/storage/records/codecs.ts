@@ -3,7 +3,7 @@ import type { CoveredRange, Coverage } from './accountCoverage.js';
 import type { SporkRecord, StoreMeta } from '../IndexStore.js';
 import { writeHeight, tryReadHeight } from './schema.js';
 
-/** Payload of a block record: everything of a block but its collections' bodies. */
+/** Payload of a block record: everything of a block except its collections' bodies. */
 export interface BlockRecord {
   /** The canonical light form. */
   readonly encoded: Uint8Array;
@@ -71,9 +71,9 @@ export function decodeProgress(payload: Buffer): number | undefined {
 export interface RewindIntent {
   readonly target: number;
   readonly remaining: number;
-  /** The watermark before: a height at or below it without a record is damage, one above it a gap. */
+  /** The watermark before: a missing record at or below it is damage, one above it a gap. */
   readonly watermarkBefore: number;
-  /** Damage was met: the pointers of some block cannot be derived any more and are looked for one by one. */
+  /** Damage was found: the pointers of some block can no longer be derived and are searched for one by one. */
   readonly sweep: boolean;
 }
 
@@ -111,7 +111,7 @@ export function encodeCoverage(coverage: Coverage): Buffer {
   return payload;
 }
 
-/** `undefined` when the payload is no coverage: ranges that ascend and do not touch. */
+/** `undefined` unless the payload is a coverage: ascending ranges that do not touch. */
 export function decodeCoverage(payload: Buffer): Coverage | undefined {
   if (payload.length % RANGE_BYTES !== 0) return undefined;
   const ranges: CoveredRange[] = [];
@@ -126,7 +126,7 @@ export function decodeCoverage(payload: Buffer): Coverage | undefined {
   return ranges;
 }
 
-/** JSON with its keys in a fixed order: readable with any tool, and the same bytes for the same content. */
+/** JSON with its keys in a fixed order: readable with any tool, and equal bytes for equal content. */
 export function encodeMeta({ schemaVersion, chainId, firstHeight, createdBy, sporks }: StoreMeta): Buffer {
   return Buffer.from(
     JSON.stringify({
@@ -140,8 +140,8 @@ export function encodeMeta({ schemaVersion, chainId, firstHeight, createdBy, spo
 }
 
 /**
- * `undefined` when the payload is not a meta record. A record of a newer schema is read as far as `schemaVersion` and
- * `chainId` only: whatever else it holds is not ours to judge.
+ * `undefined` when the payload is not a meta record. Of a newer schema only `schemaVersion` and `chainId` are read: the
+ * rest is not ours to judge.
  */
 export function decodeMeta(payload: Buffer, schemaVersion: number): StoreMeta | undefined {
   const json = parseJson(payload);

@@ -75,9 +75,9 @@ export function headOf({ block: { height, id, parentId } }: StoredBlock): BlockH
 }
 
 /**
- * A block record and part of the block's body, read at once although only the record tells how the body is cut: a chunk
- * that turns out not to be wanted costs less than waiting twice. The part may be a view of a larger buffer. `undefined`
- * when there is no such block. Expected errors: `StorageError` (`corrupt`).
+ * A block record and part of the block's body, read at once although only the record says how the body is cut: an
+ * unneeded chunk costs less than a second wait. The part may be a view of a larger buffer. `undefined` when there is no
+ * such block. Expected errors: `StorageError` (`corrupt`).
  */
 export async function readSlice(
   database: Database,
@@ -107,7 +107,7 @@ function chunksThatMayHold({ offset, length }: Slice): number[] {
 }
 
 /**
- * Part of a block's body; of a chunked one only the chunks that hold it are read. The answer may be a view of a larger
+ * Part of a block's body; of a chunked one only the chunks that hold it are read. The result may be a view of a larger
  * buffer. Expected errors: `StorageError` (`corrupt`).
  */
 export async function readBody(database: Database, read: ReadBlock, slice: Slice): Promise<Buffer> {
@@ -145,7 +145,7 @@ function bodySlice(read: ReadBlock, slice: Slice, valueOf: (chunk: number) => Bu
   return bytes.subarray(start, start + length);
 }
 
-/** Checks one chunk of a body (the whole body, when it is small). Expected errors: `StorageError` (`corrupt`). */
+/** Checks one chunk of a body (or the whole of a small one). Expected errors: `StorageError` (`corrupt`). */
 export function openBodyChunk(
   key: Buffer,
   value: Buffer,
@@ -171,7 +171,7 @@ export interface ReadPointer extends PointerKey {
 
 const NO_SLICE: Slice = { offset: 0, length: 0 };
 
-/** Checks a pointer and takes it apart. Expected errors: `StorageError` (`corrupt`). */
+/** Checks and parses a pointer. Expected errors: `StorageError` (`corrupt`). */
 export function openPointer([key, value]: Entry): ReadPointer {
   const parsed = parsePointerKey(key);
   if (parsed === undefined) {
@@ -191,7 +191,7 @@ export function openPointer([key, value]: Entry): ReadPointer {
 
 const ACCOUNT_ENTRY = 'entry of the account index';
 
-/** Checks an entry of the account index and takes it apart. Expected errors: `StorageError` (`corrupt`). */
+/** Checks and parses an entry of the account index. Expected errors: `StorageError` (`corrupt`). */
 export function openAccountEntry([key, value]: Entry): AccountKey & AccountValue {
   const parsed = parseAccountKey(key);
   if (parsed === undefined) {

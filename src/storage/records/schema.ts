@@ -2,21 +2,21 @@ import { crc32 } from 'node:zlib';
 import { ADDRESS_BYTES, addressBytes, toAddress } from '../../flow/index.js';
 import type { Address } from '../../flow/index.js';
 
-/** Version of a store without an account index: all that is in this file, but what is of version 2. */
+/** Version of a store without an account index: everything in this file except what is marked version 2. */
 export const SCHEMA_VERSION = 1;
 
 /**
- * Version of a store that has an account index, or a part of one, so that no program goes on with it that does not know
- * what it has to keep. A store with a higher version is refused.
+ * Version of a store that has an account index, or part of one, so that no older program continues it without
+ * maintaining the index. A store with a higher version is refused.
  */
 export const ACCOUNTS_SCHEMA_VERSION = 2;
 
 /**
  * The whole key space, one line per prefix: key → value. Integers are big-endian, heights are u64 (safe integers only),
  * every value ends with the CRC-32 of key and value. A prefix that is given up keeps its line, marked "retired", and is
- * never used again.
+ * never reused.
  *
- * Bodies stand under ascending heights (append-like, cheap to compact); under the hashes stand pointers only. The
+ * Bodies are stored under ascending heights (append-like, cheap to compact); under hashes there are only pointers. The
  * position is part of a pointer's key, so a repeated id needs no read before its write, and a rewind no merge.
  */
 export const Prefix = {
@@ -39,8 +39,8 @@ export const Prefix = {
   /** `transaction, 32-byte id, height, u32 collection index, u32 transaction index` → u32 offset in the body, u32 length */
   transaction: 0x22,
   /**
-   * `account, 8-byte address, ~height, ~u32 collection index, ~u32 transaction index` → u8 roles, u32 offset in the body,
-   * u32 length; version 2. `~`: all bits turned over, so that the newest come first
+   * `account, 8-byte address, ~height, ~u32 collection index, ~u32 transaction index` → u8 roles, u32 offset in the
+   * body, u32 length; version 2. `~`: all bits inverted, so that the newest come first
    */
   account: 0x23,
 } as const;
@@ -118,20 +118,20 @@ export function bodyKey(height: number, chunk: number): Buffer {
   return key;
 }
 
-/** The height of a block record's key; `undefined` for a key that is none. */
+/** The height in a block record's key; `undefined` for any other key. */
 export function parseBlockKey(key: Buffer): number | undefined {
   if (key[0] !== Prefix.block || key.length !== BLOCK_KEY_BYTES) return undefined;
   return tryReadHeight(key, 1);
 }
 
-/** Height and chunk of a body's key; `undefined` for a key that is none. */
+/** Height and chunk in a body's key; `undefined` for any other key. */
 export function parseBodyKey(key: Buffer): { readonly height: number; readonly chunk: number } | undefined {
   if (key[0] !== Prefix.body || key.length !== BODY_KEY_BYTES) return undefined;
   const height = tryReadHeight(key, 1);
   return height === undefined ? undefined : { height, chunk: key.readUInt32BE(1 + HEIGHT_BYTES) };
 }
 
-/** A pointer key taken apart. The indexes are 0 where the kind of pointer has none. */
+/** A parsed pointer key. The indexes are 0 where the kind of pointer has none. */
 export interface PointerKey {
   readonly prefix: PointerPrefix;
   readonly id: Buffer;
@@ -154,7 +154,7 @@ function isPointerPrefix(byte: number | undefined): byte is PointerPrefix {
   return byte === Prefix.blockId || byte === Prefix.collection || byte === Prefix.transaction;
 }
 
-/** `undefined` for a key that is no pointer key (wrong prefix, length or height). */
+/** `undefined` for any other key (wrong prefix, length or height). */
 export function parsePointerKey(key: Buffer): PointerKey | undefined {
   const prefix = key[0];
   if (!isPointerPrefix(prefix) || key.length !== pointerKeyBytes[prefix]) return undefined;
@@ -169,7 +169,7 @@ export function parsePointerKey(key: Buffer): PointerKey | undefined {
   };
 }
 
-/** An account key taken apart. */
+/** A parsed account key. */
 export interface AccountKey {
   readonly address: Address;
   readonly height: number;
@@ -190,7 +190,7 @@ export function accountKey({ address, height, collectionIndex, transactionIndex 
   return key;
 }
 
-/** `undefined` for a key that is no account key (wrong prefix, length or height). */
+/** `undefined` for any other key (wrong prefix, length or height). */
 export function parseAccountKey(key: Buffer): AccountKey | undefined {
   if (key[0] !== Prefix.account || key.length !== ACCOUNT_KEY_BYTES) return undefined;
   const at = 1 + ADDRESS_BYTES;
@@ -242,7 +242,7 @@ export function decodeSlice(payload: Buffer): Slice | undefined {
   return { offset: payload.readUInt32BE(0), length: payload.readUInt32BE(4) };
 }
 
-/** How many chunks a body of this length is stored in; none for an empty one. */
+/** Number of chunks for a body of this length; 0 for an empty one. */
 export function bodyChunks(bodyLength: number): number {
   if (bodyLength === 0) return 0;
   return bodyLength <= MAX_WHOLE_BODY_BYTES ? 1 : Math.ceil(bodyLength / BODY_CHUNK_BYTES);

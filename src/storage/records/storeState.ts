@@ -19,8 +19,8 @@ import {
 import { corruptRecord, isCorruption, StorageError } from '../StorageError.js';
 
 /**
- * The most blocks that may be durable above the watermark. All of them stand within one window of heights, and no
- * window is wider than this.
+ * The most blocks that may be durable above the watermark. They all lie within one window of heights, and no window is
+ * wider than this.
  */
 export const MAX_BLOCKS_ABOVE_WATERMARK = 4096;
 
@@ -31,7 +31,7 @@ export interface StoreState {
   readonly latestBlock: BlockHead | undefined;
   /** Blocks that are durable above the watermark, by height. */
   readonly above: ReadonlyMap<number, BlockHead>;
-  /** The block at the watermark, or one above it, cannot be read; tolerated only in order to rewind it away. */
+  /** The block at the watermark, or one above it, is unreadable; tolerated only in order to rewind it away. */
   readonly damaged: boolean;
 }
 
@@ -49,13 +49,13 @@ export function readRewind(database: Database): Promise<RewindIntent | undefined
   return readRecord(database, REWIND_KEY, 'rewind record', decodeRewind);
 }
 
-/** Whether or not the store says that it has an account index. */
+/** The coverage record, whether or not the meta record claims an account index. */
 export function readCoverage(database: Database): Promise<Coverage | undefined> {
   return readRecord(database, COVERAGE_KEY, COVERAGE_RECORD, decodeCoverage);
 }
 
 /**
- * What the account index of a store covers; `undefined` for a store that never had one, of which nothing is read. Expected
+ * What the account index of a store covers; `undefined` for a store that never had one, without a read. Expected
  * errors: `StorageError` (`corrupt`).
  */
 export async function coverageOf(database: Database, meta: StoreMeta): Promise<Coverage | undefined> {
@@ -103,7 +103,7 @@ export function checkMeta(meta: StoreMeta, { path, chainId }: { path: string; ch
   }
 }
 
-/** A database that has entries but no meta record is not ours. Expected errors: `StorageError`. */
+/** A database with entries but no meta record is not ours. Expected errors: `StorageError`. */
 export async function checkEmpty(database: Database, path: string): Promise<void> {
   const [entry] = await database.first({}, 1);
   if (entry === undefined) return;
@@ -116,7 +116,7 @@ export async function checkEmpty(database: Database, path: string): Promise<void
 
 /**
  * What is durable, from the records themselves: the block at the watermark, and the blocks above it. With
- * `tolerateDamage`, records that cannot be read are left to the rewind that is to follow.
+ * `tolerateDamage`, unreadable records are left to the rewind that follows.
  *
  * Expected errors: `StorageError` (`corrupt`).
  */

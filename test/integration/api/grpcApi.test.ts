@@ -392,7 +392,7 @@ describe('GrpcApiServer', () => {
       ['GetEventsForHeightRange', 'this index does not keep events'],
       ['GetLatestProtocolStateSnapshot', 'this index does not keep protocol states'],
       ['GetExecutionResultByID', 'this index does not keep execution results'],
-      ['SendTransaction', 'this index takes no transactions, it is for reading'],
+      ['SendTransaction', 'this index is read-only and accepts no transactions'],
       ['SubscribeBlockHeadersFromLatest', 'this index does not keep block headers'],
     ];
     it.each(cases)('%s is UNIMPLEMENTED with a sentence that says whom to ask', async (method, why) => {
@@ -415,7 +415,7 @@ describe('GrpcApiServer', () => {
       const path = '/flow.access.AccessAPI/SendTransaction';
       expect(await refusalOf(probe.raw(path, Buffer.alloc(1_500_000)))).toMatchObject({
         code: 'UNIMPLEMENTED',
-        details: expect.stringContaining('takes no transactions') as string,
+        details: expect.stringContaining('accepts no transactions') as string,
       });
     });
 
@@ -435,7 +435,7 @@ describe('GrpcApiServer', () => {
       for (let time = 0; time < 2; time += 1) {
         expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toEqual({
           code: 'DATA_LOSS',
-          details: 'the stored record is damaged; the log of the daemon says more',
+          details: 'the stored record is damaged; see the daemon log',
           metadata: { reason: 'storage' },
         });
       }

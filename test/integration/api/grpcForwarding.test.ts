@@ -318,7 +318,7 @@ describe('with several nodes', () => {
       } else {
         const refusal = await refusalOf(to.probe.raw(path, Buffer.from('x')));
         expect(refusal).toMatchObject({ code: 'UNAVAILABLE', metadata: { reason: 'upstream_unreachable' } });
-        expect(refusal.details).toContain('is not known');
+        expect(refusal.details).toContain('is unknown');
         expect(other.calls).toEqual([]);
         // What was not sent anywhere yet goes to whoever can be connected to.
         expect((await to.call(path, Buffer.from('y'))).message.toString()).toBe('y');

@@ -73,12 +73,12 @@ describe('a height', () => {
       'queued',
       LATEST + 3,
       working('queued', { blockId: null }),
-      /its block has not come yet: waiting for a node/,
+      /its block has not arrived yet: waiting for a node/,
     ],
     ['outside_window', UPPER + 1, working('outside', { blockId: null }), /window, which ends at 110/],
     ['above_head', HEAD + 1, working('outside'), /above the finalized head, 120/],
     ['beyond_stop', 116, working('outside', { stopHeight: 115 }), /above the stop height, 115/],
-    ['starting', LATEST + 1, undefined, /has not begun/],
+    ['starting', LATEST + 1, undefined, /has not started/],
   ] as const)('is %s', async (stage, height, work, summary) => {
     expect(await explained(height, work)).toMatchObject({
       ...{ kind: 'height', stage, height, summary: expect.stringMatching(summary) as string },
@@ -103,10 +103,10 @@ describe('a height', () => {
   });
 
   it.each([
-    ['not_indexed', LATEST + 1, /the store ends at 104, and no daemon runs/],
+    ['not_indexed', LATEST + 1, /the store ends at 104, and no daemon is running/],
     ['waiting_for_gap', above.block.height, /on disk/],
     ['indexed', FIRST, /can be read/],
-    ['below_first_indexed', 1, /will not come/],
+    ['below_first_indexed', 1, /will not be indexed/],
   ] as const)('is %s where no daemon runs', async (stage, height, summary) => {
     const document = await explainDocument(store, String(height), () => range);
     expect(document).toMatchObject({
@@ -149,7 +149,7 @@ describe('an id', () => {
     });
     expect(await explained(come, working('collecting'), inHand('collection', come))).toMatchObject({
       stage: 'fetching',
-      summary: expect.stringMatching(/has come and waits for the others/) as string,
+      summary: expect.stringMatching(/has arrived and waits for the others/) as string,
     });
   });
 

@@ -65,7 +65,7 @@ describe('WorkSignal', () => {
   it('serves one waiter at a time', async () => {
     const signal = new WorkSignal();
     const first = signal.wait();
-    expect(() => signal.wait()).toThrow('somebody waits already');
+    expect(() => signal.wait()).toThrow('it already has one');
     signal.notify();
     await first;
   });

@@ -76,7 +76,7 @@ describe('verify and repair of the account index', () => {
       [
         `pointer ${heightOf(missing)}: it is missing`,
         `pointer ${heightOf(changed)}: it is not what it should be`,
-        `unexpected ${heightOf(extra)}: no block calls for it`,
+        `unexpected ${heightOf(extra)}: no block requires it`,
       ].sort(),
     );
     await repairStore({ path, chainId: TEST_CHAIN, apply: true }, { logger: new RecordingLogger() });

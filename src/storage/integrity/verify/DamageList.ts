@@ -15,13 +15,13 @@ export type DamageKind =
   | 'unexpected';
 
 export interface Damage {
-  /** Undefined where a record belongs to no height, or its height can no longer be told. */
+  /** Undefined where a record belongs to no height, or its height is unreadable. */
   readonly height: number | undefined;
   readonly kind: DamageKind;
   readonly message: string;
 }
 
-/** What `verifyStore` looked at and what it found. No damage: `damageCount` is 0. */
+/** What `verifyStore` checked and found. No damage: `damageCount` is 0. */
 export interface VerifyReport {
   /** The heights that were checked; undefined for a store without blocks. */
   readonly range: { readonly from: number; readonly to: number } | undefined;
@@ -33,16 +33,16 @@ export interface VerifyReport {
   readonly transactions: number;
   /** Bytes of the collections. */
   readonly bytes: number;
-  /** Pointers looked at, those of other heights included. */
+  /** Pointers checked, those of other heights included. */
   readonly pointers: number;
   /** The first ones found, at most `maxDamages`. */
   readonly damages: readonly Damage[];
   readonly damageCount: number;
-  /** The lowest height that any damage was found at; undefined where none has a height. */
+  /** The lowest damaged height; undefined where no damage has a height. */
   readonly lowestDamagedHeight: number | undefined;
 }
 
-/** Collects damage: all of it is counted, a bounded part is kept. */
+/** Collects damage: counts all of it, keeps a bounded part. */
 export class DamageList {
   readonly kept: Damage[] = [];
   count = 0;
@@ -59,7 +59,7 @@ export class DamageList {
     if (this.kept.length < this.#max) this.kept.push({ height, kind, message });
   }
 
-  /** Turns a `corrupt` error into damage; any other error is not ours to swallow. */
+  /** Records a `corrupt` error as damage; rethrows any other. */
   addError(kind: DamageKind, error: unknown, height?: number): void {
     if (!isCorruption(error)) throw error;
     this.add(kind, error.height ?? height, error.damage ?? error.message);

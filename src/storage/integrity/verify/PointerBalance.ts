@@ -1,16 +1,16 @@
-/** Buckets of heights; with them the balance takes some 800 KB however long the chain is. */
+/** Buckets of heights; they take some 800 KB however long the chain is. */
 const MAX_BUCKETS = 65_536;
 
-/** A run of consecutive heights; none when `to` is below `from`. */
+/** A run of consecutive heights; empty when `to` is below `from`. */
 export interface HeightRun {
   readonly from: number;
   readonly to: number;
 }
 
 /**
- * Compares two multisets of pointers in bounded memory: those that the blocks call for and those that are stored come in
- * different orders, so each is added to, or taken from, a sum per bucket of heights. A bucket that does not come out at
- * zero holds a difference; one that does would need three independent coincidences to hide one.
+ * Compares two multisets of pointers in bounded memory. Those that the blocks require and those that are stored come in
+ * different orders, so each is added to, or subtracted from, a sum per bucket of heights. A bucket that is not zero
+ * holds a difference; hiding one would take three independent coincidences.
  */
 export class PointerBalance {
   readonly #from: number;
@@ -47,7 +47,7 @@ export class PointerBalance {
 
   #add(height: number, key: Buffer, value: Buffer, sign: 1 | -1): void {
     const bucket = Math.floor((height - this.#from) / this.#width);
-    // The checksum stands for all of key and value; the id's own bytes are hash output and as good as random.
+    // The checksum represents all of key and value; the id's own bytes are hash output and as good as random.
     const checksum = value.readUInt32BE(value.length - 4);
     const mix = scramble(checksum ^ Math.imul(key.readUInt32BE(1), 0x9e3779b1) ^ key.readUInt32BE(5));
     add(this.#counts, bucket, sign);
@@ -67,12 +67,12 @@ export class PointerBalance {
   }
 }
 
-/** The caller keeps to the bounds. */
+/** The caller checks the bounds. */
 function add(totals: Int32Array | Uint32Array, bucket: number, amount: number): void {
   totals[bucket] = (totals[bucket] as number) + amount;
 }
 
-/** Spreads 32 bits over 32 bits without losing any (the finalizer of MurmurHash3). */
+/** Permutes 32 bits without losing any (the finalizer of MurmurHash3). */
 function scramble(bits: number): number {
   let mixed = bits | 0;
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b);

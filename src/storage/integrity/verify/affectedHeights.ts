@@ -2,8 +2,8 @@ import type { KeySpan } from '../../files/manifest.js';
 import { parseBlockKey, parseBodyKey, Prefix } from '../../records/schema.js';
 
 /**
- * The heights whose block records or bodies stand between two keys, in words. Where anything else stands there (pointers, which
- * are in the order of ids, or the records of the store), it may be any.
+ * The heights whose block records or bodies lie between two keys, in words. Between keys of anything else (pointers,
+ * which are ordered by id, or the records of the store) it may be any height.
  */
 export function affectedHeights({ from, through }: Partial<KeySpan>): string {
   const first = from?.[0] ?? 0;
@@ -18,7 +18,7 @@ export function affectedHeights({ from, through }: Partial<KeySpan>): string {
   return spans.map(phrase).join(', ');
 }
 
-/** Between the keys of two blocks of a table stands a short one that need not be a whole key. */
+/** The separator between two blocks of a table may be shorter than a whole key. */
 function heightOf(key: Buffer): number | undefined {
   const whole = Buffer.concat([key, Buffer.alloc(Math.max(0, WHOLE_BYTES - key.length))]).subarray(
     0,

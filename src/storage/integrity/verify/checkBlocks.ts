@@ -37,8 +37,8 @@ export interface BlockPass {
 }
 
 /**
- * Goes through block records and bodies in height order: every height there, everything hashed again, each block the
- * child of the one below. The pointers that the blocks call for go into the balance.
+ * Checks block records and bodies in height order: every height is there, everything is rehashed, each block is the
+ * child of the one below. The pointers that the blocks require go into the balance.
  */
 export async function checkBlocks(pass: BlockPass): Promise<BlockCounts> {
   const { database, extent, range, whole, damages } = pass;
@@ -48,7 +48,7 @@ export async function checkBlocks(pass: BlockPass): Promise<BlockCounts> {
   for await (const stored of storedHeights(database, range, whole, damages)) {
     const { height } = stored;
     if (height < range.from || height > range.to) {
-      damages.add('unexpected', height, `entries of height ${height}: the store does not reach there`);
+      damages.add('unexpected', height, `entries of height ${height}: the store does not reach that far`);
       continue;
     }
     pass.onHeight(height);
@@ -75,7 +75,7 @@ async function headBelow(database: Database, height: number): Promise<BlockHead 
     const below = await readBlock(database, height - 1);
     return below && headOf(below);
   } catch (error) {
-    // Damage below the range is not asked for.
+    // Damage below the range was not asked for.
     if (!isCorruption(error)) throw error;
     return undefined;
   }
@@ -87,7 +87,7 @@ function reportMissing(from: number, to: number, damages: DamageList): void {
   damages.add('missing_block', from, `${heights} no block record`);
 }
 
-/** The height's content when all of it is sound. */
+/** The height's content if all of it is sound. */
 function checkHeight(
   { height, record, body }: StoredHeight,
   extent: Extent,

@@ -21,17 +21,16 @@ export interface PointerPass {
   readonly extent: Extent;
   readonly balance: PointerBalance;
   readonly damages: DamageList;
-  /** Called for every page of pointers, and for every height that is looked at in detail. */
+  /** Called for every page of pointers, and for every height that is checked in detail. */
   readonly onStep: (pointers: number) => void;
 }
 
-/** What stands under a hash or an address and leads to a height. */
+/** Prefixes under which a hash or an address leads to a height. */
 const LEADING_PREFIXES = [...POINTER_PREFIXES, Prefix.account];
 
 /**
- * Compares the stored pointers, and the entries of the account index, with those that the blocks call for: one pass over
- * all of them, then a closer look at those heights alone that do not come out even. Returns how many are stored. Expected
- * errors: `StorageError`.
+ * Compares the stored pointers and account entries with those that the blocks require: one pass over all of them, then
+ * a closer look at the heights that do not balance. Returns the number stored. Expected errors: `StorageError`.
  */
 export async function checkPointers(pass: PointerPass): Promise<number> {
   const { balance } = pass;
@@ -59,22 +58,22 @@ function weigh([key, value]: [Buffer, Buffer], { balance, damages, extent }: Poi
   try {
     const { height, name } = open([key, value]);
     if (height < extent.firstHeight || height > extent.highest) {
-      damages.add('unexpected', height, `${name()}: the store does not reach there`);
+      damages.add('unexpected', height, `${name()}: the store does not reach that far`);
     } else if (key[0] === Prefix.account && extent.coverage === undefined) {
       damages.add('unexpected', height, `${name()}: the store has no account index`);
     } else if (balance.covers(height)) {
       balance.found(height, key, value);
     }
   } catch (error) {
-    // A damaged pointer is reported whatever height it names: that may be the damaged part.
+    // A damaged pointer is reported whatever height it names: the height may be the damaged part.
     damages.addError('pointer', error);
   }
 }
 
-/** Looks up every pointer that the block of a height calls for. */
+/** Looks up every pointer that the block of a height requires. */
 async function checkPointersOf(height: number, { database, damages, extent }: PointerPass): Promise<void> {
   const expected = await expectedPointers(database, height, isCovered(extent, height));
-  // A block that is missing or damaged is reported already, and what it called for is unknown.
+  // A missing or damaged block is reported already, and its pointers are unknown.
   if (expected === undefined) return;
   const keys = expected.map(([key]) => key);
   const values = await database.getMany(keys);
@@ -86,7 +85,7 @@ async function checkPointersOf(height: number, { database, damages, extent }: Po
   }
 }
 
-/** Looks for stored pointers of these heights that no block calls for. */
+/** Looks for stored pointers of these heights that no block requires. */
 async function findExtraPointers(runs: readonly HeightRun[], pass: PointerPass): Promise<void> {
   const { database, damages, extent } = pass;
   for (const prefix of LEADING_PREFIXES) {
@@ -96,11 +95,11 @@ async function findExtraPointers(runs: readonly HeightRun[], pass: PointerPass):
         const pointer = sound([key, value]);
         if (pointer === undefined || !contains(runs, pointer.height)) continue;
         const { height, name } = pointer;
-        // Entries of heights that are not covered may be there, as long as they are true.
+        // Entries of uncovered heights may exist, as long as they are correct.
         const expected = await expectedPointers(database, height, extent.coverage !== undefined);
         if (expected === undefined && height <= extent.latestIndexedHeight) continue;
         if (expected?.some(([other]) => other.equals(key)) === true) continue;
-        damages.add('unexpected', height, `${name()}: no block calls for it`);
+        damages.add('unexpected', height, `${name()}: no block requires it`);
       }
     }
   }

@@ -30,7 +30,7 @@ import {
 } from '../../records/storeState.js';
 import type { DamageList } from './DamageList.js';
 
-/** How far the store reaches, by what it says of itself or, where that is damaged, by its block records. */
+/** How far the store reaches, by its own records or, where those are damaged, by its block records. */
 export interface Extent {
   readonly firstHeight: number;
   /** Every height up to here must be there. */
@@ -40,8 +40,8 @@ export interface Extent {
   /** The sporks that the store has crossed. */
   readonly sporks: readonly SporkRecord[];
   /**
-   * The heights whose account entries must be there; `undefined`: no entry may be there at all; `unknown`: the record is
-   * damaged, and the index lost with it.
+   * The heights whose account entries must be there; `undefined`: no entry may be there at all; `unknown`: the record
+   * is damaged, and the index lost with it.
    */
   readonly coverage: Coverage | 'unknown' | undefined;
 }
@@ -52,8 +52,8 @@ export function isCovered({ coverage }: Extent, height: number): boolean {
 }
 
 /**
- * Checks the records of the store as a whole. A rewind that was interrupted is finished first: half of one is no
- * damage. `undefined` for a store that was never initialised.
+ * Checks the records of the store as a whole. An interrupted rewind is finished first: half a rewind is not damage.
+ * `undefined` for a store that was never initialised.
  *
  * Expected errors: `OperatorError` (`foreign`, `configuration`) for a store that is not ours to judge.
  */
@@ -136,7 +136,7 @@ async function highestBlock(database: Database, range: KeyRange): Promise<number
   return key && parseBlockKey(key);
 }
 
-/** Damage met by `action` is noted, and its answer is then unknown. */
+/** Notes damage found by `action`; the result is then unknown. */
 async function attempt<T>(damages: DamageList, action: () => Promise<T>): Promise<T | undefined> {
   try {
     return await action();

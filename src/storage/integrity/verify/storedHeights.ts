@@ -13,8 +13,8 @@ export interface StoredHeight {
 }
 
 /**
- * Block records and bodies of a run of heights, ascending, in one pass over the disk. Keys that are none of ours are
- * damage. `whole`: look at every key of the two prefixes, impossible heights included. Expected errors: `StorageError`.
+ * Block records and bodies of a run of heights, ascending, in one pass over the disk. Foreign keys are damage. `whole`:
+ * check every key of the two prefixes, impossible heights included. Expected errors: `StorageError`.
  */
 export async function* storedHeights(
   database: Database,

@@ -29,7 +29,7 @@ export interface VerifyOptions {
   readonly maxDamages?: number;
 }
 
-/** How far a verification came. */
+/** How far a verification has come. */
 export type VerifyProgress =
   | { readonly phase: 'files' }
   | { readonly phase: 'blocks'; readonly height: number; readonly from: number; readonly to: number }
@@ -45,9 +45,9 @@ const DEFAULT_MAX_DAMAGES = 1000;
 
 /**
  * Proves that a store holds what it claims, or names what is wrong: the store's own records; every height of the range
- * with every collection its block guarantees, hashed again; checksums, canonical encodings and parent links; pointers
- * both ways; and that nothing exists which should not. Memory is bounded whatever the length of the chain. Pointers
- * are in hash order, so all of them are looked at also for a part of the heights.
+ * with every collection its block guarantees, rehashed; checksums, canonical encodings and parent links; pointers both
+ * ways; and that nothing exists which should not. Memory is bounded whatever the length of the chain. Pointers are in
+ * hash order, so all of them are checked even for part of the heights.
  *
  * Damage is never thrown, not even when the database cannot be opened for it. Expected errors: `StorageError` other
  * than `corrupt` (`locked`, `missing`, …); `OperatorError`: `foreign`, `configuration` (newer schema), `usage` (heights
@@ -86,7 +86,7 @@ interface Steps extends VerifyDependencies {
   readonly step: (progress: VerifyProgress) => void;
 }
 
-/** Names the heights that damaged files take with them, on a copy that leaves the damaged parts out. */
+/** Names the heights lost with damaged files, on a copy that leaves the damaged parts out. */
 async function verifyDamaged(
   path: string,
   inspection: Inspection,
