@@ -2,6 +2,7 @@ export { Backoff, backoffMs, doublingMs } from './Backoff.js';
 export { sleep, systemClock } from './clock.js';
 export { AbortError, abortReason, isAbort } from './AbortError.js';
 export type { Clock, Timer } from './clock.js';
+export { EndGate } from './EndGate.js';
 export { maskedEndpoint, withoutCredentials } from './credentials.js';
 export { messageOf, OperatorError } from './OperatorError.js';
 export type { ExitReason } from './OperatorError.js';
