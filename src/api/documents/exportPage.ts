@@ -7,7 +7,6 @@ import type { Query } from '../view/queryParameters.js';
 import { transactionBody } from '../json/transaction.js';
 import type { RestTransactionBody } from '../json/transaction.js';
 import { rfc3339 } from '../json/scalars.js';
-import type { Turns } from '../share/turns.js';
 import type { IndexedRange } from '../view/statusDocument.js';
 
 /** One JSON value per line. */
@@ -17,8 +16,6 @@ export const NDJSON_TYPE = 'application/x-ndjson';
 export const MAX_PAGE_HEIGHTS = 1_000;
 /** A page ends with the block that brings it to this length; a block is never cut, however long it is. */
 const PAGE_CHARACTERS = 1024 * 1024;
-/** What is written before others have their turn. */
-const TURN_CHARACTERS = 128 * 1024;
 
 /** The first line of each block. Blocks without collections have it too: their height was seen, and it is empty. */
 export interface ExportedBlock {
@@ -57,39 +54,19 @@ export interface ExportRange {
 
 /**
  * The lines of as many whole blocks, from `from` on, as make a page: at most MAX_PAGE_HEIGHTS, none above `to` or the
- * watermark. The bytes depend on the chain alone. After every 128 Ki characters others have their turn. Empty when `from` cannot
+ * watermark. The bytes depend on the chain alone. Empty when `from` cannot
  * be read. Expected errors: `StorageError`.
  */
-export async function exportPage(
-  reader: IndexReader,
-  { from, to }: ExportRange,
-  turns: Turns,
-): Promise<string> {
+export async function exportPage(reader: IndexReader, { from, to }: ExportRange): Promise<string> {
   const lines: string[] = [];
   let characters = 0;
-  let sinceTurn = 0;
-  /** True at the end of the block. */
-  const writeSome = (ofBlock: Iterator<string>): boolean => {
-    while (sinceTurn < TURN_CHARACTERS) {
-      const line = ofBlock.next();
-      if (line.done === true) return true;
-      lines.push(line.value);
-      characters += line.value.length;
-      sinceTurn += line.value.length;
-    }
-    return false;
-  };
   const last = Math.min(to, from + MAX_PAGE_HEIGHTS - 1);
   for (let height = from; height <= last && characters < PAGE_CHARACTERS; height += 1) {
     const stored = await readWhole(reader, height);
     if (stored === undefined) break;
-    const ofBlock = blockLines(stored);
-    for (let isWhole = false; !isWhole;) {
-      const wrote = turns.work(() => writeSome(ofBlock));
-      isWhole = typeof wrote === 'boolean' ? wrote : await wrote;
-      if (sinceTurn < TURN_CHARACTERS) continue;
-      sinceTurn = 0;
-      await turns.pause();
+    for (const line of blockLines(stored)) {
+      lines.push(line);
+      characters += line.length;
     }
   }
   return lines.join('');

@@ -1,4 +1,4 @@
-import { exportPage, freeTurns, lastReadable } from '../../api/index.js';
+import { exportPage, lastReadable } from '../../api/index.js';
 import type { ExportRange, IndexedRange, StatusDocument } from '../../api/index.js';
 import { openStoreReadOnly } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
@@ -98,7 +98,7 @@ async function storeSource(loaded: LoadedConfig): Promise<ExportSource> {
     page: async (range, signal) => {
       // A turn of the event loop is what lets a signal in.
       await sleep(systemClock, 0, signal);
-      const lines = Buffer.from(await exportPage(store, range, freeTurns({ clock: systemClock })), 'utf8');
+      const lines = Buffer.from(await exportPage(store, range), 'utf8');
       return lines.length === 0 ? { kind: 'not_yet' } : { kind: 'page', lines };
     },
     close: () => store.close(),

@@ -1,8 +1,7 @@
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Gauge, Registry } from 'prom-client';
+import { latencyBuckets, metricMakers, PREFIX, upstreamRequests } from './metricMakers.js';
 import { registerProcessMetrics } from './processMetrics.js';
 import { allReadinessCodes } from '../health/readiness.js';
-
-const PREFIX = 'flow_collection_indexer_';
 
 /** The states of an access node. */
 export const endpointStates = ['unknown', 'healthy', 'failing', 'set_aside', 'foreign'] as const;
@@ -12,12 +11,8 @@ const collectionSources = ['requester', 'edi'] as const;
 /** Where the last missing collection of a height came from; `none` for heights without collections. */
 const heightSources = [...collectionSources, 'none'] as const;
 
-/** What is forwarded at once up to a bound of its own. */
-const forwardedKinds = [
-  { protocol: 'grpc', kind: 'call' },
-  { protocol: 'grpc', kind: 'stream' },
-  { protocol: 'rest', kind: 'call' },
-] as const;
+/** Why a reader thread was followed by another one. */
+const readerEnds = ['died', 'hung'] as const;
 
 /** Values that are read when a scrape asks for them, so that they are true also when nothing moves. */
 export interface ScrapedValues {
@@ -59,7 +54,7 @@ export interface ScrapedValues {
 }
 
 /**
- * Every metric of the daemon, made once per process (docs/metrics.md is generated from here). Label names are checked
+ * Every metric of the thread that indexes, and of the process, made once (docs/metrics.md is generated from here and from `createReaderMetrics`). Label names are checked
  * by the compiler; heights and ids are never labels. Series whose labels are known beforehand exist from the start.
  */
 export function createMetrics(build: { readonly version: string; readonly node: string }) {
@@ -80,18 +75,8 @@ export function createMetrics(build: { readonly version: string; readonly node: 
         else this.set(value);
       },
     });
-  const counter = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
-    new Counter<L>({ name: PREFIX + name, help, labelNames: [...labelNames], registers });
-  const histogram = <L extends string>(
-    name: string,
-    help: string,
-    buckets: number[],
-    labelNames: readonly L[] = [],
-  ) => new Histogram<L>({ name: PREFIX + name, help, buckets, labelNames: [...labelNames], registers });
-
-  const latencyBuckets = [
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
-  ];
+  const makers = metricMakers(registry);
+  const { counter, histogram } = makers;
 
   scraped(
     'latest_indexed_height',
@@ -260,21 +245,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       help: 'When all tables of the store were last found sound by the running daemon, in seconds since 1970; absent until then.',
       registers,
     }),
-    apiRequests: counter(
-      'api_requests_total',
-      'Requests of callers that came to an end, forwarded ones included, by interface (http or grpc), route (the pattern of a path; the path of a gRPC method) and status (of HTTP, or the name of a gRPC code).',
-      ['interface', 'route', 'status'],
-    ),
-    apiLatency: histogram(
-      'api_request_seconds',
-      'How long those requests took, from their first byte to the end of the answer; streams left out.',
-      latencyBuckets,
-      ['interface', 'route', 'status'],
-    ),
-    upstreamRequests: counter('upstream_requests_total', 'Calls sent to access nodes.', [
-      'endpoint',
-      'method',
-    ]),
+    upstreamRequests: upstreamRequests(makers),
     upstreamErrors: counter('upstream_errors_total', 'Calls to access nodes that failed.', [
       'endpoint',
       'method',
@@ -287,61 +258,10 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       ['endpoint', 'method'],
     ),
     streamReopens: counter('stream_reopens_total', 'Streams opened again, by reason.', ['stream', 'reason']),
-    forwardedCalls: counter(
-      'forwarded_calls_total',
-      'Calls of others that were to be forwarded, by what became of them.',
-      ['protocol', 'method', 'outcome'],
-    ),
-    forwardedLatency: histogram(
-      'forwarded_call_seconds',
-      'Duration of forwarded calls that a node answered, errors included; streams left out.',
-      latencyBuckets,
-      ['protocol', 'method'],
-    ),
-    forwardedUnderWay: new Gauge({
-      name: `${PREFIX}forwarded_calls_in_flight`,
-      help: 'Forwarded calls, and forwarded streams, that are under way.',
-      labelNames: ['protocol', 'kind'],
-      registers,
-    }),
-    grpcConnections: new Gauge({
-      name: `${PREFIX}grpc_connections`,
-      help: 'Connections of callers to the gRPC port that are open.',
-      registers,
-    }),
-    grpcConnectionsCut: counter(
-      'grpc_connections_cut_total',
-      'Connections to the gRPC port that the daemon cut, by reason: make_room (all were taken; this one rested, or nothing moved on it), no_room (a new one, and all others were at work), overdue (a call or an answer came to no end), talkative (it sent more than its calls account for).',
+    readersReplaced: counter(
+      'reader_replaced_total',
+      'Threads that served readers and were followed by another one, by reason: died (it ended by an error of its own, or for want of memory), hung (it did not answer, and was ended).',
       ['reason'],
-    ),
-    feedFollowers: new Gauge({
-      name: `${PREFIX}feed_followers`,
-      help: 'Streams of the change feed that are open, by interface.',
-      labelNames: ['kind'],
-      registers,
-    }),
-    feedEvents: counter('feed_events_total', 'Events of the change feed that were sent and taken.', ['kind']),
-    feedFollowersCut: counter(
-      'feed_followers_cut_total',
-      'Streams of the change feed that were ended because nothing was taken for too long.',
-      ['kind'],
-    ),
-    readRequestsWaiting: new Gauge({
-      name: `${PREFIX}read_requests_waiting`,
-      help: "Requests that wait for their turn because readers have used up their share of the event loop's time.",
-      labelNames: ['interface'],
-      registers,
-    }),
-    readWait: histogram(
-      'read_wait_seconds',
-      'How long the requests that had to wait for their turn waited. Those that were served at once are not counted.',
-      latencyBuckets,
-      ['interface'],
-    ),
-    readRequestsTurnedAway: counter(
-      'read_requests_turned_away_total',
-      'Requests that got no turn, by reason: queue_full, waited_too_long, stopping (all three were refused), caller_left.',
-      ['interface', 'reason'],
     ),
     foreignNodes: counter(
       'foreign_nodes_total',
@@ -357,7 +277,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     metrics.receiveToIndexed.zero({ source });
   }
   for (const source of heightSources) metrics.heightsCompleted.inc({ source }, 0);
-  for (const forwarded of forwardedKinds) metrics.forwardedUnderWay.set({ ...forwarded }, 0);
+  for (const reason of readerEnds) metrics.readersReplaced.inc({ reason }, 0);
   return metrics;
 }
 
