@@ -62,6 +62,7 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
     unresolvable: () => state.change.unresolvable?.(),
     heldUp: () => (state.latest < (state.head ?? -1) ? heldUpBy(facts(), clock) : undefined),
     commitStartedAtMs: () => state.facts.commitStartedAtMs,
+    readerDown: () => state.change.readerDown?.(),
     disk: () => state.change.disk?.(),
   };
   const diagnosis = new Diagnosis(
