@@ -69,8 +69,9 @@ describe('the thread that serves readers', () => {
       ...{ level: 'error', reason: 'died', detail: 'planted' },
       error: { type: 'Error', stack: expect.stringContaining('planted') as string },
     });
-    await readers('globalThis.all = []; for (;;) all.push(new Array(1000).fill(Math.random()))');
-    await daemon.scrapeUntil((metrics) => metrics.value('reader_replaced_total', { reason: 'died' }) === 2);
+    await readers('globalThis.all = []; for (;;) all.push(new Array(1e6).fill(0.5))');
+    // Where the machine is slow it may be given up before it has used all.
+    await daemon.scrapeUntil((metrics) => metrics.sum('reader_replaced_total') === 2);
     await serves(daemon);
     expect(await program.stop()).toBe(0);
   });

@@ -372,6 +372,14 @@ describe('what has a code of its own', () => {
     ]);
   });
 
+  it('lacks its readers: indexing goes on, and so does whatever else is wrong', async () => {
+    const { codes, state } = healthyDaemon();
+    state.change = { readerDown: () => ({ message: 'the thread has ended' }) };
+    expect(await codes()).toEqual(['reader_down']);
+    state.phase = 'starting';
+    expect(await codes()).toEqual(['starting', 'reader_down']);
+  });
+
   it('is stopping, whatever else holds', async () => {
     const { codes, state } = healthyDaemon();
     state.phase = 'stopping';
