@@ -8,7 +8,6 @@ import { StorageError } from '../../../src/storage/index.js';
 import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { governorOver } from '../../support/readGovernor.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { chainTime, idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
 
@@ -103,7 +102,7 @@ describe('GrpcApiServer', () => {
       },
       {
         ...{ store, clock: systemClock, logger },
-        ...{ status, feed: feedOver({ reader: store, status }), governor: governorOver() },
+        ...{ status, feed: feedOver({ reader: store, status }) },
         health: { readiness: () => ({ ready }) },
         fail: (error) => failures.push(error),
       },

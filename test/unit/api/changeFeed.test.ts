@@ -2,10 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ApiError, ChangeFeed, MAX_FOLLOWERS, SEND_LIMIT_MS } from '../../../src/api/index.js';
 import type { FeedEvent, IndexedRange, StartPoint } from '../../../src/api/index.js';
-import { createMetrics } from '../../../src/observability/index.js';
+import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { governorOver } from '../../support/readGovernor.js';
 import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { WorkedClock } from '../../support/workedClock.js';
@@ -59,7 +58,7 @@ class Reader {
 
 class World {
   readonly clock = new VirtualClock();
-  readonly metrics = createMetrics({ version: '', node: '' });
+  readonly metrics = createReaderMetrics();
   readonly reads: number[] = [];
   sealed: number | null = null;
   head: number | null = null;
@@ -78,7 +77,6 @@ class World {
       status: { range: () => this.range },
       clock: clock ?? this.clock,
       metrics: this.metrics,
-      governor: governorOver({ status: { range: () => this.range }, clock: clock ?? this.clock }, 0.25),
     });
   }
 
@@ -165,8 +163,7 @@ describe('where a stream begins', () => {
     const store = await MemoryIndexStore.startingAt(FIRST);
     const early = new ChangeFeed({
       ...{ reader: store, status: { range: () => none }, clock: new VirtualClock() },
-      metrics: createMetrics({ version: '', node: '' }),
-      governor: governorOver(),
+      metrics: createReaderMetrics(),
     });
     expect(await refusal(early.cursorAt('next'))).toMatchObject({ reason: 'not_yet_indexed' });
     expect(await feed.cursorAt('next')).toMatchObject({ next: FIRST });
