@@ -74,10 +74,6 @@ export class Forwarder {
         if (admission !== 'gone') outcome = admission;
         continue;
       }
-      if (signal.aborted) {
-        admission.over('other');
-        return 'ended';
-      }
       const end = await attempt(node, request, admission, sink, signal);
       if (end === 'ended') return 'ended';
       if (!isRepeatable) return 'lost';
@@ -107,7 +103,14 @@ export class Forwarder {
     signal: AbortSignal,
   ): Promise<Admission | NotAdmitted | 'aborted'> {
     try {
-      return await this.#dependencies.desk.admit(name, { method: methodOf(path), isStream }, signal);
+      const admission = await this.#dependencies.desk.admit(
+        name,
+        { method: methodOf(path), isStream },
+        signal,
+      );
+      if (!signal.aborted) return admission;
+      if (typeof admission !== 'string') admission.over('other');
+      return 'aborted';
     } catch (error) {
       if (isAbort(error) || signal.aborted) return 'aborted';
       throw error;
