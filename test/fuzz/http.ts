@@ -65,7 +65,7 @@ class HttpSession implements FuzzSession {
       new ApiServer(
         { ...here, chainId: 'flow-localnet', version: '0.1.0', corsOrigins: ['http://page'] },
         {
-          ...{ ...shared, reader: store, status, work: workOfStore(store, range) },
+          ...{ ...shared, reader: store, status, work: workOfStore(store, () => range) },
           ...{ feed: feedOver({ reader: store, status }) },
         },
       ),

@@ -51,7 +51,7 @@ class WebSocketSession implements FuzzSession {
         ...{
           reader,
           status,
-          work: workOfStore(reader, range),
+          work: workOfStore(reader, () => range),
           clock: systemClock,
           logger: new RecordingLogger(),
         },

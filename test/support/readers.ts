@@ -1,4 +1,4 @@
-import { MessageChannel, Worker } from 'node:worker_threads';
+import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { serveReaders } from '../../src/app/index.js';
 import type { FromReader, ReaderHandle, StartReader } from '../../src/app/index.js';
 import { systemClock } from '../../src/runtime/index.js';
@@ -7,10 +7,15 @@ import { systemClock } from '../../src/runtime/index.js';
 export const readersHere: StartReader = (options) => {
   const { port1: ours, port2: theirs } = new MessageChannel();
   let tellEnd: (error: unknown) => void = () => undefined;
+  let receive: (message: FromReader) => void = () => undefined;
   let hasEnded = false;
   const end = (error?: unknown): void => {
     if (hasEnded) return;
     hasEnded = true;
+    // As with a thread, what was said before the end is heard.
+    for (let said = receiveMessageOnPort(ours); said !== undefined; said = receiveMessageOnPort(ours)) {
+      receive(said.message as FromReader);
+    }
     ours.close();
     theirs.close();
     tellEnd(error);
@@ -18,7 +23,10 @@ export const readersHere: StartReader = (options) => {
   void serveReaders(options, { port: theirs, clock: systemClock, fail: end }).then(() => end(), end);
   return {
     post: (message) => ours.postMessage(message),
-    onMessage: (listener) => void ours.on('message', listener),
+    onMessage: (listener) => {
+      receive = listener;
+      ours.on('message', listener);
+    },
     onEnd: (listener) => (tellEnd = listener),
     // Nothing ends what shares our thread; it hears the same as at a stop.
     terminate: () => ours.postMessage({ kind: 'stop' }),
@@ -28,9 +36,11 @@ export const readersHere: StartReader = (options) => {
 /** Readers on a thread of their own, which runs the sources, or another program of the test's. */
 export function readersOfSources(entry?: URL): StartReader {
   return (options) => {
-    const worker = new Worker(entry ?? new URL('../../src/app/threads/readerEntry.ts', import.meta.url), {
+    const program = entry ?? new URL('../../src/app/threads/readerEntry.ts', import.meta.url);
+    const worker = new Worker(new URL('sourceWorker.mjs', import.meta.url), {
       workerData: options,
-      execArgv: ['--import', 'tsx'],
+      argv: [program.href],
+      execArgv: [],
     });
     return handleOf(worker);
   };

@@ -125,7 +125,7 @@ export class ServedChain {
       { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0', ...options },
       {
         reader: store,
-        ...{ status, feed, clock, metrics, logger, work: workOfStore(store, range) },
+        ...{ status, feed, clock, metrics, logger, work: workOfStore(store, () => state.range) },
         fail: (error) => failures.push(error),
       },
     );

@@ -75,10 +75,10 @@ function stageOf(height: number, { range, durableId, daemon }: WorkMoment): Expl
 /** What waits above the watermark of a store that no daemon works on. */
 export function workOfStore(
   store: Pick<IndexStore, 'blocksAboveWatermark'>,
-  range: IndexedRange,
+  range: () => IndexedRange,
 ): WorkSource {
   return {
-    momentAt: (height) => ({ range, durableId: blockAbove(store, { height })?.id, daemon: undefined }),
+    momentAt: (height) => ({ range: range(), durableId: blockAbove(store, { height })?.id, daemon: undefined }),
     naming: (id) => {
       const above = blockAbove(store, { id });
       return above && { kind: 'block', height: above.height };

@@ -111,7 +111,7 @@ async function questionsTo(index: ExchangeableIndex): Promise<readonly (() => Pr
       ...dependencies,
       reader: index,
       status: { ...index.status, status: () => statusWith(index.status.range()) },
-      work: workOfStore(index, index.status.range()),
+      work: workOfStore(index, () => index.status.range()),
       feed: feedOver({ reader: index, status: index.status }),
     },
   );

@@ -485,9 +485,9 @@ describe('GrpcApiServer', () => {
       const heard: unknown[] = [];
       for await (const { status } of watch as AsyncIterable<{ status: unknown }>) {
         heard.push(status);
-        if (heard.length === 1) ready = false;
-        if (heard.length === 2) ready = true;
         if (heard.length === 3) break;
+        ready = !ready;
+        server.notify();
       }
       expect(heard).toEqual(['SERVING', 'NOT_SERVING', 'SERVING']);
       watch.on('error', () => undefined).cancel();

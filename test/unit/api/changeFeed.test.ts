@@ -7,7 +7,6 @@ import type { Clock } from '../../../src/runtime/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
-import { WorkedClock } from '../../support/workedClock.js';
 
 const FIRST = 100;
 const chain = smallChain(
@@ -369,44 +368,6 @@ describe('the end of the feed', () => {
     fail(new Error('the database is closed'));
     await closing;
     expect(reader.ended).toMatchObject({ reason: 'stopping' });
-  });
-});
-
-describe('the share of the event loop', () => {
-  /** What 60 events take of all time, when each costs its sender 5 ms. */
-  async function shareTaken(head: number): Promise<number> {
-    const clock = new WorkedClock();
-    const world = await World.with(60, clock);
-    world.head = head;
-    let sent = 0;
-    const from = await world.feed.cursorAt({ height: 100 });
-    const sink = {
-      send: (_: FeedEvent, taken: () => void) => {
-        clock.work(5);
-        sent += 1;
-        taken();
-      },
-      end: () => undefined,
-    };
-    world.feed.follow({ kind: 'blocks', from, until: 'indexed' }, sink);
-    await clock.virtual.advanceUntil(() => sent === 60);
-    return clock.workedMs / clock.monotonic();
-  }
-
-  it('is that of all readers while indexing catches up', async () => {
-    const share = await shareTaken(1_000);
-    expect(share).toBeGreaterThan(0.24);
-    expect(share).toBeLessThan(0.26);
-  });
-
-  it('is three quarters close to the head', async () => {
-    const share = await shareTaken(160);
-    expect(share).toBeGreaterThan(0.73);
-    expect(share).toBeLessThan(0.77);
-  });
-
-  it('is all there is at the head', async () => {
-    expect(await shareTaken(159)).toBe(1);
   });
 });
 
