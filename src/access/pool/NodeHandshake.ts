@@ -111,8 +111,8 @@ export class NodeHandshake {
       // A call that failed meanwhile may have ended the pause at once.
       const soonestAtMs = member.askedAtMs + IDENTIFY_AT_MOST_EVERY_MS;
       if (attempts.failures === 0) await this.#pause(soonestAtMs - this.#clock.monotonic(), signal);
-      const unwantedMs = this.#clock.monotonic() - member.wantedAtMs;
       if (signal.aborted) return;
+      const unwantedMs = this.#clock.monotonic() - member.wantedAtMs;
       if (member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
         this.#pool.remove(member);
         return;
