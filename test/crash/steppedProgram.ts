@@ -22,6 +22,11 @@ if (isRewindCommand) {
   const stop = new AbortController();
   steps.onStop = () => stop.abort();
   const host = { stdout: { write: () => undefined, columns: 80 }, isLive: false, signal: stop.signal };
-  const ports = { openStore, openChannel: steppedChannel(steps), createLogger: steppedLogger(steps), startReader: readersOfSources() };
+  const ports = {
+    openStore,
+    openChannel: steppedChannel(steps),
+    createLogger: steppedLogger(steps),
+    startReader: readersOfSources(),
+  };
   process.exitCode = exitCodeOf(await runDaemon(config, host, ports));
 }

@@ -48,7 +48,13 @@ class WebSocketSession implements FuzzSession {
     const server = new ApiServer(
       { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0' },
       {
-        ...{ reader, status, work: workOfStore(reader, () => range), clock: systemClock, logger: new RecordingLogger() },
+        ...{
+          reader,
+          status,
+          work: workOfStore(reader, () => range),
+          clock: systemClock,
+          logger: new RecordingLogger(),
+        },
         ...{ feed: feedOver({ reader, status }) },
         fail: (error) => void failures.push(error),
       },

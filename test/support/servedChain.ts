@@ -1,10 +1,5 @@
 import { ApiServer, workOfStore } from '../../src/api/index.js';
-import type {
-  ApiServerOptions,
-  ChangeFeed,
-  IndexedRange,
-  StatusDocument,
-} from '../../src/api/index.js';
+import type { ApiServerOptions, ChangeFeed, IndexedRange, StatusDocument } from '../../src/api/index.js';
 import type { ReaderMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';

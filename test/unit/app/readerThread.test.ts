@@ -1,7 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import type { Admission, ForwardingDesk } from '../../../src/access/index.js';
 import { DOWN_AFTER_MS, HUNG_AFTER_MS, ReaderThread } from '../../../src/app/index.js';
-import type { FromReader, ReaderHandle, ReaderOptions, ReaderSources, ToReader } from '../../../src/app/index.js';
+import type {
+  FromReader,
+  ReaderHandle,
+  ReaderOptions,
+  ReaderSources,
+  ToReader,
+} from '../../../src/app/index.js';
 import { createMetrics, createReaderMetrics, mergedPage } from '../../../src/observability/index.js';
 import { AbortError, EndGate, OperatorError } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -66,7 +72,13 @@ function owner(desk: ForwardingDesk = { admit: () => Promise.resolve('busy') }) 
   const state = { height: 1, isReady: true };
   const thread = new ReaderThread(
     {
-      ...{ storePath: '/store', chainId: 'flow-localnet', version: '0.1.0', accessNodes: [], userAgent: 'test' },
+      ...{
+        storePath: '/store',
+        chainId: 'flow-localnet',
+        version: '0.1.0',
+        accessNodes: [],
+        userAgent: 'test',
+      },
       ...{ maxMessageBytes: 1, logLevel: 'info' },
       api: {
         ...{ host: '127.0.0.1', port: 0, grpcPort: 0, forward: false, forwardRest: undefined },
@@ -84,7 +96,12 @@ function owner(desk: ForwardingDesk = { admit: () => Promise.resolve('busy') }) 
   );
   const sources: ReaderSources = {
     moment: () => ({
-      shown: { meta: undefined, latestIndexedHeight: state.height, latestBlock: undefined, accounts: undefined },
+      shown: {
+        meta: undefined,
+        latestIndexedHeight: state.height,
+        latestBlock: undefined,
+        accounts: undefined,
+      },
       ...{ head: null, sealed: null },
     }),
     surroundings: () => ({ isReady: state.isReady, forwardingOff: undefined, nodes: [] }),
