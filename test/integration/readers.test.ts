@@ -106,7 +106,10 @@ describe.each([
       await expect(probe.call('GetBlockByHeight', { height: height + 1 })).rejects.toMatchObject({ code: 5 });
     }
     expect(await getJson(`${url}/status`)).toMatchObject({ status: 200, body: { latestIndexed: 111 } });
-    expect(await getJson(`${url}/explain/500`)).toMatchObject({ status: 200, body: { stage: 'not_indexed' } });
+    expect(await getJson(`${url}/explain/500`)).toMatchObject({
+      status: 200,
+      body: { stage: 'not_indexed' },
+    });
   });
 
   it('pass calls on at the rate that the indexer leaves, to nodes that it may ask', async () => {
@@ -172,7 +175,10 @@ describe('a reader thread', () => {
     const port = Number(new URL(first.url).port);
     await expect(
       served((options) => readersHere({ ...options, api: { ...options.api, port } })),
-    ).rejects.toMatchObject({ exit: 'configuration', message: expect.stringContaining('--api-port') as string });
+    ).rejects.toMatchObject({
+      exit: 'configuration',
+      message: expect.stringContaining('--api-port') as string,
+    });
   });
 
   it('that is closed before it served says so', async () => {

@@ -78,7 +78,11 @@ export function workOfStore(
   range: () => IndexedRange,
 ): WorkSource {
   return {
-    momentAt: (height) => ({ range: range(), durableId: blockAbove(store, { height })?.id, daemon: undefined }),
+    momentAt: (height) => ({
+      range: range(),
+      durableId: blockAbove(store, { height })?.id,
+      daemon: undefined,
+    }),
     naming: (id) => {
       const above = blockAbove(store, { id });
       return above && { kind: 'block', height: above.height };

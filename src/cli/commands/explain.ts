@@ -38,7 +38,11 @@ async function explanationOf(loaded: LoadedConfig, key: string): Promise<Explain
     const firstIndexed = store.meta()?.firstHeight ?? null;
     const latestIndexed = firstIndexed === null ? null : store.latestIndexedHeight();
     const range = { firstIndexed, latestIndexed, head: null, sealed: null };
-    return await explainDocument(store, key, workOfStore(store, () => range));
+    return await explainDocument(
+      store,
+      key,
+      workOfStore(store, () => range),
+    );
   } catch (error) {
     if (error instanceof ApiError) throw refusal(error.code, error.message);
     throw error;

@@ -27,7 +27,14 @@ async function apiServer(options: Partial<ApiServerOptions> = {}, clock: Clock =
   const server = new ApiServer(
     { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0', ...options },
     {
-      ...{ clock, fail, reader, status, work: workOfStore(reader, () => range), logger: new RecordingLogger() },
+      ...{
+        clock,
+        fail,
+        reader,
+        status,
+        work: workOfStore(reader, () => range),
+        logger: new RecordingLogger(),
+      },
       feed: feedOver({ reader, status, clock }),
     },
   );

@@ -51,7 +51,10 @@ function apiServer(reader: MemoryIndexStore, host = '127.0.0.1', port = 0, clock
   const feed = feedOver({ reader, status, clock });
   const server = new ApiServer(
     { host, port, chainId: 'flow-localnet', version: '0.1.0' },
-    { ...{ reader, clock, logger, status, feed, work: workOfStore(reader, () => range) }, fail: () => undefined },
+    {
+      ...{ reader, clock, logger, status, feed, work: workOfStore(reader, () => range) },
+      fail: () => undefined,
+    },
   );
   open.push(server);
   return { server, logger };

@@ -112,7 +112,11 @@ describe('a height', () => {
     ['indexed', FIRST, /can be read/],
     ['below_first_indexed', 1, /will not be indexed/],
   ] as const)('is %s where no daemon runs', async (stage, height, summary) => {
-    const document = await explainDocument(store, String(height), workOfStore(store, () => range));
+    const document = await explainDocument(
+      store,
+      String(height),
+      workOfStore(store, () => range),
+    );
     expect(document).toMatchObject({
       ...{ stage, sources: null, work: null, reasons: [] },
       summary: expect.stringMatching(summary) as string,
@@ -121,7 +125,13 @@ describe('a height', () => {
 
   it('is not indexed in an empty store', async () => {
     range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
-    expect(await explainDocument(new MemoryIndexStore(), '5', workOfStore(store, () => range))).toMatchObject({
+    expect(
+      await explainDocument(
+        new MemoryIndexStore(),
+        '5',
+        workOfStore(store, () => range),
+      ),
+    ).toMatchObject({
       stage: 'not_indexed',
       summary: expect.stringMatching(/store is empty/) as string,
     });
@@ -162,7 +172,13 @@ describe('an id', () => {
     expect(await explained(id, working('queued'), inHand('block', id))).toMatchObject({
       ...{ kind: 'block', stage: 'queued', blockId: id },
     });
-    expect(await explainDocument(store, above.block.id, workOfStore(store, () => range))).toMatchObject({
+    expect(
+      await explainDocument(
+        store,
+        above.block.id,
+        workOfStore(store, () => range),
+      ),
+    ).toMatchObject({
       ...{ kind: 'block', stage: 'waiting_for_gap', height: above.block.height },
     });
   });
