@@ -111,7 +111,8 @@ export class AccessNetwork implements AccessNodes {
       hooks: {
         onMember: (member) => this.#handshake.follow(member),
         onReconnect: ({ node }) => {
-          this.#logger.warn({ endpoint: node.name }, 'calls kept timing out, connection made anew');
+          // What the calls hold up, if anything, is warned of by the readiness.
+          this.#logger.info({ endpoint: node.name }, 'calls kept timing out, reconnecting');
         },
       },
     });
