@@ -10,10 +10,10 @@ import { runProgram, scratchDirectory, startProgram } from '../support/program.j
 import { proveStore } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
+import { storeFlags, storePath } from '../support/storeDump.js';
 import { throughPort } from './failingPort.js';
 import { expectRefusal } from './mending.js';
 import type { Result, Scenario } from './scenario.js';
-import { storeOf } from './stage.js';
 
 /** Durable before the fault. */
 const BEFORE = 20;
@@ -82,8 +82,8 @@ async function atStart(
   const commands = [
     args,
     startArguments(devnet, join(dataDir, 'a', 'new', 'one')),
-    ['verify', '--network', 'devnet', '--data-dir', dataDir],
-    ['rewind', '--network', 'devnet', '--data-dir', dataDir, '--to', '5', '--yes'],
+    ['verify', ...storeFlags(dataDir)],
+    ['rewind', ...storeFlags(dataDir), '--to', '5', '--yes'],
   ];
   for (const command of commands) {
     const { code, stderr } = await runProgram(command, undefined, wrapper);
@@ -105,7 +105,7 @@ const TRAPS = 60;
 
 /** Whatever file the database makes next is on a device without room. */
 const fullDevice: Fault = (dataDir) => {
-  const store = storeOf(dataDir);
+  const store = storePath(dataDir);
   const numbers = readdirSync(store).map((name) => Number.parseInt(name, 10) || 0);
   const next = Math.max(...numbers) + 1;
   const traps = Array.from({ length: TRAPS }, (_, index) => String(next + index).padStart(6, '0'));
@@ -214,7 +214,7 @@ export const faultScenarios: readonly Scenario[] = [
     run: () => {
       const wrapper = asAnybody();
       if (wrapper === undefined) return throughPort('Permission denied', FORBIDDEN);
-      return whileItRuns({ says: FORBIDDEN, fault: (dataDir) => forbid(storeOf(dataDir)), wrapper });
+      return whileItRuns({ says: FORBIDDEN, fault: (dataDir) => forbid(storePath(dataDir)), wrapper });
     },
   },
   {
@@ -225,7 +225,7 @@ export const faultScenarios: readonly Scenario[] = [
       const dataDir = join(scratchDirectory(), 'data');
       mkdirSync(dataDir);
       const begin = () => {
-        const ends = [forbid(storeOf(dataDir)), forbid(dataDir)];
+        const ends = [forbid(storePath(dataDir)), forbid(dataDir)];
         return () => ends.forEach((end) => end());
       };
       return atStart(FORBIDDEN, dataDir, begin, wrapper);

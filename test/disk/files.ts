@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import { runProgram } from '../support/program.js';
 import { RunningDaemon } from '../support/runningDaemon.js';
+import { storeFlags, storePath } from '../support/storeDump.js';
 import { expectRefusal, mend, repair } from './mending.js';
 import type { Outcome, Result, Scenario } from './scenario.js';
-import { KILLED, OLDEST, SETTLED, storeFlags, storeOf } from './stage.js';
+import { KILLED, OLDEST, SETTLED } from './stage.js';
 import type { Stage } from './stage.js';
 
 interface Expected {
@@ -32,9 +33,9 @@ const LOG_BLOCK_BYTES = 32_768;
 
 /** The last file of a kind, by its number. */
 function fileOf(dataDir: string, kind: RegExp): string {
-  const names = readdirSync(storeOf(dataDir)).filter((name) => kind.test(name));
+  const names = readdirSync(storePath(dataDir)).filter((name) => kind.test(name));
   names.sort((left, right) => left.localeCompare(right));
-  return join(storeOf(dataDir), names.at(-1) ?? expect.unreachable(`no file like ${String(kind)}`));
+  return join(storePath(dataDir), names.at(-1) ?? expect.unreachable(`no file like ${String(kind)}`));
 }
 
 function flip(bytes: Buffer, position: number): Buffer {
@@ -144,10 +145,10 @@ const table: readonly Scenario[] = [
     name: 'first table missing, and the meta record with it',
     run: async (stage) => {
       const dataDir = stage.killedStore();
-      const [first = ''] = readdirSync(storeOf(dataDir))
+      const [first = ''] = readdirSync(storePath(dataDir))
         .filter((name) => TABLE.test(name))
         .sort();
-      rmSync(join(storeOf(dataDir), first));
+      rmSync(join(storePath(dataDir), first));
       const result = await mend(stage, dataDir, /file \d+\.ldb: it is missing/);
       return expectResult(result, { outcome: 'refused, begun anew', from: -1, to: 0 });
     },
@@ -201,7 +202,7 @@ const others: readonly Scenario[] = [
     name: 'LOCK removed',
     run: async (stage) => {
       const dataDir = stage.killedStore();
-      rmSync(join(storeOf(dataDir), 'LOCK'));
+      rmSync(join(storePath(dataDir), 'LOCK'));
       return expectResult(await mend(stage, dataDir, /never/), unharmed);
     },
   },
@@ -216,7 +217,7 @@ const others: readonly Scenario[] = [
     run: async (stage) => {
       const dataDir = stage.killedStore();
       truncateSync(fileOf(dataDir, MANIFEST), 0);
-      renameSync(storeOf(dataDir), `${storeOf(dataDir)}.damaged`);
+      renameSync(storePath(dataDir), `${storePath(dataDir)}.damaged`);
       const refused = await stage.startAlone(dataDir);
       if (refused instanceof RunningDaemon) return expect.unreachable('a new store began in its place');
       const exitCode = await refused.exited;

@@ -2,8 +2,9 @@ import { rmSync } from 'node:fs';
 import { expect } from 'vitest';
 import { runProgram } from '../support/program.js';
 import { RunningDaemon } from '../support/runningDaemon.js';
+import { storeFlags, storePath } from '../support/storeDump.js';
 import type { Result } from './scenario.js';
-import { KILLED, storeFlags, storeOf } from './stage.js';
+import { KILLED } from './stage.js';
 import type { Stage } from './stage.js';
 
 /** A refusal is one readable line, without a stack trace. */
@@ -47,7 +48,7 @@ export async function repair(
   if (repaired.code === 74) {
     expect(plan).toMatchObject({ code: 74 });
     expectRefusal(repaired.stderr, /cannot be repaired.*move it away and start again/);
-    rmSync(storeOf(dataDir), { recursive: true });
+    rmSync(storePath(dataDir), { recursive: true });
     return { outcome: 'refused, begun anew', exitCode, wentOnFrom: await stage.goesOn(dataDir) };
   }
   expect(plan, plan.stderr).toMatchObject({ code: 65 });

@@ -1,5 +1,4 @@
 import { cpSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
 import type { DevnetHandle } from '../../src/devnet/index.js';
@@ -123,12 +122,4 @@ export class Stage {
     const { latestIndexedHeight = -1 } = opened as { readonly latestIndexedHeight?: number };
     return latestIndexedHeight;
   }
-}
-
-export function storeFlags(dataDir: string): string[] {
-  return ['--network', 'devnet', '--data-dir', dataDir];
-}
-
-export function storeOf(dataDir: string): string {
-  return join(dataDir, 'index');
 }

@@ -7,13 +7,13 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
-import { ACCOUNTS_SCHEMA_VERSION, SCHEMA_VERSION } from '../../src/storage/index.js';
+import { ACCOUNTS_SCHEMA_VERSION } from '../../src/storage/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import { dumpStore, firstDifference, storePath } from '../support/storeDump.js';
+import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
 import { sealed, withRawDatabase } from '../support/storeDirectory.js';
 
 const ROOT = 100;
@@ -39,17 +39,11 @@ function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
 async function filledDirectory(last = LAST): Promise<string> {
   const dataDir = scratchDirectory();
   await writeReferenceStore(dataDir, blocksOf(chain, FIRST, last), {
-    schemaVersion: SCHEMA_VERSION,
     chainId: chain.chainId,
     createdBy: `flow-collection-indexer ${programVersion()}`,
     sporks: [{ rootHeight: ROOT, sporkId: chain.sporkId }],
   });
   return dataDir;
-}
-
-/** Flags by which a command finds a store. */
-function storeFlags(dataDir: string): string[] {
-  return ['--network', 'devnet', '--data-dir', dataDir];
 }
 
 type Outcome = Awaited<ReturnType<typeof runProgram>>;

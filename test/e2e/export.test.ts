@@ -9,6 +9,7 @@ import { blocksOf } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';
 import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { storeFlags } from '../support/storeDump.js';
 
 const ROOT = 100;
 const HEAD = 160;
@@ -17,8 +18,6 @@ const chainOptions = { seed: 11, rootHeight: ROOT, profile: 'mixed' } as const;
 function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
   return devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: 0, ...options });
 }
-
-const storeFlags = (dataDir: string): string[] => ['--network', 'devnet', '--data-dir', dataDir];
 
 /** The closing line of a file; it is what it says. */
 function closingOf(text: string): Record<string, unknown> {

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exitCodeOf } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { SCHEMA_VERSION } from '../../src/storage/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { runProgram, scratchDirectory } from '../support/program.js';
 import { devnetForTest } from '../support/runningDaemon.js';
@@ -33,9 +32,7 @@ const [collection] = rich.collections;
 
 async function filledDirectory(): Promise<string> {
   const dataDir = scratchDirectory();
-  await writeReferenceStore(dataDir, blocksOf(chain, FIRST, LAST), {
-    ...{ schemaVersion: SCHEMA_VERSION, chainId: chain.chainId, createdBy: 'a test', sporks: [] },
-  });
+  await writeReferenceStore(dataDir, blocksOf(chain, FIRST, LAST), { chainId: chain.chainId });
   return dataDir;
 }
 

@@ -1,6 +1,6 @@
 import type { ChainGenerator, GeneratedBlock } from '../../src/devnet/index.js';
 import { decodeBlockMessage, verifyCollection } from '../../src/flow/index.js';
-import { LevelIndexStore } from '../../src/storage/index.js';
+import { LevelIndexStore, SCHEMA_VERSION } from '../../src/storage/index.js';
 import type { BlockEntry, StoreMeta } from '../../src/storage/index.js';
 import { RecordingLogger } from './recordingLogger.js';
 import { storePath } from './storeDump.js';
@@ -18,14 +18,18 @@ export function blocksOf(chain: ChainGenerator, from: number, to: number): Gener
 export async function writeReferenceStore(
   dataDir: string,
   blocks: readonly GeneratedBlock[],
-  meta: Omit<StoreMeta, 'firstHeight'>,
+  meta: Pick<StoreMeta, 'chainId'> & Partial<StoreMeta>,
 ): Promise<void> {
   const store = await LevelIndexStore.open(
     { path: storePath(dataDir), chainId: meta.chainId },
     { logger: new RecordingLogger(), clock: systemClock },
   );
   try {
-    await store.initialise({ ...meta, firstHeight: blocks[0]?.height ?? 0 });
+    await store.initialise({
+      ...{ schemaVersion: SCHEMA_VERSION, createdBy: 'a test', sporks: [] },
+      ...meta,
+      firstHeight: blocks[0]?.height ?? 0,
+    });
     for (let at = 0; at < blocks.length; at += BATCH_HEIGHTS) {
       const batch = blocks.slice(at, at + BATCH_HEIGHTS);
       await store.commit({

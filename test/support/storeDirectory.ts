@@ -51,7 +51,14 @@ export function useStores() {
     return store;
   };
 
-  return { freshPath, open, filled };
+  /** The path of a closed store with these blocks. */
+  const closedStore = async (blocks: readonly BlockEntry[]): Promise<string> => {
+    const path = await freshPath();
+    await (await filled(blocks, path)).close();
+    return path;
+  };
+
+  return { freshPath, open, filled, closedStore };
 }
 
 export function metaFrom(firstHeight: number, overrides: Partial<StoreMeta> = {}): StoreMeta {

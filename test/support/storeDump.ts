@@ -8,6 +8,11 @@ export function storePath(dataDir: string): string {
   return join(dataDir, 'index');
 }
 
+/** The flags by which a command finds the store of a daemon on the simulated network. */
+export function storeFlags(dataDir: string): string[] {
+  return ['--network', 'devnet', '--data-dir', dataDir];
+}
+
 /** Every key and value of a store that no process uses, in key order. */
 export async function dumpStore(dataDir: string, chainId = 'flow-localnet'): Promise<[Buffer, Buffer][]> {
   const store = await LevelIndexStore.open(

@@ -177,6 +177,11 @@ export class Connections {
     for (const { calls } of this.#connections.values()) for (const { refuse } of [...calls]) refuse(error);
   }
 
+  /** Cuts each connection as soon as our side has ended, without waiting for the peer to hang up. */
+  destroyWhenEnded(): void {
+    for (const { socket } of this.#connections.values()) socket.once('finish', () => socket.destroy());
+  }
+
   /** Cuts every connection. */
   destroyAll(): void {
     for (const { socket } of [...this.#connections.values()]) socket.destroy();

@@ -6,11 +6,11 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { programVersion } from '../../../src/app/index.js';
 import { ChainGenerator } from '../../../src/devnet/index.js';
-import { SCHEMA_VERSION } from '../../../src/storage/index.js';
 import { blocksOf, writeReferenceStore } from '../../support/chainReference.js';
 import { eventually, scratchDirectory } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
+import { storeFlags } from '../../support/storeDump.js';
 import { runInProcess } from '../../support/terminal.js';
 import type { Ran } from '../../support/terminal.js';
 
@@ -20,13 +20,8 @@ const MIDDLE = 106;
 
 const chain = new ChainGenerator({ seed: 5, rootHeight: FIRST, profile: 'mixed' });
 
-async function fill(directory: string, generator: ChainGenerator): Promise<void> {
-  await writeReferenceStore(directory, blocksOf(generator, FIRST, LAST), {
-    schemaVersion: SCHEMA_VERSION,
-    chainId: generator.chainId,
-    createdBy: 'a test',
-    sporks: [],
-  });
+function fill(directory: string, generator: ChainGenerator): Promise<void> {
+  return writeReferenceStore(directory, blocksOf(generator, FIRST, LAST), { chainId: generator.chainId });
 }
 
 let dataDir: string;
@@ -34,7 +29,7 @@ let dataDir: string;
 let whole: Buffer;
 
 const run = (...args: string[]): Promise<Ran> =>
-  runInProcess(['export', '--network', 'devnet', '--data-dir', dataDir, '--quiet', ...args]);
+  runInProcess(['export', ...storeFlags(dataDir), '--quiet', ...args]);
 
 beforeAll(async () => {
   dataDir = mkdtempSync(join(tmpdir(), 'fci-export-'));
@@ -111,7 +106,7 @@ describe('an export', () => {
   it('shows a transaction as get does', async () => {
     const line = linesOf(whole.toString()).find(({ kind }) => kind === 'transaction')!;
     const { id } = line['transaction'] as { id: string };
-    const got = await runInProcess(['get', 'transaction', id, '--network', 'devnet', '--data-dir', dataDir]);
+    const got = await runInProcess(['get', 'transaction', id, ...storeFlags(dataDir)]);
     const {
       transaction,
       places,
@@ -132,7 +127,7 @@ describe('an export', () => {
 
   it('tells on standard error what it wrote, and where from', async () => {
     const path = cutFile(Buffer.alloc(0));
-    const args = ['export', '--network', 'devnet', '--data-dir', dataDir, '--output', path];
+    const args = ['export', ...storeFlags(dataDir), '--output', path];
     const { exit, out, err } = await runInProcess(args);
     expect({ exit, out }).toEqual({ exit: 'done', out: '' });
     expect(err).toContain(`heights ${FIRST} to ${LAST}`);
@@ -142,7 +137,7 @@ describe('an export', () => {
 
   it('goes on when its reader is slow, and ends quietly when nobody reads any more', async () => {
     let taken = 0;
-    const args = ['export', '--network', 'devnet', '--data-dir', dataDir, '--quiet'];
+    const args = ['export', ...storeFlags(dataDir), '--quiet'];
     const { exit } = await runInProcess(args, {
       write: () => Promise.resolve((taken += 1) < 1),
     });
@@ -194,7 +189,7 @@ describe('a file that was cut', () => {
   it('is left alone when it is complete', async () => {
     const path = cutFile(whole);
     const before = statSync(path, { bigint: true }).mtimeNs;
-    const args = ['export', '--network', 'devnet', '--data-dir', dataDir, '--output', path, '--resume'];
+    const args = ['export', ...storeFlags(dataDir), '--output', path, '--resume'];
     const { exit, err } = await runInProcess(args);
     expect({ exit, err }).toMatchObject({
       exit: 'done',
@@ -231,7 +226,7 @@ describe('a file that was cut', () => {
     const other = scratchDirectory();
     await fill(other, new ChainGenerator({ seed: 6, rootHeight: FIRST, profile: 'mixed' }));
     const path = cutFile(whole.subarray(0, -2000));
-    const args = ['export', '--network', 'devnet', '--data-dir', other, '--output', path, '--resume'];
+    const args = ['export', ...storeFlags(other), '--output', path, '--resume'];
     const { exit, message } = await runInProcess(args);
     expect({ exit, message }).toMatchObject({
       exit: 'foreign',

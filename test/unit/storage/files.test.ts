@@ -13,11 +13,10 @@ const chain = makeChain(
 );
 
 describe('a byte changed in the files of the database', () => {
-  const { filled, freshPath } = useStores();
+  const { freshPath, closedStore } = useStores();
 
   const soundStore = async () => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     const table = (await readdir(path)).find((name) => name.endsWith('.ldb'))!;
     return { path, table, bytes: await readFile(join(path, table)) };
   };

@@ -26,13 +26,8 @@ const chain = makeChain(
   1,
   Array.from({ length: LAST }, (_, index) => [seededCollection(`f${index}`, 1 + (index % 3), 300)]),
 );
-const { filled, freshPath, open } = useStores();
+const { filled, freshPath, open, closedStore } = useStores();
 
-const closedStore = async (): Promise<string> => {
-  const path = await freshPath();
-  await (await filled(chain, path)).close();
-  return path;
-};
 const fileOf = async (path: string, kind: RegExp): Promise<string> => {
   const name = (await readdir(path))
     .filter((each) => kind.test(each))
@@ -67,7 +62,7 @@ describe('a manifest', () => {
     ['of a number that does not end', [LOG_NUMBER, 0x80]],
     ['of a key that goes on beyond its record', [COMPACTION, 0, 0x7f]],
   ])('with a record %s is refused', async (_, record) => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     const file = await fileOf(path, /^MANIFEST/);
     const sound = await readFile(file);
     await writeFile(file, logFile(...logRecords(sound), Buffer.from(record)));
@@ -79,13 +74,13 @@ describe('a manifest', () => {
     ['next file', [LOG_NUMBER, 0, LAST_SEQUENCE, 0]],
     ['last sequence number', [LOG_NUMBER, 0, NEXT_FILE, 100]],
   ])('that names no %s is refused', async (_, record) => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     await writeFile(await fileOf(path, /^MANIFEST/), logFile(Buffer.from(record)));
     await expectRefusedAndMended(path, words);
   });
 
   it('that names a table which was deleted later on is right', async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     const file = await fileOf(path, /^MANIFEST/);
     const sound = await readFile(file);
     const [NEW_FILE, DELETED_FILE, TABLE] = [7, 6, 90];
@@ -111,7 +106,7 @@ describe('a write-ahead log', () => {
     ['that begins later than the tables end', logFile(batch(1e9)), 'batches that came before are missing'],
     ['with a hole', logFile(batch(1), batch(7)), 'batches that came before are missing'],
   ])('%s is refused', async (_, content, words) => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     await writeFile(await fileOf(path, /\.log$/), content);
     await expectRefusedAndMended(path, words);
   });
@@ -123,7 +118,7 @@ describe('a block of a table that matches its checksum and cannot be read', () =
 
   /** A closed store, its table, and those of the table's blocks that hold entries. */
   const storeWithTable = async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     const name = await fileOf(path, /\.ldb$/);
     const table = await readFile(name);
     // Behind those with entries come filter, metaindex and index.
@@ -251,7 +246,7 @@ describe('a block of a table that matches its checksum and cannot be read', () =
 describe('the index of a table', () => {
   /** A store without a manifest, in which tables count whatever their size; the index of its table is another one. */
   const storeWith = async (indexOf: (contents: Buffer) => readonly [Buffer, number]): Promise<string> => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     const tables = (await readdir(path)).filter((name) => name.endsWith('.ldb'));
     expect(tables).toHaveLength(1);
     const name = join(path, tables[0]!);
@@ -337,7 +332,7 @@ describe('the directory of a store', () => {
   });
 
   it('says how many more files are damaged', async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     await writeFile(join(path, 'CURRENT'), '');
     await expect(open(path)).rejects.toThrow('file CURRENT: it does not name the manifest. ');
     await writeFile(await fileOf(path, /\.ldb$/), '');

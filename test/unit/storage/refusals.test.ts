@@ -22,13 +22,7 @@ const chain = makeChain(100, [
 ]);
 
 describe('a store is not opened', () => {
-  const { filled, open, freshPath } = useStores();
-
-  const closedStore = async (): Promise<string> => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
-    return path;
-  };
+  const { open, freshPath, closedStore } = useStores();
 
   it('twice in one process', async () => {
     const path = await freshPath();
@@ -42,7 +36,7 @@ describe('a store is not opened', () => {
   });
 
   it('while another process uses it', async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     const script = `
       import { Level } from 'level';
       const database = new Level(process.argv[1]);
@@ -61,7 +55,7 @@ describe('a store is not opened', () => {
   });
 
   it('for another chain', async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     await expect(open(path, { chainId: 'flow-mainnet' })).rejects.toMatchObject({
       name: 'OperatorError',
       exit: 'foreign',
@@ -72,7 +66,7 @@ describe('a store is not opened', () => {
   });
 
   it('for a newer schema, whatever else its meta record holds', async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     const meta = Buffer.from('{"schemaVersion":3,"chainId":"flow-localnet","sporks":"moved elsewhere"}');
     await withRawDatabase(path, (database) => database.put(Buffer.of(1), sealed(Buffer.of(1), meta)));
     await expect(open(path)).rejects.toMatchObject({
@@ -100,7 +94,7 @@ describe('a store is not opened', () => {
   });
 
   it('when its CURRENT file is lost, and its tables are left alone', async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     await rm(join(path, 'CURRENT'));
     const before = await readdir(path);
     await expect(open(path)).rejects.toMatchObject({ kind: 'corrupt' });
@@ -108,7 +102,7 @@ describe('a store is not opened', () => {
   });
 
   it.each(['table', 'manifest'])('when a %s file is lost or emptied', async (kind) => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     const pattern = kind === 'table' ? /\.ldb$/ : /^MANIFEST/;
     for (const name of await readdir(path)) if (pattern.test(name)) await rm(join(path, name));
     await expect(open(path)).rejects.toMatchObject({
@@ -140,7 +134,7 @@ describe('a store is not opened', () => {
       /block record of height 103: its checksum/,
     ],
   ])('when a record is damaged: %s', async (_, key, message) => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     await withRawDatabase(path, async (database) => {
       const value = await database.get(key);
       value[1]! ^= 1;
@@ -158,7 +152,7 @@ describe('a store is not opened', () => {
     ['progress', Buffer.of(2)],
     ['the block at the watermark', Buffer.from('100000000000000067', 'hex')],
   ])('when a record is missing: %s', async (_, key) => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     await withRawDatabase(path, (database) => database.del(key));
     await expect(open(path)).rejects.toBeInstanceOf(StorageError);
   });
@@ -176,7 +170,7 @@ describe('a directory is made', () => {
 });
 
 describe('damaged records are never served', () => {
-  const { filled, open, freshPath } = useStores();
+  const { open, closedStore } = useStores();
 
   it.each<[string, number, string]>([
     ['block record', 0x10, 'block record of height 101'],
@@ -185,8 +179,7 @@ describe('damaged records are never served', () => {
     ['collection pointer', 0x21, 'collection pointer of height 101'],
     ['transaction pointer', 0x22, 'transaction pointer of height 101'],
   ])('%s', async (_, prefix, name) => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     const { block, collections } = chain[1]!;
     await withRawDatabase(path, async (database) => {
       for (const [key, value] of await database
@@ -217,8 +210,7 @@ describe('damaged records are never served', () => {
 
   it('a body that lost a chunk', async () => {
     const big = makeCollection([makeTransaction('big', 400 * 1024)]);
-    const path = await freshPath();
-    await (await filled(makeChain(1, [[big], []]), path)).close();
+    const path = await closedStore(makeChain(1, [[big], []]));
     await withRawDatabase(path, (database) => database.del(Buffer.from('11000000000000000100000003', 'hex')));
     const store = await open(path);
     await expect(store.collection(big.id)).rejects.toMatchObject({ kind: 'corrupt', height: 1 });
@@ -310,11 +302,10 @@ describe('a write that fails', () => {
 });
 
 describe('a damaged write-ahead log', () => {
-  const { filled, open, freshPath } = useStores();
+  const { open, closedStore } = useStores();
 
   it('in its last batch is cut short by the database, and the store says so', async () => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     // A log with two batches, the last of which is damaged: it cannot be told from one that a crash cut short.
     await withRawDatabase(path, async (database) => {
       await database.put(Buffer.from('zz1'), Buffer.alloc(100, 1));
@@ -330,8 +321,7 @@ describe('a damaged write-ahead log', () => {
   });
 
   it('does not exist after a clean stop', async () => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     for (const name of await readdir(path)) {
       if (name.endsWith('.log')) expect((await stat(join(path, name))).size).toBe(0);
     }

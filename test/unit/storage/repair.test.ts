@@ -19,7 +19,7 @@ const chain = makeChain(
 );
 
 const logger = new RecordingLogger();
-const { freshPath, filled, open } = useStores();
+const { freshPath, filled, open, closedStore } = useStores();
 
 /** What a store must be when its watermark is here: digests of stores that nothing happened to. */
 const digests = new Map<number, string>();
@@ -34,8 +34,7 @@ async function digestThrough(height: number): Promise<string> {
 
 /** A store whose process was killed: tables, and a log of several blocks that nobody has replayed. */
 async function killedStore(): Promise<string> {
-  const path = await freshPath();
-  await (await filled(chain.slice(0, OLDEST), path)).close();
+  const path = await closedStore(chain.slice(0, OLDEST));
   const settled = await open(path);
   await settled.commit({ blocks: chain.slice(OLDEST, SETTLED), latestIndexedHeight: SETTLED });
   await settled.close();
@@ -201,21 +200,16 @@ describe('a damaged file of the database', () => {
 }, 120_000);
 
 describe('repair', () => {
-  const closedStore = async (): Promise<string> => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
-    return path;
-  };
   const options = (path: string) => ({ path, chainId: TEST_CHAIN, apply: true });
 
   it('has nothing to do in a sound store', async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     expect(await repairStore(options(path), { logger })).toMatchObject({ damageCount: 0, applied: false });
     expect(await expectSound(path)).toBe(LAST);
   });
 
   it('keeps what is below a damaged record, and below a lost one', async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     await withRawDatabase(path, async (database) => {
       const [key, value] = (
         await database.iterator({ gte: Buffer.from('110000000000000028', 'hex'), limit: 1 }).all()
@@ -229,7 +223,7 @@ describe('repair', () => {
   });
 
   it('makes a lost progress record anew, and gives up without a meta record', async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     await withRawDatabase(path, (database) => database.del(Buffer.of(2)));
     await repairStore(options(path), { logger });
     expect(await expectSound(path)).toBe(LAST);
@@ -246,7 +240,7 @@ describe('repair', () => {
       kind: 'corrupt',
       message: expect.stringContaining(`cannot be repaired: ${why}`) as string,
     });
-    const path = await closedStore();
+    const path = await closedStore(chain);
     const key = Buffer.of(1);
     const meta = (await withRawDatabase(path, (database) => database.get(key))).subarray(0, -4);
     await withRawDatabase(path, (database) => database.put(key, Buffer.concat([meta, Buffer.alloc(4)])));
@@ -263,14 +257,14 @@ describe('repair', () => {
   });
 
   it('keeps nothing but the store itself when its first height is damaged', async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     await withRawDatabase(path, (database) => database.del(Buffer.from('100000000000000001', 'hex')));
     expect(await repairStore(options(path), { logger })).toMatchObject({ keptThrough: 0, applied: true });
     expect((await open(path)).latestIndexedHeight()).toBe(0);
   });
 
   it('stops when told to, and leaves everything as it was', async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     await rm(join(path, 'CURRENT'));
     const before = await readdir(path);
     const signal = AbortSignal.abort();
@@ -292,7 +286,7 @@ describe('repair', () => {
   });
 
   it('refuses a store in use, and another chain', async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     const store = await open(path);
     await expect(repairStore(options(path), { logger })).rejects.toMatchObject({ kind: 'locked' });
     await store.close();
@@ -302,7 +296,7 @@ describe('repair', () => {
   });
 
   it('that was cut short is asked for again, and done', async () => {
-    const path = await closedStore();
+    const path = await closedStore(chain);
     await rm(join(path, 'CURRENT'));
     // As it is between the two renamings.
     await rename(path, `${path}.damaged`);

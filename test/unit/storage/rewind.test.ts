@@ -22,7 +22,7 @@ const chain = makeChain(10, [
 ]);
 
 describe('rewind', () => {
-  const { filled, open, freshPath } = useStores();
+  const { filled, open, freshPath, closedStore } = useStores();
 
   it.each([9, 10, 11, 12, 13])('to %i leaves the store of a chain that ends there', async (height) => {
     const path = await freshPath();
@@ -121,8 +121,7 @@ describe('rewind', () => {
   });
 
   it('of a store with any one byte changed above the target leaves a sound store', async () => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     const entries = await withRawDatabase(path, (database) => database.iterator().all());
     // Records of heights 12 and up: the height follows the prefix, or the id in a pointer.
     const above = entries.filter(([key]) => {
@@ -137,8 +136,7 @@ describe('rewind', () => {
         fc.nat(),
         fc.integer({ min: 0, max: 7 }),
         async ([key, value], inKey, position, bit) => {
-          const damagedPath = await freshPath();
-          await (await filled(chain, damagedPath)).close();
+          const damagedPath = await closedStore(chain);
           // The last four bytes of the height and the rest: a changed height that stays above the target.
           const changed = Buffer.from(inKey ? key : value);
           const offset = position % changed.length;

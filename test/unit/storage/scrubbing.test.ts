@@ -18,12 +18,11 @@ const chain = makeChain(
   1,
   Array.from({ length: 30 }, (_, index) => [seededCollection(`c${index}`, 3, 2_000)]),
 );
-const { freshPath, open, filled } = useStores();
+const { freshPath, open, filled, closedStore } = useStores();
 
 /** A store with several tables that is open. */
 async function storeAtWork() {
-  const path = await freshPath();
-  await (await filled(chain.slice(0, 10), path)).close();
+  const path = await closedStore(chain.slice(0, 10));
   const second = await open(path);
   await second.commit({ blocks: chain.slice(10, 20), latestIndexedHeight: 20 });
   await second.close();

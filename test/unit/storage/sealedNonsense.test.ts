@@ -36,12 +36,11 @@ const u32 = (...values: number[]): Buffer => {
 const pointerKey = (prefix: number, id: Buffer, height: number, ...places: number[]): Buffer =>
   Buffer.concat([Buffer.of(prefix), id, heightBytes(height), u32(...places)]);
 
-const { filled, freshPath, open } = useStores();
+const { open, closedStore } = useStores();
 
 /** A closed store of the chain in which these keys have other payloads, or none (`undefined`). */
 async function storeWith(...changes: readonly (readonly [key: Buffer, payload: Buffer | undefined])[]) {
-  const path = await freshPath();
-  await (await filled(chain, path)).close();
+  const path = await closedStore(chain);
   await withRawDatabase(path, async (database) => {
     for (const [key, payload] of changes) {
       if (payload === undefined) await database.del(key);

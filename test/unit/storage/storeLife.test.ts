@@ -13,7 +13,7 @@ import {
 } from '../../support/storeDirectory.js';
 
 const chain = makeChain(1, [[], [seededCollection('a', 2)], [seededCollection('b', 1)]]);
-const { filled, freshPath, open } = useStores();
+const { filled, freshPath, open, closedStore } = useStores();
 const PATIENCE = { timeout: 60_000, interval: 5 };
 
 /** A store whose database is LevelDB with some of its methods replaced. */
@@ -66,8 +66,7 @@ describe('a store that was never initialised', () => {
 
 describe('a write that fails', () => {
   it('is the last one, and nothing is prepared for another', async () => {
-    const path = await freshPath();
-    await (await filled(chain.slice(0, 1), path)).close();
+    const path = await closedStore(chain.slice(0, 1));
     const failure = new StorageError('disk_full', 'full');
     let batches = 0;
     const store = await openOver(path, (database) => ({
@@ -87,8 +86,7 @@ describe('a write that fails', () => {
   });
 
   it('while the store is being closed does not keep it from closing', async () => {
-    const path = await freshPath();
-    await (await filled(chain.slice(0, 1), path)).close();
+    const path = await closedStore(chain.slice(0, 1));
     const failure = new StorageError('disk_full', 'full');
     let fail: (error: Error) => void = () => undefined;
     const store = await openOver(path, (database) => ({
@@ -116,8 +114,7 @@ describe('a rewind', () => {
   });
 
   it('that overtakes a read has it find nothing, which is no damage', async () => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     // Reads of records are held until the rewind is over; those of pointers are not.
     let isHeld = true;
     const held: (() => void)[] = [];

@@ -42,11 +42,10 @@ const verify = (
 const heightsIn = ({ damages }: VerifyReport): (number | undefined)[] => damages.map(({ height }) => height);
 
 describe('verify of a sound store', () => {
-  const { filled, open, freshPath } = useStores();
+  const { open, freshPath, closedStore } = useStores();
 
   it('finds nothing, and says what it looked at', async () => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     const collections = chain.flatMap((entry) => entry.collections);
     const transactions = collections.reduce((sum, { ranges }) => sum + ranges.length / 2, 0);
     expect(await verify(path)).toEqual({
@@ -63,8 +62,7 @@ describe('verify of a sound store', () => {
   });
 
   it('checks a part of the heights', async () => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     expect(await verify(path, { from: 7, to: 8 })).toMatchObject({
       range: { from: 7, to: 8 },
       heights: 2,
@@ -76,8 +74,7 @@ describe('verify of a sound store', () => {
   });
 
   it('refuses heights outside the store', async () => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     for (const range of [{ from: 4 }, { to: 11 }, { from: 8, to: 7 }]) {
       await expect(verify(path, range)).rejects.toMatchObject({
         exit: 'usage',
@@ -109,8 +106,7 @@ describe('verify of a sound store', () => {
   });
 
   it('tells how far it is, and stops when told to', async () => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     const seen: VerifyProgress[] = [];
     await verify(path, {}, { onProgress: (progress) => seen.push(progress) });
     expect(seen).toContainEqual({ phase: 'blocks', height: 7, from: 5, to: 10 });
@@ -123,7 +119,7 @@ describe('verify of a sound store', () => {
 });
 
 describe('verify of a store with one byte changed', () => {
-  const { filled, freshPath } = useStores();
+  const { closedStore } = useStores();
 
   /** The height that a record is of, told from where it stands; undefined for the store's own records. */
   const heightOf = (key: Buffer): number | undefined => {
@@ -132,8 +128,7 @@ describe('verify of a store with one byte changed', () => {
   };
 
   it('names the height of every record, whichever byte of its key or value it is', async () => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     const entries = await rawEntries(path);
     expect(new Set(entries.map(([key]) => key[0]))).toEqual(
       new Set([0x01, 0x02, 0x10, 0x11, 0x20, 0x21, 0x22]),
@@ -176,8 +171,7 @@ describe('verify of a store with one byte changed', () => {
   }, 120_000);
 
   it('names it also when only that part of the heights is checked', async () => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     const entries = (await rawEntries(path)).filter(([key]) => heightOf(key) === 7);
     for (const [key, value] of entries) {
       for (const inKey of [false, true]) {
@@ -198,20 +192,18 @@ describe('verify of a store with one byte changed', () => {
 });
 
 describe('verify', () => {
-  const { filled, open, freshPath } = useStores();
+  const { open, freshPath, closedStore } = useStores();
 
   /** A closed store of the chain, changed behind its back. */
   const damaged = async (
     change: (database: Parameters<Parameters<typeof withRawDatabase>[1]>[0]) => Promise<void>,
   ): Promise<string> => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     await withRawDatabase(path, change);
     return path;
   };
   const copyOf = async (entry: (typeof chain)[number]): Promise<[Buffer, Buffer][]> => {
-    const path = await freshPath();
-    await (await filled([entry], path)).close();
+    const path = await closedStore([entry]);
     return (await rawEntries(path)).filter(([key]) => key[0]! >= 0x10);
   };
 
@@ -320,8 +312,7 @@ describe('verify', () => {
   });
 
   it('refuses a store of another chain, and a path without a store', async () => {
-    const path = await freshPath();
-    await (await filled(chain, path)).close();
+    const path = await closedStore(chain);
     await expect(verify(path, { chainId: 'flow-mainnet' })).rejects.toMatchObject({ exit: 'foreign' });
     await expect(verify(await freshPath())).rejects.toMatchObject({ kind: 'missing' });
     await open(path);
