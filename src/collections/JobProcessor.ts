@@ -1,7 +1,7 @@
 import type { AccessNode } from '../access/index.js';
 import { isSameBlock } from '../flow/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
-import type { Worker } from '../jobqueue/index.js';
+import type { BlockJob, Worker } from '../jobqueue/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import { isAbort, type Clock } from '../runtime/index.js';
 import type { ByteBudget } from './heights/ByteBudget.js';
@@ -9,10 +9,10 @@ import type { Disputes } from './disputes/Disputes.js';
 import { troublesOf } from './heldUp.js';
 import type { HeldUpHeight } from './heldUp.js';
 import type { IndexingWindow } from './heights/IndexingWindow.js';
-import type { MissingCollectionQueue, QueuedHeight } from './heights/MissingCollectionQueue.js';
+import type { HeightRecord } from './heights/HeightRecord.js';
+import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 import type {
   BlockIndexer,
-  BlockJob,
   CollectionRequests,
   CollectionSink,
   ReceivedCollection,
@@ -99,7 +99,7 @@ export interface MissingExplanation {
  * Every method does its work on plain state and returns; `done` runs from the continuation of the durable commit, when
  * nothing is left open. No promise per collection, one per height.
  */
-export class JobProcessor implements Worker<BlockJob>, CollectionSink {
+export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, CollectionSink {
   readonly #requests: CollectionRequests | undefined;
   readonly #mcq: MissingCollectionQueue;
   readonly #indexer: BlockIndexer;
@@ -131,7 +131,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     showZeros(this.#metrics);
   }
 
-  run(job: BlockJob, done: () => void): void {
+  run(job: BlockJob<FinalizedBlock>, done: () => void): void {
     this.processJob(job, done);
   }
 
@@ -140,7 +140,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
    * has moved), else after its durable commit. Throws
    * for a height above the window or one that is being worked on: bugs of the caller.
    */
-  processJob(job: BlockJob, done: () => void): void {
+  processJob(job: BlockJob<FinalizedBlock>, done: () => void): void {
     const { height, block } = job;
     if (block.height !== height) throw new Error(`job ${job.id} carries the block of height ${block.height}`);
     if (this.#indexer.isIndexed(height)) {
@@ -161,7 +161,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
    * had lied about the first, or may have. The job stays the same, so does its `done`. False when there is nothing to replace: the height is not being worked on,
    * or complete.
    */
-  replace(job: Pick<BlockJob, 'height' | 'block'>): boolean {
+  replace(job: Pick<BlockJob<FinalizedBlock>, 'height' | 'block'>): boolean {
     const { height, block } = job;
     if (block.height !== height)
       throw new Error(`height ${height} was given the block of height ${block.height}`);
@@ -170,10 +170,10 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     const queued = this.#mcq.replaceBlock(block);
     if (queued === undefined) return false;
     this.#disputes.replaced(height);
-    this.#requests?.cancel(height);
-    this.#budget.release(height);
+    this.#requests?.cancel(height, held?.collectionIds ?? []);
+    this.#budget.release(queued);
     for (const received of queued.received) {
-      if (received !== undefined) this.#reserve(height, received);
+      if (received !== undefined) this.#reserve(queued, received);
     }
     this.#logger.info({ height }, 'block of a height was replaced');
     this.#collect(queued);
@@ -191,7 +191,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
       this.#countDuplicates(received, 1);
       return;
     }
-    for (const queued of takers) this.#reserve(queued.height, received);
+    for (const queued of takers) this.#reserve(queued, received);
     for (const queued of completed) this.#complete(queued);
     this.#window.notify();
   }
@@ -208,7 +208,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     this.#metrics.collectionsReceived.inc({ source: first.source }, collections.length);
     if (taken.length < collections.length) this.#countDuplicates(first, collections.length - taken.length);
     if (queued === undefined || taken.length === 0) return;
-    for (const received of taken) this.#reserve(height, received);
+    for (const received of taken) this.#reserve(queued, received);
     this.#complete(queued);
     this.#window.notify();
   }
@@ -294,24 +294,24 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     return this.#mcq.heightsFor(id);
   }
 
-  #collect(queued: QueuedHeight): void {
+  #collect(queued: HeightRecord): void {
     if (queued.missingCount === 0) this.#complete(queued);
-    else this.#requests?.request(queued.height, this.#mcq.missingIds(queued.height));
+    else this.#requests?.request(queued.height);
     this.#window.notify();
   }
 
-  #complete(queued: QueuedHeight): void {
+  #complete(queued: HeightRecord): void {
     this.#disputes.completed(queued.height);
-    if (queued.source !== 'none') this.#requests?.cancel(queued.height);
+    if (queued.source !== 'none') this.#requests?.cancel(queued.height, queued.block.collectionIds);
     void this.#index(queued);
   }
 
-  async #index(queued: QueuedHeight): Promise<void> {
+  async #index(queued: HeightRecord): Promise<void> {
     try {
       const written = await this.#indexer.onReceivedCollectionsForBlock(queued.block, queued.collections());
       if (written) this.#measure(queued);
       this.#mcq.onIndexedForBlock(queued.height);
-      this.#budget.release(queued.height);
+      this.#budget.release(queued);
       this.#window.notify();
       queued.done();
     } catch (error) {
@@ -326,7 +326,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     this.#onFatal(error);
   }
 
-  #measure(queued: QueuedHeight): void {
+  #measure(queued: HeightRecord): void {
     const nowMs = this.#clock.monotonic();
     for (const received of queued.received) {
       if (received === undefined) continue;
@@ -341,8 +341,8 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     );
   }
 
-  #reserve(height: number, received: ReceivedCollection): void {
-    this.#budget.reserve(height, received.collection.encoded.byteLength);
+  #reserve(record: HeightRecord, received: ReceivedCollection): void {
+    this.#budget.reserve(record, received.collection.encoded.byteLength);
   }
 
   #countDuplicates({ collection, source }: ReceivedCollection, count: number): void {

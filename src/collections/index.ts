@@ -21,6 +21,10 @@ export type {
   ExecutionDataState,
   ExecutionDataStatus,
 } from './executionData/ExecutionDataIndexer.js';
+export { HeightRecord, NEXT_STATUSES } from './heights/HeightRecord.js';
+export type { CompletionSource, HeightStatus } from './heights/HeightRecord.js';
+export { HeightTable } from './heights/HeightTable.js';
+export type { HeightTableDependencies } from './heights/HeightTable.js';
 export type { HeldUpHeight } from './heldUp.js';
 export { IndexingWindow } from './heights/IndexingWindow.js';
 export type { IndexingWindowDependencies, IndexingWindowOptions } from './heights/IndexingWindow.js';
@@ -35,9 +39,8 @@ export type {
 } from './JobProcessor.js';
 export { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 export type {
-  CompletionSource,
+  MissingCollectionQueueDependencies,
   MissingCollectionQueueOptions,
-  QueuedHeight,
   Receipt,
 } from './heights/MissingCollectionQueue.js';
 export type {
@@ -47,7 +50,6 @@ export type {
   NodeFailures,
   RequestTrail,
   BlockIndexer,
-  BlockJob,
   BlockReviewer,
   BlockVerdict,
   CollectionRequests,

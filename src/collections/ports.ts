@@ -12,20 +12,15 @@ export interface ReceivedCollection {
   readonly receivedAtMs: number;
 }
 
-/** A block of the window whose collections are wanted. */
-export interface BlockJob {
-  /** The job id: the block's height in decimal. */
-  readonly id: string;
-  readonly height: number;
-  readonly block: FinalizedBlock;
-}
+/** How a collection is asked for: whole, or the light one and then its transactions. */
+export type CollectionWay = 'GetFullCollectionByID' | 'GetCollectionByID';
 
-/** What the requester needs of the world: ids wanted at a height, cancelled when no longer wanted. */
+/** Who asks for what the queue says is missing. */
 export interface CollectionRequests {
-  /** Wants these ids for this height. Ids wanted already are not asked for twice. */
-  request(height: number, ids: readonly Identifier[]): void;
-  /** No longer wanted at this height: outstanding calls for ids that no other height wants are cancelled. */
-  cancel(height: number): void;
+  /** Asks for what this height lacks. What is asked for already is not asked for twice. */
+  request(height: number): void;
+  /** The height lacks none of these any more: calls for what no other height lacks are cancelled. */
+  cancel(height: number, ids: readonly Identifier[]): void;
   /** What was tried for an id that is still wanted; `undefined` when nothing is known of it. */
   trail(id: Identifier): RequestTrail | undefined;
   /** Nodes whose rate limit holds calls for this height back, and until when. */

@@ -7,6 +7,7 @@ import {
   Disputes,
   DisputeReviewer,
   ExecutionDataIndexer,
+  HeightTable,
   IndexingWindow,
   JobProcessor,
   MissingCollectionQueue,
@@ -133,7 +134,8 @@ export function startIndexingLine(
       rootParentAt: (height) => sporkRoots.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
     },
   );
-  const mcq = new MissingCollectionQueue({ maxHeights: config.window });
+  const heights = new HeightTable({}, { watermark: store });
+  const mcq = new MissingCollectionQueue({ maxHeights: config.window }, { heights });
   const budget = new ByteBudget(
     { limitBytes: config.maxInFlightBytes },
     { holdingUp: () => mcq.holdingUp() },
@@ -173,7 +175,7 @@ export function startIndexingLine(
           backoffMaxMs: config.requester.backoffMaxMs,
           holdBackMs: DEFAULT_HOLD_BACK_MS,
         },
-        { ...common, nodes: network, window, sink, outlook: edi, onFatal },
+        { ...common, mcq, nodes: network, window, sink, outlook: edi, onFatal },
       );
   const disputes = new Disputes({}, { nodes: network });
   const processor = new JobProcessor(

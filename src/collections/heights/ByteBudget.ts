@@ -1,3 +1,8 @@
+import type { HeightRecord } from './HeightRecord.js';
+
+/** Of a record: what the budget counts of it. */
+type Holding = Pick<HeightRecord, 'bytes'>;
+
 export interface ByteBudgetOptions {
   /** Bytes of received collections that may wait for their durable commit (`maxInFlightBytes`). */
   readonly limitBytes: number;
@@ -17,7 +22,6 @@ export interface ByteBudgetDependencies {
 export class ByteBudget {
   readonly limitBytes: number;
   readonly #holdingUp: () => number | undefined;
-  readonly #byHeight = new Map<number, number>();
   #inFlightBytes = 0;
 
   constructor(options: ByteBudgetOptions, dependencies: ByteBudgetDependencies) {
@@ -36,16 +40,14 @@ export class ByteBudget {
   }
 
   /** Adds to what the height holds. */
-  reserve(height: number, bytes: number): void {
-    this.#byHeight.set(height, (this.#byHeight.get(height) ?? 0) + bytes);
+  reserve(record: Holding, bytes: number): void {
+    record.bytes += bytes;
     this.#inFlightBytes += bytes;
   }
 
   /** Gives back all that the height holds, which may be nothing. */
-  release(height: number): void {
-    const bytes = this.#byHeight.get(height);
-    if (bytes === undefined) return;
-    this.#byHeight.delete(height);
-    this.#inFlightBytes -= bytes;
+  release(record: Holding): void {
+    this.#inFlightBytes -= record.bytes;
+    record.bytes = 0;
   }
 }

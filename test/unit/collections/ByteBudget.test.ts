@@ -8,7 +8,7 @@ describe('ByteBudget', () => {
     expect(budget.admits(7, 100)).toBe(true);
     expect(budget.admits(7, 101)).toBe(false);
     expect(budget.admits(5, 101)).toBe(true);
-    budget.reserve(7, 100);
+    budget.reserve({ bytes: 0 }, 100);
     expect([budget.admits(6, 1), budget.admits(5, 1), budget.admits(6, 0)]).toEqual([false, true, true]);
     lowest = undefined;
     expect(budget.admits(5, 1)).toBe(false);
@@ -16,13 +16,14 @@ describe('ByteBudget', () => {
 
   it('counts per height and gives all of a height back at once', () => {
     const budget = new ByteBudget({ limitBytes: 10 }, { holdingUp: () => undefined });
-    budget.reserve(1, 8);
-    budget.reserve(1, 8);
-    budget.reserve(2, 3);
+    const [one, two, nothing] = [{ bytes: 0 }, { bytes: 0 }, { bytes: 0 }];
+    budget.reserve(one, 8);
+    budget.reserve(one, 8);
+    budget.reserve(two, 3);
     expect(budget.inFlightBytes).toBe(19);
-    budget.release(1);
-    budget.release(1);
-    budget.release(9);
+    budget.release(one);
+    budget.release(one);
+    budget.release(nothing);
     expect(budget.inFlightBytes).toBe(3);
   });
 });

@@ -3,7 +3,7 @@ import { Disputes, DisputeReviewer, MissingCollectionQueue } from '../../../src/
 import type { BlockVerdict } from '../../../src/collections/index.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { block, id } from './meetingHarness.js';
-import { FakeNode } from './sourceHarness.js';
+import { FakeNode, passedTable } from './sourceHarness.js';
 
 /** A watch over heights 1 to 3, each of which lacks one collection; `notFound` is what the requester met. */
 function watching(
@@ -13,7 +13,7 @@ function watching(
   } = {},
 ) {
   const clock = new VirtualClock();
-  const mcq = new MissingCollectionQueue({ maxHeights: 8 });
+  const mcq = new MissingCollectionQueue({ maxHeights: 8 }, { heights: passedTable() });
   const disputes = new Disputes({}, { nodes: { blame: () => undefined } });
   const notFound = new Map<string, number>();
   const reviewed: { readonly height: number; readonly atMs: number }[] = [];

@@ -72,8 +72,8 @@ describe('JobProcessor', () => {
       {
         ...m,
         requests: {
-          request: (_, ids) => {
-            for (const each of ids) {
+          request: (height) => {
+            for (const each of m.mcq.missingIds(height)) {
               const collection = { ...received('', 'requester').collection, id: each };
               wired.onCollection({ collection, source: 'requester', receivedAtMs: 0 });
             }

@@ -1,14 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { MissingCollectionQueue, type QueuedHeight } from '../../../src/collections/index.js';
+import { MissingCollectionQueue, type HeightRecord } from '../../../src/collections/index.js';
 import { block, id, received } from './meetingHarness.js';
+import { passedTable } from './sourceHarness.js';
 
 const nothing = (): void => undefined;
 
 function queue(maxHeights = 4): MissingCollectionQueue {
-  return new MissingCollectionQueue({ maxHeights });
+  return new MissingCollectionQueue({ maxHeights }, { heights: passedTable() });
 }
 
-function names(queued: QueuedHeight | undefined): string[] {
+function names(queued: HeightRecord | undefined): string[] {
   return queued!.collections().map((each) => Buffer.from(each.id, 'hex').toString().replaceAll('.', ''));
 }
 

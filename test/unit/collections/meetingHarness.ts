@@ -9,6 +9,7 @@ import {
   BlockCollectionIndexer,
   ByteBudget,
   Disputes,
+  HeightTable,
   IndexingWindow,
   JobProcessor,
   MissingCollectionQueue,
@@ -217,7 +218,8 @@ export function meeting(options: MeetingOptions = {}) {
       ...(options.sporkFor === undefined ? {} : { sporkFor: options.sporkFor }),
     },
   );
-  const mcq = new MissingCollectionQueue({ maxHeights: windowHeights });
+  const heights = new HeightTable({}, { watermark: store });
+  const mcq = new MissingCollectionQueue({ maxHeights: windowHeights }, { heights });
   const budget = new ByteBudget(
     { limitBytes: options.limitBytes ?? 1000 },
     { holdingUp: () => mcq.holdingUp() },
@@ -228,7 +230,8 @@ export function meeting(options: MeetingOptions = {}) {
   const wanted = new Map<number, readonly Identifier[]>();
   const calls: string[] = [];
   const requests = {
-    request(height: number, ids: readonly Identifier[]) {
+    request(height: number) {
+      const ids = mcq.missingIds(height);
       // The rule "registered before asked": whoever is asked may answer within the call.
       for (const each of ids) {
         if (!mcq.heightsFor(each).includes(height)) throw new Error('asked before it was registered');
