@@ -307,10 +307,11 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   async #index(queued: HeightRecord): Promise<void> {
+    const { received } = queued;
     try {
       const written = await this.#indexer.onReceivedCollectionsForBlock(queued.block, queued.collections());
-      if (written) this.#measure(queued);
-      this.#mcq.onIndexedForBlock(queued.height);
+      if (written) this.#measure(queued, received);
+      this.#mcq.onIndexedForBlock(queued);
       this.#budget.release(queued);
       this.#window.notify();
       queued.done();
@@ -326,12 +327,12 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     this.#onFatal(error);
   }
 
-  #measure(queued: HeightRecord): void {
+  #measure(queued: HeightRecord, received: HeightRecord['received']): void {
     const nowMs = this.#clock.monotonic();
-    for (const received of queued.received) {
-      if (received === undefined) continue;
-      const seconds = (nowMs - received.receivedAtMs) / 1000;
-      this.#metrics.receiveToIndexed.observe({ source: received.source }, seconds);
+    for (const each of received) {
+      if (each === undefined) continue;
+      const seconds = (nowMs - each.receivedAtMs) / 1000;
+      this.#metrics.receiveToIndexed.observe({ source: each.source }, seconds);
     }
     this.#metrics.heightQueueToComplete.observe((nowMs - queued.queuedAtMs) / 1000);
     this.#metrics.heightsCompleted.inc({ source: queued.source });

@@ -121,6 +121,7 @@ export function startIndexingLine(
   };
   const head = (): number => Math.min(listener.finalizedHeight() ?? 0, config.stopHeight ?? Infinity);
 
+  const heights = new HeightTable({}, { watermark: store });
   const indexer = new BlockCollectionIndexer(
     {
       windowHeights: config.window,
@@ -129,12 +130,11 @@ export function startIndexingLine(
       groupMaxBytes: GROUP_MAX_BYTES,
     },
     {
-      ...{ store, clock, metrics, logger, ...(onIndexed === undefined ? {} : { onIndexed }) },
+      ...{ store, heights, clock, metrics, logger, ...(onIndexed === undefined ? {} : { onIndexed }) },
       sporkFor: (height) => network.sporkAt(height),
       rootParentAt: (height) => sporkRoots.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
     },
   );
-  const heights = new HeightTable({}, { watermark: store });
   const mcq = new MissingCollectionQueue({ maxHeights: config.window }, { heights });
   const budget = new ByteBudget(
     { limitBytes: config.maxInFlightBytes },

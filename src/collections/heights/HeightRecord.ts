@@ -50,6 +50,7 @@ export interface HeightRequests {
 
 /** A complete height on its way to the disk. */
 export interface Commit {
+  readonly record: HeightRecord;
   readonly block: FinalizedBlock;
   readonly collections: readonly VerifiedCollection[];
   readonly bytes: number;
@@ -112,7 +113,7 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
     return this.#status !== 'linked' && this.#status !== 'durable';
   }
 
-  /** The one place where a height changes its status. */
+  /** The one place where a height changes its status; `HeightTable.move` calls it, and counts. */
   moveTo(status: HeightStatus): void {
     const [what, holds] = PROMISES[status];
     if (!NEXT_STATUSES[this.#status].includes(status))

@@ -1,5 +1,6 @@
 import type { FinalizedBlock } from '../../flow/index.js';
 import { HeightRecord } from './HeightRecord.js';
+import type { HeightStatus } from './HeightRecord.js';
 
 export interface HeightTableDependencies {
   /** The durable end: records live above it. */
@@ -13,12 +14,28 @@ export interface HeightTableDependencies {
 export class HeightTable {
   readonly #watermark: HeightTableDependencies['watermark'];
   readonly #records = new Map<number, HeightRecord>();
+  #inHand = 0;
+  #collecting = 0;
+  /** No height in hand is below it. */
+  #lowestInHand = 0;
+  /** No height that lacks a collection is below it. */
+  #lowestCollecting = 0;
   /** No record that may go is at or below it. */
   #passed: number;
 
   constructor(_options: object, dependencies: HeightTableDependencies) {
     this.#watermark = dependencies.watermark;
     this.#passed = this.#watermark.latestIndexedHeight();
+  }
+
+  /** Heights that were handed out and are not durable. */
+  get inHand(): number {
+    return this.#inHand;
+  }
+
+  /** Those of them that lack a collection. */
+  get collecting(): number {
+    return this.#collecting;
   }
 
   at(height: number): HeightRecord | undefined {
@@ -30,6 +47,18 @@ export class HeightTable {
     return this.#records.values();
   }
 
+  lowestInHand(): HeightRecord | undefined {
+    if (this.#inHand === 0) return undefined;
+    while (this.#records.get(this.#lowestInHand)?.isInHand !== true) this.#lowestInHand += 1;
+    return this.#records.get(this.#lowestInHand);
+  }
+
+  lowestCollecting(): HeightRecord | undefined {
+    if (this.#collecting === 0) return undefined;
+    while (this.#records.get(this.#lowestCollecting)?.status !== 'collecting') this.#lowestCollecting += 1;
+    return this.#records.get(this.#lowestCollecting);
+  }
+
   /** Begins the record of a height. One that is here already is a bug of the caller and throws. */
   link(block: FinalizedBlock): HeightRecord {
     if (this.#records.has(block.height)) throw new Error(`height ${block.height} was linked twice`);
@@ -38,18 +67,30 @@ export class HeightTable {
     return record;
   }
 
+  /** The height goes on to its next status. A durable one stays only while it waits for the watermark. */
+  move(record: HeightRecord, status: HeightStatus): void {
+    const { height, isInHand: wasInHand, status: before } = record;
+    record.moveTo(status);
+    if (before === 'collecting') this.#collecting -= 1;
+    if (status === 'collecting') {
+      this.#lowestCollecting = this.#collecting === 0 ? height : Math.min(this.#lowestCollecting, height);
+      this.#collecting += 1;
+    }
+    if (record.isInHand && !wasInHand) {
+      this.#lowestInHand = this.#inHand === 0 ? height : Math.min(this.#lowestInHand, height);
+      this.#inHand += 1;
+    }
+    if (status !== 'durable') return;
+    if (wasInHand) this.#inHand -= 1;
+    record.received = [];
+    record.commit = undefined;
+    if (height <= this.#watermark.latestIndexedHeight()) this.#records.delete(height);
+  }
+
   /** Ends the record of a height that nobody works on. */
   remove(record: HeightRecord): void {
     if (record.isInHand) throw new Error(`height ${record.height} is ${record.status}, and was dropped`);
     this.#records.delete(record.height);
-  }
-
-  /** The height is durable: its record stays only while it waits for the watermark. */
-  settle(record: HeightRecord): void {
-    record.moveTo('durable');
-    record.received = [];
-    record.commit = undefined;
-    if (record.height <= this.#watermark.latestIndexedHeight()) this.remove(record);
   }
 
   /** Drops what the watermark has passed. What is in hand goes by itself once it knows that it is durable. */
@@ -61,7 +102,7 @@ export class HeightTable {
     this.#passed = watermark;
     for (const height of heights) {
       const record = this.#records.get(height);
-      if (record !== undefined && height <= watermark && !record.isInHand) this.remove(record);
+      if (record !== undefined && height <= watermark && !record.isInHand) this.#records.delete(height);
     }
   }
 }

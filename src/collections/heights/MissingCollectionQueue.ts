@@ -42,12 +42,6 @@ export class MissingCollectionQueue {
   /** Every id that a height lacks, or that the requester has yet to let go of. */
   readonly #wanted = new Map<Identifier, WantedCollection>();
   #missingCollections = 0;
-  #incompleteHeights = 0;
-  #size = 0;
-  /** No incomplete height is below it. */
-  #lowestHint = 0;
-  /** No height in hand is below it. */
-  #lowestHeldHint = 0;
   /** Ring of the ids of the heights that left last. */
   readonly #indexedIds: (readonly Identifier[])[] = [];
   #nextIndexedIds = 0;
@@ -59,12 +53,12 @@ export class MissingCollectionQueue {
 
   /** Heights in hand, complete ones included. */
   get size(): number {
-    return this.#size;
+    return this.#heights.inHand;
   }
 
   /** Heights that lack at least one collection. */
   get incompleteHeights(): number {
-    return this.#incompleteHeights;
+    return this.#heights.collecting;
   }
 
   /** Distinct ids that are missing. */
@@ -116,9 +110,7 @@ export class MissingCollectionQueue {
 
   /** The lowest height that lacks a collection. */
   lowest(): number | undefined {
-    if (this.#incompleteHeights === 0) return undefined;
-    while (this.#heights.at(this.#lowestHint)?.status !== 'collecting') this.#lowestHint += 1;
-    return this.#lowestHint;
+    return this.#heights.lowestCollecting()?.height;
   }
 
   /**
@@ -126,9 +118,7 @@ export class MissingCollectionQueue {
    * that height is complete: then its commit is what is waited for, whatever heights above it lack.
    */
   holdingUp(): number | undefined {
-    if (this.#size === 0) return undefined;
-    while (this.get(this.#lowestHeldHint) === undefined) this.#lowestHeldHint += 1;
-    const lowest = this.get(this.#lowestHeldHint);
+    const lowest = this.#heights.lowestInHand();
     return lowest === undefined || lowest.missingCount === 0 ? undefined : lowest.height;
   }
 
@@ -157,19 +147,13 @@ export class MissingCollectionQueue {
     if (record.status !== 'linked') throw new Error(`height ${height} was queued twice`);
     if (record.block !== block)
       throw new Error(`height ${height} was queued with another block than is linked`);
-    if (this.#incompleteHeights >= this.#maxHeights || this.#size >= 2 * this.#maxHeights) {
+    if (this.incompleteHeights >= this.#maxHeights || this.size >= 2 * this.#maxHeights) {
       throw new Error(`height ${height} is one too many: the window holds ${this.#maxHeights} heights`);
     }
     record.queuedAtMs = queuedAtMs;
     record.done = done;
-    this.#lowestHeldHint = this.#size === 0 ? height : Math.min(this.#lowestHeldHint, height);
-    this.#size += 1;
     this.#register(record);
-    if (record.missingCount > 0) {
-      record.moveTo('collecting');
-      this.#lowestHint = this.#incompleteHeights === 0 ? height : Math.min(this.#lowestHint, height);
-      this.#incompleteHeights += 1;
-    } else record.moveTo('complete');
+    this.#heights.move(record, record.missingCount > 0 ? 'collecting' : 'complete');
     return record;
   }
 
@@ -184,7 +168,7 @@ export class MissingCollectionQueue {
     const carried = record.receivedById();
     record.replaceBlock(block);
     this.#register(record, carried);
-    if (record.missingCount === 0) this.#complete(record);
+    if (record.missingCount === 0) this.#heights.move(record, 'complete');
     return record;
   }
 
@@ -222,12 +206,11 @@ export class MissingCollectionQueue {
     return taken;
   }
 
-  /** The height is durable: everything kept for it goes. A height that is incomplete or not in hand is a bug and throws. */
-  onIndexedForBlock(height: number): void {
-    const record = this.get(height);
-    if (record?.missingCount !== 0) throw new Error(`height ${height} was indexed before it was complete`);
-    this.#heights.settle(record);
-    this.#size -= 1;
+  /** The height is durable: everything kept for it goes. One that is incomplete is a bug and throws. */
+  onIndexedForBlock(record: HeightRecord): void {
+    const { height, missingCount, status } = record;
+    if (status === 'linked' || missingCount !== 0) throw new Error(`height ${height} was indexed before it was complete`);
+    if (record.isInHand) this.#heights.move(record, 'durable');
     const { collectionIds } = record.block;
     if (collectionIds.length === 0) return;
     this.#indexedIds[this.#nextIndexedIds] = collectionIds;
@@ -267,12 +250,7 @@ export class MissingCollectionQueue {
     record.received[slot] = received;
     record.missingCount -= 1;
     record.source = received.source;
-    if (record.missingCount === 0) this.#complete(record);
-  }
-
-  #complete(record: HeightRecord): void {
-    record.moveTo('complete');
-    this.#incompleteHeights -= 1;
+    if (record.missingCount === 0) this.#heights.move(record, 'complete');
   }
 
   /** False when the height does not want the id (any more). */

@@ -75,7 +75,7 @@ describe('DisputeReviewer', () => {
       review: (mcq, height) => {
         // Complete, and durable, while the nodes were being asked.
         mcq.replaceBlock(block(height, []));
-        mcq.onIndexedForBlock(height);
+        mcq.onIndexedForBlock(mcq.get(height)!);
         return Promise.resolve({ kind: 'alone', giver: 'a:9000', confirmedBy: 0 });
       },
     });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MissingCollectionQueue, type HeightRecord } from '../../../src/collections/index.js';
+import { HeightRecord, MissingCollectionQueue } from '../../../src/collections/index.js';
 import { block, id, received } from './meetingHarness.js';
 import { passedTable } from './sourceHarness.js';
 
@@ -86,7 +86,7 @@ describe('MissingCollectionQueue', () => {
     mcq.onReceivedCollection(received('a', 'requester'));
     expect(mcq.onReceivedCollection(received('a', 'edi')).decision).toBe('duplicate');
     mcq.onReceivedCollection(received('b', 'requester'));
-    mcq.onIndexedForBlock(1);
+    mcq.onIndexedForBlock(mcq.get(1)!);
     expect(mcq.onReceivedCollection(received('b', 'edi')).decision).toBe('duplicate');
     expect(mcq.onReceivedCollection(received('z', 'edi')).decision).toBe('unsolicited');
   });
@@ -96,7 +96,7 @@ describe('MissingCollectionQueue', () => {
     for (const height of [1, 2, 3]) {
       mcq.enqueueMissingCollections(block(height, [`c${height}`]), 0, nothing);
       mcq.onReceivedCollection(received(`c${height}`, 'requester'));
-      mcq.onIndexedForBlock(height);
+      mcq.onIndexedForBlock(mcq.get(height)!);
     }
     const decisions = [1, 2, 3].map((h) => mcq.onReceivedCollection(received(`c${h}`, 'edi')).decision);
     expect(decisions).toEqual(['unsolicited', 'duplicate', 'duplicate']);
@@ -116,7 +116,7 @@ describe('MissingCollectionQueue', () => {
     mcq.onReceivedCollection(received('c3', 'requester'));
     mcq.onReceivedCollection(received('c4', 'requester'));
     expect(mcq.lowest()).toBeUndefined();
-    for (const height of [1, 2, 3, 4]) mcq.onIndexedForBlock(height);
+    for (const height of [1, 2, 3, 4]) mcq.onIndexedForBlock(mcq.get(height)!);
     mcq.enqueueMissingCollections(block(900, ['x']), 0, nothing);
     expect(mcq.lowest()).toBe(900);
   });
@@ -128,7 +128,7 @@ describe('MissingCollectionQueue', () => {
     expect([mcq.lowest(), mcq.holdingUp()]).toEqual([1, 1]);
     mcq.onReceivedCollection(received('c1', 'requester'));
     expect([mcq.lowest(), mcq.holdingUp()]).toEqual([7, undefined]);
-    mcq.onIndexedForBlock(1);
+    mcq.onIndexedForBlock(mcq.get(1)!);
     expect([mcq.lowest(), mcq.holdingUp()]).toEqual([7, 7]);
     expect(() => mcq.get(7)?.collections()).toThrow('height 7 still lacks collections');
   });
@@ -175,8 +175,8 @@ describe('MissingCollectionQueue', () => {
   it('lets no incomplete or unknown height go as indexed', () => {
     const mcq = queue();
     mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing);
-    expect(() => mcq.onIndexedForBlock(1)).toThrow('before it was complete');
-    expect(() => mcq.onIndexedForBlock(2)).toThrow('before it was complete');
+    expect(() => mcq.onIndexedForBlock(mcq.get(1)!)).toThrow('before it was complete');
+    expect(() => mcq.onIndexedForBlock(new HeightRecord(block(2, [])))).toThrow('before it was complete');
     expect(() => mcq.get(1)!.collections()).toThrow('still lacks');
   });
 });

@@ -23,11 +23,11 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
   const store = await MemoryIndexStore.startingAt(1, { beforeCommit: settle });
   const clock = new HandClock();
   const metrics = createMetrics({ version: 'test', node: 'test' });
+  const heights = new HeightTable({}, { watermark: store });
   const indexer = new BlockCollectionIndexer(
     { windowHeights, groupMaxHeights: 64, groupMaxBytes: 1e6 },
-    { store, clock, metrics, logger: silent },
+    { store, heights, clock, metrics, logger: silent },
   );
-  const heights = new HeightTable({}, { watermark: store });
   const mcq = new MissingCollectionQueue({ maxHeights: windowHeights }, { heights });
   const budget = new ByteBudget({ limitBytes: 1e6 }, { holdingUp: () => mcq.holdingUp() });
   const window = new IndexingWindow({ windowHeights }, { indexer, mcq, budget, head: () => options.head });

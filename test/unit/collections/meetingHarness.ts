@@ -204,6 +204,7 @@ export function meeting(options: MeetingOptions = {}) {
   const clock = new HandClock();
   const store = options.store ?? new HandStore();
   const metrics = createMetrics({ version: 'test', node: 'test' });
+  const heights = new HeightTable({}, { watermark: store });
   const indexer = new BlockCollectionIndexer(
     {
       windowHeights,
@@ -212,13 +213,13 @@ export function meeting(options: MeetingOptions = {}) {
     },
     {
       store,
+      heights,
       clock,
       metrics,
       logger: silent,
       ...(options.sporkFor === undefined ? {} : { sporkFor: options.sporkFor }),
     },
   );
-  const heights = new HeightTable({}, { watermark: store });
   const mcq = new MissingCollectionQueue({ maxHeights: windowHeights }, { heights });
   const budget = new ByteBudget(
     { limitBytes: options.limitBytes ?? 1000 },

@@ -517,8 +517,9 @@ export class HeightsRequester extends CollectionRequester {
 
   #complete(height: number, ids: readonly Identifier[]): void {
     super.cancel(height, ids);
-    this.#requests.set(height, this.#mcq.get(height)?.requests);
-    this.#mcq.onIndexedForBlock(height);
+    const record = this.#mcq.get(height)!;
+    this.#requests.set(height, record.requests);
+    this.#mcq.onIndexedForBlock(record);
   }
 }
 
