@@ -37,6 +37,7 @@ export type {
   BlockDigest,
   BlockHeader,
   CallOptions,
+  Giver,
   NodeFault,
   NodeHealth,
   NodeVersionInfo,

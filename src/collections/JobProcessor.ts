@@ -1,4 +1,4 @@
-import type { AccessNode } from '../access/index.js';
+import type { AccessNode, Giver } from '../access/index.js';
 import { isSameBlock } from '../flow/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
 import type { BlockJob, Worker } from '../jobqueue/index.js';
@@ -6,6 +6,7 @@ import type { Logger, Metrics } from '../observability/index.js';
 import { isAbort, type Clock } from '../runtime/index.js';
 import type { ByteBudget } from './heights/ByteBudget.js';
 import type { Disputes } from './disputes/Disputes.js';
+import { OffChainBlockError } from './indexer/DurableHeads.js';
 import { troublesOf } from './heldUp.js';
 import type { HeldUpHeight } from './heldUp.js';
 import type { IndexingWindow } from './heights/IndexingWindow.js';
@@ -31,7 +32,7 @@ export interface JobProcessorDependencies {
   readonly window: IndexingWindow;
   readonly disputes: Disputes;
   /** Left out with `ediOnly`. */
-  readonly requests?: CollectionRequests;
+  readonly requests?: CollectionRequests | undefined;
   /** Why execution data does not come, in one sentence; `undefined` while nothing is wrong with it. */
   readonly executionDataReason?: () => string | undefined;
   readonly clock: Clock;
@@ -157,27 +158,35 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   /**
-   * Another block, or the same with other guarantees, takes the place of one that was handed out and is not complete: a node
-   * had lied about the first, or may have. The job stays the same, so does its `done`. False when there is nothing to replace: the height is not being worked on,
-   * or complete.
+   * Another block, or the same with other guarantees, takes the place of one that is not complete: a node had lied about the
+   * first, or may have. This is the one way in which a block is replaced. The job stays the same, so does its `done`. False
+   * when there is nothing to replace: the block is known already, gone, or complete.
    */
-  replace(job: Pick<BlockJob<FinalizedBlock>, 'height' | 'block'>): boolean {
-    const { height, block } = job;
-    if (block.height !== height)
-      throw new Error(`height ${height} was given the block of height ${block.height}`);
-    const held = this.#window.blockAt(height);
-    if (held !== undefined && isSameBlock(held, block)) return false;
-    const queued = this.#mcq.replaceBlock(block);
-    if (queued === undefined) return false;
-    this.#disputes.replaced(height);
-    this.#requests?.cancel(height, held?.collectionIds ?? []);
-    this.#budget.release(queued);
-    for (const received of queued.received) {
-      if (received !== undefined) this.#reserve(queued, received);
+  replace(block: FinalizedBlock, giver?: Giver): boolean {
+    const held = this.#mcq.known(block.height)?.block;
+    if (held === undefined || isSameBlock(held, block)) return false;
+    const record = this.#mcq.replaceBlock(block, giver);
+    if (record === undefined) return false;
+    this.#disputes.replaced(record);
+    this.#logger.info({ height: record.height }, 'block of a height was replaced');
+    if (record.status === 'linked') return true;
+    this.#requests?.cancel(record.height, held.collectionIds);
+    this.#budget.release(record);
+    for (const received of record.received) {
+      if (received !== undefined) this.#reserve(record, received);
     }
-    this.#logger.info({ height }, 'block of a height was replaced');
-    this.#collect(queued);
+    this.#collect(record);
     return true;
+  }
+
+  /**
+   * The chain has this block where another one was handed out. Where that is complete it is too late to replace it: the lie is on
+   * its way to the disk, or there, above the watermark.
+   */
+  onForked(block: FinalizedBlock, giver: Giver): void {
+    const held = this.#mcq.known(block.height)?.block;
+    if (held === undefined || this.replace(block, giver)) return;
+    this.#fail(new OffChainBlockError(block, held.id));
   }
 
   onCollection(received: ReceivedCollection): void {
@@ -219,7 +228,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     // A block without collections is complete at once, and that proves nothing.
     if (queued === undefined || queued.block.collectionIds.length === 0) return;
     this.#disputes.contradicted(height, node, detail);
-    if (queued.missingCount === 0) this.#disputes.completed(height);
+    if (queued.missingCount === 0) this.#disputes.completed(queued);
   }
 
   /** Heights handed out and not yet durable. */
@@ -301,7 +310,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   #complete(queued: HeightRecord): void {
-    this.#disputes.completed(queued.height);
+    this.#disputes.completed(queued);
     if (queued.source !== 'none') this.#requests?.cancel(queued.height, queued.block.collectionIds);
     void this.#index(queued);
   }

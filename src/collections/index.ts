@@ -10,6 +10,8 @@ export type {
   CollectionRequesterDependencies,
   CollectionRequesterOptions,
 } from './requester/CollectionRequester.js';
+export { GuaranteeReview } from './disputes/GuaranteeReview.js';
+export type { GuaranteeReviewDependencies } from './disputes/GuaranteeReview.js';
 export { Disputes } from './disputes/Disputes.js';
 export { DisputeReviewer } from './disputes/DisputeReviewer.js';
 export type { DisputeReviewerDependencies } from './disputes/DisputeReviewer.js';
@@ -50,10 +52,12 @@ export type {
   NodeFailures,
   RequestTrail,
   BlockIndexer,
+  BlockAsker,
   BlockReviewer,
   BlockVerdict,
   CollectionRequests,
   CollectionSink,
+  CollectionWay,
   ReceivedCollection,
   Source,
 } from './ports.js';

@@ -1,4 +1,4 @@
-import type { AccessMethod, AccessNode, TroubleKind } from '../access/index.js';
+import type { AccessMethod, AccessNode, Giver, TroubleKind } from '../access/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
 
 /** Where a collection came from; the label of metrics. */
@@ -74,6 +74,19 @@ export interface BlockVerdict {
   readonly giver: string;
   /** Other nodes that say the same. */
   readonly confirmedBy: number;
+}
+
+/** Who can ask the nodes for their block of a height. */
+export interface BlockAsker {
+  /** Every node that serves the height. Expected errors: the signal's abort reason. */
+  ask(
+    height: number,
+    signal: AbortSignal,
+  ): Promise<
+    readonly { readonly node: AccessNode; readonly method: AccessMethod; readonly block: FinalizedBlock }[]
+  >;
+  /** It is proven that a node forges what it gives by this call. */
+  distrust(giver: Giver): void;
 }
 
 /** Who can ask the nodes again for a block, and put other guarantees in the place of those that are worked on. */

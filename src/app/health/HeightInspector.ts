@@ -50,18 +50,7 @@ export class HeightInspector implements WorkSource {
   }
 
   naming(id: Identifier): ReturnType<WorkSource['naming']> {
-    const line = this.#line;
-    if (line === undefined) return undefined;
-    const inHand = line.mcq.naming(id);
-    if (inHand !== undefined) return inHand;
-    // Read ahead, and not handed out: at most a window of them.
-    const last = line.window.upperBound();
-    for (let height = line.window.latestIndexedHeight() + 1; height <= last; height += 1) {
-      const block = line.blocks.blockAt(height);
-      if (block?.id === id) return { kind: 'block', height };
-      if (block?.collectionIds.includes(id) === true) return { kind: 'collection', height };
-    }
-    return undefined;
+    return this.#line?.mcq.naming(id);
   }
 }
 

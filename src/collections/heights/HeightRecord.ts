@@ -1,6 +1,8 @@
+import type { AccessNode, Giver } from '../../access/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../flow/index.js';
 import type { BlockJob } from '../../jobqueue/index.js';
-import type { ReceivedCollection, Source } from '../ports.js';
+import type { BlockVerdict, ReceivedCollection, Source } from '../ports.js';
+import type { GuaranteeVotes } from './GuaranteeVotes.js';
 import type { WantedCollection } from './WantedCollection.js';
 
 /**
@@ -48,6 +50,17 @@ export interface HeightRequests {
   holdEndsAtMs: number | undefined;
 }
 
+/** What speaks against the guarantees of a block, and what the nodes said of them. */
+export interface Dispute {
+  /** Nodes whose execution data does not match, and how; by name. */
+  readonly accused: Map<string, { readonly node: AccessNode; readonly detail: string }>;
+  /** What came of asking the nodes again for the block, so many times, and when that is due again. */
+  verdict: BlockVerdict | undefined;
+  reviews: number;
+  nextReviewAtMs: number | undefined;
+  votes: GuaranteeVotes | undefined;
+}
+
 /** A complete height on its way to the disk. */
 export interface Commit {
   readonly record: HeightRecord;
@@ -68,6 +81,8 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   readonly height: number;
   #status: HeightStatus = 'linked';
   #block: FinalizedBlock;
+  /** Who gave the block; `undefined`: nobody that is to answer for it. */
+  giver: Giver | undefined;
   /** Monotonic milliseconds at which the height was handed out; a replaced block keeps it. */
   queuedAtMs = 0;
   /** The job's own completion, kept here for whoever makes the height durable. */
@@ -87,10 +102,13 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   bytes = 0;
   /** `undefined` until it is asked for. */
   requests: HeightRequests | undefined;
+  /** `undefined` while nothing speaks against the block. */
+  dispute: Dispute | undefined;
   /** From the moment it is handed to the indexer. */
   commit: Commit | undefined;
 
-  constructor(block: FinalizedBlock) {
+  constructor(block: FinalizedBlock, giver?: Giver) {
+    this.giver = giver;
     this.height = block.height;
     this.#block = block;
   }
@@ -128,10 +146,11 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   }
 
   /** Puts another block in the place of the one held. */
-  replaceBlock(block: FinalizedBlock): void {
+  replaceBlock(block: FinalizedBlock, giver: Giver | undefined): void {
     if (!this.mayBeReplaced || block.height !== this.height)
       throw new Error(`height ${this.height} is ${this.#status}: its block stays`);
     this.#block = block;
+    this.giver = giver;
   }
 
   /** All collections in guarantee order, repeated ids repeated. Only for a height that lacks none. */

@@ -1,3 +1,5 @@
+import type { Giver } from '../../access/index.js';
+import { isSameBlock } from '../../flow/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { HeightRecord } from './HeightRecord.js';
 import type { HeightStatus } from './HeightRecord.js';
@@ -59,12 +61,22 @@ export class HeightTable {
     return this.#records.get(this.#lowestCollecting);
   }
 
-  /** Begins the record of a height. One that is here already is a bug of the caller and throws. */
-  link(block: FinalizedBlock): HeightRecord {
-    if (this.#records.has(block.height)) throw new Error(`height ${block.height} was linked twice`);
-    const record = new HeightRecord(block);
-    this.#records.set(block.height, record);
+  /**
+   * This block links at its height: begins a record, or finds the one that it had before it was taken back. A record that holds
+   * another block is answered as it is: that block was handed out, and is to be replaced.
+   */
+  link(block: FinalizedBlock, giver?: Giver): HeightRecord {
+    let record = this.#records.get(block.height);
+    if (record === undefined) {
+      record = new HeightRecord(block, giver);
+      this.#records.set(block.height, record);
+    } else if (isSameBlock(record.block, block)) record.giver = giver;
     return record;
+  }
+
+  /** Forgets a block that was not handed out. */
+  unlink(height: number): void {
+    if (this.#records.get(height)?.status === 'linked') this.#records.delete(height);
   }
 
   /** The height goes on to its next status. A durable one stays only while it waits for the watermark. */
@@ -85,12 +97,6 @@ export class HeightTable {
     record.received = [];
     record.commit = undefined;
     if (height <= this.#watermark.latestIndexedHeight()) this.#records.delete(height);
-  }
-
-  /** Ends the record of a height that nobody works on. */
-  remove(record: HeightRecord): void {
-    if (record.isInHand) throw new Error(`height ${record.height} is ${record.status}, and was dropped`);
-    this.#records.delete(record.height);
   }
 
   /** Drops what the watermark has passed. What is in hand goes by itself once it knows that it is durable. */

@@ -1,3 +1,4 @@
+import type { Giver } from '../../access/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import type { ReceivedCollection } from '../ports.js';
 import type { HeightRecord } from './HeightRecord.js';
@@ -70,6 +71,11 @@ export class MissingCollectionQueue {
   get(height: number): HeightRecord | undefined {
     const record = this.#heights.at(height);
     return record?.isInHand === true ? record : undefined;
+  }
+
+  /** The record of a height whose block is known, handed out or not. */
+  known(height: number): HeightRecord | undefined {
+    return this.#heights.at(height);
   }
 
   /** What is known of an id that some height lacks, or that a call is under way for. */
@@ -159,14 +165,18 @@ export class MissingCollectionQueue {
 
   /**
    * Puts another block in the place of an incomplete one and keeps what was received and is still wanted. `undefined`
-   * when the height is not in hand or complete already: nothing was changed then.
+   * when the height is not here or complete already: nothing was changed then.
    */
-  replaceBlock(block: FinalizedBlock): HeightRecord | undefined {
-    const record = this.get(block.height);
+  replaceBlock(block: FinalizedBlock, giver?: Giver): HeightRecord | undefined {
+    const record = this.#heights.at(block.height);
     if (record?.mayBeReplaced !== true) return undefined;
+    if (record.status === 'linked') {
+      record.replaceBlock(block, giver);
+      return record;
+    }
     for (const id of record.block.collectionIds) this.#remove(id, record);
     const carried = record.receivedById();
-    record.replaceBlock(block);
+    record.replaceBlock(block, giver);
     this.#register(record, carried);
     if (record.missingCount === 0) this.#heights.move(record, 'complete');
     return record;
@@ -209,7 +219,8 @@ export class MissingCollectionQueue {
   /** The height is durable: everything kept for it goes. One that is incomplete is a bug and throws. */
   onIndexedForBlock(record: HeightRecord): void {
     const { height, missingCount, status } = record;
-    if (status === 'linked' || missingCount !== 0) throw new Error(`height ${height} was indexed before it was complete`);
+    if (status === 'linked' || missingCount !== 0)
+      throw new Error(`height ${height} was indexed before it was complete`);
     if (record.isInHand) this.#heights.move(record, 'durable');
     const { collectionIds } = record.block;
     if (collectionIds.length === 0) return;

@@ -13,8 +13,9 @@ function watching(
   } = {},
 ) {
   const clock = new VirtualClock();
-  const mcq = new MissingCollectionQueue({ maxHeights: 8 }, { heights: passedTable() });
-  const disputes = new Disputes({}, { nodes: { blame: () => undefined } });
+  const heights = passedTable();
+  const mcq = new MissingCollectionQueue({ maxHeights: 8 }, { heights });
+  const disputes = new Disputes({}, { nodes: { blame: () => undefined }, heights });
   const notFound = new Map<string, number>();
   const reviewed: { readonly height: number; readonly atMs: number }[] = [];
   const verdict: BlockVerdict = { kind: 'upheld', giver: 'a:9000', confirmedBy: 1 };
@@ -109,7 +110,7 @@ describe('DisputeReviewer', () => {
     await clock.advance(5_000);
     expect(reviewed.map(({ height }) => height)).toEqual([1, 3]);
     mcq.replaceBlock(block(1, []));
-    disputes.replaced(3);
+    disputes.replaced(mcq.get(3)!);
     await clock.advance(60_000);
     expect(reviewed.filter(({ height }) => height === 1)).toHaveLength(1);
     await end();

@@ -263,7 +263,7 @@ export function meeting(options: MeetingOptions = {}) {
   const blamed: string[] = [];
   const disputes = new Disputes(
     {},
-    { nodes: { blame: ({ name }, fault) => blamed.push(`${name} ${fault}`) } },
+    { nodes: { blame: ({ name }, fault) => blamed.push(`${name} ${fault}`) }, heights },
   );
   const processor = new JobProcessor(
     { ediOnly: options.ediOnly ?? false },
