@@ -4,7 +4,6 @@ import type { FinalizedBlock, Identifier } from '../flow/index.js';
 import type { BlockJob, Worker } from '../jobqueue/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import { isAbort, type Clock } from '../runtime/index.js';
-import type { ByteBudget } from './heights/ByteBudget.js';
 import type { Disputes } from './disputes/Disputes.js';
 import { OffChainBlockError } from './indexer/DurableHeads.js';
 import { troublesOf } from './heldUp.js';
@@ -28,7 +27,6 @@ export interface JobProcessorOptions {
 export interface JobProcessorDependencies {
   readonly mcq: MissingCollectionQueue;
   readonly indexer: BlockIndexer;
-  readonly budget: ByteBudget;
   readonly window: IndexingWindow;
   readonly disputes: Disputes;
   /** Left out with `ediOnly`. */
@@ -104,7 +102,6 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   readonly #requests: CollectionRequests | undefined;
   readonly #mcq: MissingCollectionQueue;
   readonly #indexer: BlockIndexer;
-  readonly #budget: ByteBudget;
   readonly #window: IndexingWindow;
   readonly #disputes: Disputes;
   readonly #executionDataReason: () => string | undefined;
@@ -121,7 +118,6 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     this.#requests = options.ediOnly ? undefined : dependencies.requests;
     this.#mcq = dependencies.mcq;
     this.#indexer = dependencies.indexer;
-    this.#budget = dependencies.budget;
     this.#window = dependencies.window;
     this.#disputes = dependencies.disputes;
     this.#executionDataReason = dependencies.executionDataReason ?? (() => undefined);
@@ -171,10 +167,6 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     this.#logger.info({ height: record.height }, 'block of a height was replaced');
     if (record.status === 'linked') return true;
     this.#requests?.cancel(record.height, held.collectionIds);
-    this.#budget.release(record);
-    for (const received of record.received) {
-      if (received !== undefined) this.#reserve(record, received);
-    }
     this.#collect(record);
     return true;
   }
@@ -190,7 +182,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   onCollection(received: ReceivedCollection): void {
-    const { decision, takers, completed } = this.#mcq.onReceivedCollection(received);
+    const { decision, completed } = this.#mcq.onReceivedCollection(received);
     if (decision === 'unsolicited') {
       this.#refuse(received, 1);
       return;
@@ -200,7 +192,6 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
       this.#countDuplicates(received, 1);
       return;
     }
-    for (const queued of takers) this.#reserve(queued, received);
     for (const queued of completed) this.#complete(queued);
     this.#window.notify();
   }
@@ -217,7 +208,6 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     this.#metrics.collectionsReceived.inc({ source: first.source }, collections.length);
     if (taken.length < collections.length) this.#countDuplicates(first, collections.length - taken.length);
     if (queued === undefined || taken.length === 0) return;
-    for (const received of taken) this.#reserve(queued, received);
     this.#complete(queued);
     this.#window.notify();
   }
@@ -321,7 +311,6 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
       const written = await this.#indexer.onReceivedCollectionsForBlock(queued.block, queued.collections());
       if (written) this.#measure(queued, received);
       this.#mcq.onIndexedForBlock(queued);
-      this.#budget.release(queued);
       this.#window.notify();
       queued.done();
     } catch (error) {
@@ -349,10 +338,6 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
       { height: queued.height, source: queued.source, decision: 'indexed' },
       'height is indexed',
     );
-  }
-
-  #reserve(record: HeightRecord, received: ReceivedCollection): void {
-    this.#budget.reserve(record, received.collection.encoded.byteLength);
   }
 
   #countDuplicates({ collection, source }: ReceivedCollection, count: number): void {

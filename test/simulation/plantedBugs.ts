@@ -182,8 +182,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the bytes of a durable height are not given back',
-    file: 'collections/JobProcessor.ts',
-    of: '      this.#budget.release(queued);\n',
+    file: 'collections/heights/HeightTable.ts',
+    of: '    this.count(record, -record.bytes);\n',
     instead: '',
   },
   {
@@ -255,14 +255,14 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'byte budget ignored',
     file: 'collections/heights/ByteBudget.ts',
-    of: '    if (this.#inFlightBytes + bytes <= this.limitBytes) return true;',
+    of: '    if (this.inFlightBytes + bytes <= this.limitBytes) return true;',
     instead: '    if (this.limitBytes > 0) return true;',
   },
   {
     name: 'every height that becomes the lowest missing one is admitted, however slow the disk is',
-    file: 'collections/heights/MissingCollectionQueue.ts',
-    of: '    return lowest === undefined || lowest.missingCount === 0 ? undefined : lowest.height;',
-    instead: '    return lowest === undefined ? undefined : this.lowest();',
+    file: 'collections/heights/ByteBudget.ts',
+    of: 'const lowest = this.#heights.lowestInHand();',
+    instead: 'const lowest = this.#heights.lowestCollecting();',
   },
   {
     name: 'guarantees are never reviewed',
@@ -279,8 +279,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'lowest missing height not admitted',
     file: 'collections/heights/ByteBudget.ts',
-    of: '    return lowest !== undefined && height <= lowest;',
-    instead: '    return lowest !== undefined && height < lowest;',
+    of: "    return lowest?.status === 'collecting' && height <= lowest.height;",
+    instead: "    return lowest?.status === 'collecting' && height < lowest.height;",
   },
   {
     name: 'watermark jumps over a gap',

@@ -86,10 +86,7 @@ export function startIndexingLine(
     onIndexed: () => window.moved(),
   });
   const mcq = new MissingCollectionQueue({ maxHeights: config.window }, { heights });
-  const budget = new ByteBudget(
-    { limitBytes: config.maxInFlightBytes },
-    { holdingUp: () => mcq.holdingUp() },
-  );
+  const budget = new ByteBudget({ limitBytes: config.maxInFlightBytes }, { heights });
   const window = new IndexingWindow(
     { windowHeights: config.window },
     {
@@ -119,7 +116,7 @@ export function startIndexingLine(
       );
   const disputes = new Disputes({}, { nodes: network, heights });
   const processor = new JobProcessor(config, {
-    ...{ ...common, mcq, indexer, budget, window, disputes, requests: requester, onFatal },
+    ...{ ...common, mcq, indexer, window, disputes, requests: requester, onFatal },
     executionDataReason: () => edi?.trouble(),
   });
 

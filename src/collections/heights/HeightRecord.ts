@@ -98,7 +98,7 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   repeats = false;
   /** Source of the latest collection taken. Once the height is complete: of the last missing one. */
   source: CompletionSource = 'none';
-  /** Bytes of what was received, as the budget counts them. */
+  /** Bytes of what was received; `HeightTable.count` counts them. */
   bytes = 0;
   /** `undefined` until it is asked for. */
   requests: HeightRequests | undefined;

@@ -18,6 +18,7 @@ export class HeightTable {
   readonly #records = new Map<number, HeightRecord>();
   #inHand = 0;
   #collecting = 0;
+  #bytesInHand = 0;
   /** No height in hand is below it. */
   #lowestInHand = 0;
   /** No height that lacks a collection is below it. */
@@ -38,6 +39,11 @@ export class HeightTable {
   /** Those of them that lack a collection. */
   get collecting(): number {
     return this.#collecting;
+  }
+
+  /** Bytes of the collections that were received for heights in hand. */
+  get bytesInHand(): number {
+    return this.#bytesInHand;
   }
 
   at(height: number): HeightRecord | undefined {
@@ -79,6 +85,12 @@ export class HeightTable {
     if (this.#records.get(height)?.status === 'linked') this.#records.delete(height);
   }
 
+  /** The height has received so many bytes more, or lets go of so many. */
+  count(record: HeightRecord, bytes: number): void {
+    record.bytes += bytes;
+    this.#bytesInHand += bytes;
+  }
+
   /** The height goes on to its next status. A durable one stays only while it waits for the watermark. */
   move(record: HeightRecord, status: HeightStatus): void {
     const { height, isInHand: wasInHand, status: before } = record;
@@ -94,6 +106,7 @@ export class HeightTable {
     }
     if (status !== 'durable') return;
     if (wasInHand) this.#inHand -= 1;
+    this.count(record, -record.bytes);
     record.received = [];
     record.commit = undefined;
     if (height <= this.#watermark.latestIndexedHeight()) this.#records.delete(height);

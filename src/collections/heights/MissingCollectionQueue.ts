@@ -119,15 +119,6 @@ export class MissingCollectionQueue {
     return this.#heights.lowestCollecting()?.height;
   }
 
-  /**
-   * The lowest height that is not durable, while it lacks a collection: what the watermark waits for. `undefined` while
-   * that height is complete: then its commit is what is waited for, whatever heights above it lack.
-   */
-  holdingUp(): number | undefined {
-    const lowest = this.#heights.lowestInHand();
-    return lowest === undefined || lowest.missingCount === 0 ? undefined : lowest.height;
-  }
-
   /** The distinct ids that a height lacks, in guarantee order; none for a height that is complete or not here. */
   missingIds(height: number): Identifier[] {
     const record = this.get(height);
@@ -176,6 +167,7 @@ export class MissingCollectionQueue {
     }
     for (const id of record.block.collectionIds) this.#remove(id, record);
     const carried = record.receivedById();
+    this.#heights.count(record, -record.bytes);
     record.replaceBlock(block, giver);
     this.#register(record, carried);
     if (record.missingCount === 0) this.#heights.move(record, 'complete');
@@ -238,8 +230,11 @@ export class MissingCollectionQueue {
     for (const [slot, id] of collectionIds.entries()) {
       const received = carried?.get(id);
       if (received !== undefined) {
-        if (collectionIds.indexOf(id) === slot) record.received[slot] = received;
-        else record.repeats = true;
+        if (collectionIds.indexOf(id) !== slot) record.repeats = true;
+        else {
+          record.received[slot] = received;
+          this.#heights.count(record, received.collection.encoded.byteLength);
+        }
         continue;
       }
       let wanted = this.#wanted.get(id);
@@ -261,6 +256,7 @@ export class MissingCollectionQueue {
     record.received[slot] = received;
     record.missingCount -= 1;
     record.source = received.source;
+    this.#heights.count(record, received.collection.encoded.byteLength);
     if (record.missingCount === 0) this.#heights.move(record, 'complete');
   }
 

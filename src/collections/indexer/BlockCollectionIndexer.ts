@@ -292,10 +292,10 @@ export class BlockCollectionIndexer implements BlockIndexer {
   }
 
   /** The second of the two checks: its turn has come, and it is there already. */
-  #isThere({ record, resolve }: Commit): boolean {
-    if (!this.isIndexed(record.height)) return false;
-    this.#heights.move(record, 'durable');
-    resolve(false);
+  #isThere(commit: Commit): boolean {
+    if (!this.isIndexed(commit.block.height)) return false;
+    this.#heights.move(commit.record, 'durable');
+    commit.resolve(false);
     return true;
   }
 

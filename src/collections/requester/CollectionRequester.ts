@@ -8,7 +8,7 @@ import { AbortError, isAbort } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { ResponseQueue } from './ResponseQueue.js';
 import type { Answer } from './ResponseQueue.js';
-import { SizeEstimate } from '../sources/SizeEstimate.js';
+import { RunningAverage } from '../sources/RunningAverage.js';
 import { CollectionNodes } from './CollectionNodes.js';
 import type { CollectionChoice } from './CollectionNodes.js';
 import { TimerQueue } from './TimerQueue.js';
@@ -74,7 +74,7 @@ export interface CollectionRequesterDependencies {
 }
 
 /** What a collection may weigh: the bounds of the estimate by which a call is admitted (Flow allows 3 MB at most). */
-const COLLECTION_BYTES = { initialBytes: 16 * 1024, minBytes: 512, maxBytes: 3 * 1024 * 1024 };
+const COLLECTION_BYTES = { weight: 1 / 16, initial: 16 * 1024, min: 512, max: 3 * 1024 * 1024 };
 
 /** So near the head a block is new: its nodes may have yet to fetch its collections. */
 const NEW_HEIGHTS = 3;
@@ -107,7 +107,7 @@ export class CollectionRequester implements CollectionRequests {
   readonly #nodes: CollectionNodes;
   readonly #pauses: RetryPauses;
   readonly #pace: FetchRate;
-  readonly #collectionBytes = new SizeEstimate(COLLECTION_BYTES);
+  readonly #collectionBytes = new RunningAverage(COLLECTION_BYTES);
   /** Ids that pause before their next attempt, and heights that are held back, by the time at which that ends. */
   readonly #due: TimerQueue<WantedCollection | HeightRecord>;
   #callsUnderWay = 0;
@@ -263,7 +263,7 @@ export class CollectionRequester implements CollectionRequests {
 
   /** Counts what the calls under way will bring, for the window knows only of what has come. */
   #isAdmitted(height: number): boolean {
-    const bytes = this.#collectionBytes.bytes * (this.#callsUnderWay + 1);
+    const bytes = (this.#collectionBytes.value ?? 0) * (this.#callsUnderWay + 1);
     return this.#dependencies.window.admits(height, bytes);
   }
 

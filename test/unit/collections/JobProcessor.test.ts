@@ -293,12 +293,12 @@ describe('JobProcessor', () => {
   it('needs somebody to ask unless it is told not to', () => {
     const m = meeting({ ediOnly: true });
     const logger = silent;
-    const { mcq, indexer, budget, window, clock, disputes, metrics } = m;
+    const { mcq, indexer, window, clock, disputes, metrics } = m;
     expect(
       () =>
         new JobProcessor(
           { ediOnly: false },
-          { mcq, indexer, budget, window, clock, disputes, metrics, logger, onFatal: noop },
+          { mcq, indexer, window, clock, disputes, metrics, logger, onFatal: noop },
         ),
     ).toThrow('somebody to ask');
   });

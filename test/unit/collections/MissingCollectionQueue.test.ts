@@ -122,14 +122,16 @@ describe('MissingCollectionQueue', () => {
   });
 
   it('passes over heights that are not here, and holds nothing up while it is empty', () => {
-    const mcq = queue();
-    expect(mcq.holdingUp()).toBeUndefined();
+    const heights = passedTable();
+    const mcq = new MissingCollectionQueue({ maxHeights: 4 }, { heights });
+    const lowest = () => [mcq.lowest(), heights.lowestInHand()?.height, heights.lowestInHand()?.status];
+    expect(lowest()).toEqual([undefined, undefined, undefined]);
     for (const height of [1, 7]) mcq.enqueueMissingCollections(block(height, [`c${height}`]), 0, nothing);
-    expect([mcq.lowest(), mcq.holdingUp()]).toEqual([1, 1]);
+    expect(lowest()).toEqual([1, 1, 'collecting']);
     mcq.onReceivedCollection(received('c1', 'requester'));
-    expect([mcq.lowest(), mcq.holdingUp()]).toEqual([7, undefined]);
+    expect(lowest()).toEqual([7, 1, 'complete']);
     mcq.onIndexedForBlock(mcq.get(1)!);
-    expect([mcq.lowest(), mcq.holdingUp()]).toEqual([7, 7]);
+    expect(lowest()).toEqual([7, 7, 'collecting']);
     expect(() => mcq.get(7)?.collections()).toThrow('height 7 still lacks collections');
   });
 

@@ -29,7 +29,7 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
     { store, heights, clock, metrics, logger: silent },
   );
   const mcq = new MissingCollectionQueue({ maxHeights: windowHeights }, { heights });
-  const budget = new ByteBudget({ limitBytes: 1e6 }, { holdingUp: () => mcq.holdingUp() });
+  const budget = new ByteBudget({ limitBytes: 1e6 }, { heights });
   const window = new IndexingWindow({ windowHeights }, { indexer, mcq, budget, head: () => options.head });
   let highestAsked = 0;
   const random = seededRandom(7);
@@ -56,7 +56,7 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
   const processor: JobProcessor = new JobProcessor(
     { ediOnly: false },
     {
-      ...{ mcq, indexer, budget, window, requests, clock, metrics },
+      ...{ mcq, indexer, window, requests, clock, metrics },
       disputes: new Disputes({}, { nodes: { blame: () => undefined }, heights }),
       logger: silent,
       onFatal: (error) => fatal.push(error),

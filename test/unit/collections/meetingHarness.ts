@@ -221,10 +221,7 @@ export function meeting(options: MeetingOptions = {}) {
     },
   );
   const mcq = new MissingCollectionQueue({ maxHeights: windowHeights }, { heights });
-  const budget = new ByteBudget(
-    { limitBytes: options.limitBytes ?? 1000 },
-    { holdingUp: () => mcq.holdingUp() },
-  );
+  const budget = new ByteBudget({ limitBytes: options.limitBytes ?? 1000 }, { heights });
   const head = { height: 1_000_000 };
   const window = new IndexingWindow({ windowHeights }, { indexer, mcq, budget, head: () => head.height });
 
@@ -270,7 +267,6 @@ export function meeting(options: MeetingOptions = {}) {
     {
       mcq,
       indexer,
-      budget,
       window,
       disputes,
       ...(options.ediOnly === true ? {} : { requests }),

@@ -510,9 +510,10 @@ export class HeightsRequester extends CollectionRequester {
 
   override cancel(height: number): void {
     const before = this.#mcq.missingIds(height);
-    if (before.length === 0) return super.cancel(height, []);
-    this.#mcq.replaceBlock(makeBlock(height, 0).block);
-    this.#complete(height, before);
+    if (before.length > 0) {
+      this.#mcq.replaceBlock(makeBlock(height, 0).block);
+      this.#complete(height, before);
+    } else super.cancel(height, []);
   }
 
   #complete(height: number, ids: readonly Identifier[]): void {
