@@ -44,6 +44,7 @@ export type {
   BlockDigest,
   BlockHeader,
   CallOptions,
+  Giver,
   NodeFault,
   NodeHealth,
   NodeVersionInfo,

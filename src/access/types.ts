@@ -65,6 +65,12 @@ export interface NodeVersionInfo {
 /** `set_aside`: penalized, asked last; `unknown` (it has not said who it is) and `foreign` are not asked at all. */
 export type NodeHealth = (typeof endpointStates)[number];
 
+/** Who gave a block, and in answer to which call. */
+export interface Giver {
+  readonly name: string;
+  readonly method: AccessMethod;
+}
+
 /** One access node: typed calls over one channel. It retries nothing; whoever calls decides. */
 export interface AccessNode {
   /** `host:port`: stable, the label of metrics and logs. */

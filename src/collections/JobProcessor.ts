@@ -1,18 +1,18 @@
-import type { AccessNode } from '../access/index.js';
+import type { AccessNode, Giver } from '../access/index.js';
 import { isSameBlock } from '../flow/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
-import type { Worker } from '../jobqueue/index.js';
+import type { BlockJob, Worker } from '../jobqueue/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import { isAbort, type Clock } from '../runtime/index.js';
-import type { ByteBudget } from './heights/ByteBudget.js';
 import type { Disputes } from './disputes/Disputes.js';
+import { OffChainBlockError } from './indexer/DurableHeads.js';
 import { troublesOf } from './heldUp.js';
 import type { HeldUpHeight } from './heldUp.js';
 import type { IndexingWindow } from './heights/IndexingWindow.js';
-import type { MissingCollectionQueue, QueuedHeight } from './heights/MissingCollectionQueue.js';
+import type { HeightRecord } from './heights/HeightRecord.js';
+import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 import type {
   BlockIndexer,
-  BlockJob,
   CollectionRequests,
   CollectionSink,
   ReceivedCollection,
@@ -27,11 +27,10 @@ export interface JobProcessorOptions {
 export interface JobProcessorDependencies {
   readonly mcq: MissingCollectionQueue;
   readonly indexer: BlockIndexer;
-  readonly budget: ByteBudget;
   readonly window: IndexingWindow;
   readonly disputes: Disputes;
   /** Left out with `ediOnly`. */
-  readonly requests?: CollectionRequests;
+  readonly requests?: CollectionRequests | undefined;
   /** Why execution data does not come, in one sentence; `undefined` while nothing is wrong with it. */
   readonly executionDataReason?: () => string | undefined;
   readonly clock: Clock;
@@ -99,11 +98,10 @@ export interface MissingExplanation {
  * Every method does its work on plain state and returns; `done` runs from the continuation of the durable commit, when
  * nothing is left open. No promise per collection, one per height.
  */
-export class JobProcessor implements Worker<BlockJob>, CollectionSink {
+export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, CollectionSink {
   readonly #requests: CollectionRequests | undefined;
   readonly #mcq: MissingCollectionQueue;
   readonly #indexer: BlockIndexer;
-  readonly #budget: ByteBudget;
   readonly #window: IndexingWindow;
   readonly #disputes: Disputes;
   readonly #executionDataReason: () => string | undefined;
@@ -120,7 +118,6 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     this.#requests = options.ediOnly ? undefined : dependencies.requests;
     this.#mcq = dependencies.mcq;
     this.#indexer = dependencies.indexer;
-    this.#budget = dependencies.budget;
     this.#window = dependencies.window;
     this.#disputes = dependencies.disputes;
     this.#executionDataReason = dependencies.executionDataReason ?? (() => undefined);
@@ -131,7 +128,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     showZeros(this.#metrics);
   }
 
-  run(job: BlockJob, done: () => void): void {
+  run(job: BlockJob<FinalizedBlock>, done: () => void): void {
     this.processJob(job, done);
   }
 
@@ -140,7 +137,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
    * has moved), else after its durable commit. Throws
    * for a height above the window or one that is being worked on: bugs of the caller.
    */
-  processJob(job: BlockJob, done: () => void): void {
+  processJob(job: BlockJob<FinalizedBlock>, done: () => void): void {
     const { height, block } = job;
     if (block.height !== height) throw new Error(`job ${job.id} carries the block of height ${block.height}`);
     if (this.#indexer.isIndexed(height)) {
@@ -157,31 +154,35 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
   }
 
   /**
-   * Another block, or the same with other guarantees, takes the place of one that was handed out and is not complete: a node
-   * had lied about the first, or may have. The job stays the same, so does its `done`. False when there is nothing to replace: the height is not being worked on,
-   * or complete.
+   * Another block, or the same with other guarantees, takes the place of one that is not complete: a node had lied about the
+   * first, or may have. This is the one way in which a block is replaced. The job stays the same, so does its `done`. False
+   * when there is nothing to replace: the block is known already, gone, or complete.
    */
-  replace(job: Pick<BlockJob, 'height' | 'block'>): boolean {
-    const { height, block } = job;
-    if (block.height !== height)
-      throw new Error(`height ${height} was given the block of height ${block.height}`);
-    const held = this.#window.blockAt(height);
-    if (held !== undefined && isSameBlock(held, block)) return false;
-    const queued = this.#mcq.replaceBlock(block);
-    if (queued === undefined) return false;
-    this.#disputes.replaced(height);
-    this.#requests?.cancel(height);
-    this.#budget.release(height);
-    for (const received of queued.received) {
-      if (received !== undefined) this.#reserve(height, received);
-    }
-    this.#logger.info({ height }, 'block of a height was replaced');
-    this.#collect(queued);
+  replace(block: FinalizedBlock, giver?: Giver): boolean {
+    const held = this.#mcq.known(block.height)?.block;
+    if (held === undefined || isSameBlock(held, block)) return false;
+    const record = this.#mcq.replaceBlock(block, giver);
+    if (record === undefined) return false;
+    this.#disputes.replaced(record);
+    this.#logger.info({ height: record.height }, 'block of a height was replaced');
+    if (record.status === 'linked') return true;
+    this.#requests?.cancel(record.height, held.collectionIds);
+    this.#collect(record);
     return true;
   }
 
+  /**
+   * The chain has this block where another one was handed out. Where that is complete it is too late to replace it: the lie is on
+   * its way to the disk, or there, above the watermark.
+   */
+  onForked(block: FinalizedBlock, giver: Giver): void {
+    const held = this.#mcq.known(block.height)?.block;
+    if (held === undefined || this.replace(block, giver)) return;
+    this.#fail(new OffChainBlockError(block, held.id));
+  }
+
   onCollection(received: ReceivedCollection): void {
-    const { decision, takers, completed } = this.#mcq.onReceivedCollection(received);
+    const { decision, completed } = this.#mcq.onReceivedCollection(received);
     if (decision === 'unsolicited') {
       this.#refuse(received, 1);
       return;
@@ -191,7 +192,6 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
       this.#countDuplicates(received, 1);
       return;
     }
-    for (const queued of takers) this.#reserve(queued.height, received);
     for (const queued of completed) this.#complete(queued);
     this.#window.notify();
   }
@@ -208,7 +208,6 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     this.#metrics.collectionsReceived.inc({ source: first.source }, collections.length);
     if (taken.length < collections.length) this.#countDuplicates(first, collections.length - taken.length);
     if (queued === undefined || taken.length === 0) return;
-    for (const received of taken) this.#reserve(height, received);
     this.#complete(queued);
     this.#window.notify();
   }
@@ -219,7 +218,7 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     // A block without collections is complete at once, and that proves nothing.
     if (queued === undefined || queued.block.collectionIds.length === 0) return;
     this.#disputes.contradicted(height, node, detail);
-    if (queued.missingCount === 0) this.#disputes.completed(height);
+    if (queued.missingCount === 0) this.#disputes.completed(queued);
   }
 
   /** Heights handed out and not yet durable. */
@@ -294,24 +293,24 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     return this.#mcq.heightsFor(id);
   }
 
-  #collect(queued: QueuedHeight): void {
+  #collect(queued: HeightRecord): void {
     if (queued.missingCount === 0) this.#complete(queued);
-    else this.#requests?.request(queued.height, this.#mcq.missingIds(queued.height));
+    else this.#requests?.request(queued.height);
     this.#window.notify();
   }
 
-  #complete(queued: QueuedHeight): void {
-    this.#disputes.completed(queued.height);
-    if (queued.source !== 'none') this.#requests?.cancel(queued.height);
+  #complete(queued: HeightRecord): void {
+    this.#disputes.completed(queued);
+    if (queued.source !== 'none') this.#requests?.cancel(queued.height, queued.block.collectionIds);
     void this.#index(queued);
   }
 
-  async #index(queued: QueuedHeight): Promise<void> {
+  async #index(queued: HeightRecord): Promise<void> {
+    const { received } = queued;
     try {
       const written = await this.#indexer.onReceivedCollectionsForBlock(queued.block, queued.collections());
-      if (written) this.#measure(queued);
-      this.#mcq.onIndexedForBlock(queued.height);
-      this.#budget.release(queued.height);
+      if (written) this.#measure(queued, received);
+      this.#mcq.onIndexedForBlock(queued);
       this.#window.notify();
       queued.done();
     } catch (error) {
@@ -326,12 +325,12 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
     this.#onFatal(error);
   }
 
-  #measure(queued: QueuedHeight): void {
+  #measure(queued: HeightRecord, received: HeightRecord['received']): void {
     const nowMs = this.#clock.monotonic();
-    for (const received of queued.received) {
-      if (received === undefined) continue;
-      const seconds = (nowMs - received.receivedAtMs) / 1000;
-      this.#metrics.receiveToIndexed.observe({ source: received.source }, seconds);
+    for (const each of received) {
+      if (each === undefined) continue;
+      const seconds = (nowMs - each.receivedAtMs) / 1000;
+      this.#metrics.receiveToIndexed.observe({ source: each.source }, seconds);
     }
     this.#metrics.heightQueueToComplete.observe((nowMs - queued.queuedAtMs) / 1000);
     this.#metrics.heightsCompleted.inc({ source: queued.source });
@@ -339,10 +338,6 @@ export class JobProcessor implements Worker<BlockJob>, CollectionSink {
       { height: queued.height, source: queued.source, decision: 'indexed' },
       'height is indexed',
     );
-  }
-
-  #reserve(height: number, received: ReceivedCollection): void {
-    this.#budget.reserve(height, received.collection.encoded.byteLength);
   }
 
   #countDuplicates({ collection, source }: ReceivedCollection, count: number): void {

@@ -10,6 +10,8 @@ export type {
   CollectionRequesterDependencies,
   CollectionRequesterOptions,
 } from './requester/CollectionRequester.js';
+export { GuaranteeReview } from './disputes/GuaranteeReview.js';
+export type { GuaranteeReviewDependencies } from './disputes/GuaranteeReview.js';
 export { Disputes } from './disputes/Disputes.js';
 export { DisputeReviewer } from './disputes/DisputeReviewer.js';
 export type { DisputeReviewerDependencies } from './disputes/DisputeReviewer.js';
@@ -21,6 +23,10 @@ export type {
   ExecutionDataState,
   ExecutionDataStatus,
 } from './executionData/ExecutionDataIndexer.js';
+export { HeightRecord, NEXT_STATUSES } from './heights/HeightRecord.js';
+export type { CompletionSource, HeightStatus } from './heights/HeightRecord.js';
+export { HeightTable } from './heights/HeightTable.js';
+export type { HeightTableDependencies } from './heights/HeightTable.js';
 export type { HeldUpHeight } from './heldUp.js';
 export { IndexingWindow } from './heights/IndexingWindow.js';
 export type { IndexingWindowDependencies, IndexingWindowOptions } from './heights/IndexingWindow.js';
@@ -35,9 +41,8 @@ export type {
 } from './JobProcessor.js';
 export { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 export type {
-  CompletionSource,
+  MissingCollectionQueueDependencies,
   MissingCollectionQueueOptions,
-  QueuedHeight,
   Receipt,
 } from './heights/MissingCollectionQueue.js';
 export type {
@@ -47,11 +52,12 @@ export type {
   NodeFailures,
   RequestTrail,
   BlockIndexer,
-  BlockJob,
+  BlockAsker,
   BlockReviewer,
   BlockVerdict,
   CollectionRequests,
   CollectionSink,
+  CollectionWay,
   ReceivedCollection,
   Source,
 } from './ports.js';

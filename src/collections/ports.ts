@@ -1,4 +1,4 @@
-import type { AccessMethod, AccessNode, TroubleKind } from '../access/index.js';
+import type { AccessMethod, AccessNode, Giver, TroubleKind } from '../access/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
 
 /** Where a collection came from; the label of metrics. */
@@ -12,20 +12,15 @@ export interface ReceivedCollection {
   readonly receivedAtMs: number;
 }
 
-/** A block of the window whose collections are wanted. */
-export interface BlockJob {
-  /** The job id: the block's height in decimal. */
-  readonly id: string;
-  readonly height: number;
-  readonly block: FinalizedBlock;
-}
+/** How a collection is asked for: whole, or the light one and then its transactions. */
+export type CollectionWay = 'GetFullCollectionByID' | 'GetCollectionByID';
 
-/** What the requester needs of the world: ids wanted at a height, cancelled when no longer wanted. */
+/** Who asks for what the queue says is missing. */
 export interface CollectionRequests {
-  /** Wants these ids for this height. Ids wanted already are not asked for twice. */
-  request(height: number, ids: readonly Identifier[]): void;
-  /** No longer wanted at this height: outstanding calls for ids that no other height wants are cancelled. */
-  cancel(height: number): void;
+  /** Asks for what this height lacks. What is asked for already is not asked for twice. */
+  request(height: number): void;
+  /** The height lacks none of these any more: calls for what no other height lacks are cancelled. */
+  cancel(height: number, ids: readonly Identifier[]): void;
   /** What was tried for an id that is still wanted; `undefined` when nothing is known of it. */
   trail(id: Identifier): RequestTrail | undefined;
   /** Nodes whose rate limit holds calls for this height back, and until when. */
@@ -79,6 +74,19 @@ export interface BlockVerdict {
   readonly giver: string;
   /** Other nodes that say the same. */
   readonly confirmedBy: number;
+}
+
+/** Who can ask the nodes for their block of a height. */
+export interface BlockAsker {
+  /** Every node that serves the height. Expected errors: the signal's abort reason. */
+  ask(
+    height: number,
+    signal: AbortSignal,
+  ): Promise<
+    readonly { readonly node: AccessNode; readonly method: AccessMethod; readonly block: FinalizedBlock }[]
+  >;
+  /** It is proven that a node forges what it gives by this call. */
+  distrust(giver: Giver): void;
 }
 
 /** Who can ask the nodes again for a block, and put other guarantees in the place of those that are worked on. */

@@ -1,7 +1,6 @@
 export { WorkSignal } from '../jobqueue/index.js';
 export { FinalizationListener } from './head/FinalizationListener.js';
 export type { FinalizationListenerOptions } from './head/FinalizationListener.js';
-export type { BlockVerdict } from './forks/GuaranteeReview.js';
 export { FinalizedBlocks } from './blocks/FinalizedBlocks.js';
 export type {
   FinalizedBlocksDependencies,
@@ -9,4 +8,5 @@ export type {
   HeldUpBlock,
 } from './blocks/FinalizedBlocks.js';
 export type { ChainTrouble } from './forks/ForkResolver.js';
-export type { BlockLink, SporkRoot } from './forks/LinkedBlocks.js';
+export type { BlockLink, RootParent } from './forks/LinkedBlocks.js';
+export type { LinkedHeight, LinkedHeights } from './ports.js';

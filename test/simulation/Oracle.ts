@@ -1,5 +1,5 @@
 import type { IndexingLine } from '../../src/app/index.js';
-import type { QueuedHeight } from '../../src/collections/index.js';
+import type { HeightRecord } from '../../src/collections/index.js';
 import type { DaemonConfig } from '../../src/config/index.js';
 import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
 import type { Identifier } from '../../src/flow/index.js';
@@ -314,7 +314,7 @@ export class Oracle implements CallObserver {
   }
 
   /** Ascending. */
-  *#heightsInHand({ mcq }: IndexingLine, watermark: number): Generator<QueuedHeight> {
+  *#heightsInHand({ mcq }: IndexingLine, watermark: number): Generator<HeightRecord> {
     const { window: k } = this.#config;
     let left = mcq.size;
     // A batch moves the watermark a moment before the heights in it are let go.

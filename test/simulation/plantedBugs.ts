@@ -74,15 +74,15 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'what joined the next batch is left there when no other block follows',
     file: 'collections/indexer/BlockCollectionIndexer.ts',
-    of: '      while (this.#waiting.size > 0 || this.#next.size > 0 || this.#mayPass()) {',
-    instead: '      while (this.#waiting.size > 0 || this.#mayPass()) {',
+    of: '      while (this.#waiting.length > 0 || this.#next.size > 0 || this.#mayPass()) {',
+    instead: '      while (this.#waiting.length > 0 || this.#mayPass()) {',
   },
   {
     name: 'a block that does not fit into the next batch is forgotten',
     file: 'collections/indexer/BlockCollectionIndexer.ts',
-    of: '      if (!this.#next.add(turn, this.#sporks.newAt(turn.block))) break;\n      this.#waiting.delete(height);',
+    of: '    const joined = this.#waiting.splice(0, count);',
     instead:
-      '      this.#waiting.delete(height);\n      if (!this.#next.add(turn, this.#sporks.newAt(turn.block))) continue;',
+      '    const joined = this.#waiting.splice(0, this.#next.isFull ? count + 1 : count).slice(0, count);',
   },
   {
     name: 'what an earlier process left above a gap counts before the chain has borne it out',
@@ -182,8 +182,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the bytes of a durable height are not given back',
-    file: 'collections/JobProcessor.ts',
-    of: '      this.#budget.release(queued.height);\n',
+    file: 'collections/heights/HeightTable.ts',
+    of: '    this.count(record, -record.bytes);\n',
     instead: '',
   },
   {
@@ -195,26 +195,26 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'wake-up lost: the reader of blocks is not told of a new head',
     file: 'app/line/indexingLine.ts',
-    of: '    listener.onHead(() => {\n      blocks.notify();',
-    instead: '    listener.onHead(() => {',
+    of: '    listener.onHead(() => window.moved()),',
+    instead: '    listener.onHead(() => window.notify()),',
   },
   {
     name: 'wake-up lost: the reader of blocks is not told that the window moved',
     file: 'app/line/indexingLine.ts',
-    of: '        post: () => {\n          blocks.notify();',
-    instead: '        post: () => {',
+    of: '    onIndexed: () => window.moved(),',
+    instead: '    onIndexed: () => window.notify(),',
   },
   {
     name: 'reverse index not cleaned: an id that came stays wanted',
     file: 'collections/heights/MissingCollectionQueue.ts',
-    of: '    this.#wants.delete(id);\n    const takers',
-    instead: '    const takers',
+    of: 'const takers = wanted.heights.splice(0);',
+    instead: 'const takers = wanted.heights.slice(0);',
   },
   {
     name: 'an id that two heights want is given to one of them',
     file: 'collections/heights/MissingCollectionQueue.ts',
-    of: '      takers.push(want.entry);',
-    instead: '      takers.push(want.entry);\n      break;',
+    of: 'const takers = wanted.heights.splice(0);',
+    instead: 'const takers = wanted.heights.splice(0).slice(0, 1);',
   },
   {
     name: 'system chunk kept: it counts as one of the guaranteed',
@@ -248,21 +248,21 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'one block above the window is asked for',
-    file: 'finality/blocks/FinalizedBlocks.ts',
-    of: 'return Math.min(watermark + this.#window, this.#deps.head(), this.#stopHeight);',
-    instead: 'return Math.min(watermark + this.#window + 1, this.#deps.head(), this.#stopHeight);',
+    file: 'collections/heights/IndexingWindow.ts',
+    of: 'return Math.min(this.latestIndexedHeight() + this.windowHeights, this.headHeight());',
+    instead: 'return Math.min(this.latestIndexedHeight() + this.windowHeights + 1, this.headHeight());',
   },
   {
     name: 'byte budget ignored',
     file: 'collections/heights/ByteBudget.ts',
-    of: '    if (this.#inFlightBytes + bytes <= this.limitBytes) return true;',
+    of: '    if (this.inFlightBytes + bytes <= this.limitBytes) return true;',
     instead: '    if (this.limitBytes > 0) return true;',
   },
   {
     name: 'every height that becomes the lowest missing one is admitted, however slow the disk is',
-    file: 'collections/heights/MissingCollectionQueue.ts',
-    of: '    return lowest === undefined || lowest.missingCount === 0 ? undefined : lowest.height;',
-    instead: '    return lowest === undefined ? undefined : this.lowest();',
+    file: 'collections/heights/ByteBudget.ts',
+    of: 'const lowest = this.#heights.lowestInHand();',
+    instead: 'const lowest = this.#heights.lowestCollecting();',
   },
   {
     name: 'guarantees are never reviewed',
@@ -279,34 +279,33 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'lowest missing height not admitted',
     file: 'collections/heights/ByteBudget.ts',
-    of: '    return lowest !== undefined && height <= lowest;',
-    instead: '    return lowest !== undefined && height < lowest;',
+    of: "    return lowest?.status === 'collecting' && height <= lowest.height;",
+    instead: "    return lowest?.status === 'collecting' && height < lowest.height;",
   },
   {
     name: 'watermark jumps over a gap',
     file: 'collections/indexer/BlockCollectionIndexer.ts',
-    of: '    while (turns.has(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;',
-    instead: '    height = Math.max(height, ...turns.keys());',
+    of: '    while (this.#isCommitting(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;',
+    instead: '    height = Math.max(height, ...this.#writing.map(({ block }) => block.height));',
   },
   {
     name: 'watermark does not pass over what is durable above a gap',
     file: 'collections/indexer/BlockCollectionIndexer.ts',
-    of: 'while (turns.has(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;',
-    instead: 'while (turns.has(height + 1)) height += 1;',
+    of: 'while (this.#isCommitting(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;',
+    instead: 'while (this.#isCommitting(height + 1)) height += 1;',
   },
   {
     name: 'cancelled request not released',
     file: 'collections/requester/CollectionRequester.ts',
-    of: '    this.#slots.release(node.name, use);\n    const wanted = this.#returned(id);',
+    of: '    this.#slots.release(node.name, use);\n    this.#returned(wanted);',
     instead:
-      '    if (!signal.aborted) this.#slots.release(node.name, use);\n    const wanted = this.#returned(id);',
+      '    if (!options.signal.aborted) this.#slots.release(node.name, use);\n    this.#returned(wanted);',
   },
   {
     name: 'a collection is given up after five failures',
     file: 'collections/requester/RetryPauses.ts',
-    of: '    due.set(wanted.id, this.#pauseMs(wanted, node, failure, isUntried));',
-    instead:
-      '    if (wanted.attempts < 5) due.set(wanted.id, this.#pauseMs(wanted, node, failure, isUntried));',
+    of: '    due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
+    instead: '    if (wanted.attempts < 5) due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
   },
   {
     name: 'execution data of another height is taken for the next',

@@ -70,18 +70,7 @@ export class HeightInspector implements WorkSource {
   naming(id: Identifier): NamedHeight | undefined {
     const above = blockAbove(this.#parts.store, { id });
     if (above !== undefined) return { kind: 'block', height: above.height };
-    const line = this.#line;
-    if (line === undefined) return undefined;
-    const inHand = line.mcq.naming(id);
-    if (inHand !== undefined) return inHand;
-    // Read ahead, and not handed out: at most a window of them.
-    const last = line.window.upperBound();
-    for (let height = line.window.latestIndexedHeight() + 1; height <= last; height += 1) {
-      const block = line.blocks.blockAt(height);
-      if (block?.id === id) return { kind: 'block', height };
-      if (block?.collectionIds.includes(id) === true) return { kind: 'collection', height };
-    }
-    return undefined;
+    return this.#line?.mcq.naming(id);
   }
 }
 

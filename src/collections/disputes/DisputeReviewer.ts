@@ -1,5 +1,6 @@
 import { doublingMs, isAbort, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
+import { disputeOf } from './Disputes.js';
 import type { Disputes } from './Disputes.js';
 import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { BlockReviewer, CollectionRequests } from '../ports.js';
@@ -30,8 +31,6 @@ export interface DisputeReviewerDependencies {
  */
 export class DisputeReviewer {
   readonly #deps: DisputeReviewerDependencies;
-  /** Reviews of each height that still lacks collections: how many, and when the next one is due. */
-  readonly #reviews = new Map<number, { readonly count: number; readonly dueAtMs: number }>();
 
   constructor(_options: object, dependencies: DisputeReviewerDependencies) {
     this.#deps = dependencies;
@@ -52,21 +51,20 @@ export class DisputeReviewer {
   async #review(height: number, signal: AbortSignal): Promise<void> {
     const { clock, disputes, mcq, reviewer } = this.#deps;
     const verdict = await reviewer.review(height, signal);
-    if ((mcq.get(height)?.missingCount ?? 0) === 0) return;
+    const record = mcq.get(height);
+    if (record?.status !== 'collecting') return;
     disputes.reviewed(height, verdict);
-    const count = (this.#reviews.get(height)?.count ?? 0) + 1;
-    this.#reviews.set(height, { count, dueAtMs: clock.monotonic() + doublingMs(REVIEW_AGAIN, count - 1) });
+    const dispute = disputeOf(record);
+    dispute.nextReviewAtMs = clock.monotonic() + doublingMs(REVIEW_AGAIN, dispute.reviews);
+    dispute.reviews += 1;
   }
 
   #doubtful(): number[] {
     const { clock, mcq } = this.#deps;
     const nowMs = clock.monotonic();
-    for (const height of this.#reviews.keys()) {
-      if ((mcq.get(height)?.missingCount ?? 0) === 0) this.#reviews.delete(height);
-    }
     const heights: number[] = [];
-    for (const { height, queuedAtMs } of mcq.incomplete()) {
-      const dueAtMs = this.#reviews.get(height)?.dueAtMs ?? queuedAtMs + REVIEW_AFTER_MS;
+    for (const { height, queuedAtMs, dispute } of mcq.incomplete()) {
+      const dueAtMs = dispute?.nextReviewAtMs ?? queuedAtMs + REVIEW_AFTER_MS;
       if (nowMs >= dueAtMs && this.#isInDoubt(height)) heights.push(height);
     }
     return heights.sort((a, b) => a - b).slice(0, REVIEWS_PER_LOOK);

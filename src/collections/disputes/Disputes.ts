@@ -1,61 +1,64 @@
 import type { AccessNode, AccessNodes } from '../../access/index.js';
+import type { Dispute, HeightRecord } from '../heights/HeightRecord.js';
+import type { HeightTable } from '../heights/HeightTable.js';
 import type { BlockVerdict } from '../ports.js';
-
-/** A height whose block is in doubt. */
-interface Dispute {
-  /** Nodes whose execution data does not match the guarantees, and how; by name. */
-  readonly accused: Map<string, { readonly node: AccessNode; readonly detail: string }>;
-  verdict: BlockVerdict | undefined;
-}
 
 /**
  * Heights at which execution data and guarantees do not match. Either of them may be the lie, so that nobody is reported at
  * first: neither is it the node that gave the execution data. Once all collections of the guarantees were found and
  * verified, it was.
  *
- * Bounds: incomplete heights, that is the window; per height, the nodes that offer execution data.
+ * It all stands in the records of the heights. Bounds: per height, the nodes that offer execution data.
  */
 export class Disputes {
   readonly #nodes: Pick<AccessNodes, 'report'>;
-  readonly #byHeight = new Map<number, Dispute>();
+  readonly #heights: HeightTable;
 
-  constructor(_options: object, dependencies: { readonly nodes: Pick<AccessNodes, 'report'> }) {
+  constructor(
+    _options: object,
+    dependencies: { readonly nodes: Pick<AccessNodes, 'report'>; readonly heights: HeightTable },
+  ) {
     this.#nodes = dependencies.nodes;
+    this.#heights = dependencies.heights;
   }
 
   /** The height lacks collections, and this node's execution data does not match its guarantees. */
   contradicted(height: number, node: AccessNode, detail: string): void {
-    this.#at(height).accused.set(node.name, { node, detail });
+    const record = this.#heights.at(height);
+    if (record !== undefined) disputeOf(record).accused.set(node.name, { node, detail });
   }
 
   /** The nodes were asked again for the block. */
   reviewed(height: number, verdict: BlockVerdict): void {
-    if (verdict.kind !== 'gone') this.#at(height).verdict = verdict;
+    const record = this.#heights.at(height);
+    if (record !== undefined && verdict.kind !== 'gone') disputeOf(record).verdict = verdict;
   }
 
   /** The height is complete, with the guarantees that were contradicted. */
-  completed(height: number): void {
-    const dispute = this.#byHeight.get(height);
+  completed({ dispute }: HeightRecord): void {
     if (dispute === undefined) return;
-    this.#byHeight.delete(height);
     for (const { node, detail } of dispute.accused.values())
       this.#nodes.report(node, 'lied', detail, 'SubscribeExecutionDataFromStartBlockHeight');
+    voidWhatWasSaid(dispute);
   }
 
-  /** Other guarantees are worked on now: what was said against the former ones is void. */
-  replaced(height: number): void {
-    this.#byHeight.delete(height);
+  /** Another block, or other guarantees, are worked on now: what was said against the former ones is void. */
+  replaced({ block, dispute }: HeightRecord): void {
+    if (dispute === undefined) return;
+    voidWhatWasSaid(dispute);
+    if (dispute.votes?.blockId !== block.id) dispute.votes = undefined;
   }
 
   /** Nodes whose execution data does not match the guarantees of this height. */
   accusedAt(height: number): readonly string[] {
-    return [...(this.#byHeight.get(height)?.accused.keys() ?? [])];
+    return [...(this.#heights.at(height)?.dispute?.accused.keys() ?? [])];
   }
 
   /** What is in doubt about this height, in one sentence; `undefined` when nothing is. */
   reason(height: number): string | undefined {
-    const dispute = this.#byHeight.get(height);
-    if (dispute === undefined) return undefined;
+    const dispute = this.#heights.at(height)?.dispute;
+    if (dispute === undefined || (dispute.accused.size === 0 && dispute.verdict === undefined))
+      return undefined;
     const accused = [...dispute.accused.keys()].join(', ');
     const parts =
       accused === '' ? [] : [`the execution data of ${accused} does not match the block's guarantees`];
@@ -72,13 +75,20 @@ export class Disputes {
       parts.push(`the guarantees were exchanged for those that ${verdict.giver} gives`);
     return parts.join('; ');
   }
+}
 
-  #at(height: number): Dispute {
-    let dispute = this.#byHeight.get(height);
-    if (dispute === undefined) {
-      dispute = { accused: new Map(), verdict: undefined };
-      this.#byHeight.set(height, dispute);
-    }
-    return dispute;
-  }
+/** The dispute about a height, from now on there is one. */
+export function disputeOf(record: HeightRecord): Dispute {
+  return (record.dispute ??= {
+    accused: new Map(),
+    verdict: undefined,
+    reviews: 0,
+    nextReviewAtMs: undefined,
+    votes: undefined,
+  });
+}
+
+function voidWhatWasSaid(dispute: Dispute): void {
+  dispute.accused.clear();
+  dispute.verdict = undefined;
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../runtime/index.js';
+import { RunningAverage } from '../sources/RunningAverage.js';
 
 export interface DeliveryForecastOptions {
   /** Heights ahead of the stream that may be counted on at most. */
@@ -7,16 +8,13 @@ export interface DeliveryForecastOptions {
   readonly freshMs: number;
 }
 
-/** How much one message moves the average pace. */
-const WEIGHT = 1 / 16;
-
 /** What may be counted on from a stream: judged by its last sign of life and by its pace. */
 export class DeliveryForecast {
   readonly #options: DeliveryForecastOptions;
   readonly #clock: Clock;
   #aliveAtMs: number | undefined;
-  /** Average milliseconds per height while data was due; `undefined` before the first. */
-  #heightMs: number | undefined;
+  /** Milliseconds per height while data was due. */
+  readonly #heightMs = new RunningAverage({ weight: 1 / 16 });
 
   constructor(options: DeliveryForecastOptions, dependencies: { readonly clock: Clock }) {
     this.#options = options;
@@ -34,8 +32,7 @@ export class DeliveryForecast {
 
   /** One height took this long from asking for it until it was handed in, although it was due when asked for. */
   took(durationMs: number): void {
-    this.#heightMs =
-      this.#heightMs === undefined ? durationMs : this.#heightMs + (durationMs - this.#heightMs) * WEIGHT;
+    this.#heightMs.observe(durationMs);
   }
 
   /**
@@ -45,6 +42,6 @@ export class DeliveryForecast {
   expects(ahead: number, withinMs: number, isPausedByUs: boolean): boolean {
     if (this.#aliveAtMs === undefined || ahead < 0 || ahead >= this.#options.lookaheadHeights) return false;
     if (!isPausedByUs && this.#clock.monotonic() - this.#aliveAtMs > this.#options.freshMs) return false;
-    return (ahead + 1) * (this.#heightMs ?? 0) <= withinMs;
+    return (ahead + 1) * (this.#heightMs.value ?? 0) <= withinMs;
   }
 }

@@ -5,7 +5,7 @@ import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
 import type { Metrics } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { SizeEstimate } from '../sources/SizeEstimate.js';
+import { RunningAverage } from '../sources/RunningAverage.js';
 import type { DeliveryForecast } from './DeliveryForecast.js';
 import type { BlockWindow, CollectionSink } from '../ports.js';
 import { judgeStreamEnd, StreamFault } from './StreamFault.js';
@@ -45,7 +45,7 @@ export interface ExecutionDataReaderDependencies {
 /** Over how long a stream must have lost ground on the sealed head to be left for another one. */
 const PACE_SPAN_MS = 30_000;
 /** What one message may weigh, trie updates included: the bounds of the estimate by which it is admitted. */
-const MESSAGE_BYTES = { initialBytes: 64 * 1024, minBytes: 1024, maxBytes: 64 * 1024 * 1024 };
+const MESSAGE_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: 64 * 1024 * 1024 };
 
 /**
  * A block at height 0 is a root block and has no collections. Nor can it be asked for everywhere: to older nodes, a start at
@@ -67,7 +67,7 @@ const MESSAGE_WEIGHT_BYTES = 2 * 1024;
 export class ExecutionDataReader {
   readonly #options: ExecutionDataReaderOptions;
   readonly #dependencies: ExecutionDataReaderDependencies;
-  readonly #messageBytes = new SizeEstimate(MESSAGE_BYTES);
+  readonly #messageBytes = new RunningAverage(MESSAGE_BYTES);
   readonly #verificationMemory = new VerificationMemory();
   #next = 0;
   #turnBytes = 0;
@@ -197,7 +197,7 @@ export class ExecutionDataReader {
     const height = this.#next;
     if (window.isIndexed(height)) return true;
     if (height > window.upperBound() || window.blockAt(height) === undefined) return false;
-    return window.admits(height, this.#messageBytes.bytes);
+    return window.admits(height, this.#messageBytes.value ?? 0);
   }
 
   async #take(message: BlockExecutionData, node: AccessNode, signal: AbortSignal): Promise<void> {

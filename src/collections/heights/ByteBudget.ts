@@ -1,51 +1,36 @@
+import type { HeightTable } from './HeightTable.js';
+
 export interface ByteBudgetOptions {
   /** Bytes of received collections that may wait for their durable commit (`maxInFlightBytes`). */
   readonly limitBytes: number;
 }
 
 export interface ByteBudgetDependencies {
-  /** The lowest height that is not durable, while it lacks a collection. */
-  holdingUp(): number | undefined;
+  readonly heights: Pick<HeightTable, 'bytesInHand' | 'lowestInHand'>;
 }
 
 /**
- * Counts the bytes of collections between their receipt and their durable commit, and says whether more may be taken.
+ * Says whether more may be taken, by the bytes of collections between their receipt and their durable commit.
  * The height that holds up the watermark is always admitted: holding it back would hold back the very commit that frees
  * the budget. No other is: while the lowest height is complete, its commit is on the way, and however slow the disk is, no
  * more than the budget gathers behind it. What was received is always counted, also beyond the limit.
  */
 export class ByteBudget {
   readonly limitBytes: number;
-  readonly #holdingUp: () => number | undefined;
-  readonly #byHeight = new Map<number, number>();
-  #inFlightBytes = 0;
+  readonly #heights: ByteBudgetDependencies['heights'];
 
   constructor(options: ByteBudgetOptions, dependencies: ByteBudgetDependencies) {
     this.limitBytes = options.limitBytes;
-    this.#holdingUp = () => dependencies.holdingUp();
+    this.#heights = dependencies.heights;
   }
 
   get inFlightBytes(): number {
-    return this.#inFlightBytes;
+    return this.#heights.bytesInHand;
   }
 
   admits(height: number, bytes: number): boolean {
-    if (this.#inFlightBytes + bytes <= this.limitBytes) return true;
-    const lowest = this.#holdingUp();
-    return lowest !== undefined && height <= lowest;
-  }
-
-  /** Adds to what the height holds. */
-  reserve(height: number, bytes: number): void {
-    this.#byHeight.set(height, (this.#byHeight.get(height) ?? 0) + bytes);
-    this.#inFlightBytes += bytes;
-  }
-
-  /** Gives back all that the height holds, which may be nothing. */
-  release(height: number): void {
-    const bytes = this.#byHeight.get(height);
-    if (bytes === undefined) return;
-    this.#byHeight.delete(height);
-    this.#inFlightBytes -= bytes;
+    if (this.inFlightBytes + bytes <= this.limitBytes) return true;
+    const lowest = this.#heights.lowestInHand();
+    return lowest?.status === 'collecting' && height <= lowest.height;
   }
 }

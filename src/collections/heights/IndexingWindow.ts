@@ -21,13 +21,15 @@ export interface IndexingWindowDependencies {
 const MAX_WAITERS = 32;
 
 /**
- * The window as the sources see it. It owns no state but the list of those who wait: every answer is read from the
- * part that owns it, and whoever changes such a part says so with `notify`.
+ * The window as the sources see it. It owns no state but the lists of those who wait and listen: every answer is read from the
+ * part that owns it, and whoever changes such a part says so with `notify`; with `moved`, when it is one of its ends.
  */
 export class IndexingWindow implements BlockWindow {
   readonly windowHeights: number;
   readonly #dependencies: IndexingWindowDependencies;
   readonly #waiters = new Set<() => void>();
+  /** The parts of the line, as they are built. */
+  readonly #listeners: (() => void)[] = [];
 
   constructor(options: IndexingWindowOptions, dependencies: IndexingWindowDependencies) {
     this.windowHeights = options.windowHeights;
@@ -82,7 +84,18 @@ export class IndexingWindow implements BlockWindow {
     });
   }
 
-  /** Something that the window answers from has changed: watermark, head, blocks, or budget. */
+  /** Calls the listener whenever the watermark or the head has moved. It must not throw. */
+  onMoved(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** The watermark or the head has moved: the one way in which the line is told. */
+  moved(): void {
+    for (const listener of this.#listeners) listener();
+    this.notify();
+  }
+
+  /** Something else that the window answers from has changed: blocks, or budget. */
   notify(): void {
     if (this.#waiters.size === 0) return;
     const waiters = [...this.#waiters];

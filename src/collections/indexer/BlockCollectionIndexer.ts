@@ -2,8 +2,10 @@ import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../flow/
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, isAbort, sleep, type Clock } from '../../runtime/index.js';
 import type { BlockHead, CommitBatch, IndexStore, SporkRecord } from '../../storage/index.js';
-import { CommitGroup, newTurn } from './CommitGroup.js';
-import type { GroupBounds, Turn } from './CommitGroup.js';
+import type { Commit } from '../heights/HeightRecord.js';
+import type { HeightTable } from '../heights/HeightTable.js';
+import { byHeight, CommitGroup, newCommit } from './CommitGroup.js';
+import type { GroupBounds } from './CommitGroup.js';
 import { DurableHeads } from './DurableHeads.js';
 import type { BlockIndexer } from '../ports.js';
 import { SporkRecords } from './SporkRecords.js';
@@ -21,6 +23,8 @@ export interface BlockCollectionIndexerOptions {
 
 export interface BlockCollectionIndexerDependencies {
   readonly store: IndexStore;
+  /** Where the heights stand. One that is handed in and not there is put there. */
+  readonly heights: HeightTable;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'commitDuration' | 'commitHeights' | 'commitBytes'>;
   readonly logger: Logger;
@@ -69,6 +73,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   readonly #options: BlockCollectionIndexerOptions;
   readonly #bounds: GroupBounds;
   readonly #store: IndexStore;
+  readonly #heights: HeightTable;
   readonly #heads: DurableHeads;
   readonly #clock: Clock;
   readonly #metrics: BlockCollectionIndexerDependencies['metrics'];
@@ -77,13 +82,13 @@ export class BlockCollectionIndexer implements BlockIndexer {
   readonly #rootParentAt: (height: number) => Identifier | undefined;
   readonly #onIndexed: () => void;
   /** Ready, not yet in a batch. With `#next`, at most one window of them. */
-  readonly #waiting = new Map<number, Turn>();
+  #waiting: Commit[] = [];
   /** What the next batch has so far. */
   #next: CommitGroup;
   /** The rest of it is staged after this turn of the event loop. */
   #staging = false;
   /** In the batch that is being written. */
-  #writing: ReadonlyMap<number, Turn> = new Map();
+  #writing: readonly Commit[] = [];
   #commitStartedAtMs: number | undefined;
   #running: Promise<void> | undefined;
   /** Why nothing more is taken: stopped, or the store failed. */
@@ -99,7 +104,8 @@ export class BlockCollectionIndexer implements BlockIndexer {
     };
     this.#next = new CommitGroup(this.#bounds);
     this.#store = dependencies.store;
-    this.#heads = new DurableHeads(this.#store, options);
+    this.#heights = dependencies.heights;
+    this.#heads = new DurableHeads({}, dependencies);
     this.#clock = dependencies.clock;
     this.#metrics = dependencies.metrics;
     this.#logger = dependencies.logger;
@@ -134,21 +140,22 @@ export class BlockCollectionIndexer implements BlockIndexer {
     const { height } = block;
     if (this.isIndexed(height)) return Promise.resolve(false);
     if (this.#refusal !== undefined) return Promise.reject(this.#refusal);
-    const before = this.#waiting.get(height) ?? this.#next.turns.get(height) ?? this.#writing.get(height);
-    if (before !== undefined) {
-      if (before.block.id !== block.id) {
-        return Promise.reject(new Error(`two blocks were handed in for height ${height}`));
-      }
-      return before.promise.then(() => false);
+    const before = this.#heights.at(height);
+    if (before !== undefined && before.block.id !== block.id) {
+      return Promise.reject(new Error(`two blocks were handed in for height ${height}`));
     }
+    if (before?.commit !== undefined) return before.commit.promise.then(() => false);
     const defect = this.#defectOf(block, collections);
     if (defect !== undefined) return Promise.reject(new Error(defect));
 
-    const turn = newTurn(block, collections);
-    this.#waiting.set(height, turn);
+    const record = before ?? this.#heights.link(block);
+    if (record.status === 'linked') this.#heights.move(record, 'complete');
+    const commit = newCommit(record, collections);
+    record.commit = commit;
+    this.#waiting.push(commit);
     if (this.#commitStartedAtMs !== undefined) this.#stage();
     this.#running ??= this.#writeGroups();
-    return turn.promise;
+    return commit.promise;
   }
 
   /**
@@ -158,11 +165,15 @@ export class BlockCollectionIndexer implements BlockIndexer {
    */
   confirm(block: BlockHead): Promise<void> | undefined {
     const { height } = block;
+    let wasInDoubt: boolean;
     try {
-      if (!this.#heads.confirm(block)) return undefined;
+      wasInDoubt = this.#heads.confirm(block);
     } catch (error) {
       return Promise.reject(asError(error));
     }
+    const record = this.#heights.at(height);
+    if (record?.status === 'linked') this.#heights.move(record, 'durable');
+    if (!wasInDoubt) return undefined;
     if (height !== this.#store.latestIndexedHeight() + 1) return undefined;
     this.#running ??= this.#writeGroups();
     return this.#running.then(() => {
@@ -210,7 +221,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     // Blocks that become ready in the same turn of the event loop share the first batch.
     await Promise.resolve();
     try {
-      while (this.#waiting.size > 0 || this.#next.size > 0 || this.#mayPass()) {
+      while (this.#waiting.length > 0 || this.#next.size > 0 || this.#mayPass()) {
         const group = this.#takeGroup();
         if (group.size > 0 || this.#mayPass()) await this.#write(group);
         // Whatever is arriving this very moment comes along: half as many batches, and a tenth more heights per second
@@ -219,10 +230,10 @@ export class BlockCollectionIndexer implements BlockIndexer {
       }
     } catch (error) {
       const failure = await this.#afterMending(error);
-      for (const turn of this.#writing.values()) turn.reject(failure);
+      for (const commit of this.#writing) commit.reject(failure);
       this.#refuse(failure);
     }
-    this.#writing = new Map();
+    this.#writing = [];
     this.#running = undefined;
   }
 
@@ -233,7 +244,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   #stage(): void {
     if (this.#staging) return;
     const { joined, hasMore } = this.#join(TURN_BYTES);
-    for (const turn of joined) this.#store.stage(turn);
+    for (const commit of joined) this.#store.stage(commit);
     if (!hasMore) return;
     this.#staging = true;
     this.#clock.setTimer(0, () => {
@@ -247,53 +258,51 @@ export class BlockCollectionIndexer implements BlockIndexer {
    * Moves the lowest heights that are ready into the next batch, as long as they fit. `hasMore`: more would fit, but these
    * are `maxBytes` already.
    */
-  #join(maxBytes: number): { readonly joined: readonly Turn[]; readonly hasMore: boolean } {
-    const joined: Turn[] = [];
-    if (this.#waiting.size === 0 || this.#next.isFull) return { joined, hasMore: false };
+  #join(maxBytes: number): { readonly joined: readonly Commit[]; readonly hasMore: boolean } {
+    if (this.#waiting.length === 0 || this.#next.isFull) return { joined: [], hasMore: false };
+    this.#waiting = this.#waiting.filter((commit) => !this.#isThere(commit)).sort(byHeight);
     let bytes = 0;
-    for (const height of [...this.#waiting.keys()].sort((a, b) => a - b)) {
-      const turn = this.#waiting.get(height);
-      if (turn === undefined || this.#isThere(turn)) continue;
-      if (bytes >= maxBytes) return { joined, hasMore: !this.#next.isFull };
-      if (!this.#next.add(turn, this.#sporks.newAt(turn.block))) break;
-      this.#waiting.delete(height);
-      joined.push(turn);
-      bytes += turn.bytes;
+    let count = 0;
+    for (const commit of this.#waiting) {
+      if (bytes >= maxBytes || !this.#next.add(commit, this.#sporks.newAt(commit.block))) break;
+      count += 1;
+      bytes += commit.bytes;
     }
-    return { joined, hasMore: false };
+    const joined = this.#waiting.splice(0, count);
+    return { joined, hasMore: bytes >= maxBytes && this.#waiting.length > 0 && !this.#next.isFull };
   }
 
   /** The next batch, with all that fits. Empty when all of it turned out durable. */
   #takeGroup(): CommitGroup {
-    for (const turn of this.#next.turns.values()) {
-      if (this.#isThere(turn)) this.#next.drop(turn);
-    }
+    this.#next.dropThose((commit) => this.#isThere(commit));
     this.#join(Infinity);
     const group = this.#next;
     this.#next = new CommitGroup(this.#bounds);
-    this.#writing = group.turns;
-    for (const { block } of group.turns.values()) {
+    this.#writing = group.ascending();
+    let below: BlockHead | undefined;
+    for (const { block, record } of this.#writing) {
       const { height } = block;
-      this.#assertLinked(block, group.turns.get(height - 1)?.block ?? this.#heads.at(height - 1));
+      this.#heights.move(record, 'committing');
+      this.#assertLinked(block, below?.height === height - 1 ? below : this.#heads.at(height - 1));
       const above = this.#heads.at(height + 1);
       if (above !== undefined) this.#assertLinked(above, block);
+      below = block;
     }
     return group;
   }
 
   /** The second of the two checks: its turn has come, and it is there already. */
-  #isThere(turn: Turn): boolean {
-    const { height } = turn.block;
-    if (!this.isIndexed(height)) return false;
-    this.#waiting.delete(height);
-    turn.resolve(false);
+  #isThere(commit: Commit): boolean {
+    if (!this.isIndexed(commit.block.height)) return false;
+    this.#heights.move(commit.record, 'durable');
+    commit.resolve(false);
     return true;
   }
 
   async #write(group: CommitGroup): Promise<void> {
     const blocks = group.ascending();
     const { bytes } = group;
-    const latestIndexedHeight = this.#watermarkWith(group.turns);
+    const latestIndexedHeight = this.#newWatermark();
     const spork = group.spork ?? this.#sporks.lateAt(latestIndexedHeight);
     const batch: CommitBatch = { blocks, latestIndexedHeight, ...(spork === undefined ? {} : { spork }) };
     const startedMs = this.#clock.monotonic();
@@ -306,8 +315,9 @@ export class BlockCollectionIndexer implements BlockIndexer {
     if (this.#store.latestIndexedHeight() !== latestIndexedHeight) {
       throw new Error(`the store's watermark is not the ${latestIndexedHeight} that was committed`);
     }
+    for (const { record } of blocks) this.#heights.move(record, 'durable');
+    this.#heights.prune();
     this.#onIndexed();
-    this.#heads.remember(blocks.map(({ block }) => block));
     this.#metrics.commitDuration.observe(durationMs / 1000);
     this.#metrics.commitHeights.observe(blocks.length);
     this.#metrics.commitBytes.observe(bytes);
@@ -315,15 +325,19 @@ export class BlockCollectionIndexer implements BlockIndexer {
       { heights: blocks.length, bytes, durationMs, latestIndexedHeight },
       'batch is durable',
     );
-    this.#writing = new Map();
-    for (const turn of blocks) turn.resolve(true);
+    this.#writing = [];
+    for (const commit of blocks) commit.resolve(true);
   }
 
-  /** The highest height such that every one up to it is in this batch, or durable and of the chain. */
-  #watermarkWith(turns: ReadonlyMap<number, Turn>): number {
+  /** The highest height such that every one up to it is in the batch in hand, or durable and of the chain. */
+  #newWatermark(): number {
     let height = this.#store.latestIndexedHeight();
-    while (turns.has(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;
+    while (this.#isCommitting(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;
     return height;
+  }
+
+  #isCommitting(height: number): boolean {
+    return this.#heights.at(height)?.status === 'committing';
   }
 
   /** The watermark may move without any block being written. */
@@ -350,10 +364,10 @@ export class BlockCollectionIndexer implements BlockIndexer {
 
   #refuse(refusal: Error): void {
     this.#refusal ??= refusal;
-    const waiting = [...this.#next.turns.values(), ...this.#waiting.values()];
-    this.#waiting.clear();
+    const waiting = [...this.#next.ascending(), ...this.#waiting];
+    this.#waiting = [];
     this.#next = new CommitGroup(this.#bounds);
-    for (const turn of waiting) turn.reject(this.#refusal);
+    for (const commit of waiting) commit.reject(this.#refusal);
   }
 }
 

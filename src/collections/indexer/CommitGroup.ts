@@ -1,5 +1,6 @@
-import type { FinalizedBlock, VerifiedCollection } from '../../flow/index.js';
-import type { BlockEntry, SporkRecord } from '../../storage/index.js';
+import type { VerifiedCollection } from '../../flow/index.js';
+import type { SporkRecord } from '../../storage/index.js';
+import type { Commit, HeightRecord } from '../heights/HeightRecord.js';
 
 /** How much one durable batch may carry. */
 export interface GroupBounds {
@@ -11,15 +12,7 @@ export interface GroupBounds {
   readonly maxBytes: number;
 }
 
-/** A height from the moment it is complete until it is durable. */
-export interface Turn extends BlockEntry {
-  readonly bytes: number;
-  readonly promise: Promise<boolean>;
-  resolve(written: boolean): void;
-  reject(error: Error): void;
-}
-
-export function newTurn(block: FinalizedBlock, collections: readonly VerifiedCollection[]): Turn {
+export function newCommit(record: HeightRecord, collections: readonly VerifiedCollection[]): Commit {
   let bytes = 0;
   for (const collection of collections) bytes += collection.encoded.byteLength;
   let resolve: (written: boolean) => void = () => undefined;
@@ -28,13 +21,17 @@ export function newTurn(block: FinalizedBlock, collections: readonly VerifiedCol
     resolve = onResolve;
     reject = onReject;
   });
-  return { block, collections, bytes, promise, resolve, reject };
+  return { record, block: record.block, collections, bytes, promise, resolve, reject };
+}
+
+export function byHeight(left: Commit, right: Commit): number {
+  return left.block.height - right.block.height;
 }
 
 /** The heights of one durable batch, as they come together: within the bounds, and with one spork record at most. */
 export class CommitGroup {
   readonly #bounds: GroupBounds;
-  readonly #turns = new Map<number, Turn>();
+  #commits: Commit[] = [];
   #bytes = 0;
   #filled = 0;
   #spork: SporkRecord | undefined;
@@ -44,7 +41,7 @@ export class CommitGroup {
   }
 
   get size(): number {
-    return this.#turns.size;
+    return this.#commits.length;
   }
 
   get bytes(): number {
@@ -56,36 +53,35 @@ export class CommitGroup {
     return this.#spork;
   }
 
-  get turns(): ReadonlyMap<number, Turn> {
-    return this.#turns;
-  }
-
   /** By height. */
-  ascending(): readonly Turn[] {
-    return [...this.#turns.values()].sort((left, right) => left.block.height - right.block.height);
+  ascending(): readonly Commit[] {
+    return this.#commits.sort(byHeight);
   }
 
   get isFull(): boolean {
     const { maxBytes, maxEmptyHeights, maxHeights } = this.#bounds;
-    return this.#filled >= maxHeights || this.#turns.size >= maxEmptyHeights || this.#bytes >= maxBytes;
+    return this.#filled >= maxHeights || this.size >= maxEmptyHeights || this.#bytes >= maxBytes;
   }
 
   /** `root`: the record of the spork that begins with this block. False: it has to wait for the next batch. */
-  add(turn: Turn, root: SporkRecord | undefined): boolean {
-    const isTooMuch = this.isFull || this.#bytes + turn.bytes > this.#bounds.maxBytes;
-    if (this.#turns.size > 0 && isTooMuch) return false;
+  add(commit: Commit, root: SporkRecord | undefined): boolean {
+    const isTooMuch = this.isFull || this.#bytes + commit.bytes > this.#bounds.maxBytes;
+    if (this.size > 0 && isTooMuch) return false;
     if (root !== undefined && this.#spork !== undefined) return false;
     this.#spork ??= root;
-    this.#bytes += turn.bytes;
-    if (turn.collections.length > 0) this.#filled += 1;
-    this.#turns.set(turn.block.height, turn);
+    this.#bytes += commit.bytes;
+    if (commit.collections.length > 0) this.#filled += 1;
+    this.#commits.push(commit);
     return true;
   }
 
-  /** Leaves out a height that turned out to be durable. */
-  drop(turn: Turn): void {
-    if (!this.#turns.delete(turn.block.height)) return;
-    this.#bytes -= turn.bytes;
-    if (turn.collections.length > 0) this.#filled -= 1;
+  /** Leaves out those that turned out to be durable. */
+  dropThose(isThere: (commit: Commit) => boolean): void {
+    this.#commits = this.#commits.filter((commit) => {
+      if (!isThere(commit)) return true;
+      this.#bytes -= commit.bytes;
+      if (commit.collections.length > 0) this.#filled -= 1;
+      return false;
+    });
   }
 }

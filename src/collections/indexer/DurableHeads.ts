@@ -1,4 +1,5 @@
 import type { BlockHead, IndexStore } from '../../storage/index.js';
+import type { HeightTable } from '../heights/HeightTable.js';
 
 /**
  * The block that is durable above the watermark is another one than the chain has: it came from a node that lied, and the
@@ -14,38 +15,39 @@ export class OffChainBlockError extends Error {
   }
 }
 
-type HeadStore = Pick<
-  IndexStore,
-  'latestIndexedHeight' | 'latestBlock' | 'blocksAboveWatermark' | 'hasHeight'
->;
+export interface DurableHeadsDependencies {
+  readonly store: Pick<IndexStore, 'latestBlock' | 'blocksAboveWatermark' | 'hasHeight'>;
+  readonly heights: HeightTable;
+}
 
 /**
  * The durable blocks from the watermark up, and which of those above it the chain has borne out: what an earlier line or
  * process left above a gap counts only once its block is known to be the chain's.
  */
 export class DurableHeads {
-  readonly #store: HeadStore;
-  readonly #windowHeights: number;
-  /** `undefined` until first needed. */
-  #heads: Map<number, BlockHead> | undefined;
-  /** At most as many as the store had when this began. */
+  readonly #store: DurableHeadsDependencies['store'];
+  readonly #heights: HeightTable;
+  /** What was above the watermark when this began, which was when it was first needed. */
+  #inherited: ReadonlyMap<number, BlockHead> | undefined;
+  /** Those of them that are in doubt. */
   readonly #unconfirmed = new Set<number>();
-  /** One window, the block at the watermark, and what an earlier run, perhaps with a wider window, left above the gap. */
-  #max = 0;
 
-  constructor(store: HeadStore, { windowHeights }: { readonly windowHeights: number }) {
-    this.#store = store;
-    this.#windowHeights = windowHeights;
+  constructor(_options: object, dependencies: DurableHeadsDependencies) {
+    this.#store = dependencies.store;
+    this.#heights = dependencies.heights;
   }
 
   at(height: number): BlockHead | undefined {
-    return this.#all().get(height);
+    const record = this.#heights.at(height);
+    if (record?.status === 'durable') return record.block;
+    const latest = this.#store.latestBlock();
+    return latest?.height === height ? latest : this.#all().get(height);
   }
 
   /** The chain has this block. True when it is durable and that was in doubt. Throws `OffChainBlockError`. */
   confirm(block: BlockHead): boolean {
     const { height } = block;
-    const head = this.at(height);
+    const head = this.#all().get(height);
     if (head === undefined || !this.#unconfirmed.has(height)) return false;
     if (head.id !== block.id) throw new OffChainBlockError(block, head.id);
     return this.#unconfirmed.delete(height);
@@ -57,30 +59,15 @@ export class DurableHeads {
     return this.#store.hasHeight(height) && !this.#unconfirmed.has(height);
   }
 
-  /** These are durable now. */
-  remember(blocks: readonly BlockHead[]): void {
-    const heads = this.#all();
-    for (const { height, id, parentId } of blocks) heads.set(height, { height, id, parentId });
-    const watermark = this.#store.latestIndexedHeight();
-    for (const height of heads.keys()) {
-      if (height < watermark) heads.delete(height);
-    }
-    if (heads.size > this.#max) {
-      throw new Error(`${heads.size} durable blocks are remembered, the bound is ${this.#max}`);
-    }
-  }
-
-  #all(): Map<number, BlockHead> {
-    if (this.#heads === undefined) {
-      this.#heads = new Map();
-      const latest = this.#store.latestBlock();
-      if (latest !== undefined) this.#heads.set(latest.height, latest);
+  #all(): ReadonlyMap<number, BlockHead> {
+    if (this.#inherited === undefined) {
+      const inherited = new Map<number, BlockHead>();
       for (const head of this.#store.blocksAboveWatermark()) {
-        this.#heads.set(head.height, head);
+        inherited.set(head.height, head);
         this.#unconfirmed.add(head.height);
       }
-      this.#max = this.#windowHeights + this.#heads.size + 1;
+      this.#inherited = inherited;
     }
-    return this.#heads;
+    return this.#inherited;
   }
 }

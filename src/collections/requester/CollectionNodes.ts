@@ -3,11 +3,10 @@ import type { AccessNode, AccessNodes, NodeHealth } from '../../access/index.js'
 import type { Clock } from '../../runtime/index.js';
 import { ArrivalTimes } from './ArrivalTimes.js';
 import { CollectionWays, waysOf } from './CollectionWays.js';
-import type { CollectionWay } from './CollectionWays.js';
 import type { EndpointSlots, SlotUse } from './EndpointSlots.js';
-import type { HeldBackNode } from '../ports.js';
+import type { CollectionWay, HeldBackNode } from '../ports.js';
 import { lastingDenial } from './requestRecord.js';
-import type { WantedCollection } from './WantedCollections.js';
+import type { WantedCollection } from '../heights/WantedCollection.js';
 
 /** While no node at all serves a height, how often the list is looked at again. */
 const NO_NODE_RETRY_MS = 1_000;
@@ -63,8 +62,8 @@ export class CollectionNodes {
   }
 
   /** True while there is a node and a way by which the collection was not asked for. */
-  isUntried({ heights: [height = 0], failures }: WantedCollection): boolean {
-    return this.#serving(height).some((node) => {
+  isUntried({ heights: [record], failures }: WantedCollection): boolean {
+    return this.#serving(record?.height ?? 0).some((node) => {
       const tried = failures?.get(node.name)?.ways;
       return waysOf(node).some((way) => tried?.has(way) !== true);
     });
@@ -107,13 +106,14 @@ export class CollectionNodes {
   /** This node had a collection of a new block by then; others lacked it when they were asked. */
   #learn(wanted: WantedCollection, node: AccessNode, sentAtMs: number): void {
     const { failures, newSinceMs } = wanted;
-    const [height] = wanted.heights;
-    if (newSinceMs === undefined || height === undefined) return;
+    const [record] = wanted.heights;
+    if (newSinceMs === undefined || record === undefined) return;
+    const { height } = record;
     const lackedMs = failures?.get(node.name)?.lackedMs ?? 0;
     this.#arrivals.came(node.name, { height, lackedMs, hadMs: sentAtMs - newSinceMs });
-    for (const [name, record] of failures ?? []) {
-      if (name !== node.name && record.isDenial) {
-        this.#arrivals.lacked(name, { height, lackedMs: record.lackedMs });
+    for (const [name, failure] of failures ?? []) {
+      if (name !== node.name && failure.isDenial) {
+        this.#arrivals.lacked(name, { height, lackedMs: failure.lackedMs });
       }
     }
   }

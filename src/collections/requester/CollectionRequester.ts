@@ -1,15 +1,16 @@
 import type { AccessNode, AccessNodes, UpstreamError } from '../../access/index.js';
 import { VerificationMemory, verifyCollection } from '../../flow/index.js';
 import type { Identifier, VerifiedCollection } from '../../flow/index.js';
+import { HeightRecord } from '../heights/HeightRecord.js';
+import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, isAbort } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { ResponseQueue } from './ResponseQueue.js';
 import type { Answer } from './ResponseQueue.js';
-import { SizeEstimate } from '../sources/SizeEstimate.js';
+import { RunningAverage } from '../sources/RunningAverage.js';
 import { CollectionNodes } from './CollectionNodes.js';
 import type { CollectionChoice } from './CollectionNodes.js';
-import type { CollectionWay } from './CollectionWays.js';
 import { TimerQueue } from './TimerQueue.js';
 import { EndpointSlots } from './EndpointSlots.js';
 import type { SlotUse } from './EndpointSlots.js';
@@ -22,6 +23,7 @@ import type {
   BlockWindow,
   CollectionRequests,
   CollectionSink,
+  CollectionWay,
   ExecutionDataForecast,
   HeldBackNode,
   RequestTrail,
@@ -29,8 +31,8 @@ import type {
 import { judgeFailure } from './requestFailure.js';
 import { remember, trailOf } from './requestRecord.js';
 import { RetryPauses } from './RetryPauses.js';
-import { WantedCollections } from './WantedCollections.js';
-import type { WantedCollection } from './WantedCollections.js';
+import { RequestOrder } from './RequestOrder.js';
+import type { WantedCollection } from '../heights/WantedCollection.js';
 
 export interface CollectionRequesterOptions {
   /** Calls under way at once, per access node (`requester.concurrency`). */
@@ -48,7 +50,10 @@ export interface CollectionRequesterOptions {
 }
 
 export interface CollectionRequesterDependencies {
+  /** Where the heights and their collections are looked up. */
+  readonly mcq: MissingCollectionQueue;
   readonly nodes: Pick<AccessNodes, 'forHeight' | 'succeeded' | 'report'>;
+  /** Takes the collection into `mcq`. */
   readonly sink: Pick<CollectionSink, 'onCollection'>;
   readonly window: Pick<BlockWindow, 'admits' | 'changed' | 'headHeight'>;
   /** Absent where execution data is not followed. */
@@ -69,25 +74,17 @@ export interface CollectionRequesterDependencies {
 }
 
 /** What a collection may weigh: the bounds of the estimate by which a call is admitted (Flow allows 3 MB at most). */
-const COLLECTION_BYTES = { initialBytes: 16 * 1024, minBytes: 512, maxBytes: 3 * 1024 * 1024 };
+const COLLECTION_BYTES = { weight: 1 / 16, initial: 16 * 1024, min: 512, max: 3 * 1024 * 1024 };
 
 /** So near the head a block is new: its nodes may have yet to fetch its collections. */
 const NEW_HEIGHTS = 3;
 
 /** What is asked, of whom, by which call. */
 interface Question {
-  readonly id: Identifier;
+  readonly wanted: WantedCollection;
   readonly node: AccessNode;
   readonly way: CollectionWay;
   readonly use: SlotUse;
-}
-
-/** One call under way. */
-interface Call {
-  readonly controller: AbortController;
-  readonly returned: Promise<void>;
-  /** Nothing is left to cancel. */
-  isAnswered: boolean;
 }
 
 /**
@@ -104,15 +101,16 @@ interface Call {
 export class CollectionRequester implements CollectionRequests {
   readonly #options: CollectionRequesterOptions;
   readonly #dependencies: CollectionRequesterDependencies;
-  readonly #wanted: WantedCollections;
+  readonly #mcq: MissingCollectionQueue;
+  readonly #order: RequestOrder;
   readonly #slots: EndpointSlots;
   readonly #nodes: CollectionNodes;
   readonly #pauses: RetryPauses;
   readonly #pace: FetchRate;
-  readonly #collectionBytes = new SizeEstimate(COLLECTION_BYTES);
+  readonly #collectionBytes = new RunningAverage(COLLECTION_BYTES);
   /** Ids that pause before their next attempt, and heights that are held back, by the time at which that ends. */
-  readonly #due: TimerQueue<Identifier | number>;
-  readonly #calls = new Map<Identifier, Call>();
+  readonly #due: TimerQueue<WantedCollection | HeightRecord>;
+  #callsUnderWay = 0;
   readonly #answers: ResponseQueue;
   readonly #holdBack: EdiPreference;
   readonly #verificationMemory = new VerificationMemory();
@@ -124,7 +122,8 @@ export class CollectionRequester implements CollectionRequests {
   constructor(options: CollectionRequesterOptions, dependencies: CollectionRequesterDependencies) {
     this.#options = options;
     this.#dependencies = dependencies;
-    this.#wanted = new WantedCollections({ workersPerHeight: options.workersPerHeight });
+    this.#mcq = dependencies.mcq;
+    this.#order = new RequestOrder(options, dependencies);
     this.#slots = new EndpointSlots({ concurrency: options.concurrency });
     this.#nodes = new CollectionNodes(options, { ...dependencies, slots: this.#slots });
     this.#pace = new FetchRate(dependencies);
@@ -133,9 +132,9 @@ export class CollectionRequester implements CollectionRequests {
       clock: dependencies.clock,
       onDue: (keys) => this.#onDue(keys),
     });
-    this.#pauses = new RetryPauses(options, { ...dependencies, wanted: this.#wanted, due: this.#due });
+    this.#pauses = new RetryPauses(options, { ...dependencies, order: this.#order, due: this.#due });
     this.#holdBack = new EdiPreference(options, {
-      ...{ outlook: dependencies.outlook, wanted: this.#wanted, pace: this.#pace },
+      ...{ outlook: dependencies.outlook, order: this.#order, pace: this.#pace },
       ...{ clock: dependencies.clock, metrics: dependencies.metrics },
     });
     this.#answers = new ResponseQueue({
@@ -146,29 +145,30 @@ export class CollectionRequester implements CollectionRequests {
     });
   }
 
-  request(height: number, ids: readonly Identifier[]): void {
-    if (this.#stopping.signal.aborted) return;
-    this.#wanted.add(height, ids);
+  request(height: number): void {
+    const record = this.#mcq.get(height);
+    if (this.#stopping.signal.aborted || record === undefined) return;
+    this.#order.add(record);
     this.#pauses.sawHead(this.#dependencies.window.headHeight());
-    if (height > this.#pauses.headHeight - NEW_HEIGHTS) this.#awaitArrival(height, ids);
+    if (height > this.#pauses.headHeight - NEW_HEIGHTS) this.#awaitArrival(height);
     this.#pump();
   }
 
-  cancel(height: number): void {
-    this.#due.delete(height);
-    for (const wanted of this.#wanted.remove(height)) {
-      this.#due.delete(wanted.id);
-      const call = this.#calls.get(wanted.id);
-      if (call === undefined || call.isAnswered || call.controller.signal.aborted) continue;
-      this.#dependencies.metrics.requestsCancelled.inc();
-      call.controller.abort(new AbortError('the collection is no longer wanted'));
+  cancel(height: number, ids: readonly Identifier[]): void {
+    const record = this.#mcq.get(height);
+    if (record?.status !== 'collecting' && record !== undefined) this.#due.delete(record);
+    for (const id of ids) {
+      const wanted = this.#mcq.wanted(id);
+      if (wanted === undefined || (record !== undefined && wanted.isWantedBy(record))) continue;
+      if (record !== undefined) this.#order.withdraw(record, wanted);
+      if (!wanted.isWanted) this.#leave(wanted);
     }
     this.#pump();
   }
 
   trail(id: Identifier): RequestTrail | undefined {
-    const wanted = this.#wanted.get(id);
-    return wanted && trailOf(wanted, this.#calls.has(id));
+    const wanted = this.#mcq.wanted(id);
+    return wanted?.isWanted === true ? trailOf(wanted) : undefined;
   }
 
   heldBack(height: number): readonly HeldBackNode[] {
@@ -177,15 +177,14 @@ export class CollectionRequester implements CollectionRequests {
 
   /** Collection calls under way: a light collection with its transactions is one. */
   inFlight(): number {
-    return this.#calls.size;
+    return this.#callsUnderWay;
   }
 
   /** The latest error of a collection that this height still wants. */
   lastError(height: number): string | undefined {
     let latest: WantedCollection | undefined;
-    for (const id of this.#wanted.idsOf(height)) {
-      const wanted = this.#wanted.get(id);
-      if (wanted?.lastError === undefined) continue;
+    for (const wanted of this.#order.wantedAt(height)) {
+      if (wanted.lastError === undefined) continue;
       if ((wanted.lastAskedAt ?? 0) >= (latest?.lastAskedAt ?? 0)) latest = wanted;
     }
     return latest?.lastError;
@@ -196,22 +195,30 @@ export class CollectionRequester implements CollectionRequests {
     const reason = new AbortError('stopping');
     if (!this.#stopping.signal.aborted) this.#stopping.abort(reason);
     this.#due.clear();
-    for (const { id } of this.#answers.clear()) this.#calls.delete(id);
-    const calls = [...this.#calls.values()];
+    for (const { wanted } of this.#answers.clear()) this.#returned(wanted);
+    const calls = Array.from(this.#mcq.allWanted()).flatMap(({ call }) => call ?? []);
     for (const call of calls) {
       if (!call.controller.signal.aborted) call.controller.abort(reason);
     }
     await Promise.all(calls.map((call) => call.returned));
   }
 
-  #onDue(keys: readonly (Identifier | number)[]): void {
+  /** Nobody wants it any more. A call under way is cancelled, and the last to let go. */
+  #leave(wanted: WantedCollection): void {
+    this.#due.delete(wanted);
+    wanted.forget();
+    const { call } = wanted;
+    if (call === undefined) this.#mcq.letGo(wanted);
+    else if (!call.isAnswered && !call.controller.signal.aborted) {
+      this.#dependencies.metrics.requestsCancelled.inc();
+      call.controller.abort(new AbortError('the collection is no longer wanted'));
+    }
+  }
+
+  #onDue(keys: readonly (WantedCollection | HeightRecord)[]): void {
     for (const key of keys) {
-      if (typeof key === 'number') {
-        this.#wanted.release(key);
-        continue;
-      }
-      const wanted = this.#wanted.get(key);
-      if (wanted !== undefined) this.#wanted.makeAskable(wanted);
+      if (key instanceof HeightRecord) this.#order.release(key);
+      else this.#order.makeAskable(key);
     }
     try {
       this.#pump();
@@ -226,15 +233,16 @@ export class CollectionRequester implements CollectionRequests {
     this.#pumping = true;
     this.#due.lookAgainIn(undefined);
     for (;;) {
-      const height = this.#wanted.nextHeight();
-      const wanted = height === undefined ? undefined : this.#wanted.nextAt(height);
-      if (height === undefined || wanted === undefined) {
+      const record = this.#order.next();
+      const wanted = record && this.#order.nextAt(record);
+      if (record === undefined || wanted === undefined) {
         this.#pace.idles();
         break;
       }
-      const heldForMs = this.#holdBack.hold(height);
+      const { height } = record;
+      const heldForMs = this.#holdBack.hold(record);
       if (heldForMs !== undefined) {
-        this.#due.set(height, heldForMs);
+        this.#due.set(record, heldForMs);
         continue;
       }
       if (!this.#isAdmitted(height)) {
@@ -242,20 +250,20 @@ export class CollectionRequester implements CollectionRequests {
         this.#watchWindow();
         break;
       }
-      const use = height === this.#wanted.lowestHeight() ? 'lowest' : 'other';
+      const use = height === this.#mcq.lowest() ? 'lowest' : 'other';
       const choice = this.#nodes.choose(height, wanted, use);
       if (choice.node === undefined) {
         this.#due.lookAgainIn(choice.retryInMs);
         break;
       }
-      this.#send(wanted, height, choice, use);
+      this.#send(wanted, record, choice, use);
     }
     this.#pumping = false;
   }
 
   /** Counts what the calls under way will bring, for the window knows only of what has come. */
   #isAdmitted(height: number): boolean {
-    const bytes = this.#collectionBytes.bytes * (this.#calls.size + 1);
+    const bytes = (this.#collectionBytes.value ?? 0) * (this.#callsUnderWay + 1);
     return this.#dependencies.window.admits(height, bytes);
   }
 
@@ -276,28 +284,26 @@ export class CollectionRequester implements CollectionRequests {
   }
 
   /** What a new block wants is asked for when the first of the nodes usually has it. */
-  #awaitArrival(height: number, ids: readonly Identifier[]): void {
+  #awaitArrival(height: number): void {
     const nowMs = this.#dependencies.clock.monotonic();
     const delayMs = this.#nodes.untilFirstHasMs(height);
-    for (const id of ids) {
-      const wanted = this.#wanted.get(id);
-      if (wanted === undefined || wanted.attempts > 0 || wanted.newSinceMs !== undefined) continue;
+    for (const wanted of this.#order.wantedAt(height)) {
+      if (wanted.attempts > 0 || wanted.newSinceMs !== undefined) continue;
       wanted.newSinceMs = nowMs;
-      if (delayMs < 1 || this.#calls.has(id)) continue;
-      this.#wanted.pause(wanted);
-      this.#due.set(id, delayMs);
+      if (delayMs < 1 || wanted.call !== undefined) continue;
+      this.#order.pause(wanted);
+      this.#due.set(wanted, delayMs);
     }
   }
 
   #send(
     wanted: WantedCollection,
-    height: number,
+    sentFor: HeightRecord,
     { node, way, timeoutMs }: CollectionChoice & { readonly node: AccessNode },
     use: SlotUse,
   ): void {
     const { clock } = this.#dependencies;
     if (!this.#slots.tryAcquire(node.name, use)) throw new Error('a call left without a slot');
-    this.#wanted.sent(wanted, height);
     wanted.attempts += 1;
     wanted.lastNode = node.name;
     wanted.lastWay = way;
@@ -306,13 +312,15 @@ export class CollectionRequester implements CollectionRequests {
     wanted.lastAskedAt = clock.now();
     const controller = new AbortController();
     const options = { signal: controller.signal, timeoutMs };
-    const returned = this.#call({ id: wanted.id, node, way, use }, options).catch((error: unknown) => {
+    const call = { sentFor, controller, returned: Promise.resolve(), isAnswered: false };
+    this.#order.sent(wanted, call);
+    this.#callsUnderWay += 1;
+    call.returned = this.#call({ wanted, node, way, use }, options).catch((error: unknown) => {
       this.#dependencies.onFatal(error);
     });
-    this.#calls.set(wanted.id, { controller, returned, isAnswered: false });
   }
 
-  async #call({ id, node, way, use }: Question, options: FetchOptions): Promise<void> {
+  async #call({ wanted, node, way, use }: Question, options: FetchOptions): Promise<void> {
     const { clock, metrics } = this.#dependencies;
     const sentAtMs = clock.monotonic();
     let asked = way;
@@ -320,12 +328,12 @@ export class CollectionRequester implements CollectionRequests {
     let failure: { readonly error: unknown } | undefined;
     this.#nodes.sent(node, way);
     try {
-      bodies = await fetchCollection(id, node, way, options, {
+      bodies = await fetchCollection(wanted.id, node, way, options, {
         onCall: (one) => {
           asked = one;
           metrics.collectionsRequested.inc();
         },
-        onRefused: (error) => this.#onRefused(id, node, way, error),
+        onRefused: (error) => this.#onRefused(wanted, node, way, error),
         tryAcquireSlot: () => this.#slots.tryAcquire(node.name, use),
         releaseSlot: () => this.#slots.release(node.name, use),
       });
@@ -336,11 +344,11 @@ export class CollectionRequester implements CollectionRequests {
     this.#nodes.returned(node, way, bodies === undefined ? undefined : tookMs);
     if (bodies !== undefined) {
       this.#pace.answered(tookMs);
-      this.#onAnswer({ id, node, way: asked, use }, bodies, sentAtMs);
+      this.#onAnswer({ wanted, node, way: asked, use }, bodies, sentAtMs);
       return;
     }
     this.#slots.release(node.name, use);
-    const wanted = this.#returned(id);
+    this.#returned(wanted);
     try {
       if (failure !== undefined)
         this.#onFailure(wanted, { node, way: asked }, failure.error, options.signal.aborted);
@@ -350,38 +358,36 @@ export class CollectionRequester implements CollectionRequests {
   }
 
   /** The call goes on; what holds it up is known before it ends. */
-  #onRefused(id: Identifier, node: AccessNode, way: CollectionWay, error: UpstreamError): void {
-    const wanted = this.#wanted.get(id);
+  #onRefused(wanted: WantedCollection, node: AccessNode, way: CollectionWay, error: UpstreamError): void {
     const failure = judgeFailure(error);
-    if (wanted !== undefined && failure !== undefined) remember(wanted, node, way, failure);
+    if (failure !== undefined) remember(wanted, node, way, failure);
   }
 
-  #onAnswer({ id, node, way, use }: Question, bodies: readonly Uint8Array[], sentAtMs: number): void {
+  #onAnswer({ wanted, node, way, use }: Question, bodies: readonly Uint8Array[], sentAtMs: number): void {
     if (this.#stopping.signal.aborted) return;
-    const call = this.#calls.get(id);
-    if (call !== undefined) call.isAnswered = true;
+    if (wanted.call !== undefined) wanted.call.isAnswered = true;
     const keepsSlot = this.#answers.length >= this.#options.concurrency;
     if (!keepsSlot) this.#slots.release(node.name, use);
     const receivedAtMs = this.#dependencies.clock.monotonic();
     const slotUse = keepsSlot ? use : undefined;
-    this.#answers.push({ id, node, way, bodies, sentAtMs, receivedAtMs, slotUse });
+    this.#answers.push({ wanted, node, way, bodies, sentAtMs, receivedAtMs, slotUse });
     this.#pump();
   }
 
   #verify(answer: Answer): void {
     if (answer.slotUse !== undefined) this.#slots.release(answer.node.name, answer.slotUse);
-    const wanted = this.#returned(answer.id);
-    if (wanted !== undefined) this.#take(wanted, answer);
+    this.#returned(answer.wanted);
+    if (answer.wanted.isWanted) this.#take(answer);
   }
 
-  /** A call is over. Answers what it was for; `undefined` when that is no longer wanted. */
-  #returned(id: Identifier): WantedCollection | undefined {
-    this.#calls.delete(id);
-    this.#wanted.returned(id);
-    return this.#wanted.get(id);
+  /** A call is over. What it was for may not be wanted any more. */
+  #returned(wanted: WantedCollection): void {
+    this.#callsUnderWay -= 1;
+    this.#order.returned(wanted);
+    if (!wanted.isWanted) this.#mcq.letGo(wanted);
   }
 
-  #take(wanted: WantedCollection, { node, way, bodies, sentAtMs, receivedAtMs }: Answer): void {
+  #take({ wanted, node, way, bodies, sentAtMs, receivedAtMs }: Answer): void {
     const { metrics, sink } = this.#dependencies;
     let collection: VerifiedCollection;
     try {
@@ -394,13 +400,13 @@ export class CollectionRequester implements CollectionRequests {
     this.#reporter.succeeded(node, way);
     this.#collectionBytes.observe(collection.encoded.byteLength);
     metrics.requestToReceive.observe((receivedAtMs - (wanted.firstAskedAtMs ?? receivedAtMs)) / 1000);
-    this.#wanted.received(wanted);
     this.#pauses.gave(wanted, node);
+    wanted.isAskedFor = false;
     sink.onCollection({ collection, source: 'requester', receivedAtMs });
   }
 
   #onFailure(
-    wanted: WantedCollection | undefined,
+    wanted: WantedCollection,
     { node, way }: Pick<Question, 'node' | 'way'>,
     error: unknown,
     cancelled: boolean,
@@ -409,11 +415,11 @@ export class CollectionRequester implements CollectionRequests {
     if (cancelled) {
       if (failure === undefined && !isAbort(error)) throw error;
       // Wanted again since: the cancelled call only had to get out of the way.
-      if (wanted !== undefined) this.#wanted.makeAskable(wanted);
+      if (wanted.isWanted) this.#order.makeAskable(wanted);
       return;
     }
-    if (failure === undefined || wanted === undefined) throw error;
-    this.#reporter.report(node, way, failure, wanted.heights[0], { collectionId: wanted.id });
+    if (failure === undefined || !wanted.isWanted) throw error;
+    this.#reporter.report(node, way, failure, wanted.heights[0]?.height, { collectionId: wanted.id });
     if (failure.fault !== undefined) this.#nodes.failed(node, way);
     remember(wanted, node, way, failure);
     this.#pauses.failed(wanted, node, failure, this.#nodes.isUntried(wanted));

@@ -1,7 +1,6 @@
 import type { AccessNode } from '../../access/index.js';
 
-/** How a collection is asked for: whole, or the light one and then its transactions. */
-export type CollectionWay = 'GetFullCollectionByID' | 'GetCollectionByID';
+import type { CollectionWay } from '../ports.js';
 
 const FULL = 'GetFullCollectionByID';
 const LIGHT = 'GetCollectionByID';

@@ -2,7 +2,8 @@ import type { Metrics } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { FetchRate } from './FetchRate.js';
 import type { ExecutionDataForecast } from '../ports.js';
-import type { WantedCollections } from './WantedCollections.js';
+import type { HeightRecord } from '../heights/HeightRecord.js';
+import type { RequestOrder } from './RequestOrder.js';
 
 /** A good length for `holdBackMs`. A stream that falls silent is counted on no longer, so its silence costs less. */
 export const DEFAULT_HOLD_BACK_MS = 2_000;
@@ -19,7 +20,7 @@ const CHECK_MS = 250;
 export interface EdiPreferenceDependencies {
   /** Absent where execution data is not followed: nothing is held back then. */
   readonly outlook: ExecutionDataForecast | undefined;
-  readonly wanted: Pick<WantedCollections, 'countThrough' | 'hold' | 'holdEndsAtMs'>;
+  readonly order: Pick<RequestOrder, 'countThrough' | 'hold'>;
   readonly pace: Pick<FetchRate, 'durationMs'>;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'requestsHeldBack'>;
@@ -41,16 +42,17 @@ export class EdiPreference {
   }
 
   /** Milliseconds after which to ask again about a height that is held back from now on; `undefined`: it may leave. */
-  hold(height: number): number | undefined {
-    const { clock, metrics, outlook, pace, wanted } = this.#dependencies;
+  hold(record: HeightRecord): number | undefined {
+    const { clock, metrics, order, outlook, pace } = this.#dependencies;
+    const { height } = record;
     if (this.#holdBackMs <= 0 || outlook === undefined) return undefined;
-    const fetchMs = pace.durationMs(wanted.countThrough(height)) ?? UNTRIED_FETCH_MS;
+    const fetchMs = pace.durationMs(order.countThrough(height)) ?? UNTRIED_FETCH_MS;
     if (!outlook.expects(height, Math.min(fetchMs, this.#holdBackMs))) return undefined;
     const nowMs = clock.monotonic();
-    const known = wanted.holdEndsAtMs(height);
+    const known = record.requests?.holdEndsAtMs;
     if (known !== undefined && known <= nowMs) return undefined;
     if (known === undefined) metrics.requestsHeldBack.inc();
-    const endsAtMs = wanted.hold(height, nowMs + this.#holdBackMs);
+    const endsAtMs = order.hold(record, nowMs + this.#holdBackMs);
     return Math.min(endsAtMs - nowMs, CHECK_MS);
   }
 }

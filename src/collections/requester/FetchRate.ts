@@ -1,7 +1,8 @@
 import type { Clock } from '../../runtime/index.js';
+import { RunningAverage } from '../sources/RunningAverage.js';
 
 /** How much one answer moves the averages. */
-const WEIGHT = 1 / 32;
+const AVERAGE = { weight: 1 / 32 };
 
 /**
  * How fast collections come when as many are asked for as may be: measured from answer to answer, and only while it was
@@ -9,8 +10,8 @@ const WEIGHT = 1 / 32;
  */
 export class FetchRate {
   readonly #clock: Clock;
-  #callMs: number | undefined;
-  #intervalMs: number | undefined;
+  readonly #callMs = new RunningAverage(AVERAGE);
+  readonly #intervalMs = new RunningAverage(AVERAGE);
   /** Of the last answer; `undefined` when since then there was a moment in which no call had to wait. */
   #answeredAtMs: number | undefined;
 
@@ -20,11 +21,9 @@ export class FetchRate {
 
   /** A call brought its collection. */
   answered(callMs: number): void {
-    this.#callMs = moved(this.#callMs, callMs);
+    this.#callMs.observe(callMs);
     const nowMs = this.#clock.monotonic();
-    if (this.#answeredAtMs !== undefined) {
-      this.#intervalMs = moved(this.#intervalMs, nowMs - this.#answeredAtMs);
-    }
+    if (this.#answeredAtMs !== undefined) this.#intervalMs.observe(nowMs - this.#answeredAtMs);
     this.#answeredAtMs = nowMs;
   }
 
@@ -35,11 +34,7 @@ export class FetchRate {
 
   /** How long it takes until so many more have come; `undefined` before there is anything to judge by. */
   durationMs(collections: number): number | undefined {
-    if (this.#callMs === undefined || this.#intervalMs === undefined) return undefined;
-    return this.#callMs + collections * this.#intervalMs;
+    const [call, interval] = [this.#callMs.value, this.#intervalMs.value];
+    return call === undefined || interval === undefined ? undefined : call + collections * interval;
   }
-}
-
-function moved(average: number | undefined, value: number): number {
-  return average === undefined ? value : average + (value - average) * WEIGHT;
 }

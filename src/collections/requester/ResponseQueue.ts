@@ -1,7 +1,7 @@
 import type { AccessNode } from '../../access/index.js';
-import type { Identifier } from '../../flow/index.js';
+import type { WantedCollection } from '../heights/WantedCollection.js';
+import type { CollectionWay } from '../ports.js';
 import type { Clock } from '../../runtime/index.js';
-import type { CollectionWay } from './CollectionWays.js';
 import type { SlotUse } from './EndpointSlots.js';
 
 /** For how long answers are dealt with before the event loop has its turn: the calls that follow leave then. */
@@ -9,7 +9,7 @@ const TURN_MS = 2;
 
 /** A collection as a node answered it, not verified yet. */
 export interface Answer {
-  readonly id: Identifier;
+  readonly wanted: WantedCollection;
   readonly node: AccessNode;
   readonly way: CollectionWay;
   readonly bodies: readonly Uint8Array[];

@@ -1,10 +1,12 @@
 import type { AccessNode } from '../../access/index.js';
-import type { Identifier } from '../../flow/index.js';
 import { backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { TimerQueue } from './TimerQueue.js';
 import type { RequestFailure } from './requestFailure.js';
-import type { WantedCollection, WantedCollections } from './WantedCollections.js';
+import type { HeightRecord } from '../heights/HeightRecord.js';
+import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
+import type { WantedCollection } from '../heights/WantedCollection.js';
+import type { RequestOrder } from './RequestOrder.js';
 
 /**
  * Pauses of a collection that was asked for too early: from here, each longer than the one before, up to there, and so many times.
@@ -25,8 +27,9 @@ export interface RetryPausesOptions {
 }
 
 export interface RetryPausesDependencies {
-  readonly wanted: WantedCollections;
-  readonly due: TimerQueue<Identifier | number>;
+  readonly mcq: MissingCollectionQueue;
+  readonly order: RequestOrder;
+  readonly due: TimerQueue<WantedCollection | HeightRecord>;
   readonly clock: Clock;
   readonly random: Random;
 }
@@ -61,27 +64,29 @@ export class RetryPauses {
   failed(wanted: WantedCollection, node: AccessNode, failure: RequestFailure, isUntried: boolean): void {
     const { clock, due } = this.#dependencies;
     wanted.failedAtMs = clock.monotonic();
-    due.set(wanted.id, this.#pauseMs(wanted, node, failure, isUntried));
+    due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));
     if (!failure.isNotFound && !failure.isNodeBusy) this.#failing.add(node.name);
   }
 
   /** The node gave it. Its siblings may have come to the node with it; and whatever failed at the node may not fail now. */
   gave({ heights }: WantedCollection, { name }: AccessNode): void {
-    const { wanted } = this.#dependencies;
-    for (const height of heights) this.#wake(wanted.idsOf(height));
+    const { mcq, order } = this.#dependencies;
+    for (const { height } of heights) this.#wake(order.wantedAt(height));
     if (!this.#failing.delete(name)) return;
-    const ids = Array.from(wanted.all(), ({ id }) => id);
-    this.#wake(ids, ({ lastNode, failures }) => lastNode === name && failures?.get(name)?.isDenial === false);
+    this.#wake(
+      mcq.allWanted(),
+      ({ lastNode, failures }) => lastNode === name && failures?.get(name)?.isDenial === false,
+    );
   }
 
   /** A head that moves is a sign of life: what holds the watermark up is asked for again, unless it was denied. */
   sawHead(headHeight: number): void {
     if (headHeight <= this.#headHeight) return;
     this.#headHeight = headHeight;
-    const { wanted } = this.#dependencies;
-    const lowest = wanted.lowestHeight();
+    const { mcq, order } = this.#dependencies;
+    const lowest = mcq.lowest();
     if (lowest === undefined) return;
-    this.#wake(wanted.idsOf(lowest), ({ lastNode = '', failures }) => {
+    this.#wake(order.wantedAt(lowest), ({ lastNode = '', failures }) => {
       return failures?.get(lastNode)?.isDenial === false;
     });
   }
@@ -106,15 +111,18 @@ export class RetryPauses {
   }
 
   /** Ends the pauses of these ids, but not of those that have only just begun. */
-  #wake(ids: Iterable<Identifier>, condition: (wanted: WantedCollection) => boolean = () => true): void {
-    const { clock, due, wanted } = this.#dependencies;
+  #wake(
+    several: Iterable<WantedCollection>,
+    condition: (wanted: WantedCollection) => boolean = () => true,
+  ): void {
+    const { clock, due, order } = this.#dependencies;
+    if (due.isEmpty) return;
     const failedByMs = clock.monotonic() - WAKE_AFTER_MS;
-    for (const id of ids) {
-      const one = wanted.get(id);
-      if (one === undefined || one.attempts === 0 || one.failedAtMs > failedByMs) continue;
-      if (!due.has(id) || !condition(one)) continue;
-      due.delete(id);
-      wanted.makeAskable(one);
+    for (const wanted of several) {
+      if (wanted.attempts === 0 || wanted.failedAtMs > failedByMs) continue;
+      if (!due.has(wanted) || !condition(wanted)) continue;
+      due.delete(wanted);
+      order.makeAskable(wanted);
     }
   }
 }

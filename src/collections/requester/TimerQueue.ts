@@ -29,6 +29,11 @@ export class TimerQueue<K> {
     this.#arm();
   }
 
+  /** Nothing is delayed. */
+  get isEmpty(): boolean {
+    return this.#due.size === 0;
+  }
+
   has(key: K): boolean {
     return this.#due.has(key);
   }

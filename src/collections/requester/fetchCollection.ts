@@ -3,7 +3,7 @@ import type { AccessNode } from '../../access/index.js';
 import { collectionIdOf, identifierBytes, InvalidCollectionError } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { AbortError, abortReason } from '../../runtime/index.js';
-import type { CollectionWay } from './CollectionWays.js';
+import type { CollectionWay } from '../ports.js';
 
 /** Transactions of one collection that are asked for at once; each takes a slot of the endpoint, the first has one. */
 const MAX_PARALLEL_TRANSACTIONS = 8;

@@ -1,8 +1,7 @@
 import type { AccessNode } from '../../access/index.js';
-import type { CollectionWay } from './CollectionWays.js';
-import type { RequestTrail } from '../ports.js';
+import type { CollectionWay, RequestTrail } from '../ports.js';
 import type { RequestFailure } from './requestFailure.js';
-import type { NodeRecord, WantedCollection } from './WantedCollections.js';
+import type { NodeRecord, WantedCollection } from '../heights/WantedCollection.js';
 
 /** "No such collection" so often, and for so long, is no longer for the node's having yet to fetch it. */
 const LASTING = { denials: 3, ms: 2_000 };
@@ -45,7 +44,8 @@ export function lastingDenial(
   return wanted.failures?.get(name)?.deniedBy;
 }
 
-export function trailOf(wanted: WantedCollection, isUnderWay: boolean): RequestTrail {
+export function trailOf(wanted: WantedCollection): RequestTrail {
+  const isUnderWay = wanted.call !== undefined;
   const { attempts, lastNode, lastError, lastAskedAt, notFound, failures = NO_FAILURES } = wanted;
   return {
     ...{ attempts, lastNode, lastError, lastAskedAt, notFound, isUnderWay, failures },

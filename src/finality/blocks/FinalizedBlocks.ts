@@ -1,15 +1,19 @@
-import { setMaxListeners } from 'node:events';
 import { faultOf, NodeTroubles, StreamReader, UpstreamError } from '../../access/index.js';
-import type { AccessNode, AccessNodes, NodeFault, NodeTrouble, ReceivedBlock } from '../../access/index.js';
+import type {
+  AccessNode,
+  AccessNodes,
+  Giver,
+  NodeFault,
+  NodeTrouble,
+  ReceivedBlock,
+} from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { BlockJob, Jobs, Notifiable } from '../../jobqueue/index.js';
 import { EdgeLog } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
-import { childOf, runTogether } from '../../runtime/index.js';
+import { runTogether } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { GuaranteeReview } from '../forks/GuaranteeReview.js';
-import type { BlockVerdict } from '../forks/GuaranteeReview.js';
 import { BLOCK_CALL, BLOCK_STREAM, pollBlocks } from '../upstream/pollBlocks.js';
 import { patienceMs } from '../upstream/patienceMs.js';
 import { ForkResolver } from '../forks/ForkResolver.js';
@@ -17,9 +21,9 @@ import type { ChainTrouble, ParentMismatch } from '../forks/ForkResolver.js';
 import { BlockPoll } from '../forks/BlockPoll.js';
 import type { Answer, StoredBlockReader } from '../forks/BlockPoll.js';
 import { LinkedBlocks } from '../forks/LinkedBlocks.js';
-import type { Giver, SporkRoot, Watermark } from '../forks/LinkedBlocks.js';
+import type { RootParent, Watermark } from '../forks/LinkedBlocks.js';
 import { Pause } from '../upstream/Pause.js';
-import type { FinalityMetrics, ToldHead } from '../ports.js';
+import type { FinalityMetrics, LinkedHeights, ToldHead } from '../ports.js';
 import { Refusals } from '../forks/Refusals.js';
 import { TipCheck } from '../forks/TipCheck.js';
 import { TwoWays } from '../upstream/TwoWays.js';
@@ -51,7 +55,7 @@ export interface FinalizedBlocksOptions {
    * first, and what is far below the tip must not be taken for it (see `head`). Default: none.
    */
   readonly reachedHeight?: number | undefined;
-  readonly sporkRoots?: readonly SporkRoot[];
+  readonly sporkRoots?: readonly RootParent[];
   /** A stream that owes a block for so long is opened again. Default 5,000. */
   readonly silentAfterMs?: number;
   /** Delay before NotFound at the tip is asked again. Default 200. */
@@ -68,10 +72,14 @@ export interface FinalizedBlocksOptions {
 export interface FinalizedBlocksDependencies {
   readonly nodes: AccessNodes;
   readonly watermark: Watermark;
+  /** Where linked blocks are kept. */
+  readonly heights: LinkedHeights;
   /** The finalized head. */
   readonly head: () => number;
   /** What was last told of a head at this height (see `TipCheck`). Default: nothing. */
   readonly toldHead?: (height: number) => ToldHead | undefined;
+  /** The highest height that may be worked on now. */
+  readonly upperBound: () => number;
   /** Notified whenever a height became available: the consumer's wake-up. */
   readonly signal: Notifiable;
   readonly clock: Clock;
@@ -80,13 +88,8 @@ export interface FinalizedBlocksDependencies {
   readonly metrics: FinalityMetrics;
   /** For the `rewind` advice; without it the advice is one height below the watermark. */
   readonly storedBlock?: StoredBlockReader;
-  /** A block that was handed out and is not durable was given by a node that lied; this is the right one. */
-  readonly onReplaced?: (job: BlockJob<FinalizedBlock>) => void;
-  /**
-   * The nodes say that a block which is worked on has other guarantees (see `review`): to be worked on with these. False
-   * when it is complete already, or not worked on.
-   */
-  readonly onReviewed?: (job: BlockJob<FinalizedBlock>) => boolean;
+  /** Another block was handed out at this height, by a node that lied; this is the right one. */
+  readonly onReplaced: (block: FinalizedBlock, giver: Giver) => void;
 }
 
 /** So close below the head a block is handed out before its child is known. */
@@ -94,9 +97,6 @@ const TIP_HEIGHTS = 2;
 
 /** A node that has no stream to spare for us is polled for so long before it is asked for one again. */
 const POLLED_INSTEAD_MS = 60_000;
-
-/** Blocks of a forger that the nodes are asked for again at once. */
-const REVIEWS_AT_ONCE = 16;
 
 /** A node that was found to lie in its stream is asked block by block for so long. */
 const FORGER_POLLED_MS = 600_000;
@@ -135,13 +135,10 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #deps: FinalizedBlocksDependencies;
   readonly #linked: LinkedBlocks;
   readonly #resolver: ForkResolver;
-  readonly #review: GuaranteeReview;
+  readonly #poll: BlockPoll;
   readonly #tipCheck: TipCheck;
   readonly #pause: Pause;
   readonly #moved = new WorkSignal();
-  /** Nodes that were found to forge guarantees, and whose other blocks are to be reviewed. */
-  readonly #forgers = new Map<string, Giver>();
-  readonly #forgerFound = new WorkSignal();
   readonly #ways: TwoWays;
   readonly #refusals: Refusals;
   /** What happened since the last block came. */
@@ -170,8 +167,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#notFoundRetryMs = options.notFoundRetryMs ?? 200;
     this.#parallelReads = options.parallelReads ?? 8;
     this.#deps = dependencies;
-    const { watermark, nodes, clock, random, logger, storedBlock } = dependencies;
-    this.#linked = new LinkedBlocks({ sporkRoots: options.sporkRoots ?? [] }, { watermark });
+    const { watermark, heights, nodes, clock, random, logger, storedBlock } = dependencies;
+    this.#linked = new LinkedBlocks({ sporkRoots: options.sporkRoots ?? [] }, { watermark, heights });
     this.#pause = new Pause({ clock });
     this.#troubles = new NodeTroubles({ clock });
     this.#refusals = new Refusals({ nodes, troubles: this.#troubles, logger });
@@ -196,18 +193,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         ...{ refusals: this.#refusals, troubles: this.#troubles },
       },
     );
-    const { metrics, onReviewed: exchange = () => false } = dependencies;
-    const poll = new BlockPoll({ nodes });
-    this.#review = new GuaranteeReview({
-      ...{ nodes, linked: this.#linked, poll, logger, metrics, exchange },
-      onForger: (forger) => {
-        if (forger.method === BLOCK_STREAM) this.#ways.callInstead(forger.name, FORGER_POLLED_MS);
-        this.#forgers.set(forger.name, forger);
-        this.#forgerFound.notify();
-      },
-    });
+    this.#poll = new BlockPoll({ nodes });
     this.#tipCheck = new TipCheck({
-      ...{ nodes, poll, clock },
+      ...{ nodes, clock, poll: this.#poll },
       toldHead: dependencies.toldHead ?? (() => undefined),
       isLast: ({ height, id }) => this.#linked.next === height + 1 && this.blockAt(height)?.id === id,
       onTrue: () => dependencies.signal.notify(),
@@ -219,17 +207,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** Resolves when `signal` aborts. No expected errors. */
   async run(signal: AbortSignal): Promise<void> {
-    await runTogether(signal, [
-      (ended) => this.#read(ended),
-      (ended) => this.#reviewForged(ended),
-      (ended) => this.#tipCheck.run(ended),
-    ]);
+    await runTogether(signal, [(ended) => this.#read(ended), (ended) => this.#tipCheck.run(ended)]);
   }
 
   /** The watermark or the head moved. */
   notify(): void {
     this.#linked.prune();
-    this.#review.settle(this.#deps.watermark.latestIndexedHeight());
     this.#moved.notify();
   }
 
@@ -250,17 +233,19 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return troubles.length > 0 || isUnserved ? { height, troubles, isUnserved } : undefined;
   }
 
-  /**
-   * Something speaks against the guarantees of a block that is worked on: asks every node for it again, and works on with
-   * the guarantees that most of them give. Expected errors: the signal's abort reason.
-   */
-  review(height: number, signal: AbortSignal): Promise<BlockVerdict> {
-    return this.#review.review(height, signal);
+  /** Asks every node that serves the height for its block. Expected errors: the signal's abort reason. */
+  async ask(height: number, signal: AbortSignal): Promise<readonly Answer[]> {
+    return (await this.#poll.ask(height, signal)).answers;
+  }
+
+  /** It is proven that a node forges what it gives by this call: a stream of it is not read on. */
+  distrust({ name, method }: Giver): void {
+    if (method === BLOCK_STREAM) this.#ways.callInstead(name, FORGER_POLLED_MS);
   }
 
   /** The job of a height above the watermark once it is linked and borne out by its child (see `head`). O(1). */
   atIndex(height: number): BlockJob<FinalizedBlock> | undefined {
-    const job = height > this.head() ? undefined : this.#linked.jobAt(height);
+    const job = height > this.head() ? undefined : this.#linked.at(height);
     if (job !== undefined && height > this.#handedOutTo) this.#handedOutTo = height;
     return job;
   }
@@ -287,13 +272,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** The linked block of a height above the watermark. */
   blockAt(height: number): FinalizedBlock | undefined {
-    return this.#linked.jobAt(height)?.block;
+    return this.#linked.at(height)?.block;
   }
 
   /** The highest height that may be worked on now. */
   upperBound(): number {
-    const watermark = this.#deps.watermark.latestIndexedHeight();
-    return Math.min(watermark + this.#window, this.#deps.head(), this.#stopHeight);
+    return this.#deps.upperBound();
   }
 
   /** Blocks held: at most K. */
@@ -320,23 +304,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     for (;;) {
       await this.#room(signal);
       await this.#readOn(signal);
-    }
-  }
-
-  /** Whoever was found to forge one block may have forged all that he gave: they are not waited for to be in doubt each by itself. */
-  async #reviewForged(parent: AbortSignal): Promise<void> {
-    const { signal } = childOf(parent);
-    // The questions of all reviews end with it: that there are many is no leak.
-    setMaxListeners(0, signal);
-    for (;;) {
-      await this.#forgerFound.wait(signal);
-      const forgers = [...this.#forgers.values()];
-      this.#forgers.clear();
-      const heights = forgers.flatMap((forger) => this.#linked.givenBy(forger));
-      for (let at = 0; at < heights.length; at += REVIEWS_AT_ONCE) {
-        const some = heights.slice(at, at + REVIEWS_AT_ONCE);
-        await Promise.all(some.map((height) => this.#review.review(height, signal)));
-      }
     }
   }
 
@@ -488,13 +455,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#quickRetries = 0;
     this.#silences = 0;
     this.#deliveredAtMs = this.#deps.clock.monotonic();
-    const replaced = this.#linked.append(block, { name: node.name, method });
-    this.#review.forget(block.height);
+    const giver = { name: node.name, method };
+    const isInHand = this.#linked.append(block, giver);
     if (method === BLOCK_STREAM && this.#isTip(block.height)) this.#tipCheck.begin({ node, method, block });
-    const job = this.#linked.jobAt(block.height);
-    if (replaced !== undefined && job !== undefined && block.height <= this.#handedOutTo) {
+    if (!isInHand) {
       this.#deps.logger.warn({ height: block.height, node: node.name }, 'a block was replaced');
-      this.#deps.onReplaced?.(job);
+      this.#deps.onReplaced(block, giver);
     }
     this.#resolver.linkedAgain();
     this.#deps.signal.notify();

@@ -132,7 +132,7 @@ export class ForkResolver {
       return { kind: 'accept', answer: linking };
     }
     for (const answer of answers) this.#refusals.name(answer, 'parent_mismatch', height);
-    if (this.#linked.giverOf(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
+    if (this.#linked.at(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
 
     this.#rounds += 1;
     if (!complete && this.#rounds < CERTAIN_AFTER_ROUNDS) return this.#distrust(first);
@@ -149,8 +149,8 @@ export class ForkResolver {
     const below = refused.block.height - 1;
     // It is another one than ours: none of these answers links.
     const agreed = await this.#poll.agreedParent(answers, signal);
-    const held = this.#linked.jobAt(below)?.block;
-    const giver = this.#linked.giverOf(below);
+    const held = this.#linked.at(below);
+    const giver = held?.giver;
     if (giver === undefined || held === undefined || this.#linked.next !== below + 1)
       return { kind: 'retry', avoid: [], pauseMs: 0 };
     if (agreed === undefined) {
@@ -158,10 +158,11 @@ export class ForkResolver {
       return this.#serves(refused.node, below) ? this.#distrust(refused) : this.#askAnother(refused);
     }
 
+    const { block } = held;
     this.#linked.takeBack(below);
     const liar = this.#nodes.forHeight(below).find(({ name }) => name === giver.name);
     if (liar === undefined) return { kind: 'retry', avoid: [], pauseMs: 0 };
-    const lie = { node: liar, method: giver.method, block: held };
+    const lie = { node: liar, method: giver.method, block };
     this.#report(lie);
     return { kind: 'retry', avoid: [lie], pauseMs: 0 };
   }

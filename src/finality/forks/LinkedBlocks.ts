@@ -1,8 +1,7 @@
-import type { AccessMethod } from '../../access/index.js';
+import type { Giver } from '../../access/index.js';
 import { isSameBlock } from '../../flow/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
-import { blockToJob } from '../../jobqueue/index.js';
-import type { BlockJob } from '../../jobqueue/index.js';
+import type { LinkedHeight, LinkedHeights } from '../ports.js';
 
 /** What is known of a block without its body. */
 export interface BlockLink {
@@ -20,43 +19,31 @@ export interface Watermark {
 }
 
 /** A spork whose root block names a parent of its own. */
-export interface SporkRoot {
+export interface RootParent {
   readonly rootHeight: number;
   readonly rootParentId: Identifier;
   /** False where the parent is known to be another block than the one that nodes have below the root. Default true. */
   readonly rootParentIsBelow?: boolean;
 }
 
-/** Who gave a block, and in answer to which call. */
-export interface Giver {
-  readonly name: string;
-  readonly method: AccessMethod;
-}
-
-interface Entry {
-  readonly job: BlockJob<FinalizedBlock>;
-  readonly giver: Giver;
-}
-
 /**
- * The blocks above the watermark that link to it, parent by parent, without a gap. What the watermark has passed is
- * dropped, so that it never holds more than the window.
+ * The blocks above the watermark that link to it, parent by parent, without a gap: the heights between two numbers, whose blocks
+ * stand in the records of the line.
  */
 export class LinkedBlocks {
   readonly #watermark: Watermark;
   readonly #rootParents: ReadonlyMap<number, Identifier>;
   /** By height: the only block that may stand there. */
   readonly #vouched: ReadonlyMap<number, Identifier>;
-  readonly #entries = new Map<number, Entry>();
-  /** Blocks that were taken back after they may have been handed out. */
-  readonly #takenBack = new Map<number, FinalizedBlock>();
+  readonly #heights: LinkedHeights;
   #base: number;
   #next: number;
 
   constructor(
-    options: { readonly sporkRoots: readonly SporkRoot[] },
-    dependencies: { readonly watermark: Watermark },
+    options: { readonly sporkRoots: readonly RootParent[] },
+    dependencies: { readonly watermark: Watermark; readonly heights: LinkedHeights },
   ) {
+    this.#heights = dependencies.heights;
     this.#watermark = dependencies.watermark;
     this.#rootParents = new Map(options.sporkRoots.map((root) => [root.rootHeight, root.rootParentId]));
     this.#vouched = new Map(
@@ -74,31 +61,19 @@ export class LinkedBlocks {
   }
 
   get size(): number {
-    return this.#entries.size;
+    return this.#next - 1 - this.#base;
   }
 
-  jobAt(height: number): BlockJob<FinalizedBlock> | undefined {
-    return this.#entries.get(height)?.job;
-  }
-
-  /** Who gave the block of this height; `undefined` when it is not held here. */
-  giverOf(height: number): Giver | undefined {
-    return this.#entries.get(height)?.giver;
-  }
-
-  /** The heights whose blocks this node gave by this call, ascending. */
-  givenBy({ name, method }: Giver): readonly number[] {
-    return [...this.#entries]
-      .filter(([, { giver }]) => giver.name === name && giver.method === method)
-      .map(([height]) => height)
-      .sort((a, b) => a - b);
+  /** The record of a linked height. */
+  at(height: number): LinkedHeight | undefined {
+    return height > this.#base && height < this.#next ? this.#heights.at(height) : undefined;
   }
 
   /** The block that the next one must name as its parent; `undefined` when the next one is the first of a store. */
   tip(): BlockLink | undefined {
     this.prune();
-    const held = this.#entries.get(this.#next - 1);
-    if (held !== undefined) return held.job.block;
+    const held = this.at(this.#next - 1);
+    if (held !== undefined) return held.block;
     const latest = this.#watermark.latestBlock();
     if (latest !== undefined && latest.height !== this.#next - 1)
       throw new Error(`the block at the watermark is ${latest.height}, not ${this.#next - 1}`);
@@ -119,56 +94,40 @@ export class LinkedBlocks {
   /** True when the block may stand at `next`. */
   links(block: FinalizedBlock): boolean {
     const tip = this.tip();
-    if (block.height !== this.#next || !this.mayStand(block)) return false;
+    return block.height === this.#next && this.mayStand(block) && this.#follows(block, tip);
+  }
+
+  #follows(block: FinalizedBlock, tip: BlockLink | undefined): boolean {
     return (
       tip === undefined || block.parentId === tip.id || block.parentId === this.#rootParents.get(block.height)
     );
   }
 
-  /** Appends a block that links. Returns another block that stood here and was taken back, if there was one. */
-  append(block: FinalizedBlock, giver: Giver): FinalizedBlock | undefined {
+  /** Appends a block that links. False when another block was handed out at its height, which it has to replace. */
+  append(block: FinalizedBlock, giver: Giver): boolean {
     if (!this.links(block)) throw new Error(`block ${block.height} does not link`);
-    this.#entries.set(block.height, { job: blockToJob(block), giver });
     this.#next = block.height + 1;
-    const former = this.#takenBack.get(block.height);
-    this.#takenBack.delete(block.height);
-    return former === undefined || isSameBlock(former, block) ? undefined : former;
-  }
-
-  /** Puts the same block with other guarantees in the place of the one held. */
-  exchange(block: FinalizedBlock, giver: Giver): void {
-    const held = this.#entries.get(block.height)?.job.block;
-    if (held?.id !== block.id || held.parentId !== block.parentId)
-      throw new Error(`block ${block.height} is not the one held`);
-    this.#entries.set(block.height, { job: blockToJob(block), giver });
+    return isSameBlock(this.#heights.link(block, giver).block, block);
   }
 
   /** Takes back every block from `height` on. */
   takeBack(height: number): void {
-    for (let above = height; above < this.#next; above += 1) {
-      const entry = this.#entries.get(above);
-      if (entry === undefined) continue;
-      this.#entries.delete(above);
-      this.#takenBack.set(above, entry.job.block);
-    }
+    for (let above = height; above < this.#next; above += 1) this.#heights.unlink(above);
     this.#next = Math.min(this.#next, height);
   }
 
   /**
-   * Drops what the watermark has passed. When what it passed is not what was linked here (blocks that an earlier run had
-   * made durable), everything above is taken back: it has to link to the durable block.
+   * Drops what the watermark has passed. When what stands above does not follow it (it passed blocks that an earlier run had
+   * made durable), all of that is taken back.
    */
   prune(): void {
     const watermark = this.#watermark.latestIndexedHeight();
     if (watermark <= this.#base) return;
-    const passed = this.#entries.get(watermark)?.job.block;
-    const latest = this.#watermark.latestBlock();
-    if (watermark >= this.#next) this.#next = watermark + 1;
-    else if (latest?.height === watermark && latest.id !== passed?.id) this.takeBack(watermark + 1);
-    for (const kept of [this.#entries, this.#takenBack])
-      if (watermark - this.#base <= kept.size)
-        for (let height = this.#base + 1; height <= watermark; height += 1) kept.delete(height);
-      else for (const height of [...kept.keys()]) if (height <= watermark) kept.delete(height);
+    this.#heights.prune();
     this.#base = watermark;
+    this.#next = Math.max(this.#next, watermark + 1);
+    const above = this.at(watermark + 1)?.block;
+    if (above !== undefined && !this.#follows(above, this.#watermark.latestBlock()))
+      this.takeBack(watermark + 1);
   }
 }

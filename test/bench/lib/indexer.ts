@@ -1,4 +1,4 @@
-import { BlockCollectionIndexer } from '../../../src/collections/index.js';
+import { BlockCollectionIndexer, HeightTable } from '../../../src/collections/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { silentLogger } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
@@ -34,6 +34,7 @@ export class ProductWriter {
       { windowHeights: WINDOW_HEIGHTS, groupMaxHeights: group.maxHeights, groupMaxBytes: group.maxBytes },
       {
         store,
+        heights: new HeightTable({}, { watermark: store }),
         clock: systemClock,
         metrics: createMetrics({ version: 'bench', node: process.version }),
         logger: silentLogger,

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   BlockCollectionIndexer,
+  HeightTable,
   OffChainBlockError,
   ParentLinkError,
 } from '../../../src/collections/index.js';
@@ -34,6 +35,7 @@ function indexing(options: Options = {}) {
     },
     {
       store,
+      heights: new HeightTable({}, { watermark: store }),
       clock,
       metrics,
       logger: silent,

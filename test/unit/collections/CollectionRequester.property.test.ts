@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CollectionRequester } from '../../../src/collections/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { seededRandom } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -9,6 +8,7 @@ import {
   FakeNode,
   FakeNodes,
   FakeWindow,
+  HeightsRequester,
   KeepingSink,
   makeCollection,
   makeMetrics,
@@ -171,7 +171,7 @@ describe('whatever happens to calls and wishes', () => {
             model.delivered.push(id);
             model.came();
           };
-          const requester = new CollectionRequester(
+          const requester = new HeightsRequester(
             {
               concurrency,
               workersPerHeight,
@@ -227,7 +227,7 @@ describe('whatever happens to calls and wishes', () => {
 const METRICS = makeMetrics();
 
 interface World {
-  readonly requester: CollectionRequester;
+  readonly requester: HeightsRequester;
   readonly model: Model;
   readonly pending: () => readonly FakeCall[];
 }

@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { CollectionRequester } from '../../../src/collections/index.js';
 import type { CollectionRequesterOptions } from '../../../src/collections/index.js';
 import type { Random } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -9,6 +8,7 @@ import {
   FakeNode,
   FakeNodes,
   FakeWindow,
+  HeightsRequester,
   KeepingSink,
   makeCollection,
   makeMetrics,
@@ -51,8 +51,8 @@ function requester(
     readonly expects?: (height: number, withinMs: number) => boolean;
     readonly random?: Random;
   } = {},
-): CollectionRequester {
-  return new CollectionRequester(
+): HeightsRequester {
+  return new HeightsRequester(
     { ...OPTIONS, ...options },
     {
       nodes: more.nodes ?? new FakeNodes(a),

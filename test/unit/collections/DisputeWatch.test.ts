@@ -3,7 +3,7 @@ import { Disputes, DisputeReviewer, MissingCollectionQueue } from '../../../src/
 import type { BlockVerdict } from '../../../src/collections/index.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { block, id } from './meetingHarness.js';
-import { FakeNode } from './sourceHarness.js';
+import { FakeNode, passedTable } from './sourceHarness.js';
 
 /** A watch over heights 1 to 3, each of which lacks one collection; `notFound` is what the requester met. */
 function watching(
@@ -13,8 +13,9 @@ function watching(
   } = {},
 ) {
   const clock = new VirtualClock();
-  const mcq = new MissingCollectionQueue({ maxHeights: 8 });
-  const disputes = new Disputes({}, { nodes: { report: () => undefined } });
+  const heights = passedTable();
+  const mcq = new MissingCollectionQueue({ maxHeights: 8 }, { heights });
+  const disputes = new Disputes({}, { nodes: { report: () => undefined }, heights });
   const notFound = new Map<string, number>();
   const reviewed: { readonly height: number; readonly atMs: number }[] = [];
   const verdict: BlockVerdict = { kind: 'upheld', giver: 'a:9000', confirmedBy: 1 };
@@ -75,7 +76,7 @@ describe('DisputeReviewer', () => {
       review: (mcq, height) => {
         // Complete, and durable, while the nodes were being asked.
         mcq.replaceBlock(block(height, []));
-        mcq.onIndexedForBlock(height);
+        mcq.onIndexedForBlock(mcq.get(height)!);
         return Promise.resolve({ kind: 'alone', giver: 'a:9000', confirmedBy: 0 });
       },
     });
@@ -109,7 +110,7 @@ describe('DisputeReviewer', () => {
     await clock.advance(5_000);
     expect(reviewed.map(({ height }) => height)).toEqual([1, 3]);
     mcq.replaceBlock(block(1, []));
-    disputes.replaced(3);
+    disputes.replaced(mcq.get(3)!);
     await clock.advance(60_000);
     expect(reviewed.filter(({ height }) => height === 1)).toHaveLength(1);
     await end();

@@ -72,8 +72,8 @@ describe('JobProcessor', () => {
       {
         ...m,
         requests: {
-          request: (_, ids) => {
-            for (const each of ids) {
+          request: (height) => {
+            for (const each of m.mcq.missingIds(height)) {
               const collection = { ...received('', 'requester').collection, id: each };
               wired.onCollection({ collection, source: 'requester', receivedAtMs: 0 });
             }
@@ -187,15 +187,15 @@ describe('JobProcessor', () => {
     m.store.auto = true;
     m.run(block(1, ['a', 'lie'], 'lying'));
     m.answer('a');
-    expect(m.processor.replace({ height: 1, block: block(1, ['a', 'b']) })).toBe(true);
+    expect(m.processor.replace(block(1, ['a', 'b']))).toBe(true);
     expect(m.calls).toEqual(['request 1', 'cancel 1', 'request 1']);
     expect(m.wanted.get(1)).toEqual([id('b')]);
     expect(m.budget.inFlightBytes).toBe(10);
     expect(m.window.blockAt(1)?.id).toBe(id('b1'));
-    expect(m.processor.replace({ height: 1, block: block(1, ['a', 'b']) })).toBe(false);
-    expect(m.processor.replace({ height: 2, block: block(2, []) })).toBe(false);
+    expect(m.processor.replace(block(1, ['a', 'b']))).toBe(false);
+    expect(m.processor.replace(block(2, []))).toBe(false);
     m.answer('b');
-    expect(m.processor.replace({ height: 1, block: block(1, [], 'late') })).toBe(false);
+    expect(m.processor.replace(block(1, [], 'late'))).toBe(false);
     await settle();
     expect(m.done).toEqual([1]);
     expect(m.store.written.get(1)?.block.id).toBe(id('b1'));
@@ -206,7 +206,7 @@ describe('JobProcessor', () => {
     const m = meeting();
     m.store.auto = true;
     m.run(block(1, ['lie'], 'lying'));
-    m.processor.replace({ height: 1, block: block(1, []) });
+    m.processor.replace(block(1, []));
     await settle();
     expect([m.done, [...m.wanted.keys()]]).toEqual([[1], []]);
     expect(await m.count('heights_completed_total', { source: 'none' })).toBe(1);
@@ -288,18 +288,17 @@ describe('JobProcessor', () => {
     expect(() => run(block(1, ['a']))).toThrow('queued twice');
     expect(() => run(block(4, ['a']))).toThrow('above the window');
     expect(() => processor.run({ id: '2', height: 2, block: block(3, []) }, noop)).toThrow('carries');
-    expect(() => processor.replace({ height: 1, block: block(2, []) })).toThrow('was given');
   });
 
   it('needs somebody to ask unless it is told not to', () => {
     const m = meeting({ ediOnly: true });
     const logger = silent;
-    const { mcq, indexer, budget, window, clock, disputes, metrics } = m;
+    const { mcq, indexer, window, clock, disputes, metrics } = m;
     expect(
       () =>
         new JobProcessor(
           { ediOnly: false },
-          { mcq, indexer, budget, window, clock, disputes, metrics, logger, onFatal: noop },
+          { mcq, indexer, window, clock, disputes, metrics, logger, onFatal: noop },
         ),
     ).toThrow('somebody to ask');
   });
@@ -325,7 +324,7 @@ describe('JobProcessor', () => {
       m.store.auto = true;
       m.run(block(1, ['forged']));
       m.processor.onContradiction(1, liar, 'id_mismatch');
-      expect(m.processor.replace({ height: 1, block: block(1, ['a']) })).toBe(true);
+      expect(m.processor.replace(block(1, ['a']))).toBe(true);
       expect(m.wanted.get(1)).toEqual([id('a')]);
       m.answer('a');
       await settle();

@@ -1,14 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { MissingCollectionQueue, type QueuedHeight } from '../../../src/collections/index.js';
+import { HeightRecord, MissingCollectionQueue } from '../../../src/collections/index.js';
 import { block, id, received } from './meetingHarness.js';
+import { passedTable } from './sourceHarness.js';
 
 const nothing = (): void => undefined;
 
 function queue(maxHeights = 4): MissingCollectionQueue {
-  return new MissingCollectionQueue({ maxHeights });
+  return new MissingCollectionQueue({ maxHeights }, { heights: passedTable() });
 }
 
-function names(queued: QueuedHeight | undefined): string[] {
+function names(queued: HeightRecord | undefined): string[] {
   return queued!.collections().map((each) => Buffer.from(each.id, 'hex').toString().replaceAll('.', ''));
 }
 
@@ -85,7 +86,7 @@ describe('MissingCollectionQueue', () => {
     mcq.onReceivedCollection(received('a', 'requester'));
     expect(mcq.onReceivedCollection(received('a', 'edi')).decision).toBe('duplicate');
     mcq.onReceivedCollection(received('b', 'requester'));
-    mcq.onIndexedForBlock(1);
+    mcq.onIndexedForBlock(mcq.get(1)!);
     expect(mcq.onReceivedCollection(received('b', 'edi')).decision).toBe('duplicate');
     expect(mcq.onReceivedCollection(received('z', 'edi')).decision).toBe('unsolicited');
   });
@@ -95,7 +96,7 @@ describe('MissingCollectionQueue', () => {
     for (const height of [1, 2, 3]) {
       mcq.enqueueMissingCollections(block(height, [`c${height}`]), 0, nothing);
       mcq.onReceivedCollection(received(`c${height}`, 'requester'));
-      mcq.onIndexedForBlock(height);
+      mcq.onIndexedForBlock(mcq.get(height)!);
     }
     const decisions = [1, 2, 3].map((h) => mcq.onReceivedCollection(received(`c${h}`, 'edi')).decision);
     expect(decisions).toEqual(['unsolicited', 'duplicate', 'duplicate']);
@@ -115,20 +116,22 @@ describe('MissingCollectionQueue', () => {
     mcq.onReceivedCollection(received('c3', 'requester'));
     mcq.onReceivedCollection(received('c4', 'requester'));
     expect(mcq.lowest()).toBeUndefined();
-    for (const height of [1, 2, 3, 4]) mcq.onIndexedForBlock(height);
+    for (const height of [1, 2, 3, 4]) mcq.onIndexedForBlock(mcq.get(height)!);
     mcq.enqueueMissingCollections(block(900, ['x']), 0, nothing);
     expect(mcq.lowest()).toBe(900);
   });
 
   it('passes over heights that are not here, and holds nothing up while it is empty', () => {
-    const mcq = queue();
-    expect(mcq.holdingUp()).toBeUndefined();
+    const heights = passedTable();
+    const mcq = new MissingCollectionQueue({ maxHeights: 4 }, { heights });
+    const lowest = () => [mcq.lowest(), heights.lowestInHand()?.height, heights.lowestInHand()?.status];
+    expect(lowest()).toEqual([undefined, undefined, undefined]);
     for (const height of [1, 7]) mcq.enqueueMissingCollections(block(height, [`c${height}`]), 0, nothing);
-    expect([mcq.lowest(), mcq.holdingUp()]).toEqual([1, 1]);
+    expect(lowest()).toEqual([1, 1, 'collecting']);
     mcq.onReceivedCollection(received('c1', 'requester'));
-    expect([mcq.lowest(), mcq.holdingUp()]).toEqual([7, undefined]);
-    mcq.onIndexedForBlock(1);
-    expect([mcq.lowest(), mcq.holdingUp()]).toEqual([7, 7]);
+    expect(lowest()).toEqual([7, 1, 'complete']);
+    mcq.onIndexedForBlock(mcq.get(1)!);
+    expect(lowest()).toEqual([7, 7, 'collecting']);
     expect(() => mcq.get(7)?.collections()).toThrow('height 7 still lacks collections');
   });
 
@@ -174,8 +177,8 @@ describe('MissingCollectionQueue', () => {
   it('lets no incomplete or unknown height go as indexed', () => {
     const mcq = queue();
     mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing);
-    expect(() => mcq.onIndexedForBlock(1)).toThrow('before it was complete');
-    expect(() => mcq.onIndexedForBlock(2)).toThrow('before it was complete');
+    expect(() => mcq.onIndexedForBlock(mcq.get(1)!)).toThrow('before it was complete');
+    expect(() => mcq.onIndexedForBlock(new HeightRecord(block(2, [])))).toThrow('before it was complete');
     expect(() => mcq.get(1)!.collections()).toThrow('still lacks');
   });
 });

@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { CollectionRequester } from '../../../src/collections/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import {
   FakeNode,
   FakeWindow,
+  HeightsRequester,
   KeepingSink,
   makeCollection,
   makeMetrics,
@@ -17,7 +17,7 @@ let sink: KeepingSink;
 let window: FakeWindow;
 let a: FakeNode;
 let b: FakeNode;
-let requests: CollectionRequester;
+let requests: HeightsRequester;
 
 const made: MadeCollection[] = Array.from({ length: 12 }, (_, place) => makeCollection(`paused ${place}`, 1));
 const ids = made.map(({ id }) => id);
@@ -33,8 +33,8 @@ beforeEach(() => {
   requests = asking(a);
 });
 
-function asking(...list: readonly FakeNode[]): CollectionRequester {
-  return new CollectionRequester(
+function asking(...list: readonly FakeNode[]): HeightsRequester {
+  return new HeightsRequester(
     {
       ...{ concurrency: 32, workersPerHeight: 32, timeoutMs: 10_000 },
       ...{ backoffMinMs: 250, backoffMaxMs: 10_000, holdBackMs: 0 },

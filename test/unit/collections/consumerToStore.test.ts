@@ -1,14 +1,17 @@
 import { describe, expect, it } from 'vitest';
-import type { BlockJob, CollectionRequests } from '../../../src/collections/index.js';
+import type { CollectionRequests } from '../../../src/collections/index.js';
 import {
   BlockCollectionIndexer,
   ByteBudget,
   Disputes,
+  HeightTable,
   IndexingWindow,
   JobProcessor,
   MissingCollectionQueue,
 } from '../../../src/collections/index.js';
+import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { JobConsumer } from '../../../src/jobqueue/index.js';
+import type { BlockJob } from '../../../src/jobqueue/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { seededRandom } from '../../../src/runtime/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
@@ -20,20 +23,21 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
   const store = await MemoryIndexStore.startingAt(1, { beforeCommit: settle });
   const clock = new HandClock();
   const metrics = createMetrics({ version: 'test', node: 'test' });
+  const heights = new HeightTable({}, { watermark: store });
   const indexer = new BlockCollectionIndexer(
     { windowHeights, groupMaxHeights: 64, groupMaxBytes: 1e6 },
-    { store, clock, metrics, logger: silent },
+    { store, heights, clock, metrics, logger: silent },
   );
-  const mcq = new MissingCollectionQueue({ maxHeights: windowHeights });
-  const budget = new ByteBudget({ limitBytes: 1e6 }, { holdingUp: () => mcq.holdingUp() });
+  const mcq = new MissingCollectionQueue({ maxHeights: windowHeights }, { heights });
+  const budget = new ByteBudget({ limitBytes: 1e6 }, { heights });
   const window = new IndexingWindow({ windowHeights }, { indexer, mcq, budget, head: () => options.head });
   let highestAsked = 0;
   const random = seededRandom(7);
   /** Answers each id once, after a few turns of the event loop, so that heights complete out of order. */
   const requests: CollectionRequests = {
-    request: (height, ids) => {
+    request: (height) => {
       highestAsked = Math.max(highestAsked, height - store.latestIndexedHeight());
-      for (const each of ids) {
+      for (const each of mcq.missingIds(height)) {
         void (async () => {
           for (let turns = Math.floor(random.next() * 6); turns > 0; turns -= 1) await settle();
           processor.onCollection({
@@ -52,13 +56,13 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
   const processor: JobProcessor = new JobProcessor(
     { ediOnly: false },
     {
-      ...{ mcq, indexer, budget, window, requests, clock, metrics },
-      disputes: new Disputes({}, { nodes: { report: () => undefined } }),
+      ...{ mcq, indexer, window, requests, clock, metrics },
+      disputes: new Disputes({}, { nodes: { report: () => undefined }, heights }),
       logger: silent,
       onFatal: (error) => fatal.push(error),
     },
   );
-  const consumer = new JobConsumer<BlockJob>(
+  const consumer = new JobConsumer<BlockJob<FinalizedBlock>>(
     { maxProcessing: windowHeights, maxSearchAhead: windowHeights },
     {
       jobs: {

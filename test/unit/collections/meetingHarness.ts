@@ -9,6 +9,7 @@ import {
   BlockCollectionIndexer,
   ByteBudget,
   Disputes,
+  HeightTable,
   IndexingWindow,
   JobProcessor,
   MissingCollectionQueue,
@@ -203,6 +204,7 @@ export function meeting(options: MeetingOptions = {}) {
   const clock = new HandClock();
   const store = options.store ?? new HandStore();
   const metrics = createMetrics({ version: 'test', node: 'test' });
+  const heights = new HeightTable({}, { watermark: store });
   const indexer = new BlockCollectionIndexer(
     {
       windowHeights,
@@ -211,24 +213,23 @@ export function meeting(options: MeetingOptions = {}) {
     },
     {
       store,
+      heights,
       clock,
       metrics,
       logger: silent,
       ...(options.sporkFor === undefined ? {} : { sporkFor: options.sporkFor }),
     },
   );
-  const mcq = new MissingCollectionQueue({ maxHeights: windowHeights });
-  const budget = new ByteBudget(
-    { limitBytes: options.limitBytes ?? 1000 },
-    { holdingUp: () => mcq.holdingUp() },
-  );
+  const mcq = new MissingCollectionQueue({ maxHeights: windowHeights }, { heights });
+  const budget = new ByteBudget({ limitBytes: options.limitBytes ?? 1000 }, { heights });
   const head = { height: 1_000_000 };
   const window = new IndexingWindow({ windowHeights }, { indexer, mcq, budget, head: () => head.height });
 
   const wanted = new Map<number, readonly Identifier[]>();
   const calls: string[] = [];
   const requests = {
-    request(height: number, ids: readonly Identifier[]) {
+    request(height: number) {
+      const ids = mcq.missingIds(height);
       // The rule "registered before asked": whoever is asked may answer within the call.
       for (const each of ids) {
         if (!mcq.heightsFor(each).includes(height)) throw new Error('asked before it was registered');
@@ -259,14 +260,13 @@ export function meeting(options: MeetingOptions = {}) {
   const reported: string[] = [];
   const disputes = new Disputes(
     {},
-    { nodes: { report: ({ name }, fault) => reported.push(`${name} ${fault}`) } },
+    { nodes: { report: ({ name }, fault) => reported.push(`${name} ${fault}`) }, heights },
   );
   const processor = new JobProcessor(
     { ediOnly: options.ediOnly ?? false },
     {
       mcq,
       indexer,
-      budget,
       window,
       disputes,
       ...(options.ediOnly === true ? {} : { requests }),

@@ -142,7 +142,7 @@ async function randomRun(names: string[][], steps: readonly Step[], groupMaxHeig
     account.held.set(height, ids);
     account.missing.set(height, new Set(ids.filter((name) => !had.has(name))));
     if (ids.length === 0) account.lastSource.delete(height);
-    expect(m.processor.replace({ height, block: truth(height) })).toBe(true);
+    expect(m.processor.replace(truth(height))).toBe(true);
   };
   const wholeBlock = (choice: number): void => {
     const candidates = [...account.held.keys()].filter((height) => !lies.has(height));

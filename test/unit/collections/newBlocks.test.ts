@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { CollectionRequester } from '../../../src/collections/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { seededRandom } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -7,6 +6,7 @@ import { VirtualClock } from '../../support/virtualClock.js';
 import {
   FakeNode,
   FakeWindow,
+  HeightsRequester,
   KeepingSink,
   makeCollection,
   makeMetrics,
@@ -44,8 +44,8 @@ function serve(call: FakeCall): void {
   clock.setTimer(1, () => (hasIt ? call.answer(collection.transactions) : call.fail('not_yet')));
 }
 
-function asking(...list: readonly FakeNode[]): CollectionRequester {
-  const requests = new CollectionRequester(
+function asking(...list: readonly FakeNode[]): HeightsRequester {
+  const requests = new HeightsRequester(
     {
       ...{ concurrency: 32, workersPerHeight: 32, timeoutMs: 10_000 },
       ...{ backoffMinMs: 250, backoffMaxMs: 10_000, holdBackMs: 0 },
@@ -62,7 +62,7 @@ function asking(...list: readonly FakeNode[]): CollectionRequester {
 }
 
 /** A new block with one collection that each node has so long afterwards. */
-function newBlock(requests: CollectionRequester, lagsMs: Readonly<Record<string, number>>): MadeCollection {
+function newBlock(requests: HeightsRequester, lagsMs: Readonly<Record<string, number>>): MadeCollection {
   window.head += 1;
   const collection = makeCollection(`of ${window.head}`, 1);
   made.set(collection.id, collection);
@@ -73,7 +73,7 @@ function newBlock(requests: CollectionRequester, lagsMs: Readonly<Record<string,
 }
 
 async function follow(
-  requests: CollectionRequester,
+  requests: HeightsRequester,
   blocks: number,
   lags: () => Readonly<Record<string, number>>,
 ): Promise<{ readonly lateMs: number[]; readonly callsEach: number }> {

@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { CollectionRequester } from '../../../src/collections/index.js';
 import type { UpstreamErrorKind } from '../../../src/access/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import {
   FakeNode,
   FakeWindow,
+  HeightsRequester,
   KeepingSink,
   makeCollection,
   makeMetrics,
@@ -36,7 +36,7 @@ beforeEach(() => {
 function asking(
   played: Readonly<Record<string, (call: FakeCall) => void>>,
   options: { readonly timeoutMs?: number } = {},
-): { readonly requests: CollectionRequester; readonly calls: () => FakeCall[] } {
+): { readonly requests: HeightsRequester; readonly calls: () => FakeCall[] } {
   const list = Object.entries(played).map(([name, onCall]) => {
     const node = new FakeNode(name, clock);
     // A deadline passes as it does in real life.
@@ -48,7 +48,7 @@ function asking(
     return node;
   });
   nodes = new RecordedNodes(clock, ...list);
-  const requests = new CollectionRequester(
+  const requests = new HeightsRequester(
     {
       ...{ concurrency: 4, workersPerHeight: 8, timeoutMs: options.timeoutMs ?? 10_000 },
       ...{ backoffMinMs: 250, backoffMaxMs: 10_000, holdBackMs: 0 },

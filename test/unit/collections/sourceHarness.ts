@@ -9,7 +9,15 @@ import type {
   UnaryMethod,
   UpstreamErrorKind,
 } from '../../../src/access/index.js';
-import type { BlockWindow, CollectionSink, ReceivedCollection } from '../../../src/collections/index.js';
+import { CollectionRequester, HeightTable, MissingCollectionQueue } from '../../../src/collections/index.js';
+import type {
+  BlockWindow,
+  CollectionRequesterDependencies,
+  CollectionRequesterOptions,
+  CollectionSink,
+  HeightRecord,
+  ReceivedCollection,
+} from '../../../src/collections/index.js';
 import {
   collectionIdOf,
   encodeTransaction,
@@ -457,6 +465,70 @@ export class KeepingSink implements CollectionSink {
   onContradiction(height: number, { name }: AccessNode): void {
     this.contradictions.push({ height, node: name });
   }
+}
+
+/**
+ * A requester over a queue of its own: told which ids a height lacks, and that it lacks none of them any more, as the processor
+ * tells it. A height that has all is durable at once.
+ */
+export class HeightsRequester extends CollectionRequester {
+  readonly #mcq: MissingCollectionQueue;
+  /** Calls may outlive the height that they were sent for, which may come again here. */
+  readonly #requests = new Map<number, HeightRecord['requests']>();
+
+  constructor(
+    options: CollectionRequesterOptions,
+    dependencies: Omit<CollectionRequesterDependencies, 'mcq'>,
+  ) {
+    const mcq = new MissingCollectionQueue({ maxHeights: 10_000 }, { heights: passedTable() });
+    super(options, {
+      ...dependencies,
+      mcq,
+      sink: {
+        onCollection: (received) => {
+          const { completed } = mcq.onReceivedCollection(received);
+          dependencies.sink.onCollection(received);
+          for (const { height, block } of completed) this.#complete(height, block.collectionIds);
+        },
+      },
+    });
+    this.#mcq = mcq;
+  }
+
+  override request(height: number, ids: readonly Identifier[] = []): void {
+    const before = this.#mcq.missingIds(height);
+    const wanted = { ...makeBlock(height, 0).block, collectionIds: [...before, ...ids] };
+    const known = this.#mcq.get(height);
+    if (known !== undefined) {
+      // What came once may be wanted again here.
+      known.received = [];
+      this.#mcq.replaceBlock(wanted);
+    } else if (ids.length > 0) {
+      const record = this.#mcq.enqueueMissingCollections(wanted, 0, () => undefined);
+      record.requests = this.#requests.get(height);
+    }
+    super.request(height);
+  }
+
+  override cancel(height: number): void {
+    const before = this.#mcq.missingIds(height);
+    if (before.length > 0) {
+      this.#mcq.replaceBlock(makeBlock(height, 0).block);
+      this.#complete(height, before);
+    } else super.cancel(height, []);
+  }
+
+  #complete(height: number, ids: readonly Identifier[]): void {
+    super.cancel(height, ids);
+    const record = this.#mcq.get(height)!;
+    this.#requests.set(height, record.requests);
+    this.#mcq.onIndexedForBlock(record);
+  }
+}
+
+/** A table whose records go as soon as they are durable. */
+export function passedTable(): HeightTable {
+  return new HeightTable({}, { watermark: { latestIndexedHeight: () => Infinity } });
 }
 
 export function makeMetrics(): Metrics {

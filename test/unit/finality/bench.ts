@@ -1,3 +1,4 @@
+import { GuaranteeReview, HeightTable } from '../../../src/collections/index.js';
 import { FinalizationListener, FinalizedBlocks, WorkSignal } from '../../../src/finality/index.js';
 import type {
   BlockLink,
@@ -82,6 +83,8 @@ export class World {
 export class Reading {
   readonly world: World;
   readonly blocks: FinalizedBlocks;
+  readonly heights: HeightTable;
+  readonly review: GuaranteeReview;
   readonly signal = new WorkSignal();
   readonly replaced: { readonly height: number; readonly id: string }[] = [];
   /** Blocks whose guarantees were exchanged, and whether that is still possible. */
@@ -106,20 +109,31 @@ export class Reading {
     this.watermark = watermark;
     this.latest = empty ? undefined : world.chain.block(watermark);
     this.head = head;
+    const durable = { latestIndexedHeight: () => this.watermark, latestBlock: () => this.latest };
+    this.heights = new HeightTable({}, { watermark: durable });
+    const { window: windowHeights, stopHeight = Infinity } = options;
     this.blocks = new FinalizedBlocks(others, {
-      ...world.common(),
-      watermark: { latestIndexedHeight: () => this.watermark, latestBlock: () => this.latest },
+      ...{ ...world.common(), watermark: durable, heights: this.heights, signal: this.signal },
       head: () => this.head,
-      signal: this.signal,
-      onReplaced: (job) => this.replaced.push({ height: job.height, id: job.block.id }),
-      onReviewed: ({ block, height }) => {
-        if (this.mayExchange) this.exchanged.push({ height, ids: block.collectionIds });
-        return this.mayExchange;
+      upperBound: () => Math.min(this.watermark + windowHeights, this.head, stopHeight),
+      onReplaced: (block, giver) => {
+        this.replaced.push({ height: block.height, id: block.id });
+        this.heights.at(block.height)!.replaceBlock(block, giver);
       },
       ...(storedBlock === undefined ? {} : { storedBlock }),
       ...(toldHead === undefined ? {} : { toldHead }),
     });
+    this.review = new GuaranteeReview({
+      ...{ ...world.common(), heights: this.heights, asker: this.blocks },
+      replace: (block, giver) => {
+        if (!this.mayExchange) return false;
+        this.exchanged.push({ height: block.height, ids: block.collectionIds });
+        this.heights.at(block.height)!.replaceBlock(block, giver);
+        return true;
+      },
+    });
     world.run(this.blocks);
+    world.run(this.review);
   }
 
   /** The network's head moves, and we are told. */
@@ -134,7 +148,14 @@ export class Reading {
   async makeDurable(height: number, block: BlockLink = this.world.chain.block(height)): Promise<void> {
     this.watermark = height;
     this.latest = block;
+    for (const record of [...this.heights.all()]) {
+      if (record.height > height) continue;
+      record.missingCount = 0;
+      if (record.status === 'collecting') this.heights.move(record, 'complete');
+      this.heights.move(record, 'durable');
+    }
     this.blocks.notify();
+    this.review.settle(height);
     await this.world.clock.settle();
   }
 
@@ -146,11 +167,16 @@ export class Reading {
     return heights;
   }
 
-  /** Heights that a consumer could take now, from the watermark on. */
+  /** Heights that a consumer could take now, from the watermark on, and which it has taken then: each lacks something. */
   available(): number[] {
     const heights: number[] = [];
-    for (let height = this.watermark + 1; this.blocks.atIndex(height) !== undefined; height += 1)
+    for (let height = this.watermark + 1; this.blocks.atIndex(height) !== undefined; height += 1) {
       heights.push(height);
+      const record = this.heights.at(height)!;
+      if (record.status !== 'linked') continue;
+      record.missingCount = 1;
+      this.heights.move(record, 'collecting');
+    }
     return heights;
   }
 }

@@ -35,7 +35,7 @@ async function begin(names: readonly string[], liars: Readonly<Record<string, st
     world.node(name).odd.set(HEIGHT, { block: forged(world, liars[name] ?? 'true'), status: 'finalized' });
   const reading = new Reading(world, { window: 10 });
   await reading.moveHead(110);
-  const review = () => reading.blocks.review(HEIGHT, world.stop.signal);
+  const review = () => reading.review.review(HEIGHT, world.stop.signal);
   const held = () => reading.blocks.blockAt(HEIGHT)?.collectionIds;
   return { world, reading, review, held, truth: forged(world, 'true').collectionIds };
 }
@@ -157,7 +157,7 @@ describe('a block whose guarantees are in doubt', () => {
     const truth = (height: number) => [toIdentifier(sha3(Buffer.from(`true ${height}`)))];
     await reading.moveHead(200);
     expect(reading.blocks.blockAt(110)?.collectionIds).not.toEqual(truth(110));
-    await reading.blocks.review(101, world.stop.signal);
+    await reading.review.review(101, world.stop.signal);
     expect(reading.exchanged.map(({ height }) => height)).toEqual([101]);
     await reading.makeDurable(101);
     expect(reading.exchanged.map(({ height }) => height)).toEqual(range(101, 110));

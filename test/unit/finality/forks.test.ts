@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { SporkRoot } from '../../../src/finality/index.js';
+import type { RootParent } from '../../../src/finality/index.js';
 import { range, Reading, World } from './bench.js';
 
 describe('blocks that do not fit', () => {
@@ -216,6 +216,7 @@ describe('blocks that do not fit', () => {
     for (const { unknown } of world.nodes.all) unknown.add('GetBlockByHeight');
     await reading.moveHead(102);
     expect(reading.blocks.atIndex(102)?.block.id).toBe(lie.id);
+    expect(reading.available()).toEqual([101, 102]);
     for (const { unknown } of world.nodes.all) unknown.clear();
     await reading.moveHead(105);
     await world.clock.advance(1_000);
@@ -559,7 +560,7 @@ describe('blocks that do not fit', () => {
     });
 
     /** The parent is another block than the nodes have below the root. */
-    const named = (world: World): SporkRoot[] => [
+    const named = (world: World): RootParent[] => [
       {
         rootHeight: 103,
         rootParentId: world.chain.fork('new spork', 102).idAt(102),
@@ -567,7 +568,9 @@ describe('blocks that do not fit', () => {
       },
     ];
     /** The root at 103 names the last block of the spork before. */
-    const vouched = (world: World): SporkRoot[] => [{ rootHeight: 103, rootParentId: world.chain.idAt(102) }];
+    const vouched = (world: World): RootParent[] => [
+      { rootHeight: 103, rootParentId: world.chain.idAt(102) },
+    ];
     const lieOf102 = (world: World) => ({
       block: { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) },
       status: 'finalized' as const,

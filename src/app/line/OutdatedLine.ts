@@ -1,0 +1,34 @@
+import { OffChainBlockError, ParentLinkError } from '../../collections/index.js';
+import type { Logger } from '../../observability/index.js';
+import type { Lifecycle } from '../lifecycle/Lifecycle.js';
+
+export interface OutdatedLineDependencies {
+  readonly lifecycle: Pick<Lifecycle, 'fail'>;
+  readonly logger: Logger;
+}
+
+/**
+ * Tells a line that must be begun anew from one that failed: a node had lied about a block, and was found out only after the block
+ * had been completed on top of the watermark.
+ */
+export class OutdatedLine {
+  readonly #dependencies: OutdatedLineDependencies;
+  #giveUp: (reason: string) => void = () => undefined;
+  /** Resolves with why the line must be begun anew. */
+  readonly reason = new Promise<string>((resolve) => (this.#giveUp = resolve));
+
+  constructor(_options: object, dependencies: OutdatedLineDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /** Takes what ended the line. */
+  judge(error: unknown): void {
+    const { lifecycle, logger } = this.#dependencies;
+    if (error instanceof OffChainBlockError) {
+      this.#giveUp(`the block that was completed at height ${error.height} is not on the finalized chain`);
+    } else if (error instanceof ParentLinkError) {
+      logger.debug({ height: error.height, error: error.message }, 'blocks do not link');
+      this.#giveUp(`the block at height ${error.height} does not continue the one below it`);
+    } else lifecycle.fail(error);
+  }
+}

@@ -1,0 +1,133 @@
+import { setMaxListeners } from 'node:events';
+import type { AccessNodes, Giver } from '../../access/index.js';
+import type { FinalizedBlock } from '../../flow/index.js';
+import { WorkSignal } from '../../jobqueue/index.js';
+import type { Logger } from '../../observability/index.js';
+import { childOf, wasAborted } from '../../runtime/index.js';
+import { GuaranteeVotes } from '../heights/GuaranteeVotes.js';
+import type { HeightRecord } from '../heights/HeightRecord.js';
+import type { HeightTable } from '../heights/HeightTable.js';
+import type { BlockAsker, BlockReviewer, BlockVerdict } from '../ports.js';
+import { disputeOf } from './Disputes.js';
+
+/** Blocks of a forger that the nodes are asked for again at once. */
+const REVIEWS_AT_ONCE = 16;
+
+export interface GuaranteeReviewDependencies {
+  readonly nodes: Pick<AccessNodes, 'forHeight' | 'report'>;
+  readonly heights: HeightTable;
+  readonly asker: BlockAsker;
+  readonly logger: Logger;
+  readonly metrics: { readonly invalidBlocks: { inc(labels: Record<'reason', string>): void } };
+  /** Puts the block in the place of the one in hand; false when that is complete, or gone. */
+  replace(block: FinalizedBlock, giver: Giver): boolean;
+}
+
+/**
+ * Decides between different lists of guarantees for one and the same block. A block's id does not bind its guarantees in
+ * what nodes give us (the payload hash needs seals, receipts and results as well), so that a node may give a true block
+ * with forged ones: it links, and never completes.
+ *
+ * The list that most nodes give is the one worked on; of lists with as many votes, each has its turn. Nobody is reported for
+ * his vote. What proves a list is that its collections were found, all of them: when the watermark has passed the height, whoever
+ * said otherwise has lied.
+ */
+export class GuaranteeReview implements BlockReviewer {
+  readonly #deps: GuaranteeReviewDependencies;
+  /** Those that were reviewed and are not proven: heights of the window. */
+  readonly #reviewed = new Set<HeightRecord>();
+  /** Nodes that were found to forge guarantees, and whose other blocks are to be reviewed. */
+  readonly #forgers = new Map<string, Giver>();
+  readonly #forgerFound = new WorkSignal();
+
+  constructor(dependencies: GuaranteeReviewDependencies) {
+    this.#deps = dependencies;
+  }
+
+  /**
+   * Whoever was found to forge one block may have forged all that he gave: they are not waited for to be in doubt each by itself.
+   * Resolves when the signal aborts. No expected errors.
+   */
+  async run(parent: AbortSignal): Promise<void> {
+    const { signal, abort } = childOf(parent);
+    // The questions of all reviews end with it: that there are many is no leak.
+    setMaxListeners(0, signal);
+    try {
+      for (;;) {
+        await this.#forgerFound.wait(signal);
+        const forgers = [...this.#forgers.values()];
+        this.#forgers.clear();
+        const heights = forgers.flatMap((forger) => this.#givenBy(forger));
+        for (let at = 0; at < heights.length; at += REVIEWS_AT_ONCE) {
+          const some = heights.slice(at, at + REVIEWS_AT_ONCE);
+          await Promise.all(some.map((height) => this.review(height, signal)));
+        }
+      }
+    } catch (error) {
+      if (!wasAborted(error, signal)) throw error;
+    } finally {
+      abort();
+    }
+  }
+
+  /** Asks every node that serves the height. Expected errors: the signal's abort reason. */
+  async review(height: number, signal: AbortSignal): Promise<BlockVerdict> {
+    const { asker, heights, logger } = this.#deps;
+    const record = heights.at(height);
+    const giver = record?.giver;
+    if (record === undefined || giver === undefined) return { kind: 'gone', giver: '', confirmedBy: 0 };
+    const held = record.block;
+    const answers = await asker.ask(height, signal);
+    if (heights.at(height) !== record || record.block !== held)
+      return { kind: 'gone', giver: giver.name, confirmedBy: 0 };
+
+    // Another id at this height is another matter: the parent links decide that.
+    const alike = answers
+      .filter(({ block }) => block.id === held.id && block.parentId === held.parentId)
+      .map(({ block, node, method }) => ({ block, giver: { name: node.name, method } }));
+    const votes = (disputeOf(record).votes ??= new GuaranteeVotes(held));
+    this.#reviewed.add(record);
+    votes.note([{ block: held, giver }, ...alike]);
+    const rival = votes.rival(alike, giver);
+    if (rival !== undefined && this.#deps.replace(rival.block, rival.giver)) {
+      votes.putInHand(rival.block);
+      logger.warn({ height, node: rival.giver.name }, 'guarantees of a block were exchanged');
+      return { kind: 'exchanged', giver: rival.giver.name, confirmedBy: 0 };
+    }
+    const confirming = alike.filter(
+      ({ block, giver: by }) => by.name !== giver.name && votes.isInHand(block),
+    );
+    const kind = confirming.length > 0 ? 'upheld' : 'alone';
+    return { kind, giver: giver.name, confirmedBy: confirming.length };
+  }
+
+  /** The watermark has moved: the guarantees of what it passed are proven, and so are the lies about them. */
+  settle(watermark: number): void {
+    for (const record of this.#reviewed) {
+      if (record.height > watermark) continue;
+      this.#reviewed.delete(record);
+      if (record.status !== 'durable') continue;
+      for (const liar of record.dispute?.votes?.liars() ?? []) this.#report(liar, record.height);
+    }
+  }
+
+  /** The heights whose blocks this node gave by this call, ascending. */
+  #givenBy({ name, method }: Giver): number[] {
+    return Array.from(this.#deps.heights.all())
+      .filter(({ giver }) => giver?.name === name && giver.method === method)
+      .map(({ height }) => height)
+      .sort((a, b) => a - b);
+  }
+
+  #report(forger: Giver, height: number): void {
+    const { asker, logger, metrics, nodes } = this.#deps;
+    const { name, method } = forger;
+    const node = nodes.forHeight(height).find((each) => each.name === name);
+    metrics.invalidBlocks.inc({ reason: 'forged_guarantees' });
+    logger.warn({ node: name, height, reason: 'forged_guarantees' }, 'a block was refused');
+    if (node !== undefined) nodes.report(node, 'lied', `it forged the guarantees of block ${height}`, method);
+    asker.distrust(forger);
+    this.#forgers.set(name, forger);
+    this.#forgerFound.notify();
+  }
+}

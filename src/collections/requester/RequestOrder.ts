@@ -1,0 +1,137 @@
+import type { HeightRecord, HeightRequests } from '../heights/HeightRecord.js';
+import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
+import type { Call, WantedCollection } from '../heights/WantedCollection.js';
+
+export interface RequestOrderOptions {
+  /** Calls under way at once for one height. */
+  readonly workersPerHeight: number;
+}
+
+/**
+ * What may be asked for next, lowest height first: marks on the records of the heights, and the place from which to look. It knows
+ * nothing of nodes or time.
+ */
+export class RequestOrder {
+  readonly #workersPerHeight: number;
+  readonly #mcq: MissingCollectionQueue;
+  /** No height below it may ask now, and none above `#highest`. */
+  #lowest = 0;
+  #highest = -1;
+
+  constructor(options: RequestOrderOptions, dependencies: { readonly mcq: MissingCollectionQueue }) {
+    this.#workersPerHeight = options.workersPerHeight;
+    this.#mcq = dependencies.mcq;
+  }
+
+  /** The ids that a height lacks. */
+  *wantedAt(height: number): Generator<WantedCollection> {
+    for (const id of this.#mcq.missingIds(height)) {
+      const wanted = this.#mcq.wanted(id);
+      if (wanted !== undefined) yield wanted;
+    }
+  }
+
+  /** About how many collections are wanted from the lowest height through this one. */
+  countThrough(height: number): number {
+    const { incompleteHeights, missingCollections } = this.#mcq;
+    if (incompleteHeights === 0) return 0;
+    const through = Math.min(incompleteHeights, height - (this.#mcq.lowest() ?? height) + 1);
+    return (missingCollections / incompleteHeights) * through;
+  }
+
+  /** The lowest height that may ask now. */
+  next(): HeightRecord | undefined {
+    for (; this.#lowest <= this.#highest; this.#lowest += 1) {
+      const record = this.#mcq.get(this.#lowest);
+      if (record !== undefined && this.#mayAsk(record)) return record;
+    }
+    return undefined;
+  }
+
+  /** The next id to ask for at this height, oldest wish first. */
+  nextAt({ requests }: HeightRecord): WantedCollection | undefined {
+    return requests?.askable.values().next().value;
+  }
+
+  /** What the height lacks may be asked for. */
+  add(record: HeightRecord): void {
+    for (const wanted of this.wantedAt(record.height)) {
+      const [lowest = record, heir] = wanted.heights;
+      if (!wanted.isAskedFor) {
+        wanted.isAskedFor = true;
+        this.makeAskable(wanted);
+      } else if (lowest === record && heir?.requests?.askable.delete(wanted) === true)
+        requestsOf(record).askable.add(wanted);
+    }
+    this.#refresh(record);
+  }
+
+  /** The height is no longer to ask for an id; the next one that lacks it does. */
+  withdraw(record: HeightRecord, wanted: WantedCollection): void {
+    if (record.requests?.askable.delete(wanted) === true) this.makeAskable(wanted);
+  }
+
+  /** Keeps the height from asking until `release`. Answers when it may be held no longer: what its first hold was given. */
+  hold(record: HeightRecord, endsAtMs: number): number {
+    const requests = requestsOf(record);
+    requests.held = true;
+    requests.holdEndsAtMs ??= endsAtMs;
+    return requests.holdEndsAtMs;
+  }
+
+  release(record: HeightRecord): void {
+    if (record.requests !== undefined) record.requests.held = false;
+    this.#refresh(record);
+  }
+
+  /** The id may be asked for (again); no call for it is under way. */
+  makeAskable(wanted: WantedCollection): void {
+    const [record] = wanted.heights;
+    if (record === undefined) return;
+    requestsOf(record).askable.add(wanted);
+    this.#refresh(record);
+  }
+
+  /** The id may not be asked for until `makeAskable`. */
+  pause(wanted: WantedCollection): void {
+    wanted.heights[0]?.requests?.askable.delete(wanted);
+  }
+
+  /** A call leaves. */
+  sent(wanted: WantedCollection, call: Call): void {
+    if (wanted.call !== undefined) throw new Error('a collection was asked for twice at once');
+    wanted.call = call;
+    const requests = requestsOf(call.sentFor);
+    requests.workers += 1;
+    requests.askable.delete(wanted);
+  }
+
+  /** The call came back, whatever it brought. */
+  returned(wanted: WantedCollection): void {
+    const { call } = wanted;
+    if (call === undefined) throw new Error('a call returned twice');
+    wanted.call = undefined;
+    requestsOf(call.sentFor).workers -= 1;
+    this.#refresh(call.sentFor);
+  }
+
+  #refresh(record: HeightRecord): void {
+    if (!this.#mayAsk(record)) return;
+    const { height } = record;
+    this.#lowest = this.#highest < 0 ? height : Math.min(this.#lowest, height);
+    this.#highest = Math.max(this.#highest, height);
+  }
+
+  #mayAsk({ requests }: HeightRecord): boolean {
+    return (
+      requests !== undefined &&
+      !requests.held &&
+      requests.workers < this.#workersPerHeight &&
+      requests.askable.size > 0
+    );
+  }
+}
+
+function requestsOf(record: HeightRecord): HeightRequests {
+  return (record.requests ??= { askable: new Set(), workers: 0, held: false, holdEndsAtMs: undefined });
+}

@@ -1,0 +1,31 @@
+export interface RunningAverageOptions {
+  /** How much one observation moves the average: a share of the difference. */
+  readonly weight: number;
+  /** The average before anything was seen; without it the first observation is the average. */
+  readonly initial?: number;
+  /** Between these an observation is held. */
+  readonly min?: number;
+  readonly max?: number;
+}
+
+/** An average that forgets: of sizes, of durations. */
+export class RunningAverage {
+  readonly #options: RunningAverageOptions;
+  #value: number | undefined;
+
+  constructor(options: RunningAverageOptions) {
+    this.#options = options;
+    this.#value = options.initial;
+  }
+
+  /** `undefined` before there is anything to judge by. */
+  get value(): number | undefined {
+    return this.#value;
+  }
+
+  observe(value: number): void {
+    const { weight, min = -Infinity, max = Infinity } = this.#options;
+    const bounded = Math.min(max, Math.max(min, value));
+    this.#value = this.#value === undefined ? bounded : this.#value + (bounded - this.#value) * weight;
+  }
+}
