@@ -1,4 +1,5 @@
 // A worker thread that runs a program of this repository from its source: the URL is its argument.
+import process from 'node:process';
 import { register } from 'tsx/esm/api';
 
 register();

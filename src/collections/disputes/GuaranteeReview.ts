@@ -49,7 +49,8 @@ export class GuaranteeReview implements BlockReviewer {
    * Resolves when the signal aborts. No expected errors.
    */
   async run(parent: AbortSignal): Promise<void> {
-    const { signal, abort } = childOf(parent);
+    const child = childOf(parent);
+    const { signal } = child;
     // The questions of all reviews end with it: that there are many is no leak.
     setMaxListeners(0, signal);
     try {
@@ -66,7 +67,7 @@ export class GuaranteeReview implements BlockReviewer {
     } catch (error) {
       if (!wasAborted(error, signal)) throw error;
     } finally {
-      abort();
+      child.abort();
     }
   }
 
