@@ -18,6 +18,7 @@ import { RequestReader, SimulatedChannel } from './SimulatedChannel.js';
 import { ProcessClock, SimulatedClock } from './SimulatedClock.js';
 import { DISK_PATH, SimulatedDatabase, SimulatedDisk } from './SimulatedDisk.js';
 import type { WriteFate, WriteStage } from './SimulatedDisk.js';
+import { SimulatedReaders } from './SimulatedReaders.js';
 import { backendOf, SimulatedEndpoint, SOUND_LINK } from './SimulatedEndpoint.js';
 import { Trace } from './Trace.js';
 
@@ -75,6 +76,8 @@ interface SimulatedProcess {
   readonly clock: ProcessClock;
   readonly lifecycle: Lifecycle;
   readonly database: SimulatedDatabase;
+  /** Once the store is open. */
+  readers: SimulatedReaders | undefined;
   isDead: boolean;
   /** It said that some part did not close in time, and ended all the same. */
   isAbandoned: boolean;
@@ -191,6 +194,7 @@ export class World {
       this.#steps += 1;
       await this.#clock.settle();
       await this.#oracle.afterStep();
+      if (this.#process?.readers?.follow() === true) await this.#clock.settle();
       await this.#afterStep();
       if (this.#steps > MAX_STEPS) throw new Violation(`no end after ${this.#steps} steps`);
     }
@@ -235,6 +239,7 @@ export class World {
         clock,
         lifecycle,
         database,
+        readers: undefined,
         isDead: false,
         isAbandoned: false,
         hasDiskFailed: false,
@@ -276,7 +281,9 @@ export class World {
         ...{ store, lifecycle, sporks: this.#scenario.sporkTable, clock, random, metrics, logger, openNode },
       });
       watched.head = () => parts.listener.finalizedHeight();
-      await runIndexing(config, parts, (line) => this.#oracle.lineStarts(line));
+      process.readers = this.#readersOf(store, clock);
+      const onIndexed = (): void => process.readers?.notify();
+      await runIndexing(config, { ...parts, onIndexed }, (line) => this.#oracle.lineStarts(line));
     };
     const life = async (): Promise<void> => {
       await lifecycle.waitFor('work in hand', work());
@@ -285,6 +292,26 @@ export class World {
     life().then(
       () => (process.outcome = { error: undefined }),
       (error: unknown) => (process.outcome = { error }),
+    );
+  }
+
+  /** They read the disk without the faults of the process, so that its chance is the same with them as without. */
+  #readersOf(store: LevelIndexStore, clock: Clock): SimulatedReaders {
+    const database = new SimulatedDatabase(this.#disk, {
+      clock,
+      writeFate: () => {
+        throw new Error('readers do not write');
+      },
+      readFate: () => ({ takesMs: 0 }),
+      onStage: () => undefined,
+    });
+    return new SimulatedReaders(
+      { dice: new Dice(this.#scenario.seed, `readers ${this.#processes}`) },
+      {
+        ...{ clock, store, database, metrics: this.#workshop.metrics },
+        durable: () => this.#oracle.watermark,
+        fail: (what) => this.#oracle.fail(what),
+      },
     );
   }
 
@@ -344,6 +371,7 @@ export class World {
     process.isDead = true;
     process.clock.kill();
     process.database.kill();
+    process.readers?.end();
     this.#process = undefined;
     if (error !== undefined && !this.#isExpected(process, error))
       throw new Violation(`the process failed: ${textOf(error)}`);
@@ -391,6 +419,7 @@ export class World {
     process.isDead = true;
     process.clock.kill();
     process.database.kill();
+    process.readers?.end();
     this.#oracle.processEnds();
     for (const endpoint of this.#endpoints) endpoint.reset();
   }

@@ -46,6 +46,11 @@ export class LevelReplica implements IndexReader {
     return new LevelReplica(await openLevelDatabase(path, tuning, { create: false, isShared: true, gate }));
   }
 
+  /** As `open`, over a database that is open already, which is closed with it. For the simulation. */
+  static over(database: Database): LevelReplica {
+    return new LevelReplica(database);
+  }
+
   show(shown: ShownIndex): void {
     this.#shown = shown;
   }

@@ -1,0 +1,207 @@
+import { ReaderThread } from '../../src/app/index.js';
+import type { FromReader, ReaderHandle, ReaderOptions, ToReader } from '../../src/app/index.js';
+import { silentLogger } from '../../src/observability/index.js';
+import type { Metrics } from '../../src/observability/index.js';
+import { EndGate } from '../../src/runtime/index.js';
+import type { Clock, Timer } from '../../src/runtime/index.js';
+import { LevelReplica } from '../../src/storage/index.js';
+import type { Database, LevelIndexStore, ShownIndex } from '../../src/storage/index.js';
+import type { Dice } from './Dice.js';
+
+/** For a message to be taken, and for its acknowledgement to be on its way. */
+const SLOWEST_MS = 40;
+const HANGS_SHARE = 1 / 400;
+const DIES_SHARE = 1 / 400;
+
+/**
+ * Time that follows the world's without being part of it: what happens here takes none of the world's steps, so that a seed
+ * is the same sequence with readers as without.
+ */
+class FollowingClock implements Clock {
+  readonly #world: Clock;
+  readonly #timers = new Set<{ readonly dueAtMs: number; readonly callback: () => void }>();
+  #elapsedMs: number;
+
+  constructor(world: Clock) {
+    this.#world = world;
+    this.#elapsedMs = world.monotonic();
+  }
+
+  now(): number {
+    return this.#world.now();
+  }
+
+  monotonic(): number {
+    return this.#elapsedMs;
+  }
+
+  setTimer(delayMs: number, callback: () => void): Timer {
+    const timer = { dueAtMs: this.#elapsedMs + delayMs, callback };
+    this.#timers.add(timer);
+    return { cancel: () => void this.#timers.delete(timer) };
+  }
+
+  /** True when anything fell due. */
+  follow(): boolean {
+    const untilMs = this.#world.monotonic();
+    let hasFired = false;
+    for (;;) {
+      const [due] = [...this.#timers]
+        .filter(({ dueAtMs }) => dueAtMs <= untilMs)
+        .sort((left, right) => left.dueAtMs - right.dueAtMs);
+      if (due === undefined) break;
+      hasFired = true;
+      this.#timers.delete(due);
+      this.#elapsedMs = Math.max(this.#elapsedMs, due.dueAtMs);
+      due.callback();
+    }
+    this.#elapsedMs = untilMs;
+    return hasFired;
+  }
+}
+
+/** The other thread of one process: readers over the disk of the world, that come late, hang and die. */
+export class SimulatedReaders {
+  readonly #clock: FollowingClock;
+  readonly #dice: Dice;
+  readonly #store: LevelIndexStore;
+  readonly #database: Database;
+  readonly #durable: () => number | undefined;
+  readonly #fail: (what: string) => void;
+  readonly #thread: ReaderThread;
+  #highest = -1;
+  #isOver = false;
+
+  constructor(
+    options: { readonly dice: Dice },
+    dependencies: {
+      readonly clock: Clock;
+      readonly store: LevelIndexStore;
+      /** The disk as the reader thread has it. */
+      readonly database: Database;
+      readonly metrics: Metrics;
+      /** The watermark that is on the disk. */
+      readonly durable: () => number | undefined;
+      readonly fail: (what: string) => void;
+    },
+  ) {
+    this.#dice = options.dice;
+    this.#clock = new FollowingClock(dependencies.clock);
+    this.#store = dependencies.store;
+    this.#database = dependencies.database;
+    this.#durable = dependencies.durable;
+    this.#fail = dependencies.fail;
+    this.#thread = new ReaderThread(
+      {
+        ...{ storePath: '', chainId: '', version: '', accessNodes: [], userAgent: '', maxMessageBytes: 1 },
+        ...{ logLevel: 'silent' },
+        api: {
+          ...{ host: '', port: 0, grpcPort: 'off', forward: false, forwardRest: undefined },
+          ...{ corsOrigins: [], ratePerSecondPerAddress: 0 },
+        },
+      },
+      {
+        ...{ clock: this.#clock, logger: silentLogger, metrics: dependencies.metrics },
+        start: (given) => this.#begin(given),
+      },
+    );
+    const never = (): never => {
+      throw new Error('nobody asks here');
+    };
+    void this.#thread.serve({
+      moment: () => ({ shown: this.#shown(), head: null, sealed: null }),
+      surroundings: () => ({ isReady: true, forwardingOff: undefined, nodes: [] }),
+      ...{ status: never, momentAt: never, naming: never, desk: { admit: never } },
+    });
+  }
+
+  notify(): void {
+    if (!this.#isOver) this.#thread.notify();
+  }
+
+  /** After each step of the world. True when something has happened. */
+  follow(): boolean {
+    return !this.#isOver && this.#clock.follow();
+  }
+
+  /** The process is gone. */
+  end(): void {
+    this.#isOver = true;
+  }
+
+  #shown(): ShownIndex {
+    const store = this.#store;
+    return {
+      meta: store.meta(),
+      latestIndexedHeight: store.latestIndexedHeight(),
+      latestBlock: store.latestBlock(),
+      accounts: store.accounts.coverage(),
+    };
+  }
+
+  #begin(options: ReaderOptions): ReaderHandle {
+    EndGate.loaded(options.gate);
+    const replica = LevelReplica.over(this.#database);
+    let say: (message: FromReader) => void = () => undefined;
+    let end: (error: unknown) => void = () => undefined;
+    let hangs = false;
+    let hasEnded = false;
+    let listens = false;
+    const finish = (error?: unknown): void => {
+      if (hasEnded) return;
+      hasEnded = true;
+      end(error);
+    };
+    const later = (action: () => void): void => {
+      this.#clock.setTimer(this.#dice.random.next() * SLOWEST_MS, () => {
+        if (!hangs && !hasEnded && !this.#isOver) action();
+      });
+    };
+    const take = ({ moment }: ToReader & { readonly kind: 'state' }): void => {
+      // Not before it serves: that would end the daemon.
+      if (listens && this.#dice.chance(HANGS_SHARE)) hangs = true;
+      else if (listens && this.#dice.chance(DIES_SHARE)) finish(new Error('planted'));
+      if (hangs || hasEnded) return;
+      replica.show(moment.shown);
+      this.#check(replica, moment.shown);
+      later(() => say({ kind: 'ack' }));
+      if (!listens) {
+        listens = true;
+        say({ kind: 'listening', addresses: { api: { host: '', port: 1 } } });
+      }
+    };
+    return {
+      post: (message) => {
+        if (message.kind === 'state') later(() => take(message));
+      },
+      onMessage: (listener) => (say = listener),
+      onEnd: (listener) => (end = listener),
+      terminate: () => finish(),
+    };
+  }
+
+  /** What is shown is on the disk, whole, and never less than before; nothing above it is. */
+  #check(replica: LevelReplica, { meta, latestIndexedHeight: latest, latestBlock }: ShownIndex): void {
+    if (meta === undefined) return;
+    if (latest > (this.#durable() ?? -1)) this.#fail(`readers are shown ${latest}, which is not durable`);
+    if (latest < this.#highest) this.#fail(`readers are shown ${latest} after ${this.#highest}`);
+    this.#highest = Math.max(this.#highest, latest);
+    const some = this.#dice.whole(meta.firstHeight, Math.max(meta.firstHeight, latest));
+    const read = async (): Promise<void> => {
+      const [newest, other, above] = await Promise.all(
+        [latest, some, latest + 1].map((height) => replica.blockByHeight(height)),
+      );
+      const collections = await replica.collectionsByHeight(some);
+      if (this.#isOver) return;
+      if (above !== undefined) this.#fail(`readers see height ${latest + 1}, which they are not shown`);
+      if (latest < meta.firstHeight) return;
+      if (newest?.block.id !== latestBlock?.id) this.#fail(`readers see another block at height ${latest}`);
+      if (other === undefined || collections?.length !== other.block.collectionIds.length) {
+        this.#fail(`readers do not see all of height ${some}`);
+      }
+    };
+    read().catch((error: unknown) => {
+      if (!this.#isOver) this.#fail(`a read failed: ${String(error)}`);
+    });
+  }
+}
