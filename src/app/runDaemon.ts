@@ -256,6 +256,7 @@ async function serve(
   lifecycle.onClose('servers of readers', () => readers.close());
   listener.onSealed(() => readers.notify());
   listener.onHead(() => readers.notify());
+  network.onAnswering(() => readers.notifyOfSurroundings());
   const addresses: ReaderAddresses = await serving;
   monitor.start();
   lifecycle.onClose('health monitor', () => monitor.close());

@@ -154,6 +154,9 @@ async function anew(failpoint: Failpoint, lane: Lane, dataDir: string, dice: Dic
   node.setFaults([
     { method: 'GetFullCollectionByID', fromHeight: gap, toHeight: gap, fault: 'error', code: 'UNAVAILABLE' },
     { method: 'SubscribeBlocksFromStartHeight', fromHeight: lie, toHeight: lie, times: 1, fault: 'orphaned' },
+    // The head confirms it: else it would be found out before it is handed out.
+    { method: 'SubscribeBlockDigestsFromLatest', fromHeight: lie, toHeight: lie, fault: 'orphaned' },
+    { method: 'GetLatestBlockHeader', fromHeight: lie, toHeight: lie, fault: 'orphaned' },
   ]);
   const settings = { ...anySettings(dice), window: '64', 'edi.enabled': 'false' };
   const program = lane.startStepped(dataDir, settings, planOf(failpoint, dice));

@@ -139,6 +139,12 @@ export class ReaderThread {
     else this.#send(life);
   }
 
+  /** As `notify`, for what else the readers are told: readiness, and the nodes to forward to. */
+  notifyOfSurroundings(): void {
+    if (this.#life !== undefined) this.#life.knowsSurroundings = false;
+    this.notify();
+  }
+
   /** Why readers are not served; `undefined` while they are, and before they ever were. */
   down(): { readonly message: string } | undefined {
     if (this.#begun !== undefined || this.#isClosing || this.#sources === undefined) return undefined;
@@ -213,12 +219,12 @@ export class ReaderThread {
     if (this.#sources !== undefined) this.#send(life);
   }
 
-  #send(life: Life): void {
+  #send(life: Life, { withSurroundings = !life.knowsSurroundings } = {}): void {
     const sources = this.#sources;
     if (sources === undefined) return;
     life.isOwed = true;
     life.hasNews = false;
-    const surroundings = life.knowsSurroundings ? undefined : sources.surroundings();
+    const surroundings = withSurroundings ? sources.surroundings() : undefined;
     life.knowsSurroundings = true;
     life.handle.post({
       kind: 'state',
@@ -243,6 +249,8 @@ export class ReaderThread {
         this.#begun?.reject(new OperatorError(message.exit, message.message));
         break;
       case 'ask':
+        // Who is told the status finds what it says.
+        if (message.question.about === 'status') this.#send(life, { withSurroundings: true });
         life.handle.post({ kind: 'answer', id: message.id, answer: this.#answer(message.question) });
         break;
       case 'admit':

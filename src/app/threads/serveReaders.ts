@@ -1,6 +1,7 @@
 import { Forwarder } from '../../access/index.js';
 import { ApiServer, ChangeFeed, GrpcApiServer } from '../../api/index.js';
 import { createReaderMetrics } from '../../observability/index.js';
+import type { Logger } from '../../observability/index.js';
 import { EndGate, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { LevelReplica } from '../../storage/index.js';
@@ -14,6 +15,8 @@ export interface ServeReadersDependencies {
   readonly clock: Clock;
   /** Is told of every error that is a bug: it ends the thread. */
   readonly fail: (error: unknown) => void;
+  /** Told of the logger that reaches the daemon's log. */
+  readonly onLogger?: (logger: Logger) => void;
 }
 
 /** All that serves readers, while it is open. */
@@ -33,6 +36,7 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
   const gate = EndGate.loaded(options.gate);
   const post = (message: FromReader): void => port.postMessage(message);
   const logger = new LinkedLogger({ level: options.logLevel }, { post });
+  dependencies.onLogger?.(logger);
   const link = new IndexerLink({ clock, post });
   const metrics = createReaderMetrics();
   let opening: Promise<Servers | undefined> | undefined;
