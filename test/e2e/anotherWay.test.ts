@@ -85,6 +85,8 @@ describe('an access node whose chain began anew', () => {
     await eventually(() =>
       warnings(daemon, 'access node is foreign and left out').length > 0 ? true : undefined,
     );
+    // The readers hear of it within half a second.
+    await eventually(async () => ((await overRest()) === 503 ? true : undefined));
     expect([await overGrpc(), await overRest()]).toEqual(['UNAVAILABLE', 503]);
   });
 });
