@@ -3,10 +3,11 @@ export { CallFailure } from './transport/CallFailure.js';
 export type { Channel, ChannelOptions, OpenChannel, StreamCall, StreamSink } from './transport/rpcChannel.js';
 export type { NodeEvents } from './transport/RpcClient.js';
 export { parseEndpoint } from './transport/endpoint.js';
+export { isExpectedEnd, StreamReader } from './transport/StreamReader.js';
 export type { CallStatus } from './transport/upstreamErrors.js';
 export { kindOfStatus, upstreamError } from './transport/upstreamErrors.js';
 export type { ForwardOutcome, Forwarder, ForwarderSink } from './forwarding/Forwarder.js';
-export type { ChainReplaced, HeadBelow } from './pool/NodeHandshake.js';
+export type { ChainReplaced, HeadBelow } from './pool/ChainCheck.js';
 export type { Expectation, SporkRoot } from './pool/nodeIdentity.js';
 export { inOrderOfAsking, NodeHealthRecord, worseOf } from './selection/NodeHealthRecord.js';
 export { MethodLimiter } from './transport/MethodLimiter.js';
@@ -16,6 +17,7 @@ export { AccessNetwork } from './pool/AccessNetwork.js';
 export type { AccessNetworkDependencies, AccessNetworkOptions, NodeState } from './pool/AccessNetwork.js';
 export { NodeRotation } from './selection/NodeRotation.js';
 export type { NodeChoice, NodeReadiness } from './selection/NodeRotation.js';
+export { faultOf } from './selection/faultOf.js';
 export { NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
 export { GrpcAccessNode } from './node/GrpcAccessNode.js';
@@ -27,6 +29,7 @@ export type {
   NodeForwarding,
 } from './forwarding/NodeForwarding.js';
 export type { OpenNode } from './pool/NodePool.js';
+export type { UndecidedSpork } from './pool/SporkVerifier.js';
 export { parseSporkTable, readSporkTable, sporkOf } from './pool/sporkTable.js';
 export type { SporkTable } from './pool/sporkTable.js';
 export { loadMethodStubs } from './transport/methodStubs.js';

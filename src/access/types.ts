@@ -62,7 +62,7 @@ export interface NodeVersionInfo {
   readonly nodeRootHeight: number;
 }
 
-/** `set_aside` is asked last; `unknown` (it has not said who it is) and `foreign` are not asked at all. */
+/** `set_aside`: penalized, asked last; `unknown` (it has not said who it is) and `foreign` are not asked at all. */
 export type NodeHealth = (typeof endpointStates)[number];
 
 /** One access node: typed calls over one channel. It retries nothing; whoever calls decides. */
@@ -129,10 +129,10 @@ export type NodeFault =
 
 /** All configured nodes of the network and, behind them, the historic nodes of earlier sporks. */
 export interface AccessNodes {
-  /** Nodes that serve the live head, best first for this call; set-aside ones last; foreign ones never. */
+  /** Nodes that serve the live head, best first for this call; penalized ones last; foreign ones never. */
   live(method?: AccessMethod): readonly AccessNode[];
   /**
-   * Nodes that may serve this height, best first for this call; set-aside ones last, never "not at all" while no better one
+   * Nodes that may serve this height, best first for this call; penalized ones last, never "not at all" while no better one
    * remains. A height below the live nodes' root gets the historic nodes of its spork. Empty while none of them has said yet who
    * it is (historic nodes are first reached when first wanted): ask again after a pause.
    */
@@ -141,12 +141,12 @@ export interface AccessNodes {
   forExecutionData(height: number): readonly AccessNode[];
   /**
    * The node gave what was asked by this call, and it was right: the record of the call is clean again, and so is the node's.
-   * But a node set aside for a lie serves its time first: answering one kind of question does not take back a lie about another.
+   * But a node penalized for a lie serves its time first: answering one kind of question does not take back a lie about another.
    */
   succeeded(node: AccessNode, method: AccessMethod): void;
   /**
    * Counts against the call, and a lie against the node as well: it is asked after the others for 10 s. From the third failure
-   * in a row, and at once for the other faults, the call (or the liar) is set aside, for 10 s doubling to 5 min.
+   * in a row, and at once for the other faults, the call (or the liar) is penalized (`set_aside`), for 10 s doubling to 5 min.
    */
-  blame(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void;
+  report(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void;
 }

@@ -20,7 +20,6 @@ export {
 export type { AccountRequest } from './documents/accountTransactions.js';
 export { machinePace } from './share/pace.js';
 export { MAX_WAIT_MS, MAX_WAITING_REQUESTS, ReadGovernor, SHARE_AT_HEAD } from './share/ReadGovernor.js';
-export { freeTurns } from './share/turns.js';
 export {
   checkLookupKey,
   isLookupKind,
@@ -36,6 +35,6 @@ export { selectFields } from './json/selectFields.js';
 export { explainDocument, parseExplainKey } from './documents/explainDocument.js';
 export type { ExplainDocument } from './documents/explanation.js';
 export { exportPage } from './documents/exportPage.js';
-export type { ExportedBlock, ExportRange } from './documents/exportPage.js';
+export type { ExportRange } from './documents/exportPage.js';
 export { MAX_MISSING_SHOWN } from './view/heightWork.js';
 export type { HeightWork, MissingDocument, WorkDocument, WorkSource } from './view/heightWork.js';

@@ -214,8 +214,8 @@ async function serve(
     },
     { clock, symptoms: reporter.symptoms() },
   );
-  const monitor = new HealthMonitor({}, { clock, findings: () => diagnosis.findings(), logger });
-  const meter = new ProgressMeter({}, { clock, source: reporter.progressSource() });
+  const monitor = new HealthMonitor({ clock, findings: () => diagnosis.findings(), logger });
+  const meter = new ProgressMeter({ clock, source: reporter.progressSource() });
   reporter.attach(diagnosis, monitor, meter);
   showProgress(parts, meter);
   metrics.bind(reporter);

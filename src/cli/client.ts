@@ -8,19 +8,19 @@ import { knowsDaemonAddress, namesDaemonAddress } from './settings.js';
 
 /** How long a daemon on the same machine may take to answer. */
 const ANSWER_TIMEOUT_MS = 5_000;
-/** How long it may take over an answer that may be large. */
+/** How long it may take to send a large answer. */
 const LARGE_ANSWER_TIMEOUT_MS = 60_000;
 
-/** Where a daemon is said to listen. */
+/** Where a daemon should be listening. */
 interface DaemonAddress {
   readonly url: string;
-  /** The process that wrote the record; `undefined` when the operator named the address. */
+  /** The process that wrote the record; `undefined` when the operator gave the address. */
   readonly instance: string | undefined;
 }
 
 /**
- * `--api-host` / `--api-port` when given, else the record in the data directory, else what a file or the environment says
- * of the address; `undefined` when nothing is known.
+ * The address from `--api-host` / `--api-port`, else from the record in the data directory, else from the
+ * configuration file or the environment; `undefined` when none of them has one.
  */
 function daemonAddress(loaded: LoadedConfig): DaemonAddress | undefined {
   const { host, port } = loaded.config.api;
@@ -36,7 +36,7 @@ function urlOf(host: string, port: number): string {
   return `http://${bracketed(host)}:${port}`;
 }
 
-/** IPv6 addresses need brackets in a URL, and "every address" is reached through loopback. */
+/** A URL needs brackets around an IPv6 address, and a wildcard address is reached through loopback. */
 function bracketed(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
   if (host === '::') return '[::1]';
@@ -55,8 +55,8 @@ export interface FoundDaemon {
 }
 
 /**
- * The running daemon of this configuration; `undefined` when none answers. A record that a crash left behind may name the
- * address of another daemon by now: whoever answers there must be the process of the record.
+ * The running daemon of this configuration; `undefined` when none answers. After a crash, another daemon may
+ * listen at the recorded address: the one that answers must be the recorded process.
  */
 export async function findDaemon(
   loaded: LoadedConfig,
@@ -86,7 +86,7 @@ export async function askDaemon(
   return get(found.url + path, signal);
 }
 
-/** What to say when `askDaemon` got no answer. */
+/** The error for when `askDaemon` gets no answer. */
 export function noDaemon(loaded: LoadedConfig): OperatorError {
   const address = daemonAddress(loaded);
   const looked =
@@ -138,20 +138,20 @@ export function refusalOf({ status, bytes }: LargeAnswer): {
   try {
     body = JSON.parse(bytes.toString('utf8')) as typeof body;
   } catch {
-    // Not one of ours: the status has to do.
+    // Not our JSON: only the status is left to go by.
   }
   const { reason, message = `the daemon answered with status ${status}` } = body;
   return { reason, error: refusal(status, message, reason) };
 }
 
-/** What a refusal of the daemon means to whoever typed the command. */
+/** Translates a refusal of the daemon into an exit reason. */
 export function refusal(status: number, message: string, reason?: string): OperatorError {
   const exit: ExitReason =
     reason === 'storage' ? 'storage' : status === 404 ? 'not_found' : status === 400 ? 'usage' : 'no_daemon';
   return new OperatorError(exit, message);
 }
 
-/** Refuses what no answer can mend, before anybody is asked. Expected errors: OperatorError `usage`. */
+/** Refuses a malformed key before asking anyone. Expected errors: OperatorError `usage`. */
 export function checkKey(parse: () => unknown): void {
   try {
     parse();
@@ -175,7 +175,7 @@ async function fetched<T>(
   try {
     return await read(await fetch(url, { signal: cut.signal, headers: { 'accept-encoding': 'identity' } }));
   } catch {
-    // Whatever it is, from a refused connection to an answer that is no JSON: no daemon of ours is there.
+    // Refused, timed out, or not JSON: no daemon of ours is there.
     return undefined;
   } finally {
     timer.cancel();

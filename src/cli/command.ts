@@ -2,44 +2,44 @@ import type { Settings } from '../config/index.js';
 import type { TerminalStream } from '../observability/index.js';
 import type { ExitReason } from '../runtime/index.js';
 
-/** The process around a command: everything it may print to or read from. */
+/** The process around a command: everything it can print to or read from. */
 export interface Terminal {
   out(text: string): void;
   err(text: string): void;
   /**
-   * Writes to standard output, for what is too much to be held: resolves once it was taken, with false when nobody reads
-   * any more. Not to be mixed with `out`. Expected errors: OperatorError (`storage`).
+   * Writes large output to standard output. Resolves when it was taken; false: nobody reads any more. Do not mix
+   * with `out`. Expected errors: OperatorError (`storage`).
    */
   write(bytes: Uint8Array): Promise<boolean>;
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** True when standard output is a terminal. */
   readonly isTerminal: boolean;
-  /** True when that terminal knows colours and how to move the cursor: any but TERM=dumb. */
+  /** True when that terminal supports colours and cursor movement: any but TERM=dumb. */
   readonly isLive: boolean;
   readonly columns: () => number;
-  /** Lines of the terminal. */
+  /** Height of the terminal. */
   readonly rows: () => number;
   /** Standard error, when that is such a terminal. */
   readonly errTerminal: TerminalStream | undefined;
   /**
-   * Tells of keys as they are pressed, without Enter, until the function that it gives back is called. Nothing where standard
-   * input is no terminal.
+   * Calls back for each key pressed, without waiting for Enter, until the returned function is called. Does
+   * nothing where standard input is not a terminal.
    */
   onKey(listener: (key: string) => void): () => void;
-  /** Tells of an error that nobody expected, just before it ends the process. */
+  /** Calls back with an unexpected error, just before it ends the process. */
   onBug(listener: (error: unknown) => void): void;
-  /** Aborted by a signal, whose name is the message of the reason. */
+  /** Aborted by a signal; the reason's message is the signal's name. */
   readonly signal: AbortSignal;
 }
 
-/** What was written on the command line, split by where it belongs. */
+/** A parsed command line. */
 export interface Invocation {
   readonly positionals: readonly string[];
   /** Path given with `--config`. */
   readonly configFile: string | undefined;
-  /** Flags of the configuration keys that the command takes, by key. */
+  /** Flags that set configuration keys, by key. */
   readonly settingFlags: ReadonlyMap<string, readonly string[]>;
-  /** Flags of the command itself, by key. */
+  /** The command's own flags, by key. */
   readonly ownFlags: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -47,8 +47,8 @@ export interface Invocation {
 export type Run = (invocation: Invocation, terminal: Terminal) => Promise<ExitReason>;
 
 /**
- * One command: its help and its completion are made from this description, so they cannot differ from what it takes. What it needs
- * to run is loaded when it runs.
+ * One command. Help and completion are generated from this description, so they always match. The code is loaded
+ * when the command runs.
  */
 export interface Command {
   readonly name: string;
@@ -56,13 +56,13 @@ export interface Command {
   /** Positional arguments as shown in the usage line; empty for none. */
   readonly positionals: string;
   readonly maxPositionals: number;
-  /** What the first positional argument may be, where it is one of a few words. */
+  /** The words allowed as the first argument, where only a few are. */
   readonly words?: readonly string[];
   /** Longer help, after the summary. */
   readonly details?: string;
   /** Configuration keys that this command takes as flags. */
   readonly settings: Settings;
-  /** Flags that only this command knows; they have no key and no environment variable. */
+  /** The command's own flags: no configuration key, no environment variable. */
   readonly ownFlags: Settings;
   load(): Promise<Run>;
 }

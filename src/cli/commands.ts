@@ -30,10 +30,10 @@ export const commands: readonly Command[] = [
   {
     ...none,
     name: 'status',
-    summary: 'Ask a running daemon what it is doing, and why.',
+    summary: 'Show what a running daemon is doing, and why.',
     details:
-      'Without flags it finds the daemon of ./data/<network>, else those that this user runs on this machine: one is shown, ' +
-      'several are listed.',
+      'Without flags, it finds the daemon of ./data/<network>, else your daemons on this machine: one is shown, several ' +
+      'are listed.',
     settings: daemonAddressSettings,
     ownFlags: statusFlags,
     load: async () => (await import('./commands/status.js')).status,
@@ -42,7 +42,7 @@ export const commands: readonly Command[] = [
     ...none,
     name: 'get',
     summary: 'Print one block, collection or transaction, or the transactions of an account, as JSON.',
-    details: 'A block also by one of the words latest (or final: the newest indexed) and sealed.',
+    details: 'A block can also be latest (or final: the newest indexed) or sealed.',
     positionals: `${getKinds.join('|')} <id, height or address>`,
     maxPositionals: 2,
     words: getKinds,
@@ -55,8 +55,8 @@ export const commands: readonly Command[] = [
     name: 'explain',
     summary: 'Explain why a height or ID is present or missing.',
     details:
-      'Tells more of a running daemon: what is missing, who was asked for it, when, and what they said.\n' +
-      'Exit code 0: explained. Exit code 66: nothing that is indexed or worked on has this ID.',
+      'With a running daemon it tells more: what is missing, who was asked, when, and what they said.\n' +
+      'Exit code 0: explained. Exit code 66: nothing indexed or in progress has this ID.',
     positionals: '<height|id>',
     maxPositionals: 1,
     settings: daemonAddressSettings,
@@ -68,8 +68,8 @@ export const commands: readonly Command[] = [
     name: 'export',
     summary: 'Write blocks and their transactions as lines of JSON.',
     details:
-      'One line per block, one per transaction, and a closing line with counts and the SHA-256 of all lines above it: ' +
-      'what head -n -1 FILE | sha256sum prints. docs/command-line.md shows them. Progress goes to standard error.',
+      'One line per block, one per transaction, and a closing line with counts and the SHA-256 of all lines above it, ' +
+      'as head -n -1 FILE | sha256sum prints. docs/command-line.md shows them. Progress goes to standard error.',
     settings: daemonAddressSettings,
     ownFlags: exportFlags,
     load: async () => (await import('./commands/exportBlocks.js')).exportBlocks,
@@ -77,9 +77,9 @@ export const commands: readonly Command[] = [
   {
     ...none,
     name: 'verify',
-    summary: 'Re-hash everything in the store and check that nothing is missing, wrong or too much.',
+    summary: 'Re-hash the whole store and report what is missing, wrong or surplus.',
     details:
-      'Exit code 0: all is well. Exit code 65: there are problems, each on a line with the heights that it affects. ' +
+      'Exit code 0: no damage. Exit code 65: damage, each problem on a line with the heights it affects. ' +
       'No daemon may be running.',
     settings: storeSettings,
     ownFlags: verifyFlags,
@@ -88,11 +88,11 @@ export const commands: readonly Command[] = [
   {
     ...none,
     name: 'repair',
-    summary: 'Keep what is sound of a damaged store. No daemon may be running on it.',
+    summary: 'Keep the sound part of a damaged store. No daemon may be running on it.',
     details:
-      'Keeps every height below the lowest damaged one and forgets the others, which the daemon fetches again. Without --yes ' +
+      'Keeps every height below the lowest damaged one and deletes the rest, which the daemon fetches again. Without --yes ' +
       'it changes nothing and says what can be kept.\n' +
-      'Exit code 0: repaired, or nothing to repair. Exit code 65: there is damage, and --yes was not given.',
+      'Exit code 0: repaired, or nothing to repair. Exit code 65: damage found, but no --yes.',
     settings: storeSettings,
     ownFlags: repairFlags,
     load: async () => (await import('./commands/repair.js')).repair,
@@ -100,7 +100,7 @@ export const commands: readonly Command[] = [
   {
     ...none,
     name: 'rewind',
-    summary: 'Forget everything above a height. No daemon may be running on the store.',
+    summary: 'Delete everything above a height. No daemon may be running on the store.',
     settings: storeSettings,
     ownFlags: rewindFlags,
     load: async () => (await import('./commands/rewind.js')).rewind,
@@ -108,10 +108,10 @@ export const commands: readonly Command[] = [
   {
     ...none,
     name: 'forget',
-    summary: 'Drop the account index of a store. No daemon may be running on it.',
+    summary: 'Delete the account index of a store. No daemon may be running on it.',
     details:
-      'Blocks, collections and transactions stay. A daemon that is started with --index-accounts builds the index anew. ' +
-      'Ended on the way, it leaves a sound store: say it again to go on.',
+      'Blocks, collections and transactions stay. A daemon started with --index-accounts rebuilds the index. ' +
+      'If interrupted, the store stays sound: run it again to go on.',
     positionals: 'accounts',
     maxPositionals: 1,
     words: ['accounts'],
@@ -134,7 +134,7 @@ export const commands: readonly Command[] = [
     name: 'devnet',
     summary: 'Run the simulated access node: a seeded chain over real gRPC.',
     details:
-      'Any Flow client can talk to it. The same seed and profile give the same chain on every machine (docs/devnet.md).',
+      'Any Flow client can use it. The same seed and profile give the same chain on every machine (docs/devnet.md).',
     ownFlags: devnetSettings,
     load: async () => (await import('./commands/devnet.js')).devnet,
   },

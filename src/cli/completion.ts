@@ -7,7 +7,7 @@ import { commands } from './commands.js';
 import { shells } from './flags.js';
 import { PROGRAM } from './parse.js';
 
-/** A flag as shells complete it. */
+/** A flag to complete. */
 interface Flag {
   /** Without dashes. */
   readonly name: string;
@@ -15,12 +15,12 @@ interface Flag {
   readonly value: 'none' | 'file' | 'other' | readonly string[];
 }
 
-/** The name of the function in the script. */
+/** The name of the script's function. */
 const FUNCTION = `_${PROGRAM.replaceAll('-', '_')}`;
 
 const scripts: Readonly<Record<(typeof shells)[number], () => string>> = { bash, zsh, fish };
 
-/** `completion`: a script for the shell, made from the same tables as the help. */
+/** `completion`: prints a shell script, generated from the same tables as the help. */
 export function completion({ positionals }: Invocation, terminal: Terminal): Promise<ExitReason> {
   const shell = shells.find((name) => name === positionals[0]);
   if (shell === undefined) {
@@ -57,7 +57,7 @@ function flagsOfSetting(key: string, definition: Setting): readonly Flag[] {
   ];
 }
 
-/** Words that stand where a command does. */
+/** Words to complete in place of a command. */
 const pages = ['help', 'version', '--help', '--version'] as const;
 
 function bash(): string {
@@ -158,7 +158,7 @@ function fishValue(value: Flag['value']): string {
   return value === 'other' ? ' -x' : ` -x -a '${value.join(' ')}'`;
 }
 
-/** As one word of bash or zsh. */
+/** Quotes a text as one word of bash or zsh. */
 function single(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -15,7 +15,7 @@ export const daemonAddressSettings = {
   'api.port': daemonSettings['api.port'],
 } satisfies Settings;
 
-/** A switch of a command's own, off unless it is given. */
+/** A switch, off by default. */
 function toggle(doc: string): Setting<boolean> {
   return { doc, format: daemonSettings['edi.enabled'].format, default: false };
 }
@@ -24,7 +24,7 @@ function height(doc: string, defaultDoc: string): Setting<number | null> {
   return { doc, format: daemonSettings.stopHeight.format, default: null, defaultDoc };
 }
 
-/** Whether it can be meant is for whoever answers to say. */
+/** Any text: the one who answers checks it. */
 function word(doc: string, value: string, defaultDoc: string): Setting<string | null> {
   const format: Setting<string | null>['format'] = {
     allowed: 'text',
@@ -37,22 +37,22 @@ function word(doc: string, value: string, defaultDoc: string): Setting<string | 
 const yes = toggle('Skip the confirmation.');
 
 export const statusFlags = {
-  watch: toggle('Ask again every second: a live page on a terminal (q ends it), otherwise a line each time.'),
-  json: toggle('Print the daemon’s own document, one per line.'),
+  watch: toggle('Update every second: a live page on a terminal (q quits), otherwise a line each time.'),
+  json: toggle('Print the daemon’s status as JSON, one document per line.'),
 } as const;
 
-export const explainFlags = { json: toggle('Print the document that /explain answers.') } as const;
+export const explainFlags = { json: toggle('Print the JSON document of /explain.') } as const;
 
-/** What `get` looks up by id or height, and the transactions of an account. */
+/** What `get` looks up: something by id or height, or an account's transactions. */
 export const ACCOUNT = 'account';
 export const getKinds = ['block', 'collection', 'transaction', ACCOUNT] as const satisfies readonly (
   LookupKind | typeof ACCOUNT
 )[];
 
 export const getFlags = {
-  role: word('Of an account: only where it is payer, proposer or authorizer.', 'role', 'every role'),
-  limit: word('Of an account: transactions at once, up to 50.', 'transactions', '20'),
-  cursor: word('Of an account: next_cursor of the page before.', 'cursor', 'the newest'),
+  role: word('For an account: only as payer, proposer or authorizer.', 'role', 'every role'),
+  limit: word('For an account: transactions per page, up to 50.', 'transactions', '20'),
+  cursor: word('For an account: next_cursor of the previous page.', 'cursor', 'the newest'),
 } as const;
 
 export const exportFlags = {
@@ -65,9 +65,9 @@ export const exportFlags = {
     default: null,
     defaultDoc: 'standard output',
   } satisfies Setting<string | null>,
-  resume: toggle('Go on with the file where it was cut.'),
-  follow: toggle('Go on with what becomes indexed, until a signal ends it. Needs a running daemon.'),
-  quiet: toggle('Show no progress.'),
+  resume: toggle('Resume a file that was cut off.'),
+  follow: toggle('Keep exporting new heights until a signal ends it. Needs a running daemon.'),
+  quiet: toggle('Do not show progress.'),
 } as const;
 
 export const verifyFlags = {
@@ -78,7 +78,7 @@ export const verifyFlags = {
 export const repairFlags = { yes } as const;
 
 export const rewindFlags = {
-  to: height('Keep this height and everything below it; forget the rest.', 'required'),
+  to: height('Keep this height and everything below it; delete the rest.', 'required'),
   yes,
 } as const;
 

@@ -1,13 +1,13 @@
 import type { Command, Help, Option } from 'commander';
 
-/** Wider terms stand on a line of their own, so that what they mean has room. */
+/** Longer terms get a line of their own, to leave room for their descriptions. */
 const MAX_TERM_COLUMNS = 26;
-/** Where so little is left beside the terms, what they mean stands below them. */
+/** With less room than this beside the terms, descriptions go below them. */
 const MIN_TEXT_COLUMNS = 40;
 const INDENT = 2;
 const GAP = 2;
 
-/** How help is laid out: terms left, meanings right, all within the width of the terminal. No word is broken. */
+/** Help layout: terms left, descriptions right, wrapped to the terminal's width without breaking words. */
 export const helpStyle: Partial<Help> = {
   minWidthToWrap: 1,
   subcommandTerm: (command: Command) => command.name(),

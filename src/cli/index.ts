@@ -8,8 +8,8 @@ export { outputError, writeAll } from './output/output.js';
 const versionWords: readonly (string | undefined)[] = ['version', '--version', '-V', '-v'];
 
 /**
- * Runs one command line (without the program's own name). What a command needs is loaded when it runs. Expected errors:
- * OperatorError, to be printed as it is. Anything else is a bug.
+ * Runs one command line (without the program's name), loading only what that command needs. Expected errors:
+ * OperatorError, to be printed as is. Anything else is a bug.
  */
 export async function runCommandLine(args: readonly string[], terminal: Terminal): Promise<ExitReason> {
   const version = programVersion();

@@ -7,18 +7,19 @@ import { helpStyle } from './help.js';
 
 export const PROGRAM = 'flow-collection-indexer';
 
-/** As long as a path can be. */
+/** The longest path that a system allows. */
 const MAX_ARGUMENT_LENGTH = 4096;
 
-/** What a command line asks for. */
+/** A parsed command line. */
 export interface Parsed {
   readonly command: Command;
   readonly invocation: Invocation;
 }
 
 /**
- * Reads a command line. Pages (help, version) go to the terminal, and what comes back is how it ends. Expected errors: OperatorError `usage` for an unknown command
- * or flag, a missing value, a value where none belongs, a word too many, or one beyond MAX_ARGUMENT_LENGTH.
+ * Parses a command line. Prints help or version itself, and then returns how to exit. Expected errors:
+ * OperatorError `usage` for an unknown command or flag, a missing value, an unexpected value, too many words, or
+ * one longer than MAX_ARGUMENT_LENGTH.
  */
 export function parse(
   commands: readonly Command[],
@@ -59,7 +60,7 @@ function usage(message: string): OperatorError {
   return new OperatorError('usage', message);
 }
 
-/** `help X` is `X --help`, so that both answer alike, also where there is no X. */
+/** Turns `help X` into `X --help`, so that both behave alike, even for an unknown X. */
 function spelled([first, ...rest]: readonly string[]): string[] {
   if (first === undefined) return [];
   if (first === '--') return spelled(rest);
@@ -71,12 +72,12 @@ function rootParser(terminal: Terminal, version: string): Parser {
   return new Parser(PROGRAM)
     .description(
       `${PROGRAM} ${version}: a verified, complete, queryable local index of every Flow collection and transaction.\n\n` +
-        'Every flag can also stand in a file (--config) or in the environment (FCI_…): docs/configuration.md lists them all.',
+        'Configuration flags can also be set in a file (--config) or the environment (FCI_…): see docs/configuration.md.',
     )
     .usage('<command> [flags]')
     .optionsGroup('Flags:')
-    .version(version, '-V, --version', 'Print the version; so does the command version.')
-    .helpOption('-h, --help', 'Show this page, or that of a command.')
+    .version(version, '-V, --version', 'Print the version, like the command version.')
+    .helpOption('-h, --help', 'Show this page, or a command’s.')
     .helpCommand('help <command>', 'Show the flags of a command.')
     .configureHelp(helpStyle)
     .configureOutput({
@@ -90,7 +91,7 @@ function rootParser(terminal: Terminal, version: string): Parser {
     .exitOverride();
 }
 
-/** Where nothing says how wide a line may be. */
+/** Used when the terminal's width is not known. */
 const DEFAULT_COLUMNS = 80;
 
 function widthOf({ isTerminal, columns }: Terminal): number {
@@ -114,7 +115,7 @@ function commandParser(root: Parser, { name, summary, details, ...command }: Com
   return parser.helpOption('-h, --help', 'Show this page.');
 }
 
-/** Every value that was written is kept; a switch has two flags, of which help shows one. */
+/** All given values are kept. A switch has two flags; help shows one line for both. */
 function addFlags(parser: Parser, table: Settings, group: string): void {
   for (const [key, definition] of Object.entries(table)) {
     const { usage: term, description } = flagHelp(key, definition);
@@ -178,7 +179,7 @@ function attributeOf(key: string, definition: Setting): string {
   return new Option(`--${flagOf(key, definition)}`).attributeName();
 }
 
-/** What commander refuses, in our words: with what may be meant, and where to look. */
+/** Rewrites commander's errors in our words, with a suggestion and where to look. */
 function refusal(
   { code, message }: CommanderError,
   args: readonly string[],

@@ -4,7 +4,7 @@ import type { LoadedConfig, Settings } from '../config/index.js';
 import { OperatorError } from '../runtime/index.js';
 import type { Invocation, Terminal } from './command.js';
 
-/** The configuration behind a command. Expected errors: OperatorError `usage`, `configuration`. */
+/** Loads the configuration of a command. Expected errors: OperatorError `usage`, `configuration`. */
 export function configOf(invocation: Invocation, terminal: Terminal): LoadedConfig {
   return loadConfig(
     { file: invocation.configFile, environment: terminal.environment, flags: invocation.settingFlags },
@@ -12,7 +12,7 @@ export function configOf(invocation: Invocation, terminal: Terminal): LoadedConf
   );
 }
 
-/** A command's own flags, which stand on the command line alone. Expected errors: OperatorError `usage`. */
+/** Loads a command's own flags, which only the command line can set. Expected errors: OperatorError `usage`. */
 export function ownValuesOf<S extends Settings>(
   ownFlags: S,
   invocation: Invocation,
@@ -21,8 +21,8 @@ export function ownValuesOf<S extends Settings>(
 }
 
 /**
- * Refuses endpoints that cannot be meant, before anything is opened. Expected errors: OperatorError `usage` where a flag
- * named them, else `configuration`.
+ * Checks endpoints before anything is opened. Expected errors: OperatorError `usage` for a flag, else
+ * `configuration`.
  */
 export function checkEndpoints({ config, origins }: LoadedConfig): void {
   const lists = [
@@ -47,12 +47,12 @@ export function checkEndpoints({ config, origins }: LoadedConfig): void {
   }
 }
 
-/** True when the command line itself says where the daemon listens: then the record in the data directory is not asked. */
+/** True when a flag says where the daemon listens: then the record in the data directory is ignored. */
 export function namesDaemonAddress(loaded: LoadedConfig): boolean {
   return loaded.origins['api.host'] === 'flag' || loaded.origins['api.port'] === 'flag';
 }
 
-/** True when the address stands anywhere at all: a file or the environment may be shared with the daemon itself. */
+/** True when a flag, the file or the environment says where the daemon listens. */
 export function knowsDaemonAddress(loaded: LoadedConfig): boolean {
   return loaded.origins['api.host'] !== 'default' || loaded.origins['api.port'] !== 'default';
 }

@@ -1,4 +1,6 @@
-/** A value that does not fit its setting. The message says what is allowed; the caller adds where it came from. */
+/**
+ * A value its setting does not allow. The message says what is allowed; the caller adds where the value came from.
+ */
 export class FormatError extends Error {
   override readonly name = 'FormatError';
 }

@@ -7,7 +7,7 @@ import type { NetworkName } from './networks.js';
 import { daemonSettings } from './settings.js';
 import type { DaemonValues } from './settings.js';
 
-/** The effective configuration of the daemon: every default resolved, frozen. */
+/** The daemon's effective configuration: all defaults resolved, frozen. */
 export interface DaemonConfig {
   readonly network: NetworkName;
   readonly chainId: string;
@@ -21,7 +21,11 @@ export interface DaemonConfig {
   readonly maxInFlightBytes: number;
   readonly edi: { readonly enabled: boolean; readonly nodes: readonly string[] };
   readonly ediOnly: boolean;
-  readonly access: { readonly ratePerSecond: number; readonly maxMessageBytes: number };
+  readonly access: {
+    readonly sporkRoot: number | undefined;
+    readonly ratePerSecond: number;
+    readonly maxMessageBytes: number;
+  };
   readonly requester: {
     readonly concurrency: number;
     readonly timeoutMs: number;
@@ -35,33 +39,33 @@ export interface DaemonConfig {
     readonly host: string;
     readonly port: number;
     readonly grpcPort: number | 'off';
-    /** Pass gRPC calls that the index cannot answer on to the access nodes. */
+    /** Forward gRPC calls that the index cannot answer to the access nodes. */
     readonly forward: boolean;
     /** Base address of a node's REST interface, without `/v1`. */
     readonly forwardRest: string | undefined;
-    /** `*` among them: all. */
+    /** `*` allows all. */
     readonly corsOrigins: readonly string[];
     readonly ratePerSecondPerAddress: number;
     /** Percent. */
     readonly catchUpShare: number;
   };
   readonly metrics: { readonly host: string; readonly port: number };
-  /** `maxHeadAgeSeconds`: 0 = for ever. */
+  /** `maxHeadAgeSeconds`: 0 = no limit. */
   readonly ready: { readonly maxLag: number; readonly maxHeadAgeSeconds: number };
   readonly log: { readonly level: 'debug' | 'info' | 'warn' | 'error'; readonly format: 'json' | 'pretty' };
 }
 
-/** The configuration and where it came from, frozen. */
+/** The configuration and the origin of each value, frozen. */
 export interface LoadedConfig {
   readonly config: DaemonConfig;
-  /** Keys as documented, effective values. */
+  /** Effective values by their documented keys. */
   readonly effective: Readonly<Record<string, unknown>>;
   readonly origins: Readonly<Record<string, Origin>>;
 }
 
 /**
- * Loads and resolves the daemon's configuration. Expected errors: OperatorError (`usage` for flags, `configuration` for
- * file, environment and combinations that cannot work).
+ * Loads and resolves the daemon's configuration. Expected errors: OperatorError (`usage` for flags;
+ * `configuration` for file, environment and invalid combinations).
  */
 export function loadConfig(sources: Sources, terminal: { readonly isTerminal: boolean }): LoadedConfig {
   const { values, origins } = loadSettings(daemonSettings, sources);
@@ -93,6 +97,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
     }),
     ediOnly: values.ediOnly,
     access: Object.freeze({
+      sporkRoot: values['access.sporkRoot'] ?? undefined,
       ratePerSecond: values['access.ratePerSecond'] ?? (usesPublicNode ? PUBLIC_NODE_RATE_PER_SECOND : 0),
       maxMessageBytes: values['access.maxMessageBytes'],
     }),

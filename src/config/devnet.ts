@@ -1,5 +1,5 @@
 import { boolean, choice, integer, optional, text } from './formats.js';
-import type { Setting, Settings, ValuesOf } from './settings.js';
+import type { Setting, Settings } from './settings.js';
 import { MAX_HEIGHT } from './settings.js';
 
 function setting<T>(definition: Setting<T>): Setting<T> {
@@ -25,7 +25,7 @@ export const devnetSettings = {
     default: 1,
   }),
   chainId: setting<'flow-localnet' | 'flow-emulator' | 'flow-testnet' | 'flow-mainnet'>({
-    doc: 'Chain id that the node answers with, to play another network.',
+    doc: 'Chain id of the simulated network.',
     format: choice(['flow-localnet', 'flow-emulator', 'flow-testnet', 'flow-mainnet']),
     default: 'flow-localnet',
   }),
@@ -46,13 +46,13 @@ export const devnetSettings = {
     default: 1000,
   }),
   endHeight: setting<number | null>({
-    doc: 'Last height of this spork: the chain stops there.',
+    doc: 'Last height of this spork, where the chain stops.',
     format: optional(integer(0, MAX_HEIGHT)),
     default: null,
     defaultDoc: 'none: the chain grows',
   }),
   sporkOf: setting<number | null>({
-    doc: 'Seed of the previous spork, whose last block is the parent of our root block; its heights end just below --root-height.',
+    doc: 'Seed of the previous spork. Its last block, just below --root-height, is the parent of our root block.',
     value: 'seed',
     format: optional(integer(0, 4_294_967_295)),
     default: null,
@@ -64,23 +64,23 @@ export const devnetSettings = {
     default: 800,
   }),
   sealedLag: setting({
-    doc: 'Blocks that the sealed head, and with it the execution data, stays behind the finalized head.',
+    doc: 'Blocks that the sealed head and the execution data lag behind the finalized head.',
     value: 'blocks',
     format: integer(0, 10_000),
     default: 4,
   }),
   collectionLagMs: setting({
-    doc: 'Milliseconds after finalization before the node has a collection to give ("please retry").',
+    doc: 'Milliseconds after finalization before the node has the collections of a block ("please retry").',
     format: integer(0, 600_000),
     default: 0,
   }),
   collectionLagSpreadMs: setting({
-    doc: 'Milliseconds that each collection takes longer on average, each its own time: most little, a few several times as much.',
+    doc: 'Mean of the extra milliseconds of each collection: most take less, a few several times as long.',
     format: integer(0, 600_000),
     default: 0,
   }),
   ratePerSecond: setting({
-    doc: 'Unary calls per second and method before the node answers that its rate limit is reached; 0 = no limit.',
+    doc: "Unary calls per second and method; more are refused by the node's rate limit. 0 = no limit.",
     value: 'calls',
     format: integer(0, 1_000_000),
     default: 0,
@@ -91,7 +91,7 @@ export const devnetSettings = {
     default: true,
   }),
   systemChunk: setting({
-    doc: 'End the execution data of each block with a system chunk, as networks do; the emulator has none.',
+    doc: "End each block's execution data with a system chunk, as networks do; the emulator does not.",
     format: boolean,
     default: true,
   }),
@@ -101,7 +101,7 @@ export const devnetSettings = {
     default: true,
   }),
   maxStreams: setting({
-    doc: 'Streams open at once, over both services, before the node answers that it has no more.',
+    doc: 'Open streams of both services; more are refused.',
     value: 'streams',
     format: integer(0, 1_000_000),
     default: 1_000,
@@ -124,5 +124,3 @@ export const devnetSettings = {
     defaultDoc: 'none',
   }),
 } as const satisfies Settings;
-
-export type DevnetValues = ValuesOf<typeof devnetSettings>;

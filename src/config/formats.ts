@@ -3,17 +3,17 @@ import { quoted, shortened, withoutCredentials } from '../runtime/index.js';
 
 /** How a setting's value is written, checked and described. */
 export interface Format<T> {
-  /** For documentation and error messages: what is allowed, in a few words. */
+  /** What is allowed, in a few words, for documentation and error messages. */
   readonly allowed: string;
-  /** True when a flag of this format takes no value. */
+  /** True for flags without a value. */
   readonly isSwitch?: boolean;
-  /** The words that it takes, where it takes words of its own. */
+  /** The words it allows, if any. */
   readonly words?: readonly string[];
-  /** True when the flag may be repeated and an environment variable separates values by commas. */
+  /** True for lists: the flag is repeated, the environment variable is separated by commas. */
   readonly isList?: boolean;
-  /** From a flag or an environment variable. Expected errors: FormatError. */
+  /** Parses a flag or an environment variable. Expected errors: FormatError. */
   parse(text: string): T;
-  /** From a configuration file. Expected errors: FormatError. */
+  /** Checks a value from a configuration file. Expected errors: FormatError. */
   check(value: unknown): T;
 }
 
@@ -56,7 +56,7 @@ export function byteSize(min: number, max: number): Format<number> {
   return { allowed, check, parse: check };
 }
 
-/** A size with the largest unit that leaves a whole number. */
+/** A size in the largest unit that gives a whole number. */
 export function formatBytes(bytes: number): string {
   for (const unit of ['GiB', 'MiB', 'KiB']) {
     const factor = BYTE_UNITS[unit] ?? 1;
@@ -84,17 +84,17 @@ export const boolean: Format<boolean> = {
   },
 };
 
-// eslint-disable-next-line no-control-regex -- they are what is refused
+// eslint-disable-next-line no-control-regex -- to refuse them
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
-/** Any text that is not empty and holds no control characters: no path or address has any. */
+/** Any text that is not empty and has no control characters: no path or address has any. */
 export function text(allowed: string): Format<string> {
   const check = (value: unknown): string =>
     typeof value === 'string' && value.trim() !== '' && !CONTROL.test(value) ? value : refuse(value, allowed);
   return { allowed, check, parse: check };
 }
 
-/** The base address of an HTTP interface: no credentials, query or fragment, and no slash or `/v1` at its end. */
+/** Base address of an HTTP interface: no credentials, query or fragment, and no `/` or `/v1` at its end. */
 export const httpAddress: Format<string> = (() => {
   const allowed = 'an address such as https://host, or http://host:port/path, to which /v1/… is added';
   const check = (value: unknown): string => {
@@ -115,7 +115,7 @@ const MAX_ORIGINS = 64;
 const ANY_ORIGIN = '*';
 const NO_ORIGIN = 'none';
 
-/** Origins of web pages, as browsers write them; `*` for all of them, and `none`, alone, for an empty list. */
+/** Origins of web pages as browsers write them; `*` for all; `none`, alone, for an empty list. */
 export const origins: Format<readonly string[]> = (() => {
   const allowed = 'an origin such as https://app.example or http://localhost:3000';
   const origin: Format<string> = {
@@ -142,7 +142,7 @@ export const origins: Format<readonly string[]> = (() => {
   };
 })();
 
-/** A number, or one of a few words that stand for one. */
+/** A number, or a word that stands for one. */
 export function integerOr<const T extends string>(
   min: number,
   max: number,
@@ -163,7 +163,7 @@ export function integerOr<const T extends string>(
   return { allowed, words, check, parse: (value) => check(/^\d+$/.test(value) ? Number(value) : value) };
 }
 
-/** A list; flags repeat, environment variables separate by commas, files use an array. */
+/** A list: a repeated flag, a comma-separated environment variable, or an array in a file. */
 export function list(item: Format<string>, maxLength: number): Format<readonly string[]> {
   const allowed = `a list of at most ${maxLength}, each ${item.allowed}`;
   const check = (value: unknown): readonly string[] => {
@@ -184,7 +184,7 @@ export function list(item: Format<string>, maxLength: number): Format<readonly s
   };
 }
 
-/** A value that may also be absent (`null` in a file, empty in the environment). */
+/** An optional value (`null` in a file, empty in the environment). */
 export function optional<T>(format: Format<T>): Format<T | null> {
   return {
     ...format,
@@ -193,17 +193,17 @@ export function optional<T>(format: Format<T>): Format<T | null> {
   };
 }
 
-/** As `text`, or absent. */
+/** An optional text. */
 export function optionalText(allowed: string): Format<string | null> {
   return optional(text(allowed));
 }
 
-/** What is longer is no misspelt word; comparing it letter by letter would take seconds. */
+/** Nothing longer is a misspelt word, and comparing it would take seconds. */
 const LONGEST_WORD = 64;
 
 /**
- * What may be meant by `value` among `known`: those that have it as one of their words (`port` of `api-port` and
- * `metrics-port`), else the one with the smallest edit distance, when it is close enough to be a slip of the pen.
+ * Guesses which of `known` was meant: those that contain `value` as a word (`port` in `api-port` and
+ * `metrics-port`), else the one with the smallest edit distance, if close enough to be a typo.
  */
 export function nearest(value: string, known: readonly string[]): readonly string[] {
   if (value.length > LONGEST_WORD) return [];

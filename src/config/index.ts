@@ -1,10 +1,7 @@
 export { loadConfig } from './daemon.js';
 export type { DaemonConfig, LoadedConfig } from './daemon.js';
 export { devnetSettings } from './devnet.js';
-export type { DevnetValues } from './devnet.js';
 export { loadSettings, suggestion } from './load.js';
-export type { Origin, Sources } from './load.js';
-export type { NetworkName } from './networks.js';
 export { configurationReference, flagHelp } from './reference.js';
 export { daemonSettings, environmentOf, flagOf, MAX_HEIGHT } from './settings.js';
 export type { Setting, Settings } from './settings.js';

@@ -6,27 +6,27 @@ import { FormatError } from './FormatError.js';
 import { environmentOf, flagOf, isOurEnvironment } from './settings.js';
 import type { Settings, ValuesOf } from './settings.js';
 
-/** Where a value came from, for `config print`. */
+/** The source of a value, for `config print`. */
 export type Origin = 'default' | 'file' | 'environment' | 'flag';
 
-/** The values of a settings table, frozen, and where each came from. */
+/** The values of a settings table and their origins, frozen. */
 export interface Loaded<S extends Settings> {
   readonly values: ValuesOf<S>;
   readonly origins: Readonly<Record<string, Origin>>;
 }
 
-/** Everything that may set a value, least binding first. */
+/** Everything that can set a value, weakest first. */
 export interface Sources {
-  /** Path of a JSON file; `undefined` when none was named. */
+  /** Path of a JSON file, if one was given. */
   readonly file: string | undefined;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Flag values by key, as written. A repeated flag gives several. */
+  /** Flag values by key, as written; several for a repeated flag. */
   readonly flags: ReadonlyMap<string, readonly string[]>;
 }
 
 /**
- * Merges default < file < environment < flag, each value checked where it came from. Expected errors: OperatorError
- * `configuration` for a file or the environment, `usage` for a flag; each names the key and what is allowed.
+ * Merges default < file < environment < flag and checks each value. Expected errors: OperatorError `configuration`
+ * for a file or the environment, `usage` for a flag; each names the key and what is allowed.
  */
 export function loadSettings<S extends Settings>(settings: S, sources: Sources): Loaded<S> {
   const file = sources.file === undefined ? {} : readFile(sources.file, settings);
@@ -72,7 +72,7 @@ function schemaOf(settings: Settings): convict.Schema<Record<string, unknown>> {
     }
     group[last] = {
       doc: definition.doc,
-      // Set later: values of the schema's own default would be bent to its type, a word to a number.
+      // Set later: convict coerces values to the type of the default.
       default: null,
       env: environmentOf(key),
       arg: flagOf(key, definition),
@@ -172,7 +172,7 @@ function attempt<T>(exit: 'usage' | 'configuration', where: string, read: () => 
   }
 }
 
-/** A sentence that names the known words that may be meant, each behind `prefix`, or nothing. */
+/** A sentence that suggests the known words that may be meant, each with `prefix`; empty if none is close. */
 export function suggestion(written: string, known: readonly string[], prefix = ''): string {
   const close = nearest(written, known).map((word) => prefix + word);
   const last = close.pop();

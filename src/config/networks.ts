@@ -1,4 +1,4 @@
-/** The networks that a daemon can follow, with the access nodes used when none is configured. */
+/** The networks a daemon can follow, with their default access nodes. */
 export const networks = {
   mainnet: {
     chainId: 'flow-mainnet',
@@ -14,13 +14,13 @@ export const networks = {
   devnet: { chainId: 'flow-localnet', accessNodes: ['grpc://127.0.0.1:3570'], isPublic: false },
 } as const satisfies Record<string, { chainId: string; accessNodes: readonly string[]; isPublic: boolean }>;
 
-/** A network by the name that the operator uses. */
+/** The name of a network, as the operator writes it. */
 export type NetworkName = keyof typeof networks;
 
 export const networkNames = Object.keys(networks) as NetworkName[];
 
-/** Public nodes answer about 100 reads per second, client address and method: we stay well below. */
+/** Public nodes allow about 100 reads per second, client address and method; this stays well below. */
 export const PUBLIC_NODE_RATE_PER_SECOND = 80;
 
-/** Public networks make a block every second or so. */
+/** Public networks make a block about every second. */
 export const PUBLIC_HEAD_AGE_SECONDS = 120;

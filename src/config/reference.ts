@@ -2,7 +2,7 @@ import { formatBytes } from './formats.js';
 import { environmentOf, flagOf } from './settings.js';
 import type { Setting, Settings } from './settings.js';
 
-/** How a default reads in documentation and help. */
+/** The default as shown in documentation and help. */
 function defaultOf(definition: Setting): string {
   if (definition.defaultDoc !== undefined) return definition.defaultDoc;
   if (definition.format.isSwitch === true) return definition.default === true ? 'on' : 'off';
@@ -12,7 +12,7 @@ function defaultOf(definition: Setting): string {
   return String(definition.default);
 }
 
-/** How a flag reads in help: what it is called with its value, what it does, what happens without it. */
+/** A flag as shown in help: its value, what it does, its default. */
 export function flagHelp(
   key: string,
   definition: Setting,
@@ -27,10 +27,10 @@ export function flagHelp(
   };
 }
 
-/** Words that take more room than this stand beside the flag, not in it. */
+/** Longer lists of words go into the description instead of the flag. */
 const MAX_WORDS_LENGTH = 32;
 const MANY_WORDS = 'name';
-/** What a value is, by the last word of its key. */
+/** Names of values, by the last word of the key. */
 const valueNames: Readonly<Record<string, string>> = {
   height: 'height',
   port: 'port',

@@ -1,4 +1,4 @@
-/** Work was cancelled on purpose: never logged as an error, never retried. */
+/** Work was cancelled on purpose: not logged as an error, not retried. */
 export class AbortError extends Error {
   override readonly name = 'AbortError';
   constructor(message = 'cancelled') {
@@ -6,13 +6,13 @@ export class AbortError extends Error {
   }
 }
 
-/** The signal's reason as an Error, whatever it was aborted with. */
+/** The signal's reason, always as an Error. */
 export function abortReason(signal: AbortSignal): Error {
   const reason: unknown = signal.reason;
   return reason instanceof Error ? reason : new AbortError();
 }
 
-/** True for a cancellation, our own or the platform's. */
+/** True for our own cancellations and the platform's. */
 export function isAbort(error: unknown): boolean {
   return error instanceof Error && error.name === 'AbortError';
 }

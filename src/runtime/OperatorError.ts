@@ -1,19 +1,17 @@
 import { withoutCredentials } from './credentials.js';
 import { sentence } from './text.js';
 
-/**
- * Why the process ends, as a name; `exitCodes` has the number of each.
- */
+/** Why the process ends; `exitCodes` has the number of each. */
 export type ExitReason =
   'done' | 'bug' | 'usage' | 'damage' | 'not_found' | 'no_daemon' | 'storage' | 'foreign' | 'configuration';
 
 /**
- * Something only the operator can mend. The message is one or two readable sentences that say what is wrong and what
- * to do; it is printed without a stack trace and ends the process with `exit`. Whatever an input put into it, it is one line
- * of bounded length without control characters, and no URL in it holds credentials.
+ * An error that only the operator can fix. The message says in one or two sentences what is wrong and what to do.
+ * It is printed without a stack trace and ends the process with `exit`. It is always one line of bounded length,
+ * without control characters or credentials.
  *
- * Errors are of two kinds only: this one and other typed errors named in a function's "Expected errors", which the
- * caller handles. Anything else is a bug and stops the process with exit code 1 (invariant 11).
+ * There are two kinds of error: this and other typed errors named under "Expected errors", which the caller
+ * handles; anything else is a bug and ends the process with exit code 1 (invariant 11).
  */
 export class OperatorError extends Error {
   override readonly name: string = 'OperatorError';
@@ -25,7 +23,7 @@ export class OperatorError extends Error {
   }
 }
 
-/** The message of anything thrown. */
+/** The message of anything that was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,21 +1,22 @@
 import { abortReason } from './AbortError.js';
-/** A pending timer. `cancel()` after it fired does nothing. */
+
+/** A pending timer. `cancel()` does nothing once it has fired. */
 export interface Timer {
   cancel(): void;
 }
 
 /**
- * Time as a dependency, so that the simulation can run hours in milliseconds. Nothing outside this file and its
- * simulated twin reads the machine's clock or sets a timer.
+ * Time as a dependency, so that the simulation can run hours in milliseconds. Nothing else reads the machine's
+ * clock or sets a timer.
  */
 export interface Clock {
-  /** Wall-clock milliseconds since the Unix epoch; may jump. For log and display only. */
+  /** Wall-clock milliseconds since the Unix epoch. May jump: only for logs and display. */
   now(): number;
-  /** Milliseconds that never go back; for durations, deadlines and freshness. */
+  /** Monotonic milliseconds, for durations, deadlines and freshness. */
   monotonic(): number;
   /**
-   * Runs `callback` once after `delayMs`; after 0, once everything that is due by now has had its turn. A pending timer
-   * keeps the process alive.
+   * Runs `callback` once after `delayMs`; with 0, after everything already due. A pending timer keeps the process
+   * alive.
    */
   setTimer(delayMs: number, callback: () => void): Timer;
 }
@@ -26,7 +27,7 @@ export const systemClock: Clock = {
   monotonic: () => performance.now(),
   setTimer: (delayMs, callback) => {
     if (delayMs === 0) {
-      // A timer of 0 would wait for a millisecond.
+      // setTimeout(0) waits a millisecond.
       const immediate = setImmediate(callback);
       return { cancel: () => clearImmediate(immediate) };
     }
@@ -36,8 +37,8 @@ export const systemClock: Clock = {
 };
 
 /**
- * Waits `delayMs`. With a signal, rejects with the signal's reason as soon as it aborts, leaving no timer behind.
- * Expected errors: the signal's abort reason.
+ * Waits `delayMs`. Rejects with the signal's reason as soon as it aborts, and leaves no timer behind. Expected
+ * errors: the signal's abort reason.
  */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

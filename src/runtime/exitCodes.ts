@@ -1,21 +1,21 @@
 import type { ExitReason } from './OperatorError.js';
 
-/** What the process ends with, and what it tells whoever started it. Scripts and service managers depend on these. */
+/** Exit codes and their meanings. Scripts and service managers depend on them. */
 export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; readonly meaning: string }>> = {
   done: {
     code: 0,
     meaning:
-      'Done as asked: stopped by a signal, stop height reached, command finished. Told to stop while the disk hangs, or told twice, it ends by the signal itself instead (143 or 130 in a shell); what was not durable is fetched again.',
+      'Done as asked: stopped by a signal, stop height reached, command finished. If the disk hangs, or a second signal comes, the signal itself ends the process (143 or 130 in a shell); what was not durable is fetched again.',
   },
   bug: {
     code: 1,
-    meaning: 'A fault of the program itself. Please report it with the log line that names it.',
+    meaning: 'A bug in the program. Please report it with its log line.',
   },
   usage: { code: 64, meaning: 'Wrong or unknown flag, value or command on the command line.' },
   damage: {
     code: 65,
     meaning:
-      '`verify` found damage and names every height, `repair` without `--yes` found some to repair, or a file that `export --resume` was to go on with is not what its closing line says.',
+      'Damage: `verify` found some and names every height; `repair` without `--yes` found some to repair; or a file given to `export --resume` does not match its closing line.',
   },
   not_found: {
     code: 66,
@@ -34,7 +34,7 @@ export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; rea
   },
 };
 
-/** The number that the process ends with. */
+/** The exit code of a reason. */
 export function exitCodeOf(reason: ExitReason): number {
   return exitCodes[reason].code;
 }

@@ -1,5 +1,7 @@
-export { Backoff, backoffMs, doublingMs } from './Backoff.js';
+export { backoffMs, doublingMs } from './backoff.js';
 export { sleep, systemClock } from './clock.js';
+export { childOf, runTogether, wasAborted } from './abort.js';
+export type { ChildSignal } from './abort.js';
 export { AbortError, abortReason, isAbort } from './AbortError.js';
 export type { Clock, Timer } from './clock.js';
 export { maskedEndpoint, withoutCredentials } from './credentials.js';

@@ -1,9 +1,9 @@
-/** What V8 quotes of the text around a fault. */
+/** The part of V8's message that quotes the text around an error. */
 const QUOTED = /, (?:\.{3})?".*"(?:\.{3})? is not valid JSON$/s;
 
 /**
- * Reads JSON that somebody wrote by hand. Throws a SyntaxError that says what is wrong and, where the engine tells it, at which
- * position, but quotes nothing: the piece that an engine quotes may begin in the middle of a password.
+ * Parses JSON that somebody wrote by hand. The SyntaxError says what is wrong and, where the engine knows, at
+ * which position. It quotes nothing: a quote might show part of a password.
  */
 export function parseJson(text: string): unknown {
   let message: string;
@@ -13,6 +13,6 @@ export function parseJson(text: string): unknown {
     if (!(error instanceof SyntaxError)) throw error;
     ({ message } = error);
   }
-  // Without its cause, which quotes.
+  // Without `cause`, which quotes.
   throw new SyntaxError(message.replace(QUOTED, ' in JSON'));
 }

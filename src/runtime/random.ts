@@ -7,7 +7,7 @@ export interface Random {
 /** The machine's own randomness. */
 export const systemRandom: Random = { next: () => Math.random() };
 
-/** A small deterministic generator (mulberry32): the same seed gives the same sequence on every machine. */
+/** A deterministic generator (mulberry32): the same seed gives the same sequence on every machine. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   return {

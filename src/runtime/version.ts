@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The root of the installed package: the same two folders up from `src/runtime` and from `dist/runtime`. */
+/** The root of the installed package: two folders up, from `src/runtime` as from `dist/runtime`. */
 export const packageRoot = join(import.meta.dirname, '..', '..');
 
 /** The program's version, from its package.json. */

@@ -84,7 +84,7 @@ async function until({ honest }: Flooded, knows: () => boolean | Promise<boolean
 
 /** The node is set aside for a lie. */
 function lied({ daemon, liar }: Flooded): boolean {
-  const lines = daemon.program.logs().filter((line) => line['msg'] === 'access node set aside');
+  const lines = daemon.program.logs().filter((line) => line['msg'] === 'access node penalized');
   return lines.some((line) => line['endpoint'] === liar && line['fault'] === 'lied');
 }
 

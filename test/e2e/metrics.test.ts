@@ -494,7 +494,7 @@ describe('wrong answers', () => {
       [light]: askedOtherwise,
       GetBlockByHeight: 'some',
     });
-    expect(daemon.program.logs().filter(({ msg }) => msg === 'access node set aside')).not.toEqual([]);
+    expect(daemon.program.logs().filter(({ msg }) => msg === 'access node penalized')).not.toEqual([]);
     // The state passes with time: metric and status are compared at one moment.
     const seen = async (): Promise<unknown[]> => [
       (await status(daemon)).endpoints.map(({ name, state }) => ({ name, state })),

@@ -71,7 +71,7 @@ function liars(daemon: RunningDaemon): Set<unknown> {
   return new Set(
     daemon.program
       .logs()
-      .filter((line) => line['msg'] === 'access node set aside' && line['fault'] === 'lied')
+      .filter((line) => line['msg'] === 'access node penalized' && line['fault'] === 'lied')
       .map((line) => line['endpoint']),
   );
 }

@@ -108,7 +108,7 @@ describe('the fuzzer', () => {
       expect(state.index).toBe(49);
     });
 
-    it('says of one that never starts or never ends that no input is to blame', () => {
+    it('says of one that never starts or never ends that no input is to report', () => {
       const state = new WorkerState();
       const watch = watchOver(state);
       expect(watch.problem(START_LIMIT_MS + 1)).toBe('the target was never ready');

@@ -244,7 +244,7 @@ export class World {
     };
     this.#process = process;
     const random = new Dice(this.#scenario.seed, `process ${this.#processes}`).random;
-    const openNode: OpenNode = ({ name, ...rest }, { ratePerSecond }, { ledger, events }) => {
+    const openNode: OpenNode = ({ name, ...rest }, { ratePerSecond }, { healthRecord, events }) => {
       const endpoint = this.#endpoints.find((each) => each.name === name);
       if (endpoint === undefined) throw new Error(`there is no endpoint ${name}`);
       return new GrpcAccessNode(
@@ -253,7 +253,7 @@ export class World {
           ...{ maxMessageBytes: config.access.maxMessageBytes, timeoutMs: config.requester.timeoutMs },
         },
         {
-          ...{ clock, metrics, stubs, ledger, events },
+          ...{ clock, metrics, stubs, healthRecord, events },
           openChannel: (options) =>
             new SimulatedChannel(options, {
               ...{ process, endpoint, reader, observer: this.#oracle, worldClock: this.#clock },
@@ -299,7 +299,7 @@ export class World {
       },
       debug: (fields, message) => {
         logger.debug(fields, message);
-        if (message !== 'access node blamed') return;
+        if (message !== 'access node reported') return;
         const { endpoint, fault, detail } = fields as Record<'endpoint' | 'fault' | 'detail', string>;
         if (fault === 'lied' && !this.#mayLie.has(endpoint))
           this.#oracle.fail(`${endpoint} never lied: ${detail}`);

@@ -105,7 +105,7 @@ function configOf(
     ediOnly: false,
     ...changes,
     edi: { enabled: true, nodes: endpoints, ...changes.edi },
-    access: { ratePerSecond: 0, maxMessageBytes: MAX_MESSAGE_BYTES, ...changes.access },
+    access: { sporkRoot: undefined, ratePerSecond: 0, maxMessageBytes: MAX_MESSAGE_BYTES, ...changes.access },
     requester: {
       concurrency: 32,
       timeoutMs: 10_000,

@@ -245,12 +245,12 @@ export class FakeAccessNode implements AccessNode {
   }
 }
 
-/** Nodes in the order given; a blamed one goes last until it is praised again. */
+/** Nodes in the order given; a reported one goes last until it is praised again. */
 export class FakeAccessNodes implements AccessNodes {
   readonly all: readonly FakeAccessNode[];
   /** Which nodes serve a height; by default all of them. */
   serving: (node: FakeAccessNode, height: number) => boolean = () => true;
-  readonly blamed: { readonly node: string; readonly fault: NodeFault; readonly detail: string }[] = [];
+  readonly reported: { readonly node: string; readonly fault: NodeFault; readonly detail: string }[] = [];
 
   constructor(all: readonly FakeAccessNode[]) {
     this.all = all;
@@ -276,14 +276,14 @@ export class FakeAccessNodes implements AccessNodes {
     this.#set(node, 'healthy');
   }
 
-  blame(node: AccessNode, fault: NodeFault, detail: string): void {
-    this.blamed.push({ node: node.name, fault, detail });
+  report(node: AccessNode, fault: NodeFault, detail: string): void {
+    this.reported.push({ node: node.name, fault, detail });
     this.#set(node, 'set_aside');
   }
 
-  /** Who was blamed, and for what, in order. */
+  /** Who was reported, and for what, in order. */
   faults(): string[] {
-    return this.blamed.map(({ node, fault }) => `${node} ${fault}`);
+    return this.reported.map(({ node, fault }) => `${node} ${fault}`);
   }
 
   #set(node: AccessNode, health: NodeHealth): void {

@@ -50,7 +50,7 @@ export function idOf(digit: string): Identifier {
 /** An access node in memory that answers the questions of identity as its script says, at once. */
 export class ScriptedNode implements PooledNode {
   readonly name: string;
-  readonly ledger: NodeHealthRecord;
+  readonly healthRecord: NodeHealthRecord;
   readonly ratePerSecond: number;
   readonly script: NodeScript;
   inFlight = 0;
@@ -64,18 +64,18 @@ export class ScriptedNode implements PooledNode {
     name: string,
     ratePerSecond: number,
     script: NodeScript,
-    ledger: NodeHealthRecord,
+    healthRecord: NodeHealthRecord,
     events: NodeEvents,
   ) {
     this.name = name;
     this.ratePerSecond = ratePerSecond;
     this.script = script;
-    this.ledger = ledger;
+    this.healthRecord = healthRecord;
     this.#events = events;
   }
 
   get health() {
-    return this.ledger.health;
+    return this.healthRecord.health;
   }
 
   /** As after a call that could not reach it. */
@@ -94,7 +94,7 @@ export class ScriptedNode implements PooledNode {
   }
 
   healthOf() {
-    return this.ledger.health;
+    return this.healthRecord.health;
   }
 
   supports(): boolean {
@@ -197,10 +197,10 @@ export class ScriptedNodes {
     this.#scripts = scripts;
   }
 
-  readonly open: OpenNode = (endpoint, { ratePerSecond }, { ledger, events }) => {
+  readonly open: OpenNode = (endpoint, { ratePerSecond }, { healthRecord, events }) => {
     const script = this.#scripts[endpoint.name];
     if (script === undefined) throw new Error(`no script for ${endpoint.name}`);
-    const node = new ScriptedNode(endpoint.name, ratePerSecond, script, ledger, events);
+    const node = new ScriptedNode(endpoint.name, ratePerSecond, script, healthRecord, events);
     this.opened.push(node);
     return node;
   };

@@ -51,7 +51,7 @@ export interface PooledNode extends AccessNode, Candidate {
 /** One access node over one channel. */
 export class GrpcAccessNode implements PooledNode {
   readonly name: string;
-  readonly ledger: NodeHealthRecord;
+  readonly healthRecord: NodeHealthRecord;
   readonly forwarding: NodeForwarding;
   readonly #stubs: MethodStubs;
   readonly #events: NodeEvents;
@@ -59,7 +59,7 @@ export class GrpcAccessNode implements PooledNode {
 
   constructor(options: GrpcAccessNodeOptions, dependencies: GrpcAccessNodeDependencies) {
     this.name = options.endpoint.name;
-    this.ledger = dependencies.ledger;
+    this.healthRecord = dependencies.healthRecord;
     this.#stubs = dependencies.stubs;
     this.#events = dependencies.events ?? {};
     this.#caller = new RpcClient(options, dependencies);
@@ -67,11 +67,11 @@ export class GrpcAccessNode implements PooledNode {
   }
 
   get health(): NodeHealth {
-    return this.ledger.health;
+    return this.healthRecord.health;
   }
 
   healthOf(method: AccessMethod): NodeHealth {
-    return this.ledger.healthOf(method);
+    return this.healthRecord.healthOf(method);
   }
 
   get inFlight(): number {

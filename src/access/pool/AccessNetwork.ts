@@ -6,9 +6,11 @@ import type { Endpoint } from '../transport/endpoint.js';
 import type { OpenChannel } from '../transport/rpcChannel.js';
 import type { CallRecord } from '../selection/CallHealth.js';
 import { Forwarder } from '../forwarding/Forwarder.js';
+import { ChainCheck } from './ChainCheck.js';
+import type { ChainReplaced, HeadBelow } from './ChainCheck.js';
+import type { ForeignReason } from './foreignness.js';
 import { NodeHandshake } from './NodeHandshake.js';
-import type { ChainReplaced, HeadBelow } from './NodeHandshake.js';
-import type { Expectation, ForeignReason, SporkRoot } from './nodeIdentity.js';
+import type { Expectation, SporkRoot } from './nodeIdentity.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { inOrderOfAsking } from '../selection/NodeHealthRecord.js';
 import type { PoolMember } from './poolMember.js';
@@ -17,6 +19,8 @@ import type { AccessMetrics } from '../transport/RpcClient.js';
 import { NodePool } from './NodePool.js';
 import type { OpenNode } from './NodePool.js';
 import type { SporkTable } from './sporkTable.js';
+import { StartWaits } from './StartWaits.js';
+import type { UndecidedSpork } from './SporkVerifier.js';
 import { loadMethodStubs } from '../transport/methodStubs.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeHealth } from '../types.js';
 
@@ -27,6 +31,8 @@ export interface AccessNetworkOptions {
   readonly executionDataNodes?: readonly string[];
   /** Empty for a network without sporks of old. */
   readonly sporks: SporkTable;
+  /** Where a spork begins that the table does not have. */
+  readonly sporkRoot?: number | undefined;
   /** Unary calls per second, per node and method; 0 = no limit. Historic nodes are held to 80 at most. */
   readonly ratePerSecond: number;
   readonly maxMessageBytes: number;
@@ -83,7 +89,9 @@ export class AccessNetwork implements AccessNodes {
   });
   readonly #logger: Logger;
   readonly #pool: NodePool;
-  readonly #identification: NodeHandshake;
+  readonly #check: ChainCheck;
+  readonly #waits: StartWaits;
+  readonly #handshake: NodeHandshake;
 
   /** Calls nobody yet. Expected errors: OperatorError `configuration` for an endpoint that cannot be used. */
   constructor(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies) {
@@ -101,13 +109,16 @@ export class AccessNetwork implements AccessNodes {
       expectation: dependencies.expectation,
       openNode: dependencies.openNode ?? grpcNodes(options, dependencies),
       hooks: {
-        onMember: (member) => this.#identification.follow(member),
+        onMember: (member) => this.#handshake.follow(member),
         onReconnect: ({ node }) => {
           this.#logger.warn({ endpoint: node.name }, 'calls kept timing out, connection made anew');
         },
       },
     });
-    this.#identification = new NodeHandshake({ ...dependencies, pool: this.#pool });
+    const pool = this.#pool;
+    this.#check = new ChainCheck({ ...dependencies, pool });
+    this.#waits = new StartWaits({ pool, check: this.#check, clock: dependencies.clock });
+    this.#handshake = new NodeHandshake({ ...dependencies, pool, check: this.#check, waits: this.#waits });
     for (const [name, endpoint] of merge(accessNodes, executionDataNodes)) {
       this.#pool.add(endpoint, 'configured', {
         access: accessNodes.has(name),
@@ -139,17 +150,17 @@ export class AccessNetwork implements AccessNodes {
   }
 
   succeeded(node: AccessNode, method: AccessMethod): void {
-    this.#pool.member(node.name)?.node.ledger.succeeded(method);
+    this.#pool.member(node.name)?.node.healthRecord.succeeded(method);
   }
 
-  blame(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
-    this.#logger.debug({ endpoint: node.name, method, fault, detail }, 'access node blamed');
-    const setAsideMs = this.#pool.member(node.name)?.node.ledger.blame(fault, detail, method);
-    if (setAsideMs === undefined) return;
-    const fields = { endpoint: node.name, method, fault, seconds: setAsideMs / 1_000 };
+  report(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
+    this.#logger.debug({ endpoint: node.name, method, fault, detail }, 'access node reported');
+    const penaltyMs = this.#pool.member(node.name)?.node.healthRecord.report(fault, detail, method);
+    if (penaltyMs === undefined) return;
+    const fields = { endpoint: node.name, method, fault, seconds: penaltyMs / 1_000 };
     // What a failing call holds up, if anything, is warned of where that is known: by the readiness.
-    if (fault === 'lied') this.#logger.warn(fields, 'access node set aside');
-    else this.#logger.debug(fields, 'a call to an access node set aside');
+    if (fault === 'lied') this.#logger.warn(fields, 'access node penalized');
+    else this.#logger.debug(fields, 'a call to an access node penalized');
   }
 
   /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when none tells. */
@@ -182,22 +193,27 @@ export class AccessNetwork implements AccessNodes {
 
   /** What the access nodes that the operator named do instead of saying who they are; empty when all have said it. */
   identityTroubles(): readonly NodeTrouble[] {
-    return this.#identification.troubles();
+    return this.#pool.named().flatMap(({ troubles }) => troubles.all());
   }
 
   /** Set while every access node that answers is of another chain than what is stored: `live` is empty then. */
   chainReplaced(): ChainReplaced | undefined {
-    return this.#identification.chainReplaced();
+    return this.#check.chainReplaced();
   }
 
   /** Set while every head that the nodes told lately, all of our chain, is far below the last block that is stored. */
   headBelow(): HeadBelow | undefined {
-    return this.#identification.headBelow();
+    return this.#check.headBelow();
   }
 
   /** Calls back when a node that did not answer, or was foreign, can be asked again. Returns a function that ends it. */
   onAnswering(callback: () => void): () => void {
-    return this.#identification.onAnswering(callback);
+    return this.#handshake.onAnswering(callback);
+  }
+
+  /** Which spork keeps this height and those above from being asked for: it is not known whether there is one. */
+  undecidedSporkAt(height: number): UndecidedSpork | undefined {
+    return this.#pool.verifier.undecidedAt(height);
   }
 
   /** Every node with its state at the time of asking. */
@@ -207,14 +223,14 @@ export class AccessNetwork implements AccessNodes {
       state: node.health,
       origin,
       executionData: roles.executionData,
-      latencyMs: node.ledger.expectedLatencyMs,
+      latencyMs: node.healthRecord.expectedLatencyMs,
       callsInFlight: node.inFlight,
       semver: identity?.semver ?? '',
       lowestHeight: range.lowest,
       foreign: foreign?.reason,
       trouble,
-      record: node.ledger.record,
-      calls: node.ledger.callRecords(),
+      record: node.healthRecord.record,
+      calls: node.healthRecord.callRecords(),
     }));
   }
 
@@ -223,7 +239,7 @@ export class AccessNetwork implements AccessNodes {
    * it resolves. Rejects for bugs only. Called once.
    */
   run(signal: AbortSignal): Promise<void> {
-    return this.#identification.run(signal);
+    return this.#handshake.run(signal);
   }
 
   /**
@@ -231,7 +247,7 @@ export class AccessNetwork implements AccessNodes {
    * Expected errors: OperatorError `foreign` when all that answer are foreign; the signal's abort reason.
    */
   whenIdentified(signal: AbortSignal): Promise<void> {
-    return this.#identification.whenIdentified(signal);
+    return this.#waits.whenIdentified(signal);
   }
 
   /**
@@ -239,7 +255,7 @@ export class AccessNetwork implements AccessNodes {
    * sporks are believed, or a minute later: `lowestHeight` and `liveRoot` know all that can be known then. `run` must be running. Expected errors: the signal's abort reason.
    */
   whenAllAsked(signal: AbortSignal): Promise<void> {
-    return this.#identification.whenAllAsked(signal);
+    return this.#waits.whenAllAsked(signal);
   }
 
   /**
@@ -247,7 +263,7 @@ export class AccessNetwork implements AccessNodes {
    * running. Expected errors: the signal's abort reason.
    */
   whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
-    return this.#identification.whenSporkTold(height, signal);
+    return this.#waits.whenSporkTold(height, signal);
   }
 
   /**
@@ -255,7 +271,7 @@ export class AccessNetwork implements AccessNodes {
    * running. Expected errors: the signal's abort reason.
    */
   whenRootTold(signal: AbortSignal): Promise<void> {
-    return this.#identification.whenRootTold(signal);
+    return this.#waits.whenRootTold(signal);
   }
 
   /** Closes every channel. Calls under way are left to their own signals. */
@@ -298,9 +314,9 @@ function grpcNodes(options: AccessNetworkOptions, dependencies: AccessNetworkDep
   const { maxMessageBytes, timeoutMs, userAgent } = options;
   const { clock, metrics, openChannel } = dependencies;
   const stubs = loadMethodStubs();
-  return (endpoint, { ratePerSecond }, { ledger, events }) =>
+  return (endpoint, { ratePerSecond }, { healthRecord, events }) =>
     new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
-      { clock, metrics, stubs, ledger, events, openChannel },
+      { clock, metrics, stubs, healthRecord, events, openChannel },
     );
 }

@@ -8,7 +8,7 @@ import type { PoolMember } from './poolMember.js';
 import type { NodeEvents } from '../transport/RpcClient.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
-import { SporkClaims } from './SporkClaims.js';
+import { SporkVerifier } from './SporkVerifier.js';
 import { sporkOf } from './sporkTable.js';
 import type { SporkTable } from './sporkTable.js';
 
@@ -28,11 +28,13 @@ const REMEMBERED_SPORKS_MAX = 64;
 export type OpenNode = (
   endpoint: Endpoint,
   options: { readonly ratePerSecond: number },
-  dependencies: { readonly ledger: NodeHealthRecord; readonly events: NodeEvents },
+  dependencies: { readonly healthRecord: NodeHealthRecord; readonly events: NodeEvents },
 ) => PooledNode;
 
 export interface NodePoolOptions {
   readonly sporks: SporkTable;
+  /** Where a spork begins that the table does not have. */
+  readonly sporkRoot?: number | undefined;
   readonly ratePerSecond: number;
 }
 
@@ -52,9 +54,9 @@ export class NodePool {
   readonly #openNode: OpenNode;
   readonly #hooks: NodePoolHooks;
   readonly #expectation: () => Expectation;
-  readonly claims: SporkClaims;
+  readonly verifier: SporkVerifier;
   readonly #byName = new Map<string, PoolMember>();
-  /** Where known sporks begin, ascending: those of the table, and those that nodes told of and are believed. */
+  /** Where sporks begin that are followed, ascending. */
   #sporkRoots: readonly number[] = [];
   /**
    * The ids that were agreed on last, by root. A node's blocks may be on their way into the store when it, the only one to
@@ -76,14 +78,18 @@ export class NodePool {
     this.#openNode = dependencies.openNode;
     this.#hooks = dependencies.hooks;
     this.#expectation = dependencies.expectation;
-    this.claims = new SporkClaims({
-      clock: this.#clock,
-      members: () => this.members,
-      tabled: options.sporks.flatMap(({ rootHeight, endHeightExclusive }) =>
-        endHeightExclusive === null ? [rootHeight] : [rootHeight, endHeightExclusive],
-      ),
-      isStored: (root) => dependencies.expectation().sporks.some(({ rootHeight }) => rootHeight === root),
-    });
+    const tabled = options.sporks.flatMap(({ rootHeight, endHeightExclusive }) => [
+      rootHeight,
+      endHeightExclusive,
+    ]);
+    this.verifier = new SporkVerifier(
+      { known: [...tabled, options.sporkRoot ?? null].filter((root) => root !== null) },
+      {
+        clock: this.#clock,
+        members: () => this.members,
+        isStored: (root) => dependencies.expectation().sporks.some(({ rootHeight }) => rootHeight === root),
+      },
+    );
   }
 
   /** True where the network has had sporks. */
@@ -119,10 +125,10 @@ export class NodePool {
       },
       onReconnect: () => this.#hooks.onReconnect(member),
     };
-    const ledger = new NodeHealthRecord({ clock: this.#clock });
+    const healthRecord = new NodeHealthRecord({ clock: this.#clock });
     const ratePerSecond = this.#rateOf(origin);
     const member = newPoolMember(
-      this.#openNode(endpoint, { ratePerSecond }, { ledger, events }),
+      this.#openNode(endpoint, { ratePerSecond }, { healthRecord, events }),
       origin,
       roles,
       this.#clock,
@@ -136,7 +142,7 @@ export class NodePool {
   /** Lets a historic node go. It comes in again when it is wanted again. */
   remove(member: PoolMember): void {
     this.#byName.delete(member.node.name);
-    this.claims.forget(member);
+    this.verifier.forget(member);
     member.node.close();
     this.refreshRanges();
   }
@@ -161,7 +167,8 @@ export class NodePool {
    */
   serving(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
     const serving = this.offered(height, role);
-    if (this.claims.isOpen(height) || serving.some(({ origin }) => origin === 'configured')) return serving;
+    if (this.verifier.isUndecided(height) || serving.some(({ origin }) => origin === 'configured'))
+      return serving;
     const nodes = sporkOf(this.#options.sporks, height)?.accessNodes ?? [];
     if (serving.length === 0 && nodes.length === 0) this.#askWhoTheyAre();
     for (const endpoint of nodes.map(parseEndpoint)) {
@@ -198,7 +205,7 @@ export class NodePool {
 
   /** What `serving` gives, without bringing a historic node in or keeping one: looking must not change who is dialled. */
   offered(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
-    if (this.claims.isOpen(height)) return [];
+    if (this.verifier.isUndecided(height)) return [];
     const serving = this.members.filter(
       (member) => member.roles[role] && isUsable(member) && covers(member.range, height),
     );
@@ -242,7 +249,7 @@ export class NodePool {
     const roots = this.members
       .filter(isUsable)
       .map(({ identity }) => identity?.sporkRootHeight)
-      .filter((root) => root !== undefined && root <= height && this.claims.mayRecord(root))
+      .filter((root) => root !== undefined && root <= height && this.verifier.mayRecord(root))
       // The table's word waits for nobody.
       .concat(sporkOf(this.#options.sporks, height)?.rootHeight);
     const rootHeight = maximum(roots);
@@ -269,11 +276,11 @@ export class NodePool {
 
   /** To be called whenever a node said who it is: its spork may end the heights of another. */
   refreshRanges(): void {
-    const roots = new Set<number>(this.claims.tabled);
+    const roots = new Set<number>(this.verifier.known);
     for (const member of this.members) {
       const root = member.identity?.sporkRootHeight;
       if (root === undefined || !isUsable(member)) continue;
-      if (this.claims.verdict(root) === 'accepted') roots.add(root);
+      if (this.verifier.verdict(root) === 'followed') roots.add(root);
       this.#rememberId(root);
     }
     this.#sporkRoots = [...roots].sort((a, b) => a - b);

@@ -1,5 +1,6 @@
 import type { Clock } from '../../runtime/index.js';
-import type { Foreignness, NodeIdentity } from './nodeIdentity.js';
+import type { Foreignness } from './foreignness.js';
+import type { NodeIdentity } from './nodeIdentity.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
 import { NodeTroubles } from '../selection/NodeTroubles.js';
 
@@ -20,6 +21,9 @@ export interface PoolMember {
   askedAtMs: number;
   /** The latest finalized head that it told, and when; see `tellHead`. */
   head: { readonly height: number; readonly atMs: number } | undefined;
+  highestHead: number;
+  /** When it last told a head above all that it had told before, and the times before that; at most `RISES_KEPT`. */
+  risesMs: readonly number[];
   /** What happened since it last said who it is. */
   readonly troubles: NodeTroubles;
   /** Where it said that it begins, how often in a row and since when (monotonic milliseconds). */
@@ -61,6 +65,8 @@ export function newPoolMember(
     foreignSinceMs: -Infinity,
     askedAtMs: -Infinity,
     head: undefined,
+    highestHead: -1,
+    risesMs: [],
     troubles: new NodeTroubles({ clock }),
     beginning: undefined,
     range: { lowest: undefined, endExclusive: undefined },
@@ -72,18 +78,25 @@ export function newPoolMember(
   };
 }
 
+/** A chain that is seen to grow so often goes on: fewer heads may be those of several nodes behind one address. */
+export const RISES_KEPT = 4;
+
 /** A lower head than one that the node told a moment ago says little: a call may have been overtaken, or one of two lie. */
 const HIGHER_HEAD_HOLDS_MS = 5_000;
 
 /** The node told its head: by a stream, an answer, or when it said who it is. */
 export function tellHead(member: PoolMember, height: number, atMs: number): void {
-  const { head } = member;
+  const { head, highestHead, risesMs } = member;
+  if (height > highestHead) {
+    member.highestHead = height;
+    member.risesMs = [...risesMs, atMs].slice(-RISES_KEPT);
+  }
   if (head !== undefined && height < head.height && atMs - head.atMs < HIGHER_HEAD_HOLDS_MS) return;
   member.head = { height, atMs };
 }
 
 export function isUsable(member: PoolMember): boolean {
-  return member.node.ledger.identity === 'usable';
+  return member.node.healthRecord.identity === 'usable';
 }
 
 export function covers({ lowest, endExclusive }: HeightRange, height: number): boolean {

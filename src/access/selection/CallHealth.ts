@@ -3,9 +3,9 @@ import type { Clock } from '../../runtime/index.js';
 import type { NodeFault } from '../types.js';
 
 /** How long a call, or a node, is asked after the others. */
-const SET_ASIDE = { minMs: 10_000, maxMs: 300_000 };
-/** Failures in a row before a call is set aside rather than merely asked later. */
-const FAILURES_BEFORE_SET_ASIDE = 3;
+const PENALTY = { minMs: 10_000, maxMs: 300_000 };
+/** Failures in a row before a call is penalized rather than merely asked later. */
+const FAILURES_BEFORE_PENALTY = 3;
 /** A single failure moves a call behind the others for this long. */
 const FAILING_MS = 10_000;
 /** Failures in a row after which a call rests while there is another that tells the same. */
@@ -34,9 +34,9 @@ export class CallHealth {
   readonly #clock: Clock;
   #failures = 0;
   #failingUntilMs = -Infinity;
-  #setAsides = 0;
-  #setAsideUntilMs = -Infinity;
-  #setAsideFor: NodeFault | undefined;
+  #penalties = 0;
+  #penaltyUntilMs = -Infinity;
+  #penaltyFor: NodeFault | undefined;
   #rests = 0;
   #restsUntilMs = -Infinity;
   #failedAtMs = -Infinity;
@@ -50,7 +50,7 @@ export class CallHealth {
 
   get state(): 'healthy' | 'failing' | 'set_aside' {
     const now = this.#clock.monotonic();
-    if (now < this.#setAsideUntilMs) return 'set_aside';
+    if (now < this.#penaltyUntilMs) return 'set_aside';
     return now < this.#failingUntilMs ? 'failing' : 'healthy';
   }
 
@@ -58,7 +58,7 @@ export class CallHealth {
   get record(): CallRecord | undefined {
     const { state } = this;
     if (state === 'healthy' || this.#row === undefined) return undefined;
-    const untilMs = state === 'set_aside' ? this.#setAsideUntilMs : this.#failingUntilMs;
+    const untilMs = state === 'set_aside' ? this.#penaltyUntilMs : this.#failingUntilMs;
     return { state, ...this.#row, untilMs };
   }
 
@@ -73,7 +73,7 @@ export class CallHealth {
   }
 
   /**
-   * The record is clean again. What is set aside for a lie serves the time first: answering one question does not take
+   * The record is clean again. What is penalized for a lie serves the time first: answering one question does not take
    * back a lie about another.
    */
   succeeded(): void {
@@ -82,18 +82,18 @@ export class CallHealth {
     this.#rests = 0;
     this.#restsUntilMs = -Infinity;
     this.#failedAtMs = -Infinity;
-    if (this.#setAsideFor === 'lied' && this.#clock.monotonic() < this.#setAsideUntilMs) return;
+    if (this.#penaltyFor === 'lied' && this.#clock.monotonic() < this.#penaltyUntilMs) return;
     this.#row = undefined;
-    this.#setAsides = 0;
-    this.#setAsideUntilMs = -Infinity;
-    this.#setAsideFor = undefined;
+    this.#penalties = 0;
+    this.#penaltyUntilMs = -Infinity;
+    this.#penaltyFor = undefined;
   }
 
   /**
-   * Counts a fault. Lies and silences set aside at once, failures the third time in a row, and from then on each time until a
-   * success. Returns for how long it is newly set aside, or `undefined`.
+   * Counts a fault. Lies and silences are penalized at once, failures the third time in a row, and from then on each time until a
+   * success. Returns for how long it is newly penalized, or `undefined`.
    */
-  blame(fault: NodeFault, said: string): number | undefined {
+  report(fault: NodeFault, said: string): number | undefined {
     const now = this.#clock.monotonic();
     this.#row = { fault, said, count: (this.#row?.count ?? 0) + 1, sinceMs: this.#row?.sinceMs ?? now };
     this.#failedAtMs = now;
@@ -103,13 +103,13 @@ export class CallHealth {
       this.#rests += 1;
     }
     if (fault !== 'lied') this.#failingUntilMs = now + FAILING_MS;
-    // What is still set aside was asked for want of a better one: that must not drive the time up.
-    if (now < this.#setAsideUntilMs) return undefined;
-    if (fault === 'failing' && this.#failures < FAILURES_BEFORE_SET_ASIDE) return undefined;
-    const periodMs = doublingMs(SET_ASIDE, this.#setAsides);
-    this.#setAsides += 1;
-    this.#setAsideUntilMs = now + periodMs;
-    this.#setAsideFor = fault;
+    // What is still penalized was asked for want of a better one: that must not drive the time up.
+    if (now < this.#penaltyUntilMs) return undefined;
+    if (fault === 'failing' && this.#failures < FAILURES_BEFORE_PENALTY) return undefined;
+    const periodMs = doublingMs(PENALTY, this.#penalties);
+    this.#penalties += 1;
+    this.#penaltyUntilMs = now + periodMs;
+    this.#penaltyFor = fault;
     return periodMs;
   }
 }

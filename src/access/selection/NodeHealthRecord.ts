@@ -62,7 +62,7 @@ export class NodeHealthRecord {
     this.#latencyAtMs = this.#clock.monotonic();
   }
 
-  /** The record of the call is clean again, and the node's, unless it is set aside for a lie. No method: the node said who it is. */
+  /** The record of the call is clean again, and the node's, unless it is penalized for a lie. No method: the node said who it is. */
   succeeded(method?: AccessMethod): void {
     this.#whole.succeeded();
     if (method !== undefined) this.#calls.get(method)?.succeeded();
@@ -70,12 +70,12 @@ export class NodeHealthRecord {
 
   /**
    * Counts a fault of a call; a lie counts against the node as well. No method: the node does not say who it is. Returns for
-   * how long the call, or the node, is newly set aside, or `undefined`.
+   * how long the call, or the node, is newly penalized, or `undefined`.
    */
-  blame(fault: NodeFault, said: string, method?: AccessMethod): number | undefined {
-    if (method === undefined) return this.#whole.blame(fault, said);
-    const call = this.#callOf(method).blame(fault, said);
-    return fault === 'lied' ? this.#whole.blame(fault, said) : call;
+  report(fault: NodeFault, said: string, method?: AccessMethod): number | undefined {
+    if (method === undefined) return this.#whole.report(fault, said);
+    const call = this.#callOf(method).report(fault, said);
+    return fault === 'lied' ? this.#whole.report(fault, said) : call;
   }
 
   /** Why the node as a whole is not healthy; `undefined` while it is. */
@@ -102,7 +102,7 @@ export class NodeHealthRecord {
 
 /** What the order of asking looks at. */
 export interface Candidate {
-  readonly ledger: NodeHealthRecord;
+  readonly healthRecord: NodeHealthRecord;
   /** Calls under way. */
   readonly inFlight: number;
   /** An answered rate limit holds it back. */
@@ -128,9 +128,9 @@ export function inOrderOfAsking<T extends Candidate>(
   return candidates
     .map((candidate) => ({
       candidate,
-      rank: RANKS[candidate.ledger.healthOf(method)],
+      rank: RANKS[candidate.healthRecord.healthOf(method)],
       heldBack: candidate.heldBack ? 1 : 0,
-      expectedMs: candidate.ledger.expectedLatencyMs * (1 + candidate.inFlight),
+      expectedMs: candidate.healthRecord.expectedLatencyMs * (1 + candidate.inFlight),
       inFlight: candidate.inFlight,
     }))
     .sort(

@@ -68,7 +68,7 @@ export interface NodeEvents {
 export interface RpcClientDependencies {
   readonly clock: Clock;
   readonly stubs: MethodStubs;
-  readonly ledger: NodeHealthRecord;
+  readonly healthRecord: NodeHealthRecord;
   readonly metrics: AccessMetrics;
   readonly events?: NodeEvents;
   /** How the node is reached. Default: gRPC. */
@@ -84,7 +84,7 @@ export interface StreamQuestion<T> {
 }
 
 /**
- * Every call to one node passes here: paced per method, counted, its outcome typed and entered in the node's ledger. It
+ * Every call to one node passes here: paced per method, counted, its outcome typed and entered in the node's health record. It
  * remembers methods that the node does not know, and replaces a connection on which nothing comes back any more.
  */
 export class RpcClient {
@@ -94,7 +94,7 @@ export class RpcClient {
   readonly #options: RpcClientOptions;
   readonly #clock: Clock;
   readonly #stubs: MethodStubs;
-  readonly #ledger: NodeHealthRecord;
+  readonly #healthRecord: NodeHealthRecord;
   readonly #metrics: AccessMetrics;
   readonly #events: NodeEvents;
   readonly #channel: Channel;
@@ -114,7 +114,7 @@ export class RpcClient {
     this.#clock = dependencies.clock;
     this.scarcity = new StreamQuota({ clock: this.#clock });
     this.#stubs = dependencies.stubs;
-    this.#ledger = dependencies.ledger;
+    this.#healthRecord = dependencies.healthRecord;
     this.#metrics = dependencies.metrics;
     this.#events = dependencies.events ?? {};
     const { openChannel = openRpcChannel } = dependencies;
@@ -136,7 +136,7 @@ export class RpcClient {
   supports(method: AccessMethod): boolean {
     if (!this.#knows(method) || (POLLABLE.has(method) && this.scarcity.scarce)) return false;
     const other = OTHER_WAY[method];
-    return other === undefined || !this.#knows(other) || !this.#ledger.isBetterAskedBy(other, method);
+    return other === undefined || !this.#knows(other) || !this.#healthRecord.isBetterAskedBy(other, method);
   }
 
   #knows(method: AccessMethod): boolean {
@@ -177,8 +177,8 @@ export class RpcClient {
       const message = await this.#channel.unary(stub.path, stub.encode(request), { timeoutMs, signal });
       const elapsedMs = this.#clock.monotonic() - startedMs;
       this.#metrics.upstreamLatency.observe({ endpoint: this.#name, method }, elapsedMs / 1_000);
-      this.#ledger.answeredIn(elapsedMs);
-      if (limiter.succeeded(permit)) this.#ledger.succeeded(method);
+      this.#healthRecord.answeredIn(elapsedMs);
+      if (limiter.succeeded(permit)) this.#healthRecord.succeeded(method);
       this.#answered(generation);
       return decode(message);
     } catch (error) {
@@ -187,7 +187,7 @@ export class RpcClient {
         if (failure.kind === 'rate_limited') {
           limiter.rateLimited(permit);
           // No limit of a rate, then: another call, or node, may be better.
-          if (limiter.refusesEverything) this.#ledger.blame('failing', failure.message, method);
+          if (limiter.refusesEverything) this.#healthRecord.report('failing', failure.message, method);
         }
         if (failure.kind === 'deadline') this.#missedDeadline(generation);
         else if (isAnswer(failure.kind)) this.#answered(generation);
@@ -201,7 +201,7 @@ export class RpcClient {
 
   /** A stream of answers, taken one by one; see `MessageStream`. */
   stream<T>(question: StreamQuestion<T>, signal: AbortSignal): AsyncIterable<T> {
-    return new MessageStream(this.#source(question), signal);
+    return new MessageStream({ source: this.#source(question), signal });
   }
 
   /** Further calls fail; calls under way are left to their signals. */

@@ -7,7 +7,6 @@ import type { Query } from '../view/queryParameters.js';
 import { transactionBody } from '../json/transaction.js';
 import type { RestTransactionBody } from '../json/transaction.js';
 import { rfc3339 } from '../json/scalars.js';
-import type { Turns } from '../share/turns.js';
 import type { IndexedRange } from '../view/statusDocument.js';
 
 /** One JSON value per line. */
@@ -17,8 +16,6 @@ export const NDJSON_TYPE = 'application/x-ndjson';
 export const MAX_PAGE_HEIGHTS = 1_000;
 /** A page ends with the block that brings it to this length; a block is never split. */
 const PAGE_CHARACTERS = 1024 * 1024;
-/** What is written before others have their turn. */
-const TURN_CHARACTERS = 128 * 1024;
 
 /** The first line of each block, also of one without collections: it shows that the height is indexed and empty. */
 export interface ExportedBlock {
@@ -57,42 +54,20 @@ export interface ExportRange {
 
 /**
  * The lines of as many whole blocks, from `from` on, as make a page: at most MAX_PAGE_HEIGHTS, none above `to` or the
- * watermark. The bytes depend on the chain alone. After every 128 Ki characters others have their turn. Empty when `from` cannot
- * be read. Expected errors: `StorageError`.
+ * watermark. The bytes depend on the chain alone. Empty when `from` cannot be read. Expected errors: `StorageError`.
  */
-export async function exportPage(
-  reader: IndexReader,
-  { from, to }: ExportRange,
-  turns: Turns,
-): Promise<string> {
-  const lines: string[] = [];
+export async function exportPage(reader: IndexReader, { from, to }: ExportRange): Promise<string> {
+  const blocks: string[] = [];
   let characters = 0;
-  let sinceTurn = 0;
-  /** True at the end of the block. */
-  const writeSome = (ofBlock: Iterator<string>): boolean => {
-    while (sinceTurn < TURN_CHARACTERS) {
-      const line = ofBlock.next();
-      if (line.done === true) return true;
-      lines.push(line.value);
-      characters += line.value.length;
-      sinceTurn += line.value.length;
-    }
-    return false;
-  };
   const last = Math.min(to, from + MAX_PAGE_HEIGHTS - 1);
   for (let height = from; height <= last && characters < PAGE_CHARACTERS; height += 1) {
-    const stored = await readWhole(reader, height);
-    if (stored === undefined) break;
-    const ofBlock = blockLines(stored);
-    for (let isWhole = false; !isWhole;) {
-      const wrote = turns.work(() => writeSome(ofBlock));
-      isWhole = typeof wrote === 'boolean' ? wrote : await wrote;
-      if (sinceTurn < TURN_CHARACTERS) continue;
-      sinceTurn = 0;
-      await turns.pause();
-    }
+    const block = await readWhole(reader, height);
+    if (block === undefined) break;
+    const lines = blockLines(block).join('');
+    blocks.push(lines);
+    characters += lines.length;
   }
-  return lines.join('');
+  return blocks.join('');
 }
 
 /** Parses the query of `/export`. Expected errors: ApiError (400, and 404 for a `from` that is not indexed). */
@@ -135,25 +110,26 @@ async function readWhole(reader: IndexReader, height: number): Promise<WholeBloc
   return isOfBlock ? { ...stored, collections } : undefined;
 }
 
-function* blockLines({ block, transactionCounts, collections }: WholeBlock): Generator<string> {
+function blockLines({ block, transactionCounts, collections }: WholeBlock): string[] {
   const { height, id: block_id, parentId: parent_id } = block;
   const timestamp = rfc3339(decodeBlock(block.encoded).timestamp);
-  yield lineOf({
-    ...({ kind: 'block', height, block_id, parent_id, timestamp } as const),
-    collections: block.collectionIds.map((collection_id, index) => ({
-      collection_id,
-      transaction_count: transactionCounts[index] ?? 0,
-    })),
-  });
-  for (const [collection_index, { id: collection_id, encoded }] of collections.entries()) {
-    for (const [transaction_index, wire] of splitCollection(encoded).entries()) {
-      yield lineOf({
+  const ofBlock = block.collectionIds.map((collection_id, index) => ({
+    collection_id,
+    transaction_count: transactionCounts[index] ?? 0,
+  }));
+  const transactions = collections.flatMap(({ id: collection_id, encoded }, collection_index) =>
+    splitCollection(encoded).map((wire, transaction_index) =>
+      lineOf({
         ...({ kind: 'transaction', height, block_id, timestamp } as const),
         ...{ collection_id, collection_index, transaction_index },
         transaction: transactionBody(toIdentifier(transactionId(wire)), wire),
-      });
-    }
-  }
+      }),
+    ),
+  );
+  return [
+    lineOf({ kind: 'block', height, block_id, parent_id, timestamp, collections: ofBlock }),
+    ...transactions,
+  ];
 }
 
 function lineOf(value: ExportedBlock | ExportedTransaction): string {

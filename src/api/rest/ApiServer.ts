@@ -129,11 +129,11 @@ async function explain(
 }
 
 async function exportLines(
-  { reader, status, governor }: ApiServerDependencies,
+  { reader, status }: ApiServerDependencies,
   { query }: HttpRequest,
 ): Promise<HttpAnswer> {
   const asked = exportRange(query, status.range());
-  return { contentType: NDJSON_TYPE, body: await exportPage(reader, asked, governor) };
+  return { contentType: NDJSON_TYPE, body: await exportPage(reader, asked) };
 }
 
 async function listAccount(

@@ -59,6 +59,7 @@ export interface Symptoms {
   headBehind(): { readonly head: number; readonly watermark: number } | undefined;
   parentMismatch(): { readonly height: number; readonly message: string } | undefined;
   missingSporkEnd(): { readonly height: number; readonly message: string } | undefined;
+  undecidedSpork(): { readonly height: number; readonly message: string } | undefined;
   unresolvable(): { readonly height: number; readonly message: string } | undefined;
   /** What the lowest missing height waits for; `undefined` when there is none. */
   heldUp(): HeldUp | undefined;
@@ -219,17 +220,17 @@ export class Diagnosis {
     const head = this.#symptoms.headHeight();
     if (head === undefined) return [];
     const mismatch = this.#symptoms.parentMismatch();
-    const missingEnd = this.#symptoms.missingSporkEnd();
+    const unvouched = this.#symptoms.missingSporkEnd() ?? this.#symptoms.undecidedSpork();
     const unresolvable = this.#symptoms.unresolvable();
     return [
       this.#startHeightAhead(head),
       this.#behind(),
       mismatch && { code: 'parent_mismatch', ...mismatch },
-      missingEnd && { code: 'not_vouched', ...missingEnd },
+      unvouched && { code: 'not_vouched', ...unvouched },
       this.#headStale(head),
       this.#storeStalled(),
       // Named by its own code already.
-      mismatch === undefined && missingEnd === undefined ? this.#heldUp() : undefined,
+      mismatch === undefined && unvouched === undefined ? this.#heldUp() : undefined,
       unresolvable && { code: 'unresolvable', ...unresolvable },
     ];
   }

@@ -206,6 +206,7 @@ export class Reporter implements StatusSource, ScrapedValues {
       headBehind: () => network.headBelow(),
       parentMismatch: () => this.#chainTrouble(this.#line?.blocks.parentMismatch()),
       missingSporkEnd: () => this.#chainTrouble(this.#line?.blocks.missingSporkEnd()),
+      undecidedSpork: () => this.#undecidedSpork(),
       unresolvable: () => this.#unresolvable(),
       heldUp: () => this.#heldUp(),
       commitStartedAtMs: () => this.#line?.indexer.commitStartedAtMs(),
@@ -221,6 +222,22 @@ export class Reporter implements StatusSource, ScrapedValues {
     const { height, what, mend } = trouble;
     const words = describeTroubles(this.#line?.blocks.heldUpBy()?.troubles ?? [], this.#parts.clock);
     return { height, message: words === '' ? `${what}: ${mend}` : `${what}: ${words}; ${mend}` };
+  }
+
+  /** A spork of which it is not known whether it is one, and that the next block waits for. */
+  #undecidedSpork(): { readonly height: number; readonly message: string } | undefined {
+    const block = this.#line?.blocks.heldUpBy();
+    const spork = block?.isUnserved === true ? this.#parts.network.undecidedSporkAt(block.height) : undefined;
+    if (block === undefined || spork === undefined) return undefined;
+    const { awaited, rootHeight, tellers } = spork;
+    const told = tellers.join(', ');
+    return {
+      height: block.height,
+      message:
+        `a spork that begins at height ${rootHeight} is told of by ${told} and is not in config/sporks.json; it is not known yet ` +
+        `whether the chain goes on above it without one (asked: ${awaited.join(', ')}). If there is such a spork, say so with ` +
+        `--access-spork-root ${rootHeight}; if not, leave out --access-node ${told}`,
+    };
   }
 
   /** What the lowest missing height waits for; `undefined` when there is none. */

@@ -29,6 +29,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
       accessNodes: config.accessNodes,
       executionDataNodes: config.edi.enabled ? config.edi.nodes : config.accessNodes,
       sporks,
+      sporkRoot: config.access.sporkRoot,
       ratePerSecond: config.access.ratePerSecond,
       maxMessageBytes: config.access.maxMessageBytes,
       timeoutMs: config.requester.timeoutMs,

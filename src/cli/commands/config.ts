@@ -35,7 +35,7 @@ export function config(invocation: Invocation, terminal: Terminal): Promise<Exit
   return Promise.resolve('done');
 }
 
-/** Endpoint URLs may carry credentials: they are never printed. */
+/** Endpoint URLs may contain credentials, which are never printed. */
 function masked(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(masked);
   return typeof value === 'string' ? maskedEndpoint(value) : value;

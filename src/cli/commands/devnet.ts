@@ -5,7 +5,7 @@ import { messageOf, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 
-/** `devnet`: the simulated access node, until it is stopped. */
+/** `devnet`: runs the simulated access node until it is stopped. */
 export async function devnet(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const { values } = loadSettings(devnetSettings, {
     file: undefined,
@@ -45,7 +45,7 @@ export async function devnet(invocation: Invocation, terminal: Terminal): Promis
     if (terminal.signal.aborted) resolve();
     else terminal.signal.addEventListener('abort', () => resolve(), { once: true });
   });
-  // A bug of the node rejects `finished`; it must not be waited for in silence.
+  // A bug in the node rejects `finished`.
   await Promise.race([stopped, devnet.finished]);
   await devnet.close();
   return 'done';

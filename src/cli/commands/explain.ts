@@ -10,7 +10,7 @@ import { renderExplanation } from '../output/explainPage.js';
 import { explainFlags } from '../flags.js';
 import { configOf, namesDaemonAddress, ownValuesOf } from '../settings.js';
 
-/** `explain`: why something is, or is not, in the index. */
+/** `explain`: says why something is in the index or not. */
 export async function explain(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const [key] = invocation.positionals;
   if (key === undefined) {

@@ -6,7 +6,7 @@ import type { Invocation, Terminal } from '../command.js';
 import { forgetFlags } from '../flags.js';
 import { configOf, ownValuesOf } from '../settings.js';
 
-/** `forget`: takes a kept account index away. Works on the store, so no daemon may be running on it. */
+/** `forget`: deletes the account index of a store. No daemon may be running on it. */
 export async function forget(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const { yes } = ownValuesOf(forgetFlags, invocation);
   if (invocation.positionals[0] !== 'accounts') {

@@ -18,12 +18,12 @@ import { configOf, namesDaemonAddress, ownValuesOf } from '../settings.js';
 
 const kinds = getKinds.join('|');
 
-/** What is asked for. */
+/** What to look up. */
 type Question =
   | { readonly kind: LookupKind; readonly key: string }
   | { readonly kind: typeof ACCOUNT; readonly asked: AccountRequest };
 
-/** `get`: one JSON document, from the running daemon or, when none runs, from the store itself. */
+/** `get`: prints one JSON document, from the running daemon or, if none runs, the store. */
 export async function get(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const question = questionOf(invocation);
   checkKey(() =>

@@ -4,10 +4,10 @@ import type { Invocation, Terminal } from '../command.js';
 import { repairFlags } from '../flags.js';
 import { configOf, ownValuesOf } from '../settings.js';
 
-/** Damaged files that are named; the others are counted. */
+/** How many damaged files are named; the rest are only counted. */
 const MAX_FILES_SHOWN = 20;
 
-/** `repair`: keeps every height below the lowest damaged one. Works on the store, so no daemon may be running on it. */
+/** `repair`: keeps every height below the lowest damaged one. No daemon may be running on the store. */
 export async function repair(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(repairFlags, invocation);
   const { config } = configOf(invocation, terminal);

@@ -7,7 +7,7 @@ import type { Invocation, Terminal } from '../command.js';
 import { rewindFlags } from '../flags.js';
 import { configOf, ownValuesOf } from '../settings.js';
 
-/** `rewind`: forgets everything above a height. Works on the store, so no daemon may be running on it. */
+/** `rewind`: deletes everything above a height. No daemon may be running on the store. */
 export async function rewind(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(rewindFlags, invocation);
   const height = values.to;

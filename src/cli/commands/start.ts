@@ -3,7 +3,7 @@ import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { checkEndpoints, configOf } from '../settings.js';
 
-/** `start`: the daemon, until it is stopped or has indexed its stop height. */
+/** `start`: runs the daemon until it is stopped or reaches its stop height. */
 export function start(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const loaded = configOf(invocation, terminal);
   checkEndpoints(loaded);

@@ -10,7 +10,7 @@ import { configOf, ownValuesOf } from '../settings.js';
 import { renderStatus, statusLine } from '../output/statusPage.js';
 import { watchStatus } from '../output/watchStatus.js';
 
-/** `status`: what a running daemon is doing, once or live. */
+/** `status`: shows what a running daemon is doing, once or live. */
 export async function status(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const { watch, json } = ownValuesOf(statusFlags, invocation);
   const found = await daemonsOf(configOf(invocation, terminal), terminal);
@@ -37,8 +37,8 @@ interface Found {
 }
 
 /**
- * The daemon of a configuration; where nothing says which one is meant and that one does not run, all of this user on this
- * machine. At least one. Expected errors: OperatorError (`no_daemon`).
+ * The configured daemon. If none is configured and the default one is not running: all daemons of this user on
+ * this machine, at least one. Expected errors: OperatorError (`no_daemon`).
  */
 async function daemonsOf(loaded: LoadedConfig, { environment }: Terminal): Promise<readonly Found[]> {
   const own = await answerOf(loaded);

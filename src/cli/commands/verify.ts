@@ -7,10 +7,10 @@ import type { Invocation, Terminal } from '../command.js';
 import { verifyFlags } from '../flags.js';
 import { configOf, ownValuesOf } from '../settings.js';
 
-/** Between two progress lines on standard error. */
+/** Pause between progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 1_000;
 
-/** `verify`: proves that the store holds what it claims, or names every height where it does not. */
+/** `verify`: checks the whole store and names every damaged height. */
 export async function verify(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(verifyFlags, invocation);
   const { config } = configOf(invocation, terminal);
@@ -73,7 +73,7 @@ function counted(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** Blocks that wait above a gap are sound, and yet nobody can read them. */
+/** Describes sound blocks above a gap, which cannot be read yet. */
 function readableSoFar(
   { blocks, from, to }: NonNullable<VerifyReport['waiting']>,
   { range, latestIndexedHeight = -1 }: VerifyReport,

@@ -1,303 +1,195 @@
 import { createHash } from 'node:crypto';
-import type { Hash } from 'node:crypto';
 
-/** The bytes that every line begins with; the next one tells its kind. */
-const KIND_START = '{"kind":"';
-const KIND_BYTES = KIND_START.length + 1;
+/** Version of the line format: raised when an older reader would misread the lines. */
+const FORMAT = 1;
 const NEWLINE = 0x0a;
-/** A block may guarantee thousands of collections; none comes near this. */
-const MAX_BLOCK_LINE_BYTES = 64 * 1024 * 1024;
+/** Every line begins like this; the next letter is its kind. */
+const LINE_START = '{"kind":"';
+/** Limits memory when a file is not an export; JSON cannot be longer than this. */
+const MAX_LINE_BYTES = 512 * 1024 * 1024;
 
-/** Expected: these bytes are no export of ours. The message completes "is not an export: ". */
+/** Expected: the bytes are not an export. The message completes "it is not an export: ". */
 export class NotAnExportError extends Error {
   override readonly name = 'NotAnExportError';
 }
 
-/** The version of what the lines look like: raised when a reader of older ones would misread them. */
-export const EXPORT_FORMAT = 1;
-
-/** What of a closing line is not in the lines above it. */
+/** What the closing line says that is not in the lines above it. */
 export interface ExportOrigin {
-  /** Name and version of the program whose lines they are. */
+  /** Name and version of the program that made the lines. */
   readonly program: string;
   readonly chainId: string;
-  /** Where the export was to begin. */
+  /** The height the export was asked to begin at. */
   readonly from: number;
 }
 
-/** The last line of an export: what stands before it, and the SHA-256 of exactly those bytes, line ends included. */
-export interface ClosingLine {
-  readonly kind: 'end';
-  readonly format: number;
-  readonly program: string;
-  readonly chain_id: string;
-  readonly from: number;
-  /** Below `from` when there is no block. */
-  readonly to: number;
+/** What we read from a block's line. */
+export interface BlockLine {
+  readonly height: number;
+  readonly id: string;
+  readonly parentId: string;
+  readonly collections: number;
+  readonly transactions: number;
+}
+
+/** The whole blocks of an export. */
+interface WholeBlocks {
+  readonly first?: BlockLine;
+  readonly last?: BlockLine;
   readonly blocks: number;
   readonly collections: number;
   readonly transactions: number;
   readonly bytes: number;
-  readonly sha256: string;
 }
 
-export interface BlockPlace {
-  readonly height: number;
-  readonly id: string;
+/** What follows the last whole block. */
+interface Rest {
+  block?: BlockLine;
+  /** The whole lines of that block so far. */
+  readonly lines: Buffer[];
+  readonly torn: Buffer[];
+  closing?: string;
 }
-
-/** A block whose transaction lines are not all here yet. */
-interface OpenBlock extends BlockPlace {
-  readonly collections: number;
-  readonly transactions: number;
-  left: number;
-}
-
-type LineKind = 'block' | 'transaction' | 'end';
 
 /**
- * Reads an export as it grows, in pieces of any size: counts it, hashes it, and knows where its last whole block ends, so
- * that a file which was cut anywhere can be continued. It keeps no more than the line of one block.
+ * Reads an export in pieces of any size. It counts and hashes whole blocks only, so a file that was cut anywhere
+ * can be resumed after its last whole block. It holds at most one block.
  */
 export class ExportTally {
-  #hash = createHash('sha256');
-  /** The hash as it was where the last whole block ended. */
-  #wholeHash: Hash = createHash('sha256');
-  #bytes = 0;
-  #wholeBytes = 0;
-  #blocks = 0;
-  #collections = 0;
-  #transactions = 0;
-  #first: number | undefined;
-  #last: BlockPlace | undefined;
-  #open: OpenBlock | undefined;
-  #closing: string | undefined;
-  /** Of the line that is not at its end. */
-  #kind: LineKind | undefined;
-  #pieces: Buffer[] = [];
-  #lineBytes = 0;
+  readonly #sha256 = createHash('sha256');
+  #whole: WholeBlocks = { blocks: 0, collections: 0, transactions: 0, bytes: 0 };
+  #rest: Rest = { lines: [], torn: [] };
 
-  /** The first height; `undefined` before any. */
-  get first(): number | undefined {
-    return this.#first;
+  get whole(): WholeBlocks {
+    return this.#whole;
   }
 
-  /** The last block that is whole. */
-  get last(): BlockPlace | undefined {
-    return this.#last;
+  get isClosed(): boolean {
+    return this.#rest.closing !== undefined;
   }
 
-  get transactions(): number {
-    return this.#transactions;
-  }
-
-  get blocks(): number {
-    return this.#blocks;
-  }
-
-  /** Where the last whole block ends. */
-  get wholeBytes(): number {
-    return this.#wholeBytes;
-  }
-
-  /** The closing line as it was found, without its line end. */
-  get closing(): string | undefined {
-    return this.#closing;
-  }
-
-  /** Expected errors: NotAnExportError. */
+  /** Keeps `bytes`: do not reuse the buffer. Expected errors: NotAnExportError. */
   add(bytes: Buffer): void {
-    let wholeEnd = 0;
-    let start = 0;
-    for (;;) {
-      const end = bytes.indexOf(NEWLINE, start);
-      if (end === -1) break;
-      this.#extend(bytes.subarray(start, end));
-      if (this.#endLine()) wholeEnd = end + 1;
-      start = end + 1;
+    let torn = bytes;
+    if (bytes.includes(NEWLINE)) {
+      torn = Buffer.concat([...this.#rest.torn.splice(0), bytes]);
+      for (let end; (end = torn.indexOf(NEWLINE) + 1) > 0; torn = torn.subarray(end)) {
+        this.#addLine(torn.subarray(0, end));
+      }
     }
-    if (start < bytes.length) this.#extend(bytes.subarray(start));
-    this.#hash.update(bytes.subarray(0, wholeEnd));
-    if (wholeEnd > 0) {
-      this.#wholeHash = this.#hash.copy();
-      this.#wholeBytes = this.#bytes + wholeEnd;
-    }
-    this.#hash.update(bytes.subarray(wholeEnd));
-    this.#bytes += bytes.length;
+    if (torn.length > 0) this.#rest.torn.push(torn);
+    const [begun] = this.#rest.torn;
+    if (begun === undefined) return;
+    const start = begun.toString('latin1', 0, LINE_START.length);
+    refuseIf(this.isClosed, 'more follows its closing line');
+    refuseIf(!LINE_START.startsWith(start), 'it has other lines than an export');
+    refuseIf(sizeOf(this.#rest.torn) > MAX_LINE_BYTES, 'a line is too long');
   }
 
-  /** Forgets what stands behind the last whole block: a torn line, a block that was not finished, a closing line. */
+  /** Drops what follows the last whole block: a torn line, an unfinished block, a closing line. */
   cutToWhole(): void {
-    this.#hash = this.#wholeHash.copy();
-    this.#bytes = this.#wholeBytes;
-    this.#open = undefined;
-    this.#closing = undefined;
-    this.#beginLine();
+    this.#rest = { lines: [], torn: [] };
   }
 
-  /** What belongs behind the whole blocks, line end included. */
+  /** The line to write after the whole blocks, newline included. `to` is below `from` when there is no block. */
   closingLine({ program, chainId, from }: ExportOrigin): string {
-    const line: ClosingLine = {
-      kind: 'end',
-      format: EXPORT_FORMAT,
-      program,
-      chain_id: chainId,
-      from: this.#first ?? from,
-      to: this.#last?.height ?? from - 1,
-      blocks: this.#blocks,
-      collections: this.#collections,
-      transactions: this.#transactions,
-      bytes: this.#wholeBytes,
-      sha256: this.#wholeHash.copy().digest('hex'),
+    const { first, last, blocks, collections, transactions, bytes } = this.#whole;
+    const line = {
+      ...{ kind: 'end', format: FORMAT, program, chain_id: chainId },
+      ...{ from: first?.height ?? from, to: last?.height ?? from - 1 },
+      ...{ blocks, collections, transactions, bytes, sha256: this.#sha256.copy().digest('hex') },
     };
     return `${JSON.stringify(line)}\n`;
   }
 
-  /** Whether the closing line that was found is that of what was read, whichever version wrote it. */
+  /** Whether the closing line matches the lines above it, whichever version wrote it. */
   isClosedRightly(origin: Omit<ExportOrigin, 'program'>): boolean {
-    const expected = JSON.parse(this.closingLine({ ...origin, program: '' })) as object;
-    return countsOf(parsedJson(this.#closing ?? '')) === countsOf(expected);
+    const countsOf = (line: string): string =>
+      JSON.stringify({ ...objectOf(line), format: undefined, program: undefined });
+    return countsOf(this.#rest.closing ?? '') === countsOf(this.closingLine({ ...origin, program: '' }));
   }
 
-  #extend(piece: Buffer): void {
-    if (piece.length === 0) return;
-    if (this.#closing !== undefined) throw new NotAnExportError('more follows its closing line');
-    this.#lineBytes += piece.length;
-    if (this.#kind === 'transaction') return;
-    if (this.#lineBytes > MAX_BLOCK_LINE_BYTES) throw new NotAnExportError('a line is too long');
-    // The caller may use the buffer again.
-    this.#pieces.push(Buffer.from(piece));
-    if (this.#kind === undefined && this.#lineBytes >= KIND_BYTES) {
-      this.#kind = kindOf(Buffer.concat(this.#pieces));
-      if (this.#kind === 'transaction') this.#pieces = [];
+  #addLine(line: Buffer): void {
+    const { block, lines } = this.#rest;
+    const { last } = this.#whole;
+    const missing = block === undefined ? 0 : 1 + block.transactions - lines.length;
+    refuseIf(this.isClosed, 'more follows its closing line');
+    switch (line.toString('latin1', 0, LINE_START.length + 1)) {
+      case `${LINE_START}b`: {
+        const next = blockLineOf(line);
+        refuseIf(missing > 0, `height ${block?.height} lacks ${missing} lines`);
+        const isNext = last === undefined || next.height === last.height + 1;
+        refuseIf(!isNext, `height ${next.height} follows height ${last?.height}`);
+        this.#rest.block = next;
+        break;
+      }
+      case `${LINE_START}t`:
+        refuseIf(missing === 0, 'a transaction stands outside its block');
+        break;
+      case `${LINE_START}e`:
+        refuseIf(missing > 0, 'it ends within a block');
+        this.#rest.closing = line.toString();
+        return;
+      default:
+        refuseIf(true, 'it has other lines than an export');
     }
+    lines.push(line);
+    this.#endBlock();
   }
 
-  /** True when a block is whole with this line. */
-  #endLine(): boolean {
-    const kind = this.#kind;
-    const text = Buffer.concat(this.#pieces).toString('utf8');
-    this.#beginLine();
-    switch (kind) {
-      case undefined:
-        throw new NotAnExportError('it has other lines than an export');
-      case 'block':
-        return this.#beginBlock(text);
-      case 'transaction':
-        return this.#countTransaction();
-      case 'end':
-        if (this.#open !== undefined) throw new NotAnExportError('it ends within a block');
-        this.#closing = text;
-        return false;
-    }
-  }
-
-  #beginLine(): void {
-    this.#kind = undefined;
-    this.#pieces = [];
-    this.#lineBytes = 0;
-  }
-
-  #beginBlock(text: string): boolean {
-    if (this.#open !== undefined) {
-      throw new NotAnExportError(`height ${this.#open.height} lacks ${this.#open.left} lines`);
-    }
-    const open = openBlockOf(text);
-    if (this.#last !== undefined && open.height !== this.#last.height + 1) {
-      throw new NotAnExportError(`height ${open.height} follows height ${this.#last.height}`);
-    }
-    this.#open = open;
-    return this.#endBlock();
-  }
-
-  #countTransaction(): boolean {
-    if (this.#open === undefined) throw new NotAnExportError('a transaction stands outside its block');
-    this.#open.left -= 1;
-    return this.#endBlock();
-  }
-
-  #endBlock(): boolean {
-    if (this.#open?.left !== 0) return false;
-    const { height, id, collections, transactions } = this.#open;
-    this.#open = undefined;
-    this.#first ??= height;
-    this.#last = { height, id };
-    this.#blocks += 1;
-    this.#collections += collections;
-    this.#transactions += transactions;
-    return true;
+  /** Counts the block once all its lines are there. */
+  #endBlock(): void {
+    const { block, lines } = this.#rest;
+    if (block === undefined || lines.length <= block.transactions) return;
+    for (const line of lines) this.#sha256.update(line);
+    const { first = block, blocks, collections, transactions, bytes } = this.#whole;
+    this.#whole = {
+      ...{ first, last: block, blocks: blocks + 1 },
+      collections: collections + block.collections,
+      transactions: transactions + block.transactions,
+      bytes: bytes + sizeOf(lines),
+    };
+    this.cutToWhole();
   }
 }
 
-/** The place and the parent of the block that these lines begin with. Expected errors: NotAnExportError. */
-export function firstBlockOf(lines: Buffer): BlockPlace & { readonly parentId: string } {
-  const end = lines.indexOf(NEWLINE);
-  const { height, block_id: id, parent_id: parentId } = blockLineOf(lines.toString('utf8', 0, end));
-  return { height, id, parentId };
+/** The first block in whole lines. Expected errors: NotAnExportError. */
+export function firstBlockOf(lines: Buffer): BlockLine {
+  return blockLineOf(lines.subarray(0, lines.indexOf(NEWLINE)));
 }
 
-/** A closing line without what tells of its writer. */
-function countsOf(line: unknown): string | undefined {
-  if (typeof line !== 'object' || line === null) return undefined;
-  const { format: _format, program: _program, ...counts } = line as Partial<ClosingLine>;
-  return JSON.stringify(counts);
-}
-
-function kindOf(start: Buffer): LineKind {
-  if (start.toString('latin1', 0, KIND_START.length) === KIND_START) {
-    switch (start.toString('latin1', KIND_START.length, KIND_BYTES)) {
-      case 'b':
-        return 'block';
-      case 't':
-        return 'transaction';
-      case 'e':
-        return 'end';
-    }
+function blockLineOf(line: Buffer): BlockLine {
+  const { height, block_id: id, parent_id: parentId, collections } = objectOf(line.toString());
+  const counts = Array.isArray(collections) ? collections.map(countOf) : [NaN];
+  const transactions = counts.reduce((sum, count) => sum + count, 0);
+  if (!isCount(height) || !isCount(transactions) || typeof id !== 'string' || typeof parentId !== 'string') {
+    throw new NotAnExportError('the line of a block cannot be read');
   }
-  throw new NotAnExportError('it has other lines than an export');
+  return { height, id, parentId, collections: counts.length, transactions };
 }
 
-function openBlockOf(text: string): OpenBlock {
-  const { height, block_id: id, collections } = blockLineOf(text);
-  const transactions = collections.reduce((sum, { transaction_count: count }) => sum + count, 0);
-  return { height, id, collections: collections.length, transactions, left: transactions };
+/** NaN where there is none, which makes the sum NaN. */
+function countOf(collection: unknown): number {
+  const { transaction_count: count } = Object(collection) as Readonly<Record<string, unknown>>;
+  return isCount(count) ? count : NaN;
 }
 
-interface BlockLine {
-  readonly height: number;
-  readonly block_id: string;
-  readonly parent_id: string;
-  readonly collections: readonly { readonly transaction_count: number }[];
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
-function blockLineOf(text: string): BlockLine {
-  const parsed = parsedJson(text);
-  if (!isBlockLine(parsed)) throw new NotAnExportError('the line of a block cannot be read');
-  return parsed;
-}
-
-function parsedJson(text: string): unknown {
+/** The parsed line; empty if it is not JSON. */
+function objectOf(line: string): Readonly<Record<string, unknown>> {
   try {
-    return JSON.parse(text);
+    return Object(JSON.parse(line)) as Readonly<Record<string, unknown>>;
   } catch {
-    return undefined;
+    return {};
   }
 }
 
-function isBlockLine(value: unknown): value is BlockLine {
-  if (typeof value !== 'object' || value === null) return false;
-  const { height, block_id, parent_id, collections } = value as Partial<Record<keyof BlockLine, unknown>>;
-  return (
-    Number.isSafeInteger(height) &&
-    typeof block_id === 'string' &&
-    typeof parent_id === 'string' &&
-    Array.isArray(collections) &&
-    collections.every(isCounted)
-  );
+function sizeOf(pieces: readonly Buffer[]): number {
+  return pieces.reduce((sum, { length }) => sum + length, 0);
 }
 
-function isCounted(collection: unknown): boolean {
-  if (typeof collection !== 'object' || collection === null || !('transaction_count' in collection))
-    return false;
-  return Number.isSafeInteger(collection.transaction_count) && Number(collection.transaction_count) >= 0;
+function refuseIf(isWrong: boolean, why: string): void {
+  if (isWrong) throw new NotAnExportError(why);
 }

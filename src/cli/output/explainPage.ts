@@ -2,10 +2,10 @@ import type { ExplainDocument, MissingDocument, WorkDocument } from '../../api/i
 import { formatDuration } from '../../observability/index.js';
 
 const LABEL_WIDTH = 12;
-/** Missing collections whose whole story is told; the others are counted. */
+/** Missing collections that are described in full; the rest are only counted. */
 const MAX_STORIES = 10;
 
-/** An explanation as a page for the eye. Heights stand without separators, so that they can be copied. */
+/** Formats an explanation for people. Heights have no separators, so that they can be copied. */
 export function renderExplanation(document: ExplainDocument, nowMs: number): string {
   const { summary, stage, blockId, work, reasons } = document;
   const rows: [string, string][] = [['stage', stage.replaceAll('_', ' ')]];

@@ -1,7 +1,7 @@
 import { write } from 'node:fs';
 import { OperatorError, sleep, systemClock } from '../../runtime/index.js';
 
-/** Between two tries on a descriptor that its other end has told not to block. */
+/** Before writing again to a non-blocking descriptor that was full. */
 const BLOCKED_RETRY_MS = 10;
 
 const advice: Readonly<Record<string, string>> = {
@@ -16,7 +16,10 @@ const advice: Readonly<Record<string, string>> = {
   EFBIG: 'the file would be larger than the file system or a limit allows. Choose another place',
 };
 
-/** What an operator can do about output that cannot be written. An error that is none of the system's comes back as it is. */
+/**
+ * Says what the operator can do about output that cannot be written. Errors that do not come from the system are
+ * returned as they are.
+ */
 export function outputError(error: unknown, name: string): unknown {
   if (!(error instanceof Error && 'code' in error && typeof error.code === 'string')) return error;
   const what = advice[error.code] ?? `${error.message}. Look at the disk and the path`;
@@ -24,7 +27,7 @@ export function outputError(error: unknown, name: string): unknown {
 }
 
 /**
- * Writes all of it, off the event loop, and resolves once it was taken; a slow reader is waited for. False: nobody reads any
+ * Writes everything, off the event loop, and waits for a slow reader. Resolves with false when nobody reads any
  * more. Expected errors: OperatorError (`storage`).
  */
 export async function writeAll(descriptor: number, bytes: Uint8Array, name: string): Promise<boolean> {

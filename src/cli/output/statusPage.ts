@@ -4,17 +4,17 @@ import type { ProgressState } from '../../observability/index.js';
 
 const LABEL_WIDTH = 12;
 
-/** The daemon's status as a page for the eye: what, how far, from where, and why it is not ready. */
+/** Formats the daemon's status for people: what, how far, from where, and why it is not ready. */
 export function renderStatus(status: StatusDocument): string {
   return rowsOf(status)
     .map(([label, text]) => `${label.padEnd(LABEL_WIDTH)} ${text}\n`)
     .join('');
 }
 
-/** Below this, a label stands above its text. */
+/** On a narrower terminal, labels stand above their text. */
 const MIN_COLUMNS_FOR_LABELS = 40;
 
-/** The same as the lines of a terminal: a word about it, the way so far, and the page, wrapped to fit. */
+/** The same, as the lines of a terminal: a heading, the progress bar and the page, wrapped to fit. */
 export function statusScreen(
   status: StatusDocument,
   { columns, rows, head }: { readonly columns: number; readonly rows: number; readonly head: string },
@@ -44,7 +44,7 @@ export function statusLine(status: StatusDocument): string {
   return parts.join('; ');
 }
 
-/** Heights behind the head at which it is the head that is followed. */
+/** Heights behind the head that still count as following. */
 const FOLLOWING_LAG = 10;
 
 function progressOf(status: StatusDocument): ProgressState {
@@ -62,7 +62,7 @@ function progressOf(status: StatusDocument): ProgressState {
   };
 }
 
-/** A text in lines of at most so many characters, broken between words where that is possible. */
+/** Wraps a text to `columns` characters, between words where possible. */
 function wrapped(text: string, columns: number): string[] {
   const width = Math.max(1, columns);
   const lines: string[] = [];
@@ -141,7 +141,7 @@ function edi({ sources: { edi: source } }: StatusDocument): string {
   return `${source.state}${from}${at}${age}${source.reason === null ? '' : `; ${source.reason}`}`;
 }
 
-/** Nothing where the index is off. */
+/** Nothing when the index is off. */
 function accounts({ accountIndex: { state, coveredFrom, missingHeights } }: StatusDocument): string[] {
   if (state === 'off') return [];
   if (state === 'complete') return ['complete'];

@@ -6,7 +6,7 @@ import { askDaemon, noDaemon } from '../client.js';
 import type { Terminal } from '../command.js';
 import { renderStatus, statusLine, statusScreen } from './statusPage.js';
 
-/** Between two questions. */
+/** How often the daemon is asked. */
 const INTERVAL_MS = 1_000;
 const CTRL_C = '\u0003';
 const HINT = 'q ends this.';
@@ -14,14 +14,14 @@ const HINT = 'q ends this.';
 /** Where the answers go. */
 interface Display {
   show(status: StatusDocument): void;
-  /** The daemon does not answer, since so long; `last` is what it said before. */
+  /** The daemon has not answered for this long; `last` is its last answer. */
   showAway(last: StatusDocument, awaySeconds: number): void;
   close(): void;
 }
 
 /**
- * Asks the daemon every second and shows what it says, until a signal or a key ends it. A daemon that goes away is waited for.
- * Expected errors: OperatorError (`no_daemon`) when none answers at first.
+ * Asks the daemon every second and shows its answer, until a signal or a key ends it. A daemon that goes away is
+ * waited for. Expected errors: OperatorError (`no_daemon`) when none answers at first.
  */
 export async function watchStatus(
   { json }: { readonly json: boolean },
@@ -31,7 +31,7 @@ export async function watchStatus(
   const ending = new AbortController();
   const end = (): void => ending.abort(abortReason(ending.signal));
   terminal.signal.addEventListener('abort', end, { once: true });
-  // A terminal that tells of keys one by one sends no signal for Ctrl-C.
+  // In raw mode, Ctrl-C sends no signal.
   const stopKeys = isLive ? terminal.onKey((key) => (key === 'q' || key === CTRL_C) && end()) : undefined;
   const display = isLive ? screen(terminal) : json ? documents(terminal) : lines(terminal);
   if (terminal.signal.aborted) end();
@@ -64,11 +64,11 @@ async function follow(loaded: LoadedConfig, display: Display, signal: AbortSigna
   }
 }
 
-/** The whole terminal. What it showed last stays on it. */
+/** Uses the whole terminal. The last page stays on it. */
 function screen(terminal: Terminal): Display {
   const live = new LiveScreen({ stream: { write: (text) => terminal.out(text) } });
   let last: StatusDocument | undefined;
-  // The last column stays free: what clears the rest of a line would clear a character there.
+  // Leave the last column free: clearing the rest of the line would erase a character there.
   const size = () => ({ columns: terminal.columns() - 1, rows: terminal.rows() });
   return {
     show: (status) => {
@@ -86,7 +86,7 @@ function screen(terminal: Terminal): Display {
   };
 }
 
-/** A line each time; and one whenever the daemon goes or comes. */
+/** One line per answer, and one whenever the daemon goes away or comes back. */
 function lines(terminal: Terminal): Display {
   return onEdges(
     (text) => terminal.out(text),
@@ -94,7 +94,7 @@ function lines(terminal: Terminal): Display {
   );
 }
 
-/** Documents only; who goes and comes is told beside them. */
+/** Prints only documents; going away and coming back are reported on standard error. */
 function documents(terminal: Terminal): Display {
   return onEdges(
     (text) => terminal.err(text),

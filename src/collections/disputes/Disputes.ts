@@ -9,17 +9,17 @@ interface Dispute {
 }
 
 /**
- * Heights at which execution data and guarantees do not match. Either of them may be the lie, so that nobody is blamed at
+ * Heights at which execution data and guarantees do not match. Either of them may be the lie, so that nobody is reported at
  * first: neither is it the node that gave the execution data. Once all collections of the guarantees were found and
  * verified, it was.
  *
  * Bounds: incomplete heights, that is the window; per height, the nodes that offer execution data.
  */
 export class Disputes {
-  readonly #nodes: Pick<AccessNodes, 'blame'>;
+  readonly #nodes: Pick<AccessNodes, 'report'>;
   readonly #byHeight = new Map<number, Dispute>();
 
-  constructor(_options: object, dependencies: { readonly nodes: Pick<AccessNodes, 'blame'> }) {
+  constructor(_options: object, dependencies: { readonly nodes: Pick<AccessNodes, 'report'> }) {
     this.#nodes = dependencies.nodes;
   }
 
@@ -39,7 +39,7 @@ export class Disputes {
     if (dispute === undefined) return;
     this.#byHeight.delete(height);
     for (const { node, detail } of dispute.accused.values())
-      this.#nodes.blame(node, 'lied', detail, 'SubscribeExecutionDataFromStartBlockHeight');
+      this.#nodes.report(node, 'lied', detail, 'SubscribeExecutionDataFromStartBlockHeight');
   }
 
   /** Other guarantees are worked on now: what was said against the former ones is void. */

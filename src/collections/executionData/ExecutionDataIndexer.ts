@@ -1,14 +1,20 @@
-import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeTrouble } from '../../access/index.js';
+import { NodeRotation } from '../../access/index.js';
+import type {
+  AccessMethod,
+  AccessNode,
+  AccessNodes,
+  NodeFault,
+  NodeReadiness,
+  NodeTrouble,
+} from '../../access/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { AbortError, abortReason, backoffMs, isAbort, sleep } from '../../runtime/index.js';
+import { backoffMs, childOf, isAbort, sleep, wasAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { DeliveryForecast } from './DeliveryForecast.js';
 import { ExecutionDataReader } from './ExecutionDataReader.js';
 import { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
 import type { StreamPosition } from './ExecutionDataTroubles.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
-import { NodeRotation } from '../../access/index.js';
-import type { NodeReadiness } from '../../access/index.js';
 import type { BlockWindow, CollectionSink, ExecutionDataForecast } from '../ports.js';
 import type { StreamEnd } from './StreamFault.js';
 
@@ -34,7 +40,7 @@ export interface ExecutionDataIndexerOptions {
 }
 
 export interface ExecutionDataIndexerDependencies {
-  readonly nodes: Pick<AccessNodes, 'forExecutionData' | 'succeeded' | 'blame'>;
+  readonly nodes: Pick<AccessNodes, 'forExecutionData' | 'succeeded' | 'report'>;
   readonly window: BlockWindow;
   readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock' | 'onContradiction'>;
   /** The sealed head: execution data exists up to there. `undefined` while unknown. */
@@ -147,7 +153,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#dependencies = dependencies;
     this.#stateSinceMs = dependencies.clock.monotonic();
     this.#outlook = new DeliveryForecast(this.#options, dependencies);
-    this.#troubles = new ExecutionDataTroubles({}, dependencies);
+    this.#troubles = new ExecutionDataTroubles(dependencies);
     this.#reporter = new FaultReporter({ source: 'edi' }, dependencies);
     this.#reader = new ExecutionDataReader(this.#options, {
       nodes: dependencies.nodes,
@@ -179,7 +185,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
         if (this.#lateError !== undefined) throw this.#lateError.error;
       }
     } catch (error) {
-      if (!signal.aborted || !(isAbort(error) || error === signal.reason)) throw error;
+      if (!wasAborted(error, signal)) throw error;
     } finally {
       this.#outlook.closed();
       this.#node = undefined;
@@ -249,10 +255,8 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     const startedMs = clock.monotonic();
     const head = window.headHeight();
     const isOutage = end.reason === 'unavailable' || end.reason === 'deadline';
-    const over = new AbortController();
-    const onAbort = (): void => over.abort(abortReason(signal));
-    const timer = clock.setTimer(pauseMs, () => over.abort(new AbortError('the pause is over')));
-    signal.addEventListener('abort', onAbort, { once: true });
+    const over = childOf(signal);
+    const timer = clock.setTimer(pauseMs, () => over.abort());
     try {
       for (;;) {
         await window.changed(over.signal);
@@ -265,7 +269,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       if (!isAbort(error) || signal.aborted) throw error;
     } finally {
       timer.cancel();
-      signal.removeEventListener('abort', onAbort);
+      over.abort();
     }
     this.#reader.skipDurable();
   }

@@ -1,12 +1,12 @@
+import { StreamReader } from '../../access/index.js';
 import type { AccessNode, AccessNodes } from '../../access/index.js';
 import { VerificationMemory, verifyBlockCollections } from '../../flow/index.js';
 import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
 import type { Metrics } from '../../observability/index.js';
-import { abortReason, sleep } from '../../runtime/index.js';
+import { sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { SizeEstimate } from '../sources/SizeEstimate.js';
 import type { DeliveryForecast } from './DeliveryForecast.js';
-import { MessagePuller } from './MessagePuller.js';
 import type { BlockWindow, CollectionSink } from '../ports.js';
 import { judgeStreamEnd, StreamFault } from './StreamFault.js';
 import type { StreamEnd } from './StreamFault.js';
@@ -110,26 +110,31 @@ export class ExecutionDataReader {
     signal: AbortSignal,
   ): Promise<StreamEnd> {
     const { clock, events } = this.#dependencies;
-    const puller = new MessagePuller<BlockExecutionData>({
-      open: (own) => node.subscribeExecutionData(this.#next, { signal: own }),
-      onLateError: (error) => events.onLateError(error),
-    });
-    const watch = this.#watch(node, puller, openingSilenceMs);
+    const reader = new StreamReader<BlockExecutionData>(
+      {},
+      {
+        open: (ended) => node.subscribeExecutionData(this.#next, { signal: ended }),
+        onLateError: (error) => events.onLateError(error),
+        ...{ clock, signal },
+      },
+    );
+    const watch = this.#watch(node, reader, openingSilenceMs);
     this.#watching = watch;
-    const onAbort = (): void => puller.cancel(abortReason(signal));
-    signal.addEventListener('abort', onAbort, { once: true });
     watch.start();
     let justPaused = false;
     try {
       for (;;) {
         justPaused = await this.#waitForRoom(watch, signal);
         const wasDue = watch.pulling();
-        const pulledAtMs = clock.monotonic();
-        const message = await puller.pull();
+        const readAtMs = clock.monotonic();
+        const read = await reader.read();
         watch.pulled();
-        if (message === undefined) throw new StreamFault('ended', 'the node ended the stream');
+        // Silence is told by the watch.
+        if (read === 'silent' || read.done === true)
+          throw new StreamFault('ended', 'the node ended the stream');
+        const message = read.value;
         await this.#take(message, node, signal);
-        if (wasDue) this.#dependencies.outlook.took(clock.monotonic() - pulledAtMs);
+        if (wasDue) this.#dependencies.outlook.took(clock.monotonic() - readAtMs);
         const fault = this.#behind();
         if (fault !== undefined) throw fault;
         this.#turnBytes += message.byteLength + MESSAGE_WEIGHT_BYTES;
@@ -148,14 +153,13 @@ export class ExecutionDataReader {
     } finally {
       watch.stop();
       this.#watching = undefined;
-      signal.removeEventListener('abort', onAbort);
-      puller.cancel(new StreamFault('ended', 'the stream was left'));
+      reader.cancel(new StreamFault('ended', 'the stream was left'));
     }
   }
 
   #watch(
     node: AccessNode,
-    puller: MessagePuller<BlockExecutionData>,
+    reader: StreamReader<BlockExecutionData>,
     openingSilenceMs: number,
   ): StreamMonitor {
     const dependencies = this.#dependencies;
@@ -169,7 +173,7 @@ export class ExecutionDataReader {
           dependencies.events.onLook();
           return this.#behind() ?? this.#moved(node);
         },
-        onFault: (fault) => puller.cancel(fault),
+        onFault: (fault) => reader.cancel(fault),
       },
     );
   }

@@ -42,7 +42,7 @@ export class ExecutionDataTroubles {
   #height: number | undefined;
   #sentence: string | undefined;
 
-  constructor(_options: object, dependencies: { readonly clock: Clock }) {
+  constructor(dependencies: { readonly clock: Clock }) {
     this.#clock = dependencies.clock;
     this.#failures = new NodeTroubles(dependencies);
   }

@@ -1,5 +1,5 @@
-import { troubleOf, UpstreamError } from '../../access/index.js';
-import type { AccessMethod, NodeFault, TroubleKind, UpstreamErrorKind } from '../../access/index.js';
+import { faultOf, troubleOf, UpstreamError } from '../../access/index.js';
+import type { AccessMethod, NodeFault, TroubleKind } from '../../access/index.js';
 import { InvalidCollectionError } from '../../flow/index.js';
 import type { Fault } from '../sources/FaultReporter.js';
 
@@ -30,7 +30,6 @@ const NODE_FAULTS: Record<StreamFaultReason, NodeFault | undefined> = {
   malformed: 'lied',
 };
 
-/** Thrown and caught within the execution-data indexer: this stream is done with, open another one. */
 /** Our own doing: nothing stands between us and the data. */
 const TROUBLES: Record<StreamFaultReason, TroubleKind | undefined> = {
   ended: 'refused',
@@ -42,6 +41,7 @@ const TROUBLES: Record<StreamFaultReason, TroubleKind | undefined> = {
   malformed: 'invalid',
 };
 
+/** Thrown and caught within the execution-data indexer: this stream is done with, open another one. */
 export class StreamFault extends Error {
   override readonly name = 'StreamFault';
   readonly reason: StreamFaultReason;
@@ -89,32 +89,13 @@ export function judgeStreamEnd(error: unknown): StreamEnd | undefined {
   if (error instanceof UpstreamError) {
     const { kind, message, method } = error;
     const refused = kind === 'malformed' || kind === 'too_large' ? kind : undefined;
+    // No deadline of ours: the node, or what stands before it, ended the stream.
     const named = Number(PRUNED.exec(message)?.[1] ?? error.lowestHeight);
     return {
-      ...{ reason: kind, text: message, refused, fault: streamFaultOf(kind) },
+      ...{ reason: kind, text: message, refused, fault: kind === 'deadline' ? 'failing' : faultOf(kind) },
       ...{ kind: troubleOf(kind), said: message, method },
       ...(Number.isSafeInteger(named) ? { prunedBelow: named } : {}),
     };
   }
   return undefined;
-}
-
-/** Unlike a call, a stream is refused by its start height in the best of order: near the tip, or while a node boots. */
-function streamFaultOf(kind: UpstreamErrorKind): NodeFault | undefined {
-  switch (kind) {
-    case 'not_yet':
-    case 'not_found':
-    case 'below_root':
-    case 'rate_limited':
-    case 'unimplemented':
-    case 'invalid_argument':
-    case 'failed_precondition':
-      return undefined;
-    case 'malformed':
-    case 'too_large':
-    case 'deadline':
-    case 'unavailable':
-    case 'internal':
-      return 'failing';
-  }
 }

@@ -25,7 +25,7 @@ export interface CollectionNodesOptions {
 }
 
 export interface CollectionNodesDependencies {
-  readonly nodes: Pick<AccessNodes, 'forHeight' | 'blame'>;
+  readonly nodes: Pick<AccessNodes, 'forHeight' | 'report'>;
   readonly slots: EndpointSlots;
   readonly clock: Clock;
 }
@@ -98,7 +98,7 @@ export class CollectionNodes {
     if (denial !== undefined && denial !== way) {
       this.#ways.failed(node, denial);
       const detail = `${denial} denies a collection that ${way} gives`;
-      this.#dependencies.nodes.blame(node, 'failing', detail, denial);
+      this.#dependencies.nodes.report(node, 'failing', detail, denial);
     }
     this.#ways.succeeded(node, way);
     this.#learn(wanted, node, sentAtMs);

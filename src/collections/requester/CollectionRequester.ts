@@ -48,7 +48,7 @@ export interface CollectionRequesterOptions {
 }
 
 export interface CollectionRequesterDependencies {
-  readonly nodes: Pick<AccessNodes, 'forHeight' | 'succeeded' | 'blame'>;
+  readonly nodes: Pick<AccessNodes, 'forHeight' | 'succeeded' | 'report'>;
   readonly sink: Pick<CollectionSink, 'onCollection'>;
   readonly window: Pick<BlockWindow, 'admits' | 'changed' | 'headHeight'>;
   /** Absent where execution data is not followed. */

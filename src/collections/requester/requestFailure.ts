@@ -1,5 +1,5 @@
-import { troubleOf, UpstreamError } from '../../access/index.js';
-import type { AccessMethod, NodeFault, TroubleKind, UpstreamErrorKind } from '../../access/index.js';
+import { faultOf, troubleOf, UpstreamError } from '../../access/index.js';
+import type { AccessMethod, TroubleKind, UpstreamErrorKind } from '../../access/index.js';
 import { InvalidCollectionError } from '../../flow/index.js';
 import type { Fault } from '../sources/FaultReporter.js';
 
@@ -30,7 +30,8 @@ export function judgeFailure(error: unknown): RequestFailure | undefined {
     return {
       ...{ text: error.message, kind },
       refused: error.kind === 'malformed' || error.kind === 'too_large' ? error.kind : undefined,
-      fault: faultOf(error.kind),
+      // There is nothing wrong with asking for a collection by its id.
+      fault: isRefusal(error.kind) ? 'failing' : faultOf(error.kind),
       isNodeBusy: error.kind === 'rate_limited',
       isNotFound: kind === 'denied',
       isSilence: error.kind === 'deadline',
@@ -40,25 +41,6 @@ export function judgeFailure(error: unknown): RequestFailure | undefined {
   return undefined;
 }
 
-/** What each kind of upstream error says of the node that gave it. */
-function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
-  switch (kind) {
-    // Normal near the tip, at the edge of a spork, on old nodes and under load.
-    case 'not_yet':
-    case 'not_found':
-    case 'below_root':
-    case 'rate_limited':
-    case 'unimplemented':
-      return undefined;
-    case 'deadline':
-      return 'stale';
-    // Too large may just as well be our own limit that is too low.
-    case 'malformed':
-    case 'too_large':
-    case 'invalid_argument':
-    case 'failed_precondition':
-    case 'unavailable':
-    case 'internal':
-      return 'failing';
-  }
+function isRefusal(kind: UpstreamErrorKind): boolean {
+  return kind === 'invalid_argument' || kind === 'failed_precondition';
 }

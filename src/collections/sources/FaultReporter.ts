@@ -13,7 +13,7 @@ export interface Fault {
 }
 
 export interface FaultReporterDependencies {
-  readonly nodes: Pick<AccessNodes, 'succeeded' | 'blame'>;
+  readonly nodes: Pick<AccessNodes, 'succeeded' | 'report'>;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'invalidCollections'>;
 }
@@ -48,7 +48,7 @@ export class FaultReporter {
     const decision = fault.refused === undefined ? 'retry' : 'invalid';
     const common = { node: node.name, source: this.#source, height, decision };
     logger.debug({ ...common, ...fields, error: fault.text }, 'access node did not deliver');
-    if (fault.fault !== undefined) nodes.blame(node, fault.fault, fault.text, method);
+    if (fault.fault !== undefined) nodes.report(node, fault.fault, fault.text, method);
     if (fault.refused === undefined) return;
     metrics.invalidCollections.inc({ source: this.#source, reason: fault.refused });
     if (this.#refused.has(node.name)) return;

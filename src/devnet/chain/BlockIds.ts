@@ -2,17 +2,16 @@ import { sha3 } from '../../flow/index.js';
 import { Prng } from './Prng.js';
 
 const TWO_31 = 2_147_483_648;
-/** Upper half of (height, fork) stays below this for every safe height. */
+/** The upper half of (height, fork) stays below this for every safe height. */
 const HIGH_WORD_MAX = 0x3f_ffff;
 const MEMO_HEIGHTS = 64;
 
-/** Which of the two blocks at a height: the one of the chain, or one that lost and was orphaned. */
+/** The two blocks of a height: the chain's own, and an orphan that lost. */
 export type Fork = 'chain' | 'orphan';
 
 /**
- * Block ids as a function of seed, chain and height, and back: the first 24 bytes are a hash, the last 8 the height
- * behind a mask of the first 8. So an id leads to its height without an index, on a chain of any length, and no id but
- * the right one is accepted.
+ * Maps (seed, chain, height) to block ids and back: 24 bytes of hash, then the height masked by the first 8 bytes.
+ * So an id leads to its height without an index, however long the chain, and only correct ids are accepted.
  */
 export class BlockIds {
   readonly #domain: Buffer;
@@ -40,7 +39,7 @@ export class BlockIds {
     return id;
   }
 
-  /** Where a block id belongs; `undefined` for an id that is not of this chain. */
+  /** The height and fork of a block id; `undefined` for ids of other chains. */
   locate(id: Buffer): { readonly height: number; readonly fork: Fork } | undefined {
     if (id.length !== 32) return undefined;
     const high = (id.readUInt32BE(24) ^ id.readUInt32BE(0) ^ this.#maskHigh) >>> 0;
@@ -51,7 +50,7 @@ export class BlockIds {
     return this.idAt(height, fork).equals(id) ? { height, fork } : undefined;
   }
 
-  /** The words that decide what stands at a height; `salt` separates uses of the same height. */
+  /** The random words that decide a height's content; `salt` separates their uses. */
   words(height: number, salt: number): Prng {
     const digest = this.#digest(height);
     return new Prng(
@@ -62,7 +61,7 @@ export class BlockIds {
     );
   }
 
-  /** Blocks ask for the digests of their neighbours again and again. */
+  /** Digests of neighbours are needed again and again. */
   #digest(height: number): Buffer {
     const slot = height % MEMO_HEIGHTS;
     const known = this.#memoDigests[slot];

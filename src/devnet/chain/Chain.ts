@@ -9,18 +9,18 @@ import {
 import { ReverseIndex } from './ReverseIndex.js';
 import { SizedCache } from './SizedCache.js';
 
-/** Collections and transactions of the last blocks generated that can be found by id: at least so many of each. */
+/** How many of the latest generated collections and transactions can be found by id, at least. */
 export const INDEXED_COLLECTIONS = 65_536;
 export const INDEXED_TRANSACTIONS = 262_144;
 const INDEXED_HEIGHTS = 65_536;
-/** What is looked through for an id that is not indexed, around the height asked for last and the one of the last id found. */
+/** Heights searched for an unindexed id, around the height asked for last and around the last id found. */
 const SCAN_BELOW_HEIGHTS = 256;
 const SCAN_ABOVE_HEIGHTS = 64;
 const DEFAULT_CACHE_BYTES = 64 * 1024 * 1024;
-/** What a cached block costs besides its bytes; bounds the number of cached empty ones. */
+/** Overhead of a cached block; limits the number of empty ones. */
 const ENTRY_OVERHEAD_BYTES = 2048;
 
-/** The place of a collection: the lowest height that guarantees it. */
+/** Where a collection stands: the lowest height that guarantees it. */
 export interface CollectionPlace {
   readonly block: GeneratedBlock;
   readonly index: number;
@@ -31,13 +31,13 @@ export interface TransactionPlace extends CollectionPlace {
 }
 
 /**
- * A generated chain with a memory: a bounded cache of the blocks in use, so that a height is generated once whoever
- * asks, and a bounded index from collection and transaction ids to heights.
+ * A generated chain with a bounded cache of blocks, so that each height is generated once, and a bounded index
+ * from collection and transaction ids to heights.
  *
- * Ids of collections and transactions are hashes and carry no height. Those of the last blocks generated are found
- * (`INDEXED_COLLECTIONS`, `INDEXED_TRANSACTIONS`), and for any other id the neighbourhood of the height asked for last
- * is searched once, so that a client goes on after the node was restarted, and that of the last id found, from the root on, so
- * that a client that has its blocks elsewhere catches up. Anything else is not found: ask for its block first.
+ * These ids are hashes and do not contain a height. The latest ones generated are found (`INDEXED_COLLECTIONS`,
+ * `INDEXED_TRANSACTIONS`). For any other id, two neighbourhoods are searched once: the one of the height asked for
+ * last, so that a client can go on after the node restarts, and the one of the last id found, from the root on, so that a client
+ * that has its blocks elsewhere can catch up. Otherwise, ask for its block first.
  */
 export class Chain {
   readonly generator: ChainGenerator;
@@ -59,13 +59,13 @@ export class Chain {
     this.#touchedHeight = this.#foundHeight = this.generator.rootHeight;
   }
 
-  /** The block of the chain at a height between the root and the end. */
+  /** The chain's block at a height between root and end. */
   block(height: number): GeneratedBlock {
     this.#touchedHeight = height;
     return this.#cachedBlock(height);
   }
 
-  /** Finds a block, or an orphan, by its id. */
+  /** Finds a block or an orphan by id. */
   locate(id: Buffer): { readonly height: number; readonly fork: Fork } | undefined {
     const place = this.generator.ids.locate(id);
     if (place === undefined) return undefined;
@@ -133,7 +133,7 @@ export class Chain {
     return block;
   }
 
-  /** Notes where each id was made, which is the lowest height it stands at. */
+  /** Records where each id was created: the lowest height it stands at. */
   #index(block: GeneratedBlock): void {
     if (this.#indexedHeights.findNumber(block.height) === undefined) {
       this.#indexedHeights.addNumber(block.height, block.height);
@@ -148,7 +148,7 @@ export class Chain {
     }
   }
 
-  /** A transaction that was borrowed from the block below belongs to that block. */
+  /** A transaction borrowed from the block below belongs to that block. */
   #addTransaction(ids: Buffer, offset: number, height: number): void {
     const known = this.#transactionHeights.find(ids, offset);
     if (known === height - 1 && this.#transactionAt(known, ids.subarray(offset, offset + 32)) !== undefined)
@@ -156,7 +156,7 @@ export class Chain {
     this.#transactionHeights.add(ids, offset, height);
   }
 
-  /** Generates what lies around these heights and is not indexed yet; `false` when there was nothing. */
+  /** Generates unindexed blocks around both heights; `false` when there were none. */
   #scan(): boolean {
     const { rootHeight, endHeight } = this.generator;
     let found = false;

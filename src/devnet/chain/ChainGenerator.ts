@@ -24,7 +24,7 @@ import type { Prng } from './Prng.js';
 const FULL_COLLECTION_TRANSACTIONS = 100;
 const REFERENCE_BLOCK_BEHIND_MAX = 20;
 const SIGNATURE_BYTES = 48;
-/** Timestamp of height 0; height 137 million then falls into the year 2024. */
+/** Timestamp of height 0, chosen so that height 137 million falls into 2024. */
 const GENESIS_MS = 1_600_000_000_000;
 /** Salts of `BlockIds.words`; a collection uses its index. */
 const SALT_BLOCK = 1_000_001;
@@ -52,9 +52,9 @@ export interface ChainOptions {
   readonly rootHeight?: number;
   /** Parent of the root block: the last block of the previous spork. Default: zeros. */
   readonly rootParentId?: Identifier;
-  /** The last height there is. Default: none, the chain grows. */
+  /** The last height. Default: none, the chain grows. */
   readonly endHeight?: number;
-  /** False: blocks are executed without a system chunk, as the emulator does. Default true. */
+  /** False: no system chunk, as on the emulator. Default true. */
   readonly systemChunk?: boolean;
   readonly profile?: ProfileName | (Partial<ChainProfile> & { readonly base?: ProfileName });
 }
@@ -65,13 +65,13 @@ export interface GeneratedCollection {
   /** 32 bytes each, concatenated, in order. */
   readonly transactionIds: Buffer;
   readonly transactions: readonly Buffer[];
-  /** `repeated Transaction transactions = 1`: a full collection's answer, and a chunk's collection. */
+  /** `repeated Transaction transactions = 1`, as in a full collection's response and a chunk's collection. */
   readonly encoded: Uint8Array;
-  /** The height whose words made it; lower than the block's when the block repeats it. */
+  /** The height it was generated for; lower than the block's when repeated. */
   readonly originHeight: number;
 }
 
-/** A block of the simulated chain with all that it guarantees. */
+/** A block of the simulated chain with its collections. */
 export interface GeneratedBlock {
   readonly height: number;
   readonly id: Identifier;
@@ -81,16 +81,16 @@ export interface GeneratedBlock {
   readonly collections: readonly GeneratedCollection[];
   /** The light form of `flow.entities.Block`, canonical. */
   readonly encoded: Uint8Array;
-  /** What is odd about it. */
+  /** The odd things in it. */
   readonly odd: readonly OddKind[];
 }
 
 /**
- * A chain as a function of (seed, chain id, profile, height): any block, in any order, at the same cost, with nothing
- * kept. Millions of heights of history are a number.
+ * A chain as a function of (seed, chain id, profile, height): any block, in any order, at the same cost, with
+ * nothing stored. Millions of heights cost nothing.
  *
- * Block ids are opaque: a real id covers a header that the light form does not carry. Transaction and collection ids
- * are real hashes.
+ * Block ids are opaque, because a real id covers a header that the light form lacks. Transaction and collection
+ * ids are real hashes.
  */
 export class ChainGenerator {
   readonly seed: number;
@@ -102,11 +102,11 @@ export class ChainGenerator {
   readonly sporkId: Identifier;
   readonly #rootParentId: Identifier;
   readonly #phases: ReadonlyMap<OddKind, number>;
-  /** `undefined` on a network that has none. */
+  /** `undefined` where the network has none. */
   readonly #systemChunk: SystemChunk | undefined;
   readonly #plainTransactions = new PlainTransactions();
 
-  /** Expected errors: `OperatorError('configuration')` for a profile that no block can have. */
+  /** Expected errors: `OperatorError('configuration')` for an impossible profile. */
   constructor(options: ChainOptions = {}) {
     this.seed = options.seed ?? 1;
     this.chainId = options.chainId ?? 'flow-localnet';
@@ -132,7 +132,7 @@ export class ChainGenerator {
     return height === this.rootHeight ? this.#rootParentId : this.blockId(height - 1);
   }
 
-  /** The block at a height, or the one beside it that was orphaned: another id, the same parent and collections. */
+  /** The block at a height, or its orphan: another id, same parent and collections. */
   block(height: number, fork: Fork = 'chain'): GeneratedBlock {
     const id = toIdentifier(this.ids.idAt(height, fork));
     const parentId = this.parentId(height);
@@ -161,13 +161,13 @@ export class ChainGenerator {
     return { height, id, parentId, timestamp, collections, encoded, odd };
   }
 
-  /** Transactions of the system chunk, in order; none where there is no such chunk, as at the root. */
+  /** Transactions of the system chunk, in order; none at the root or where there is no such chunk. */
   systemTransactions(height: number): readonly Buffer[] {
     if (height === this.rootHeight || this.#systemChunk === undefined) return [];
     return this.#systemChunk.transactions(height, this.ids.words(height, SALT_SYSTEM));
   }
 
-  /** The id of one of those that are the same in every block; `undefined` for others. */
+  /** The id of a system transaction that is the same in every block; else `undefined`. */
   systemTransactionId(wire: Buffer): Buffer | undefined {
     return this.#systemChunk?.idOf(wire);
   }
@@ -177,16 +177,16 @@ export class ChainGenerator {
     return this.#systemChunk?.repeatedTransactions ?? new Map();
   }
 
-  /** Words for what else is made of a height (headers, execution data); the same salt gives the same words. */
+  /** Random words for headers and execution data; the same salt gives the same words. */
   words(height: number, salt: number): Prng {
     return this.ids.words(height, 2_000_000 + salt);
   }
 
-  /** What is odd about a height: exactly once in N heights for each kind. */
+  /** The odd things at a height: each kind exactly once in N heights. */
   oddAt(height: number): OddKind[] {
     if (height === this.rootHeight) return [];
     const due = oddKinds.filter((kind) => this.#isDue(kind, height));
-    // Above the root block stands nothing that could be repeated.
+    // The root block has nothing to repeat.
     return height - 1 > this.rootHeight ? due : due.filter((kind) => !repeatsBelow.has(kind));
   }
 
@@ -216,7 +216,7 @@ export class ChainGenerator {
     const words = this.ids.words(height, SALT_BLOCK);
     const isEmpty = words.chance(this.profile.emptyShare);
     const count = words.between(this.profile.collectionsPerBlock);
-    // What the block above repeats must be there.
+    // Keep what the block above repeats.
     const isNeeded =
       odd.length > 0 ||
       this.#isDue('repeatedCollection', height + 1) ||
@@ -225,7 +225,7 @@ export class ChainGenerator {
     return isEmpty ? 0 : count;
   }
 
-  /** A collection by the height and the place that it was made for; it depends on nothing else. */
+  /** A collection, determined by its height and index alone. */
   #ownCollection(height: number, index: number): GeneratedCollection {
     const words = this.ids.words(height, index);
     const odd = index === 0 ? this.oddAt(height) : [];
@@ -252,7 +252,7 @@ export class ChainGenerator {
     return makeCollection(transactions, height);
   }
 
-  /** A collection of a transaction that stands elsewhere and one of its own. */
+  /** A collection of a borrowed transaction and one of its own. */
   #borrowing(height: number, place: number, from: GeneratedCollection): GeneratedCollection {
     const [borrowed] = from.transactions;
     const own = this.#transaction(height, this.ids.words(height, 10_000 + place), { odd: [] });
@@ -276,7 +276,7 @@ export class ChainGenerator {
   }
 }
 
-/** The id of a collection is computed by the same functions that the daemon verifies with; tests hold both to a third. */
+/** Uses the daemon's own hash functions; tests check both against a third implementation. */
 function makeCollection(transactions: readonly Buffer[], originHeight: number): GeneratedCollection {
   const transactionIds = Buffer.concat(transactions.map((wire) => transactionId(wire)));
   return {

@@ -5,27 +5,27 @@ import type { Prng } from './Prng.js';
 const ID_BYTES = 32;
 const PATH_BYTES = 32;
 const PAYLOAD_VALUE_BYTES = 128;
-/** Transaction indexes of one and of two bytes have a template each; higher ones, which no block reaches, wrap. */
+/** Templates exist for transaction indexes of one and two bytes; no block has more. */
 const INDEX_TEMPLATE_VALUES = [0, 1, 128] as const;
 const INDEX_MAX = 16_383;
 const EVENT_TYPES = [
   'A.f233dcee88fe0abe.FungibleToken.Withdrawn',
   'A.f233dcee88fe0abe.FungibleToken.Deposited',
 ];
-/** Behind the tags and lengths of the result and of its first field. */
+/** Offset after the tags and lengths of the result and its first field. */
 const RESULT_ID_AT = 4;
 const COMPUTATION_USED = 300;
 const marker = Buffer.alloc(ID_BYTES, 0xb1);
 
 interface Template {
   readonly bytes: Buffer;
-  /** Where transaction ids go; their index stands behind each, after one tag byte. */
+  /** Where transaction ids go; each is followed by a tag byte and its index. */
   readonly idsAt: readonly number[];
 }
 
 /**
- * What fills execution data besides transactions: events, trie updates, results. An indexer of collections skips all
- * of it, so its content is the same everywhere and only ids and hashes are written in; shape and size are real.
+ * The parts of execution data besides transactions: events, trie updates, results. A collection indexer skips
+ * them, so the content repeats, with only ids and hashes written in; shape and size are realistic.
  */
 export class ExecutionBulk {
   readonly #events: readonly Template[];
@@ -33,7 +33,7 @@ export class ExecutionBulk {
   readonly #failed: Buffer;
   readonly #path: Buffer;
   readonly #payload: Buffer;
-  /** As many paths and payloads as were needed at once so far; fewer are a part of them. */
+  /** The largest set of paths and payloads so far; smaller ones are a part of it. */
   #paths = Buffer.alloc(0);
   #payloads = Buffer.alloc(0);
 

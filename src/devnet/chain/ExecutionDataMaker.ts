@@ -3,14 +3,14 @@ import type { ChainGenerator, GeneratedBlock } from './ChainGenerator.js';
 import { ExecutionBulk } from './ExecutionBulk.js';
 
 const SALT_EXECUTION = 1;
-/** The server fills no time source on this stream, so Go's zero time arrives: the year 1. */
+/** The server sends no timestamp on this stream, so Go's zero time arrives: the year 1. */
 const GO_ZERO_TIME_SECONDS = -62_135_596_800n;
 
-/** One block's execution data, taken apart so that a fault can put it together wrongly. */
+/** One block's execution data in parts, so that a fault can assemble it wrongly. */
 export interface ExecutionDataParts {
   readonly height: number;
   readonly blockId: Uint8Array;
-  /** `ChunkExecutionData` messages: one per guarantee, then the system chunk where the chain has one. */
+  /** `ChunkExecutionData` messages: one per guarantee, then the system chunk if the chain has one. */
   readonly chunks: readonly Uint8Array[];
 }
 
@@ -32,14 +32,14 @@ export function encodeExecutionDataAnswer(parts: ExecutionDataParts): Buffer {
   return Buffer.concat([fieldHeader(1, byteLength(body)), ...body]);
 }
 
-/** `flow.entities.BlockExecutionData`, in pieces: these are the devnet's largest messages, and copying is their cost. */
+/** `flow.entities.BlockExecutionData` in pieces: copying these largest messages is their cost. */
 function blockExecutionData({ blockId, chunks }: ExecutionDataParts): Uint8Array[] {
   const pieces: Uint8Array[] = [fieldHeader(1, blockId.length), blockId];
   for (const chunk of chunks) pieces.push(fieldHeader(2, chunk.length), chunk);
   return pieces;
 }
 
-/** Makes the execution data of one chain's blocks. */
+/** Builds the execution data of a chain's blocks. */
 export class ExecutionDataMaker {
   readonly #generator: ChainGenerator;
   readonly #bulk: ExecutionBulk;
@@ -84,7 +84,7 @@ function byteLength(pieces: readonly Uint8Array[]): number {
   return sum;
 }
 
-/** Tag and length of a field below 16 that holds so many bytes. */
+/** Tag and length of a field with number below 16 and this many bytes. */
 export function fieldHeader(field: number, length: number): Buffer {
   const header = Buffer.allocUnsafe(6);
   header[0] = field * 8 + 2;

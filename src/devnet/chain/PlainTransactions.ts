@@ -2,7 +2,7 @@ import { encodeTransaction } from '../../flow/index.js';
 import { COMMENT, FILLER, GAS_LIMIT, scripts } from './cadenceScripts.js';
 import type { Prng } from './Prng.js';
 
-/** Scripts up to this size are copied from one that was padded beforehand. */
+/** Scripts up to this size are copied from a padded template. */
 const PADDED_SCRIPT_BYTES = 8192;
 const SCRIPT_TAG = 0x0a;
 
@@ -13,12 +13,12 @@ const amount = Buffer.from('0.00000000', 'utf8');
 const signature = Buffer.alloc(64, 0xa4);
 
 /**
- * Transactions with nothing odd about them: the bulk of every chain, made by copying one that was encoded once and
- * writing over what differs. Measured against encoding each one anew this halves the cost of a block.
+ * Ordinary transactions, the bulk of every chain, made by copying an encoded template and overwriting what
+ * differs. Measured: half the cost per block of encoding each one.
  */
 export class PlainTransactions {
   readonly #scripts: readonly Buffer[];
-  /** Everything behind the script: fields 2 to 9. */
+  /** Everything after the script: fields 2 to 9. */
   readonly #tail: Buffer;
   readonly #referenceAt: number;
   readonly #accountsAt: readonly number[];
@@ -62,7 +62,7 @@ export class PlainTransactions {
     this.#accountsAt = accounts;
   }
 
-  /** `undefined` for a size that the templates do not reach. */
+  /** `undefined` for sizes beyond the templates. */
   make(targetBytes: number, referenceBlockId: Uint8Array, words: Prng): Buffer | undefined {
     const tail = this.#tail;
     const which = words.below(scripts.length);

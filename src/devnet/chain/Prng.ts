@@ -7,8 +7,8 @@ export interface Range {
 const WARM_UP_ROUNDS = 12;
 
 /**
- * A sequence of 32-bit words from a 128-bit start (sfc32): the same start gives the same words on every machine. Fast
- * enough to fill signatures with; nothing here is secret.
+ * A sequence of 32-bit words from a 128-bit seed (sfc32), the same on every machine. Fast enough to fill
+ * signatures; nothing here is secret.
  */
 export class Prng {
   #a: number;
@@ -43,7 +43,7 @@ export class Prng {
     return range.min === range.max ? range.min : range.min + this.below(range.max - range.min + 1);
   }
 
-  /** True with this probability. Takes a word in any case, so that the rest of the sequence does not move. */
+  /** True with this probability. Always consumes a word, so that the rest of the sequence stays the same. */
   chance(probability: number): boolean {
     return this.next() / 4_294_967_296 < probability;
   }

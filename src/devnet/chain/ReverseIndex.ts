@@ -7,9 +7,9 @@ interface Generation {
 }
 
 /**
- * Hash → height for at least the last `entries` hashes, in memory that never grows: two open-addressed tables of
- * numbers. When the newer one is full it becomes the older one, and what the older one held is forgotten. Keys are the
- * first 52 bits of a hash, so that the finder must check what it finds.
+ * Maps hash → height for at least the last `entries` hashes, in constant memory: two open-addressed tables of
+ * numbers. When the newer one is full it becomes the older one, and the older one's content is dropped. Keys are
+ * the first 52 bits of a hash, so callers must check what they find.
  */
 export class ReverseIndex {
   readonly #entries: number;
@@ -31,7 +31,7 @@ export class ReverseIndex {
     return this.findNumber(keyOf(hash, offset));
   }
 
-  /** As `add`, for keys that are whole numbers below 2^52. */
+  /** As `add`, for whole numbers below 2^52. */
   addNumber(key: number, height: number): void {
     const slot = findSlot(this.#newer, key + 1);
     if (this.#newer.keys[slot] === 0) {
@@ -61,7 +61,7 @@ export class ReverseIndex {
   }
 }
 
-/** The slot of a key, or the free slot where it would go; half of the slots are always free. */
+/** The slot of a key, or the free slot for it; half of the slots are always free. */
 function findSlot({ keys }: Generation, key: number): number {
   let slot = key % keys.length;
   while (keys[slot] !== 0 && keys[slot] !== key) slot = slot + 1 === keys.length ? 0 : slot + 1;

@@ -1,7 +1,7 @@
-/** Keeps what was used last, up to a sum of sizes. */
+/** Keeps the most recently used items, up to a total size. */
 export class SizedCache<Value> {
   readonly #maxSize: number;
-  /** The one that was not used for longest comes first. */
+  /** Least recently used first. */
   readonly #entries = new Map<number, { readonly value: Value; readonly size: number }>();
   #size = 0;
 
@@ -17,7 +17,7 @@ export class SizedCache<Value> {
     return entry.value;
   }
 
-  /** What is larger than all that may be kept is not kept. */
+  /** Items larger than the whole cache are not kept. */
   set(key: number, value: Value, size: number): void {
     this.#remove(key);
     if (size > this.#maxSize) return;

@@ -24,7 +24,7 @@ const executeScript = `transaction(id: UInt64) {
 }
 `;
 
-/** Service account of each chain; any other chain gets the one that the emulator uses. */
+/** The service account of each chain; other chains get the emulator's. */
 const serviceAccounts: Readonly<Record<string, string>> = {
   'flow-mainnet': 'e467b9dd11fa00df',
   'flow-testnet': '8c5303eaa26202d6',
@@ -32,8 +32,8 @@ const serviceAccounts: Readonly<Record<string, string>> = {
 const DEFAULT_SERVICE_ACCOUNT = 'f8d6e0586b0a20c7';
 
 /**
- * The transactions of the system chunk: process transaction, scheduled transactions, system transaction; of old, the
- * system transaction alone. The first and the last are the same bytes in every block, so their ids repeat for ever.
+ * The transactions of the system chunk: process transaction, scheduled transactions, system transaction; formerly
+ * only the system transaction. The first and last are identical in every block, so their ids repeat.
  */
 export class SystemChunk {
   readonly #scheduled: Range | undefined;
@@ -41,7 +41,7 @@ export class SystemChunk {
   readonly #process: Buffer;
   readonly #system: Buffer;
   readonly #ids: ReadonlyMap<Buffer, Buffer>;
-  /** Ids that stand in every block, as hex. */
+  /** Ids that occur in every block, as hex. */
   readonly repeatedTransactions: ReadonlyMap<string, Buffer>;
 
   constructor(options: { readonly chainId: string; readonly scheduledTransactions: Range | undefined }) {
@@ -54,7 +54,7 @@ export class SystemChunk {
     this.repeatedTransactions = new Map([...this.#ids].map(([wire, id]) => [id.toString('hex'), wire]));
   }
 
-  /** The id of a transaction that stands in every block, without hashing it again. */
+  /** The known id of a transaction that occurs in every block. */
   idOf(wire: Buffer): Buffer | undefined {
     return this.#ids.get(wire);
   }

@@ -1,7 +1,7 @@
 /** Highest gas limit of a transaction. */
 export const GAS_LIMIT = 9999n;
 
-/** Scripts as they are written for Flow: what they do does not matter, that they look real does. */
+/** Scripts that look like real Flow scripts; what they do does not matter. */
 export const scripts = [
   `transaction(amount: UFix64, to: Address) {
     prepare(signer: auth(BorrowValue) &Account) {
@@ -17,7 +17,7 @@ export const scripts = [
 `,
 ].map((text) => Buffer.from(text, 'utf8'));
 
-/** Padding that keeps a script valid Cadence: one endless comment line. */
+/** Padding that keeps a script valid Cadence: one long comment line. */
 export const COMMENT = Buffer.from('// ', 'utf8');
 export const FILLER = Buffer.from(
   'the quick brown fox jumps over the lazy dog, and 1234567890 more times; ',

@@ -2,19 +2,19 @@ import { OperatorError } from '../../runtime/index.js';
 import type { Range } from './Prng.js';
 
 /**
- * Odd things that blocks may hold. Each comes at an exact rate: once in N blocks, at a place that the seed decides.
- * The first group shapes a block's collections, the second one transaction of its first collection.
+ * Odd things in blocks. Each occurs exactly once in N blocks, at a place determined by the seed. The first group
+ * shapes a block's collections, the second one transaction of its first collection.
  */
 export const oddKinds = [
   /** The first collection holds 100 transactions, the most that Flow allows. */
   'fullCollection',
-  /** The first collection is nearly as large as Flow allows: two transactions of over a megabyte. */
+  /** The first collection is nearly as large as Flow allows: two transactions of over 1 MB. */
   'bigCollection',
-  /** A collection without transactions. Current collection nodes make none; the id is defined all the same. */
+  /** A collection without transactions. Collection nodes make none today, but the id is defined. */
   'emptyCollection',
-  /** The block holds the first collection of the block below it once more. */
+  /** The block repeats the first collection of the block below. */
   'repeatedCollection',
-  /** The block holds its first collection twice. */
+  /** The block has its first collection twice. */
   'twinCollection',
   /** The last collection begins with the first transaction of the first one. */
   'repeatedTransaction',
@@ -23,49 +23,46 @@ export const oddKinds = [
 
   /** Arguments end in a newline, as the Go SDK writes them. */
   'newlineArguments',
-  /** A WebAuthn signature: `extension_data` is part of the id. */
+  /** A WebAuthn signature, whose `extension_data` is part of the id. */
   'extensionData',
-  /** `extension_data` of one zero byte, which the id leaves out. */
+  /** `extension_data` of one zero byte, which is not part of the id. */
   'plainExtensionData',
   /** Proposer, payer and two authorizers differ, and each signs. */
   'multiSign',
   /** A reference block of zeros. */
   'zeroReferenceBlock',
-  /** A signature of an account that has no part in the transaction. */
+  /** A signature by an account that is not part of the transaction. */
   'unknownSigner',
   /** Addresses of one byte and of ten. */
   'unusualAddress',
-  /** Neither script nor arguments nor authorizers. */
+  /** No script, arguments or authorizers. */
   'bareTransaction',
-  /** Key index and sequence number at the top of their range. */
+  /** Key index and sequence number at their maximum. */
   'largeNumbers',
 ] as const;
 
 export type OddKind = (typeof oddKinds)[number];
 
-/** What the blocks of a chain are like. All of it goes into the ids: another profile is another chain. */
+/** What a chain's blocks are like. It all goes into the ids: another profile is another chain. */
 export interface ChainProfile {
-  /** Share of blocks without collections, 0 to 1; blocks that hold something odd are never empty. */
+  /** Share of blocks without collections, 0 to 1; blocks with something odd are never empty. */
   readonly emptyShare: number;
   readonly collectionsPerBlock: Range;
   readonly transactionsPerCollection: Range;
-  /** Wire size of a transaction in bytes; below some 420 what must be there sets the size. */
+  /** Wire size of a transaction in bytes; about 420 at least. */
   readonly transactionBytes: Range;
   /** Once in how many blocks; 0 or absent: never. */
   readonly odd: Readonly<Partial<Record<OddKind, number>>>;
   /** Wire size of a `bigCollection`. */
   readonly bigCollectionBytes: number;
-  /**
-   * Scheduled transactions in the system chunk, between the process and the system transaction; `undefined` is the
-   * chunk of the time before them: the system transaction alone.
-   */
+  /** Scheduled transactions in the system chunk; `undefined` for the older chunk with only the system transaction. */
   readonly scheduledTransactions: Range | undefined;
-  /** Bulk of the execution data that an indexer skips. */
+  /** The bulk of execution data, which an indexer skips. */
   readonly eventsPerTransaction: number;
   readonly eventPayloadBytes: number;
-  /** Trie updates of one block's execution data, over all its chunks. */
+  /** Trie updates in one block's execution data, over all chunks. */
   readonly trieUpdateBytes: number;
-  /** Milliseconds between the timestamps of blocks, whatever pace they are served at. */
+  /** Milliseconds between block timestamps, at whatever pace they are served. */
   readonly blockTimeMs: number;
 }
 
@@ -75,7 +72,7 @@ const bulk = { eventsPerTransaction: 2, eventPayloadBytes: 160, trieUpdateBytes:
 
 /** Ready-made profiles. */
 export const profiles: Readonly<Record<ProfileName, ChainProfile>> = {
-  /** Every odd thing within a few hundred blocks (big collections: a few thousand), half of the blocks empty. */
+  /** Every odd thing within a few hundred blocks (big collections: a few thousand); half of the blocks are empty. */
   mixed: {
     ...bulk,
     emptyShare: 0.5,
@@ -103,7 +100,7 @@ export const profiles: Readonly<Record<ProfileName, ChainProfile>> = {
       largeNumbers: 101,
     },
   },
-  /** Mostly empty or small blocks, and what is odd is rare. */
+  /** Mostly empty or small blocks; odd things are rare. */
   mainnet: {
     ...bulk,
     emptyShare: 0.6,
@@ -151,7 +148,7 @@ export const profiles: Readonly<Record<ProfileName, ChainProfile>> = {
   },
 };
 
-/** Caps of the network, and what keeps one generated block within a second's work. */
+/** Limits of the network, and limits that keep one block within a second's work. */
 const limits = {
   collectionsPerBlock: 1000,
   transactionsPerCollection: 100,
@@ -165,9 +162,9 @@ const limits = {
 } as const;
 
 /**
- * A profile by name, or one of these with some values changed.
+ * A profile by name, or one with some values changed.
  *
- * Expected errors: `OperatorError('configuration')` for values that no block can have.
+ * Expected errors: `OperatorError('configuration')` for impossible values.
  */
 export function resolveProfile(
   profile: ProfileName | (Partial<ChainProfile> & { readonly base?: ProfileName }) = 'mixed',

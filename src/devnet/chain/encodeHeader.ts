@@ -3,19 +3,19 @@ import type { ChainGenerator, GeneratedBlock } from './ChainGenerator.js';
 import type { Prng } from './Prng.js';
 
 const SALT_HEADER = 2;
-/** Views run ahead of heights: some end in a timeout. */
+/** Views run ahead of heights, because some end in a timeout. */
 const VIEWS_AHEAD = 1000;
 const TIMEOUT_EVERY_HEIGHTS = 50;
 const SEALS_BEHIND_HEIGHTS = 4;
 
-/** What a lie may change. */
+/** What a fault may change. */
 export interface HeaderIdentity {
   readonly id: Identifier;
   readonly parentId: Identifier;
   readonly chainId: string;
 }
 
-/** `flow.entities.BlockHeader`. Its id does not follow from its fields: block ids of the devnet are opaque. */
+/** `flow.entities.BlockHeader`. Block ids of the devnet are opaque: they do not follow from its fields. */
 export function encodeHeader(
   generator: ChainGenerator,
   block: GeneratedBlock,
@@ -60,7 +60,7 @@ function timeoutCertificate(view: number, newestView: number, newestId: Identifi
   );
 }
 
-/** What the full form of a block has beyond the light one: seals, header, protocol state. */
+/** The fields that only the full form of a block has: seals, header, protocol state. */
 export function encodeFullExtras(generator: ChainGenerator, block: GeneratedBlock): Buffer {
   const words = generator.words(block.height, SALT_HEADER + 1);
   const writer = new WireWriter();

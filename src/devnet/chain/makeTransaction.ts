@@ -11,15 +11,15 @@ const UINT64_MAX = 0xffff_ffff_ffff_ffffn;
 const ZERO_BLOCK_ID = Buffer.alloc(32);
 const NO_BYTES = Buffer.alloc(0);
 
-/** What decides a transaction, besides the words. */
+/** What determines a transaction, besides the random words. */
 export interface TransactionPlan {
-  /** Wire bytes aimed at. */
+  /** Target size in wire bytes. */
   readonly targetBytes: number;
   readonly referenceBlockId: Uint8Array;
   readonly odd: readonly OddKind[];
 }
 
-/** The wire bytes of a transaction: the same plan and words always give the same bytes. */
+/** The wire bytes of a transaction: the same plan and words give the same bytes. */
 export function makeTransaction(plan: TransactionPlan, words: Prng): Buffer {
   const odd = new Set(plan.odd);
   const unpadded = makeBody(plan, odd, words);
@@ -56,7 +56,7 @@ function makeBody(plan: TransactionPlan, odd: ReadonlySet<OddKind>, words: Prng)
     },
     payer,
     authorizers: bare ? [] : authorizers,
-    // Nodes sort signatures by signer and key when they accept a transaction: wire order is signer order.
+    // Nodes sort signatures by signer and key when they accept a transaction.
     payloadSignatures: shared
       ? [
           signature(proposer, keyId, words),
@@ -82,7 +82,7 @@ function envelopeSignatures(
   if (odd.has('plainExtensionData')) {
     signatures.push({ ...signature(payer, keyId, words), extensionData: Buffer.alloc(1) });
   }
-  // An unknown signer has index -1, and so stands first in the sorted order.
+  // An unknown signer has index -1 and therefore sorts first.
   if (odd.has('unknownSigner')) signatures.unshift(signature(address(words), 0, words));
   return signatures;
 }
@@ -117,7 +117,7 @@ function padded(script: Uint8Array, byteLength: number): Buffer {
   return result;
 }
 
-/** Wire size, a few bytes off at most: near enough to aim with, and cheaper than encoding twice. */
+/** The wire size, to within a few bytes: cheaper than encoding twice. */
 function encodedSize(transaction: Transaction): number {
   const fieldBytes = 2;
   let size = transaction.script.length + fieldBytes + 1;
@@ -134,7 +134,7 @@ function encodedSize(transaction: Transaction): number {
   return size;
 }
 
-/** What the service account signs nothing for: no proposer, payer, reference block or signatures. */
+/** A system transaction: no proposer, payer, reference block or signatures. */
 export function makeSystemTransaction(
   script: string,
   authorizer: Uint8Array,

@@ -3,7 +3,7 @@ import { checkFaults, type FaultEffect, type FaultRule, methodsOf } from './faul
 import type { DevnetMethod } from './rpcMethods.js';
 import { Prng } from '../chain/Prng.js';
 
-/** Subjects whose number of attempts is remembered, so that a probability means each attempt anew. */
+/** How many subjects have their attempts counted, so that a probability applies to each attempt. */
 const SUBJECTS_KEPT_MAX = 65_536;
 
 interface ActiveRule {
@@ -12,21 +12,21 @@ interface ActiveRule {
   readonly methods: ReadonlySet<DevnetMethod>;
   matches: number;
   fired: number;
-  /** The subject asked for last stands last. */
+  /** Most recently asked subject last. */
   readonly attempts: Map<string, number>;
 }
 
-/** What a call, or a message of a stream, is about. */
+/** What a call or a stream message is about. */
 export interface FaultSubject {
   readonly on: 'open' | 'message';
   readonly height: number | undefined;
-  /** Tells subjects apart where the height does not: an id. */
+  /** An id that distinguishes subjects where the height does not. */
   readonly key: string;
 }
 
 /**
- * The rules in force. Whether a probable fault strikes depends on the seed, the rule, the subject and how often that
- * subject was asked for, not on the order in which calls happen to arrive.
+ * The active rules. Whether a probabilistic fault strikes depends on the seed, the rule, the subject and its
+ * number of attempts, not on the order in which calls arrive.
  */
 export class FaultScript {
   readonly #seed: number;
@@ -40,7 +40,7 @@ export class FaultScript {
     this.#startedAtMs = dependencies.clock.monotonic();
   }
 
-  /** Replaces all rules; their counts begin anew. Expected errors: `OperatorError('configuration')`. */
+  /** Replaces all rules and resets their counts. Expected errors: `OperatorError('configuration')`. */
   set(rules: readonly FaultRule[]): void {
     this.#rules = checkFaults(rules).map((rule, index) => ({
       rule,
@@ -52,12 +52,12 @@ export class FaultScript {
     }));
   }
 
-  /** How often each rule struck, in the order of the rules. */
+  /** How often each rule struck, in rule order. */
   fired(): readonly number[] {
     return this.#rules.map(({ fired }) => fired);
   }
 
-  /** The faults that strike now, in the order of the rules. */
+  /** The faults that strike now, in rule order. */
   strike(method: DevnetMethod, subject: FaultSubject): readonly FaultEffect[] {
     if (this.#rules.length === 0) return [];
     const effects: FaultEffect[] = [];
@@ -70,7 +70,7 @@ export class FaultScript {
     return effects;
   }
 
-  /** Blocks by which execution data comes later than it would without the rules. */
+  /** By how many blocks the rules delay execution data. */
   executionDataLag(method: DevnetMethod, height: number): number {
     let lag = 0;
     for (const active of this.#rules) {

@@ -1,6 +1,6 @@
 import type { StatusName } from './faultRules.js';
 
-/** A gRPC status other than OK: the node's answer to a call, and the only expected error of its methods. */
+/** A gRPC status other than OK: the node's answer to a call, and its methods' only expected error. */
 export class StatusError extends Error {
   override readonly name = 'StatusError';
   readonly status: StatusName;

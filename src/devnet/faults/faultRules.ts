@@ -1,7 +1,7 @@
 import { messageOf, OperatorError, parseJson } from '../../runtime/index.js';
 import { type DevnetMethod, methodNames, methods, type Subject } from './rpcMethods.js';
 
-/** gRPC statuses that a call can end with, other than OK. */
+/** The gRPC statuses a call can end with, except OK. */
 export const statusNames = [
   'CANCELLED',
   'UNKNOWN',
@@ -23,25 +23,25 @@ export const statusNames = [
 
 export type StatusName = (typeof statusNames)[number];
 
-/** Which calls a rule is for. All conditions must hold. */
+/** Which calls a rule applies to. All conditions must hold. */
 export interface FaultCondition {
-  /** A method's name, or the beginning of one and `*`: `SubscribeBlocks*`, `*`. */
+  /** A method's name or a prefix and `*`: `SubscribeBlocks*`, `*`. */
   readonly method: string;
-  /** Share of the matching calls or messages, 0 to 1. Drawn from the seed, the subject and how often it was asked. */
+  /** Share of matching calls or messages, 0 to 1. Derived from the seed, the subject and its number of attempts. */
   readonly probability?: number;
-  /** Only every n-th match. */
+  /** Strike every n-th match. */
   readonly every?: number;
-  /** The first so many matches are left alone. */
+  /** Skip the first matches. */
   readonly skip?: number;
-  /** At most so often. */
+  /** Strike at most this often. */
   readonly times?: number;
-  /** Only for what belongs to these heights. A latest block belongs to the head. */
+  /** Only for these heights. "Latest" means the head. */
   readonly fromHeight?: number;
   readonly toHeight?: number;
-  /** Only from, and until, so long after the node's start. */
+  /** Only within this time since the node's start. */
   readonly afterMs?: number;
   readonly untilMs?: number;
-  /** Streams only: for each message (default), or for the opening. */
+  /** Streams only: each message (default), or the opening. */
   readonly on?: 'open' | 'message';
 }
 
@@ -50,51 +50,54 @@ export type FaultEffect =
   /** The answer comes later. */
   | { readonly fault: 'latency'; readonly delayMs: number }
   | { readonly fault: 'error'; readonly code: StatusName; readonly message?: string }
-  /** Never answers; a stream falls silent and stays open. */
+  /** No answer ever; a stream falls silent and stays open. */
   | { readonly fault: 'stall' }
-  /** `reset` breaks the connection under the call (default for unary calls), `end` ends the stream in good order. */
+  /** `reset` breaks the connection (default for unary calls), `end` ends the stream normally. */
   | { readonly fault: 'cut'; readonly how?: 'end' | 'reset' }
-  /** The message ends in the middle of a field. */
+  /** The message ends within a field. */
   | { readonly fault: 'truncated' }
-  /** An unknown field makes the message this much larger; default 8 MiB. */
+  /** An unknown field adds this many bytes; default 8 MiB. */
   | { readonly fault: 'oversized'; readonly bytes?: number }
-  /** Bytes that do not hash to what was asked; of a block: a guarantee that nobody gave; of a header or digest: its id. */
+  /**
+   * Bytes that do not hash to what was asked for; in a block, a guarantee nobody gave; in a header or digest, a
+   * wrong id.
+   */
   | { readonly fault: 'wrong_body' }
-  /** A sound answer to another question: another height, another id. */
+  /** A valid answer to another question: another height, another id. */
   | { readonly fault: 'other_body' }
-  /** The block beside the finalized one, with status UNKNOWN. */
+  /** The orphan instead of the finalized block, with status UNKNOWN. */
   | { readonly fault: 'orphaned' }
-  /** A block or header whose parent is none. */
+  /** A block or header with a parent that does not exist. */
   | { readonly fault: 'wrong_parent' }
   | { readonly fault: 'other_chain'; readonly chainId?: string }
   | { readonly fault: 'other_spork' }
-  /** The node says that its spork begins at this height, which no spork does. */
+  /** The node reports this spork root height, which is wrong. */
   | { readonly fault: 'false_spork'; readonly rootHeight: number }
   | { readonly fault: 'swapped_chunks' }
   | { readonly fault: 'missing_chunk' }
   | { readonly fault: 'extra_chunk' }
-  /** Answers to "the latest" are so many blocks old. */
+  /** Answers to "latest" are this many blocks old. */
   | { readonly fault: 'head_backwards'; readonly blocks: number }
-  /** Execution data comes so many blocks later; negative: earlier. Looked at whenever the head moves. */
+  /** Execution data comes this many blocks later; negative: earlier. Applied whenever the head moves. */
   | { readonly fault: 'execution_data_lag'; readonly blocks: number }
-  /** A stream leaves out a height. */
+  /** A stream skips a height. */
   | { readonly fault: 'gap' }
   /** A stream sends a height twice. */
   | { readonly fault: 'repeat' };
 
 export type FaultKind = FaultEffect['fault'];
 export type FaultRule = FaultCondition & FaultEffect;
-/** Faults that make an answer wrong rather than late or absent. */
+/** Faults that make an answer wrong, not late or absent. */
 export type Lie = Exclude<
   FaultEffect,
   { readonly fault: 'latency' | 'error' | 'stall' | 'cut' | 'execution_data_lag' | 'gap' | 'repeat' }
 >;
 
 interface KindInfo {
-  /** Subjects of the methods it makes sense for; absent: all. */
+  /** Subjects that it applies to; absent: all. */
   readonly subjects?: readonly Subject[];
   readonly isFor?: (method: DevnetMethod) => boolean;
-  /** Parameters with their limits; those with a default may be left out. */
+  /** Parameters with their limits; those with a default are optional. */
   readonly parameters?: Readonly<Record<string, ParameterInfo>>;
 }
 
@@ -167,7 +170,7 @@ const conditions: Readonly<Record<string, ParameterInfo>> = {
   on: optional(choice('open', 'message')),
 };
 
-/** The methods a rule is for, by its pattern and by what its fault makes sense for. */
+/** The methods a rule applies to, by its pattern and its fault's subjects. */
 export function methodsOf(rule: FaultRule): DevnetMethod[] {
   const { subjects, isFor } = kinds[rule.fault];
   return methodNames.filter(
@@ -184,7 +187,7 @@ function matchesPattern(pattern: string, method: DevnetMethod): boolean {
 }
 
 /**
- * Reads a script of faults: a JSON array of rules. `source` is named in messages (a file's name).
+ * Parses a fault script: a JSON array of rules. `source` is its name in messages.
  *
  * Expected errors: `OperatorError('configuration')` that says which rule is wrong, and how.
  */
@@ -198,7 +201,7 @@ export function parseFaults(json: string, source = 'the fault script'): FaultRul
   return checkFaults(value, source);
 }
 
-/** As `parseFaults`, for a value that was read already. */
+/** As `parseFaults`, for parsed JSON. */
 export function checkFaults(value: unknown, source = 'the fault script'): FaultRule[] {
   if (!Array.isArray(value)) {
     throw new OperatorError(

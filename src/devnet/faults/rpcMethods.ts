@@ -1,7 +1,7 @@
 const accessService = 'flow.access.AccessAPI';
 const executionDataService = 'flow.executiondata.ExecutionDataAPI';
 
-/** What a method's answer is about; decides which faults make sense for it. */
+/** What a method's answer is about; decides which faults apply. */
 export type Subject =
   | 'none'
   | 'network'
@@ -30,7 +30,7 @@ const stream = (subject: Subject, service = accessService): MethodInfo => ({
   isStream: true,
 });
 
-/** Every method the node knows. Names are unique over both services. */
+/** Every method of the node. Names are unique across both services. */
 export const methods = {
   Ping: unary('none'),
   GetNetworkParameters: unary('network'),
@@ -65,7 +65,7 @@ export type DevnetMethod = keyof typeof methods;
 
 export const methodNames = Object.keys(methods) as readonly DevnetMethod[];
 
-/** The fields of all requests; which of them a request has is the method's business (proto/flow). */
+/** The fields of all requests; proto/flow says which request has which. */
 export interface RequestFields {
   readonly id: Buffer;
   readonly block_id: Buffer;

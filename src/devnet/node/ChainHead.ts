@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../../runtime/index.js';
 
-/** With `blockIntervalMs` 0 the chain stays this far ahead of the highest block that anyone read. */
+/** With `blockIntervalMs` 0 the chain stays this far ahead of the highest block read. */
 export const FREE_RUN_LEAD_HEIGHTS = 8;
 const FINALIZATIONS_KEPT_MAX = 65_536;
 
@@ -10,14 +10,14 @@ export interface ChainHeadOptions {
   readonly startHead: number;
   /** The head stops here. */
   readonly endHeight: number;
-  /** The sealed head stops here: heights above it are those that the next spork discarded. */
+  /** The sealed head stops here: the next spork discarded the heights above. */
   readonly endSealedHeight: number;
-  /** 0 = as fast as blocks are read. */
+  /** 0 = as fast as they are read. */
   readonly blockIntervalMs: number;
   readonly sealedLag: number;
-  /** Blocks that execution data stays behind the sealed head; negative: ahead of it, at most to the finalized head. */
+  /** Blocks that execution data lags behind the sealed head; negative: ahead, at most to the finalized head. */
   readonly executionDataLag: number;
-  /** Milliseconds for which `isOlderThan` has to answer. */
+  /** How far back `isOlderThan` must remember. */
   readonly memoryMs: number;
 }
 
@@ -26,12 +26,12 @@ interface Finalization {
   readonly atMs: number;
 }
 
-/** The moving end of the chain: finalized head, sealed head, and how far execution data has come. */
+/** The moving end of the chain: finalized head, sealed head, and execution data. */
 export class ChainHead {
   readonly #options: ChainHeadOptions;
   readonly #clock: Clock;
   readonly #listeners = new Set<() => void>();
-  /** When the latest heights were finalized; as many as `memoryMs` and the bound allow. */
+  /** When the latest heights were finalized, within `memoryMs` and a limit. */
   #finalizations: Finalization[] = [];
   #finalized: number;
   #executionDataLag: number;
@@ -50,12 +50,12 @@ export class ChainHead {
 
   get sealed(): number {
     const { rootHeight, endHeight, endSealedHeight, sealedLag } = this.#options;
-    // At the end of a spork everything that the next one builds on is sealed.
+    // At a spork's end, everything the next spork builds on is sealed.
     if (this.#finalized === endHeight) return endSealedHeight;
     return Math.min(endSealedHeight, Math.max(rootHeight, this.#finalized - sealedLag));
   }
 
-  /** The highest height whose execution data exists. Below the root: none does. */
+  /** The highest height with execution data. Below the root: none. */
   get executed(): number {
     return Math.min(this.#finalized, this.sealed - this.#executionDataLag);
   }
@@ -73,7 +73,7 @@ export class ChainHead {
     return this.#timer === undefined;
   }
 
-  /** Runs `listener` after each change until the answer is called. */
+  /** Calls `listener` after each change until the returned function is called. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => {
@@ -81,12 +81,12 @@ export class ChainHead {
     };
   }
 
-  /** Finalizes `count` further blocks at once. */
+  /** Finalizes `count` more blocks at once. */
   advance(count = 1): void {
     this.set(this.#finalized + count);
   }
 
-  /** Sets the head, upwards or downwards, within root and end. */
+  /** Moves the head up or down, within root and end. */
   set(height: number): void {
     const target = Math.min(this.#options.endHeight, Math.max(this.#options.rootHeight, height));
     if (target === this.#finalized) return;
@@ -96,7 +96,7 @@ export class ChainHead {
     this.touch();
   }
 
-  /** Lets time make blocks. With interval 0, reading does. */
+  /** Produces blocks over time or, with interval 0, as they are read. */
   resume(): void {
     if (this.#timer !== undefined) return;
     const interval = this.#options.blockIntervalMs;
@@ -107,7 +107,7 @@ export class ChainHead {
     let due = this.#clock.monotonic() + interval;
     const tick = (): void => {
       const now = this.#clock.monotonic();
-      // Late timers make up for what they missed, so that the pace holds on a busy machine.
+      // Late timers catch up, so that the pace holds on a busy machine.
       const blocks = Math.max(1, Math.floor((now - due) / interval) + 1);
       due += blocks * interval;
       this.#timer = this.#clock.setTimer(Math.max(0, due - now), tick);
@@ -121,7 +121,7 @@ export class ChainHead {
     this.#timer = undefined;
   }
 
-  /** Somebody was given this block. */
+  /** A caller has read this block. */
   wasRead(height: number): void {
     if (this.#options.blockIntervalMs > 0 || this.isPaused) return;
     const behind = this.#options.sealedLag + Math.max(0, this.#executionDataLag);
@@ -129,12 +129,12 @@ export class ChainHead {
     if (wanted > this.#finalized) this.set(wanted);
   }
 
-  /** True when the height was finalized at least `ageMs` ago. */
+  /** True if the height was finalized at least `ageMs` ago. */
   isOlderThan(height: number, ageMs: number): boolean {
     if (height > this.#finalized) return false;
     if (ageMs === 0) return true;
     const since = this.#clock.monotonic() - ageMs;
-    // The first entry at or above the height tells when it was finalized; none: before all that is remembered.
+    // The first entry at or above the height tells when; no entry means long ago.
     const first = this.#finalizations.find((entry) => entry.height >= height);
     if (first === undefined || first === this.#finalizations[0]) {
       const [oldest] = this.#finalizations;
@@ -143,7 +143,7 @@ export class ChainHead {
     return first.atMs <= since;
   }
 
-  /** Lets everyone who waits look again. */
+  /** Wakes everyone who waits. */
   touch(): void {
     for (const listener of [...this.#listeners]) listener();
   }

@@ -15,13 +15,13 @@ import { KEY_NOT_FOUND, notFound, StatusError } from '../faults/StatusError.js';
 
 /** A connection that a call can break. */
 export interface Connection {
-  /** Breaks the connection under the call. */
+  /** Breaks the call's connection. */
   reset(): void;
 }
 
 /**
- * What an access node knows, without the network; `UnaryCalls` and `Subscriptions` answer from it. Everything that a test
- * may want to turn is a method or a property.
+ * An access node without the network; `UnaryCalls` and `Subscriptions` answer from it. Tests control it by its
+ * methods and properties.
  */
 export class DevnetNode {
   readonly chain: Chain;
@@ -33,7 +33,7 @@ export class DevnetNode {
   readonly clock: Clock;
   #metadata: { readonly finalized: number; readonly executed: number; readonly encoded: Buffer } | undefined;
 
-  /** Expected errors: `OperatorError('configuration')` for a wrong fault script. */
+  /** Expected errors: `OperatorError('configuration')` for an invalid fault script. */
   constructor(options: NodeOptions, dependencies: { readonly chain: Chain; readonly clock: Clock }) {
     this.options = options;
     this.chain = dependencies.chain;
@@ -48,16 +48,13 @@ export class DevnetNode {
     this.answers = new ResponseEncoder(dependencies);
   }
 
-  /**
-   * Replaces the fault script; streams that wait look at it at once.
-   * Expected errors: `OperatorError('configuration')`.
-   */
+  /** Replaces the fault script and wakes waiting streams. Expected errors: `OperatorError('configuration')`. */
   setFaults(rules: readonly FaultRule[]): void {
     this.faults.set(rules);
     this.head.touch();
   }
 
-  /** False for methods that this node is too old for, or that are switched off: they answer UNIMPLEMENTED. */
+  /** False for methods that are switched off or too new for this node: they answer UNIMPLEMENTED. */
   serves(method: DevnetMethod): boolean {
     const { options } = this;
     const { subject, isStream } = methods[method];
@@ -72,8 +69,8 @@ export class DevnetNode {
   }
 
   /**
-   * Goes through the faults of a call: waits, fails, or tells which lie is to be told.
-   * Expected errors: `StatusError`; the signal's abort reason.
+   * Applies a call's faults: waits, fails, or returns the lie to tell. Expected errors: `StatusError`; the
+   * signal's abort reason.
    */
   async suffer(
     effects: readonly FaultEffect[],
@@ -104,7 +101,7 @@ export class DevnetNode {
     return undefined;
   }
 
-  /** `flow.entities.Metadata` of this moment. */
+  /** The current `flow.entities.Metadata`. */
   metadata(): Buffer {
     const { finalized, executed } = this.head;
     if (this.#metadata?.finalized === finalized && this.#metadata.executed === executed)
@@ -120,13 +117,13 @@ export class DevnetNode {
     return encoded;
   }
 
-  /** The highest height whose execution data a method may give; the fault script may move it. */
+  /** The highest height whose execution data a method may return; faults can move it. */
   executedFor(method: DevnetMethod, height: number): number {
     const lag = this.faults.executionDataLag(method, height);
     return Math.min(this.head.finalized, this.head.executed - lag);
   }
 
-  /** The block of a height that the node has. Expected errors: `StatusError`. */
+  /** The node's block at a height. Expected errors: `StatusError`. */
   blockAt(height: number): GeneratedBlock {
     const { rootHeight } = this.chain.generator;
     const { nodeRootHeight } = this.options;
@@ -145,7 +142,7 @@ export class DevnetNode {
     return this.chain.block(height);
   }
 
-  /** Where a block id belongs, among the blocks that the node has. Expected errors: `StatusError`. */
+  /** Finds a block id among the node's blocks. Expected errors: `StatusError`. */
   locate(id: Buffer): { readonly height: number; readonly fork: Fork } {
     if (id.length !== 32) {
       throw new StatusError('INVALID_ARGUMENT', `invalid block id: expected 32 bytes, got ${id.length}`);
@@ -166,7 +163,7 @@ export function unimplemented(method: DevnetMethod): StatusError {
   return new StatusError('UNIMPLEMENTED', `unknown method ${method} for service ${methods[method].service}`);
 }
 
-/** Waits for the signal and rejects with its reason. */
+/** Waits for the signal, then rejects with its reason. */
 export function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     const onAbort = (): void => reject(signal.reason as Error);

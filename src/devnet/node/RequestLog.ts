@@ -9,13 +9,13 @@ interface MethodLog {
   readonly ids: string[];
 }
 
-/** What clients asked for: counters for each method, and a bounded memory of ids. For tests and for curious people. */
+/** What clients asked for: counters per method, and a bounded list of ids. For tests. */
 export class RequestLog {
   readonly #methods = new Map<string, MethodLog>();
   #highestAsked = -1;
   #highestSent = -1;
 
-  /** Calls since the start or the last `reset`; of one method, or all of them. Refused calls count as well. */
+  /** Calls since the start or last `reset`, of one method or all, refused ones included. */
   count(method?: string): number {
     if (method !== undefined) return this.#methods.get(method)?.count ?? 0;
     let sum = 0;
@@ -23,22 +23,22 @@ export class RequestLog {
     return sum;
   }
 
-  /** Calls of each method that was called. */
+  /** Calls per method. */
   counts(): ReadonlyMap<string, number> {
     return new Map([...this.#methods].map(([method, log]) => [method, log.count]));
   }
 
-  /** The highest height that was asked for by number, of one method or all of them; -1 when none was. */
+  /** The highest height asked for by number, of one method or all; -1 for none. */
   highestHeightAsked(method?: string): number {
     return method === undefined ? this.#highestAsked : (this.#methods.get(method)?.highestHeight ?? -1);
   }
 
-  /** The highest height whose block, collections or execution data left the node; -1 when none did. */
+  /** The highest height whose block, collections or execution data were sent; -1 for none. */
   get highestHeightSent(): number {
     return this.#highestSent;
   }
 
-  /** The latest ids asked for with this method, oldest first, as hex. Repetitions stay. */
+  /** The latest ids asked for with this method, oldest first, as hex, repetitions included. */
   idsAsked(method: string): readonly string[] {
     return this.#methods.get(method)?.ids.slice(-IDS_KEPT_MAX) ?? [];
   }
@@ -47,7 +47,7 @@ export class RequestLog {
     return this.#methods.get(method)?.inFlight ?? 0;
   }
 
-  /** The most calls of one method that were under way at once. */
+  /** The most concurrent calls of one method. */
   inFlightMax(method: string): number {
     return this.#methods.get(method)?.inFlightMax ?? 0;
   }
@@ -63,7 +63,7 @@ export class RequestLog {
     this.#highestSent = -1;
   }
 
-  /** A call begins. Run the answer once when it ends. */
+  /** Starts a call. Call the returned function once, when it ends. */
   begin(method: string, subject: { readonly height?: number; readonly id?: string }): () => void {
     const log = this.#of(method);
     log.count++;

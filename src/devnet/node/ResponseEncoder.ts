@@ -21,14 +21,12 @@ import { encodeHeader, encodeFullExtras } from '../chain/encodeHeader.js';
 const OTHER_CHAIN = 'flow-benchnet';
 const SMALL_FIELD_BYTES = 128;
 const OVERSIZE_BYTES = 8 * 1024 * 1024;
-/** How far a lie looks for a collection that is another than the one asked for. */
+/** How far a lie searches for another collection than the one asked for. */
 const OTHER_BODY_SEARCH_HEIGHTS = 64;
 
 export type BlockStatusNumber = 0 | 1 | 2;
 
-/**
- * The bytes of each answer, and of each lie about it. Metadata is the caller's: it is appended as encoded fields.
- */
+/** Encodes each answer and each lie about it. Callers append metadata as encoded fields. */
 export class ResponseEncoder {
   readonly #chain: Chain;
 
@@ -36,7 +34,7 @@ export class ResponseEncoder {
     this.#chain = dependencies.chain;
   }
 
-  /** An empty message, for methods that have nothing to say. */
+  /** An empty message. */
   empty(lie?: Lie): Buffer {
     return finish(Buffer.alloc(0), lie);
   }
@@ -120,14 +118,14 @@ export class ResponseEncoder {
     return finish(new WireWriter().element(1, encoded).element(2, metadata).finish(), lie);
   }
 
-  /** `FullCollectionResponse`. It names no id: whoever asked must compute it. */
+  /** `FullCollectionResponse`. It has no id: the caller must compute it. */
   fullCollection(place: CollectionPlace, metadata: Uint8Array, lie?: Lie): Buffer {
     const collection = lie?.fault === 'other_body' ? this.#otherCollection(place) : collectionAt(place);
     const encoded = lie?.fault === 'wrong_body' ? garbledTransactions(collection) : collection.encoded;
     return finish(Buffer.concat([encoded, new WireWriter().element(2, metadata).finish()]), lie);
   }
 
-  /** `TransactionResponse` of a transaction that stands in every block. */
+  /** `TransactionResponse` of a transaction that occurs in every block. */
   systemTransaction(wire: Uint8Array, metadata: Uint8Array, lie?: Lie): Buffer {
     const body = lie?.fault === 'wrong_body' ? garbledBytes(wire) : wire;
     return finish(new WireWriter().element(1, body).element(2, metadata).finish(), lie);
@@ -144,7 +142,7 @@ export class ResponseEncoder {
     return finish(new WireWriter().element(1, body).element(2, metadata).finish(), lie);
   }
 
-  /** `TransactionsResponse`: those of the guaranteed collections, then those of the system chunk. */
+  /** `TransactionsResponse`: the guaranteed collections', then the system chunk's. */
   blockTransactions(block: GeneratedBlock, metadata: Uint8Array, lie?: Lie): Buffer {
     const subject = this.#subject(block, lie);
     const transactions: Uint8Array[] = subject.collections.flatMap((collection) => [
@@ -177,7 +175,7 @@ export class ResponseEncoder {
     return { ...parts, chunks: lieInChunks(block, parts.chunks, lie) };
   }
 
-  /** The block that the answer is about: the one asked for, its orphan, or a neighbour. */
+  /** The block in the answer: the one asked for, its orphan, or a neighbour. */
   #subject(block: GeneratedBlock, lie?: Lie): GeneratedBlock {
     const { generator } = this.#chain;
     if (lie?.fault === 'orphaned') return generator.block(block.height, 'orphan');
@@ -243,7 +241,7 @@ function lieInChunks(block: GeneratedBlock, chunks: readonly Uint8Array[], lie?:
         : [system, ...chunks];
     case 'wrong_body': {
       const [collection] = block.collections;
-      // Where no guarantee covers anything, one chunk too many is what can be wrong.
+      // Without guarantees, only an extra chunk can be wrong.
       const encoded = collection === undefined ? Buffer.alloc(0) : garbledTransactions(collection);
       const chunk = new WireWriter().element(1, encoded).finish();
       return collection === undefined ? [chunk, ...chunks] : [chunk, ...chunks.slice(1)];
@@ -253,13 +251,16 @@ function lieInChunks(block: GeneratedBlock, chunks: readonly Uint8Array[], lie?:
   }
 }
 
-/** The collection with one byte of its last transaction changed, still well-formed; an empty one gains a transaction. */
+/**
+ * The collection with one byte of its last transaction changed, still well-formed; an empty one gets a
+ * transaction.
+ */
 function garbledTransactions({ transactions }: GeneratedCollection): Uint8Array {
   const last = transactions.at(-1) ?? new WireWriter().text(1, 'transaction {}').finish();
   return encodeFullCollection([...transactions.slice(0, -1), garbledBytes(last)]);
 }
 
-/** The last byte belongs to a signature, a script or an id: any value of it is well-formed. */
+/** The last byte is part of a signature, a script or an id: any value is well-formed. */
 function garbledBytes(bytes: Uint8Array): Buffer {
   const copy = Buffer.from(bytes);
   const last = copy.length - 1;
@@ -277,7 +278,7 @@ function splitIds(ids: Buffer): Buffer[] {
   return result;
 }
 
-/** What can be wrong with any message. */
+/** Faults that any message can have. */
 function finish(encoded: Buffer, lie?: Lie): Buffer {
   if (lie?.fault === 'truncated') return truncated(encoded);
   if (lie?.fault !== 'oversized') return encoded;
@@ -286,8 +287,8 @@ function finish(encoded: Buffer, lie?: Lie): Buffer {
 }
 
 /**
- * The largest field is cut: in its middle, or, where lenient readers would take half a text for a whole one, behind its
- * tag. No decoder can take the rest for a message.
+ * Cuts the largest field in its middle or, where lenient readers would accept a truncated text, after its tag. No
+ * decoder accepts the rest.
  */
 function truncated(encoded: Buffer): Buffer {
   let cut = -1;
@@ -305,7 +306,7 @@ function truncated(encoded: Buffer): Buffer {
   return cut < 0 ? Buffer.from([0x0a]) : encoded.subarray(0, cut);
 }
 
-/** A varint and the place behind it. */
+/** A varint and the offset after it. */
 function readVarint(encoded: Buffer, at: number): readonly [number, number] {
   let value = 0;
   for (let place = at, scale = 1; ; place++, scale *= 128) {

@@ -1,4 +1,4 @@
-/** No collection takes longer than so many times the average: bounds what the head has to remember. */
+/** No collection takes longer than this many times the average: limits what the head must remember. */
 const LONGEST = 8;
 
 export interface CollectionLagOptions {
@@ -7,8 +7,8 @@ export interface CollectionLagOptions {
 }
 
 /**
- * How long after its block was finalized a collection is there. The spread is a further time of its own for each collection, the
- * same in every run: most take little of it and few take much, as fetching does (exponentially distributed, with that mean).
+ * How long after its block's finalization a collection is available. Each collection has its own extra time, the
+ * same in every run, exponentially distributed with the given mean, as fetching is.
  */
 export function collectionLagMs(options: CollectionLagOptions, id: string): number {
   const { collectionLagMs: leastMs, collectionLagSpreadMs: meanMs } = options;
@@ -17,7 +17,7 @@ export function collectionLagMs(options: CollectionLagOptions, id: string): numb
   return leastMs + Math.min(LONGEST, -Math.log(1 - chance)) * meanMs;
 }
 
-/** The longest that any collection takes. */
+/** The longest lag of any collection. */
 export function longestCollectionLagMs(options: CollectionLagOptions): number {
   return options.collectionLagMs + LONGEST * options.collectionLagSpreadMs;
 }

@@ -2,18 +2,18 @@ import { OperatorError } from '../../runtime/index.js';
 import { ChainGenerator } from '../chain/ChainGenerator.js';
 import type { DevnetOptions } from './devnetOptions.js';
 
-/** Several sporks of one network, one after the other. */
+/** Several consecutive sporks of one network. */
 export interface SporksDescription {
-  /** Seed of the first spork; each further one takes the next number. Default 1. */
+  /** Seed of the first spork; each next one adds 1. Default 1. */
   readonly seed?: number;
   /** Root height of the first spork. Default 0. */
   readonly rootHeight?: number;
   /**
-   * Where each spork but the last ends: the last height that the next one builds on, and how many blocks above it were
-   * finalized and then discarded (default 0). The next root stands one above `lastHeight`.
+   * Where each spork but the last ends: the last height the next one builds on, and how many finalized blocks
+   * above it were discarded (default 0). The next root is one above `lastHeight`.
    */
   readonly ends: readonly { readonly lastHeight: number; readonly discarded?: number }[];
-  /** What all nodes have in common: chain id, profile, faults and the rest. */
+  /** Options shared by all nodes: chain id, profile, faults and so on. */
   readonly common?: Omit<
     DevnetOptions,
     'seed' | 'rootHeight' | 'rootParentId' | 'endHeight' | 'endSealedHeight'
@@ -21,8 +21,8 @@ export interface SporksDescription {
 }
 
 /**
- * Options of one devnet for each of several consecutive sporks of one network: heights go on, the root's parent is the
- * last block of the spork before it, spork ids differ, and all sporks but the last stand still at their end.
+ * The options of one devnet per spork: heights continue, each root's parent is the last block of the spork before,
+ * spork ids differ, and all sporks but the last stand still.
  *
  * Expected errors: `OperatorError('configuration')` for ends that do not ascend.
  */

@@ -2,7 +2,7 @@ import { OperatorError } from '../../runtime/index.js';
 import type { ChainOptions } from '../chain/ChainGenerator.js';
 import type { FaultRule } from '../faults/faultRules.js';
 
-/** How the node behaves. All values are resolved; `DevnetOptions` says what they are when left out. */
+/** How the node behaves, all defaults resolved; see `DevnetOptions`. */
 export interface NodeOptions {
   readonly nodeRootHeight: number;
   readonly startHead: number;
@@ -12,9 +12,7 @@ export interface NodeOptions {
   readonly executionDataLag: number;
   readonly collectionLagMs: number;
   readonly collectionLagSpreadMs: number;
-  readonly collectionLagBlocks: number;
   readonly ratePerSecond: number;
-  readonly rateBurst: number | undefined;
   readonly maxStreams: number;
   readonly sendTimeoutMs: number;
   readonly executionData: boolean;
@@ -26,47 +24,46 @@ export interface NodeOptions {
   readonly faults: readonly FaultRule[];
 }
 
-/** Everything about a simulated access node. Every option may be left out. */
+/** Options of a simulated access node, all optional. */
 export interface DevnetOptions extends ChainOptions {
   /** Address to listen on. Default `127.0.0.1`. */
   readonly host?: string;
-  /** Port to listen on; 0, the default, takes any free one. */
+  /** Port to listen on. Default 0: any free one. */
   readonly port?: number;
-  /** Seed of the previous spork: its block below our root is the root's parent, unless `rootParentId` says otherwise. */
+  /** Seed of the previous spork, whose last block is our root's parent, unless `rootParentId` is given. */
   readonly previousSeed?: number;
-  /** The lowest height this node has; above the spork's root on a node that joined late. Default: `rootHeight`. */
+  /** The lowest height of this node; above the spork's root for a node that joined late. Default: `rootHeight`. */
   readonly nodeRootHeight?: number;
-  /** Finalized head at the start. Millions of blocks above the root cost no memory. Default: `rootHeight` + 1000. */
+  /** Finalized head at the start. History costs no memory. Default: `rootHeight` + 1000. */
   readonly startHead?: number;
-  /** With `endHeight`: the last height that is sealed; blocks above it are those the next spork discarded. */
+  /** With `endHeight`: the last sealed height; the next spork discarded the blocks above it. */
   readonly endSealedHeight?: number;
   /** Milliseconds between blocks; 0 = as fast as they are read. Default 800. */
   readonly blockIntervalMs?: number;
-  /** Start with a head that stands still until `resume()`. Default false. */
+  /** Start with a paused head; `resume()` starts it. Default false. */
   readonly paused?: boolean;
-  /** Blocks that the sealed head stays behind the finalized one. Default 4. */
+  /** Blocks that the sealed head lags behind the finalized one. Default 4. */
   readonly sealedLag?: number;
-  /** Blocks that execution data stays behind the sealed head; negative = ahead of it. Default 0. */
+  /** Blocks that execution data lags behind the sealed head; negative = ahead. Default 0. */
   readonly executionDataLag?: number;
-  /** A block's collections are there so long after it was finalized ("please retry"). Default 0. */
+  /** A block's collections are available this long after finalization ("please retry"). Default 0. */
   readonly collectionLagMs?: number;
-  /** Each collection takes so much longer on average, each its own time, exponentially distributed. Default 0. */
+  /** Mean of each collection's extra time, exponentially distributed. Default 0. */
   readonly collectionLagSpreadMs?: number;
-  /** A block's collections are there once the head is so many blocks above it. Default 0. */
-  readonly collectionLagBlocks?: number;
-  /** Unary calls per second and method, all callers together; 0, the default, is no limit. */
+  /** Unary calls per second and method, for all callers together. Default 0: no limit. */
   readonly ratePerSecond?: number;
-  /** Calls that may come at once within the limit. Default: one second's worth. */
-  readonly rateBurst?: number;
-  /** Streams open at once, over both services. Default 1000. */
+  /** Maximum open streams of both services. Default 1000. */
   readonly maxStreams?: number;
-  /** A stream whose reader takes nothing for so long is ended. Default 30,000. */
+  /** A stream ends when its reader takes nothing for this long. Default 30,000. */
   readonly sendTimeoutMs?: number;
   /** Serve the execution-data service. Default true. */
   readonly executionData?: boolean;
-  /** `deprecated`: of its subscriptions only `SubscribeExecutionData`, as nodes before 2024. Default `all`. */
+  /** `deprecated`: only `SubscribeExecutionData`, as nodes before 2024. Default `all`. */
   readonly executionDataSubscriptions?: 'all' | 'deprecated';
-  /** Streams that start at the root block begin with it (no chunks); false: one height above, as some nodes do. Default true. */
+  /**
+   * Streams from the root include the root block (no chunks); false: they begin one above, as some nodes do.
+   * Default true.
+   */
   readonly executionDataAtRoot?: boolean;
   /** Serve the subscriptions of the access service. Default true. */
   readonly streams?: boolean;
@@ -83,8 +80,7 @@ export interface DevnetOptions extends ChainOptions {
 const DEFAULT_HISTORY_HEIGHTS = 1000;
 
 /**
- * Fills in the defaults and checks that the heights fit together.
- * Expected errors: `OperatorError('configuration')`.
+ * Fills in defaults and checks that the heights are consistent. Expected errors: `OperatorError('configuration')`.
  */
 export function resolveNodeOptions(options: DevnetOptions): NodeOptions {
   const rootHeight = options.rootHeight ?? 0;
@@ -99,9 +95,7 @@ export function resolveNodeOptions(options: DevnetOptions): NodeOptions {
     executionDataLag: options.executionDataLag ?? 0,
     collectionLagMs: options.collectionLagMs ?? 0,
     collectionLagSpreadMs: options.collectionLagSpreadMs ?? 0,
-    collectionLagBlocks: options.collectionLagBlocks ?? 0,
     ratePerSecond: options.ratePerSecond ?? 0,
-    rateBurst: options.rateBurst,
     maxStreams: options.maxStreams ?? 1000,
     sendTimeoutMs: options.sendTimeoutMs ?? 30_000,
     executionData: options.executionData ?? true,

@@ -18,7 +18,7 @@ import { StatusError } from '../faults/StatusError.js';
 import type { MessageSink, Subscriptions } from './Subscriptions.js';
 import type { UnaryCalls } from './UnaryCalls.js';
 
-/** As Flow's own nodes. */
+/** The same as Flow's nodes. */
 const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
 /** How long `close` waits for callers to hang up. */
 const CLOSE_GRACE_MS = 1000;
@@ -28,11 +28,11 @@ interface ServerDependencies {
   readonly calls: UnaryCalls;
   readonly subscriptions: Subscriptions;
   readonly clock: Clock;
-  /** Told of anything thrown that is no answer: a bug. */
+  /** Called with any thrown bug. */
   readonly onBug: (error: unknown) => void;
 }
 
-/** The node on a TCP port, as a gRPC server. Answers are encoded before they come here. */
+/** Serves the node by gRPC on a TCP port. Answers arrive encoded. */
 export class DevnetServer {
   readonly #dependencies: ServerDependencies;
   readonly #grpc: Server;
@@ -44,7 +44,7 @@ export class DevnetServer {
     this.#dependencies = dependencies;
     this.#grpc = new Server({ 'grpc.max_receive_message_length': MAX_REQUEST_BYTES });
     this.#addServices();
-    // Connections are accepted here and handed on, so that faults can break them and errors of the port are clear.
+    // We accept connections ourselves, so that faults can break them and port errors are clear.
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     this.#tcp = createServer({ noDelay: true }, (socket) => {
       const peer = peerOf(socket);
@@ -54,7 +54,7 @@ export class DevnetServer {
     });
   }
 
-  /** Resolves with the port. Expected errors: `OperatorError('configuration')` when it cannot be had. */
+  /** Resolves with the port. Expected errors: `OperatorError('configuration')` when it is not available. */
   async listen(host: string, port: number): Promise<number> {
     await new Promise<void>((resolve, reject) => {
       const onError = (error: NodeJS.ErrnoException): void => reject(portError(host, port, error));
@@ -70,7 +70,7 @@ export class DevnetServer {
     return address.port;
   }
 
-  /** Takes no more calls, ends those under way with UNAVAILABLE, and hangs up. */
+  /** Stops taking calls, ends open ones with UNAVAILABLE, and hangs up. */
   async close(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#tcp.close(() => resolve()));
     for (const call of this.#calls) call.abort(new StatusError('UNAVAILABLE', 'the node is shutting down'));
@@ -81,7 +81,7 @@ export class DevnetServer {
     this.#grpc.forceShutdown();
   }
 
-  /** Breaks every connection at once, as a crash does. The port is free when `close` resolves. */
+  /** Breaks all connections, as a crash does. The port is free when `close` resolves. */
   kill(): void {
     for (const socket of [...this.#sockets.values()]) socket.resetAndDestroy();
   }
@@ -156,7 +156,7 @@ export class DevnetServer {
     };
   }
 
-  /** Aborts with the call, or with the server. */
+  /** Aborts with the call or the server. */
   #track(call: { on(event: 'cancelled', listener: () => void): unknown }): AbortController {
     const controller = new AbortController();
     this.#calls.add(controller);
@@ -195,7 +195,7 @@ export class DevnetServer {
 
 const bug = { status: 'INTERNAL', details: 'a bug of the devnet' } as const;
 
-/** An answer other than OK, as grpc-js wants it. */
+/** A non-OK answer in the form of grpc-js. */
 function statusObject(error: { readonly status: StatusName; readonly details: string }): {
   code: status;
   details: string;
@@ -207,7 +207,7 @@ function asItIs(message: Buffer): Buffer {
   return message;
 }
 
-/** What a request asks for, for the log. */
+/** What a request asks for, for the request log. */
 function subjectOf(request: DevnetRequest): { height?: number; id?: string } {
   const height = request.height ?? request.start_block_height;
   const id = request.id ?? request.block_id ?? request.start_block_id;
@@ -217,7 +217,7 @@ function subjectOf(request: DevnetRequest): { height?: number; id?: string } {
   };
 }
 
-/** As grpc-js names the other end of a call. */
+/** The peer, as grpc-js names it. */
 function peerOf(socket: Socket): string {
   return `${socket.remoteAddress ?? ''}:${socket.remotePort ?? 0}`;
 }

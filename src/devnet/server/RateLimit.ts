@@ -1,23 +1,20 @@
 import type { Clock } from '../../runtime/index.js';
 
-/** A bucket for each method, all callers together, as the limiter of a Flow node has it. */
+/** One token bucket per method for all callers, as in a Flow node's limiter. */
 export class RateLimit {
   readonly #perSecond: number;
   readonly #burst: number;
   readonly #clock: Clock;
   readonly #buckets = new Map<string, { tokens: number; atMs: number }>();
 
-  /** `perSecond` 0 = no limit. `burst`: calls that may come at once; default one second's worth. */
-  constructor(
-    options: { readonly perSecond: number; readonly burst?: number | undefined },
-    dependencies: { readonly clock: Clock },
-  ) {
+  /** `perSecond` 0 = no limit. One second's worth of calls may come at once. */
+  constructor(options: { readonly perSecond: number }, dependencies: { readonly clock: Clock }) {
     this.#perSecond = options.perSecond;
-    this.#burst = options.burst ?? Math.max(1, Math.floor(options.perSecond));
+    this.#burst = Math.max(1, Math.floor(options.perSecond));
     this.#clock = dependencies.clock;
   }
 
-  /** False when the call is one too many. */
+  /** False when the call exceeds the limit. */
   admits(method: string): boolean {
     if (this.#perSecond === 0) return true;
     const now = this.#clock.monotonic();

@@ -7,16 +7,16 @@ import type { Lie } from '../faults/faultRules.js';
 import { type DevnetMethod, type DevnetRequest, methods } from '../faults/rpcMethods.js';
 import { KEY_NOT_FOUND, notFound, StatusError } from '../faults/StatusError.js';
 
-/** What one unary call is about, and how it is answered once it is known which lie, if any, is told. */
+/** What a unary call asks for, and how to answer it with a given lie, if any. */
 export interface Question {
-  /** The height the answer belongs to, where it is known. */
+  /** The answer's height, if known. */
   readonly height?: number | undefined;
   readonly key?: string;
   /** Expected errors: `StatusError`. */
   answer(lie?: Lie): Buffer;
 }
 
-/** Reads requests: what is asked, of which height, and the bytes that answer it, with a node's own errors. */
+/** Handles requests: what is asked, of which height, and the encoded answer, with a node's own errors. */
 export class RequestHandlers {
   readonly #node: DevnetNode;
 
@@ -166,7 +166,7 @@ export class RequestHandlers {
           throw new StatusError('INVALID_ARGUMENT', 'could not convert block ID: invalid length');
         }
         if (place === undefined || place.fork === 'orphan' || place.height > this.#node.head.finalized) {
-          // The service does not tell a missing header from other trouble.
+          // The service does not distinguish a missing header from other errors.
           throw new StatusError(
             'INTERNAL',
             `failed to get execution data: could not get block header for ${blockId.toString('hex')}: ${KEY_NOT_FOUND}`,
@@ -180,13 +180,10 @@ export class RequestHandlers {
     };
   }
 
-  /** Collections of a finalized block are fetched after it: not at once, if the options say so. */
+  /** A node fetches collections after finalization: with a lag, they are not there at once. */
   #hasCollection({ block: { height, collections }, index }: CollectionPlace): boolean {
     const { options, head } = this.#node;
-    return (
-      height + options.collectionLagBlocks <= head.finalized &&
-      head.isOlderThan(height, collectionLagMs(options, collections[index]?.id ?? ''))
-    );
+    return head.isOlderThan(height, collectionLagMs(options, collections[index]?.id ?? ''));
   }
 
   #hasAllCollectionsOf(height: number): boolean {

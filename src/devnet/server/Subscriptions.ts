@@ -6,15 +6,15 @@ import { notFound, StatusError } from '../faults/StatusError.js';
 
 /** The writing end of a stream. */
 export interface MessageSink extends Connection {
-  /** False when the sink is full: wait for `drained` before the next one. */
+  /** False when the sink is full: wait for `drained` first. */
   write(message: Buffer): boolean;
   /** Resolves when there is room again. Expected errors: the signal's abort reason. */
   drained(signal: AbortSignal): Promise<void>;
 }
 
 /**
- * The node's streams: one message per height from the start height on, without gaps, for as long as the caller stays.
- * Nothing is prepared ahead: a message is made when the sink has room for it.
+ * The node's streams: one message per height from the start height on, without gaps, while the caller stays. Each
+ * message is made only when the sink has room.
  */
 export class Subscriptions {
   readonly #node: DevnetNode;
@@ -30,8 +30,8 @@ export class Subscriptions {
   }
 
   /**
-   * Serves one stream. Resolves when a fault ends it in good order; else it goes on until the signal.
-   * Expected errors: `StatusError`; the signal's abort reason.
+   * Serves one stream until the signal, or until a fault ends it normally. Expected errors: `StatusError`; the
+   * signal's abort reason.
    */
   async run(
     method: DevnetMethod,
@@ -101,7 +101,7 @@ export class Subscriptions {
     }
   }
 
-  /** The highest height that this stream may send now. */
+  /** The highest height this stream may send now. */
   #limit(method: DevnetMethod, request: DevnetRequest, height: number): number {
     const { head } = this.#node;
     if (methods[method].subject === 'executionData') return this.#node.executedFor(method, height);
@@ -131,7 +131,7 @@ export class Subscriptions {
       if (id.length > 0) start = node.locate(id).height;
       else start = height > 0 ? this.#checkedStart(height) : node.head.sealed;
     } else if (method.endsWith('Latest')) {
-      // The latest sealed block, also for streams of finalized ones.
+      // The latest sealed block, even for streams of finalized blocks.
       start = node.head.sealed;
     } else if (method.endsWith('StartBlockID')) {
       start = node.locate(id).height;
@@ -173,7 +173,7 @@ export class Subscriptions {
     });
   }
 
-  /** Waits for room, for as long as a node waits for a slow reader. */
+  /** Waits for room, as long as a node waits for a slow reader. */
   async #drained(sink: MessageSink, signal: AbortSignal): Promise<void> {
     const wait = new AbortController();
     const onAbort = (): void => wait.abort(signal.reason);
@@ -192,7 +192,7 @@ export class Subscriptions {
 
 const NO_BYTES = Buffer.alloc(0);
 
-/** Faults of a stream that `suffer` does not know how to end. */
+/** Stream faults that `suffer` cannot end. */
 function isOrderlyEnd(effect: FaultEffect): boolean {
   return effect.fault === 'cut' && effect.how !== 'reset';
 }

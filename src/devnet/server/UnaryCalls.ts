@@ -4,7 +4,7 @@ import { RequestHandlers } from './RequestHandlers.js';
 import { RateLimit } from './RateLimit.js';
 import { StatusError } from '../faults/StatusError.js';
 
-/** The node's unary calls, with the rate limit that they share and the faults that befall them. */
+/** The node's unary calls, with their shared rate limit and their faults. */
 export class UnaryCalls {
   readonly #node: DevnetNode;
   readonly #questions: RequestHandlers;
@@ -14,14 +14,11 @@ export class UnaryCalls {
     const { node } = dependencies;
     this.#node = node;
     this.#questions = new RequestHandlers(dependencies);
-    const { ratePerSecond, rateBurst } = node.options;
-    this.#rateLimit = new RateLimit({ perSecond: ratePerSecond, burst: rateBurst }, { clock: node.clock });
+    const { ratePerSecond } = node.options;
+    this.#rateLimit = new RateLimit({ perSecond: ratePerSecond }, { clock: node.clock });
   }
 
-  /**
-   * Answers one call. Rejects with the signal's reason when the caller went away.
-   * Expected errors: `StatusError`; the signal's abort reason.
-   */
+  /** Answers one call. Expected errors: `StatusError`; the signal's abort reason when the caller leaves. */
   async answer(
     method: DevnetMethod,
     request: DevnetRequest,

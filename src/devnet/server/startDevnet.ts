@@ -15,25 +15,25 @@ export interface DevnetHandle {
   readonly address: string;
   /** `grpc://host:port`. */
   readonly url: string;
-  /** Head, faults, request log and the rest of what can be turned and read. */
+  /** Head, faults, request log: everything to control and inspect. */
   readonly node: DevnetNode;
-  /** The chain it serves: what a test compares answers with. */
+  /** The chain it serves, for tests to compare answers with. */
   readonly chain: ChainGenerator;
-  /** Resolves once the devnet is closed. Rejects with the error when it has a bug: whoever runs it must watch this. */
+  /** Resolves once the devnet is closed. Rejects on a bug: watch it. */
   readonly finished: Promise<void>;
   /** Streams open now. */
   openStreams(): number;
   /** Ends all calls with UNAVAILABLE and frees the port. */
   close(): Promise<void>;
-  /** Breaks all connections without a word and frees the port: a crash. */
+  /** Breaks all connections and frees the port: a crash. */
   kill(): Promise<void>;
 }
 
 /**
  * Starts a simulated access node.
  *
- * Expected errors: `OperatorError('configuration')` for options that do not fit together, a wrong fault script, or a
- * port that is in use.
+ * Expected errors: `OperatorError('configuration')` for inconsistent options, an invalid fault script, or a port
+ * in use.
  */
 export async function startDevnet(
   options: DevnetOptions = {},
@@ -79,7 +79,7 @@ export async function startDevnet(
   };
 }
 
-/** The root's parent, where it is given as the seed of the previous spork. */
+/** The root's parent, if the previous spork's seed is given. */
 function parentOf(options: DevnetOptions): Pick<DevnetOptions, 'rootParentId'> {
   const { previousSeed, rootParentId, rootHeight = 0, chainId } = options;
   if (previousSeed === undefined || rootParentId !== undefined || rootHeight === 0) return {};

@@ -1,18 +1,17 @@
 import { setMaxListeners } from 'node:events';
-import { NodeTroubles, UpstreamError } from '../../access/index.js';
+import { faultOf, NodeTroubles, StreamReader, UpstreamError } from '../../access/index.js';
 import type { AccessNode, AccessNodes, NodeFault, NodeTrouble, ReceivedBlock } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { BlockJob, Jobs, Notifiable } from '../../jobqueue/index.js';
 import { EdgeLog } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
+import { childOf, runTogether } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { GuaranteeReview } from '../forks/GuaranteeReview.js';
 import type { BlockVerdict } from '../forks/GuaranteeReview.js';
 import { BLOCK_CALL, BLOCK_STREAM, pollBlocks } from '../upstream/pollBlocks.js';
-import { childOf, runTogether } from '../upstream/cancellation.js';
-import { Puller } from '../upstream/Puller.js';
-import { faultOf, patienceMs } from '../upstream/faultOf.js';
+import { patienceMs } from '../upstream/patienceMs.js';
 import { ForkResolver } from '../forks/ForkResolver.js';
 import type { ChainTrouble, ParentMismatch } from '../forks/ForkResolver.js';
 import { BlockPoll } from '../forks/BlockPoll.js';
@@ -100,7 +99,7 @@ const POLLED_INSTEAD_MS = 60_000;
 const REVIEWS_AT_ONCE = 16;
 
 /** A node that was found to lie in its stream is asked block by block for so long. */
-const LIAR_POLLED_MS = 600_000;
+const FORGER_POLLED_MS = 600_000;
 
 /** What stands between us and the lowest block that is not there, at or below the head. */
 export interface HeldUpBlock {
@@ -198,28 +197,22 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       },
     );
     const { metrics, onReviewed: exchange = () => false } = dependencies;
-    const inspector = new BlockPoll({}, { nodes });
-    this.#review = new GuaranteeReview(
-      {},
-      {
-        ...{ nodes, linked: this.#linked, inspector, logger, metrics, exchange },
-        onForger: (forger) => {
-          if (forger.method === BLOCK_STREAM) this.#ways.callInstead(forger.name, LIAR_POLLED_MS);
-          this.#forgers.set(forger.name, forger);
-          this.#forgerFound.notify();
-        },
+    const poll = new BlockPoll({ nodes });
+    this.#review = new GuaranteeReview({
+      ...{ nodes, linked: this.#linked, poll, logger, metrics, exchange },
+      onForger: (forger) => {
+        if (forger.method === BLOCK_STREAM) this.#ways.callInstead(forger.name, FORGER_POLLED_MS);
+        this.#forgers.set(forger.name, forger);
+        this.#forgerFound.notify();
       },
-    );
-    this.#tipCheck = new TipCheck(
-      {},
-      {
-        ...{ nodes, inspector, clock },
-        toldHead: dependencies.toldHead ?? (() => undefined),
-        isLast: ({ height, id }) => this.#linked.next === height + 1 && this.blockAt(height)?.id === id,
-        onTrue: () => dependencies.signal.notify(),
-        onFalse: (lie) => this.#takeBack(lie),
-      },
-    );
+    });
+    this.#tipCheck = new TipCheck({
+      ...{ nodes, poll, clock },
+      toldHead: dependencies.toldHead ?? (() => undefined),
+      isLast: ({ height, id }) => this.#linked.next === height + 1 && this.blockAt(height)?.id === id,
+      onTrue: () => dependencies.signal.notify(),
+      onFalse: (lie) => this.#takeBack(lie),
+    });
     this.#handedOutTo = watermark.latestIndexedHeight();
     this.#deliveredAtMs = clock.monotonic();
   }
@@ -410,22 +403,21 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   async #readFrom(way: Way, signal: AbortSignal): Promise<Ending> {
     const { clock } = this.#deps;
     const { node, method } = way;
-    const cancel = childOf(signal);
-    const blocks = new Puller(this.#open(way, cancel.signal)[Symbol.asyncIterator](), signal, {
-      clock,
-      limitMs: patienceMs(this.#silences, this.#silentAfterMs),
-    });
+    const blocks = new StreamReader(
+      { limitMs: patienceMs(this.#silences, this.#silentAfterMs) },
+      { open: (ended) => this.#open(way, ended), signal, clock },
+    );
     let delivered = 0;
     let pausedMs = 0;
     try {
       for (;;) {
         const height = this.#linked.next;
         this.#troubles.asked(node.name, method);
-        const pulled = await blocks.pull();
+        const read = await blocks.read();
         if (this.#linked.next !== height) return { kind: 'moved' };
-        if (pulled === 'silent') return { kind: 'silent' };
-        if (pulled.done === true) return { kind: 'ended', delivered };
-        const { block, status } = pulled.value;
+        if (read === 'silent') return { kind: 'silent' };
+        if (read.done === true) return { kind: 'ended', delivered };
+        const { block, status } = read.value;
         if (block.height !== height) return { kind: 'wrong_height', block };
         if (status === 'unknown') return { kind: 'orphaned', block };
         if (!this.#linked.links(block)) return { kind: 'mismatch', block };
@@ -449,8 +441,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       if (!(error instanceof UpstreamError)) throw error;
       return { kind: 'failed', error, pausedMs };
     } finally {
-      cancel.abort();
-      blocks.leave();
+      blocks.cancel();
     }
   }
 
@@ -475,7 +466,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#deps.nodes.forHeight(height).some((other) => other.name === node.name);
   }
 
-  /** It was set aside meanwhile, and another was not. */
+  /** It was penalized meanwhile, and another was not. */
   #isOutdone({ node, method }: Way): boolean {
     if (node.healthOf(method) !== 'set_aside') return false;
     const [best] = this.#deps.nodes.forHeight(this.#linked.next, method);
@@ -516,7 +507,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#linked.takeBack(block.height);
     this.#refusals.refuse(lie, 'orphaned', block.height);
     this.#ways.failed(lie, 'a block was refused: orphaned');
-    this.#ways.callInstead(node.name, LIAR_POLLED_MS);
+    this.#ways.callInstead(node.name, FORGER_POLLED_MS);
     this.#moved.notify();
   }
 
@@ -555,7 +546,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     if (kind === 'rate_limited' || kind === 'unimplemented' || kind === 'below_root') this.#ways.avoid(way);
     else {
       this.#ways.failed(way, error.message);
-      this.#deps.nodes.blame(node, fault ?? 'failing', error.message, error.method);
+      this.#deps.nodes.report(node, fault ?? 'failing', error.message, error.method);
     }
     await this.#pause.sleep(this.#ways.pauseMs(), signal);
   }
@@ -566,7 +557,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const said = `${method} at ${node.name}: ${what}`;
     this.#troubles.note(node.name, method, kind, said);
     this.#ways.failed(way, said);
-    this.#deps.nodes.blame(node, fault, said, method);
+    this.#deps.nodes.report(node, fault, said, method);
   }
 
   async #resolve(refused: Answer, signal: AbortSignal): Promise<void> {

@@ -1,8 +1,7 @@
-import { UpstreamError } from '../../access/index.js';
+import { faultOf, UpstreamError } from '../../access/index.js';
 import type { AccessMethod, AccessNode, AccessNodes } from '../../access/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import { BLOCK_CALL } from '../upstream/pollBlocks.js';
-import { faultOf } from '../upstream/faultOf.js';
 
 /** Deadline of one call: the verdict of a round, even of two, is due within ten seconds. */
 const ASK_TIMEOUT_MS = 3_000;
@@ -31,15 +30,12 @@ export class BlockPoll {
   readonly #storedBlock: StoredBlockReader | undefined;
   readonly #onFailure: ((error: UpstreamError) => void) | undefined;
 
-  constructor(
-    _options: object,
-    dependencies: {
-      readonly nodes: AccessNodes;
-      readonly storedBlock?: StoredBlockReader | undefined;
-      /** A node did not answer for the height that every node is asked for. */
-      readonly onFailure?: (error: UpstreamError) => void;
-    },
-  ) {
+  constructor(dependencies: {
+    readonly nodes: AccessNodes;
+    readonly storedBlock?: StoredBlockReader | undefined;
+    /** A node did not answer for the height that every node is asked for. */
+    readonly onFailure?: (error: UpstreamError) => void;
+  }) {
     this.#nodes = dependencies.nodes;
     this.#storedBlock = dependencies.storedBlock;
     this.#onFailure = dependencies.onFailure;
@@ -158,7 +154,7 @@ export class BlockPoll {
       if (!(error instanceof UpstreamError)) throw error;
       onFailure?.(error);
       const fault = faultOf(error.kind);
-      if (fault !== undefined) this.#nodes.blame(node, fault, error.message, BLOCK_CALL);
+      if (fault !== undefined) this.#nodes.report(node, fault, error.message, BLOCK_CALL);
       return undefined;
     }
   }

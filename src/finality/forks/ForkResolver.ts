@@ -55,7 +55,7 @@ export class ForkResolver {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #ways: Pick<TwoWays, 'pauseMs'>;
-  readonly #inspector: BlockPoll;
+  readonly #poll: BlockPoll;
   #mismatch: ParentMismatch | undefined;
   #missingEnd: ChainTrouble | undefined;
   #rounds = 0;
@@ -85,7 +85,7 @@ export class ForkResolver {
     this.#clock = dependencies.clock;
     this.#logger = dependencies.logger;
     this.#ways = dependencies.ways;
-    this.#inspector = new BlockPoll({}, { nodes, storedBlock, onFailure: (error) => troubles.failed(error) });
+    this.#poll = new BlockPoll({ nodes, storedBlock, onFailure: (error) => troubles.failed(error) });
   }
 
   parentMismatch(): ParentMismatch | undefined {
@@ -114,7 +114,7 @@ export class ForkResolver {
     const height = refused.block.height;
     // A node whose stream does not fit may give another block when it is asked for that one alone.
     const known = refused.method === BLOCK_CALL ? [refused] : [];
-    const { answers: asked, complete } = await this.#inspector.ask(height, signal, known);
+    const { answers: asked, complete } = await this.#poll.ask(height, signal, known);
     // The watermark may have moved while the nodes were asked: what does not link any more is simply read again.
     if (this.#linked.next !== height) return { kind: 'retry', avoid: [], pauseMs: 0 };
 
@@ -128,7 +128,7 @@ export class ForkResolver {
     const linking = answers.find(({ block }) => this.#linked.links(block));
     if (linking !== undefined) {
       for (const answer of onceEach([refused, ...answers]))
-        if (this.#linked.mayStand(answer.block) && !this.#linked.links(answer.block)) this.#blame(answer);
+        if (this.#linked.mayStand(answer.block) && !this.#linked.links(answer.block)) this.#report(answer);
       return { kind: 'accept', answer: linking };
     }
     for (const answer of answers) this.#refusals.name(answer, 'parent_mismatch', height);
@@ -148,7 +148,7 @@ export class ForkResolver {
   ): Promise<Resolution> {
     const below = refused.block.height - 1;
     // It is another one than ours: none of these answers links.
-    const agreed = await this.#inspector.agreedParent(answers, signal);
+    const agreed = await this.#poll.agreedParent(answers, signal);
     const held = this.#linked.jobAt(below)?.block;
     const giver = this.#linked.giverOf(below);
     if (giver === undefined || held === undefined || this.#linked.next !== below + 1)
@@ -162,7 +162,7 @@ export class ForkResolver {
     const liar = this.#nodes.forHeight(below).find(({ name }) => name === giver.name);
     if (liar === undefined) return { kind: 'retry', avoid: [], pauseMs: 0 };
     const lie = { node: liar, method: giver.method, block: held };
-    this.#blame(lie);
+    this.#report(lie);
     return { kind: 'retry', avoid: [lie], pauseMs: 0 };
   }
 
@@ -171,7 +171,7 @@ export class ForkResolver {
   }
 
   #distrust(refused: Answer): Resolution {
-    this.#blame(refused);
+    this.#report(refused);
     return this.#askAnother(refused);
   }
 
@@ -179,7 +179,7 @@ export class ForkResolver {
     return { kind: 'retry', avoid: [refused], pauseMs: this.#ways.pauseMs() };
   }
 
-  #blame(answer: Answer): void {
+  #report(answer: Answer): void {
     this.#refusals.refuse(answer, 'parent_mismatch', answer.block.height);
   }
 
@@ -214,7 +214,7 @@ export class ForkResolver {
     const latest = this.#watermark.latestBlock();
     if (latest === undefined || this.#mismatch?.blockId === block.id) return;
     const lowest = this.#firstHeight;
-    const confirmed = await this.#inspector.highestConfirmed(latest.height, lowest, signal);
+    const confirmed = await this.#poll.highestConfirmed(latest.height, lowest, signal);
     const target = confirmed ?? latest.height - 1;
     this.#mismatch = {
       code: 'parent_mismatch',

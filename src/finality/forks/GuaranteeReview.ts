@@ -38,7 +38,7 @@ interface Record {
 export interface GuaranteeReviewDependencies {
   readonly nodes: AccessNodes;
   readonly linked: LinkedBlocks;
-  readonly inspector: BlockPoll;
+  readonly poll: BlockPoll;
   readonly logger: Logger;
   readonly metrics: Pick<FinalityMetrics, 'invalidBlocks'>;
   /** Puts the block in the place of the one that is worked on; false when that is complete, or not worked on. */
@@ -52,8 +52,8 @@ export interface GuaranteeReviewDependencies {
  * what nodes give us (the payload hash needs seals, receipts and results as well), so that a node may give a true block
  * with forged ones: it links, and never completes.
  *
- * The list that most nodes give is the one worked on; of lists with as many voices, each has its turn. Nobody is blamed for
- * his voice. What proves a list is that its collections were found, all of them: when the height is durable, whoever said
+ * The list that most nodes give is the one worked on; of lists with as many votes, each has its turn. Nobody is reported for
+ * his vote. What proves a list is that its collections were found, all of them: when the height is durable, whoever said
  * otherwise has lied.
  *
  * Bounds: heights of the window; nodes asked per height as in `BlockPoll`; `MAX_LISTS_PER_NODE`.
@@ -62,17 +62,17 @@ export class GuaranteeReview {
   readonly #deps: GuaranteeReviewDependencies;
   readonly #records = new Map<number, Record>();
 
-  constructor(_options: object, dependencies: GuaranteeReviewDependencies) {
+  constructor(dependencies: GuaranteeReviewDependencies) {
     this.#deps = dependencies;
   }
 
   /** Asks every node that serves the height. Expected errors: the signal's abort reason. */
   async review(height: number, signal: AbortSignal): Promise<BlockVerdict> {
-    const { inspector, linked } = this.#deps;
+    const { linked, poll } = this.#deps;
     const held = linked.jobAt(height)?.block;
     const giver = linked.giverOf(height);
     if (held === undefined || giver === undefined) return { kind: 'gone', giver: '', confirmedBy: 0 };
-    const { answers } = await inspector.ask(height, signal);
+    const { answers } = await poll.ask(height, signal);
     if (linked.jobAt(height)?.block !== held) return { kind: 'gone', giver: giver.name, confirmedBy: 0 };
 
     // Another id at this height is another matter: the parent links decide that.
@@ -103,7 +103,7 @@ export class GuaranteeReview {
       for (const [name, lists] of said)
         for (const [other, method] of lists)
           if (other !== list) {
-            this.#blame({ name, method }, height);
+            this.#report({ name, method }, height);
             break;
           }
     }
@@ -137,13 +137,13 @@ export class GuaranteeReview {
     return true;
   }
 
-  #blame(forger: Giver, height: number): void {
+  #report(forger: Giver, height: number): void {
     const { logger, metrics, nodes, onForger } = this.#deps;
     const { name, method } = forger;
     const node = nodes.forHeight(height).find((each) => each.name === name);
     metrics.invalidBlocks.inc({ reason: 'forged_guarantees' });
     logger.warn({ node: name, height, reason: 'forged_guarantees' }, 'a block was refused');
-    if (node !== undefined) nodes.blame(node, 'lied', `it forged the guarantees of block ${height}`, method);
+    if (node !== undefined) nodes.report(node, 'lied', `it forged the guarantees of block ${height}`, method);
     onForger(forger);
   }
 }
@@ -153,7 +153,7 @@ function listOf({ collectionIds }: FinalizedBlock): string {
 }
 
 /**
- * Another list than the one in hand that has as many voices at least; of several, the least tried. A node has one voice for each
+ * Another list than the one in hand that has as many votes at least; of several, the least tried. A node has one vote for each
  * list that it gives now: whoever gave the block in hand, by stream perhaps, stands by that too.
  */
 function rivalOf(
@@ -161,15 +161,15 @@ function rivalOf(
   answers: readonly Answer[],
   giver: Giver,
 ): { readonly block: FinalizedBlock; readonly giver: Giver } | undefined {
-  const voices = new Map<string, Set<string>>([[record.list, new Set([giver.name])]]);
+  const votes = new Map<string, Set<string>>([[record.list, new Set([giver.name])]]);
   // A single node that has given several lists, by stream and by call, has each of them tried.
-  for (const list of record.said.get(giver.name)?.keys() ?? []) voices.set(list, new Set([giver.name]));
+  for (const list of record.said.get(giver.name)?.keys() ?? []) votes.set(list, new Set([giver.name]));
   for (const { block, node } of answers) {
     const list = listOf(block);
-    voices.set(list, (voices.get(list) ?? new Set()).add(node.name));
+    votes.set(list, (votes.get(list) ?? new Set()).add(node.name));
   }
-  const needed = voices.get(record.list)?.size ?? 1;
-  const rivals = [...voices].filter(([list, { size }]) => list !== record.list && size >= needed);
+  const needed = votes.get(record.list)?.size ?? 1;
+  const rivals = [...votes].filter(([list, { size }]) => list !== record.list && size >= needed);
   const tried = (list: string): number => record.tried.get(list) ?? 0;
   rivals.sort(([a, { size: forA }], [b, { size: forB }]) => forB - forA || tried(a) - tried(b));
   const [best] = rivals;

@@ -29,7 +29,12 @@ export class Refusals {
   refuse(answer: Answer, reason: RefusalReason, awaited: number): void {
     const { node, method, block } = answer;
     this.name(answer, reason, awaited);
-    this.#nodes.blame(node, 'lied', `block ${block.id} at height ${block.height} refused: ${reason}`, method);
+    this.#nodes.report(
+      node,
+      'lied',
+      `block ${block.id} at height ${block.height} refused: ${reason}`,
+      method,
+    );
     const key = `${node.name} ${block.height} ${reason}`;
     const fields = { node: node.name, height: block.height, reason };
     if (this.#told.has(key)) this.#logger.debug(fields, 'a block was refused');
@@ -37,7 +42,7 @@ export class Refusals {
     this.#told.add(key);
   }
 
-  /** Names what holds the height up, and blames nobody: it may be that our own blocks are wrong. */
+  /** Names what holds the height up, and reports nobody: it may be that our own blocks are wrong. */
   name({ node, method, block }: Answer, reason: RefusalReason, awaited: number): void {
     this.#troubles.note(node.name, method, 'invalid', saidOf(block.height, reason, awaited));
   }

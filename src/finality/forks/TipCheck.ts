@@ -4,7 +4,7 @@ import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { BLOCK_CALL } from '../upstream/pollBlocks.js';
-import { faultOf } from '../upstream/faultOf.js';
+import { faultOf } from '../../access/index.js';
 import type { Answer, BlockPoll } from './BlockPoll.js';
 import { Pause } from '../upstream/Pause.js';
 import type { ToldHead } from '../ports.js';
@@ -18,7 +18,7 @@ const AGAIN_MS = 2_000;
 
 export interface TipCheckDependencies {
   readonly nodes: AccessNodes;
-  readonly inspector: BlockPoll;
+  readonly poll: BlockPoll;
   readonly clock: Clock;
   /** What was last told of the head at this height, by whichever node. */
   readonly toldHead: (height: number) => ToldHead | undefined;
@@ -55,7 +55,7 @@ export class TipCheck {
   readonly #late = new Set<string>();
   #check: Check | undefined;
 
-  constructor(_options: object, dependencies: TipCheckDependencies) {
+  constructor(dependencies: TipCheckDependencies) {
     this.#deps = dependencies;
     this.#pause = new Pause(dependencies);
   }
@@ -138,7 +138,7 @@ export class TipCheck {
       if ((said.block.id === block.id) === isFinalized) return 'true';
       if (isFinalized) known.push({ node: witness, method: BLOCK_CALL, block: said.block });
     }
-    const { answers, complete } = await this.#deps.inspector.ask(block.height, signal, known);
+    const { answers, complete } = await this.#deps.poll.ask(block.height, signal, known);
     const ids = new Set(answers.map((answer) => answer.block.id));
     if (ids.size !== 1) return 'doubtful';
     if (!ids.has(block.id)) return 'false';
@@ -170,7 +170,7 @@ export class TipCheck {
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
       const fault = faultOf(error.kind);
-      if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message, BLOCK_CALL);
+      if (fault !== undefined) this.#deps.nodes.report(node, fault, error.message, BLOCK_CALL);
       return error.kind === 'not_found' ? 'not_yet' : 'nothing';
     }
   }

@@ -1,8 +1,7 @@
 import type { AccessNodes, NodeTrouble } from '../../access/index.js';
 import type { Logger } from '../../observability/index.js';
-import { abortReason } from '../../runtime/index.js';
+import { abortReason, runTogether } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { runTogether } from '../upstream/cancellation.js';
 import { HeadSubscription } from './HeadSubscription.js';
 import type { FinalityMetrics, ToldHead } from '../ports.js';
 

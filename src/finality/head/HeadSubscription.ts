@@ -1,13 +1,10 @@
-import { NodeTroubles, SILENT_AFTER_MS, UpstreamError } from '../../access/index.js';
+import { faultOf, NodeTroubles, SILENT_AFTER_MS, StreamReader, UpstreamError } from '../../access/index.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeTrouble } from '../../access/index.js';
 import { EdgeLog } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
-import { sleep } from '../../runtime/index.js';
+import { runTogether, sleep } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { childOf, runTogether } from '../upstream/cancellation.js';
-import { Puller } from '../upstream/Puller.js';
-import type { ChildSignal } from '../upstream/cancellation.js';
-import { faultOf, patienceMs } from '../upstream/faultOf.js';
+import { patienceMs } from '../upstream/patienceMs.js';
 import { Pause } from '../upstream/Pause.js';
 import type { FinalityMetrics, ToldHead } from '../ports.js';
 import { TwoWays } from '../upstream/TwoWays.js';
@@ -48,7 +45,7 @@ export interface HeadSubscriptionDependencies {
 
 /** The node that is followed just now, by stream or by polling. */
 interface Source extends Way {
-  readonly cancel: ChildSignal;
+  readonly reader: StreamReader<ToldHead>;
   deliveredAtMs: number;
   height: number;
   /** The first height that a poll has seen above this source, until the source reaches it. */
@@ -135,20 +132,19 @@ export class HeadSubscription {
   async #followNode(way: Way, signal: AbortSignal): Promise<string> {
     const { node, method } = way;
     const streams = this.#ways.isStream(way);
-    const cancel = childOf(signal);
-    const deliveredAtMs = this.#deps.clock.monotonic();
-    const source: Source = { ...way, cancel, deliveredAtMs, height: -1, owed: undefined, stale: false };
+    const { clock } = this.#deps;
+    const open = (ended: AbortSignal): AsyncIterable<ToldHead> =>
+      streams ? this.#streamNode(node, ended) : this.#pollNode(node, ended);
+    const reader = new StreamReader({}, { open, signal, clock });
+    const deliveredAtMs = clock.monotonic();
+    const source: Source = { ...way, reader, deliveredAtMs, height: -1, owed: undefined, stale: false };
     this.#source = source;
-    const heads = new Puller(
-      streams ? this.#streamNode(node, cancel.signal) : this.#pollNode(node, cancel.signal),
-      cancel.signal,
-    );
     this.#troubles.source.asked(node.name, method);
     try {
       for (;;) {
-        const pulled = await heads.pull();
-        if (pulled !== 'silent' && pulled.done !== true) {
-          this.#delivered(source, pulled.value);
+        const read = await reader.read();
+        if (read !== 'silent' && read.done !== true) {
+          this.#delivered(source, read.value);
           continue;
         }
         if (!streams) return 'streams_again';
@@ -173,13 +169,12 @@ export class HeadSubscription {
       if (fault === undefined) this.#ways.avoid(way);
       else {
         this.#ways.failed(way, error.message);
-        this.#deps.nodes.blame(node, fault, error.message, method);
+        this.#deps.nodes.report(node, fault, error.message, method);
       }
       this.#lost(source, { kind: error.kind, error: error.message });
       return error.kind;
     } finally {
-      cancel.abort();
-      heads.leave();
+      reader.cancel();
       this.#source = undefined;
     }
   }
@@ -258,7 +253,7 @@ export class HeadSubscription {
         if (!(error instanceof UpstreamError)) throw error;
         this.#troubles.polls.failed(error);
         const fault = faultOf(error.kind);
-        if (fault !== undefined) this.#deps.nodes.blame(node, fault, error.message, HEADER);
+        if (fault !== undefined) this.#deps.nodes.report(node, fault, error.message, HEADER);
       }
     }
   }
@@ -300,7 +295,7 @@ export class HeadSubscription {
     source.stale = true;
     this.#silences += 1;
     this.#hold(source, 'unreachable', `${source.method} at ${source.node.name}: ${what}`);
-    source.cancel.abort();
+    source.reader.cancel();
   }
 
   /** The source gave nothing, or too little: held against the call, and named. */
@@ -308,7 +303,7 @@ export class HeadSubscription {
     const { node, method } = source;
     this.#troubles.source.note(node.name, method, kind, said);
     this.#ways.failed(source, said);
-    this.#deps.nodes.blame(node, kind === 'refused' ? 'failing' : 'stale', said, method);
+    this.#deps.nodes.report(node, kind === 'refused' ? 'failing' : 'stale', said, method);
     this.#lost(source, { kind: kind === 'refused' ? 'ended' : 'stale', error: said });
   }
 

@@ -1,6 +1,5 @@
-import { sleep } from '../../runtime/index.js';
+import { childOf, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { childOf } from './cancellation.js';
 
 /** A pause that somebody else may end: what was waited for came sooner than thought. One sleeper at a time. */
 export class Pause {

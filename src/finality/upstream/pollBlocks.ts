@@ -1,5 +1,5 @@
+import { isExpectedEnd } from '../../access/index.js';
 import type { AccessNode, ReceivedBlock } from '../../access/index.js';
-import { expectOnlyItsEnd } from './cancellation.js';
 
 export const BLOCK_STREAM = 'SubscribeBlocksFromStartHeight';
 export const BLOCK_CALL = 'GetBlockByHeight';
@@ -42,6 +42,9 @@ export async function* pollBlocks(
       yield await next;
     }
   } finally {
-    for (const left of asked) left.catch(expectOnlyItsEnd);
+    for (const left of asked)
+      left.catch((error: unknown) => {
+        if (!isExpectedEnd(error)) throw error;
+      });
   }
 }

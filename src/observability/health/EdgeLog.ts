@@ -1,12 +1,12 @@
 import type { Clock } from '../../runtime/index.js';
 import type { Logger } from '../logs/createLogger.js';
 
-/** What is lost again so soon after it was warned of is flapping: it is told at the debug level. */
+/** Losses within this time after a warning are flapping, and logged at debug. */
 const QUIET_MS = 60_000;
 
 /**
- * Tells of something that is lost and comes back: a warning when it is lost, a line when it is back, and both at most once a minute,
- * however often it flaps. What it holds up is told elsewhere, by the readiness.
+ * Logs when something is lost (warning) and when it is back (info), at most once a minute however often it flaps.
+ * What it holds up is reported by readiness.
  */
 export class EdgeLog {
   readonly #clock: Clock;

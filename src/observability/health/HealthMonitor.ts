@@ -3,35 +3,35 @@ import type { Logger } from '../logs/createLogger.js';
 import { readinessCodes } from './readiness.js';
 import type { Finding, Readiness, ReadinessCode, ReadinessReason } from './readiness.js';
 
-/** How often reasons are looked for when nobody asks: edges are that exact. */
+/** How often readiness is checked when nobody asks: this is how exact edges are. */
 const TURN_MS = 1000;
 
 export interface HealthMonitorDependencies {
   readonly clock: Clock;
-  /** Why the daemon is not ready, at the moment of asking; at most one finding for each code. No waiting, no store, no network. */
+  /** Why the daemon is not ready now; at most one finding per code. Must not wait, or use store or network. */
   readonly findings: () => readonly Finding[];
   readonly logger?: Logger;
 }
 
 /**
- * Keeps the reasons for not being ready: since when each stands, and one log line when it comes and when it goes. It looks once a second
- * from `start()` on, so that it notices what nobody asks about.
+ * Tracks since when each reason for not being ready stands, and logs when it comes and goes. From `start()` on it
+ * checks once a second.
  */
 export class HealthMonitor {
   readonly #clock: Clock;
   readonly #find: () => readonly Finding[];
   readonly #logger: Logger | undefined;
-  /** When each standing reason arose, in monotonic milliseconds. */
+  /** When each current reason arose, in monotonic milliseconds. */
   readonly #since = new Map<ReadinessCode, number>();
   #timer: Timer | undefined;
 
-  constructor(_options: object, dependencies: HealthMonitorDependencies) {
+  constructor(dependencies: HealthMonitorDependencies) {
     this.#clock = dependencies.clock;
     this.#find = dependencies.findings;
     this.#logger = dependencies.logger;
   }
 
-  /** Begins to look by itself. */
+  /** Starts checking by itself. */
   start(): void {
     if (this.#timer !== undefined) return;
     const turn = (): void => {
@@ -46,7 +46,7 @@ export class HealthMonitor {
     this.#timer = undefined;
   }
 
-  /** The state of now. */
+  /** The current state. */
   readiness(): Readiness {
     const nowMs = this.#clock.monotonic();
     const found = this.#find();

@@ -3,8 +3,8 @@ import { withoutCredentials } from '../../runtime/index.js';
 import { prettyLine } from './prettyLine.js';
 
 /**
- * What the rooms need of a logger: constant messages, data in fields. pino's logger fits. Warnings fire on the edge of
- * a change, not on each repetition; ids are logged at debug only.
+ * The logger that all rooms use: constant messages, data in fields. pino's logger fits. Warnings are logged on the
+ * edge of a change, not on each repetition; ids only at debug.
  */
 export interface Logger {
   debug(fields: object, message: string): void;
@@ -13,19 +13,19 @@ export interface Logger {
   error(fields: object, message: string): void;
 }
 
-/** The logger of the program as a whole. */
+/** The program's own logger. */
 export interface ProgramLogger extends Logger {
-  /** The last line: why the process ends. */
+  /** Logs why the process ends: the last line. */
   fatal(fields: object, message: string): void;
 }
 
-/** From quiet to talkative. */
+/** From quiet to verbose. */
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug';
 
 /** `json` for machines, `pretty` for a person at a terminal. */
 export type LogFormat = 'json' | 'pretty';
 
-/** Where finished lines go, each ending in a newline. Must write at once: nothing is flushed at exit. */
+/** Takes finished lines, newline included. Must write at once: nothing is flushed at exit. */
 export interface LogDestination {
   write(line: string): void;
 }
@@ -33,15 +33,15 @@ export interface LogDestination {
 export interface LoggerOptions {
   readonly level: LogLevel;
   readonly format: LogFormat;
-  /** Colours of the pretty format. Default: none. */
+  /** Colours for the pretty format. Default: false. */
   readonly colorize?: boolean;
-  /** Default: standard output, written synchronously, so that no line is lost however the process ends. */
+  /** Default: standard output, written synchronously, so that no line is lost at exit. */
   readonly destination?: LogDestination;
 }
 
 /**
- * One line per event, credentials in URLs left out. JSON lines have `level` as a name, `time` in ISO 8601 (UTC), the fields, and `msg`; an error in
- * the field `err` or `error` is written with type, message and stack.
+ * Logs one line per event, without credentials in URLs. JSON lines have `level` by name, `time` in ISO 8601 (UTC),
+ * the fields, and `msg`; an error in the field `err` or `error` is written with type, message and stack.
  */
 export function createLogger(options: LoggerOptions): ProgramLogger {
   const out = options.destination ?? pino.destination({ dest: 1, sync: true });
@@ -63,7 +63,7 @@ export function createLogger(options: LoggerOptions): ProgramLogger {
   );
 }
 
-/** Says nothing; for callers that want no log. */
+/** Logs nothing. */
 export const silentLogger: Logger = {
   debug: () => undefined,
   info: () => undefined,

@@ -1,13 +1,13 @@
 import { prettyFactory } from 'pino-pretty';
 
-/** Fields that the line shows elsewhere: in front, or as the message. */
+/** Fields that the line shows elsewhere. */
 const shownElsewhere = new Set(['level', 'time', 'msg']);
 /** Fields that hold a serialised error. */
 const errorFields = new Set(['err', 'error']);
 
 const DECIMALS_SHOWN = 2;
 
-/** `value` as a person reads it: bare where it is one word, an address as `host:port`, JSON where it is neither. */
+/** Formats a value for people: a single word as is, an address as `host:port`, anything else as JSON. */
 function show(value: unknown): string {
   if (typeof value === 'number') return String(Number(value.toFixed(DECIMALS_SHOWN)));
   if (isAddress(value)) return `${value.host}:${value.port}`;
@@ -31,7 +31,7 @@ function isSerialisedError(value: unknown): value is SerialisedError {
   );
 }
 
-/** Message, then `key=value` pairs; an error is a pair with its message, and its stack follows at level error. */
+/** The message, then `key=value` pairs. An error shows its message; at level error its stack follows. */
 function formatMessage(log: Readonly<Record<string, unknown>>): string {
   const parts = [typeof log['msg'] === 'string' ? log['msg'] : ''];
   let stack = '';
@@ -48,8 +48,8 @@ function formatMessage(log: Readonly<Record<string, unknown>>): string {
 }
 
 /**
- * A function from one JSON log line to one line for a terminal, in the terminal's time zone. It is pino-pretty's
- * formatter without its stream: what is logged is written before the call returns.
+ * Returns a function that turns a JSON log line into a line for a terminal, in local time. It uses pino-pretty's
+ * formatter without its stream, so lines are written before the call returns.
  */
 export function prettyLine(options: { readonly colorize: boolean }): (line: string) => string {
   return prettyFactory({

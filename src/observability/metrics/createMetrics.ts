@@ -12,24 +12,24 @@ const collectionSources = ['requester', 'edi'] as const;
 /** Where the last missing collection of a height came from; `none` for heights without collections. */
 const heightSources = [...collectionSources, 'none'] as const;
 
-/** What is forwarded at once up to a bound of its own. */
+/** Forwarded traffic, each kind with its own limit. */
 const forwardedKinds = [
   { protocol: 'grpc', kind: 'call' },
   { protocol: 'grpc', kind: 'stream' },
   { protocol: 'rest', kind: 'call' },
 ] as const;
 
-/** Values that are read when a scrape asks for them, so that they are true also when nothing moves. */
+/** Values read at each scrape, so that they are correct even when nothing moves. */
 export interface ScrapedValues {
   latestIndexedHeight(): number;
   firstIndexedHeight(): number;
   headHeight(): number;
   sealedHeight(): number;
-  /** Heights that the account index does not cover yet. */
+  /** Heights the account index does not cover yet. */
   accountIndexMissingHeights(): number;
   /** Heights handed out and not yet durable. */
   inFlightHeights(): number;
-  /** Ids registered in the MCQ and not yet received. */
+  /** Ids registered in the MCQ and not received yet. */
   collectionsMissing(): number;
   /** Seconds since the lowest incomplete height was queued; 0 when none waits. */
   oldestMissingAgeSeconds(): number;
@@ -37,15 +37,15 @@ export interface ScrapedValues {
   windowHeights(): number;
   bytesInFlight(): number;
   bytesInFlightLimit(): number;
-  /** Collection calls that are under way. */
+  /** Collection calls under way. */
   requestsInFlight(): number;
   /** Heights that no source could complete for longer than `requester.unresolvableAfterMs`. */
   unresolvableHeights(): number;
   /** Seconds since each stream delivered, by stream name. */
   streamAgeSeconds(): ReadonlyMap<string, number>;
-  /** The state that each endpoint is in. */
+  /** The state of each endpoint. */
   endpointStates(): readonly { readonly endpoint: string; readonly state: string }[];
-  /** The codes for which the daemon is not ready; none: it is. */
+  /** The codes for which the daemon is not ready; empty when it is. */
   notReady(): ReadonlySet<string>;
   /** Heights behind the head; `undefined` while no node confirms the head. */
   lagHeights(): number | undefined;
@@ -53,21 +53,21 @@ export interface ScrapedValues {
   headAgeSeconds(): number | undefined;
   /** Seconds since the watermark moved, or since the start. */
   indexedAgeSeconds(): number;
-  /** `undefined`: not looked at yet. */
+  /** `undefined` until first measured. */
   storeBytes(): number | undefined;
   diskFreeBytes(): number | undefined;
 }
 
 /**
- * Every metric of the daemon, made once per process (docs/metrics.md is generated from here). Label names are checked
- * by the compiler; heights and ids are never labels. Series whose labels are known beforehand exist from the start.
+ * Every metric of the daemon, created once per process; docs/metrics.md is generated from here. The compiler
+ * checks label names; heights and ids are never labels. Series with known labels exist from the start.
  */
 export function createMetrics(build: { readonly version: string; readonly node: string }) {
   const registry = new Registry();
   const registers = [registry];
   let values: ScrapedValues | undefined;
 
-  /** A gauge whose value is read at scrape time; absent until the daemon has bound its values, and while it is not known. */
+  /** A gauge read at scrape time; absent until the daemon has bound its values, and while the value is unknown. */
   const scraped = (name: string, help: string, read: (from: ScrapedValues) => number | undefined): Gauge =>
     new Gauge({
       name: PREFIX + name,
@@ -112,8 +112,8 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   scraped('indexed_age_seconds', 'Seconds since the watermark moved, or since the start.', (v) =>
     v.indexedAgeSeconds(),
   );
-  scraped('store_bytes', 'Size of the store on the disk, looked at every minute.', (v) => v.storeBytes());
-  scraped('disk_free_bytes', 'Free space on the disk of the store, looked at every five seconds.', (v) =>
+  scraped('store_bytes', 'Size of the store on disk, measured every minute.', (v) => v.storeBytes());
+  scraped('disk_free_bytes', "Free space on the store's disk, measured every five seconds.", (v) =>
     v.diskFreeBytes(),
   );
   scraped('ready', '1 when the daemon is ready, 0 when it is not: what /readyz says.', (v) =>
@@ -121,7 +121,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   );
   new Gauge({
     name: PREFIX + 'not_ready',
-    help: '1 for each reason for which the daemon is not ready, 0 for all others (docs/readiness.md).',
+    help: '1 for each reason why the daemon is not ready, 0 for all others (docs/readiness.md).',
     labelNames: ['code'],
     registers,
     collect() {
@@ -131,10 +131,12 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   });
   scraped(
     'account_index_missing_heights',
-    'Heights that the account index does not cover yet; 0 when it is complete, or off.',
+    'Heights the account index does not cover yet; 0 when it is complete or off.',
     (v) => v.accountIndexMissingHeights(),
   );
-  scraped('in_flight_heights', 'Heights handed out and not yet durable.', (v) => v.inFlightHeights());
+  scraped('in_flight_heights', 'Heights in progress: handed out and not yet durable.', (v) =>
+    v.inFlightHeights(),
+  );
   scraped('collections_missing', 'Collection ids registered as missing and not yet received.', (v) =>
     v.collectionsMissing(),
   );
@@ -155,7 +157,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   scraped('collection_requests_in_flight', 'Collection calls under way.', (v) => v.requestsInFlight());
   scraped(
     'unresolvable_heights',
-    'Heights that no source could complete for longer than requester.unresolvableAfterMs.',
+    'Heights that no source has completed for requester.unresolvableAfterMs.',
     (v) => v.unresolvableHeights(),
   );
   new Gauge({
@@ -182,7 +184,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   });
   new Gauge({
     name: PREFIX + 'build_info',
-    help: 'Always 1; the version of the program and of Node.js are its labels.',
+    help: 'Always 1; its labels are the versions of the program and of Node.js.',
     labelNames: ['version', 'node'],
     registers,
   }).set(build, 1);
@@ -207,7 +209,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     ),
     heightsCompleted: counter(
       'heights_completed_total',
-      'Heights made durable, by the source of their last missing collection; none for heights without collections.',
+      'Heights made durable, by the source of their last missing collection; `none` for heights without collections.',
       ['source'],
     ),
     invalidCollections: counter('invalid_collections_total', 'Collections refused.', ['source', 'reason']),
@@ -222,7 +224,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     ),
     executionDataSkipped: counter(
       'execution_data_skipped_total',
-      'Blocks of the execution-data stream that were passed over because their height was durable already.',
+      'Blocks of the execution-data stream skipped because their height was already durable.',
     ),
     heightQueueToComplete: histogram(
       'height_queue_to_complete_seconds',
@@ -253,21 +255,21 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     ),
     scrubbedBytes: counter(
       'store_scrubbed_bytes_total',
-      'Bytes of tables of the store that were compared with their checksums while the daemon ran.',
+      "Bytes of the store's tables checked against their checksums by the running daemon.",
     ),
     lastScrub: new Gauge({
       name: `${PREFIX}store_last_scrub_timestamp_seconds`,
-      help: 'When all tables of the store were last found sound by the running daemon, in seconds since 1970; absent until then.',
+      help: 'When the running daemon last found all tables of the store sound, in seconds since 1970; absent until then.',
       registers,
     }),
     apiRequests: counter(
       'api_requests_total',
-      'Requests of callers that came to an end, forwarded ones included, by interface (http or grpc), route (the pattern of a path; the path of a gRPC method) and status (of HTTP, or the name of a gRPC code).',
+      'Finished requests of callers, forwarded ones included, by interface (http or grpc), route (the pattern of a path, or the path of a gRPC method) and status (HTTP status, or name of the gRPC code).',
       ['interface', 'route', 'status'],
     ),
     apiLatency: histogram(
       'api_request_seconds',
-      'How long those requests took, from their first byte to the end of the answer; streams left out.',
+      'Duration of those requests, from their first byte to the end of the answer; without streams.',
       latencyBuckets,
       ['interface', 'route', 'status'],
     ),
@@ -287,43 +289,43 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       ['endpoint', 'method'],
     ),
     streamReopens: counter('stream_reopens_total', 'Streams opened again, by reason.', ['stream', 'reason']),
-    forwardedCalls: counter(
-      'forwarded_calls_total',
-      'Calls of others that were to be forwarded, by what became of them.',
-      ['protocol', 'method', 'outcome'],
-    ),
+    forwardedCalls: counter('forwarded_calls_total', 'Calls of callers to be forwarded, by outcome.', [
+      'protocol',
+      'method',
+      'outcome',
+    ]),
     forwardedLatency: histogram(
       'forwarded_call_seconds',
-      'Duration of forwarded calls that a node answered, errors included; streams left out.',
+      'Duration of forwarded calls that a node answered, errors included; without streams.',
       latencyBuckets,
       ['protocol', 'method'],
     ),
     forwardedUnderWay: new Gauge({
       name: `${PREFIX}forwarded_calls_in_flight`,
-      help: 'Forwarded calls, and forwarded streams, that are under way.',
+      help: 'Forwarded calls and streams under way.',
       labelNames: ['protocol', 'kind'],
       registers,
     }),
     grpcConnections: new Gauge({
       name: `${PREFIX}grpc_connections`,
-      help: 'Connections of callers to the gRPC port that are open.',
+      help: 'Open connections to the gRPC port.',
       registers,
     }),
     grpcConnectionsCut: counter(
       'grpc_connections_cut_total',
-      'Connections to the gRPC port that the daemon cut, by reason: make_room (all were taken; this one rested, or nothing moved on it), no_room (a new one, and all others were at work), overdue (a call or an answer came to no end), talkative (it sent more than its calls account for).',
+      'Connections to the gRPC port that the daemon closed, by reason: make_room (all were taken, and this one was idle), no_room (a new one, while all others were busy), overdue (a call or an answer did not end), talkative (it sent more than its calls account for).',
       ['reason'],
     ),
     feedFollowers: new Gauge({
       name: `${PREFIX}feed_followers`,
-      help: 'Streams of the change feed that are open, by interface.',
+      help: 'Open streams of the change feed, by interface.',
       labelNames: ['kind'],
       registers,
     }),
-    feedEvents: counter('feed_events_total', 'Events of the change feed that were sent and taken.', ['kind']),
+    feedEvents: counter('feed_events_total', 'Events of the change feed that were delivered.', ['kind']),
     feedFollowersCut: counter(
       'feed_followers_cut_total',
-      'Streams of the change feed that were ended because nothing was taken for too long.',
+      'Streams of the change feed closed because the client took nothing for too long.',
       ['kind'],
     ),
     readRequestsWaiting: new Gauge({
@@ -345,11 +347,11 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     ),
     foreignNodes: counter(
       'foreign_nodes_total',
-      'Times an access node was recognised as one of another chain or spork.',
+      'How often an access node was found to be of another chain or spork.',
       ['reason'],
     ),
   };
-  // A gauge without labels is 0 from the start, and 1970 is no time at which anything was looked at.
+  // A gauge without labels starts at 0, which would mean 1970.
   metrics.lastScrub.remove();
   for (const source of collectionSources) {
     metrics.collectionsReceived.inc({ source }, 0);
@@ -361,5 +363,5 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   return metrics;
 }
 
-/** All metrics; a part takes the few that it moves by `Pick<Metrics, …>`. */
+/** All metrics; each part takes the ones it updates by `Pick<Metrics, …>`. */
 export type Metrics = ReturnType<typeof createMetrics>;

@@ -1,8 +1,9 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 
 /**
- * What is taken of prom-client's own. Left out are gauges whose names end in `_total`, which Prometheus keeps for counters, and
- * the lists of handles and requests, which come from private parts of Node.js; `nodejs_active_resources` has the same in public.
+ * The metrics of prom-client that we use. Left out: gauges whose names end in `_total`, which Prometheus reserves
+ * for counters, and the lists of handles and requests, which use private parts of Node.js;
+ * `nodejs_active_resources` has the same in public.
  */
 const processMetrics = [
   ...['process_cpu_user_seconds_total', 'process_cpu_system_seconds_total', 'process_cpu_seconds_total'],
@@ -21,7 +22,7 @@ const processMetrics = [
   ...['nodejs_gc_duration_seconds', 'nodejs_active_resources'],
 ] as const;
 
-/** The metrics of a Node.js process. Some are there on some platforms only. */
+/** The metrics of a Node.js process. Some exist on some platforms only. */
 export function registerProcessMetrics(registry: Registry): void {
   const defaults = new Registry();
   collectDefaultMetrics({ register: defaults });

@@ -1,16 +1,13 @@
 import type { TerminalStream } from './LiveTerminal.js';
 
-/** The other screen, without a cursor; what is too wide is cut and not wrapped. */
+/** The alternate screen, without cursor or line wrapping. */
 const ENTER = '\u001b[?1049h\u001b[?25l\u001b[?7l';
 const LEAVE = '\u001b[?7h\u001b[?25h\u001b[?1049l';
 const HOME = '\u001b[H';
 const CLEAR_LINE_END = '\u001b[K';
 const CLEAR_BELOW = '\u001b[J';
 
-/**
- * A page that is drawn again and again over the whole terminal, without flicker and whatever the terminal showed before, which
- * is there again afterwards.
- */
+/** A page redrawn in place over the whole terminal, without flicker. The previous content comes back afterwards. */
 export class LiveScreen {
   readonly #stream: TerminalStream;
   #isOpen = false;
@@ -19,7 +16,7 @@ export class LiveScreen {
     this.#stream = dependencies.stream;
   }
 
-  /** The first page takes the screen over. `lines`: at most as many as the terminal has. */
+  /** Draws a page; the first one takes over the screen. `lines`: at most as many as the terminal has. */
   show(lines: readonly string[]): void {
     const enter = this.#isOpen ? '' : ENTER;
     this.#isOpen = true;

@@ -1,7 +1,7 @@
-/** A terminal, as Node's `process.stdout` is one. */
+/** A terminal such as `process.stdout`. */
 export interface TerminalStream {
   write(text: string): unknown;
-  /** Width; `undefined` where it is not known. */
+  /** Width; `undefined` if unknown. */
   readonly columns?: number | undefined;
 }
 
@@ -9,8 +9,8 @@ const DEFAULT_COLUMNS = 80;
 const CLEAR_LINE = '\r\u001b[2K';
 
 /**
- * A terminal whose last line is rewritten in place while ordinary lines scroll above it. Everything that goes to the
- * terminal goes through here, each change in one write, so that the two never mix. It is a `LogDestination`.
+ * A terminal whose last line is rewritten in place while ordinary lines scroll above it. All output goes through
+ * here, one write per change, so that the two never mix. It is a `LogDestination`.
  */
 export class LiveTerminal {
   readonly #stream: TerminalStream;
@@ -20,7 +20,7 @@ export class LiveTerminal {
     this.#stream = dependencies.stream;
   }
 
-  /** Room for the live line. The last column stays free: some terminals wrap as soon as it is written. */
+  /** Room for the live line. The last column stays free, because some terminals wrap when it is written. */
   columns(): number {
     return Math.max(1, (this.#stream.columns ?? DEFAULT_COLUMNS) - 1);
   }

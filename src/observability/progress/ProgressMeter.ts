@@ -1,38 +1,29 @@
 import type { Clock } from '../../runtime/index.js';
 
-/** Where the heights come from; read at each sample. */
+/** Where the heights come from; read for each sample. */
 export interface ProgressSource {
   /** The watermark; `undefined` until known. */
   latestIndexedHeight(): number | undefined;
   /** The head, or the stop height where that is lower; `undefined` until known. */
   headHeight(): number | undefined;
-  /** The code for which the lowest missing height is held up; `undefined` while it is not. */
+  /** The readiness code that holds up the lowest missing height, if any. */
   heldUpBy?(): string | undefined;
 }
 
-export interface ProgressMeterOptions {
-  /** Length of the sliding window behind every rate. Default 30,000. */
-  readonly windowMs?: number;
-  /** Heights behind the head at which the daemon counts as following. Default 10. */
-  readonly followingLag?: number;
-  /** Heights behind the head at which a follower counts as catching up again. Default 100. */
-  readonly catchUpLag?: number;
-}
-
-/** Progress as of one moment. */
+/** Progress at one moment. */
 export interface ProgressState {
   /** `waiting` until watermark and head are known, and while no node confirms the head. */
   readonly mode: 'waiting' | 'catching_up' | 'following';
-  /** The readiness code for which the lowest missing height is held up. */
+  /** The readiness code that holds up the lowest missing height. */
   readonly heldUpBy?: string | undefined;
   readonly latestIndexed: number | undefined;
   readonly head: number | undefined;
   readonly lag: number | undefined;
-  /** Heights that became durable per second, over the window. */
+  /** Heights made durable per second, over the window. */
   readonly ratePerSecond: number;
-  /** Until the head is reached, the head's own movement included; `undefined` while the gap does not close. */
+  /** Seconds until the moving head is reached; `undefined` while the gap does not close. */
   readonly etaSeconds: number | undefined;
-  /** Share of the way from where this catch-up began to the head, 0 to 1. */
+  /** How much of this catch-up is done, 0 to 1. */
   readonly fraction: number;
 }
 
@@ -42,38 +33,31 @@ interface Sample {
   readonly head: number;
 }
 
+/** Rates are measured over this sliding window. */
 const WINDOW_MS = 30_000;
+/** Heights behind the head at which the daemon counts as following. */
 const FOLLOWING_LAG = 10;
+/** Heights behind the head at which a follower counts as catching up again. */
 const CATCH_UP_LAG = 100;
-/** More samples than this are not kept: the window is divided into so many slots. */
+/** How many samples are kept: the window is divided into as many slots. */
 const MAX_SAMPLES = 120;
 
 /** Measures how fast the watermark moves and when it will reach the head. */
 export class ProgressMeter {
-  readonly #options: Required<ProgressMeterOptions>;
   readonly #clock: Clock;
   readonly #source: ProgressSource;
-  /** Oldest first; at most `MAX_SAMPLES` and the two at the ends. */
+  /** Oldest first; at most `MAX_SAMPLES` and one at each end. */
   readonly #samples: Sample[] = [];
   #following = false;
   /** The watermark at which this catch-up began. */
   #base: number | undefined;
 
-  constructor(
-    options: ProgressMeterOptions,
-    dependencies: { readonly clock: Clock; readonly source: ProgressSource },
-  ) {
-    this.#options = {
-      windowMs: WINDOW_MS,
-      followingLag: FOLLOWING_LAG,
-      catchUpLag: CATCH_UP_LAG,
-      ...options,
-    };
+  constructor(dependencies: { readonly clock: Clock; readonly source: ProgressSource }) {
     this.#clock = dependencies.clock;
     this.#source = dependencies.source;
   }
 
-  /** Takes a sample and answers with the state of now. Rates need it to be called at least every few seconds. */
+  /** Takes a sample and returns the current state. Rates are only right if this is called every few seconds. */
   state(): ProgressState {
     const latestIndexed = this.#source.latestIndexedHeight();
     const head = this.#source.headHeight();
@@ -111,28 +95,28 @@ export class ProgressMeter {
     };
   }
 
-  /** Adds the sample when it is a slot away from the last one; answers with the sample that the window begins at. */
+  /** Keeps the sample if it is a slot away from the last one. Returns the first sample of the window. */
   #keep(now: Sample): Sample {
     const last = this.#samples.at(-1);
-    if (last === undefined || now.atMs - last.atMs >= this.#options.windowMs / MAX_SAMPLES) {
+    if (last === undefined || now.atMs - last.atMs >= WINDOW_MS / MAX_SAMPLES) {
       this.#samples.push(now);
     }
-    // The newest of those that are older than the window stays: the window begins there.
-    while ((this.#samples[1]?.atMs ?? Infinity) <= now.atMs - this.#options.windowMs) this.#samples.shift();
+    // Keep the newest sample older than the window: the window begins there.
+    while ((this.#samples[1]?.atMs ?? Infinity) <= now.atMs - WINDOW_MS) this.#samples.shift();
     return this.#samples[0] ?? now;
   }
 
   /**
-   * Decides between catching up and following, and answers with the watermark at which this catch-up began. Between
-   * the two thresholds the mode stays what it was, so that it does not flutter at the tip.
+   * Decides between catching up and following, and returns the watermark at which this catch-up began. Between the
+   * two thresholds the mode stays the same, so that it does not flap at the tip.
    */
   #turn(lag: number, indexed: number): number {
     this.#base ??= indexed;
-    if (this.#following && lag > this.#options.catchUpLag) {
+    if (this.#following && lag > CATCH_UP_LAG) {
       this.#following = false;
       this.#base = indexed;
     }
-    if (lag <= this.#options.followingLag) this.#following = true;
+    if (lag <= FOLLOWING_LAG) this.#following = true;
     return this.#base;
   }
 }

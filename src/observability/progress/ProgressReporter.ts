@@ -3,7 +3,7 @@ import type { Logger } from '../logs/createLogger.js';
 import type { ProgressMeter, ProgressState } from './ProgressMeter.js';
 import { progressFields, renderProgressLine } from './progressLine.js';
 
-/** Where the live line is shown; `LiveTerminal` is one. */
+/** Shows the live line; `LiveTerminal` is one. */
 export interface ProgressOutput {
   columns(): number;
   setLine(line: string | undefined): void;
@@ -12,23 +12,21 @@ export interface ProgressOutput {
 export interface ProgressReporterOptions {
   /** `tty`: a live line on `output`. `log`: log lines. */
   readonly mode: 'tty' | 'log';
-  /** Between log lines while catching up. Default 10,000. */
-  readonly intervalMs?: number;
-  /** Between log lines while following the head. Default 60,000. */
-  readonly followingIntervalMs?: number;
 }
 
+/** Between log lines while catching up. */
 const INTERVAL_MS = 10_000;
+/** Between log lines while following the head. */
 const FOLLOWING_INTERVAL_MS = 60_000;
-/** How often the meter is sampled, and the live line redrawn. */
+/** How often the meter is sampled and the live line redrawn. */
 const TURN_MS = 500;
 
 /**
- * Tells how far the daemon is: on a terminal by a line that is rewritten in place, elsewhere by log lines, every 10 s
- * while catching up and every minute at the head. Reaching and losing the head is logged in both modes.
+ * Reports progress: on a terminal by a line rewritten in place, elsewhere by log lines, every 10 s while catching
+ * up and every minute at the head. Both modes log when the head is reached and lost.
  */
 export class ProgressReporter {
-  readonly #options: Required<ProgressReporterOptions>;
+  readonly #options: ProgressReporterOptions;
   readonly #clock: Clock;
   readonly #meter: ProgressMeter;
   readonly #output: ProgressOutput | undefined;
@@ -43,11 +41,11 @@ export class ProgressReporter {
       readonly clock: Clock;
       readonly meter: ProgressMeter;
       readonly logger: Logger;
-      /** Needed in the mode `tty`. */
+      /** Required in mode `tty`. */
       readonly output?: ProgressOutput;
     },
   ) {
-    this.#options = { intervalMs: INTERVAL_MS, followingIntervalMs: FOLLOWING_INTERVAL_MS, ...options };
+    this.#options = options;
     this.#clock = dependencies.clock;
     this.#meter = dependencies.meter;
     this.#output = dependencies.output;
@@ -82,7 +80,7 @@ export class ProgressReporter {
   }
 
   #logEdge(state: ProgressState): void {
-    // What is held up has reached nothing.
+    // While held up, no edge is real.
     if (state.mode === this.#mode || state.heldUpBy !== undefined) return;
     const before = this.#mode;
     this.#mode = state.mode;
@@ -92,7 +90,7 @@ export class ProgressReporter {
 
   #logTurn(state: ProgressState): void {
     const following = state.mode === 'following' && state.heldUpBy === undefined;
-    const intervalMs = following ? this.#options.followingIntervalMs : this.#options.intervalMs;
+    const intervalMs = following ? FOLLOWING_INTERVAL_MS : INTERVAL_MS;
     if (this.#clock.monotonic() - this.#loggedAtMs < intervalMs) return;
     if (state.mode === 'waiting') this.#log(state, 'waiting for the head');
     else if (state.heldUpBy !== undefined) this.#log(state, 'held up');

@@ -2,7 +2,7 @@ const SECONDS_PER_MINUTE = 60;
 const SECONDS_PER_HOUR = 3600;
 const SECONDS_PER_DAY = 86_400;
 
-/** The two largest units of a duration: `13s`, `2m 13s`, `1h 33m`, `12d 4h`. Fractions and negatives count as less. */
+/** The two largest units of a duration: `13s`, `2m 13s`, `1h 33m`, `12d 4h`. Rounds down; negatives become 0. */
 export function formatDuration(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   if (whole < SECONDS_PER_MINUTE) return `${whole}s`;
@@ -22,7 +22,7 @@ export function formatCount(count: number): string {
   return String(Math.trunc(count)).replace(/\B(?=(?:\d{3})+$)/g, ',');
 }
 
-/** Heights per second with as many digits as say something: `0.82/s`, `19.4/s`, `1,234/s`. */
+/** Heights per second, with as many digits as matter: `0.82/s`, `19.4/s`, `1,234/s`. */
 export function formatRate(perSecond: number): string {
   if (perSecond < 10) return `${perSecond.toFixed(2)}/s`;
   if (perSecond < 1000) return `${perSecond.toFixed(1)}/s`;

@@ -6,8 +6,8 @@ const MAX_BAR_COLUMNS = 40;
 const GAP = '  ';
 
 /**
- * One line of at most `columns` characters of plain ASCII (wider characters would break the count on some terminals).
- * What matters least is left out first: watermark and head, then the bar, the rate, the lag.
+ * One line of at most `columns` characters, in ASCII because some terminals count wider characters differently. On
+ * a narrow terminal, watermark and head are left out first, then the bar, the rate and the lag.
  */
 export function renderProgressLine(state: ProgressState, columns: number): string {
   return fit(state, columns).slice(0, Math.max(0, columns));
@@ -33,11 +33,11 @@ function fit(state: ProgressState, columns: number): string {
       columns,
     );
   }
-  // 100 % is said only when nothing is left.
+  // 100 % only when nothing is left.
   const percent = `${(Math.floor(state.fraction * 1000) / 10).toFixed(1)}%`;
   const lag = `lag ${formatCount(state.lag)}`;
   const eta = `ETA ${state.etaSeconds === undefined ? 'unknown' : formatDuration(state.etaSeconds)}`;
-  // Below height 0 stands an empty store; that is nobody's idea of a height.
+  // An empty store stands below height 0: do not show a negative height.
   const heights = `${formatCount(Math.max(0, state.latestIndexed))} / ${head}`;
   const withBar = (parts: readonly string[]): string | undefined => {
     const rest = parts.join(GAP);
@@ -60,7 +60,7 @@ function bar(fraction: number, columns: number): string {
   return `[${'='.repeat(done)}${tip}${' '.repeat(columns - done - tip.length)}]`;
 }
 
-/** The candidates go from long to short; the last one is taken when none fits. */
+/** Returns the first candidate that fits, else the last one. Candidates go from long to short. */
 function firstThatFits(candidates: readonly string[], columns: number): string {
   return candidates.find((candidate) => candidate.length <= columns) ?? candidates.at(-1) ?? '';
 }
@@ -73,14 +73,14 @@ export interface ProgressFields {
   readonly lag: number | undefined;
   /** Heights per second, two decimals. */
   readonly rate: number;
-  /** As a person reads it; `unknown` while the gap does not close. */
+  /** In words; `unknown` while the gap does not close. */
   readonly eta: string;
   readonly etaSeconds: number | undefined;
 }
 
 export function progressFields(state: ProgressState): ProgressFields {
   return {
-    // Below height 0 stands an empty store.
+    // An empty store stands below height 0.
     latestIndexed:
       state.latestIndexed === undefined || state.latestIndexed < 0 ? undefined : state.latestIndexed,
     ...(state.heldUpBy === undefined ? {} : { heldUpBy: state.heldUpBy }),

@@ -61,8 +61,8 @@ export function isAsWritten(page: string): boolean {
 
 /** The names of the figures that the page calls missed, each once. */
 export function missedFigures(page: string): string[] {
-  const rows = page.split('\n').filter((line) => /\| missed\s*\|$/.test(line));
-  return [...new Set(rows.map((row) => row.split('|')[1]?.trim() ?? ''))];
+  const rows = page.split('\n').map((line) => line.split('|').map((cell) => cell.trim()));
+  return [...new Set(rows.filter(([, , , , verdict]) => verdict === 'missed').map(([, what = '']) => what))];
 }
 
 function digest(text: string): string {

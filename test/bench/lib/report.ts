@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
+import { watchOthers } from './load.js';
 
 /** A figure with what it is held to; `atLeast` or `atMost`, or neither where it is only told. */
 export interface Figure {
@@ -10,6 +11,8 @@ export interface Figure {
   readonly unit?: string;
   readonly atLeast?: number;
   readonly atMost?: number;
+  /** What it was measured on, and what else ran. */
+  readonly on?: string;
 }
 
 export interface Table {
@@ -59,9 +62,14 @@ export async function bench(
   });
   const quick = values.quick === true;
   const rounds = Number(values.rounds ?? (quick ? QUICK_ROUNDS : ROUNDS));
-  const findings = await measure({ quick, rounds });
+  const measuredOn = watchOthers();
+  const { tables, figures } = await measure({ quick, rounds });
+  const on = measuredOn();
   const script = basename(process.argv[1] ?? '', '.ts');
-  const report: Report = { title, about, command: `npm run bench -- --only ${script}`, ...findings };
+  const report: Report = {
+    ...{ title, about, command: `npm run bench -- --only ${script}`, tables },
+    figures: figures.map((figure) => ({ ...figure, on })),
+  };
   if (typeof values.json === 'string') writeFileSync(values.json, JSON.stringify(report));
   process.stdout.write(`\n${title}\n${about}\n\n`);
   for (const table of report.tables) process.stdout.write(`${formatTable(table)}\n`);
@@ -89,12 +97,13 @@ export function formatTable({ title, columns, rows }: Table): string {
 export function formatFigures(figures: readonly Figure[], title = 'Against the targets'): string {
   return formatTable({
     title,
-    columns: ['figure', 'measured', 'target', ''],
+    columns: ['figure', 'measured', 'target', '', 'on'],
     rows: figures.map((figure) => [
       figure.what,
       withUnit(figure.value, figure.unit),
       targetOf(figure),
       verdictOf(figure),
+      figure.on ?? '',
     ]),
   });
 }

@@ -24,7 +24,7 @@ const reader = new access.GrpcAccessNode(
   {
     clock,
     stubs: access.loadMethodStubs(),
-    ledger: new access.NodeHealthRecord({ clock }),
+    healthRecord: new access.NodeHealthRecord({ clock }),
     metrics: observability.createMetrics({ version: 'bench', node: process.version }),
   },
 );

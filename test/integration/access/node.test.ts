@@ -74,7 +74,7 @@ async function connect(
       userAgent: 'test',
       ...options,
     },
-    { clock, stubs, ledger: new NodeHealthRecord({ clock }), metrics, events },
+    { clock, stubs, healthRecord: new NodeHealthRecord({ clock }), metrics, events },
   );
   nodes.push(node);
   return node;
@@ -478,7 +478,7 @@ describe('unary calls', () => {
         },
       },
     });
-    node.ledger.identity = 'usable';
+    node.healthRecord.identity = 'usable';
     const method = 'GetFullCollectionByID';
     const ask = async (): Promise<UpstreamErrorKind> => {
       clock.skippedMs += node.delayMs(method);

@@ -223,7 +223,7 @@ describe('identification', () => {
     await clock.advance(MINUTE_MS);
     script.down = false;
     await clock.advance(MINUTE_MS);
-    const told = ['access node does not answer', 'access node set aside', 'access node answers again'];
+    const told = ['access node does not answer', 'access node penalized', 'access node answers again'];
     expect(logger.messages().filter((message) => told.includes(message))).toEqual([
       'access node does not answer',
       'access node answers again',
@@ -236,13 +236,13 @@ describe('identification', () => {
     const node = nodes.node('a:1');
     for (let call = 0; call < 100; call += 1) {
       node.breakConnection();
-      net.blame(node, 'failing', 'a call could not reach it', 'GetTransaction');
+      net.report(node, 'failing', 'a call could not reach it', 'GetTransaction');
       await clock.advance(100);
     }
     // Ten seconds: asked once more per second at most, set aside for its failures, and never said to be back.
     expect(node.asked).toBeLessThanOrEqual(11);
     expect(node.health).toBe('healthy');
-    expect(node.ledger.healthOf('GetTransaction')).toBe('set_aside');
+    expect(node.healthRecord.healthOf('GetTransaction')).toBe('set_aside');
     expect(logger.messages()).not.toContain('access node answers again');
   });
 
@@ -814,7 +814,7 @@ describe('which node for which height', () => {
   });
 });
 
-describe('blame', () => {
+describe('report', () => {
   it('puts a node behind the others and never leaves it out', async () => {
     const { network: net } = network(
       { 'a:1': { version: version(5) }, 'b:1': { version: version(5) } },
@@ -823,10 +823,10 @@ describe('blame', () => {
     await net.whenIdentified(stop.signal);
     await clock.settle();
     const [a] = net.live();
-    net.blame(a!, 'lied', 'collection does not hash to its id', 'GetFullCollectionByID');
+    net.report(a!, 'lied', 'collection does not hash to its id', 'GetFullCollectionByID');
     expect(names(net.live())).toEqual(['b:1', 'a:1']);
     const stream = 'SubscribeBlocksFromStartHeight';
-    net.blame(net.live()[0]!, 'stale', 'silent', stream);
+    net.report(net.live()[0]!, 'stale', 'silent', stream);
     expect(names(net.live(stream)).sort()).toEqual(['a:1', 'b:1']);
     expect(logger.records.filter(({ level }) => level === 'warn').map(({ fields }) => fields)).toEqual([
       { endpoint: 'a:1', method: 'GetFullCollectionByID', fault: 'lied', seconds: 10 },

@@ -59,6 +59,7 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
     headBehind: () => state.change.headBehind?.(),
     parentMismatch: () => state.change.parentMismatch?.(),
     missingSporkEnd: () => state.change.missingSporkEnd?.(),
+    undecidedSpork: () => state.change.undecidedSpork?.(),
     unresolvable: () => state.change.unresolvable?.(),
     heldUp: () => (state.latest < (state.head ?? -1) ? heldUpBy(facts(), clock) : undefined),
     commitStartedAtMs: () => state.facts.commitStartedAtMs,
@@ -359,6 +360,8 @@ describe('what has a code of its own', () => {
     state.change = { parentMismatch: () => ({ height: 1001, message: 'rewind to 990' }) };
     expect(await codes(20_000)).toEqual(['parent_mismatch']);
     state.change = { missingSporkEnd: () => ({ height: 1001, message: 'name a node' }) };
+    expect(await codes(20_000)).toEqual(['not_vouched']);
+    state.change = { undecidedSpork: () => ({ height: 1001, message: 'say that there is one' }) };
     expect(await codes(20_000)).toEqual(['not_vouched']);
     state.head = 1000;
     state.change = {

@@ -35,14 +35,14 @@ describe('reports of the benches', () => {
     const figures = [
       { what: 'fast enough', value: 0.8, atLeast: 0.8 },
       { what: 'too slow', value: 31, unit: 'ms', atMost: 30 },
-      { what: 'told only', value: 12_345.6 },
+      { what: 'told only', value: 12_345.6, on: '2 processors' },
       { what: 'not measured', value: Number.NaN, atLeast: 1 },
     ];
     expect(figures.map(isMet)).toEqual([true, false, true, false]);
     const lines = formatFigures(figures).split('\n');
     expect(lines[4]).toMatch(/fast enough .* 0\.8 .* ≥ 0\.8 .*met/);
     expect(lines[5]).toMatch(/too slow .* 31 ms .* ≤ 30 ms .*missed/);
-    expect(lines[6]).toMatch(/told only .* 12,346 +\| +\| +\|$/);
+    expect(lines[6]).toMatch(/told only .* 12,346 +\| +\| +\| 2 processors \|$/);
     expect(lines[7]).toMatch(/not measured .* \? .*missed/);
   });
 

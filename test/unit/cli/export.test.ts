@@ -253,13 +253,16 @@ describe('a file that was cut', () => {
   const lineEnd = (from: number): number => whole.indexOf('\n', from) + 1;
   it.each([
     ['holds other things', () => Buffer.from('a thesis\n'), /other lines than an export/],
+    ['holds a few other bytes', () => Buffer.from('a note'), /other lines than an export/],
     ['lacks a block', () => Buffer.concat([whole.subarray(0, lineEnd(0)), lastBlock()]), /follows height/],
     ['lacks a transaction', () => withoutOneTransaction(), /lacks 1 lines|outside its block/],
     ['goes on after its end', () => Buffer.concat([whole, whole]), /more follows its closing line/],
     ['has a block that cannot be read', () => Buffer.from('{"kind":"block","height":1}\n'), /cannot be read/],
   ])('is refused when it %s', async (_, bytes, message) => {
-    const refused = await run('--output', cutFile(bytes()), '--resume');
+    const path = cutFile(bytes());
+    const refused = await run('--output', path, '--resume');
     expect(refused).toMatchObject({ exit: 'usage', message: expect.stringMatching(message) as string });
+    expect(readFileSync(path)).toEqual(bytes());
   });
 
   function lastBlock(): Buffer {

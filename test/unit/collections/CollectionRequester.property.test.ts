@@ -158,7 +158,7 @@ describe('whatever happens to calls and wishes', () => {
           const nodes = ['a:9000', 'b:9000'].map((name) => new FakeNode(name, clock));
           const pool = new FakeNodes(...nodes);
           // Lies must not change the health of nodes here: the model has no opinion on who is asked.
-          pool.blame = () => undefined;
+          pool.report = () => undefined;
           const sink = new KeepingSink();
           const fatal: unknown[] = [];
           for (const node of nodes) {

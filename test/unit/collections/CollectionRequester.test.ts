@@ -316,7 +316,7 @@ describe('retrying', () => {
       a.pending[0]!.fail(kind);
       await clock.advanceUntil(() => a.pending.length > 0);
     }
-    expect(nodes.blamed.map(({ fault }) => fault)).toEqual(['stale', 'failing', 'failing']);
+    expect(nodes.reported.map(({ fault }) => fault)).toEqual(['stale', 'failing', 'failing']);
     a.pending[0]!.answer(one.transactions);
     await clock.settle();
     expect(nodes.praised).toEqual(['a:9000']);
@@ -382,7 +382,7 @@ describe('refusing', () => {
     requester({}, { nodes }).request(1, [one.id]);
     await clock.advance(250);
     expect(sink.ids).toEqual([one.id]);
-    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'lied' }]);
+    expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'lied' }]);
     expect(await counted(metrics.invalidCollections, { source: 'requester', reason: 'id_mismatch' })).toBe(1);
   });
 
@@ -691,7 +691,7 @@ describe('nodes without GetFullCollectionByID', () => {
     requester({}, { nodes }).request(1, [one.id]);
     await clock.settle();
     expect(a.calls).toHaveLength(1);
-    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'lied' }]);
+    expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'lied' }]);
     expect(await counted(metrics.invalidCollections, { reason: 'id_mismatch' })).toBe(1);
   });
 

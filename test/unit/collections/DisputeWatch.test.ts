@@ -14,7 +14,7 @@ function watching(
 ) {
   const clock = new VirtualClock();
   const mcq = new MissingCollectionQueue({ maxHeights: 8 });
-  const disputes = new Disputes({}, { nodes: { blame: () => undefined } });
+  const disputes = new Disputes({}, { nodes: { report: () => undefined } });
   const notFound = new Map<string, number>();
   const reviewed: { readonly height: number; readonly atMs: number }[] = [];
   const verdict: BlockVerdict = { kind: 'upheld', giver: 'a:9000', confirmedBy: 1 };

@@ -320,7 +320,7 @@ describe('lies', () => {
     expect(deliveredHeights()).toEqual([100, 101, 102]);
     // What does not match the guarantees may be the truth, and they the lie.
     const isOpen = reason !== 'malformed';
-    expect(nodes.blamed).toEqual(isOpen ? [] : [{ node: 'a:9000', fault: 'lied' }]);
+    expect(nodes.reported).toEqual(isOpen ? [] : [{ node: 'a:9000', fault: 'lied' }]);
     expect(sink.contradictions).toEqual(isOpen ? [{ height: 101, node: 'a:9000' }] : []);
     expect(await counted(metrics.invalidCollections)).toBe(1);
     expect(await counted(metrics.invalidCollections, { source: 'edi', reason })).toBe(1);
@@ -355,7 +355,7 @@ describe('a stream that fails', () => {
     await clock.settle();
     expect(deliveredHeights()).toEqual([100, 101]);
     expect(await counted(metrics.streamReopens, { reason: 'ended' })).toBe(1);
-    expect(nodes.blamed).toEqual([]);
+    expect(nodes.reported).toEqual([]);
   });
 
   it.each([
@@ -372,14 +372,14 @@ describe('a stream that fails', () => {
       a.onStream = (stream) => stream.push(upstream(kind, a.name, METHOD));
       start();
       await clock.advance(199);
-      expect(nodes.blamed).toEqual([]);
+      expect(nodes.reported).toEqual([]);
       await clock.advance(1 + 400 + 800);
       expect(opened(a)).toEqual([100, 100, 100, 100]);
       a.onStream = serves(100);
       await clock.advance(1_600);
       expect(deliveredHeights()).toEqual([100]);
       // What keeps a sealed height from us is better asked by the other call.
-      expect([...new Set(nodes.blamed.map(({ fault }) => fault))]).toEqual(['failing']);
+      expect([...new Set(nodes.reported.map(({ fault }) => fault))]).toEqual(['failing']);
     },
   );
 
@@ -394,7 +394,7 @@ describe('a stream that fails', () => {
       a.stream.push(dataOf(100), upstream(kind, a.name, METHOD));
       await clock.advance(200);
       expect(opened(b)).toEqual([101]);
-      expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'failing' }]);
+      expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'failing' }]);
       expect(await counted(metrics.streamReopens, { reason: kind })).toBe(1);
     },
   );
@@ -408,7 +408,7 @@ describe('a stream that fails', () => {
     handOut(101, 101);
     await clock.advance(200);
     expect(opened(a)).toEqual([100, 101]);
-    expect(nodes.blamed).toEqual([]);
+    expect(nodes.reported).toEqual([]);
   });
 
   it('is held against the stream when it is nonsense, also after we kept it waiting', async () => {
@@ -419,7 +419,7 @@ describe('a stream that fails', () => {
     await clock.advance(40_000);
     handOut(101, 101);
     await clock.settle();
-    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'failing' }]);
+    expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'failing' }]);
   });
 
   it('counts as refused data when a message cannot be read or is too large', async () => {
@@ -490,7 +490,7 @@ describe('a stream that stands still', () => {
     await clock.advance(2_501 + 200);
     expect(a.stream.isClosed).toBe(true);
     expect(deliveredHeights()).toEqual([100, 101]);
-    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'stale' }]);
+    expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'stale' }]);
     expect(await counted(metrics.streamReopens, { stream: 'execution_data', reason: 'silent' })).toBe(1);
   });
 
@@ -548,7 +548,7 @@ describe('a stream that lags', () => {
     await clock.advance(200);
     expect(opened(a)).toEqual([100, 123]);
     expect(await counted(metrics.streamReopens, { reason: 'skip_ahead' })).toBe(1);
-    expect(nodes.blamed).toEqual([]);
+    expect(nodes.reported).toEqual([]);
   });
 
   it('is opened again above the watermark also when it does not deliver at all', async () => {
@@ -574,7 +574,7 @@ describe('a stream that lags', () => {
       await clock.advance(1_000);
     }
     expect(b.streams).toHaveLength(1);
-    expect(nodes.blamed).toEqual([{ node: 'a:9000', fault: 'stale' }]);
+    expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'stale' }]);
     expect(await counted(metrics.streamReopens, { reason: 'lagging' })).toBe(1);
   });
 
@@ -614,10 +614,10 @@ describe('a stream that lags', () => {
     await clock.advance(2_500 + 200);
     expect(opened(b)).toEqual([101]);
     expect(deliveredHeights()).toEqual([100, 101]);
-    expect(nodes.blamed).toEqual([]);
+    expect(nodes.reported).toEqual([]);
   });
 
-  it('is left without blame where its node goes on with blocks that the next spork discarded', async () => {
+  it('is left without report where its node goes on with blocks that the next spork discarded', async () => {
     handOut(100, 102);
     sealed = 102;
     start();
@@ -630,7 +630,7 @@ describe('a stream that lags', () => {
     await clock.advance(200);
     expect(opened(b)).toEqual([101]);
     expect(deliveredHeights()).toEqual([100, 101, 102]);
-    expect(nodes.blamed).toEqual([]);
+    expect(nodes.reported).toEqual([]);
     expect(sink.contradictions).toEqual([]);
     expect(await counted(metrics.invalidCollections)).toBe(0);
   });
@@ -646,7 +646,7 @@ describe('nodes without execution data', () => {
     await clock.settle();
     expect(deliveredHeights()).toEqual([100]);
     expect(await counted(metrics.streamReopens)).toBe(0);
-    expect(nodes.blamed).toEqual([]);
+    expect(nodes.reported).toEqual([]);
   });
 
   it('are asked again every minute, and used once they have it', async () => {
@@ -890,7 +890,7 @@ describe('stopping', () => {
     expect(bug).toBeUndefined();
   });
 
-  it('blames nobody for what failed in the same moment', async () => {
+  it('reports nobody for what failed in the same moment', async () => {
     handOut(100, 100);
     start();
     await clock.settle();
@@ -898,7 +898,7 @@ describe('stopping', () => {
     controller.abort(new AbortError());
     await running;
     expect(bug).toBeUndefined();
-    expect(nodes.blamed).toEqual([]);
+    expect(nodes.reported).toEqual([]);
   });
 
   it('lets a bug through that shows in a stream that was left already', async () => {
@@ -986,7 +986,7 @@ describe('the other call', () => {
     await clock.advanceUntil(() => deliveredHeights().includes(102), 15_000);
     expect(methods(a).slice(0, 2)).toContain(METHOD);
     expect(methods(a).at(-1)).toBe(DEPRECATED);
-    expect(new Set(nodes.blamedMethods)).toEqual(new Set([METHOD]));
+    expect(new Set(nodes.reportedMethods)).toEqual(new Set([METHOD]));
     expect(new Set(nodes.praisedMethods)).toEqual(new Set([DEPRECATED]));
   });
 
@@ -1005,7 +1005,7 @@ describe('the other call', () => {
     expect(deliveredHeights().at(-1)).toBe(105);
   });
 
-  it('gives way in turn when it fails, and is blamed itself', async () => {
+  it('gives way in turn when it fails, and is reported itself', async () => {
     nodes = new RecordedNodes(clock, a);
     handOut(100, 100);
     playing(
@@ -1016,7 +1016,7 @@ describe('the other call', () => {
     start();
     await clock.advance(60_000);
     expect(new Set(methods(a).slice(2))).toEqual(new Set([METHOD, DEPRECATED]));
-    expect(new Set(nodes.blamedMethods)).toEqual(new Set([METHOD, DEPRECATED]));
+    expect(new Set(nodes.reportedMethods)).toEqual(new Set([METHOD, DEPRECATED]));
   });
 
   it('that a node does not know leaves the one that it knows', async () => {
@@ -1060,7 +1060,7 @@ describe('why execution data does not come', () => {
         said: 'a:9000 has no execution data below 103',
       },
     ]);
-    expect(nodes.blamed).toEqual([]);
+    expect(nodes.reported).toEqual([]);
     index(102);
     await clock.advance(1_000);
     expect(opened(a)).toEqual([100, 103]);
@@ -1182,7 +1182,7 @@ describe('one unreadable height', () => {
     await clock.advance(300);
     expect(opened(a).at(-1)).toBe(102);
     expect(deliveredHeights()).toEqual([100, 102, 103]);
-    expect(nodes.blamed.every(({ fault }) => fault === 'failing')).toBe(true);
+    expect(nodes.reported.every(({ fault }) => fault === 'failing')).toBe(true);
   });
 
   it('does not have streams opened without end when every height is unreadable', async () => {

@@ -312,12 +312,12 @@ describe('JobProcessor', () => {
       m.run(block(1, ['a', 'b']));
       m.processor.onContradiction(1, liar, 'id_mismatch');
       m.answer('a');
-      expect(m.blamed).toEqual([]);
+      expect(m.reported).toEqual([]);
       expect(m.processor.explain(1).dispute).toContain('liar:9000');
       m.answer('b');
-      expect(m.blamed).toEqual(['liar:9000 lied']);
+      expect(m.reported).toEqual(['liar:9000 lied']);
       m.processor.onContradiction(1, liar, 'id_mismatch');
-      expect(m.blamed).toHaveLength(2);
+      expect(m.reported).toHaveLength(2);
     });
 
     it('is held against nobody once the guarantees are exchanged, which then complete the height', async () => {
@@ -329,7 +329,7 @@ describe('JobProcessor', () => {
       expect(m.wanted.get(1)).toEqual([id('a')]);
       m.answer('a');
       await settle();
-      expect([m.done, m.blamed, m.fatal]).toEqual([[1], [], []]);
+      expect([m.done, m.reported, m.fatal]).toEqual([[1], [], []]);
       expect(m.store.written.get(1)?.block.collectionIds).toEqual([id('a')]);
     });
 
@@ -337,7 +337,7 @@ describe('JobProcessor', () => {
       const m = meeting();
       m.run(block(1, []));
       m.processor.onContradiction(1, liar, 'wrong_count');
-      expect(m.blamed).toEqual([]);
+      expect(m.reported).toEqual([]);
     });
 
     it('is told as the reason of an unresolvable height, with what became of the doubt', () => {

@@ -53,7 +53,7 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
     { ediOnly: false },
     {
       ...{ mcq, indexer, budget, window, requests, clock, metrics },
-      disputes: new Disputes({}, { nodes: { blame: () => undefined } }),
+      disputes: new Disputes({}, { nodes: { report: () => undefined } }),
       logger: silent,
       onFatal: (error) => fatal.push(error),
     },

@@ -256,10 +256,10 @@ export function meeting(options: MeetingOptions = {}) {
   };
   const fatal: unknown[] = [];
   const trouble = { executionData: undefined as string | undefined };
-  const blamed: string[] = [];
+  const reported: string[] = [];
   const disputes = new Disputes(
     {},
-    { nodes: { blame: ({ name }, fault) => blamed.push(`${name} ${fault}`) } },
+    { nodes: { report: ({ name }, fault) => reported.push(`${name} ${fault}`) } },
   );
   const processor = new JobProcessor(
     { ediOnly: options.ediOnly ?? false },
@@ -311,7 +311,7 @@ export function meeting(options: MeetingOptions = {}) {
       requests,
       processor,
       disputes,
-      blamed,
+      reported,
     },
     ...{ done, run, edi, answer },
     count: (name: string, labels: Record<string, string> = {}) => read(metrics, name, labels),

@@ -113,7 +113,7 @@ describe('the collections of a new block', () => {
     const nodes = new RecordedNodes(clock, a);
     const requests = asking(a);
     await follow(requests, 20, () => ({ 'a:9000': 300 }));
-    expect(nodes.blamed).toEqual([]);
+    expect(nodes.reported).toEqual([]);
     await requests.stop();
   });
 

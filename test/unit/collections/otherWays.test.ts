@@ -164,7 +164,7 @@ describe('another way', () => {
       'GetTransaction',
       'GetTransaction',
     ]);
-    expect(nodes.blamedMethods).toEqual([FULL, FULL]);
+    expect(nodes.reportedMethods).toEqual([FULL, FULL]);
     expect(nodes.praisedMethods).toEqual([LIGHT]);
     await clock.advance(10_000);
     const before = calls().length;
@@ -207,18 +207,18 @@ describe('another way', () => {
     });
     requests.request(1, [one.id]);
     await clock.advance(4_000);
-    expect(nodes.blamedMethods.slice(0, 3)).toEqual([FULL, FULL, LIGHT]);
+    expect(nodes.reportedMethods.slice(0, 3)).toEqual([FULL, FULL, LIGHT]);
     const [failures] = [...requests.trail(one.id)!.failures.values()];
-    expect(failures).toMatchObject({ kind: 'refused', sinceMs: 0, count: nodes.blamed.length });
+    expect(failures).toMatchObject({ kind: 'refused', sinceMs: 0, count: nodes.reported.length });
     await requests.stop();
   });
 
-  it('is blamed on the call that denied what the other one gave', async () => {
+  it('is reported on the call that denied what the other one gave', async () => {
     const { requests, calls } = asking({ 'a:9000': broken(FULL, failing('not_found')) });
     for (const [place, { id }] of made.slice(0, 3).entries()) requests.request(1 + place, [id]);
     await clock.advanceUntil(() => sink.ids.length === 3, WITHIN_MS);
-    expect(nodes.blamed).toEqual(Array(3).fill({ node: 'a:9000', fault: 'failing' }));
-    expect(nodes.blamedMethods).toEqual(Array(3).fill(FULL));
+    expect(nodes.reported).toEqual(Array(3).fill({ node: 'a:9000', fault: 'failing' }));
+    expect(nodes.reportedMethods).toEqual(Array(3).fill(FULL));
     const before = calls().length;
     requests.request(5, [made[5]!.id]);
     await clock.settle();
@@ -238,7 +238,7 @@ describe('a silent call', () => {
       ...Array<number>(calls().length - 1).fill(10_000),
     ]);
     expect(calls().map(({ method }) => method)).toContain(LIGHT);
-    expect(nodes.blamed[0]).toEqual({ node: 'a:9000', fault: 'stale' });
+    expect(nodes.reported[0]).toEqual({ node: 'a:9000', fault: 'stale' });
     await requests.stop();
   });
 

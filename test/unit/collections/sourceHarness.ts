@@ -278,12 +278,12 @@ function unused(): never {
 
 export class FakeNodes implements Pick<
   AccessNodes,
-  'forHeight' | 'forExecutionData' | 'succeeded' | 'blame'
+  'forHeight' | 'forExecutionData' | 'succeeded' | 'report'
 > {
   list: readonly FakeNode[];
-  readonly blamed: { readonly node: string; readonly fault: NodeFault }[] = [];
-  /** The methods of `blamed`, in the same order. */
-  readonly blamedMethods: AccessMethod[] = [];
+  readonly reported: { readonly node: string; readonly fault: NodeFault }[] = [];
+  /** The methods of `reported`, in the same order. */
+  readonly reportedMethods: AccessMethod[] = [];
   readonly praised: string[] = [];
   readonly praisedMethods: AccessMethod[] = [];
 
@@ -304,9 +304,9 @@ export class FakeNodes implements Pick<
     this.praisedMethods.push(method);
   }
 
-  blame(node: AccessNode, fault: NodeFault, _detail: string, method: AccessMethod): void {
-    this.blamed.push({ node: node.name, fault });
-    this.blamedMethods.push(method);
+  report(node: AccessNode, fault: NodeFault, _detail: string, method: AccessMethod): void {
+    this.reported.push({ node: node.name, fault });
+    this.reportedMethods.push(method);
     if (fault === 'lied') for (const own of this.list) if (own.name === node.name) own.health = 'set_aside';
   }
 }
@@ -317,22 +317,22 @@ const OTHER_WAY: Partial<Record<AccessMethod, AccessMethod>> = {
   SubscribeExecutionDataFromStartBlockHeight: 'SubscribeExecutionData',
 };
 
-/** Nodes whose calls rest, and whose order changes, by the pool's own ledger. */
+/** Nodes whose calls rest, and whose order changes, by the pool's own healthRecord. */
 export class RecordedNodes extends FakeNodes {
   readonly #ledgers = new Map<string, NodeHealthRecord>();
 
   constructor(clock: Clock, ...list: readonly FakeNode[]) {
     super(...list);
     for (const node of list) {
-      const ledger = new NodeHealthRecord({ clock });
-      ledger.identity = 'usable';
-      this.#ledgers.set(node.name, ledger);
+      const healthRecord = new NodeHealthRecord({ clock });
+      healthRecord.identity = 'usable';
+      this.#ledgers.set(node.name, healthRecord);
       const knows = node.supports.bind(node);
-      node.healthOf = (method) => ledger.healthOf(method);
+      node.healthOf = (method) => healthRecord.healthOf(method);
       node.supports = (method) => {
         const other = OTHER_WAY[method];
         if (!knows(method)) return false;
-        return other === undefined || !knows(other) || !ledger.isBetterAskedBy(other, method);
+        return other === undefined || !knows(other) || !healthRecord.isBetterAskedBy(other, method);
       };
     }
   }
@@ -350,15 +350,17 @@ export class RecordedNodes extends FakeNodes {
     this.#ledgers.get(node.name)?.succeeded(method);
   }
 
-  override blame(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
-    super.blame(node, fault, detail, method);
-    this.#ledgers.get(node.name)?.blame(fault, detail, method);
+  override report(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
+    super.report(node, fault, detail, method);
+    this.#ledgers.get(node.name)?.report(fault, detail, method);
   }
 
   #ordered(method: AccessMethod): readonly AccessNode[] {
     const candidates = this.list.flatMap((node) => {
-      const ledger = this.#ledgers.get(node.name);
-      return ledger === undefined ? [] : { node, ledger, inFlight: node.pending.length, heldBack: false };
+      const healthRecord = this.#ledgers.get(node.name);
+      return healthRecord === undefined
+        ? []
+        : { node, healthRecord, inFlight: node.pending.length, heldBack: false };
     });
     return inOrderOfAsking(candidates, method).map(({ node }) => node);
   }

@@ -55,7 +55,7 @@ describe('a block whose guarantees are in doubt', () => {
     await world.end();
   });
 
-  it('tries each list in turn where the nodes are divided, and blames whoever was wrong in the end', async () => {
+  it('tries each list in turn where the nodes are divided, and reports whoever was wrong in the end', async () => {
     const { world, reading, review, held, truth } = await begin(['a', 'liar'], { liar: 'forged' });
     expect(held()).toEqual(truth);
     expect(await review()).toMatchObject({ kind: 'exchanged', giver: 'liar' });
@@ -75,7 +75,7 @@ describe('a block whose guarantees are in doubt', () => {
     await world.end();
   });
 
-  it('keeps what it has when nobody else can be asked, and blames nobody', async () => {
+  it('keeps what it has when nobody else can be asked, and reports nobody', async () => {
     const { world, reading, review } = await begin(['liar'], { liar: 'forged' });
     expect(await review()).toEqual({ kind: 'alone', giver: 'liar', confirmedBy: 0 });
     expect([reading.exchanged, world.nodes.faults()]).toEqual([[], []]);

@@ -254,7 +254,7 @@ describe('FinalizationListener', () => {
     await world.end();
   });
 
-  it('goes elsewhere when a node has no stream to spare, and blames nobody', async () => {
+  it('goes elsewhere when a node has no stream to spare, and reports nobody', async () => {
     const world = new World('full', 'b');
     world.node('full').refusesStreams = 'rate_limited';
     world.advance(100, 100);
@@ -333,7 +333,7 @@ describe('FinalizationListener', () => {
       await world.end();
     });
 
-    it('blames a stream that ends without a head', async () => {
+    it('reports a stream that ends without a head', async () => {
       const world = new World('a');
       const node = world.node('a');
       node.subscribeBlockDigests = async function* () {

@@ -222,7 +222,7 @@ describe('FinalizedBlocks', () => {
       await world.end();
     });
 
-    it('asks again after 200 ms when the tip is not there yet, and blames nobody', async () => {
+    it('asks again after 200 ms when the tip is not there yet, and reports nobody', async () => {
       const world = new World('a');
       const reading = new Reading(world, { window: 10 });
       world.advance(100);
@@ -460,7 +460,7 @@ describe('FinalizedBlocks', () => {
       await world.end();
     });
 
-    it('asks block by block below where the stream begins, and blames nobody', async () => {
+    it('asks block by block below where the stream begins, and reports nobody', async () => {
       const world = new World('a');
       const node = world.node('a');
       const subscribeBlocks = node.subscribeBlocks.bind(node);

@@ -3,7 +3,7 @@ import type { SporkRoot } from '../../../src/finality/index.js';
 import { range, Reading, World } from './bench.js';
 
 describe('blocks that do not fit', () => {
-  it('refuses an orphaned block, blames the node and asks another', async () => {
+  it('refuses an orphaned block, reports the node and asks another', async () => {
     const world = new World('liar', 'honest');
     world.node('liar').odd.set(103, { block: world.chain.block(103), status: 'unknown' });
     const reading = new Reading(world, { window: 10 });
@@ -28,7 +28,7 @@ describe('blocks that do not fit', () => {
     await world.end();
   });
 
-  it('counts and blames a block that could not be decoded', async () => {
+  it('counts and reports a block that could not be decoded', async () => {
     const world = new World('liar', 'honest');
     world.node('liar').odd.set(103, 'malformed');
     const reading = new Reading(world, { window: 10 });
@@ -311,9 +311,9 @@ describe('blocks that do not fit', () => {
     world.node('liar').odd.set(103, { block: fork.block(103), status: 'finalized' });
     world.node('giver').odd.set(103, 'internal');
     // The moment the giver is called a liar, the liar goes away: the giver is asked again for want of another.
-    const blame = world.nodes.blame.bind(world.nodes);
-    world.nodes.blame = (node, fault, detail) => {
-      blame(node, fault, detail);
+    const report = world.nodes.report.bind(world.nodes);
+    world.nodes.report = (node, fault, detail) => {
+      report(node, fault, detail);
       if (node.name === 'giver' && fault === 'lied') {
         world.node('liar').down = true;
         world.node('giver').odd.clear();
@@ -389,7 +389,7 @@ describe('blocks that do not fit', () => {
         { kind: 'invalid', said: 'sent block 501, which does not follow block 500' },
         { kind: 'invalid' },
       ]);
-      // Honest nodes are not blamed for what a spork did, and are asked every 10 s only.
+      // Honest nodes are not reported for what a spork did, and are asked every 10 s only.
       expect(world.nodes.faults()).toEqual([]);
       expect(world.node('a').count('SubscribeBlocksFromStartHeight')).toBeLessThanOrEqual(7);
       expect(reading.available()).toEqual([]);
@@ -452,7 +452,7 @@ describe('blocks that do not fit', () => {
       await world.end();
     });
 
-    it('blames no spork on a network that has none', async () => {
+    it('reports no spork on a network that has none', async () => {
       const { world, reading } = discarded(497);
       await reading.moveHead(600);
       const { mend } = reading.blocks.parentMismatch()!;
@@ -541,7 +541,7 @@ describe('blocks that do not fit', () => {
       await world.end();
     });
 
-    it('blames nobody while it cannot tell who lied, and goes on when the lie ends', async () => {
+    it('reports nobody while it cannot tell who lied, and goes on when the lie ends', async () => {
       const world = new World('old', 'new');
       world.nodes.serving = (node, height) => (node.name === 'old') === height < 103;
       const lie = { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) };

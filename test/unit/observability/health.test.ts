@@ -15,7 +15,7 @@ function monitored() {
   const clock = new VirtualClock();
   const logger = new RecordingLogger();
   const state = { findings: [] as Finding[] };
-  const monitor = new HealthMonitor({}, { clock, logger, findings: () => state.findings });
+  const monitor = new HealthMonitor({ clock, logger, findings: () => state.findings });
   monitor.start();
   const logged = () => logger.records.splice(0).map(({ message, fields }) => [message, fields['code']]);
   return { clock, logger, logged, monitor, state };

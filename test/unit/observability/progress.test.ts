@@ -23,7 +23,7 @@ function meterOf(at: Progress, clock: VirtualClock) {
     headHeight: () => at.head,
     heldUpBy: () => at.heldUpBy,
   };
-  return new ProgressMeter({}, { clock, source });
+  return new ProgressMeter({ clock, source });
 }
 
 describe('ProgressMeter', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Backoff, backoffMs, doublingMs, seededRandom } from '../../../src/runtime/index.js';
+import { backoffMs, doublingMs, seededRandom } from '../../../src/runtime/index.js';
 
 const bounds = fc
   .tuple(fc.integer({ min: 1, max: 600_000 }), fc.integer({ min: 0, max: 600_000 }))
@@ -34,11 +34,4 @@ describe('a pause', () => {
     for (const attempt of [0, 3, 5])
       expect(backoffMs(limits, attempt, random)).toBeGreaterThan(doublingMs(limits, attempt));
   });
-});
-
-it('a count of attempts starts anew when things go well', () => {
-  const backoff = new Backoff({ minMs: 100, maxMs: 1_000 }, { random: { next: () => 0 } });
-  expect([backoff.nextMs(), backoff.nextMs(), backoff.nextMs()]).toEqual([100, 200, 400]);
-  backoff.reset();
-  expect(backoff.nextMs()).toBe(100);
 });

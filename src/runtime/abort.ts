@@ -1,10 +1,10 @@
-import { UpstreamError } from '../../access/index.js';
-import { abortReason, isAbort } from '../../runtime/index.js';
+import { abortReason, isAbort } from './AbortError.js';
 
 /** A signal that aborts with its parent or alone, and leaves nothing behind on a parent that lives much longer. */
 export interface ChildSignal {
   readonly signal: AbortSignal;
-  abort(): void;
+  /** Default reason: that of the platform. */
+  abort(reason?: Error): void;
 }
 
 export function childOf(parent: AbortSignal): ChildSignal {
@@ -14,9 +14,9 @@ export function childOf(parent: AbortSignal): ChildSignal {
   else parent.addEventListener('abort', onAbort, { once: true });
   return {
     signal: controller.signal,
-    abort: () => {
+    abort: (reason) => {
       parent.removeEventListener('abort', onAbort);
-      controller.abort();
+      controller.abort(reason);
     },
   };
 }
@@ -46,12 +46,4 @@ export async function runTogether(
   );
   child.abort();
   if (errors.length > 0) throw errors[0];
-}
-
-/**
- * For what comes of work that nobody waits for any more: that it was cancelled, or that the node failed, is the end of it.
- * Anything else is a bug and reaches the process as one (an unhandled rejection).
- */
-export function expectOnlyItsEnd(error: unknown): void {
-  if (!isAbort(error) && !(error instanceof UpstreamError)) throw error;
 }

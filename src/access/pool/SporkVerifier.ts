@@ -1,0 +1,193 @@
+import type { Clock } from '../../runtime/index.js';
+import { anchorOf, isUsable, RISES_KEPT } from './poolMember.js';
+import type { PoolMember } from './poolMember.js';
+
+/** A chain that has not grown for so long does not go on. */
+const STANDSTILL_MS = 30_000;
+/** A node that has told no head for so long is not waited for. */
+const UNHEARD_MS = 60_000;
+
+/**
+ * `followed`: the spork ends the heights of earlier ones. `contradicted`: it does not, another node's chain goes on above its
+ * root. `undecided`: the others have yet to be heard.
+ */
+export type SporkVerdict = 'followed' | 'contradicted' | 'undecided';
+
+/** A spork that nodes tell of and that is neither in the spork table nor configured. */
+interface Claim {
+  readonly rootHeight: number;
+  readonly toldAtMs: number;
+  verdict: SporkVerdict;
+  /** Blocks of its heights may be on their way into the store. */
+  wasFollowed: boolean;
+}
+
+/** A spork that is not decided on, and who could. */
+export interface UndecidedSpork {
+  readonly rootHeight: number;
+  /** The nodes that tell of it. */
+  readonly tellers: readonly string[];
+  /** The nodes of earlier sporks that neither contradict it nor have come to their end. */
+  readonly awaited: readonly string[];
+}
+
+export interface SporkVerifierDependencies {
+  readonly clock: Clock;
+  members(): readonly PoolMember[];
+  /** True for a root that the store has crossed. */
+  isStored(rootHeight: number): boolean;
+}
+
+/**
+ * Which sporks are followed. Those of the spork table and the configuration are; one that only nodes tell of is unless an
+ * honest node contradicts it: that its first block continues our chain, the parent links decide.
+ *
+ * Whoever tells of a spork says that the nodes of earlier ones have nothing above its root. A lie would leave the liar alone
+ * with those heights. So each of those nodes is heard first: one whose chain goes on past the root contradicts. That it has a
+ * block there does not: the spork may have discarded that. Bounded by the number of nodes: one claim each.
+ */
+export class SporkVerifier {
+  /** Where the sporks begin and end that are believed without a question. */
+  readonly known: readonly number[];
+  readonly #dependencies: SporkVerifierDependencies;
+  readonly #claims = new Map<number, Claim>();
+  /** Nodes that told of a spork and were contradicted: their next word holds up nothing. */
+  readonly #doubted = new Set<PoolMember>();
+
+  constructor(options: { readonly known: readonly number[] }, dependencies: SporkVerifierDependencies) {
+    this.known = options.known;
+    this.#dependencies = dependencies;
+  }
+
+  /**
+   * To be called once a node was asked who it is, whatever came of it: judges all claims anew. Returns whether one came in,
+   * and those that are contradicted now and were not before.
+   */
+  update(): { readonly isNews: boolean; readonly contradicted: readonly UndecidedSpork[] } {
+    const isNews = this.#collect();
+    const contradicted: UndecidedSpork[] = [];
+    for (const claim of this.#claims.values()) {
+      const before = claim.verdict;
+      claim.verdict = this.#judge(claim);
+      if (claim.verdict === 'followed') claim.wasFollowed = true;
+      if (claim.verdict !== 'contradicted') continue;
+      for (const teller of this.#tellers(claim)) this.#doubted.add(teller);
+      if (before !== 'contradicted') contradicted.push(this.#describe(claim));
+    }
+    return { isNews, contradicted };
+  }
+
+  verdict(rootHeight: number): SporkVerdict {
+    if (this.known.includes(rootHeight)) return 'followed';
+    // Told this moment: it is entered with the answer.
+    return this.#claims.get(rootHeight)?.verdict ?? 'undecided';
+  }
+
+  /**
+   * True for a spork that blocks may be recorded as being of: it is followed, or was until somebody else came who has to be
+   * heard.
+   */
+  mayRecord(rootHeight: number): boolean {
+    const verdict = this.verdict(rootHeight);
+    return (
+      verdict === 'followed' ||
+      (verdict === 'undecided' && this.#claims.get(rootHeight)?.wasFollowed === true)
+    );
+  }
+
+  /** True while it is not known whether a height is of a spork that somebody tells of: nobody is asked for it meanwhile. */
+  isUndecided(height: number): boolean {
+    return this.#undecided(height) !== undefined;
+  }
+
+  /** What keeps the heights from this one on from being asked for. */
+  undecidedAt(height: number): UndecidedSpork | undefined {
+    const claim = this.#undecided(height);
+    return claim && this.#describe(claim);
+  }
+
+  /** True for a node whose head may yet change a verdict: it is worth asking for. */
+  isWitness(member: PoolMember): boolean {
+    return [...this.#claims.values()].some(
+      (claim) =>
+        claim.verdict !== 'contradicted' &&
+        !this.#dependencies.isStored(claim.rootHeight) &&
+        this.#witnesses(claim).includes(member),
+    );
+  }
+
+  forget(member: PoolMember): void {
+    this.#doubted.delete(member);
+    this.#collect();
+  }
+
+  /** Enters the claims that are new, and drops those that nobody makes any more. True when there is a new one. */
+  #collect(): boolean {
+    const members = this.#dependencies.members().filter(isUsable);
+    const told = new Set(members.flatMap(({ identity }) => identity?.sporkRootHeight ?? []));
+    for (const known of this.known) told.delete(known);
+    for (const root of [...this.#claims.keys()]) if (!told.has(root)) this.#claims.delete(root);
+    const made = [...told].filter((root) => !this.#claims.has(root));
+    const toldAtMs = this.#dependencies.clock.monotonic();
+    for (const rootHeight of made)
+      this.#claims.set(rootHeight, { rootHeight, toldAtMs, verdict: 'undecided', wasFollowed: false });
+    return made.length > 0;
+  }
+
+  #judge(claim: Claim): SporkVerdict {
+    const witnesses = this.#witnesses(claim);
+    if (witnesses.some((witness) => goesOn(witness, claim))) return 'contradicted';
+    if (this.#dependencies.isStored(claim.rootHeight)) return 'followed';
+    const members = this.#dependencies.members();
+    if (members.some(({ tried, origin }) => !tried && origin === 'configured')) return 'undecided';
+    return witnesses.some((witness) => this.#isAwaited(witness, claim)) ? 'undecided' : 'followed';
+  }
+
+  #undecided(height: number): Claim | undefined {
+    for (const claim of this.#claims.values()) {
+      if (claim.verdict !== 'undecided' || claim.rootHeight > height) continue;
+      if (this.#tellers(claim).some((teller) => !this.#doubted.has(teller))) return claim;
+    }
+    return undefined;
+  }
+
+  #tellers({ rootHeight }: Claim): readonly PoolMember[] {
+    return this.#dependencies
+      .members()
+      .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight);
+  }
+
+  /** Nodes of earlier sporks whose heights the claim would end: those the operator named, that did not end before. */
+  #witnesses({ rootHeight }: Claim): readonly PoolMember[] {
+    return this.#dependencies.members().filter((member) => {
+      if (member.origin !== 'configured' || !isUsable(member)) return false;
+      const anchor = anchorOf(member);
+      if (anchor === undefined || anchor >= rootHeight) return false;
+      return !this.known.some((root) => root > anchor && root <= rootHeight);
+    });
+  }
+
+  /** Its chain may still go on: it was not seen to stand still since the claim was made, and it has told its head lately. */
+  #isAwaited({ head, risesMs }: PoolMember, { toldAtMs }: Claim): boolean {
+    const heardAtMs = head?.atMs ?? -Infinity;
+    if (heardAtMs - Math.max(toldAtMs, risesMs.at(-1) ?? -Infinity) >= STANDSTILL_MS) return false;
+    return this.#dependencies.clock.monotonic() - Math.max(toldAtMs, heardAtMs) < UNHEARD_MS;
+  }
+
+  #describe(claim: Claim): UndecidedSpork {
+    const witnesses = this.#witnesses(claim).filter((witness) => this.#isAwaited(witness, claim));
+    const namesOf = (members: readonly PoolMember[]): string[] => members.map(({ node }) => node.name);
+    return {
+      rootHeight: claim.rootHeight,
+      tellers: namesOf(this.#tellers(claim)),
+      awaited: namesOf(witnesses),
+    };
+  }
+}
+
+function goesOn({ highestHead, risesMs }: PoolMember, { rootHeight, toldAtMs }: Claim): boolean {
+  const [first] = risesMs;
+  return (
+    risesMs.length === RISES_KEPT && first !== undefined && first >= toldAtMs && highestHead >= rootHeight
+  );
+}

@@ -1,0 +1,23 @@
+import type { NodeFault } from '../types.js';
+import type { UpstreamErrorKind } from '../UpstreamError.js';
+
+/** What a failed call says of the node; `undefined` when it says nothing against it (not yet there, busy, too old). */
+export function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
+  switch (kind) {
+    case 'deadline':
+      return 'stale';
+    case 'unavailable':
+    case 'internal':
+    case 'too_large':
+    case 'malformed':
+      return 'failing';
+    case 'not_yet':
+    case 'not_found':
+    case 'below_root':
+    case 'rate_limited':
+    case 'unimplemented':
+    case 'invalid_argument':
+    case 'failed_precondition':
+      return undefined;
+  }
+}

@@ -1,0 +1,117 @@
+import { abortReason, childOf, isAbort } from '../../runtime/index.js';
+import type { ChildSignal, Clock, Timer } from '../../runtime/index.js';
+import { UpstreamError } from '../UpstreamError.js';
+
+export interface StreamReaderOptions {
+  /** A read that takes longer ends as `silent`. Default: no limit. */
+  readonly limitMs?: number;
+}
+
+export interface StreamReaderDependencies<T> {
+  /** Opens the stream; the signal ends it. */
+  readonly open: (signal: AbortSignal) => AsyncIterable<T>;
+  /** Cancels the reader when it aborts. */
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  /** Takes a bug that shows in the stream after it was cancelled. Default: it reaches the process as an unhandled rejection. */
+  readonly onLateError?: (error: unknown) => void;
+}
+
+export type StreamRead<T> = IteratorResult<T, unknown> | 'silent';
+
+/**
+ * A stream read one item at a time. A pending read ends at once when the reader is cancelled, whether or not the stream heeds
+ * its signal. One listener and one timer serve the whole stream: one of each per item costs more than the items of a fast
+ * stream. (Racing each read against one long-lived promise would leak a reaction per item.) Cancel it when done with it.
+ */
+export class StreamReader<T> {
+  readonly #limitMs: number | undefined;
+  readonly #clock: Clock;
+  readonly #onLateError: ((error: unknown) => void) | undefined;
+  readonly #child: ChildSignal;
+  readonly #iterator: AsyncIterator<T>;
+  #pending: { resolve(result: StreamRead<T>): void; reject(error: Error): void } | undefined;
+  #readAtMs = 0;
+  #timer: Timer | undefined;
+
+  constructor(options: StreamReaderOptions, dependencies: StreamReaderDependencies<T>) {
+    this.#limitMs = options.limitMs;
+    this.#clock = dependencies.clock;
+    this.#onLateError = dependencies.onLateError;
+    this.#child = childOf(dependencies.signal);
+    this.#iterator = dependencies.open(this.#child.signal)[Symbol.asyncIterator]();
+    this.#child.signal.addEventListener('abort', () => this.#end(), { once: true });
+  }
+
+  /**
+   * The next item; one read at a time. Expected errors: those of the stream, and what the reader, or its signal, was cancelled
+   * with.
+   */
+  read(): Promise<StreamRead<T>> {
+    const { signal } = this.#child;
+    if (signal.aborted) return Promise.reject(abortReason(signal));
+    return new Promise((resolve, reject) => {
+      const pending = { resolve, reject };
+      this.#pending = pending;
+      this.#watch();
+      this.#iterator.next().then(
+        (result) => {
+          if (this.#pending === pending) this.#pending = undefined;
+          resolve(result);
+        },
+        (error: unknown) => {
+          if (this.#pending === pending) this.#pending = undefined;
+          if (signal.aborted) this.#judgeLate(error);
+          else reject(error instanceof Error ? error : new Error(String(error)));
+        },
+      );
+    });
+  }
+
+  /** Ends the stream; a pending read rejects with the reason. Idempotent: the first reason stands. */
+  cancel(reason?: Error): void {
+    this.#child.abort(reason);
+  }
+
+  /** It waits for nothing: a stream that hangs cannot hold its reader. */
+  #end(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#pending?.reject(abortReason(this.#child.signal));
+    this.#pending = undefined;
+    this.#iterator.return?.().catch((error: unknown) => this.#judgeLate(error));
+  }
+
+  /** The timer of an earlier read serves this one too: when it fires it is set again for the rest. */
+  #watch(): void {
+    if (this.#limitMs === undefined) return;
+    this.#readAtMs = this.#clock.monotonic();
+    this.#timer ??= this.#setTimer(this.#limitMs, this.#limitMs);
+  }
+
+  #setTimer(delayMs: number, limitMs: number): Timer {
+    return this.#clock.setTimer(delayMs, () => {
+      this.#timer = undefined;
+      const pending = this.#pending;
+      if (pending === undefined) return;
+      const restMs = this.#readAtMs + limitMs - this.#clock.monotonic();
+      if (restMs > 0) {
+        this.#timer = this.#setTimer(restMs, limitMs);
+        return;
+      }
+      this.#pending = undefined;
+      pending.resolve('silent');
+    });
+  }
+
+  #judgeLate(error: unknown): void {
+    if (error === this.#child.signal.reason || isExpectedEnd(error)) return;
+    if (this.#onLateError === undefined) throw error;
+    this.#onLateError(error);
+  }
+}
+
+/** True for what comes of work that nobody waits for any more: it was cancelled, or the node failed. Anything else is a bug. */
+export function isExpectedEnd(error: unknown): boolean {
+  return isAbort(error) || error instanceof UpstreamError;
+}

@@ -1,0 +1,131 @@
+import type { BigIntStats } from 'node:fs';
+import { open } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import type { Server } from 'node:net';
+import { named, OperatorError } from '../../runtime/index.js';
+import type { Terminal } from '../command.js';
+import { outputError, writeAll } from '../output/output.js';
+import type { ExportProgress } from './exportProgress.js';
+import { ExportTally, NotAnExportError } from './ExportTally.js';
+
+/** How much of a resumed file is read at once. */
+const READ_BYTES = 1024 * 1024;
+
+/** Where the lines go. */
+export interface ExportOutput {
+  /** What it holds so far. */
+  readonly tally: ExportTally;
+  /** Cuts off what follows the last whole block. Expected errors: OperatorError (`storage`). */
+  cutToWhole(): Promise<void>;
+  /** False: nobody reads any more. Expected errors: OperatorError (`storage`). */
+  write(bytes: Uint8Array): Promise<boolean>;
+  /** Resolves when everything is on disk. Expected errors: OperatorError (`storage`). */
+  close(): Promise<void>;
+}
+
+export function standardOutput(terminal: Terminal): ExportOutput {
+  return {
+    tally: new ExportTally(),
+    cutToWhole: () => Promise.resolve(),
+    write: (bytes) => terminal.write(bytes),
+    close: () => Promise.resolve(),
+  };
+}
+
+/**
+ * Opens and locks a file, creating it if needed. With `resume` it is read to its end, but not changed yet.
+ * Expected errors: OperatorError (`usage`: it cannot be resumed, or is not empty; `storage`); the signal's abort
+ * reason.
+ */
+export async function fileOutput(
+  path: string,
+  parts: { readonly resume: boolean; readonly signal: AbortSignal; readonly progress: ExportProgress },
+): Promise<ExportOutput> {
+  const name = named(path);
+  const explained = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work;
+    } catch (error) {
+      throw outputError(error, name);
+    }
+  };
+  const handle = await explained(open(path, parts.resume ? 'a+' : 'a'));
+  const about = await handle.stat({ bigint: true });
+  const lock = about.isFile() ? await lockOf(about) : undefined;
+  const close = async (): Promise<void> => {
+    try {
+      if (about.isFile()) await explained(handle.sync());
+    } finally {
+      await handle.close();
+      if (lock !== 'taken') lock?.close();
+    }
+  };
+  try {
+    if (lock === 'taken') {
+      const message = `Another export writes to ${name}. Wait until it ends, or choose another file.`;
+      throw new OperatorError('storage', message);
+    }
+    if (parts.resume && !about.isFile()) {
+      throw new OperatorError('usage', `${name} is not a regular file: leave --resume out.`);
+    }
+    if (!parts.resume && about.isFile() && about.size > 0n) {
+      const message = `The file ${name} is not empty. Add --resume to go on with it, or choose another one.`;
+      throw new OperatorError('usage', message);
+    }
+    const tally = new ExportTally();
+    if (parts.resume) await explained(readAll(handle, tally, parts));
+    return {
+      tally,
+      cutToWhole: async () => {
+        if (about.isFile()) await explained(handle.truncate(tally.whole.bytes));
+        tally.cutToWhole();
+      },
+      write: (bytes) => writeAll(handle.fd, bytes, name),
+      close,
+    };
+  } catch (error) {
+    await close();
+    if (!(error instanceof NotAnExportError)) throw error;
+    const message = `The file ${name} cannot be resumed, it is not an export: ${error.message}. Choose another one.`;
+    throw new OperatorError('usage', message, { cause: error });
+  }
+}
+
+async function readAll(
+  handle: FileHandle,
+  tally: ExportTally,
+  { signal, progress }: { readonly signal: AbortSignal; readonly progress: ExportProgress },
+): Promise<void> {
+  const { size } = await handle.stat();
+  for (let position = 0; ;) {
+    signal.throwIfAborted();
+    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(READ_BYTES), 0, READ_BYTES, position);
+    if (bytesRead === 0) return;
+    tally.add(buffer.subarray(0, bytesRead));
+    position += bytesRead;
+    progress.scanned(position / size);
+  }
+}
+
+/**
+ * Locks by listening on a system address named after the file's identity. It leaves nothing in any directory, and
+ * is free the moment the process ends. Systems without such addresses have no lock.
+ */
+function lockOf({ dev, ino }: BigIntStats): Promise<Server | 'taken' | undefined> {
+  const name = `flow-collection-indexer-export-${dev}-${ino}`;
+  const addresses: Partial<Record<NodeJS.Platform, string>> = {
+    linux: `\0${name}`,
+    win32: `\\\\.\\pipe\\${name}`,
+  };
+  const path = addresses[process.platform];
+  if (path === undefined) return Promise.resolve(undefined);
+  const server = createServer((socket) => socket.destroy()).unref();
+  return new Promise((resolve) => {
+    // Any other error says nothing about other exports.
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      resolve(error.code === 'EADDRINUSE' ? 'taken' : undefined);
+    });
+    server.listen(path, () => resolve(server));
+  });
+}
