@@ -50,10 +50,9 @@ const subFloors = {
     ['documents'],
     ['http'],
     ['json', 'limits'],
-    ['share'],
     ['view'],
   ],
-  app: [['health'], ['line'], ['lifecycle']],
+  app: [['health'], ['line', 'threads'], ['lifecycle']],
   cli: [
     ['commands'],
     ['export'],

@@ -2,11 +2,20 @@ export { openRpcChannel } from './transport/rpcChannel.js';
 export { CallFailure } from './transport/CallFailure.js';
 export type { Channel, ChannelOptions, OpenChannel, StreamCall, StreamSink } from './transport/rpcChannel.js';
 export type { NodeEvents } from './transport/RpcClient.js';
-export { parseEndpoint } from './transport/endpoint.js';
 export { isExpectedEnd, StreamReader } from './transport/StreamReader.js';
+export { parseEndpoint } from './transport/endpoint.js';
+export type { Endpoint } from './transport/endpoint.js';
 export type { CallStatus } from './transport/upstreamErrors.js';
 export { kindOfStatus, upstreamError } from './transport/upstreamErrors.js';
-export type { ForwardOutcome, Forwarder, ForwarderSink } from './forwarding/Forwarder.js';
+export type {
+  Admission,
+  AdmissionEnd,
+  AdmittedCall,
+  ForwardingDesk,
+  NotAdmitted,
+} from './forwarding/admission.js';
+export { Forwarder } from './forwarding/Forwarder.js';
+export type { ForwardOutcome, ForwarderSink } from './forwarding/Forwarder.js';
 export type { ChainReplaced, HeadBelow } from './pool/ChainCheck.js';
 export type { Expectation, SporkRoot } from './pool/nodeIdentity.js';
 export { inOrderOfAsking, NodeHealthRecord, worseOf } from './selection/NodeHealthRecord.js';
@@ -22,12 +31,7 @@ export { NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubl
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
 export { GrpcAccessNode } from './node/GrpcAccessNode.js';
 export type { GrpcAccessNodeOptions, PooledNode } from './node/GrpcAccessNode.js';
-export type {
-  ForwardedCall,
-  ForwardedRequest,
-  ForwardedStatus,
-  NodeForwarding,
-} from './forwarding/NodeForwarding.js';
+export type { ForwardedCall, ForwardedRequest, ForwardedStatus } from './forwarding/NodeForwarding.js';
 export type { OpenNode } from './pool/NodePool.js';
 export type { UndecidedSpork } from './pool/SporkVerifier.js';
 export { parseSporkTable, readSporkTable, sporkOf } from './pool/sporkTable.js';

@@ -7,7 +7,7 @@ export { AddressLimiter } from './limits/AddressLimiter.js';
 export { ChangeFeed, MAX_FOLLOWERS, SEND_LIMIT_MS } from './feed/ChangeFeed.js';
 export type { FeedEvent } from './feed/feedEvents.js';
 export type { StartPoint } from './feed/feedStart.js';
-export { ApiError } from './view/ApiError.js';
+export { ApiError, indexerSilent } from './view/ApiError.js';
 export { lastReadable } from './view/statusDocument.js';
 export type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from './view/statusDocument.js';
 export {
@@ -18,8 +18,6 @@ export {
   parseAccountRequest,
 } from './documents/accountTransactions.js';
 export type { AccountRequest } from './documents/accountTransactions.js';
-export { machinePace } from './share/pace.js';
-export { MAX_WAIT_MS, MAX_WAITING_REQUESTS, ReadGovernor, SHARE_AT_HEAD } from './share/ReadGovernor.js';
 export {
   checkLookupKey,
   isLookupKind,
@@ -32,9 +30,16 @@ export { restBlock, restBlockPayload } from './json/block.js';
 export { collectionBody, restCollection } from './json/collection.js';
 export { restTransaction, transactionBody } from './json/transaction.js';
 export { selectFields } from './json/selectFields.js';
-export { explainDocument, parseExplainKey } from './documents/explainDocument.js';
+export { blockAbove, explainDocument, parseExplainKey, workOfStore } from './documents/explainDocument.js';
 export type { ExplainDocument } from './documents/explanation.js';
 export { exportPage } from './documents/exportPage.js';
 export type { ExportRange } from './documents/exportPage.js';
 export { MAX_MISSING_SHOWN } from './view/heightWork.js';
-export type { HeightWork, MissingDocument, WorkDocument, WorkSource } from './view/heightWork.js';
+export type {
+  HeightWork,
+  MissingDocument,
+  NamedHeight,
+  WorkDocument,
+  WorkMoment,
+  WorkSource,
+} from './view/heightWork.js';

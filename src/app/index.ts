@@ -22,3 +22,8 @@ export type { DiagnosisOptions, Symptoms } from './health/Diagnosis.js';
 export { DiskWatch } from './health/DiskWatch.js';
 export { heldUpBy } from './health/heldUp.js';
 export type { HeldUpFacts } from './health/heldUp.js';
+export { DOWN_AFTER_MS, HUNG_AFTER_MS, ReaderThread } from './threads/ReaderThread.js';
+export type { ReaderSources } from './threads/ReaderThread.js';
+export type { FromReader, Port, ReaderOptions, ToReader } from './threads/messages.js';
+export { serveReaders } from './threads/serveReaders.js';
+export type { ReaderHandle, StartReader } from './threads/startWorker.js';

@@ -1,25 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { readSporkTable, redirectGrpcLog } from '../access/index.js';
-import type { AccessNetwork, OpenChannel } from '../access/index.js';
-import {
-  ApiServer,
-  ChangeFeed,
-  GrpcApiServer,
-  machinePace,
-  MetricsServer,
-  ReadGovernor,
-} from '../api/index.js';
+import type { OpenChannel } from '../access/index.js';
+import { MetricsServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import {
   createLogger,
   createMetrics,
   HealthMonitor,
   LiveTerminal,
+  mergedPage,
   ProgressMeter,
   ProgressReporter,
 } from '../observability/index.js';
-import type { Logger, Metrics, ProgramLogger, TerminalStream } from '../observability/index.js';
+import type { Logger, ProgramLogger, TerminalStream } from '../observability/index.js';
 import {
   abortReason,
   exitCodeOf,
@@ -37,7 +31,8 @@ import { removeDaemonRecord, storePathOf, writeDaemonRecord } from './lifecycle/
 import { warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
 import { Diagnosis } from './health/Diagnosis.js';
 import { DiskWatch } from './health/DiskWatch.js';
-import { openUpstream, runIndexing } from './line/runIndexing.js';
+import { openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
+import type { IndexingLineParts } from './line/indexingLine.js';
 import { Lifecycle } from './lifecycle/Lifecycle.js';
 import { Reporter } from './health/Reporter.js';
 import { announceRun } from './lifecycle/runRegistry.js';
@@ -46,6 +41,10 @@ import { hasReachedStop } from './line/stopHeight.js';
 import { openLevelStore } from './stores.js';
 import type { OpenStore } from './stores.js';
 import { HeightInspector } from './health/HeightInspector.js';
+import { ReaderThread } from './threads/ReaderThread.js';
+import type { ReaderAddresses } from './threads/messages.js';
+import { startWorker } from './threads/startWorker.js';
+import type { StartReader } from './threads/startWorker.js';
 
 /** What the daemon needs of the process it runs in. */
 export interface Host {
@@ -58,11 +57,12 @@ export interface Host {
   readonly onBug?: (listener: (error: unknown) => void) => void;
 }
 
-/** What the daemon reaches the world through. Default: the disk, gRPC, standard output. */
+/** What the daemon reaches the world through. Default: the disk, gRPC, standard output, a thread for readers. */
 export interface DaemonPorts {
   readonly openStore?: OpenStore;
   readonly openChannel?: OpenChannel;
   readonly createLogger?: typeof createLogger;
+  readonly startReader?: StartReader;
 }
 
 /**
@@ -124,7 +124,7 @@ async function run(
     terminal,
   }: { ports: DaemonPorts; lifecycle: Lifecycle; logger: Logger; terminal: LiveTerminal | undefined },
 ): Promise<void> {
-  const { openStore = openLevelStore, openChannel } = ports;
+  const { openStore = openLevelStore, openChannel, startReader = startWorker } = ports;
   const clock = systemClock;
   const random = systemRandom;
   const { signal } = lifecycle;
@@ -132,11 +132,19 @@ async function run(
   const metrics = createMetrics({ version, node: process.version });
   logger.info({ version, network: config.network, dataDir: config.dataDir }, 'starting');
 
+  const path = storePathOf(config.dataDir);
+  // It loads what it needs while the store is opened.
+  const readers = new ReaderThread(readerOptionsOf(config), { start: startReader, clock, logger, metrics });
+  lifecycle.onClose('reader thread', () => readers.close());
   const store = await openStore(
-    { path: storePathOf(config.dataDir), chainId: config.chainId, accounts: config.index.accounts },
+    { path, chainId: config.chainId, accounts: config.index.accounts, isShared: true },
     { clock, logger },
   );
-  lifecycle.onClose('store', () => store.close());
+  // A thread that cannot be ended, because the disk hangs, still reads it. What was committed is on the disk.
+  lifecycle.onClose('store', async () => {
+    await readers.close();
+    await store.close();
+  });
   // The directory is ours now: a record found in it is of a daemon that was killed.
   removeDaemonRecord(config.dataDir);
   await warnOfOpenDirectory(config.dataDir, { logger });
@@ -151,32 +159,23 @@ async function run(
     ...{ store, lifecycle, sporks, clock, random, metrics, logger, openChannel },
   });
   const { accountBuilder, network, listener } = parts;
-  const diskWatch = new DiskWatch({ path: storePathOf(config.dataDir) }, { clock });
+  const diskWatch = new DiskWatch({ path }, { clock });
   lifecycle.supervise(diskWatch.run(signal));
   const reporter = new Reporter(
     { config, instance: randomUUID() },
-    { store, network, listener, accountBuilder, diskWatch, clock },
+    { store, network, listener, accountBuilder, diskWatch, readers, clock },
   );
-  const work = new HeightInspector(config, { network, reporter });
+  const work = new HeightInspector(config, { network, reporter, store });
   signal.addEventListener('abort', () => reporter.stopping(), { once: true });
-  const governor = new ReadGovernor(
-    { catchUpShare: config.api.catchUpShare / 100, pace: machinePace({ clock }) },
-    { status: reporter, clock, metrics },
-  );
-  const feed = new ChangeFeed({ reader: store, status: reporter, clock, governor, metrics });
-  listener.onSealed(() => feed.notify());
-  await serve(config, {
-    ...{ lifecycle, logger, metrics, reporter, work, store, network, terminal },
-    ...{ feed, governor },
-  });
+  await serve(config, { ...parts, reporter, work, readers, terminal });
   if (signal.aborted) return;
 
   const scrubber = new TableScrubber(
-    { path: storePathOf(config.dataDir), bytesPerSecond: config.store.scrubBytesPerSecond },
+    { path, bytesPerSecond: config.store.scrubBytesPerSecond },
     { clock, logger, metrics },
   );
   lifecycle.supervise(scrubber.run(signal));
-  await runIndexing(config, { ...parts, onIndexed: () => feed.notify() }, (line) => {
+  await runIndexing(config, { ...parts, onIndexed: () => readers.notify() }, (line) => {
     reporter.running(line);
     work.running(line);
   });
@@ -187,23 +186,29 @@ function lacksAccounts({ accounts }: IndexStore): boolean {
   return (accounts.coverage()?.missingHeights ?? 0) > 0;
 }
 
+function readerOptionsOf(config: DaemonConfig): ConstructorParameters<typeof ReaderThread>[0] {
+  const { accessNodes, access, api, chainId, dataDir, log } = config;
+  const version = programVersion();
+  return {
+    ...{ accessNodes, api, chainId, version },
+    storePath: storePathOf(dataDir),
+    maxMessageBytes: access.maxMessageBytes,
+    userAgent: userAgent(),
+    logLevel: log.level,
+  };
+}
+
 /** All servers, from the first second on, and the record by which other commands find them. */
 async function serve(
   config: DaemonConfig,
-  parts: {
-    lifecycle: Lifecycle;
-    logger: Logger;
-    metrics: Metrics;
-    reporter: Reporter;
-    work: HeightInspector;
-    store: IndexStore;
-    network: AccessNetwork;
-    feed: ChangeFeed;
-    governor: ReadGovernor;
-    terminal: LiveTerminal | undefined;
+  parts: IndexingLineParts & {
+    readonly reporter: Reporter;
+    readonly work: HeightInspector;
+    readonly readers: ReaderThread;
+    readonly terminal: LiveTerminal | undefined;
   },
 ): Promise<void> {
-  const { lifecycle, logger, metrics, reporter, work, store, network, feed, governor } = parts;
+  const { lifecycle, listener, logger, metrics, network, readers, reporter, store, work } = parts;
   const clock = systemClock;
   const { maxLag, maxHeadAgeSeconds } = config.ready;
   const diagnosis = new Diagnosis(
@@ -219,60 +224,49 @@ async function serve(
   reporter.attach(diagnosis, monitor, meter);
   showProgress(parts, meter);
   metrics.bind(reporter);
-  const fail = (error: unknown): void => lifecycle.fail(error);
   const metricsServer = new MetricsServer(config.metrics, {
-    ...{ clock, logger, fail },
-    registry: metrics.registry,
-    health: monitor,
+    ...{ clock, logger, health: monitor },
+    fail: (error) => lifecycle.fail(error),
+    page: async () => mergedPage(metrics.registry, await readers.metrics()),
   });
   await metricsServer.start();
   lifecycle.onClose('metrics server', () => metricsServer.close());
-  const api = new ApiServer(config.api, {
-    ...{ clock, logger, fail, feed, governor, metrics },
-    ...{ reader: store, status: reporter, work },
-    // Answers of two chains must not come from one interface.
-    forwardingOff: () => network.chainReplaced()?.message,
+  const serving = readers.serve({
+    moment: () => ({
+      shown: {
+        meta: store.meta(),
+        latestIndexedHeight: store.latestIndexedHeight(),
+        latestBlock: store.latestBlock(),
+        accounts: store.accounts.coverage(),
+      },
+      head: listener.finalizedHeight() ?? null,
+      sealed: listener.sealedHeight() ?? null,
+    }),
+    surroundings: () => ({
+      isReady: monitor.readiness().ready,
+      // Answers of two chains must not come from one interface.
+      forwardingOff: network.chainReplaced()?.message,
+      nodes: config.api.forward ? network.forwardingNodes() : [],
+    }),
+    status: () => reporter.status(),
+    momentAt: (height) => work.momentAt(height),
+    naming: (id) => work.naming(id),
+    desk: network.forwardingDesk,
   });
-  await api.start();
-  const grpc = grpcServerOf(config, {
-    ...{ clock, logger, fail, store, feed, governor, metrics },
-    ...{ status: reporter, health: monitor },
-    forwarder: config.api.forward ? network.forwarder : undefined,
-  });
-  // Both close together: each may take as long as its callers do, up to a limit. Streams would never end by themselves.
-  lifecycle.onClose('api servers', async () => {
-    governor.close();
-    const feedClosed = feed.close();
-    await Promise.all([feedClosed, api.close(), grpc?.close()]);
-  });
-  await grpc?.start();
+  lifecycle.onClose('servers of readers', () => readers.close());
+  listener.onSealed(() => readers.notify());
+  listener.onHead(() => readers.notify());
+  const addresses: ReaderAddresses = await serving;
   monitor.start();
   lifecycle.onClose('health monitor', () => monitor.close());
-  const addresses = {
-    api: api.address(),
-    ...(grpc === undefined ? {} : { grpc: grpc.address() }),
-    metrics: metricsServer.address(),
-  };
-  writeDaemonRecord(config.dataDir, { pid: process.pid, instance: reporter.instance, ...addresses });
+  const all = { ...addresses, metrics: metricsServer.address() };
+  writeDaemonRecord(config.dataDir, { pid: process.pid, instance: reporter.instance, ...all });
   const withdraw = announceRun(config.dataDir, process.env);
   lifecycle.onClose('daemon record', () => {
     withdraw();
     removeDaemonRecord(config.dataDir);
   });
-  logger.info(addresses, 'listening');
-}
-
-/** `undefined` where gRPC is off. */
-function grpcServerOf(
-  { api, accessNodes, chainId }: DaemonConfig,
-  dependencies: ConstructorParameters<typeof GrpcApiServer>[1],
-): GrpcApiServer | undefined {
-  const { host, grpcPort: port, ratePerSecondPerAddress } = api;
-  if (port === 'off') return undefined;
-  return new GrpcApiServer(
-    { host, port, ratePerSecondPerAddress, accessNodes, chainId, version: programVersion() },
-    dependencies,
-  );
+  logger.info(all, 'listening');
 }
 
 /** A live line on a terminal, log lines elsewhere. */

@@ -46,8 +46,6 @@ export interface DaemonConfig {
     /** `*` allows all. */
     readonly corsOrigins: readonly string[];
     readonly ratePerSecondPerAddress: number;
-    /** Percent. */
-    readonly catchUpShare: number;
   };
   readonly metrics: { readonly host: string; readonly port: number };
   /** `maxHeadAgeSeconds`: 0 = no limit. */
@@ -118,7 +116,6 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       forwardRest: values['api.forwardRest'] ?? undefined,
       corsOrigins: values['api.corsOrigins'],
       ratePerSecondPerAddress: values['api.ratePerSecondPerAddress'],
-      catchUpShare: values['api.catchUpShare'],
     }),
     metrics: Object.freeze({ host: values['metrics.host'], port: values['metrics.port'] }),
     ready: Object.freeze({

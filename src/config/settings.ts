@@ -221,12 +221,6 @@ export const daemonSettings = {
     format: integer(0, 100_000),
     default: 0,
   }),
-  'api.catchUpShare': setting({
-    doc: 'Percent of the event loop’s time that all readers together may take while the daemon is more than 100 heights behind the head; what exceeds it waits for its turn (docs/operations.md, Readers and indexing). Lower it where catching up matters more than answers; 100 = no limit.',
-    value: 'percent',
-    format: integer(1, 100),
-    default: 33,
-  }),
   'metrics.host': setting({
     doc: 'Listen address of /metrics, /livez and /readyz.',
     format: host,

@@ -1,6 +1,10 @@
 export { createMetrics, endpointStates } from './metrics/createMetrics.js';
 export type { Metrics, ScrapedValues } from './metrics/createMetrics.js';
-export { createLogger, silentLogger } from './logs/createLogger.js';
+export { createReaderMetrics } from './metrics/createReaderMetrics.js';
+export type { ReaderMetrics } from './metrics/createReaderMetrics.js';
+export { mergedPage, MirroredMetrics } from './metrics/MirroredMetrics.js';
+export type { MetricsSnapshot } from './metrics/MirroredMetrics.js';
+export { createLogger, errorFields, silentLogger } from './logs/createLogger.js';
 export type { LogFormat, Logger, LogLevel, ProgramLogger } from './logs/createLogger.js';
 export { HealthMonitor } from './health/HealthMonitor.js';
 export { allReadinessCodes, readinessCodes } from './health/readiness.js';

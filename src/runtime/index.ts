@@ -4,6 +4,7 @@ export { childOf, runTogether, wasAborted } from './abort.js';
 export type { ChildSignal } from './abort.js';
 export { AbortError, abortReason, isAbort } from './AbortError.js';
 export type { Clock, Timer } from './clock.js';
+export { EndGate } from './EndGate.js';
 export { maskedEndpoint, withoutCredentials } from './credentials.js';
 export { messageOf, OperatorError } from './OperatorError.js';
 export type { ExitReason } from './OperatorError.js';

@@ -159,6 +159,16 @@ export interface IndexReader {
   transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]>;
 }
 
+/** What of a store may be read at one moment, and what its answers say of themselves. */
+export interface ShownIndex {
+  /** `undefined` for a store that was never initialised: nothing is shown. */
+  readonly meta: StoreMeta | undefined;
+  readonly latestIndexedHeight: number;
+  readonly latestBlock: BlockHead | undefined;
+  /** `undefined`: the account index is off. */
+  readonly accounts: AccountCoverage | undefined;
+}
+
 /**
  * The store, as the rest of the daemon sees it. One atomic batch carries data, pointers, height records and the
  * watermark, so progress is never ahead of data and a block is never half stored (docs/architecture.md, "Storage").

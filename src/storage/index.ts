@@ -13,6 +13,7 @@ export type {
   CommitBatch,
   IndexReader,
   IndexStore,
+  ShownIndex,
   SporkRecord,
   StoredBlock,
   StoredCollection,
@@ -22,9 +23,10 @@ export type {
 } from './IndexStore.js';
 export { ReadBatcher } from './leveldb/ReadBatcher.js';
 export { defaultTuning, openLevelDatabase } from './leveldb/LevelDatabase.js';
-export type { LevelTuning, OpenDatabase } from './leveldb/LevelDatabase.js';
+export type { LevelTuning, OpenDatabase, OpenOptions } from './leveldb/LevelDatabase.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
 export type { LevelIndexStoreOptions } from './leveldb/LevelIndexStore.js';
+export { LevelReplica } from './leveldb/LevelReplica.js';
 export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';
 export { ACCOUNTS_SCHEMA_VERSION, SCHEMA_VERSION } from './records/schema.js';

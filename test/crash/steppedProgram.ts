@@ -2,6 +2,7 @@
 // settings and the plan as JSON in its arguments; test/crash/run.ts starts it.
 import { exitCodeOf, rewindStore, runDaemon } from '../../src/app/index.js';
 import { loadConfig } from '../../src/config/index.js';
+import { readersOfSources } from '../support/readers.js';
 import { steppedChannel, steppedLogger, steppedStore } from './steppedPorts.js';
 import { Steps } from './Steps.js';
 import type { CrashPlan } from './Steps.js';
@@ -21,6 +22,11 @@ if (isRewindCommand) {
   const stop = new AbortController();
   steps.onStop = () => stop.abort();
   const host = { stdout: { write: () => undefined, columns: 80 }, isLive: false, signal: stop.signal };
-  const ports = { openStore, openChannel: steppedChannel(steps), createLogger: steppedLogger(steps) };
+  const ports = {
+    openStore,
+    openChannel: steppedChannel(steps),
+    createLogger: steppedLogger(steps),
+    startReader: readersOfSources(),
+  };
   process.exitCode = exitCodeOf(await runDaemon(config, host, ports));
 }

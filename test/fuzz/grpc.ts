@@ -6,7 +6,6 @@ import { WireWriter } from '../../src/flow/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { feedOver } from '../support/feed.js';
 import { MemoryIndexStore } from '../support/memoryIndexStore.js';
-import { governorOver } from '../support/readGovernor.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { smallChain, transactionIds, transactionWith } from '../support/smallChain.js';
 import { connectionBytes, framedMessage, LAST_PING, LAST_WORD, oddHeader } from './http2.js';
@@ -107,7 +106,7 @@ class GrpcSession implements FuzzSession {
       { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
       {
         ...{ store, clock: systemClock, logger: new RecordingLogger() },
-        ...{ status, feed, governor: governorOver() },
+        ...{ status, feed },
         health: { readiness: () => ({ ready: true }) },
         fail: (error) => failures.push(error),
       },

@@ -1,10 +1,9 @@
 import { connect } from 'node:net';
-import { ApiServer, MetricsServer } from '../../src/api/index.js';
-import { createMetrics } from '../../src/observability/index.js';
+import { ApiServer, MetricsServer, workOfStore } from '../../src/api/index.js';
+import { createMetrics, mergedPage } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { feedOver } from '../support/feed.js';
 import { MemoryIndexStore } from '../support/memoryIndexStore.js';
-import { governorOver } from '../support/readGovernor.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { statusWith } from '../support/servedChain.js';
 import { smallChain, transactionIds, transactionWith } from '../support/smallChain.js';
@@ -64,13 +63,13 @@ class HttpSession implements FuzzSession {
     });
     const servers = [
       new ApiServer(
-        { ...here, corsOrigins: ['http://page'] },
+        { ...here, chainId: 'flow-localnet', version: '0.1.0', corsOrigins: ['http://page'] },
         {
-          ...{ ...shared, reader: store, status },
-          ...{ feed: feedOver({ reader: store, status }), governor: governorOver() },
+          ...{ ...shared, reader: store, status, work: workOfStore(store, () => range) },
+          ...{ feed: feedOver({ reader: store, status }) },
         },
       ),
-      new MetricsServer(here, { ...shared, registry, health: { readiness } }),
+      new MetricsServer(here, { ...shared, page: () => mergedPage(registry, []), health: { readiness } }),
     ];
     for (const server of servers) await server.start();
     return new HttpSession(servers, failures);

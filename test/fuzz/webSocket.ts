@@ -1,9 +1,8 @@
 import { WebSocket } from 'ws';
-import { ApiServer } from '../../src/api/index.js';
+import { ApiServer, workOfStore } from '../../src/api/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { feedOver } from '../support/feed.js';
 import { MemoryIndexStore } from '../support/memoryIndexStore.js';
-import { governorOver } from '../support/readGovernor.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { statusWith } from '../support/servedChain.js';
 import { smallChain } from '../support/smallChain.js';
@@ -47,10 +46,16 @@ class WebSocketSession implements FuzzSession {
     const failures: unknown[] = [];
     const status = { range: () => range, status: () => statusWith(range) };
     const server = new ApiServer(
-      { host: '127.0.0.1', port: 0 },
+      { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0' },
       {
-        ...{ reader, status, clock: systemClock, logger: new RecordingLogger() },
-        ...{ feed: feedOver({ reader, status }), governor: governorOver() },
+        ...{
+          reader,
+          status,
+          work: workOfStore(reader, () => range),
+          clock: systemClock,
+          logger: new RecordingLogger(),
+        },
+        ...{ feed: feedOver({ reader, status }) },
         fail: (error) => void failures.push(error),
       },
     );

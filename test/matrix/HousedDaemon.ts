@@ -5,6 +5,7 @@ import { createLogger } from '../../src/observability/index.js';
 import type { Readiness } from '../../src/observability/index.js';
 import { OperatorError } from '../../src/runtime/index.js';
 import { getJson } from '../support/httpProbe.js';
+import { readersHere } from '../support/readers.js';
 
 export interface LogLine {
   readonly level: string;
@@ -54,6 +55,7 @@ export class HousedDaemon {
     };
     this.ended = runDaemon(config, host, {
       createLogger: (options) => createLogger({ ...options, destination: { write } }),
+      startReader: readersHere,
     })
       .then((reason) => ({ code: exitCodeOf(reason), message: reason }))
       .catch((error: unknown) =>

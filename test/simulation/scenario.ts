@@ -124,7 +124,6 @@ function configOf(
       forwardRest: undefined,
       corsOrigins: [],
       ratePerSecondPerAddress: 0,
-      catchUpShare: 33,
     },
     metrics: { host: '127.0.0.1', port: 0 },
     ready: { maxLag: 100, maxHeadAgeSeconds: 0 },

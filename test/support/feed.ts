@@ -1,7 +1,6 @@
 import { ChangeFeed } from '../../src/api/index.js';
-import { createMetrics } from '../../src/observability/index.js';
+import { createReaderMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
-import { governorOver } from './readGovernor.js';
 
 type Dependencies = ConstructorParameters<typeof ChangeFeed>[0];
 
@@ -11,8 +10,7 @@ export function feedOver(
 ): ChangeFeed {
   return new ChangeFeed({
     clock: systemClock,
-    governor: governorOver(),
-    metrics: createMetrics({ version: '', node: '' }),
+    metrics: createReaderMetrics(),
     ...dependencies,
   });
 }

@@ -1,8 +1,8 @@
 import { Metadata, Server, ServerCredentials } from '@grpc/grpc-js';
 import type { ServerDuplexStream, status } from '@grpc/grpc-js';
-import { AccessNetwork } from '../../src/access/index.js';
+import { AccessNetwork, Forwarder } from '../../src/access/index.js';
 import { WireWriter } from '../../src/flow/index.js';
-import { createMetrics } from '../../src/observability/index.js';
+import { createMetrics, createReaderMetrics } from '../../src/observability/index.js';
 import { seededRandom, systemClock } from '../../src/runtime/index.js';
 import { atEnd } from './cleanup.js';
 import { RecordingLogger } from './recordingLogger.js';
@@ -113,6 +113,20 @@ export async function networkOf(
   });
   await network.whenAllAsked(stop.signal);
   return network;
+}
+
+/** What passes calls on to the nodes of a network, until the end of the test. */
+export function forwarderTo(network: AccessNetwork): Forwarder {
+  const forwarder = new Forwarder(
+    { maxMessageBytes: 128 * 1024 * 1024, userAgent: 'test/1' },
+    {
+      ...{ clock: systemClock, metrics: createReaderMetrics() },
+      nodes: () => network.forwardingNodes(),
+      desk: network.forwardingDesk,
+    },
+  );
+  atEnd(() => forwarder.close());
+  return forwarder;
 }
 
 function asItIs(bytes: Buffer): Buffer {

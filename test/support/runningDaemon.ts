@@ -81,7 +81,11 @@ export async function startDaemon(
   environment?: Readonly<Record<string, string>>,
   wrapper?: readonly string[],
 ): Promise<RunningDaemon> {
-  const program = startProgram(args, environment, wrapper);
+  return listening(startProgram(args, environment, wrapper));
+}
+
+/** A daemon that was started, once it listens. */
+export async function listening(program: Program): Promise<RunningDaemon> {
   await program.sees(/"msg":"listening".*\n/);
   const { api, grpc, metrics } = program.logs().find(({ msg }) => msg === 'listening') as unknown as {
     readonly api: { readonly port: number };

@@ -1,12 +1,6 @@
-import { ApiServer } from '../../src/api/index.js';
-import type {
-  ApiServerOptions,
-  ChangeFeed,
-  IndexedRange,
-  ReadGovernor,
-  StatusDocument,
-} from '../../src/api/index.js';
-import type { Metrics } from '../../src/observability/index.js';
+import { ApiServer, workOfStore } from '../../src/api/index.js';
+import type { ApiServerOptions, ChangeFeed, IndexedRange, StatusDocument } from '../../src/api/index.js';
+import type { ReaderMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import type { BlockEntry, SporkRecord } from '../../src/storage/index.js';
@@ -15,7 +9,6 @@ import { feedOver } from './feed.js';
 import { getJson } from './httpProbe.js';
 import type { JsonAnswer } from './httpProbe.js';
 import { MemoryIndexStore } from './memoryIndexStore.js';
-import { governorOver } from './readGovernor.js';
 import { RecordingLogger } from './recordingLogger.js';
 
 /** A status with a value in every field, but for what the test sets itself. */
@@ -104,14 +97,13 @@ export class ServedChain {
     {
       spork,
       clock = systemClock,
-      governor = governorOver({ clock }),
+
       metrics,
       ...options
     }: Partial<ApiServerOptions> & {
       readonly spork?: SporkRecord;
       readonly clock?: Clock;
-      readonly governor?: ReadGovernor;
-      readonly metrics?: Metrics;
+      readonly metrics?: ReaderMetrics;
     } = {},
   ): Promise<ServedChain> {
     const firstIndexed = chain[0]?.block.height ?? 0;
@@ -128,12 +120,12 @@ export class ServedChain {
     const failures: unknown[] = [];
     const logger = new RecordingLogger();
     const status = { status: () => statusWith(state.range), range: () => state.range };
-    const feed = feedOver({ reader: store, status, clock, governor });
+    const feed = feedOver({ reader: store, status, clock });
     const server = new ApiServer(
-      { host: '127.0.0.1', port: 0, ...options },
+      { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0', ...options },
       {
         reader: store,
-        ...{ status, feed, clock, governor, metrics, logger },
+        ...{ status, feed, clock, metrics, logger, work: workOfStore(store, () => state.range) },
         fail: (error) => failures.push(error),
       },
     );

@@ -5,7 +5,6 @@ import type { BlockEntry } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
 import { feedOver } from './feed.js';
 import { MemoryIndexStore } from './memoryIndexStore.js';
-import { governorOver } from './readGovernor.js';
 import { RecordingLogger } from './recordingLogger.js';
 
 /**
@@ -34,7 +33,7 @@ export async function servedOverGrpc(
     },
     {
       ...{ store, clock: systemClock, logger: new RecordingLogger() },
-      ...{ status, feed: feedOver({ reader: store, status }), governor: governorOver() },
+      ...{ status, feed: feedOver({ reader: store, status }) },
       health: { readiness: () => ({ ready: true }) },
       fail: (error) => failures.push(error),
       ...parts,

@@ -1,12 +1,11 @@
 import { status } from '@grpc/grpc-js';
 import { isAbort } from '../../runtime/index.js';
-import type {
-  ForwardedCall,
-  ForwardedRequest,
-  ForwardedSink,
-  NodeForwarding,
-  Turn,
-} from './NodeForwarding.js';
+import type { Clock } from '../../runtime/index.js';
+import type { Endpoint } from '../transport/endpoint.js';
+import type { AccessMetrics } from '../transport/RpcClient.js';
+import type { Admission, ForwardingDesk, NotAdmitted } from './admission.js';
+import { methodOf, NodeForwarding } from './NodeForwarding.js';
+import type { ForwardedCall, ForwardedRequest, ForwardedSink } from './NodeForwarding.js';
 
 /** How a call ends whose connection broke, or that a node dropped while it shut down. */
 const CUT_OFF: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.INTERNAL]);
@@ -20,6 +19,8 @@ export type ForwardOutcome =
   | 'unreachable'
   /** Every node that can be reached is held back by a rate, or has no streams to spare. */
   | 'busy'
+  /** Whoever knows what the nodes allow did not answer in time. */
+  | 'silent'
   /** The connection broke, and whether the node got the call is not known. Only for what must not be sent twice. */
   | 'lost';
 
@@ -28,15 +29,33 @@ export interface ForwarderSink extends ForwardedSink {
   onCall(call: ForwardedCall): void;
 }
 
+export interface ForwarderOptions {
+  readonly maxMessageBytes: number;
+  readonly userAgent: string;
+}
+
+export interface ForwarderDependencies {
+  readonly clock: Clock;
+  readonly metrics: Pick<AccessMetrics, 'upstreamRequests'>;
+  /** The nodes that may be asked, in the order of asking. */
+  readonly nodes: () => readonly Endpoint[];
+  readonly desk: ForwardingDesk;
+}
+
 /**
  * Passes calls on to the best node that can be reached, and to the next one where a connection breaks before anything came
- * back. What must not be sent twice is sent once: only connecting is tried at several nodes.
+ * back. What must not be sent twice is sent once: only connecting is tried at several nodes. It takes nothing that the indexer
+ * needs: it has connections of its own, and the desk says when a call may be sent.
  */
 export class Forwarder {
-  readonly #nodes: () => readonly NodeForwarding[];
+  readonly #options: ForwarderOptions;
+  readonly #dependencies: ForwarderDependencies;
+  /** By name: of every node that was ever offered, which are those that are configured. */
+  readonly #nodes = new Map<string, NodeForwarding>();
 
-  constructor(dependencies: { readonly nodes: () => readonly NodeForwarding[] }) {
-    this.#nodes = dependencies.nodes;
+  constructor(options: ForwarderOptions, dependencies: ForwarderDependencies) {
+    this.#options = options;
+    this.#dependencies = dependencies;
   }
 
   /** Resolves when it is over. The signal cancels the call; the sink is not told then. */
@@ -46,33 +65,56 @@ export class Forwarder {
     { signal, isRepeatable }: { readonly signal: AbortSignal; readonly isRepeatable: boolean },
   ): Promise<ForwardOutcome> {
     let outcome: ForwardOutcome = 'unreachable';
-    for (const node of this.#nodes().slice(0, MAX_NODES)) {
+    for (const node of this.#offered().slice(0, MAX_NODES)) {
       if (!(await node.reach(signal))) continue;
       if (signal.aborted) return 'ended';
-      const turn = await admitted(node, request, signal);
-      if (turn === 'aborted') return 'ended';
-      if (turn === undefined) {
-        outcome = 'busy';
+      const admission = await this.#admitted(node, request, signal);
+      if (admission === 'aborted') return 'ended';
+      if (typeof admission === 'string') {
+        if (admission !== 'gone') outcome = admission;
         continue;
       }
-      const end = await attempt(node, request, turn, sink, signal);
+      const end = await attempt(node, request, admission, sink, signal);
       if (end === 'ended') return 'ended';
       if (!isRepeatable) return 'lost';
     }
     return outcome;
   }
-}
 
-async function admitted(
-  node: NodeForwarding,
-  request: ForwardedRequest,
-  signal: AbortSignal,
-): Promise<Turn | undefined | 'aborted'> {
-  try {
-    return await node.admit(request, signal);
-  } catch (error) {
-    if (isAbort(error) || signal.aborted) return 'aborted';
-    throw error;
+  /** Ends the calls under way with UNAVAILABLE; no others are taken. */
+  close(): void {
+    for (const node of this.#nodes.values()) node.close();
+  }
+
+  #offered(): readonly NodeForwarding[] {
+    return this.#dependencies.nodes().map((endpoint) => {
+      let node = this.#nodes.get(endpoint.name);
+      if (node === undefined) {
+        node = new NodeForwarding({ endpoint, ...this.#options }, this.#dependencies);
+        this.#nodes.set(endpoint.name, node);
+      }
+      return node;
+    });
+  }
+
+  async #admitted(
+    { name }: NodeForwarding,
+    { path, isStream }: ForwardedRequest,
+    signal: AbortSignal,
+  ): Promise<Admission | NotAdmitted | 'aborted'> {
+    try {
+      const admission = await this.#dependencies.desk.admit(
+        name,
+        { method: methodOf(path), isStream },
+        signal,
+      );
+      if (!signal.aborted) return admission;
+      if (typeof admission !== 'string') admission.over('other');
+      return 'aborted';
+    } catch (error) {
+      if (isAbort(error) || signal.aborted) return 'aborted';
+      throw error;
+    }
   }
 }
 
@@ -80,7 +122,7 @@ async function admitted(
 function attempt(
   node: NodeForwarding,
   request: ForwardedRequest,
-  turn: Turn,
+  admission: Admission,
   sink: ForwarderSink,
   signal: AbortSignal,
 ): Promise<'ended' | 'lost'> {
@@ -90,7 +132,7 @@ function attempt(
       call.cancel();
       resolve('ended');
     };
-    const call = node.open(request, turn, {
+    const call = node.open(request, admission, {
       onMetadata: (metadata) => {
         isAnswered = true;
         sink.onMetadata(metadata);

@@ -23,7 +23,7 @@ import type {
   StreamQuestion,
 } from '../transport/RpcClient.js';
 import type { Candidate, NodeHealthRecord } from '../selection/NodeHealthRecord.js';
-import { NodeForwarding } from '../forwarding/NodeForwarding.js';
+import { NodeGate } from '../forwarding/NodeGate.js';
 import type { MethodStubs } from '../transport/methodStubs.js';
 import type {
   AccessMethod,
@@ -42,8 +42,8 @@ export type GrpcAccessNodeDependencies = RpcClientDependencies;
 
 /** A node as the pool holds it. */
 export interface PooledNode extends AccessNode, Candidate {
-  /** Passes calls of others on to it. Absent where it is not reached by gRPC. */
-  readonly forwarding?: NodeForwarding;
+  /** Lets calls of others through to it. Absent where it is not reached by gRPC. */
+  readonly gate?: NodeGate;
   /** Further calls fail; calls under way are left to their signals. */
   close(): void;
 }
@@ -52,7 +52,7 @@ export interface PooledNode extends AccessNode, Candidate {
 export class GrpcAccessNode implements PooledNode {
   readonly name: string;
   readonly healthRecord: NodeHealthRecord;
-  readonly forwarding: NodeForwarding;
+  readonly gate: NodeGate;
   readonly #stubs: MethodStubs;
   readonly #events: NodeEvents;
   readonly #caller: RpcClient;
@@ -63,7 +63,7 @@ export class GrpcAccessNode implements PooledNode {
     this.#stubs = dependencies.stubs;
     this.#events = dependencies.events ?? {};
     this.#caller = new RpcClient(options, dependencies);
-    this.forwarding = new NodeForwarding(options, { ...dependencies, caller: this.#caller });
+    this.gate = new NodeGate(options, { ...dependencies, caller: this.#caller });
   }
 
   get health(): NodeHealth {
@@ -221,7 +221,6 @@ export class GrpcAccessNode implements PooledNode {
   }
 
   close(): void {
-    this.forwarding.close();
     this.#caller.close();
   }
 }

@@ -5,10 +5,10 @@ import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { OpenChannel } from '../transport/rpcChannel.js';
 import type { CallRecord } from '../selection/CallHealth.js';
-import { Forwarder } from '../forwarding/Forwarder.js';
 import { ChainCheck } from './ChainCheck.js';
 import type { ChainReplaced, HeadBelow } from './ChainCheck.js';
 import type { ForeignReason } from './foreignness.js';
+import type { ForwardingDesk } from '../forwarding/admission.js';
 import { NodeHandshake } from './NodeHandshake.js';
 import type { Expectation, SporkRoot } from './nodeIdentity.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
@@ -80,13 +80,13 @@ export interface NodeState {
  * node is offered before it has said who it is; a foreign one never is.
  */
 export class AccessNetwork implements AccessNodes {
-  /** Passes calls of others on to the nodes that `live` gives, in their order: never to a foreign one. */
-  readonly forwarder = new Forwarder({
-    nodes: () =>
-      inOrderOfAsking(this.#pool.live().map(({ node }) => node)).flatMap(
-        ({ forwarding }) => forwarding ?? [],
-      ),
-  });
+  /** Lets calls of others through to the nodes that may be asked: never to a foreign one. */
+  readonly forwardingDesk: ForwardingDesk = {
+    admit: async (name, call, signal) => {
+      const member = this.#pool.live().find(({ node }) => node.name === name);
+      return (await member?.node.gate?.admit(call, signal)) ?? 'gone';
+    },
+  };
   readonly #logger: Logger;
   readonly #pool: NodePool;
   readonly #check: ChainCheck;
@@ -142,6 +142,12 @@ export class AccessNetwork implements AccessNodes {
   /** Empty for the same reason as `forHeight`. */
   forExecutionData(height: number): readonly AccessNode[] {
     return inOrder(this.#pool.serving(height, 'executionData'), 'SubscribeExecutionDataFromStartBlockHeight');
+  }
+
+  /** Where calls of others may be forwarded to, in the order of asking. */
+  forwardingNodes(): readonly Endpoint[] {
+    const nodes = inOrderOfAsking(this.#pool.live().map(({ node }) => node));
+    return nodes.flatMap(({ gate }) => gate?.endpoint ?? []);
   }
 
   /** The names of the nodes that `forHeight` would give now. For reports: it neither dials nor keeps a historic node. */

@@ -105,15 +105,15 @@ export class NodeHandshake {
 
   async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
     const attempts: Attempts = { failures: 0, opens: 0 };
-    while (!signal.aborted) {
+    for (;;) {
       await this.#ask(member, attempts, signal);
-      if (signal.aborted) return;
       await this.#pause(this.#pauseMs(member, attempts), signal, member);
       // A call that failed meanwhile may have ended the pause at once.
       const soonestAtMs = member.askedAtMs + IDENTIFY_AT_MOST_EVERY_MS;
       if (attempts.failures === 0) await this.#pause(soonestAtMs - this.#clock.monotonic(), signal);
+      if (signal.aborted) return;
       const unwantedMs = this.#clock.monotonic() - member.wantedAtMs;
-      if (!signal.aborted && member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
+      if (member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
         this.#pool.remove(member);
         return;
       }

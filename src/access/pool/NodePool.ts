@@ -88,6 +88,7 @@ export class NodePool {
         clock: this.#clock,
         members: () => this.members,
         isStored: (root) => dependencies.expectation().sporks.some(({ rootHeight }) => rootHeight === root),
+        isAboveFirst: (root) => (dependencies.expectation().firstHeight ?? Infinity) < root,
       },
     );
   }
@@ -249,7 +250,7 @@ export class NodePool {
     const roots = this.members
       .filter(isUsable)
       .map(({ identity }) => identity?.sporkRootHeight)
-      .filter((root) => root !== undefined && root <= height && this.verifier.mayRecord(root))
+      .filter((root) => root !== undefined && root <= height && this.verifier.mayRecord(root, height))
       // The table's word waits for nobody.
       .concat(sporkOf(this.#options.sporks, height)?.rootHeight);
     const rootHeight = maximum(roots);

@@ -34,8 +34,10 @@ export interface UndecidedSpork {
 export interface SporkVerifierDependencies {
   readonly clock: Clock;
   members(): readonly PoolMember[];
-  /** True for a root that the store has crossed. */
+  /** True for a root that the store has recorded. */
   isStored(rootHeight: number): boolean;
+  /** True for a root above the first height of the store: its spork follows upon another one. */
+  isAboveFirst(rootHeight: number): boolean;
 }
 
 /**
@@ -84,15 +86,13 @@ export class SporkVerifier {
   }
 
   /**
-   * True for a spork that blocks may be recorded as being of: it is followed, or was until somebody else came who has to be
-   * heard.
+   * True for a spork that a block of this height may be recorded as being of: it is followed, or was when its root was taken, and
+   * somebody else came meanwhile who has to be heard.
    */
-  mayRecord(rootHeight: number): boolean {
+  mayRecord(rootHeight: number, height: number): boolean {
     const verdict = this.verdict(rootHeight);
-    return (
-      verdict === 'followed' ||
-      (verdict === 'undecided' && this.#claims.get(rootHeight)?.wasFollowed === true)
-    );
+    if (verdict !== 'undecided') return verdict === 'followed';
+    return height === rootHeight && this.#claims.get(rootHeight)?.wasFollowed === true;
   }
 
   /** True while it is not known whether a height is of a spork that somebody tells of: nobody is asked for it meanwhile. */
@@ -138,9 +138,7 @@ export class SporkVerifier {
     const witnesses = this.#witnesses(claim);
     if (witnesses.some((witness) => goesOn(witness, claim))) return 'contradicted';
     if (this.#dependencies.isStored(claim.rootHeight)) return 'followed';
-    const members = this.#dependencies.members();
-    if (members.some(({ tried, origin }) => !tried && origin === 'configured')) return 'undecided';
-    return witnesses.some((witness) => this.#isAwaited(witness, claim)) ? 'undecided' : 'followed';
+    return this.#awaited(claim).length > 0 ? 'undecided' : 'followed';
   }
 
   #undecided(height: number): Claim | undefined {
@@ -167,20 +165,35 @@ export class SporkVerifier {
     });
   }
 
-  /** Its chain may still go on: it was not seen to stand still since the claim was made, and it has told its head lately. */
-  #isAwaited({ head, risesMs }: PoolMember, { toldAtMs }: Claim): boolean {
+  /** The nodes that have yet to be heard. */
+  #awaited(claim: Claim): readonly PoolMember[] {
+    const members = this.#dependencies.members();
+    const unknown = members.filter(
+      ({ identity, origin }) => origin === 'configured' && identity === undefined,
+    );
+    // A store without blocks below the root has nothing to lose by it.
+    const isWaitedFor = this.#dependencies.isAboveFirst(claim.rootHeight) && this.#isYoung(claim.toldAtMs);
+    const witnesses = this.#witnesses(claim).filter((witness) => this.#mayGoOn(witness, claim));
+    return [...unknown.filter(({ tried }) => !tried || isWaitedFor), ...witnesses];
+  }
+
+  /** It was not seen to stand still since the claim was made, and it has told its head lately. */
+  #mayGoOn({ head, risesMs }: PoolMember, { toldAtMs }: Claim): boolean {
     const heardAtMs = head?.atMs ?? -Infinity;
     if (heardAtMs - Math.max(toldAtMs, risesMs.at(-1) ?? -Infinity) >= STANDSTILL_MS) return false;
-    return this.#dependencies.clock.monotonic() - Math.max(toldAtMs, heardAtMs) < UNHEARD_MS;
+    return this.#isYoung(Math.max(toldAtMs, heardAtMs));
+  }
+
+  #isYoung(sinceMs: number): boolean {
+    return this.#dependencies.clock.monotonic() - sinceMs < UNHEARD_MS;
   }
 
   #describe(claim: Claim): UndecidedSpork {
-    const witnesses = this.#witnesses(claim).filter((witness) => this.#isAwaited(witness, claim));
     const namesOf = (members: readonly PoolMember[]): string[] => members.map(({ node }) => node.name);
     return {
       rootHeight: claim.rootHeight,
       tellers: namesOf(this.#tellers(claim)),
-      awaited: namesOf(witnesses),
+      awaited: namesOf(this.#awaited(claim)),
     };
   }
 }

@@ -1,5 +1,5 @@
-import { abortReason, childOf, isAbort } from '../../runtime/index.js';
-import type { ChildSignal, Clock, Timer } from '../../runtime/index.js';
+import { AbortError, abortReason, isAbort } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
 import { UpstreamError } from '../UpstreamError.js';
 
 export interface StreamReaderOptions {
@@ -28,7 +28,8 @@ export class StreamReader<T> {
   readonly #limitMs: number | undefined;
   readonly #clock: Clock;
   readonly #onLateError: ((error: unknown) => void) | undefined;
-  readonly #child: ChildSignal;
+  readonly #parent: AbortSignal;
+  readonly #controller = new AbortController();
   readonly #iterator: AsyncIterator<T>;
   #pending: { resolve(result: StreamRead<T>): void; reject(error: Error): void } | undefined;
   #readAtMs = 0;
@@ -38,9 +39,10 @@ export class StreamReader<T> {
     this.#limitMs = options.limitMs;
     this.#clock = dependencies.clock;
     this.#onLateError = dependencies.onLateError;
-    this.#child = childOf(dependencies.signal);
-    this.#iterator = dependencies.open(this.#child.signal)[Symbol.asyncIterator]();
-    this.#child.signal.addEventListener('abort', () => this.#end(), { once: true });
+    this.#parent = dependencies.signal;
+    this.#iterator = dependencies.open(this.#controller.signal)[Symbol.asyncIterator]();
+    if (this.#parent.aborted) this.#onAbort();
+    else this.#parent.addEventListener('abort', this.#onAbort, { once: true });
   }
 
   /**
@@ -48,7 +50,7 @@ export class StreamReader<T> {
    * with.
    */
   read(): Promise<StreamRead<T>> {
-    const { signal } = this.#child;
+    const { signal } = this.#controller;
     if (signal.aborted) return Promise.reject(abortReason(signal));
     return new Promise((resolve, reject) => {
       const pending = { resolve, reject };
@@ -68,17 +70,18 @@ export class StreamReader<T> {
     });
   }
 
-  /** Ends the stream; a pending read rejects with the reason. Idempotent: the first reason stands. */
-  cancel(reason?: Error): void {
-    this.#child.abort(reason);
-  }
-
-  /** It waits for nothing: a stream that hangs cannot hold its reader. */
-  #end(): void {
+  /**
+   * Ends the stream; a pending read rejects with the reason. It waits for nothing: a stream that hangs cannot hold its reader.
+   * Idempotent: the first reason stands.
+   */
+  cancel(reason: Error = new AbortError()): void {
+    if (this.#controller.signal.aborted) return;
+    this.#parent.removeEventListener('abort', this.#onAbort);
     this.#timer?.cancel();
     this.#timer = undefined;
-    this.#pending?.reject(abortReason(this.#child.signal));
+    this.#pending?.reject(reason);
     this.#pending = undefined;
+    this.#controller.abort(reason);
     this.#iterator.return?.().catch((error: unknown) => this.#judgeLate(error));
   }
 
@@ -105,10 +108,14 @@ export class StreamReader<T> {
   }
 
   #judgeLate(error: unknown): void {
-    if (error === this.#child.signal.reason || isExpectedEnd(error)) return;
+    if (error === this.#controller.signal.reason || isExpectedEnd(error)) return;
     if (this.#onLateError === undefined) throw error;
     this.#onLateError(error);
   }
+
+  readonly #onAbort = (): void => {
+    this.cancel(abortReason(this.#parent));
+  };
 }
 
 /** True for what comes of work that nobody waits for any more: it was cancelled, or the node failed. Anything else is a bug. */

@@ -1,23 +1,14 @@
 import { parseIdentifier } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
-import type { ReadinessReason } from '../../observability/index.js';
 import { quoted } from '../../runtime/index.js';
-import type { IndexReader, IndexStore } from '../../storage/index.js';
+import type { BlockHead, IndexReader, IndexStore } from '../../storage/index.js';
 import { ApiError } from '../view/ApiError.js';
 import type { ExplainDocument, ExplainStage } from './explanation.js';
 import { summaryOf } from './explainSummary.js';
 import { parseHeight } from '../view/queryParameters.js';
 import { lastReadable } from '../view/statusDocument.js';
 import type { IndexedRange } from '../view/statusDocument.js';
-import type { HeightWork, WorkSource } from '../view/heightWork.js';
-
-export type ExplainReader = IndexReader & Pick<IndexStore, 'meta' | 'hasHeight' | 'blocksAboveWatermark'>;
-
-/** The daemon around the store; left out where none runs. */
-export interface ExplainingDaemon {
-  readonly work: WorkSource;
-  readonly reasons: readonly ReadinessReason[];
-}
+import type { WorkMoment, WorkSource } from '../view/heightWork.js';
 
 interface Subject {
   readonly key: string;
@@ -29,23 +20,22 @@ interface Subject {
 
 /**
  * Why a height, or the block, collection or transaction of an id, is or is not in the index. Serves a running daemon and a
- * closed store alike. `rangeOf`: the range at the moment of asking. Expected errors: ApiError (400, a key that is neither),
- * StorageError.
+ * closed store alike. Expected errors: ApiError (400, a key that is neither; `indexer_silent`), StorageError.
  */
 export async function explainDocument(
-  reader: ExplainReader,
+  reader: IndexReader,
   key: string,
-  rangeOf: () => IndexedRange,
-  daemon?: ExplainingDaemon,
+  source: WorkSource,
 ): Promise<ExplainDocument> {
-  const subject = await subjectOf(reader, key, daemon?.work);
-  // From here on nothing is waited for: range and work are of one moment.
-  const range = rangeOf();
+  const subject = await subjectOf(reader, key, source);
   const { kind, height } = subject;
-  const at = height === null ? undefined : daemon?.work.workAt(height);
-  const stage = height === null ? 'unknown_id' : stageOf(height, range, { reader, at, daemon });
+  // Range and work are of one moment. Below every height there is no work, and the range is the same.
+  const moment = await source.momentAt(height ?? NO_HEIGHT);
+  const { range, daemon } = moment;
+  const at = height === null ? undefined : daemon?.work;
+  const stage = height === null ? 'unknown_id' : stageOf(height, moment);
   const work = stage === 'indexed' ? null : (at?.work ?? null);
-  const blockId = subject.blockId ?? at?.blockId ?? null;
+  const blockId = subject.blockId ?? moment.durableId ?? at?.blockId ?? null;
   const holdingUp = stage === 'indexed' ? null : (at?.holdingUp ?? null);
   const reasons = stage === 'indexed' ? [] : (daemon?.reasons ?? []);
   const facts = { kind, stage, height, range, work, holdingUp, window: at, key };
@@ -56,15 +46,15 @@ export async function explainDocument(
   };
 }
 
-function stageOf(
-  height: number,
-  { firstIndexed, latestIndexed, head }: IndexedRange,
-  { reader, at, daemon }: { reader: ExplainReader; at: HeightWork | undefined; daemon: object | undefined },
-): ExplainStage {
+const NO_HEIGHT = -1;
+
+function stageOf(height: number, { range, durableId, daemon }: WorkMoment): ExplainStage {
+  const { firstIndexed, latestIndexed, head } = range;
   if (firstIndexed !== null && height < firstIndexed) return 'below_first_indexed';
   if (firstIndexed !== null && latestIndexed !== null && height <= latestIndexed) return 'indexed';
+  const at = daemon?.work;
   if (at === undefined) {
-    if (reader.hasHeight(height)) return 'waiting_for_gap';
+    if (durableId !== undefined) return 'waiting_for_gap';
     return daemon === undefined ? 'not_indexed' : 'starting';
   }
   switch (at.stage) {
@@ -82,6 +72,30 @@ function stageOf(
   }
 }
 
+/** What waits above the watermark of a store that no daemon works on. */
+export function workOfStore(
+  store: Pick<IndexStore, 'blocksAboveWatermark'>,
+  range: () => IndexedRange,
+): WorkSource {
+  return {
+    momentAt: (height) => ({ range: range(), durableId: blockAbove(store, { height })?.id, daemon: undefined }),
+    naming: (id) => {
+      const above = blockAbove(store, { id });
+      return above && { kind: 'block', height: above.height };
+    },
+  };
+}
+
+/** A block that is durable above the watermark. */
+export function blockAbove(
+  store: Pick<IndexStore, 'blocksAboveWatermark'>,
+  asked: { readonly height: number } | { readonly id: Identifier },
+): BlockHead | undefined {
+  return store
+    .blocksAboveWatermark()
+    .find(({ height, id }) => ('id' in asked ? id === asked.id : height === asked.height));
+}
+
 /** A height, or what may be the id of anything. Expected errors: ApiError (400). */
 export function parseExplainKey(key: string): number | Identifier {
   const parsed = parseHeight(key) ?? parseIdentifier(key);
@@ -90,24 +104,19 @@ export function parseExplainKey(key: string): number | Identifier {
   throw new ApiError(400, 'malformed_id', message);
 }
 
-async function subjectOf(reader: ExplainReader, key: string, work: WorkSource | undefined): Promise<Subject> {
+async function subjectOf(reader: IndexReader, key: string, source: WorkSource): Promise<Subject> {
   const id = parseExplainKey(key);
   if (typeof id === 'number') {
-    const height = id;
-    const stored = await reader.blockByHeight(height);
-    const above = reader.blocksAboveWatermark().find((head) => head.height === height);
-    return { key, kind: 'height', height, blockId: stored?.block.id ?? above?.id ?? null };
+    const stored = await reader.blockByHeight(id);
+    return { key, kind: 'height', height: id, blockId: stored?.block.id ?? null };
   }
   // What is not in work any more may have been indexed since the first look.
   const found =
-    (await placeInIndex(reader, id)) ?? placeInWork(reader, id, work) ?? (await placeInIndex(reader, id));
+    (await placeInIndex(reader, id)) ?? (await placeInWork(source, id)) ?? (await placeInIndex(reader, id));
   return { key, ...(found ?? { kind: 'unknown', height: null, blockId: null }) };
 }
 
-async function placeInIndex(
-  reader: ExplainReader,
-  id: Identifier,
-): Promise<Omit<Subject, 'key'> | undefined> {
+async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Omit<Subject, 'key'> | undefined> {
   const block = await reader.blockById(id);
   if (block !== undefined) return { kind: 'block', height: block.block.height, blockId: id };
   const [collection] = await reader.collectionPlaces(id, 1);
@@ -119,13 +128,7 @@ async function placeInIndex(
   return { kind, height: place.height, blockId: stored?.block.id ?? null };
 }
 
-function placeInWork(
-  reader: ExplainReader,
-  id: Identifier,
-  work: WorkSource | undefined,
-): Omit<Subject, 'key'> | undefined {
-  const above = reader.blocksAboveWatermark().find((head) => head.id === id);
-  if (above !== undefined) return { kind: 'block', height: above.height, blockId: id };
-  const named = work?.naming(id);
+async function placeInWork(source: WorkSource, id: Identifier): Promise<Omit<Subject, 'key'> | undefined> {
+  const named = await source.naming(id);
   return named && { ...named, blockId: named.kind === 'block' ? id : null };
 }

@@ -1,9 +1,9 @@
-import type { Metrics } from '../../observability/index.js';
+import type { ReaderMetrics } from '../../observability/index.js';
+import { sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import type { IndexReader, StoredBlock } from '../../storage/index.js';
+import type { IndexReader } from '../../storage/index.js';
 import { ApiError, stopping } from '../view/ApiError.js';
 import { IndexView } from '../view/IndexView.js';
-import type { ReadGovernor } from '../share/ReadGovernor.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { followerKinds } from './feedEvents.js';
 import type { Cursor, FeedEvent, FeedSink, FollowerKind, RewindEvent } from './feedEvents.js';
@@ -15,6 +15,8 @@ import type { StartPoint } from './feedStart.js';
 export const MAX_FOLLOWERS = 200;
 /** How long an event may stay untaken; the same as on access nodes. */
 export const SEND_LIMIT_MS = 30_000;
+/** Events that are sent before others have their turn. */
+const EVENTS_PER_TURN = 64;
 /** Between two looks for followers that are late. */
 const LOOK_EVERY_MS = 5_000;
 
@@ -22,8 +24,7 @@ export interface ChangeFeedDependencies {
   readonly reader: IndexReader;
   readonly status: Pick<StatusSource, 'range'>;
   readonly clock: Clock;
-  readonly governor: Pick<ReadGovernor, 'feedTurn' | 'feedWork' | 'feedReads'>;
-  readonly metrics: Pick<Metrics, 'feedFollowers' | 'feedEvents' | 'feedFollowersCut'>;
+  readonly metrics: Pick<ReaderMetrics, 'feedFollowers' | 'feedEvents' | 'feedFollowersCut'>;
 }
 
 /** What a follower wants. */
@@ -50,7 +51,7 @@ interface Follower {
  * height can be read here. Whoever moves the watermark or the sealed head calls `notify`; nothing is polled.
  *
  * A follower's next height is read only when its last event was taken, so that nothing piles up for a slow one; one that
- * takes nothing for SEND_LIMIT_MS is cut. Their events are read one after another, within the share that readers have.
+ * takes nothing for SEND_LIMIT_MS is cut. Their events are read one after another.
  */
 export class ChangeFeed {
   readonly #dependencies: ChangeFeedDependencies;
@@ -130,8 +131,10 @@ export class ChangeFeed {
   }
 
   async #run(): Promise<void> {
-    while (this.#queue.length > 0) {
-      await this.#dependencies.governor.feedTurn();
+    // Nothing is sent before `follow` has returned.
+    await Promise.resolve();
+    for (let sent = 1; this.#queue.length > 0; sent += 1) {
+      if (sent % EVENTS_PER_TURN === 0) await sleep(this.#clock, 0);
       const follower = this.#queue.shift();
       if (follower === undefined || !this.#followers.has(follower)) continue;
       try {
@@ -153,26 +156,19 @@ export class ChangeFeed {
     follower.state = 'sending';
     follower.sentAtMs = this.#clock.monotonic();
     let isTaken = false;
-    this.#dependencies.governor.feedWork(() => {
-      follower.sink.send(event, () => {
-        if (isTaken || !this.#followers.has(follower)) return;
-        isTaken = true;
-        this.#dependencies.metrics.feedEvents.inc({ kind: follower.kind });
-        follower.state = 'waiting';
-        this.#enqueue(follower);
-      });
+    follower.sink.send(event, () => {
+      if (isTaken || !this.#followers.has(follower)) return;
+      isTaken = true;
+      this.#dependencies.metrics.feedEvents.inc({ kind: follower.kind });
+      follower.state = 'waiting';
+      this.#enqueue(follower);
     });
   }
 
   async #heightEvent(height: number): Promise<FeedEvent> {
-    const stored = this.#blocks.peek(height) ?? (await this.#read(height));
+    const stored = this.#blocks.peek(height) ?? (await this.#blocks.read(height));
     const { sealed } = this.#dependencies.status.range();
     return { kind: 'height', stored, isSealed: height <= (sealed ?? -1) };
-  }
-
-  #read(height: number): Promise<StoredBlock> {
-    this.#dependencies.governor.feedReads();
-    return this.#blocks.read(height);
   }
 
   #end(follower: Follower, reason: unknown): void {

@@ -5,7 +5,7 @@ import { IndexView } from '../view/IndexView.js';
 import { nodeVersion } from '../view/nodeVersion.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { heightOf, idOf, refuseFullBlock } from './callArguments.js';
-import type { UnaryAnswer, UnaryCall } from './calls.js';
+import type { UnaryCall } from './calls.js';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -34,7 +34,7 @@ interface Moment {
 }
 
 /** Answers a call by one moment's view of the index alone. Expected errors: as `UnaryCall`. */
-type ViewedCall = (request: RequestFields, moment: Moment) => Promise<UnaryAnswer>;
+type ViewedCall = (request: RequestFields, moment: Moment) => Promise<Buffer>;
 
 /**
  * The calls of `flow.access.AccessAPI` that an index can answer. Blocks, collections and transactions are sent as
@@ -142,21 +142,19 @@ async function blockResponse(key: Identifier | number, { view, metadata }: Momen
 }
 
 /** The ids are computed anew: the index keeps them as keys only. */
-async function collectionResponse(request: RequestFields, { view, metadata }: Moment): Promise<UnaryAnswer> {
+async function collectionResponse(request: RequestFields, { view, metadata }: Moment): Promise<Buffer> {
   const id = idOf('collection', request.bytes(1));
   const { encoded } = await view.collection(id);
-  return () => {
-    const collection = new WireWriter()
-      .bytes(1, identifierBytes(id))
-      .elements(2, splitCollection(encoded).map(transactionId))
-      .finish();
-    return new WireWriter().element(1, collection).element(2, metadata).finish();
-  };
+  const collection = new WireWriter()
+    .bytes(1, identifierBytes(id))
+    .elements(2, splitCollection(encoded).map(transactionId))
+    .finish();
+  return new WireWriter().element(1, collection).element(2, metadata).finish();
 }
 
 /** Stored collections are `repeated Transaction transactions = 1` already. */
-function transactionsResponse(collections: readonly Uint8Array[], metadata: Buffer): UnaryAnswer {
-  return () => Buffer.concat([...collections, new WireWriter().element(2, metadata).finish()]);
+function transactionsResponse(collections: readonly Uint8Array[], metadata: Buffer): Buffer {
+  return Buffer.concat([...collections, new WireWriter().element(2, metadata).finish()]);
 }
 
 /** A call for a block whose field 2 requests the full form. Expected errors: ApiError (not_served). */

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Metrics } from '../../observability/index.js';
+import type { ReaderMetrics } from '../../observability/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
 
@@ -78,7 +78,7 @@ interface Connection {
 const cutReasons = ['make_room', 'no_room', 'overdue', 'talkative'] as const;
 type CutReason = (typeof cutReasons)[number];
 
-export type ConnectionMetrics = Pick<Metrics, 'grpcConnections' | 'grpcConnectionsCut'>;
+export type ConnectionMetrics = Pick<ReaderMetrics, 'grpcConnections' | 'grpcConnectionsCut'>;
 
 /**
  * The open connections, and the calls on each. Cuts those whose callers never finish sending a request or taking a

@@ -1,7 +1,6 @@
 import { loadDescriptors } from '../../flow/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import { CountedReader } from '../share/CountedReader.js';
-import type { ReadableStore } from '../share/CountedReader.js';
+import type { ReadableIndex } from '../view/IndexView.js';
 import { AccessCalls } from './AccessCalls.js';
 import type { AccessCallsDependencies, AccessCallsOptions } from './AccessCalls.js';
 import { AccountCalls } from './AccountCalls.js';
@@ -23,7 +22,7 @@ export interface GrpcApiServerOptions extends GrpcServerOptions, AccessCallsOpti
 }
 
 export interface GrpcApiServerDependencies extends GrpcServerDependencies, AccessCallsDependencies {
-  readonly store: ReadableStore;
+  readonly store: ReadableIndex;
   readonly health: { readiness(): { readonly ready: boolean } };
   /** Its streams are its owner's to end, before the server is closed. */
   readonly feed: ChangeFeed;
@@ -38,15 +37,14 @@ export class GrpcApiServer {
   readonly #health: HealthService;
 
   constructor(options: GrpcApiServerOptions, dependencies: GrpcApiServerDependencies) {
-    const { feed, governor } = dependencies;
-    const store = new CountedReader({ store: dependencies.store, reads: (count) => governor.reads(count) });
+    const { feed } = dependencies;
     this.#health = new HealthService({ services: [ACCESS_API, INDEX_API] }, dependencies);
     this.#server = new GrpcServer(options, {
       ...dependencies,
       calls: {
         unary: {
-          ...byPath(ACCESS_API, new AccessCalls(options, { ...dependencies, store }).calls()),
-          ...byPath(INDEX_API, new AccountCalls({ ...dependencies, store }).calls()),
+          ...byPath(ACCESS_API, new AccessCalls(options, dependencies).calls()),
+          ...byPath(INDEX_API, new AccountCalls(dependencies).calls()),
           ...this.#health.unary(),
         },
         streams: {
@@ -56,7 +54,6 @@ export class GrpcApiServer {
         },
         conversations: new ReflectionService({ files: loadDescriptors() }).conversations(),
         refused: notServed(ACCESS_API, options),
-        probes: new Set([...Object.keys(this.#health.unary()), ...Object.keys(this.#health.streams())]),
       },
     });
   }
@@ -68,6 +65,11 @@ export class GrpcApiServer {
 
   address(): { readonly host: string; readonly port: number } {
     return this.#server.address();
+  }
+
+  /** The daemon may have become ready, or not to be. */
+  notify(): void {
+    this.#health.notify();
   }
 
   close(): Promise<void> {

@@ -9,7 +9,7 @@ import type {
 } from '../../access/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { AbortError, isAbort } from '../../runtime/index.js';
-import { ApiError, isElsewhere, stopping } from '../view/ApiError.js';
+import { ApiError, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
 import { ForwardingMetrics } from '../limits/ForwardingMetrics.js';
 import type { ForwardedOutcome, ForwardMetrics } from '../limits/ForwardingMetrics.js';
 import { Semaphore } from '../limits/Semaphore.js';
@@ -239,6 +239,7 @@ const refusals: Readonly<Record<Exclude<ForwardOutcome, 'ended'>, () => ApiError
       'busy',
       'this call is forwarded, but the access nodes accept no more of its kind now (access.ratePerSecond, or their own limits); ask again',
     ),
+  silent: () => indexerSilent(),
   lost: () =>
     new ApiError(
       503,

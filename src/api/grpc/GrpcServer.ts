@@ -13,7 +13,6 @@ import type { ApiMetrics } from '../limits/ApiRequests.js';
 import { ApiError, stopping, storageRefusal } from '../view/ApiError.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
 import { listenError, warnWhenExposed } from '../http/refusals.js';
-import type { ReadGovernor } from '../share/ReadGovernor.js';
 import { InFlightRequests } from '../limits/InFlightRequests.js';
 import type { GrpcCalls } from './calls.js';
 import { Connections } from './Connections.js';
@@ -58,8 +57,6 @@ export interface GrpcServerDependencies {
   readonly logger: Logger;
   /** Called with every error that is a bug, after the caller got INTERNAL: the owner stops the process. */
   readonly fail: (error: unknown) => void;
-  /** Holds calls to the readers' share of the event loop. */
-  readonly governor: ReadGovernor;
   /** Takes what the index cannot answer. Without, that is refused. */
   readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
   /** Absent: nothing is counted. */
@@ -254,19 +251,18 @@ export class GrpcServer {
     return new ApiError(429, 'rate_limited', message);
   }
 
-  #register({ unary, streams, conversations, refused, probes }: GrpcCalls): void {
+  #register({ unary, streams, conversations, refused }: GrpcCalls): void {
     const explain = (error: unknown): CallRefusal => this.#explain(error);
     const host: CallHost = {
-      ...{ explain, held: this.#held, governor: this.#dependencies.governor, forwarding: this.#forwarding },
+      ...{ explain, held: this.#held, forwarding: this.#forwarding },
       expectEnd: (peer) => this.#connections.expectEnd(peer),
       handle: (work) => this.#underWay.run(work),
     };
-    const hostOf = (path: string): CallHost => (probes.has(path) ? { ...host, governor: undefined } : host);
     for (const [path, call] of Object.entries(unary)) {
-      this.#grpc.register(path, unaryHandler(call, hostOf(path)), asItIs, asItIs, 'unary');
+      this.#grpc.register(path, unaryHandler(call, host), asItIs, asItIs, 'unary');
     }
     for (const [path, call] of Object.entries(streams)) {
-      this.#grpc.register(path, streamHandler(call, hostOf(path)), asItIs, asItIs, 'serverStream');
+      this.#grpc.register(path, streamHandler(call, host), asItIs, asItIs, 'serverStream');
     }
     for (const [path, conversation] of Object.entries(conversations)) {
       this.#grpc.register(path, conversationHandler(conversation, host), asItIs, asItIs, 'bidi');

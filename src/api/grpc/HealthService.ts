@@ -1,15 +1,12 @@
 import { WireWriter } from '../../flow/index.js';
 import type { RequestFields } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
 import { ApiError, stopping } from '../view/ApiError.js';
 import type { StreamCall, StreamSink, UnaryCall } from './calls.js';
 
 const HEALTH = '/grpc.health.v1.Health';
 /** Maximum open streams. */
 const MAX_WATCHERS = 200;
-/** Between two looks for a change, while anybody watches. */
-const LOOK_EVERY_MS = 1_000;
 
 const SERVING = 1;
 const NOT_SERVING = 2;
@@ -27,21 +24,15 @@ interface Watcher {
  */
 export class HealthService {
   readonly #services: ReadonlySet<string>;
-  readonly #clock: Clock;
   readonly #health: { readiness(): { readonly ready: boolean } };
   readonly #watchers = new Set<Watcher>();
-  #timer: Timer | undefined;
   #closed = false;
 
   constructor(
     options: { readonly services: readonly string[] },
-    dependencies: {
-      readonly clock: Clock;
-      readonly health: { readiness(): { readonly ready: boolean } };
-    },
+    dependencies: { readonly health: { readiness(): { readonly ready: boolean } } },
   ) {
     this.#services = new Set(['', ...options.services]);
-    this.#clock = dependencies.clock;
     this.#health = dependencies.health;
   }
 
@@ -56,8 +47,7 @@ export class HealthService {
   /** Tells everybody who watches that it is over. */
   close(): void {
     this.#closed = true;
-    this.#timer?.cancel();
-    this.#tellAll();
+    this.notify();
     for (const { sink } of [...this.#watchers]) sink.refuse(stopping());
   }
 
@@ -74,26 +64,16 @@ export class HealthService {
     const watcher: Watcher = { isKnown: this.#services.has(request.text(1)), sink, told: undefined };
     this.#watchers.add(watcher);
     this.#tell(watcher, this.#state());
-    if (this.#watchers.size === 1) this.#lookLater();
-    return () => {
-      this.#watchers.delete(watcher);
-      if (this.#watchers.size === 0) this.#timer?.cancel();
-    };
+    return () => void this.#watchers.delete(watcher);
   }
 
-  #lookLater(): void {
-    this.#timer = this.#clock.setTimer(LOOK_EVERY_MS, () => {
-      this.#tellAll();
-      this.#lookLater();
-    });
-  }
-
-  #tellAll(): void {
+  /** Tells those who watch of a change. To be called every second or so: what one did not take is told again. */
+  notify(): void {
     const state = this.#state();
     for (const watcher of this.#watchers) this.#tell(watcher, state);
   }
 
-  /** What a watcher does not take is told at the next look, if it is still so. */
+  /** What a watcher does not take is told next time, if it is still so. */
   #tell(watcher: Watcher, state: number): void {
     const news = watcher.isKnown ? state : SERVICE_UNKNOWN;
     if (news !== watcher.told && watcher.sink.send(encoded(news))) watcher.told = news;

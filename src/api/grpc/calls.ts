@@ -2,13 +2,10 @@ import type { ServerWritableStream } from '@grpc/grpc-js';
 import { RequestFields, WireError } from '../../flow/index.js';
 import { ApiError } from '../view/ApiError.js';
 
-/** An encoded message, or what makes it of what was read: that takes the event loop, and waits for nothing. */
-export type UnaryAnswer = Buffer | (() => Buffer);
-
 /**
  * Returns an encoded message. Throws ApiError or StorageError for what is expected; anything else it throws is a bug.
  */
-export type UnaryCall = (request: RequestFields) => UnaryAnswer | Promise<UnaryAnswer>;
+export type UnaryCall = (request: RequestFields) => Buffer | Promise<Buffer>;
 
 /** An open response stream. */
 export interface StreamSink {
@@ -33,8 +30,6 @@ export interface GrpcCalls {
   readonly conversations: Readonly<Record<string, Conversation>>;
   /** Calls that the index does not serve, and why: refused at once whatever they send, or forwarded. */
   readonly refused: Readonly<Record<string, ApiError>>;
-  /** Paths of calls that cost next to nothing and are served at once, also while readers have used up their share of the time. */
-  readonly probes: ReadonlySet<string>;
 }
 
 /** Expected errors: ApiError (bad_request). */

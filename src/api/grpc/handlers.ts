@@ -1,9 +1,7 @@
 import type { handleBidiStreamingCall, handleServerStreamingCall, handleUnaryCall } from '@grpc/grpc-js';
 import { ApiError } from '../view/ApiError.js';
-import { turnOf } from '../share/ReadGovernor.js';
-import type { ReadGovernor } from '../share/ReadGovernor.js';
 import { fieldsOf, sinkOf } from './calls.js';
-import type { Conversation, StreamCall, UnaryAnswer, UnaryCall } from './calls.js';
+import type { Conversation, StreamCall, UnaryCall } from './calls.js';
 import type { GrpcForwarding } from './GrpcForwarding.js';
 import type { MessageBuffer } from './MessageBuffer.js';
 import { refusalOf } from './refusals.js';
@@ -19,8 +17,6 @@ type Explain = (error: unknown) => CallRefusal;
 export interface CallHost {
   readonly explain: Explain;
   readonly held: MessageBuffer;
-  /** Holds calls to the readers' share of the event loop; `undefined` for those that are served at once. */
-  readonly governor: ReadGovernor | undefined;
   /** Takes what the index has no answer to. */
   readonly forwarding: GrpcForwarding | undefined;
   /** We have ended a stream of this peer; call the returned function when it is over. */
@@ -31,15 +27,12 @@ export interface CallHost {
 
 export function unaryHandler(
   answer: UnaryCall,
-  { explain, held, governor, forwarding, handle }: CallHost,
+  { explain, held, forwarding, handle }: CallHost,
 ): handleUnaryCall<Buffer, Buffer> {
   return (call, callback) => {
     void handle(async () => {
       try {
-        const waiting = governor?.admit('grpc');
-        if (waiting !== undefined && !(await turnOf(waiting, call, 'cancelled'))) return;
-        const message = await built(await answer(fieldsOf(call.request)), governor);
-        governor?.sends(message.length);
+        const message = await answer(fieldsOf(call.request));
         const release = held.hold(message.length);
         if (call.cancelled) release();
         else call.once('cancelled', release);
@@ -54,7 +47,7 @@ export function unaryHandler(
 
 export function streamHandler(
   begin: StreamCall,
-  { explain, governor, forwarding, expectEnd, handle }: CallHost,
+  { explain, forwarding, expectEnd, handle }: CallHost,
 ): handleServerStreamingCall<Buffer, Buffer> {
   return (call) => {
     const refuse = (reason: unknown): void => {
@@ -65,7 +58,6 @@ export function streamHandler(
     };
     void handle(async () => {
       try {
-        if (!(await mayBegin(call, governor))) return;
         const end = await begin(fieldsOf(call.request), sinkOf(call, refuse));
         if (call.cancelled) end();
         else call.once('cancelled', end);
@@ -81,31 +73,15 @@ export function streamHandler(
   };
 }
 
-/** False: it has left while it waited for its turn. Expected errors: as `Waiting.turn`, and ApiError (busy). */
-async function mayBegin(
-  call: Parameters<typeof turnOf>[1],
-  governor: ReadGovernor | undefined,
-): Promise<boolean> {
-  const waiting = governor?.admit('grpc');
-  return waiting === undefined || turnOf(waiting, call, 'cancelled');
-}
-
-function built(answer: UnaryAnswer, governor: ReadGovernor | undefined): Buffer | Promise<Buffer> {
-  if (Buffer.isBuffer(answer)) return answer;
-  return governor === undefined ? answer() : governor.work(answer);
-}
-
 /** The next message is read once the answer to the one before is taken. */
 export function conversationHandler(
   answer: Conversation,
-  { explain, governor }: Pick<CallHost, 'explain' | 'governor'>,
+  { explain }: Pick<CallHost, 'explain'>,
 ): handleBidiStreamingCall<Buffer, Buffer> {
   return (call) => {
     let questions = 0;
-    let last = Promise.resolve();
-    const converse = async (request: Buffer): Promise<void> => {
+    const converse = (request: Buffer): void => {
       try {
-        if (!(await mayBegin(call, governor))) return;
         if (questions > MAX_QUESTIONS) {
           throw new ApiError(503, 'busy', `one call may send ${MAX_QUESTIONS} requests; open another one`);
         }
@@ -117,28 +93,16 @@ export function conversationHandler(
     call.on('data', (request: Buffer) => {
       questions += 1;
       call.pause();
-      last = converse(request);
+      converse(request);
     });
-    // The caller may have said all it has to say while its last question waits.
-    call.on('end', () => void last.then(() => call.end()));
+    call.on('end', () => call.end());
   };
 }
 
 /** A call that is none of the index's, and is forwarded. */
-export function forwardingHandler({
-  explain,
-  governor,
-  forwarding,
-  handle,
-}: CallHost): handleBidiStreamingCall<Buffer, Buffer> {
+export function forwardingHandler({ forwarding }: CallHost): handleBidiStreamingCall<Buffer, Buffer> {
   return (call) => {
-    void handle(async () => {
-      try {
-        if (await mayBegin(call, governor)) forwarding?.serve(call);
-      } catch (error) {
-        call.emit('error', explain(error));
-      }
-    });
+    forwarding?.serve(call);
   };
 }
 

@@ -28,6 +28,7 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
   busy: status.RESOURCE_EXHAUSTED,
   storage: status.DATA_LOSS,
   overdue: status.DEADLINE_EXCEEDED,
+  indexer_silent: status.UNAVAILABLE,
   stopping: status.UNAVAILABLE,
   internal: status.INTERNAL,
 };

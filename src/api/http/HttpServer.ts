@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http';
 import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
@@ -20,15 +19,11 @@ import {
   refusedByRouter,
   refuseClient,
   warnWhenExposed,
-  writeRefusal,
 } from './refusals.js';
 import { Semaphore } from '../limits/Semaphore.js';
 import type { Query } from '../view/queryParameters.js';
 import { MAX_FORWARDED_BODY_BYTES } from './UpstreamExchange.js';
 import type { RestForwarding } from './RestForwarding.js';
-import { turnOf } from '../share/ReadGovernor.js';
-import type { ReadGovernor } from '../share/ReadGovernor.js';
-import { freeTurns } from '../share/turns.js';
 import { SlowClientGuard } from './SlowClientGuard.js';
 import { beginStream } from './streamedResponse.js';
 import { InFlightRequests } from '../limits/InFlightRequests.js';
@@ -46,6 +41,8 @@ const CONNECTION_TIMEOUT_MS = 60_000;
 /** For a connection between two requests. */
 const KEEP_ALIVE_TIMEOUT_MS = 30_000;
 
+/** Requests that are being answered, or wait until they can be. */
+const MAX_REQUESTS = 1_024;
 /** Answers as large as a block that are made at once. */
 const MAX_BULK_ANSWERS = 4;
 
@@ -72,8 +69,6 @@ export interface HttpServerDependencies {
   readonly logger: Logger;
   /** Is told of every error that is a bug, after the caller got a 500: the owner stops the process. */
   readonly fail: (error: unknown) => void;
-  /** Holds requests to the readers' share of the event loop. Without, they are answered at once. */
-  readonly governor?: ReadGovernor;
   /** Left out: requests are not counted. */
   readonly metrics?: ApiMetrics | undefined;
 }
@@ -188,8 +183,7 @@ export class HttpServer {
       reply.code(code).header('content-type', JSON_TYPE).header('cache-control', 'no-store');
       return reply.send(JSON.stringify(body));
     });
-    this.#app.setNotFoundHandler(async (request) => {
-      if (!(await this.#turnOf(request.raw))) return;
+    this.#app.setNotFoundHandler((request) => {
       throw dependencies.unknownPath(request.url.split('?', 1)[0] ?? '');
     });
     if (webSocket !== undefined) this.#speakWebSocket(webSocket);
@@ -232,9 +226,6 @@ export class HttpServer {
       try {
         route.accept(socket, request.raw, {
           explain: (error) => this.#known(error),
-          turn: async () => {
-            await this.#dependencies.governor?.admit('http')?.turn;
-          },
           waitSeconds: () => this.#limiter?.waitSeconds(address) ?? 0,
         });
       } catch (error) {
@@ -248,32 +239,19 @@ export class HttpServer {
   #forward(forwarding: RestForwarding): void {
     this.#app.addHook('onRequest', async (request, reply) => {
       if (!request.is404 || !forwarding.takes(request.method, request.url)) return;
-      try {
-        if (await this.#turnOf(request.raw)) forwarding.pass(request.raw, reply.raw);
-      } catch (error) {
-        if (!(error instanceof ApiError)) throw error;
-        writeRefusal(reply.raw, error, { isBodyUnread: !request.raw.complete });
-      }
+      forwarding.pass(request.raw, reply.raw);
       reply.hijack();
     });
   }
 
-  /** Waits for the turn of a request. False: its caller has gone. Expected errors: ApiError (busy, stopping). */
-  async #turnOf(request: IncomingMessage): Promise<boolean> {
-    const waiting = this.#dependencies.governor?.admit('http');
-    return waiting === undefined || turnOf(waiting, request, 'close');
-  }
-
-  #route({ path, handle, isBulk = false, isProbe = false }: HttpRoute): void {
-    const governor = isProbe ? undefined : this.#dependencies.governor;
-    const turns = governor ?? freeTurns(this.#dependencies);
+  #route({ path, handle, isBulk = false }: HttpRoute): void {
     this.#app.route({
       // Node.js leaves the body of an answer to HEAD out by itself.
       method: ['GET', 'HEAD'],
       url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
       handler: (request, reply) => {
         const answer = async () => {
-          // Nobody is there any more: it hung up while it waited for its turn.
+          // Nobody is there any more: it hung up while it waited.
           if (request.raw.socket.destroyed) return undefined;
           const given = await handle({
             params: request.params as Readonly<Record<string, string>>,
@@ -284,14 +262,16 @@ export class HttpServer {
             beginStream(given, request, reply, (reason) => this.#explain(reason).body);
             return undefined;
           }
-          return this.#writer.write(given, request, reply, turns);
+          return this.#writer.write(given, request, reply);
         };
-        const serve = isBulk ? () => this.#bulk.run(answer) : answer;
-        const waiting = governor?.admit('http');
-        if (waiting === undefined) return this.#underWay.run(serve);
-        return this.#underWay.run(async () =>
-          (await turnOf(waiting, request.raw, 'close')) ? serve() : undefined,
-        );
+        if (this.#underWay.count >= MAX_REQUESTS) {
+          throw new ApiError(
+            503,
+            'busy',
+            `at most ${MAX_REQUESTS} requests may be under way at once; ask again`,
+          );
+        }
+        return this.#underWay.run(isBulk ? () => this.#bulk.run(answer) : answer);
       },
     });
   }

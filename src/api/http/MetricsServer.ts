@@ -7,8 +7,8 @@ import type { HttpServerDependencies, HttpServerOptions } from './HttpServer.js'
 export type MetricsServerOptions = Omit<HttpServerOptions, 'settings' | 'ratePerSecondPerAddress'>;
 
 export interface MetricsServerDependencies extends HttpServerDependencies {
-  /** prom-client's registry. */
-  readonly registry: { readonly contentType: string; metrics(): Promise<string> };
+  /** All metrics, as Prometheus reads them. */
+  readonly page: () => Promise<{ readonly contentType: string; readonly text: string }>;
   readonly health: { readiness(): Readiness };
 }
 
@@ -20,7 +20,7 @@ export class MetricsServer {
   readonly #server: HttpServer;
 
   constructor(options: MetricsServerOptions, dependencies: MetricsServerDependencies) {
-    const { registry, health } = dependencies;
+    const { page, health } = dependencies;
     this.#server = new HttpServer(
       { ...options, settings: 'metrics' },
       {
@@ -28,7 +28,10 @@ export class MetricsServer {
         routes: [
           {
             path: '/metrics',
-            handle: async () => ({ body: await registry.metrics(), contentType: registry.contentType }),
+            handle: async () => {
+              const { contentType, text } = await page();
+              return { body: text, contentType };
+            },
           },
           { path: '/livez', handle: () => ({ body: { live: true } }) },
           {

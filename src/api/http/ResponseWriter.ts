@@ -2,8 +2,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Compressor } from './Compressor.js';
 import type { ResponseBuffer } from './ResponseBuffer.js';
 import type { HttpAnswer } from './types.js';
-import { jsonInTurns } from '../json/jsonInTurns.js';
-import type { Turns } from '../share/turns.js';
 import { cacheControl, GZIP_SUFFIX, heldTag } from './cacheHeaders.js';
 
 export const JSON_TYPE = 'application/json; charset=UTF-8';
@@ -25,7 +23,6 @@ export class ResponseWriter {
     answer: HttpAnswer,
     request: FastifyRequest,
     reply: FastifyReply,
-    turns: Turns,
   ): Promise<string | Buffer | undefined> {
     const { validity } = answer;
     const { headers } = request;
@@ -41,9 +38,8 @@ export class ResponseWriter {
         return undefined;
       }
     }
-    const build = (): unknown => ('build' in answer ? answer.build() : answer.body);
-    const text = answer.contentType === undefined ? await jsonInTurns(build, turns) : String(build());
-    turns.sends(text.length);
+    const body = 'build' in answer ? answer.build() : answer.body;
+    const text = answer.contentType === undefined ? JSON.stringify(body) : String(body);
     const heldBytes = this.#held.hold(text.length, request.raw.socket, reply.raw);
     const compressed = await this.#compressor.compress(text, headers['accept-encoding']);
     reply.code(answer.status ?? 200).header('content-type', answer.contentType ?? JSON_TYPE);

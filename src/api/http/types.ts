@@ -68,16 +68,12 @@ export interface HttpRoute {
   readonly isBulk?: boolean;
   /** True: the answer goes on until its caller leaves. */
   readonly isStream?: boolean;
-  /** True: it costs next to nothing and is answered at once, also while readers have used up their share of the time. */
-  readonly isProbe?: boolean;
 }
 
 /** What a server does for one of its WebSocket connections. */
 export interface WebSocketCare {
   /** What a caller is told of an error; what is no expected one is a bug. */
   readonly explain: (error: unknown) => ApiError;
-  /** Waits for the turn of a request among all readers. Expected errors: ApiError (busy, stopping). */
-  readonly turn: () => Promise<void>;
   /** Counts a request of this address: 0 when it may pass, else the seconds after which the next one may. */
   readonly waitSeconds: () => number;
 }

@@ -1,6 +1,5 @@
 import { splitCollection, toIdentifier, transactionId } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
-import { LazyList } from './LazyList.js';
 import { restTransaction, transactionBody, transactionLink } from './transaction.js';
 import type { RestTransaction, RestTransactionBody } from './transaction.js';
 
@@ -29,7 +28,7 @@ export interface RestBlockCollections {
   readonly block_id: string;
   readonly height: string;
   /** In the order of the guarantees. */
-  readonly collections: LazyList<RestBlockCollection>;
+  readonly collections: readonly RestBlockCollection[];
   readonly _links: { readonly _self: string };
 }
 
@@ -56,7 +55,7 @@ export function restBlockCollections(
   return {
     block_id: blockId,
     height: String(height),
-    collections: new LazyList(() => collections).map(({ id, encoded }) => {
+    collections: collections.map(({ id, encoded }) => {
       const transactions = identified(encoded);
       return {
         ...collectionOf(id, transactions, expand),
@@ -70,13 +69,10 @@ export function restBlockCollections(
 /** The transactions of these collections, in order. */
 export function restTransactions(
   collections: readonly { readonly encoded: Uint8Array }[],
-): LazyList<RestTransaction> {
-  return new LazyList(function* () {
-    for (const { encoded } of collections) {
-      for (const one of splitCollection(encoded))
-        yield restTransaction(toIdentifier(transactionId(one)), one);
-    }
-  });
+): RestTransaction[] {
+  return collections
+    .flatMap(({ encoded }) => splitCollection(encoded))
+    .map((one) => restTransaction(toIdentifier(transactionId(one)), one));
 }
 
 export function collectionBody(id: Identifier, encoded: Uint8Array): CollectionBody {

@@ -1,11 +1,8 @@
-import { LazyList } from './LazyList.js';
-
 /**
  * Keeps the named fields only, as Flow's `select` does: a path names a field with all below it, dots lead into
  * objects, arrays are passed through (`header.id`, `transactions.payer`). A path that leads nowhere selects nothing.
  */
 export function selectFields(value: unknown, paths: readonly string[]): unknown {
-  if (value instanceof LazyList) return value.map((item: unknown) => selectFields(item, paths));
   if (Array.isArray(value)) return value.map((item: unknown) => selectFields(item, paths));
   if (typeof value !== 'object' || value === null) return value;
   const kept: [string, unknown][] = [];

@@ -1,8 +1,8 @@
-import type { Metrics } from '../../observability/index.js';
+import type { ReaderMetrics } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 
 /** The metrics of what callers ask. */
-export type ApiMetrics = Pick<Metrics, 'apiRequests' | 'apiLatency'>;
+export type ApiMetrics = Pick<ReaderMetrics, 'apiRequests' | 'apiLatency'>;
 
 /** Counts the requests of one interface, each once, when it is over. */
 export class ApiRequests {

@@ -1,8 +1,8 @@
-import type { Metrics } from '../../observability/index.js';
+import type { ReaderMetrics } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 
 /** The metrics of what is forwarded. */
-export type ForwardMetrics = Pick<Metrics, 'forwardedCalls' | 'forwardedLatency' | 'forwardedUnderWay'>;
+export type ForwardMetrics = Pick<ReaderMetrics, 'forwardedCalls' | 'forwardedLatency' | 'forwardedUnderWay'>;
 
 /** What became of a call that was to be forwarded. */
 export type ForwardedOutcome =
@@ -15,6 +15,8 @@ export type ForwardedOutcome =
   /** The connection broke. */
   | 'lost'
   | 'busy'
+  /** The thread that indexes did not say in time whether the node takes it. */
+  | 'silent'
   /** The node took too long. */
   | 'overdue'
   /** Not sent: there was something wrong with it. */

@@ -24,6 +24,11 @@ export class InFlightRequests {
     this.#clock = dependencies.clock;
   }
 
+  /** Requests under way. */
+  get count(): number {
+    return this.#count;
+  }
+
   async run<T>(handler: () => Promise<T>): Promise<T> {
     this.#count += 1;
     try {

@@ -27,6 +27,10 @@ const refusals: Readonly<Record<ApiErrorReason, { readonly status: number; reado
   rate_limited: { status: 429, when: 'more requests than one address, or one connection, may send' },
   storage: { status: 500, when: 'the stored record is damaged or cannot be read' },
   overdue: { status: 408, when: 'the call did not come to its end in time' },
+  indexer_silent: {
+    status: 503,
+    when: 'the thread that indexes, which alone knows the answer, does not give it now',
+  },
   stopping: { status: 503, when: 'the daemon is being stopped' },
   internal: { status: 500, when: 'a bug' },
   busy: { status: 503, when: 'too many large answers wait for their callers' },

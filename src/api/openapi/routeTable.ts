@@ -184,7 +184,6 @@ export const daemonRoutes = {
     parameters: [],
     answer: 'Status',
     errors: [],
-    isProbe: true,
   },
   lookup: {
     path: '/lookup/{kind}/{key}',

@@ -20,9 +20,7 @@ import { HTML_TYPE } from '../page/Html.js';
 import { RestForwarding } from '../http/RestForwarding.js';
 import { daemonRoutes } from '../openapi/routeTable.js';
 import type { Route } from '../openapi/routeTable.js';
-import { CountedReader } from '../share/CountedReader.js';
-import type { ReadableStore } from '../share/CountedReader.js';
-import type { ReadGovernor } from '../share/ReadGovernor.js';
+import type { ReadableIndex } from '../view/IndexView.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { entityTag } from '../http/cacheHeaders.js';
 import type { WorkSource } from '../view/heightWork.js';
@@ -31,16 +29,17 @@ import { WebSockets } from '../ws/WebSockets.js';
 export interface ApiServerOptions extends Omit<HttpServerOptions, 'settings'> {
   /** Base address of a node's REST interface, which gets what the index cannot answer. Default: that is refused. */
   readonly forwardRest?: string | undefined;
+  readonly chainId: string;
+  /** Of the program. */
+  readonly version: string;
 }
 
 export interface ApiServerDependencies extends HttpServerDependencies {
-  readonly reader: ReadableStore;
+  readonly reader: ReadableIndex;
   readonly status: StatusSource;
   /** Its streams are its owner's to end, before the server is closed. */
   readonly feed: ChangeFeed;
-  readonly governor: ReadGovernor;
-  /** Left out: what is worked on is not told. */
-  readonly work?: WorkSource;
+  readonly work: WorkSource;
   /** Left out: neither requests nor what is forwarded are counted. */
   readonly metrics?: (ForwardMetrics & ApiMetrics) | undefined;
   /** Why nothing may be forwarded now; `undefined` while it may. Left out: it always may. */
@@ -55,32 +54,29 @@ export interface ApiServerDependencies extends HttpServerDependencies {
 export class ApiServer {
   readonly #server: HttpServer;
 
-  constructor(options: ApiServerOptions, parts: ApiServerDependencies) {
-    const { status, governor } = parts;
-    const reader = new CountedReader({ store: parts.reader, reads: (count) => governor.reads(count) });
-    const dependencies = { ...parts, reader };
-    const { forwardRest } = options;
+  constructor(options: ApiServerOptions, dependencies: ApiServerDependencies) {
+    const { reader, status } = dependencies;
+    const { forwardRest, version } = options;
     const forwarding =
       forwardRest === undefined ? undefined : new RestForwarding({ to: forwardRest }, dependencies);
     const events = new EventStreams(dependencies);
-    const webSocket = new WebSockets({ forwardRest }, parts);
+    const webSocket = new WebSockets({ forwardRest }, dependencies);
     const routes: readonly Route[] = [
-      ...new FlowRest({ reader, status }).routes(),
-      { ...daemonRoutes.status, handle: () => ({ body: status.status() }) },
+      ...new FlowRest(options, { reader, status }).routes(),
+      { ...daemonRoutes.status, handle: async () => ({ body: await status.status() }) },
       { ...daemonRoutes.lookup, handle: (request) => lookUp(dependencies, request) },
       { ...daemonRoutes.events, handle: (request) => events.answer(request) },
       { ...daemonRoutes.explain, handle: (request) => explain(dependencies, request) },
       { ...daemonRoutes.export, handle: (request) => exportLines(dependencies, request) },
       { ...daemonRoutes.accountTransactions, handle: (request) => listAccount(dependencies, request) },
-      { ...daemonRoutes.openApi, handle: () => describe(status.status().version, routes) },
+      { ...daemonRoutes.openApi, handle: () => describe(version, routes) },
     ];
     const pages: readonly HttpRoute[] = [
       {
         path: '/',
-        handle: () => ({ contentType: HTML_TYPE, body: homePage(status.status()) }),
-        isProbe: true,
+        handle: async () => ({ contentType: HTML_TYPE, body: homePage(await status.status()) }),
       },
-      { path: '/docs', handle: () => docs(status.status().version, routes) },
+      { path: '/docs', handle: () => docs(version, routes) },
     ];
     this.#server = new HttpServer(
       { ...options, settings: 'api' },
@@ -121,11 +117,10 @@ async function lookUp(
 }
 
 async function explain(
-  { reader, status, work }: ApiServerDependencies,
+  { reader, work }: ApiServerDependencies,
   { params }: HttpRequest,
 ): Promise<HttpAnswer> {
-  const daemon = work && { work, reasons: status.status().reasons };
-  return { body: await explainDocument(reader, params['key'] ?? '', () => status.range(), daemon) };
+  return { body: await explainDocument(reader, params['key'] ?? '', work) };
 }
 
 async function exportLines(

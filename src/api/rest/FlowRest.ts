@@ -27,15 +27,26 @@ import { entityTag } from '../http/cacheHeaders.js';
 /** The read side of the store, and what it says of itself. */
 export type FlowRestReader = IndexReader & Pick<IndexStore, 'meta'>;
 
+export interface FlowRestOptions {
+  readonly chainId: string;
+  /** Of the program. */
+  readonly version: string;
+}
+
 /**
  * The routes of Flow's REST interface that an index can answer, in Flow's shapes, over the read side of the store.
  * Each request is answered by one view of the index, of the moment when it came.
  */
 export class FlowRest {
+  readonly #options: FlowRestOptions;
   readonly #reader: FlowRestReader;
-  readonly #status: StatusSource;
+  readonly #status: Pick<StatusSource, 'range'>;
 
-  constructor(dependencies: { readonly reader: FlowRestReader; readonly status: StatusSource }) {
+  constructor(
+    options: FlowRestOptions,
+    dependencies: { readonly reader: FlowRestReader; readonly status: Pick<StatusSource, 'range'> },
+  ) {
+    this.#options = options;
     this.#reader = dependencies.reader;
     this.#status = dependencies.status;
   }
@@ -129,13 +140,13 @@ export class FlowRest {
   }
 
   #networkParameters(): HttpAnswer {
-    const body = { chain_id: this.#status.status().chainId };
+    const body = { chain_id: this.#options.chainId };
     return { body, validity: { tag: entityTag('network', body.chain_id), isForever: false } };
   }
 
   #nodeVersionInfo(): HttpAnswer {
-    const { version, ...range } = this.#status.status();
-    const body = restNodeVersionInfo(nodeVersion(version, this.#reader.meta(), range));
+    const node = nodeVersion(this.#options.version, this.#reader.meta(), this.#status.range());
+    const body = restNodeVersionInfo(node);
     return { body, validity: { tag: entityTag('node', JSON.stringify(body)), isForever: false } };
   }
 

@@ -33,6 +33,8 @@ export const errorReasons = [
   'storage',
   /** A call that did not end in time. */
   'overdue',
+  /** The thread that indexes, which alone knows the answer, did not give it in time. */
+  'indexer_silent',
   /** The daemon is being stopped. */
   'stopping',
   'internal',
@@ -116,6 +118,13 @@ export function noSuchHead(which: 'final' | 'sealed', range: IndexedRange): ApiE
 /** The refusal of all requests while the daemon stops. */
 export function stopping(): ApiError {
   return new ApiError(503, 'stopping', 'the daemon is stopping; retry, or ask another one');
+}
+
+/** The refusal of what only the thread that indexes can answer, while that does not. */
+export function indexerSilent(): ApiError {
+  const message =
+    'the thread that indexes, which this needs, does not answer now; what is indexed is served all the same: ask again';
+  return new ApiError(503, 'indexer_silent', message);
 }
 
 /** For what cannot be said before the first height is known. */

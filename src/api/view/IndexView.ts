@@ -2,6 +2,7 @@ import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import type {
   CollectionPlace,
   IndexReader,
+  IndexStore,
   StoredBlock,
   StoredCollection,
   StoredTransaction,
@@ -9,6 +10,9 @@ import type {
 } from '../../storage/index.js';
 import { heightOutside, noSuchHead, unknownId } from './ApiError.js';
 import type { IndexedRange } from './statusDocument.js';
+
+/** What is read of a store to answer requests. */
+export type ReadableIndex = IndexReader & Pick<IndexStore, 'meta' | 'latestBlock'>;
 
 /**
  * The index as it was when a request arrived: whatever is committed meanwhile, the response covers the heights that

@@ -1,16 +1,31 @@
 import type { NodeHealth } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
-import type { StatusDocument } from './statusDocument.js';
+import type { ReadinessReason } from '../../observability/index.js';
+import type { IndexedRange, StatusDocument } from './statusDocument.js';
 
-/** What a daemon can tell of the work it does. Every answer is read from plain state: no waiting, no store, no network. */
+/** What is known of work that is not indexed yet. Expected errors of both: ApiError (`indexer_silent`). */
 export interface WorkSource {
-  /** The work on a height and around it; `undefined` before indexing begins. */
-  workAt(height: number): HeightWork | undefined;
-  /** The lowest height in hand whose block is this one, or names this collection. */
-  naming(id: Identifier): { readonly kind: 'block' | 'collection'; readonly height: number } | undefined;
+  momentAt(height: number): WorkMoment | Promise<WorkMoment>;
+  /** The lowest height above the watermark whose block is this one, or names this collection. */
+  naming(id: Identifier): NamedHeight | undefined | Promise<NamedHeight | undefined>;
 }
 
-/** One height, as the parts that work on it see it. */
+export interface NamedHeight {
+  readonly kind: 'block' | 'collection';
+  readonly height: number;
+}
+
+/** One height at one moment. */
+export interface WorkMoment {
+  readonly range: IndexedRange;
+  /** Of the block that is durable there, above the watermark. */
+  readonly durableId: Identifier | undefined;
+  /** The daemon that works; `undefined` where none runs. */
+  readonly daemon:
+    { readonly reasons: readonly ReadinessReason[]; readonly work: HeightWork | undefined } | undefined;
+}
+
+/** One height, as the parts that work on it see it, once indexing has begun. */
 export interface HeightWork {
   /** `durable`: on disk. `queued`: in the window, not handed out. `outside`: above the window. */
   readonly stage: 'durable' | 'committing' | 'collecting' | 'queued' | 'outside';

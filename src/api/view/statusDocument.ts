@@ -126,9 +126,10 @@ export interface CallStatus {
   readonly sinceSeconds: number;
 }
 
-/** What the servers ask the daemon. Every answer is at hand: no waiting, no store, no network. */
+/** What the servers ask the daemon. */
 export interface StatusSource {
-  status(): StatusDocument;
-  /** The part of the status that each lookup needs. */
+  /** Expected errors: ApiError (`indexer_silent`) where the thread that indexes does not tell in time. */
+  status(): StatusDocument | Promise<StatusDocument>;
+  /** The part of the status that each lookup needs. At hand: no waiting, no store, no network. */
   range(): IndexedRange;
 }

@@ -199,9 +199,8 @@ export class WsClient {
   }
 
   async #follow(id: string, topic: string, args: Arguments, { kind, payload }: BlockTopic): Promise<void> {
-    const { feed, care } = this.#dependencies;
+    const { feed } = this.#dependencies;
     const { until, start } = parseBlockArguments(args);
-    await care.turn();
     const from = await feed.cursorAt(start);
     if (this.#socket.readyState !== WebSocket.OPEN) return;
     const leave = feed.follow(

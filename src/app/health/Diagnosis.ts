@@ -65,6 +65,8 @@ export interface Symptoms {
   heldUp(): HeldUp | undefined;
   /** Monotonic milliseconds at which the batch in hand was given to the store; `undefined` when none is. */
   commitStartedAtMs(): number | undefined;
+  /** Readers are not served, though they should be. */
+  readerDown(): { readonly message: string } | undefined;
   /** `undefined` while not known. */
   disk(): { readonly freeBytes: number; readonly sizeBytes: number } | undefined;
 }
@@ -120,12 +122,14 @@ export class Diagnosis {
     this.#watchProgress();
     const phase = this.#symptoms.phase();
     if (phase === 'stopping') return [{ code: 'stopping', message: 'the daemon is stopping' }];
-    const found = [
+    const readerDown = this.#symptoms.readerDown();
+    const found: (Finding | undefined)[] = [
       this.#starting(),
       this.#upstream(),
       this.#startHeldUp(),
       this.#chain(),
       ...(phase === 'running' ? this.#running() : []),
+      readerDown && { code: 'reader_down', ...readerDown },
       this.#disk(),
     ];
     const byCode = new Map<string, Finding>();

@@ -1,14 +1,23 @@
 import type { AccessNetwork } from '../../access/index.js';
-import { MAX_MISSING_SHOWN } from '../../api/index.js';
-import type { HeightWork, MissingDocument, WorkDocument, WorkSource } from '../../api/index.js';
+import { blockAbove, MAX_MISSING_SHOWN } from '../../api/index.js';
+import type {
+  HeightWork,
+  MissingDocument,
+  NamedHeight,
+  WorkDocument,
+  WorkMoment,
+  WorkSource,
+} from '../../api/index.js';
 import type { HeightExplanation, MissingExplanation } from '../../collections/index.js';
 import type { Identifier } from '../../flow/index.js';
+import type { IndexStore } from '../../storage/index.js';
 import type { IndexingLine } from '../line/indexingLine.js';
 import type { Reporter } from './Reporter.js';
 
 interface WorkParts {
   readonly network: Pick<AccessNetwork, 'namesServing'>;
-  readonly reporter: Pick<Reporter, 'status'>;
+  readonly reporter: Pick<Reporter, 'range' | 'status'>;
+  readonly store: Pick<IndexStore, 'blocksAboveWatermark'>;
 }
 
 /** What the daemon can tell of the work on one height, read from the parts of the line at the moment of asking. */
@@ -26,7 +35,16 @@ export class HeightInspector implements WorkSource {
     this.#line = line;
   }
 
-  workAt(height: number): HeightWork | undefined {
+  momentAt(height: number): WorkMoment {
+    const { reporter, store } = this.#parts;
+    return {
+      range: reporter.range(),
+      durableId: blockAbove(store, { height })?.id,
+      daemon: { reasons: reporter.status().reasons, work: this.#workAt(height) },
+    };
+  }
+
+  #workAt(height: number): HeightWork | undefined {
     const line = this.#line;
     if (line === undefined) return undefined;
     const { network, reporter } = this.#parts;
@@ -49,7 +67,9 @@ export class HeightInspector implements WorkSource {
     };
   }
 
-  naming(id: Identifier): ReturnType<WorkSource['naming']> {
+  naming(id: Identifier): NamedHeight | undefined {
+    const above = blockAbove(this.#parts.store, { id });
+    if (above !== undefined) return { kind: 'block', height: above.height };
     const line = this.#line;
     if (line === undefined) return undefined;
     const inHand = line.mcq.naming(id);

@@ -17,6 +17,7 @@ import type { Clock } from '../../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Diagnosis, Symptoms } from './Diagnosis.js';
 import type { DiskWatch } from './DiskWatch.js';
+import type { ReaderThread } from '../threads/ReaderThread.js';
 import { heldUpBy } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
 import type { IndexingLine } from '../line/indexingLine.js';
@@ -34,6 +35,7 @@ interface ReporterParts {
   readonly listener: FinalizationListener;
   readonly accountBuilder: AccountIndexBuilder;
   readonly diskWatch: DiskWatch;
+  readonly readers: Pick<ReaderThread, 'down'>;
   readonly clock: Clock;
 }
 
@@ -189,7 +191,7 @@ export class Reporter implements StatusSource, ScrapedValues {
 
   /** What the diagnosis asks. */
   symptoms(): Symptoms {
-    const { diskWatch, listener, network, store } = this.#parts;
+    const { diskWatch, listener, network, readers, store } = this.#parts;
     return {
       phase: () => this.#phase,
       firstHeight: () => store.meta()?.firstHeight,
@@ -210,6 +212,7 @@ export class Reporter implements StatusSource, ScrapedValues {
       unresolvable: () => this.#unresolvable(),
       heldUp: () => this.#heldUp(),
       commitStartedAtMs: () => this.#line?.indexer.commitStartedAtMs(),
+      readerDown: () => readers.down(),
       disk: () => diskWatch.disk(),
     };
   }
@@ -281,7 +284,9 @@ export class Reporter implements StatusSource, ScrapedValues {
 
   /** The first code that is not part of a normal catch-up. */
   #heldUpCode(): string | undefined {
-    return this.#readiness().reasons.find(({ code }) => readinessCodes[code].severity === 'trouble')?.code;
+    const { reasons } = this.#readiness();
+    return reasons.find(({ code }) => code !== 'reader_down' && readinessCodes[code].severity === 'trouble')
+      ?.code;
   }
 
   #isHeadConfirmed(): boolean {

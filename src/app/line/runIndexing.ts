@@ -21,6 +21,11 @@ export interface IndexingDependencies extends Omit<
   readonly openChannel?: OpenChannel | undefined;
 }
 
+/** What nodes are told of who asks. */
+export function userAgent(): string {
+  return `flow-collection-indexer/${programVersion()}`;
+}
+
 /** The access nodes and the listener of a daemon. They call nobody before `runIndexing`. */
 export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingLineParts {
   const { clock, random, logger, metrics, store, lifecycle, sporks, openNode, openChannel } = dependencies;
@@ -33,7 +38,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
       ratePerSecond: config.access.ratePerSecond,
       maxMessageBytes: config.access.maxMessageBytes,
       timeoutMs: config.requester.timeoutMs,
-      userAgent: `flow-collection-indexer/${programVersion()}`,
+      userAgent: userAgent(),
     },
     {
       ...{ clock, random, logger, metrics, openNode, openChannel },

@@ -1,4 +1,4 @@
-import { ApiError, explainDocument, parseExplainKey } from '../../api/index.js';
+import { ApiError, explainDocument, parseExplainKey, workOfStore } from '../../api/index.js';
 import type { ExplainDocument } from '../../api/index.js';
 import { openStoreReadOnly } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
@@ -38,7 +38,7 @@ async function explanationOf(loaded: LoadedConfig, key: string): Promise<Explain
     const firstIndexed = store.meta()?.firstHeight ?? null;
     const latestIndexed = firstIndexed === null ? null : store.latestIndexedHeight();
     const range = { firstIndexed, latestIndexed, head: null, sealed: null };
-    return await explainDocument(store, key, () => range);
+    return await explainDocument(store, key, workOfStore(store, () => range));
   } catch (error) {
     if (error instanceof ApiError) throw refusal(error.code, error.message);
     throw error;

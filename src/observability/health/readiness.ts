@@ -87,6 +87,11 @@ export const readinessCodes = {
     cause: 'A write to the store has taken too long: the disk hangs.',
     mend: 'Check the disk. SIGTERM still stops the daemon.',
   },
+  reader_down: {
+    severity: 'trouble',
+    cause: 'The thread that serves readers has ended or does not answer. Indexing goes on.',
+    mend: 'Wait: another one is begun by itself, within seconds. Should it come again, the log says what ended it; report that.',
+  },
   disk_low: {
     severity: 'trouble',
     cause: 'Less than 1 GiB and less than a tenth of the disk is free.',

@@ -57,9 +57,24 @@ export function createLogger(options: LoggerOptions): ProgramLogger {
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      serializers: { err: stdSerializers.err, error: stdSerializers.err },
+      serializers: { err: written, error: written },
     },
     { write },
+  );
+}
+
+/** An error of another thread comes as the object that it is written as. */
+function written(value: unknown): unknown {
+  return value instanceof Error ? stdSerializers.err(value) : value;
+}
+
+/** Fields for a logger of another thread: errors as they are written. */
+export function errorFields(fields: object): object {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      value instanceof Error ? { ...stdSerializers.err(value) } : value,
+    ]),
   );
 }
 

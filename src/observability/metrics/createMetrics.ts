@@ -1,8 +1,7 @@
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Gauge, Registry } from 'prom-client';
+import { latencyBuckets, metricMakers, PREFIX, upstreamRequests } from './metricMakers.js';
 import { registerProcessMetrics } from './processMetrics.js';
 import { allReadinessCodes } from '../health/readiness.js';
-
-const PREFIX = 'flow_collection_indexer_';
 
 /** The states of an access node. */
 export const endpointStates = ['unknown', 'healthy', 'failing', 'set_aside', 'foreign'] as const;
@@ -12,12 +11,8 @@ const collectionSources = ['requester', 'edi'] as const;
 /** Where the last missing collection of a height came from; `none` for heights without collections. */
 const heightSources = [...collectionSources, 'none'] as const;
 
-/** Forwarded traffic, each kind with its own limit. */
-const forwardedKinds = [
-  { protocol: 'grpc', kind: 'call' },
-  { protocol: 'grpc', kind: 'stream' },
-  { protocol: 'rest', kind: 'call' },
-] as const;
+/** Why a reader thread was followed by another one. */
+const readerEnds = ['died', 'hung'] as const;
 
 /** Values read at each scrape, so that they are correct even when nothing moves. */
 export interface ScrapedValues {
@@ -59,8 +54,8 @@ export interface ScrapedValues {
 }
 
 /**
- * Every metric of the daemon, created once per process; docs/metrics.md is generated from here. The compiler
- * checks label names; heights and ids are never labels. Series with known labels exist from the start.
+ * Every metric of the thread that indexes, and of the process, made once (docs/metrics.md is generated from here and from `createReaderMetrics`). Label names are checked
+ * by the compiler; heights and ids are never labels. Series whose labels are known beforehand exist from the start.
  */
 export function createMetrics(build: { readonly version: string; readonly node: string }) {
   const registry = new Registry();
@@ -80,18 +75,8 @@ export function createMetrics(build: { readonly version: string; readonly node: 
         else this.set(value);
       },
     });
-  const counter = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
-    new Counter<L>({ name: PREFIX + name, help, labelNames: [...labelNames], registers });
-  const histogram = <L extends string>(
-    name: string,
-    help: string,
-    buckets: number[],
-    labelNames: readonly L[] = [],
-  ) => new Histogram<L>({ name: PREFIX + name, help, buckets, labelNames: [...labelNames], registers });
-
-  const latencyBuckets = [
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
-  ];
+  const makers = metricMakers(registry);
+  const { counter, histogram } = makers;
 
   scraped(
     'latest_indexed_height',
@@ -262,21 +247,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       help: 'When the running daemon last found all tables of the store sound, in seconds since 1970; absent until then.',
       registers,
     }),
-    apiRequests: counter(
-      'api_requests_total',
-      'Finished requests of callers, forwarded ones included, by interface (http or grpc), route (the pattern of a path, or the path of a gRPC method) and status (HTTP status, or name of the gRPC code).',
-      ['interface', 'route', 'status'],
-    ),
-    apiLatency: histogram(
-      'api_request_seconds',
-      'Duration of those requests, from their first byte to the end of the answer; without streams.',
-      latencyBuckets,
-      ['interface', 'route', 'status'],
-    ),
-    upstreamRequests: counter('upstream_requests_total', 'Calls sent to access nodes.', [
-      'endpoint',
-      'method',
-    ]),
+    upstreamRequests: upstreamRequests(makers),
     upstreamErrors: counter('upstream_errors_total', 'Calls to access nodes that failed.', [
       'endpoint',
       'method',
@@ -289,61 +260,10 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       ['endpoint', 'method'],
     ),
     streamReopens: counter('stream_reopens_total', 'Streams opened again, by reason.', ['stream', 'reason']),
-    forwardedCalls: counter('forwarded_calls_total', 'Calls of callers to be forwarded, by outcome.', [
-      'protocol',
-      'method',
-      'outcome',
-    ]),
-    forwardedLatency: histogram(
-      'forwarded_call_seconds',
-      'Duration of forwarded calls that a node answered, errors included; without streams.',
-      latencyBuckets,
-      ['protocol', 'method'],
-    ),
-    forwardedUnderWay: new Gauge({
-      name: `${PREFIX}forwarded_calls_in_flight`,
-      help: 'Forwarded calls and streams under way.',
-      labelNames: ['protocol', 'kind'],
-      registers,
-    }),
-    grpcConnections: new Gauge({
-      name: `${PREFIX}grpc_connections`,
-      help: 'Open connections to the gRPC port.',
-      registers,
-    }),
-    grpcConnectionsCut: counter(
-      'grpc_connections_cut_total',
-      'Connections to the gRPC port that the daemon closed, by reason: make_room (all were taken, and this one was idle), no_room (a new one, while all others were busy), overdue (a call or an answer did not end), talkative (it sent more than its calls account for).',
+    readersReplaced: counter(
+      'reader_replaced_total',
+      'Threads that served readers and were followed by another one, by reason: died (it ended by an error of its own, or for want of memory), hung (it did not answer, and was ended).',
       ['reason'],
-    ),
-    feedFollowers: new Gauge({
-      name: `${PREFIX}feed_followers`,
-      help: 'Open streams of the change feed, by interface.',
-      labelNames: ['kind'],
-      registers,
-    }),
-    feedEvents: counter('feed_events_total', 'Events of the change feed that were delivered.', ['kind']),
-    feedFollowersCut: counter(
-      'feed_followers_cut_total',
-      'Streams of the change feed closed because the client took nothing for too long.',
-      ['kind'],
-    ),
-    readRequestsWaiting: new Gauge({
-      name: `${PREFIX}read_requests_waiting`,
-      help: "Requests that wait for their turn because readers have used up their share of the event loop's time.",
-      labelNames: ['interface'],
-      registers,
-    }),
-    readWait: histogram(
-      'read_wait_seconds',
-      'How long the requests that had to wait for their turn waited. Those that were served at once are not counted.',
-      latencyBuckets,
-      ['interface'],
-    ),
-    readRequestsTurnedAway: counter(
-      'read_requests_turned_away_total',
-      'Requests that got no turn, by reason: queue_full, waited_too_long, stopping (all three were refused), caller_left.',
-      ['interface', 'reason'],
     ),
     foreignNodes: counter(
       'foreign_nodes_total',
@@ -359,7 +279,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     metrics.receiveToIndexed.zero({ source });
   }
   for (const source of heightSources) metrics.heightsCompleted.inc({ source }, 0);
-  for (const forwarded of forwardedKinds) metrics.forwardedUnderWay.set({ ...forwarded }, 0);
+  for (const reason of readerEnds) metrics.readersReplaced.inc({ reason }, 0);
   return metrics;
 }
 

@@ -1,4 +1,5 @@
 import { Level } from 'level';
+import type { EndGate } from '../../runtime/index.js';
 import type { Database, Entry, WriteBatch } from '../records/Database.js';
 import { ReadBatcher } from './ReadBatcher.js';
 import type { KeyRange } from '../records/schema.js';
@@ -50,6 +51,15 @@ interface ReusableBatch {
   _write(options: { readonly sync: boolean }): Promise<void>;
 }
 
+/** How a database is opened. */
+export interface OpenOptions {
+  readonly create: boolean;
+  /** Other threads of this process may open it too; whoever opened it first closes it last. Default: false. */
+  readonly isShared?: boolean;
+  /** For a thread that may be ended from outside: an iterator half made would be held by LevelDB for ever. */
+  readonly gate?: EndGate | undefined;
+}
+
 /**
  * LevelDB reduced to what the store needs, with its errors turned into `StorageError`. The only file that knows the
  * package.
@@ -58,22 +68,29 @@ export class LevelDatabase implements Database {
   readonly #path: string;
   readonly #tuning: LevelTuning;
   readonly #level: Level<Buffer, Buffer>;
+  readonly #gate: EndGate | undefined;
   /** Empty, to be used again: at most as many as were ever in use at once. */
   readonly #spares: ReusableBatch[] = [];
   readonly #reads = new ReadBatcher({ read: (keys) => this.#level.getMany(keys) });
   /** Every write succeeded, so closing may tidy up. */
   #settle = false;
 
-  private constructor(path: string, tuning: LevelTuning, level: Level<Buffer, Buffer>) {
+  private constructor(
+    path: string,
+    tuning: LevelTuning,
+    level: Level<Buffer, Buffer>,
+    gate: EndGate | undefined,
+  ) {
     this.#path = path;
     this.#tuning = tuning;
     this.#level = level;
+    this.#gate = gate;
   }
 
   /** Expected errors: `StorageError`. */
-  static async open(path: string, tuning: LevelTuning, { create }: { readonly create: boolean }) {
-    const level = await openLevel(path, tuning, create);
-    return new LevelDatabase(path, tuning, level);
+  static async open(path: string, tuning: LevelTuning, options: OpenOptions) {
+    const level = await openLevel(path, tuning, options);
+    return new LevelDatabase(path, tuning, level, options.gate);
   }
 
   get(key: Buffer): Promise<Buffer | undefined> {
@@ -90,7 +107,7 @@ export class LevelDatabase implements Database {
 
   first(range: Partial<KeyRange>, limit: number): Promise<Entry[]> {
     return this.#guard('read the store', async () => {
-      const iterator = this.#level.iterator({ ...range, limit, fillCache: true });
+      const iterator = this.#make(() => this.#level.iterator({ ...range, limit, fillCache: true }));
       try {
         const entries: Entry[] = [];
         while (entries.length < limit) {
@@ -109,7 +126,7 @@ export class LevelDatabase implements Database {
 
   lastKey(range: KeyRange): Promise<Buffer | undefined> {
     return this.#guard('read the store', async () => {
-      const iterator = this.#level.keys({ ...range, limit: 1, reverse: true });
+      const iterator = this.#make(() => this.#level.keys({ ...range, limit: 1, reverse: true }));
       try {
         return await iterator.next();
       } finally {
@@ -134,7 +151,7 @@ export class LevelDatabase implements Database {
 
   /** Opens when the first page is asked for, and closes however it is left. */
   async *#pagesOf<T>(open: () => PagedIterator<T>): AsyncGenerator<T[], void, undefined> {
-    const iterator = open();
+    const iterator = this.#make(open);
     try {
       for (;;) {
         const page = await this.#guard('read the store', () => iterator.nextv(PAGE_ENTRIES));
@@ -193,11 +210,15 @@ export class LevelDatabase implements Database {
     await this.#guard('close the store', () => this.#level.close());
     if (!this.#settle) return;
     try {
-      const again = await openLevel(this.#path, this.#tuning, false);
+      const again = await openLevel(this.#path, this.#tuning, { create: false });
       await again.close();
     } catch {
       // Whoever holds the lock by now, or meets the same fault at the next open, does this work; all data are on disk.
     }
+  }
+
+  #make<T>(open: () => T): T {
+    return this.#gate === undefined ? open() : this.#gate.within(open);
   }
 
   async #guard<T>(doing: string, action: () => Promise<T>): Promise<T> {
@@ -210,11 +231,7 @@ export class LevelDatabase implements Database {
 }
 
 /** How the database of a directory is opened. Expected errors: `StorageError`. */
-export type OpenDatabase = (
-  path: string,
-  tuning: LevelTuning,
-  options: { readonly create: boolean },
-) => Promise<Database>;
+export type OpenDatabase = (path: string, tuning: LevelTuning, options: OpenOptions) => Promise<Database>;
 
 export const openLevelDatabase: OpenDatabase = (path, tuning, options) =>
   LevelDatabase.open(path, tuning, options);
@@ -247,8 +264,15 @@ export async function rebuildManifest(path: string): Promise<void> {
   }
 }
 
-async function openLevel(path: string, tuning: LevelTuning, create: boolean): Promise<Level<Buffer, Buffer>> {
+async function openLevel(
+  path: string,
+  tuning: LevelTuning,
+  { create, isShared = false }: OpenOptions,
+): Promise<Level<Buffer, Buffer>> {
+  // Of Node's implementation alone, which the types do not show.
+  const sharing = { multithreading: isShared };
   const level = new Level<Buffer, Buffer>(path, {
+    ...sharing,
     keyEncoding: 'buffer',
     valueEncoding: 'buffer',
     createIfMissing: create,

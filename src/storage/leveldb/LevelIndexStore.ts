@@ -56,6 +56,8 @@ export interface LevelIndexStoreOptions {
    * be rewound away. Nothing but `rewind` may be called then.
    */
   readonly forRewind?: boolean;
+  /** Default false. True: readers on other threads may open it beside this one (`LevelReplica`); they close it first. */
+  readonly isShared?: boolean;
   /** Whether the account index is kept. Default: it is left as it is, for commands that index nothing. */
   readonly accounts?: boolean;
   /** Overrides of the measured defaults. */
@@ -115,11 +117,11 @@ export class LevelIndexStore implements IndexStore {
     options: LevelIndexStoreOptions,
     dependencies: LevelIndexStoreDependencies,
   ): Promise<LevelIndexStore> {
-    const { path, create = true } = options;
+    const { path, create = true, isShared = false } = options;
     const { openDatabase = openLevelDatabase } = dependencies;
     await prepareDirectory(path, create);
     if (await holdsData(path)) await refuseDamagedFiles(path);
-    const database = await openDatabase(path, { ...defaultTuning, ...options.tuning }, { create });
+    const database = await openDatabase(path, { ...defaultTuning, ...options.tuning }, { create, isShared });
     try {
       const dropped = await droppedAtOpen(path);
       if (dropped.length > 0) {

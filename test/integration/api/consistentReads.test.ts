@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ApiServer, GrpcApiServer } from '../../../src/api/index.js';
+import { ApiServer, GrpcApiServer, workOfStore } from '../../../src/api/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import { ChangingIndex, ExchangeableIndex } from '../../support/changingIndex.js';
 import type { Change } from '../../support/changingIndex.js';
@@ -8,7 +8,6 @@ import { atEnd } from '../../support/cleanup.js';
 import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { getJson } from '../../support/httpProbe.js';
-import { governorOver } from '../../support/readGovernor.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { statusWith } from '../../support/servedChain.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
@@ -107,13 +106,13 @@ async function questionsTo(index: ExchangeableIndex): Promise<readonly (() => Pr
     },
   };
   const rest = new ApiServer(
-    { host: '127.0.0.1', port: 0 },
+    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0' },
     {
       ...dependencies,
       reader: index,
       status: { ...index.status, status: () => statusWith(index.status.range()) },
+      work: workOfStore(index, () => index.status.range()),
       feed: feedOver({ reader: index, status: index.status }),
-      governor: governorOver(),
     },
   );
   const grpc = new GrpcApiServer(
@@ -128,7 +127,6 @@ async function questionsTo(index: ExchangeableIndex): Promise<readonly (() => Pr
       ...{ ...dependencies, store: index, status: index.status },
       health: { readiness: () => ({ ready: true }) },
       feed: feedOver({ reader: index, status: index.status }),
-      governor: governorOver(),
     },
   );
   await Promise.all([rest.start(), grpc.start()]);

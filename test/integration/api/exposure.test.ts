@@ -1,14 +1,13 @@
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ApiServer, MetricsServer } from '../../../src/api/index.js';
+import { ApiServer, MetricsServer, workOfStore } from '../../../src/api/index.js';
 import type { ApiServerOptions } from '../../../src/api/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { feedOver } from '../../support/feed.js';
 import { sendRaw } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { governorOver } from '../../support/readGovernor.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -26,11 +25,10 @@ async function apiServer(options: Partial<ApiServerOptions> = {}, clock: Clock =
   const reader = new MemoryIndexStore();
   const status = { range: () => range, status: () => ({ ...range }) as never };
   const server = new ApiServer(
-    { host: '127.0.0.1', port: 0, ...options },
+    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0', ...options },
     {
-      ...{ clock, fail, reader, status, logger: new RecordingLogger() },
+      ...{ clock, fail, reader, status, work: workOfStore(reader, () => range), logger: new RecordingLogger() },
       feed: feedOver({ reader, status, clock }),
-      governor: governorOver(),
     },
   );
   await server.start();
@@ -44,7 +42,7 @@ async function pageServer(page: string, clock: Clock, options: Partial<ApiServer
     { host: '127.0.0.1', port: 0, ...options },
     {
       ...{ clock, fail, logger: new RecordingLogger() },
-      registry: { contentType: 'text/plain', metrics: () => Promise.resolve(page) },
+      page: () => Promise.resolve({ contentType: 'text/plain', text: page }),
       health: { readiness: () => ({ ready: true, reasons: [] }) },
     },
   );

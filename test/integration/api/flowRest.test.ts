@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { eventually } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
-import { VirtualClock } from '../../support/virtualClock.js';
 
 const FIRST = 100;
 const SEALED = 105;
@@ -131,33 +130,6 @@ it.each(['blocks', 'blocks/payload', 'blocks/collections', 'collections', 'trans
     expect(ofBlock.status).toBe(200);
   },
 );
-
-describe('a large answer', () => {
-  it('is written in turns with the answers to others', async () => {
-    const script = Buffer.alloc(100_000, 'x');
-    const large = smallChain(FIRST, [
-      Array.from({ length: 5 }, (_, index) => [transactionWith({ script, gasLimit: BigInt(index) })]),
-    ]);
-    const clock = new VirtualClock();
-    const served = await ServedChain.start(large, { sealed: FIRST }, { clock });
-    const timersBefore = clock.pendingTimers;
-    const state = { isAnswered: false };
-    const asked = served.get(`/v1/blocks/${FIRST}/collections?expand=transactions`).then((answer) => {
-      state.isAnswered = true;
-      return answer;
-    });
-    let turns = 0;
-    while (!state.isAnswered) {
-      // Its turn is over: until the clock moves, it waits, and others do not.
-      await eventually(() => (state.isAnswered || clock.pendingTimers > timersBefore ? true : undefined));
-      expect((await served.get(`/v1/blocks?height=${FIRST}`)).status).toBe(200);
-      if (clock.pendingTimers > timersBefore) turns += 1;
-      await clock.advance(0);
-    }
-    expect(turns).toBeGreaterThan(0);
-    expect(((await asked).body as { collections: unknown[] }).collections).toHaveLength(5);
-  });
-});
 
 describe('the transactions of a block', () => {
   it('answers the transactions of the collections in order, also those that stand there twice', async () => {

@@ -8,7 +8,6 @@ import { StorageError } from '../../../src/storage/index.js';
 import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { governorOver } from '../../support/readGovernor.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { chainTime, idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
 
@@ -103,7 +102,7 @@ describe('GrpcApiServer', () => {
       },
       {
         ...{ store, clock: systemClock, logger },
-        ...{ status, feed: feedOver({ reader: store, status }), governor: governorOver() },
+        ...{ status, feed: feedOver({ reader: store, status }) },
         health: { readiness: () => ({ ready }) },
         fail: (error) => failures.push(error),
       },
@@ -486,9 +485,9 @@ describe('GrpcApiServer', () => {
       const heard: unknown[] = [];
       for await (const { status } of watch as AsyncIterable<{ status: unknown }>) {
         heard.push(status);
-        if (heard.length === 1) ready = false;
-        if (heard.length === 2) ready = true;
         if (heard.length === 3) break;
+        ready = !ready;
+        server.notify();
       }
       expect(heard).toEqual(['SERVING', 'NOT_SERVING', 'SERVING']);
       watch.on('error', () => undefined).cancel();

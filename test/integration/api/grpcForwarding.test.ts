@@ -2,12 +2,12 @@ import { Client, credentials, Metadata, status } from '@grpc/grpc-js';
 import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { WireWriter } from '../../../src/flow/index.js';
-import { createMetrics } from '../../../src/observability/index.js';
-import type { Metrics } from '../../../src/observability/index.js';
+import { createReaderMetrics } from '../../../src/observability/index.js';
+import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { eventually } from '../../support/program.js';
-import { answer, fail, networkOf, RawNode } from '../../support/rawNode.js';
+import { answer, fail, forwarderTo, networkOf, RawNode } from '../../support/rawNode.js';
 import type { RawCall, RawHandler } from '../../support/rawNode.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
@@ -49,9 +49,9 @@ class Forwarded {
     return Forwarded.counted(nodes);
   }
 
-  static async counted(nodes: readonly RawNode[], metrics?: Metrics): Promise<Forwarded> {
+  static async counted(nodes: readonly RawNode[], metrics?: ReaderMetrics): Promise<Forwarded> {
     const network = await networkOf(nodes);
-    const { address } = await servedOverGrpc(chain, { forwarder: network.forwarder, metrics });
+    const { address } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), metrics });
     return new Forwarded(address);
   }
 
@@ -401,7 +401,7 @@ describe('what the index does not have', () => {
     const network = await networkOf([node]);
     const nothing = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
     const { address } = await servedOverGrpc([], {
-      forwarder: network.forwarder,
+      forwarder: forwarderTo(network),
       status: { range: () => nothing },
     });
     const probe = new GrpcProbe(address);
@@ -425,7 +425,7 @@ describe('what is forwarded is counted', () => {
       [`${API}/GetAccount`]: (call) => open.push(call),
       [`${API}/GetEventsForBlockIDs`]: (call) => open.push(call),
     });
-    const metrics = createMetrics({ version: '', node: '' });
+    const metrics = createReaderMetrics();
     const to = await Forwarded.counted([node], metrics);
     const scrape = async (): Promise<ScrapedMetrics> => new ScrapedMetrics(await metrics.registry.metrics());
     const underWay = (kind: 'call' | 'stream', count: number): Promise<true> =>
@@ -492,8 +492,8 @@ describe('bounds', () => {
   it('allow so many streams, and end them when the server closes', async () => {
     const node = await RawNode.start({ [EVENTS]: (call) => call.write(Buffer.from('begun')) });
     const network = await networkOf([node]);
-    const metrics = createMetrics({ version: '', node: '' });
-    const { address, server } = await servedOverGrpc(chain, { forwarder: network.forwarder, metrics });
+    const metrics = createReaderMetrics();
+    const { address, server } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), metrics });
     const clients = [0, 1].map(
       () => new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 }),
     );

@@ -6,14 +6,13 @@ import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { GrpcApiServer } from '../../../src/api/index.js';
 import type { GrpcApiServerOptions } from '../../../src/api/index.js';
-import { createMetrics } from '../../../src/observability/index.js';
-import type { Metrics } from '../../../src/observability/index.js';
+import { createReaderMetrics } from '../../../src/observability/index.js';
+import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { OperatorError, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { governorOver } from '../../support/readGovernor.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -34,7 +33,7 @@ const ID = Buffer.from(idOf('somebody'), 'hex');
 const MAX_CONNECTIONS = 512;
 
 interface Ground {
-  readonly metrics?: Metrics;
+  readonly metrics?: ReaderMetrics;
   readonly store?: MemoryIndexStore;
   readonly clock?: Clock;
   readonly options?: Partial<GrpcApiServerOptions>;
@@ -57,7 +56,7 @@ function serverOn({
     },
     {
       ...{ store, clock, logger, metrics },
-      ...{ status, feed, governor: governorOver() },
+      ...{ status, feed },
       health: { readiness: () => ({ ready: true }) },
       fail: (error) => failures.push(error),
     },
@@ -320,7 +319,7 @@ describe('bounds', () => {
 
   describe('when all connections that may be open are taken', () => {
     it('the one that has rested longest makes room for a new one', async () => {
-      const metrics = createMetrics({ version: 'test', node: 'test' });
+      const metrics = createReaderMetrics();
       const { port } = await listening({ metrics });
       const { session: busy } = await callingWithoutEnd(port);
       const sockets: Socket[] = [];
@@ -338,7 +337,7 @@ describe('bounds', () => {
 
     it('a new one is turned away while all are at work, and takes the place of one that has fallen silent', async () => {
       const clock = new VirtualClock();
-      const metrics = createMetrics({ version: 'test', node: 'test' });
+      const metrics = createReaderMetrics();
       const { port } = await listening({ clock, metrics });
       const sessions: ClientHttp2Session[] = [];
       while (sessions.length < MAX_CONNECTIONS) sessions.push((await callingWithoutEnd(port)).session);

@@ -11,7 +11,6 @@ import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import type { Message } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { governorOver } from '../../support/readGovernor.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -52,7 +51,6 @@ async function serve(on: Clock = systemClock): Promise<GrpcProbe> {
     { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
     {
       ...{ store, clock, feed, status, logger: new RecordingLogger() },
-      governor: governorOver(),
       health: { readiness: () => ({ ready: true }) },
       fail: (error) => failures.push(error),
     },

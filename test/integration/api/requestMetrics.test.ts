@@ -1,11 +1,11 @@
 import { connect } from 'node:net';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { createMetrics } from '../../../src/observability/index.js';
+import { createReaderMetrics } from '../../../src/observability/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { eventually } from '../../support/program.js';
-import { answer, fail, networkOf, RawNode } from '../../support/rawNode.js';
+import { answer, fail, forwarderTo, networkOf, RawNode } from '../../support/rawNode.js';
 import { RestNode } from '../../support/restNode.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { ServedChain } from '../../support/servedChain.js';
@@ -18,7 +18,7 @@ const ACCESS = '/flow.access.AccessAPI';
 
 /** Waits until as many are counted as are expected, each as `interface route status: number`, and compares. */
 async function expectCounts(
-  metrics: ReturnType<typeof createMetrics>,
+  metrics: ReturnType<typeof createReaderMetrics>,
   name: 'api_requests_total' | 'api_request_seconds_count',
   expected: readonly string[],
 ): Promise<void> {
@@ -36,7 +36,7 @@ async function expectCounts(
 
 describe('requests over HTTP', () => {
   it('are counted by the pattern of their route and by status, never by their path', async () => {
-    const metrics = createMetrics({ version: '', node: '' });
+    const metrics = createReaderMetrics();
     const daemon = await ServedChain.start(chain, { sealed: 102 }, { metrics });
     const [transaction = ''] = transactionIds(chain[0]!, 0);
     for (const path of [
@@ -66,7 +66,7 @@ describe('requests over HTTP', () => {
   });
 
   it('are counted also when a node answered them', async () => {
-    const metrics = createMetrics({ version: '', node: '' });
+    const metrics = createReaderMetrics();
     const node = await RestNode.start();
     const daemon = await ServedChain.start(chain, { sealed: 102 }, { metrics, forwardRest: node.url });
     await fetch(`${daemon.url}/v1/accounts/1`);
@@ -82,7 +82,7 @@ describe('requests over HTTP', () => {
   });
 
   it('are counted when they are over: streams, which are not timed, and those whose caller leaves', async () => {
-    const metrics = createMetrics({ version: '', node: '' });
+    const metrics = createReaderMetrics();
     const node = await RestNode.start();
     node.reply = () => undefined;
     const daemon = await ServedChain.start(chain, { sealed: 102 }, { metrics, forwardRest: node.url });
@@ -102,7 +102,7 @@ describe('requests over HTTP', () => {
 
 describe('calls over gRPC', () => {
   it('are counted by method and by the name of their status', async () => {
-    const metrics = createMetrics({ version: '', node: '' });
+    const metrics = createReaderMetrics();
     const { address } = await servedOverGrpc(chain, { metrics });
     const probe = new GrpcProbe(address);
     atEnd(() => probe.close());
@@ -124,7 +124,7 @@ describe('calls over gRPC', () => {
   });
 
   it('are counted also when they are refused before anything is read', async () => {
-    const metrics = createMetrics({ version: '', node: '' });
+    const metrics = createReaderMetrics();
     const { address } = await servedOverGrpc(chain, { metrics, ratePerSecondPerAddress: 1 });
     const probe = new GrpcProbe(address);
     atEnd(() => probe.close());
@@ -139,14 +139,14 @@ describe('calls over gRPC', () => {
   });
 
   it('are counted also when a node answered them', async () => {
-    const metrics = createMetrics({ version: '', node: '' });
+    const metrics = createReaderMetrics();
     const script = `${ACCESS}/ExecuteScriptAtLatestBlock`;
     const header = `${ACCESS}/GetLatestBlockHeader`;
     const node = await RawNode.start({
       [script]: (call, request) => answer(call, request),
       [header]: (call) => fail(call, status.NOT_FOUND, 'none'),
     });
-    const { forwarder } = await networkOf([node]);
+    const forwarder = forwarderTo(await networkOf([node]));
     const { address } = await servedOverGrpc(chain, { metrics, forwarder });
     const probe = new GrpcProbe(address);
     atEnd(() => probe.close());
@@ -159,7 +159,7 @@ describe('calls over gRPC', () => {
   });
 
   it('are counted as cancelled where the caller leaves first, and streams are not timed', async () => {
-    const metrics = createMetrics({ version: '', node: '' });
+    const metrics = createReaderMetrics();
     const { address } = await servedOverGrpc(chain, { metrics });
     const probe = new GrpcProbe(address);
     atEnd(() => probe.close());

@@ -1,7 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { createMetrics } from '../../../src/observability/index.js';
+import { createReaderMetrics } from '../../../src/observability/index.js';
 import { eventually } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
@@ -175,7 +175,7 @@ describe('a node that answers before it has the whole request', () => {
 describe('what is forwarded is counted', () => {
   it('by what is asked and what becomes of it, and while it is under way', async () => {
     const upstream = await RestNode.start();
-    const metrics = createMetrics({ version: '', node: '' });
+    const metrics = createReaderMetrics();
     const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: upstream.url, metrics });
     const scrape = async (): Promise<ScrapedMetrics> => new ScrapedMetrics(await metrics.registry.metrics());
     const underWay = async (): Promise<number> =>

@@ -1,14 +1,13 @@
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ApiServer, MetricsServer } from '../../../src/api/index.js';
-import { createMetrics } from '../../../src/observability/index.js';
+import { ApiServer, MetricsServer, workOfStore } from '../../../src/api/index.js';
+import { createMetrics, mergedPage } from '../../../src/observability/index.js';
 import type { Readiness } from '../../../src/observability/index.js';
 import { OperatorError, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { feedOver } from '../../support/feed.js';
 import { getJson } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { governorOver } from '../../support/readGovernor.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { idOf } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -31,7 +30,7 @@ function metricsServer(change: { host?: string; port?: number; clock?: Clock } =
       clock,
       logger,
       fail: (error) => failures.push(error),
-      registry: metrics.registry,
+      page: () => mergedPage(metrics.registry, []),
       health: { readiness: () => state.readiness },
     },
   );
@@ -51,8 +50,8 @@ function apiServer(reader: MemoryIndexStore, host = '127.0.0.1', port = 0, clock
   };
   const feed = feedOver({ reader, status, clock });
   const server = new ApiServer(
-    { host, port },
-    { ...{ reader, clock, logger, status, feed }, governor: governorOver(), fail: () => undefined },
+    { host, port, chainId: 'flow-localnet', version: '0.1.0' },
+    { ...{ reader, clock, logger, status, feed, work: workOfStore(reader, () => range) }, fail: () => undefined },
   );
   open.push(server);
   return { server, logger };
@@ -97,7 +96,7 @@ describe('MetricsServer', () => {
     const { server, metrics, failures, url } = metricsServer();
     await server.start();
     const bug = new Error('a probe broke');
-    metrics.registry.metrics = () => Promise.reject(bug);
+    metrics.registry.getMetricsAsJSON = () => Promise.reject(bug);
     expect((await fetch(url('/metrics'))).status).toBe(500);
     expect(failures).toEqual([bug]);
   });

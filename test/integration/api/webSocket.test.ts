@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createMetrics } from '../../../src/observability/index.js';
+import { createReaderMetrics } from '../../../src/observability/index.js';
 import { sendRaw } from '../../support/httpProbe.js';
 import { eventually } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
@@ -303,7 +303,7 @@ describe('forwarding', () => {
   async function forwarding(base = '') {
     const node = await RestNode.start();
     const streamed = streamTopics(node, `${base}/v1/ws`);
-    const metrics = createMetrics({ version: '', node: '' });
+    const metrics = createReaderMetrics();
     const served = await ServedChain.start(there, heads, {
       ...{ forwardRest: node.url + base, metrics, corsOrigins: ['*'] },
     });

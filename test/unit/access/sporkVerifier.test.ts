@@ -281,6 +281,27 @@ describe('a spork that the table does not have', () => {
     expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
   });
 
+  it('waits a minute for a node that has yet to say who it is, where the store has blocks below the root', async () => {
+    const scripts: Record<'new:1' | 'old:1', NodeScript> = {
+      'new:1': { version: version(200, 200, TRUE_ID) },
+      'old:1': { version: version(100), down: true },
+    };
+    const { network: net } = world().network(
+      scripts,
+      { accessNodes: Object.keys(scripts) },
+      { ...STORED, firstHeight: 100 },
+    );
+    const asked = net.whenAllAsked(stop.signal);
+    await clock.advance(30_000);
+    expect(net.forHeight(200)).toEqual([]);
+    expect(net.sporkAt(200)).toBeUndefined();
+    expect(net.undecidedSporkAt(200)?.awaited).toEqual(['old:1']);
+    await clock.advance(35_000);
+    await asked;
+    expect(names(net.forHeight(200))).toEqual(['new:1']);
+    expect(net.sporkAt(200)?.rootHeight).toBe(200);
+  });
+
   it('is decided on before the start is, or a minute later', async () => {
     const start = async (latest: NodeScript['latest']): Promise<[number, number | undefined]> => {
       const { network: net } = world().network(

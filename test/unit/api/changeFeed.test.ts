@@ -2,13 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ApiError, ChangeFeed, MAX_FOLLOWERS, SEND_LIMIT_MS } from '../../../src/api/index.js';
 import type { FeedEvent, IndexedRange, StartPoint } from '../../../src/api/index.js';
-import { createMetrics } from '../../../src/observability/index.js';
+import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { governorOver } from '../../support/readGovernor.js';
 import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
-import { WorkedClock } from '../../support/workedClock.js';
 
 const FIRST = 100;
 const chain = smallChain(
@@ -59,7 +57,7 @@ class Reader {
 
 class World {
   readonly clock = new VirtualClock();
-  readonly metrics = createMetrics({ version: '', node: '' });
+  readonly metrics = createReaderMetrics();
   readonly reads: number[] = [];
   sealed: number | null = null;
   head: number | null = null;
@@ -78,7 +76,6 @@ class World {
       status: { range: () => this.range },
       clock: clock ?? this.clock,
       metrics: this.metrics,
-      governor: governorOver({ status: { range: () => this.range }, clock: clock ?? this.clock }, 0.25),
     });
   }
 
@@ -165,8 +162,7 @@ describe('where a stream begins', () => {
     const store = await MemoryIndexStore.startingAt(FIRST);
     const early = new ChangeFeed({
       ...{ reader: store, status: { range: () => none }, clock: new VirtualClock() },
-      metrics: createMetrics({ version: '', node: '' }),
-      governor: governorOver(),
+      metrics: createReaderMetrics(),
     });
     expect(await refusal(early.cursorAt('next'))).toMatchObject({ reason: 'not_yet_indexed' });
     expect(await feed.cursorAt('next')).toMatchObject({ next: FIRST });
@@ -372,44 +368,6 @@ describe('the end of the feed', () => {
     fail(new Error('the database is closed'));
     await closing;
     expect(reader.ended).toMatchObject({ reason: 'stopping' });
-  });
-});
-
-describe('the share of the event loop', () => {
-  /** What 60 events take of all time, when each costs its sender 5 ms. */
-  async function shareTaken(head: number): Promise<number> {
-    const clock = new WorkedClock();
-    const world = await World.with(60, clock);
-    world.head = head;
-    let sent = 0;
-    const from = await world.feed.cursorAt({ height: 100 });
-    const sink = {
-      send: (_: FeedEvent, taken: () => void) => {
-        clock.work(5);
-        sent += 1;
-        taken();
-      },
-      end: () => undefined,
-    };
-    world.feed.follow({ kind: 'blocks', from, until: 'indexed' }, sink);
-    await clock.virtual.advanceUntil(() => sent === 60);
-    return clock.workedMs / clock.monotonic();
-  }
-
-  it('is that of all readers while indexing catches up', async () => {
-    const share = await shareTaken(1_000);
-    expect(share).toBeGreaterThan(0.24);
-    expect(share).toBeLessThan(0.26);
-  });
-
-  it('is three quarters close to the head', async () => {
-    const share = await shareTaken(160);
-    expect(share).toBeGreaterThan(0.73);
-    expect(share).toBeLessThan(0.77);
-  });
-
-  it('is all there is at the head', async () => {
-    expect(await shareTaken(159)).toBe(1);
   });
 });
 

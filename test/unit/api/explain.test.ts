@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ApiError, explainDocument } from '../../../src/api/index.js';
+import { ApiError, explainDocument, workOfStore } from '../../../src/api/index.js';
 import type { HeightWork, IndexedRange, WorkSource } from '../../../src/api/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
@@ -51,8 +51,12 @@ function working(stage: HeightWork['stage'], change: Partial<HeightWork> = {}): 
 const reasons = [{ code: 'behind', message: 'far behind', sinceSeconds: 1 } as const];
 
 function explained(key: number | string, work?: HeightWork, naming: WorkSource['naming'] = () => undefined) {
-  const source: WorkSource = { workAt: () => work, naming };
-  return explainDocument(store, String(key), () => range, { work: source, reasons });
+  const closed = workOfStore(store, () => range);
+  const source: WorkSource = {
+    momentAt: async (height) => ({ ...(await closed.momentAt(height)), daemon: { reasons, work } }),
+    naming: async (id) => (await closed.naming(id)) ?? naming(id),
+  };
+  return explainDocument(store, String(key), source);
 }
 
 it('an id is explained with 0x as without', async () => {
@@ -108,7 +112,7 @@ describe('a height', () => {
     ['indexed', FIRST, /can be read/],
     ['below_first_indexed', 1, /will not be indexed/],
   ] as const)('is %s where no daemon runs', async (stage, height, summary) => {
-    const document = await explainDocument(store, String(height), () => range);
+    const document = await explainDocument(store, String(height), workOfStore(store, () => range));
     expect(document).toMatchObject({
       ...{ stage, sources: null, work: null, reasons: [] },
       summary: expect.stringMatching(summary) as string,
@@ -117,7 +121,7 @@ describe('a height', () => {
 
   it('is not indexed in an empty store', async () => {
     range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
-    expect(await explainDocument(new MemoryIndexStore(), '5', () => range)).toMatchObject({
+    expect(await explainDocument(new MemoryIndexStore(), '5', workOfStore(store, () => range))).toMatchObject({
       stage: 'not_indexed',
       summary: expect.stringMatching(/store is empty/) as string,
     });
@@ -158,7 +162,7 @@ describe('an id', () => {
     expect(await explained(id, working('queued'), inHand('block', id))).toMatchObject({
       ...{ kind: 'block', stage: 'queued', blockId: id },
     });
-    expect(await explainDocument(store, above.block.id, () => range)).toMatchObject({
+    expect(await explainDocument(store, above.block.id, workOfStore(store, () => range))).toMatchObject({
       ...{ kind: 'block', stage: 'waiting_for_gap', height: above.block.height },
     });
   });

@@ -63,6 +63,7 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
     unresolvable: () => state.change.unresolvable?.(),
     heldUp: () => (state.latest < (state.head ?? -1) ? heldUpBy(facts(), clock) : undefined),
     commitStartedAtMs: () => state.facts.commitStartedAtMs,
+    readerDown: () => state.change.readerDown?.(),
     disk: () => state.change.disk?.(),
   };
   const diagnosis = new Diagnosis(
@@ -396,6 +397,14 @@ describe('what has a code of its own', () => {
     expect(await after(0)).toMatchObject([
       { code: 'disk_low', message: '512 MiB are left on the disk of the data directory' },
     ]);
+  });
+
+  it('lacks its readers: indexing goes on, and so does whatever else is wrong', async () => {
+    const { codes, state } = healthyDaemon();
+    state.change = { readerDown: () => ({ message: 'the thread has ended' }) };
+    expect(await codes()).toEqual(['reader_down']);
+    state.phase = 'starting';
+    expect(await codes()).toEqual(['starting', 'reader_down']);
   });
 
   it('is stopping, whatever else holds', async () => {

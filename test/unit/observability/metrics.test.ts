@@ -1,6 +1,11 @@
 import { Counter, Histogram } from 'prom-client';
 import { describe, expect, it } from 'vitest';
-import { allReadinessCodes, createMetrics } from '../../../src/observability/index.js';
+import {
+  allReadinessCodes,
+  createMetrics,
+  createReaderMetrics,
+  mergedPage,
+} from '../../../src/observability/index.js';
 import type { ScrapedValues } from '../../../src/observability/index.js';
 import { metricsFaults } from '../../support/metricsLint.js';
 
@@ -64,19 +69,25 @@ async function scrape(
 /** Every metric with a value, as after some use. */
 async function usedPage(): Promise<string> {
   const metrics = createMetrics(build);
+  const readers = createReaderMetrics();
   metrics.bind(values());
-  for (const metric of metrics.registry.getMetricsAsArray()) {
+  for (const metric of [metrics, readers].flatMap(({ registry }) => registry.getMetricsAsArray())) {
     const { labelNames = [] } = metric as unknown as { labelNames?: readonly string[] };
     const labels = Object.fromEntries(labelNames.map((name) => [name, 'some "value"']));
     if (metric instanceof Histogram) metric.observe(labels, 1);
     else if (metric instanceof Counter) metric.inc(labels);
   }
-  return metrics.registry.metrics();
+  return (await mergedPage(metrics.registry, [await readers.snapshot(), await readers.snapshot()])).text;
+}
+
+/** As the daemon serves them. */
+async function freshPage(): Promise<string> {
+  return (await mergedPage(createMetrics(build).registry, [await createReaderMetrics().snapshot()])).text;
 }
 
 describe('the page of metrics', () => {
   it('keeps the rules that Prometheus checks', async () => {
-    expect(metricsFaults(await createMetrics(build).registry.metrics())).toEqual([]);
+    expect(metricsFaults(await freshPage())).toEqual([]);
     expect(metricsFaults(await usedPage())).toEqual([]);
   });
 
@@ -111,13 +122,15 @@ describe('the page of metrics', () => {
 
 describe('metrics', () => {
   it.each(contract)('has %s (%s) with the labels %j', (name, _kind, labels) => {
-    const metric = createMetrics(build).registry.getSingleMetric(`flow_collection_indexer_${name}`) as
+    const fullName = `flow_collection_indexer_${name}`;
+    const metric = (createMetrics(build).registry.getSingleMetric(fullName) ??
+      createReaderMetrics().registry.getSingleMetric(fullName)) as
       { labelNames?: readonly string[] } | undefined;
     expect(metric?.labelNames).toEqual(labels);
   });
 
   it('writes each of them with its kind', async () => {
-    const text = await createMetrics(build).registry.metrics();
+    const text = await freshPage();
     for (const [name, kind] of contract)
       expect(text).toContain(`# TYPE flow_collection_indexer_${name} ${kind}\n`);
   });

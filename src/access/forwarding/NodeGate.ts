@@ -1,0 +1,76 @@
+import type { Clock } from '../../runtime/index.js';
+import { abortReason } from '../../runtime/index.js';
+import type { Endpoint } from '../transport/endpoint.js';
+import { MethodLimiter } from '../transport/MethodLimiter.js';
+import type { StreamQuota } from '../transport/StreamQuota.js';
+import type { Admission, AdmittedCall } from './admission.js';
+
+/** Calls that may wait for one method's turn at one node. */
+const MAX_WAITING_CALLS = 256;
+
+export interface NodeGateOptions {
+  readonly endpoint: Endpoint;
+  readonly ratePerSecond: number;
+}
+
+export interface NodeGateDependencies {
+  readonly clock: Clock;
+  /** The indexer's own calls to the node. */
+  readonly caller: {
+    readonly scarcity: StreamQuota;
+    /** Of a method that the indexer calls as well. */
+    limiterOf(method: string): MethodLimiter | undefined;
+  };
+}
+
+/** Lets calls of others through to one node. What becomes of them says nothing about the node: they are made of what callers send. */
+export class NodeGate {
+  readonly endpoint: Endpoint;
+  readonly #ratePerSecond: number;
+  readonly #clock: Clock;
+  readonly #caller: NodeGateDependencies['caller'];
+  /** Of the methods that the indexer does not call; those that are forwarded are known by name. */
+  readonly #limiters = new Map<string, MethodLimiter>();
+
+  constructor(options: NodeGateOptions, dependencies: NodeGateDependencies) {
+    this.endpoint = options.endpoint;
+    this.#ratePerSecond = options.ratePerSecond;
+    this.#clock = dependencies.clock;
+    this.#caller = dependencies.caller;
+  }
+
+  /** As `ForwardingDesk.admit`. */
+  async admit({ method, isStream }: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> {
+    if (isStream) return this.#admitStream();
+    const limiter = this.#limiterOf(method);
+    if (limiter.yieldingFull) return 'busy';
+    const permit = await limiter.acquireYielding(signal);
+    if (signal.aborted) throw abortReason(signal);
+    return {
+      over: (end) => {
+        if (end === 'answered') limiter.succeeded(permit);
+        else if (end === 'rate_limited') limiter.rateLimited(permit);
+      },
+      onMakeWay: () => undefined,
+    };
+  }
+
+  #admitStream(): Admission | 'busy' {
+    const { scarcity } = this.#caller;
+    if (scarcity.scarce) return 'busy';
+    let makeWay = (): void => undefined;
+    const leave = scarcity.yielding(() => makeWay());
+    return { over: () => leave(), onMakeWay: (end) => (makeWay = end) };
+  }
+
+  #limiterOf(method: string): MethodLimiter {
+    const shared = this.#caller.limiterOf(method) ?? this.#limiters.get(method);
+    if (shared !== undefined) return shared;
+    const limiter = new MethodLimiter(
+      { ratePerSecond: this.#ratePerSecond, maxWaiting: MAX_WAITING_CALLS },
+      { clock: this.#clock },
+    );
+    this.#limiters.set(method, limiter);
+    return limiter;
+  }
+}

@@ -1,0 +1,60 @@
+import type { Logger, LogLevel } from '../../observability/index.js';
+import { errorFields } from '../../observability/index.js';
+import type { FromReader } from './messages.js';
+
+/** Records that may be on their way to the other thread since it last gave a sign of life; further ones are dropped. */
+export const MAX_RECORDS_UNDER_WAY = 1_000;
+
+const levels = ['debug', 'info', 'warn', 'error'] as const;
+type Level = (typeof levels)[number];
+
+/** A logger whose records another thread writes. */
+export class LinkedLogger implements Logger {
+  readonly #least: number;
+  readonly #post: (message: FromReader) => void;
+  #underWay = 0;
+  #dropped = 0;
+
+  constructor(
+    options: { readonly level: LogLevel },
+    dependencies: { readonly post: (message: FromReader) => void },
+  ) {
+    this.#least = options.level === 'silent' ? levels.length : levels.indexOf(options.level);
+    this.#post = dependencies.post;
+  }
+
+  debug(fields: object, message: string): void {
+    this.#send('debug', fields, message);
+  }
+
+  info(fields: object, message: string): void {
+    this.#send('info', fields, message);
+  }
+
+  warn(fields: object, message: string): void {
+    this.#send('warn', fields, message);
+  }
+
+  error(fields: object, message: string): void {
+    this.#send('error', fields, message);
+  }
+
+  /** The other thread gave a sign of life: it has taken all that was sent before. */
+  taken(): void {
+    this.#underWay = 0;
+    if (this.#dropped === 0) return;
+    const records = this.#dropped;
+    this.#dropped = 0;
+    this.warn({ records }, 'log records of the reader thread were dropped');
+  }
+
+  #send(level: Level, fields: object, message: string): void {
+    if (levels.indexOf(level) < this.#least) return;
+    if (this.#underWay >= MAX_RECORDS_UNDER_WAY) {
+      this.#dropped += 1;
+      return;
+    }
+    this.#underWay += 1;
+    this.#post({ kind: 'log', level, fields: errorFields(fields), message });
+  }
+}

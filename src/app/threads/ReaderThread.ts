@@ -1,0 +1,406 @@
+import type { Admission, ForwardingDesk } from '../../access/index.js';
+import type { NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
+import type { Identifier } from '../../flow/index.js';
+import { MirroredMetrics } from '../../observability/index.js';
+import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index.js';
+import {
+  AbortError,
+  doublingMs,
+  EndGate,
+  isAbort,
+  messageOf,
+  OperatorError,
+  sleep,
+} from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
+import type {
+  Answer,
+  FromReader,
+  IndexMoment,
+  Question,
+  ReaderAddresses,
+  ReaderOptions,
+  Surroundings,
+} from './messages.js';
+import type { ReaderHandle, StartReader } from './startWorker.js';
+
+/** Between two looks at the thread. So often it is told something at least, and told of the surroundings. */
+const LOOK_EVERY_MS = 500;
+/** So long without an acknowledgement, and readers are told to be without a thread. */
+export const DOWN_AFTER_MS = 3_000;
+/** So long, and the thread is ended and another one begun. */
+export const HUNG_AFTER_MS = 8_000;
+/** The same, of a thread that does not listen yet. */
+const START_LIMIT_MS = 30_000;
+/** To close in good order; its servers take CLOSE_GRACE_MS (2 s) at most. */
+const STOP_GRACE_MS = 4_000;
+/** A thread that ends is followed by another one at once, and when that ends soon too after so long. */
+const RESTART_PAUSE = { minMs: 1_000, maxMs: 30_000 };
+/** A thread that has served for so long ended for a reason of its own. */
+const STABLE_AFTER_MS = 60_000;
+/** To come to a point at which it may be ended. */
+const GATE_LIMIT_MS = 1_000;
+const GATE_LOOK_MS = 10;
+/** For a thread to tell its metrics: a scrape waits no longer. */
+const SCRAPE_LIMIT_MS = 250;
+
+/** What the thread is told and may ask. Nothing of it waits, but for the admission of forwarded calls. */
+export interface ReaderSources {
+  moment(): IndexMoment;
+  surroundings(): Surroundings;
+  status(): StatusDocument;
+  momentAt(height: number): WorkMoment;
+  naming(id: Identifier): NamedHeight | undefined;
+  readonly desk: ForwardingDesk;
+}
+
+export interface ReaderThreadDependencies {
+  readonly start: StartReader;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'readersReplaced'>;
+}
+
+/** One thread, from its beginning to its end. */
+interface Life {
+  readonly handle: ReaderHandle;
+  readonly gate: EndGate;
+  readonly admissions: Map<number, { readonly withdraw: AbortController; admission: Admission | undefined }>;
+  /** A state was sent that is not acknowledged. */
+  isOwed: boolean;
+  /** Without an acknowledgement of what was sent. */
+  silentMs: number;
+  /** It was told of them since the last look. */
+  knowsSurroundings: boolean;
+  /** There was something new since the state that is owed. */
+  hasNews: boolean;
+  listensSinceMs: number | undefined;
+  refusal: string | undefined;
+  ending: 'hung' | undefined;
+}
+
+/**
+ * The thread that serves readers: feeds it with what may be read, answers what it asks, and watches it. What it is sent is one
+ * message at a time, of the newest state, each acknowledged: that is its heartbeat as well. A thread that ends or hangs is
+ * followed by another one on the same ports; indexing takes no notice.
+ */
+export class ReaderThread {
+  readonly #dependencies: ReaderThreadDependencies;
+  readonly #clock: Clock;
+  readonly #told = new MirroredMetrics();
+  /** Those who wait for the metrics of now. */
+  #onMetrics: (() => void)[] = [];
+  #options: Omit<ReaderOptions, 'gate'>;
+  #sources: ReaderSources | undefined;
+  #life: Life | undefined;
+  #timer: Timer | undefined;
+  #restart: Timer | undefined;
+  #lookedAtMs = 0;
+  /** Threads in a row that ended soon. */
+  #failures = 0;
+  /** Of the last thread that ended. */
+  #cause: unknown;
+  #isClosing = false;
+  #begun:
+    | { readonly resolve: (addresses: ReaderAddresses) => void; readonly reject: (error: unknown) => void }
+    | undefined;
+  #closing: Promise<void> | undefined;
+  #onEnded: () => void = () => undefined;
+
+  /** Begins the thread, which loads what it needs, and waits for `serve`. */
+  constructor(options: Omit<ReaderOptions, 'gate'>, dependencies: ReaderThreadDependencies) {
+    this.#options = options;
+    this.#dependencies = dependencies;
+    this.#clock = dependencies.clock;
+    this.#begin();
+  }
+
+  /**
+   * Resolves when the thread listens. Expected errors: OperatorError (an address that cannot be used, and what else the operator
+   * has to mend); AbortError when it is closed first.
+   */
+  serve(sources: ReaderSources): Promise<ReaderAddresses> {
+    this.#sources = sources;
+    this.#lookedAtMs = this.#clock.monotonic();
+    this.#lookLater();
+    return new Promise((resolve, reject) => {
+      this.#begun = { resolve, reject };
+      if (this.#isClosing) reject(new AbortError('stopping'));
+      else if (this.#life === undefined) reject(asError(this.#cause));
+      else this.#send(this.#life);
+    });
+  }
+
+  /** What may be read has changed. Costs next to nothing, and never throws. */
+  notify(): void {
+    const life = this.#life;
+    if (life === undefined || this.#sources === undefined) return;
+    if (life.isOwed) life.hasNews = true;
+    else this.#send(life);
+  }
+
+  /** Why readers are not served; `undefined` while they are, and before they ever were. */
+  down(): { readonly message: string } | undefined {
+    if (this.#begun !== undefined || this.#isClosing || this.#sources === undefined) return undefined;
+    const life = this.#life;
+    if (life === undefined || life.ending !== undefined || life.listensSinceMs === undefined) {
+      return {
+        message: `the thread that serves readers has ended (${messageOf(this.#cause)}); another one is begun`,
+      };
+    }
+    if (life.silentMs < DOWN_AFTER_MS) return undefined;
+    const seconds = Math.floor(life.silentMs / 1_000);
+    return {
+      message: `the thread that serves readers has not answered for ${seconds} s; after ${HUNG_AFTER_MS / 1_000} s another one is begun`,
+    };
+  }
+
+  /** What all threads so far have counted, as far as they told: the one of now is asked, and not waited for long. */
+  async metrics(): Promise<readonly MetricsSnapshot[]> {
+    const life = this.#life;
+    if (life?.listensSinceMs !== undefined && life.ending === undefined) {
+      await new Promise<void>((resolve) => {
+        const timer = this.#clock.setTimer(SCRAPE_LIMIT_MS, resolve);
+        this.#onMetrics.push(() => {
+          timer.cancel();
+          resolve();
+        });
+        if (this.#onMetrics.length === 1) life.handle.post({ kind: 'scrape' });
+      });
+    }
+    return this.#told.all();
+  }
+
+  /** Closes what it serves, and ends it. One that does not answer is ended as it is. Idempotent. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#isClosing = true;
+    this.#restart?.cancel();
+    const life = this.#life;
+    if (life === undefined) {
+      this.#timer?.cancel();
+      return;
+    }
+    const ended = new Promise<void>((resolve) => (this.#onEnded = resolve));
+    if (life.silentMs >= DOWN_AFTER_MS && !life.gate.isLoading) {
+      this.#terminate(life);
+      return ended;
+    }
+    life.handle.post({ kind: 'stop' });
+    const timer = this.#clock.setTimer(STOP_GRACE_MS, () => {
+      this.#dependencies.logger.warn({ limitMs: STOP_GRACE_MS }, 'the reader thread did not close in time');
+      this.#terminate(life);
+    });
+    await ended;
+    timer.cancel();
+  }
+
+  #begin(): void {
+    const gate = EndGate.forThread();
+    const handle = this.#dependencies.start({ ...this.#options, gate: gate.memory });
+    const life: Life = {
+      ...{ handle, gate, admissions: new Map() },
+      ...{ isOwed: false, silentMs: 0, knowsSurroundings: false, hasNews: false },
+      ...{ listensSinceMs: undefined, refusal: undefined, ending: undefined },
+    };
+    this.#life = life;
+    handle.onMessage((message) => this.#receive(life, message));
+    handle.onEnd((error) => this.#ended(life, error));
+    if (this.#sources !== undefined) this.#send(life);
+  }
+
+  #send(life: Life): void {
+    const sources = this.#sources;
+    if (sources === undefined) return;
+    life.isOwed = true;
+    life.hasNews = false;
+    const surroundings = life.knowsSurroundings ? undefined : sources.surroundings();
+    life.knowsSurroundings = true;
+    life.handle.post({
+      kind: 'state',
+      moment: sources.moment(),
+      ...(surroundings === undefined ? {} : { surroundings }),
+    });
+  }
+
+  #receive(life: Life, message: FromReader): void {
+    const { logger } = this.#dependencies;
+    switch (message.kind) {
+      case 'ack':
+        life.isOwed = false;
+        life.silentMs = 0;
+        if (life.hasNews) this.#send(life);
+        break;
+      case 'listening':
+        this.#listening(life, message.addresses);
+        break;
+      case 'refused':
+        life.refusal = message.message;
+        this.#begun?.reject(new OperatorError(message.exit, message.message));
+        break;
+      case 'ask':
+        life.handle.post({ kind: 'answer', id: message.id, answer: this.#answer(message.question) });
+        break;
+      case 'admit':
+        void this.#admit(life, message);
+        break;
+      case 'over': {
+        const asked = life.admissions.get(message.id);
+        life.admissions.delete(message.id);
+        asked?.admission?.over(message.end);
+        asked?.withdraw.abort(new AbortError());
+        break;
+      }
+      case 'metrics':
+        this.#told.told(message.metrics);
+        for (const wake of this.#onMetrics.splice(0)) wake();
+        break;
+      case 'log':
+        logger[message.level](message.fields, message.message);
+        break;
+    }
+  }
+
+  #listening(life: Life, addresses: ReaderAddresses): void {
+    life.listensSinceMs = this.#clock.monotonic();
+    // Whoever comes after it listens where it did.
+    const { api } = this.#options;
+    const grpcPort = addresses.grpc?.port ?? api.grpcPort;
+    this.#options = { ...this.#options, api: { ...api, port: addresses.api.port, grpcPort } };
+    if (this.#begun === undefined) this.#dependencies.logger.info(addresses, 'readers are served again');
+    this.#begun?.resolve(addresses);
+    this.#begun = undefined;
+    // So that something is known should it never answer.
+    life.handle.post({ kind: 'scrape' });
+  }
+
+  #answer(question: Question): Answer {
+    const sources = this.#sources;
+    if (sources === undefined) throw new Error('asked before it was told anything');
+    switch (question.about) {
+      case 'status':
+        return sources.status();
+      case 'height':
+        return sources.momentAt(question.height);
+      case 'id':
+        return sources.naming(question.id);
+    }
+  }
+
+  async #admit(
+    life: Life,
+    { id, node, call }: Extract<FromReader, { readonly kind: 'admit' }>,
+  ): Promise<void> {
+    const withdraw = new AbortController();
+    const asked: { readonly withdraw: AbortController; admission: Admission | undefined } = {
+      ...{ withdraw, admission: undefined },
+    };
+    life.admissions.set(id, asked);
+    const admitting = this.#sources?.desk.admit(node, call, withdraw.signal);
+    const waits = this.#clock.setTimer(0, () =>
+      life.handle.post({ kind: 'admission', id, outcome: 'waits' }),
+    );
+    try {
+      const admission = (await admitting) ?? 'gone';
+      waits.cancel();
+      if (typeof admission === 'string') {
+        life.admissions.delete(id);
+        life.handle.post({ kind: 'admission', id, outcome: admission === 'silent' ? 'gone' : admission });
+        return;
+      }
+      // Given up in the very moment in which its turn came.
+      if (!life.admissions.has(id)) {
+        admission.over('other');
+        return;
+      }
+      asked.admission = admission;
+      admission.onMakeWay(() => life.handle.post({ kind: 'makeWay', id }));
+      life.handle.post({ kind: 'admission', id, outcome: 'admitted' });
+    } catch (error) {
+      waits.cancel();
+      if (!isAbort(error)) throw error;
+    }
+  }
+
+  #lookLater(): void {
+    this.#timer = this.#clock.setTimer(LOOK_EVERY_MS, () => {
+      this.#look();
+      this.#lookLater();
+    });
+  }
+
+  #look(): void {
+    const nowMs = this.#clock.monotonic();
+    // A process that stood still has heard nobody.
+    const passedMs = Math.min(nowMs - this.#lookedAtMs, 2 * LOOK_EVERY_MS);
+    this.#lookedAtMs = nowMs;
+    const life = this.#life;
+    if (life === undefined || life.ending !== undefined) return;
+    life.knowsSurroundings = false;
+    if (!life.isOwed) {
+      this.#send(life);
+      if (nowMs - (life.listensSinceMs ?? nowMs) >= STABLE_AFTER_MS) this.#failures = 0;
+      return;
+    }
+    life.silentMs += passedMs;
+    const limitMs = life.listensSinceMs === undefined ? START_LIMIT_MS : HUNG_AFTER_MS;
+    if (life.silentMs < limitMs || this.#isClosing) return;
+    this.#cause = new Error(`no answer for ${limitMs / 1_000} s`);
+    life.ending = 'hung';
+    this.#terminate(life);
+  }
+
+  /** Not where that would do harm: one that loads is waited for, one that stays where it is not for long. */
+  #terminate({ handle, gate }: Life): void {
+    const endByMs = this.#clock.monotonic() + GATE_LIMIT_MS;
+    const attempt = async (): Promise<void> => {
+      while (!gate.close()) {
+        if (!gate.isLoading && this.#clock.monotonic() >= endByMs) break;
+        await sleep(this.#clock, GATE_LOOK_MS);
+      }
+      handle.terminate();
+    };
+    void attempt();
+  }
+
+  #ended(life: Life, error: unknown): void {
+    this.#life = undefined;
+    for (const { admission, withdraw } of life.admissions.values()) {
+      withdraw.abort(new AbortError());
+      admission?.over('other');
+    }
+    this.#told.ended();
+    for (const wake of this.#onMetrics.splice(0)) wake();
+    if (this.#isClosing) {
+      this.#begun?.reject(new AbortError('stopping'));
+      this.#timer?.cancel();
+      this.#onEnded();
+      return;
+    }
+    const reason = life.ending ?? 'died';
+    if (life.ending === undefined) this.#cause = life.refusal ?? error ?? 'it left';
+    if (this.#begun !== undefined) {
+      // What cannot even begin is for the operator, or whoever mends the program.
+      this.#begun.reject(asError(this.#cause));
+      return;
+    }
+    if (this.#sources === undefined) return;
+    this.#dependencies.metrics.readersReplaced.inc({ reason });
+    const pauseMs = this.#failures === 0 ? 0 : doublingMs(RESTART_PAUSE, this.#failures - 1);
+    this.#failures += 1;
+    const fields = { reason, detail: messageOf(this.#cause), restartInMs: pauseMs };
+    this.#dependencies.logger.error(
+      error === undefined ? fields : { ...fields, error },
+      'the reader thread has ended',
+    );
+    this.#restart = this.#clock.setTimer(pauseMs, () => this.#begin());
+  }
+}
+
+function asError(cause: unknown): Error {
+  return cause instanceof Error ? cause : new Error(messageOf(cause));
+}

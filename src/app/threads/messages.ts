@@ -1,0 +1,102 @@
+import type { AdmissionEnd, AdmittedCall, Endpoint, NotAdmitted } from '../../access/index.js';
+import type { NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import type { Identifier } from '../../flow/index.js';
+import type { LogLevel, MetricsSnapshot } from '../../observability/index.js';
+import type { ExitReason } from '../../runtime/index.js';
+import type { ShownIndex } from '../../storage/index.js';
+
+/** What a reader thread is begun with. Everything in this file can be cloned from thread to thread. */
+export interface ReaderOptions {
+  readonly storePath: string;
+  readonly chainId: string;
+  /** Of the program. */
+  readonly version: string;
+  /** Ports that were any free ones are the ones that were found, once a thread has listened. */
+  readonly api: DaemonConfig['api'];
+  readonly accessNodes: readonly string[];
+  readonly maxMessageBytes: number;
+  readonly userAgent: string;
+  readonly logLevel: LogLevel;
+  /** Of an `EndGate`. */
+  readonly gate: SharedArrayBuffer;
+}
+
+export interface ReaderAddresses {
+  readonly api: { readonly host: string; readonly port: number };
+  /** Absent where gRPC is off. */
+  readonly grpc?: { readonly host: string; readonly port: number };
+}
+
+/** The index at one moment: what readers see. */
+export interface IndexMoment {
+  readonly shown: ShownIndex;
+  /** `null`: not known yet. */
+  readonly head: number | null;
+  readonly sealed: number | null;
+}
+
+/** The daemon around it, as far as readers are told. */
+export interface Surroundings {
+  readonly isReady: boolean;
+  /** Why nothing may be forwarded now; `undefined` while it may. */
+  readonly forwardingOff: string | undefined;
+  /** Where calls may be forwarded to, in the order of asking. */
+  readonly nodes: readonly Endpoint[];
+}
+
+/** What only the thread that indexes knows. */
+export type Question =
+  | { readonly about: 'status' }
+  | { readonly about: 'height'; readonly height: number }
+  | { readonly about: 'id'; readonly id: Identifier };
+
+export interface Answers {
+  readonly status: StatusDocument;
+  readonly height: WorkMoment;
+  readonly id: NamedHeight | undefined;
+}
+export type Answer = Answers[keyof Answers];
+
+export type ToReader =
+  /** At most one that is not acknowledged. The first one begins the servers. */
+  | {
+      readonly kind: 'state';
+      readonly moment: IndexMoment;
+      /** Left out: as before. */
+      readonly surroundings?: Surroundings;
+    }
+  | { readonly kind: 'answer'; readonly id: number; readonly answer: Answer }
+  /** `waits`: its turn will come. */
+  | {
+      readonly kind: 'admission';
+      readonly id: number;
+      readonly outcome: 'waits' | 'admitted' | Exclude<NotAdmitted, 'silent'>;
+    }
+  | { readonly kind: 'makeWay'; readonly id: number }
+  | { readonly kind: 'scrape' }
+  /** Close in good order, and end. */
+  | { readonly kind: 'stop' };
+
+export type FromReader =
+  | { readonly kind: 'ack' }
+  | { readonly kind: 'listening'; readonly addresses: ReaderAddresses }
+  /** The operator has to mend something; the thread ends. */
+  | { readonly kind: 'refused'; readonly exit: ExitReason; readonly message: string }
+  | { readonly kind: 'ask'; readonly id: number; readonly question: Question }
+  | { readonly kind: 'admit'; readonly id: number; readonly node: string; readonly call: AdmittedCall }
+  /** A call that was admitted, or waits for it, is over. */
+  | { readonly kind: 'over'; readonly id: number; readonly end: AdmissionEnd }
+  | { readonly kind: 'metrics'; readonly metrics: MetricsSnapshot }
+  | {
+      readonly kind: 'log';
+      readonly level: Exclude<LogLevel, 'silent'>;
+      readonly fields: object;
+      readonly message: string;
+    };
+
+/** One end of the way between the two threads. A `MessagePort` fits, and so does a `Worker`. */
+export interface Port {
+  postMessage(message: unknown): void;
+  on(event: 'message', listener: (message: unknown) => void): unknown;
+}

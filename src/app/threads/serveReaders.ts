@@ -1,0 +1,141 @@
+import { Forwarder } from '../../access/index.js';
+import { ApiServer, ChangeFeed, GrpcApiServer } from '../../api/index.js';
+import { createReaderMetrics } from '../../observability/index.js';
+import { EndGate, OperatorError } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { LevelReplica } from '../../storage/index.js';
+import { IndexerLink } from './IndexerLink.js';
+import { LinkedLogger } from './LinkedLogger.js';
+import type { FromReader, Port, ReaderAddresses, ReaderOptions, ToReader } from './messages.js';
+
+export interface ServeReadersDependencies {
+  /** To the thread that indexes. */
+  readonly port: Port;
+  readonly clock: Clock;
+  /** Is told of every error that is a bug: it ends the thread. */
+  readonly fail: (error: unknown) => void;
+}
+
+/** All that serves readers, while it is open. */
+interface Servers {
+  readonly addresses: ReaderAddresses;
+  /** There is something new to see. */
+  notify(): void;
+  close(): Promise<void>;
+}
+
+/**
+ * Serves readers over a replica of the store, from the first state on that the thread which indexes sends, until that says to
+ * stop. Resolves when all is closed.
+ */
+export function serveReaders(options: ReaderOptions, dependencies: ServeReadersDependencies): Promise<void> {
+  const { clock, fail, port } = dependencies;
+  const gate = EndGate.loaded(options.gate);
+  const post = (message: FromReader): void => port.postMessage(message);
+  const logger = new LinkedLogger({ level: options.logLevel }, { post });
+  const link = new IndexerLink({ clock, post });
+  const metrics = createReaderMetrics();
+  let opening: Promise<Servers | undefined> | undefined;
+  let servers: Servers | undefined;
+
+  const open = async (): Promise<Servers | undefined> => {
+    try {
+      servers = await openServers(options, { clock, fail, gate, link, logger, metrics });
+      post({ kind: 'listening', addresses: servers.addresses });
+      return servers;
+    } catch (error) {
+      if (error instanceof OperatorError) post({ kind: 'refused', exit: error.exit, message: error.message });
+      else fail(error);
+      return undefined;
+    }
+  };
+  return new Promise((resolve) => {
+    const close = async (): Promise<void> => {
+      await (await opening)?.close();
+      resolve();
+    };
+    port.on('message', (received) => {
+      const message = received as ToReader;
+      link.receive(message);
+      switch (message.kind) {
+        case 'state':
+          post({ kind: 'ack' });
+          logger.taken();
+          servers?.notify();
+          opening ??= open().then((opened) => {
+            if (opened === undefined) resolve();
+            return opened;
+          });
+          break;
+        case 'scrape':
+          void metrics.snapshot().then((snapshot) => post({ kind: 'metrics', metrics: snapshot }), fail);
+          break;
+        case 'stop':
+          close().catch(fail);
+          break;
+        case 'answer':
+        case 'admission':
+        case 'makeWay':
+      }
+    });
+  });
+}
+
+/** Expected errors: OperatorError (an address that cannot be used; as `LevelReplica.open`). */
+async function openServers(
+  options: ReaderOptions,
+  parts: Pick<ServeReadersDependencies, 'clock' | 'fail'> & {
+    readonly gate: EndGate;
+    readonly link: IndexerLink;
+    readonly logger: LinkedLogger;
+    readonly metrics: ReturnType<typeof createReaderMetrics>;
+  },
+): Promise<Servers> {
+  const { clock, fail, gate, link, logger, metrics } = parts;
+  const { accessNodes, api: config, chainId, maxMessageBytes, storePath, userAgent, version } = options;
+  const replica = await LevelReplica.open({ path: storePath, gate });
+  replica.show(link.moment.shown);
+  const common = { clock, logger, fail, metrics };
+  const feed = new ChangeFeed({ reader: replica, status: link, clock, metrics });
+  const api = new ApiServer(
+    { ...config, chainId, version },
+    { ...common, feed, reader: replica, status: link, work: link, forwardingOff: () => link.forwardingOff() },
+  );
+  const forwarder = config.forward
+    ? new Forwarder(
+        { maxMessageBytes, userAgent },
+        { clock, metrics, nodes: () => link.forwardingNodes(), desk: link },
+      )
+    : undefined;
+  const { grpcPort, host, ratePerSecondPerAddress } = config;
+  const grpc =
+    grpcPort === 'off'
+      ? undefined
+      : new GrpcApiServer(
+          { host, port: grpcPort, ratePerSecondPerAddress, accessNodes, chainId, version },
+          { ...common, feed, forwarder, store: replica, status: link, health: link },
+        );
+  const close = async (): Promise<void> => {
+    const feedClosed = feed.close();
+    // Together: each may take as long as its callers do, up to a limit. Streams would never end by themselves.
+    await Promise.all([feedClosed, api.close(), grpc?.close()]);
+    forwarder?.close();
+    await replica.close();
+  };
+  try {
+    await api.start();
+    await grpc?.start();
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return {
+    addresses: { api: api.address(), ...(grpc === undefined ? {} : { grpc: grpc.address() }) },
+    notify: () => {
+      replica.show(link.moment.shown);
+      feed.notify();
+      grpc?.notify();
+    },
+    close,
+  };
+}

@@ -1,0 +1,34 @@
+import { Worker } from 'node:worker_threads';
+import type { FromReader, ReaderOptions, ToReader } from './messages.js';
+
+/** What the objects of a reader thread may take; beyond that the thread ends, and nothing else. Buffers are not among them. */
+export const MAX_READER_HEAP_MIB = 1_024;
+
+/** A reader thread, as its owner sees it. */
+export interface ReaderHandle {
+  post(message: ToReader): void;
+  onMessage(listener: (message: FromReader) => void): void;
+  /** Told once, when it has ended; with the error that nobody caught in it, if there was one. */
+  onEnd(listener: (error: unknown) => void): void;
+  /** Ends it, whatever it does. */
+  terminate(): void;
+}
+
+export type StartReader = (options: ReaderOptions) => ReaderHandle;
+
+/** On a thread of its own. */
+export const startWorker: StartReader = (options) => {
+  const worker = new Worker(new URL('./readerEntry.js', import.meta.url), {
+    name: 'readers',
+    workerData: options,
+    resourceLimits: { maxOldGenerationSizeMb: MAX_READER_HEAP_MIB },
+  });
+  let uncaught: unknown;
+  worker.on('error', (error) => (uncaught = error));
+  return {
+    post: (message) => worker.postMessage(message),
+    onMessage: (listener) => worker.on('message', listener),
+    onEnd: (listener) => worker.once('exit', () => listener(uncaught)),
+    terminate: () => void worker.terminate(),
+  };
+};

@@ -1,0 +1,96 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { getHeapStatistics } from 'node:v8';
+import { Gauge, Registry } from 'prom-client';
+import { latencyBuckets, metricMakers, PREFIX, upstreamRequests } from './metricMakers.js';
+import type { MetricsSnapshot } from './MirroredMetrics.js';
+
+/** What is forwarded at once up to a bound of its own. */
+const forwardedKinds = [
+  { protocol: 'grpc', kind: 'call' },
+  { protocol: 'grpc', kind: 'stream' },
+  { protocol: 'rest', kind: 'call' },
+] as const;
+
+const NANOSECONDS_PER_SECOND = 1e9;
+const LOOP_DELAY_RESOLUTION_MS = 20;
+
+/** Every metric of a thread that serves readers, made once per thread. As `createMetrics`. */
+export function createReaderMetrics() {
+  const registry = new Registry();
+  const registers = [registry];
+  const makers = metricMakers(registry);
+  const { counter, gauge, histogram } = makers;
+  const delay = monitorEventLoopDelay({ resolution: LOOP_DELAY_RESOLUTION_MS });
+  delay.enable();
+  new Gauge({
+    name: `${PREFIX}reader_event_loop_lag_p99_seconds`,
+    help: 'How late the event loop of the thread that serves readers is: the 99th percentile since the last scrape.',
+    registers,
+    collect() {
+      const seconds = delay.percentile(99) / NANOSECONDS_PER_SECOND;
+      this.set(Number.isFinite(seconds) ? seconds : 0);
+      delay.reset();
+    },
+  });
+  new Gauge({
+    name: `${PREFIX}reader_heap_used_bytes`,
+    help: 'What the objects of the thread that serves readers take.',
+    registers,
+    collect() {
+      this.set(getHeapStatistics().used_heap_size);
+    },
+  });
+  const metrics = {
+    registry,
+    /** The values of now, for another thread. */
+    snapshot: (): Promise<MetricsSnapshot> => registry.getMetricsAsJSON(),
+    apiRequests: counter(
+      'api_requests_total',
+      'Requests of callers that came to an end, forwarded ones included, by interface (http or grpc), route (the pattern of a path; the path of a gRPC method) and status (of HTTP, or the name of a gRPC code).',
+      ['interface', 'route', 'status'],
+    ),
+    apiLatency: histogram(
+      'api_request_seconds',
+      'How long those requests took, from their first byte to the end of the answer; streams left out.',
+      latencyBuckets,
+      ['interface', 'route', 'status'],
+    ),
+    forwardedCalls: counter(
+      'forwarded_calls_total',
+      'Calls of others that were to be forwarded, by what became of them.',
+      ['protocol', 'method', 'outcome'],
+    ),
+    forwardedLatency: histogram(
+      'forwarded_call_seconds',
+      'Duration of forwarded calls that a node answered, errors included; streams left out.',
+      latencyBuckets,
+      ['protocol', 'method'],
+    ),
+    forwardedUnderWay: gauge(
+      'forwarded_calls_in_flight',
+      'Forwarded calls, and forwarded streams, that are under way.',
+      ['protocol', 'kind'],
+    ),
+    grpcConnections: gauge('grpc_connections', 'Connections of callers to the gRPC port that are open.'),
+    grpcConnectionsCut: counter(
+      'grpc_connections_cut_total',
+      'Connections to the gRPC port that the daemon cut, by reason: make_room (all were taken; this one rested, or nothing moved on it), no_room (a new one, and all others were at work), overdue (a call or an answer came to no end), talkative (it sent more than its calls account for).',
+      ['reason'],
+    ),
+    feedFollowers: gauge('feed_followers', 'Streams of the change feed that are open, by interface.', [
+      'kind',
+    ]),
+    feedEvents: counter('feed_events_total', 'Events of the change feed that were sent and taken.', ['kind']),
+    feedFollowersCut: counter(
+      'feed_followers_cut_total',
+      'Streams of the change feed that were ended because nothing was taken for too long.',
+      ['kind'],
+    ),
+    upstreamRequests: upstreamRequests(makers),
+  };
+  for (const forwarded of forwardedKinds) metrics.forwardedUnderWay.set({ ...forwarded }, 0);
+  return metrics;
+}
+
+/** All of them; a part takes the few that it moves by `Pick<ReaderMetrics, …>`. */
+export type ReaderMetrics = ReturnType<typeof createReaderMetrics>;

@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest';
+import { atEnd } from '../support/cleanup.js';
+import type { Readiness } from '../../src/observability/index.js';
+import { inspectReaders } from '../support/inspector.js';
+import { eventually, Program, programPath, scratchDirectory } from '../support/program.js';
+import { devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+
+const HEAD = 300;
+
+/** A daemon that can be told, through Node's inspector, what its reader thread is to do. */
+async function inspected() {
+  const devnet = await devnetForTest({ rootHeight: 0, startHead: HEAD, blockIntervalMs: 50 });
+  const program = new Program(
+    startArguments(devnet, scratchDirectory(), '--start-height', 'root'),
+    {},
+    [],
+    ['--enable-source-maps', '--inspect=127.0.0.1:0', programPath],
+  );
+  atEnd(async () => {
+    await program.stop('SIGKILL');
+  });
+  const [, inspectorPort = ''] = await program.sees(/ws:\/\/127\.0\.0\.1:(\d+)\//);
+  const daemon = await listening(program);
+  await daemon.reaches(HEAD);
+  const readers = (expression: string): Promise<void> => inspectReaders(Number(inspectorPort), expression);
+  return { daemon, program, readers };
+}
+
+async function codes(daemon: RunningDaemon): Promise<string[]> {
+  const { body } = await daemon.health('/readyz');
+  return (body as Readiness).reasons.map(({ code }) => code);
+}
+
+function serves(daemon: RunningDaemon): Promise<true> {
+  return eventually(async () => {
+    const answer = await daemon.api('/v1/network/parameters').catch(() => undefined);
+    return answer?.status === 200 ? true : undefined;
+  });
+}
+
+describe('the thread that serves readers', () => {
+  it('may loop for ever: that is told, indexing goes on, and another thread serves on the same ports', async () => {
+    const { daemon, program, readers } = await inspected();
+    await serves(daemon);
+    const before = await daemon.scrape();
+    await readers('for (;;);');
+    await eventually(async () => ((await codes(daemon)).includes('reader_down') ? true : undefined));
+    const height = (await daemon.scrape()).value('latest_indexed_height');
+    expect(await daemon.health('/livez')).toMatchObject({ status: 200 });
+    await daemon.reaches(height + 5);
+    // What it counted is known still.
+    const during = await daemon.scrape();
+    expect(during.sum('api_requests_total')).toBe(before.sum('api_requests_total'));
+    await daemon.scrapeUntil((metrics) => metrics.value('reader_replaced_total', { reason: 'hung' }) === 1);
+    await serves(daemon);
+    await eventually(async () => ((await codes(daemon)).includes('reader_down') ? undefined : true));
+    const after = await daemon.scrape();
+    expect(after.sum('api_requests_total')).toBeGreaterThan(before.sum('api_requests_total'));
+    expect(await program.stop()).toBe(0);
+  });
+
+  it('may break, and run out of memory: each is told in the log, counted, and mended', async () => {
+    const { daemon, program, readers } = await inspected();
+    await readers('setImmediate(() => { throw new Error("planted") })');
+    await program.sees(/"msg":"readers are served again"/);
+    const ended = program.logs().find(({ msg }) => msg === 'the reader thread has ended');
+    expect(ended).toMatchObject({
+      ...{ level: 'error', reason: 'died', detail: 'planted' },
+      error: { type: 'Error', stack: expect.stringContaining('planted') as string },
+    });
+    await readers('globalThis.all = []; for (;;) all.push(new Array(1e6).fill(0.5))');
+    // Where the machine is slow it may be given up before it has used all.
+    await daemon.scrapeUntil((metrics) => metrics.sum('reader_replaced_total') === 2);
+    await serves(daemon);
+    expect(await program.stop()).toBe(0);
+  });
+
+  it('does not hold up the end while it hangs', async () => {
+    const { program, readers } = await inspected();
+    await readers('for (;;);');
+    const beganAtMs = performance.now();
+    expect(await program.stop()).toBe(0);
+    expect(performance.now() - beganAtMs).toBeLessThan(10_000);
+  });
+});

@@ -1,0 +1,395 @@
+import { describe, expect, it } from 'vitest';
+import type { Admission, ForwardingDesk } from '../../../src/access/index.js';
+import { DOWN_AFTER_MS, HUNG_AFTER_MS, ReaderThread } from '../../../src/app/index.js';
+import type {
+  FromReader,
+  ReaderHandle,
+  ReaderOptions,
+  ReaderSources,
+  ToReader,
+} from '../../../src/app/index.js';
+import { createMetrics, createReaderMetrics, mergedPage } from '../../../src/observability/index.js';
+import { AbortError, EndGate, OperatorError } from '../../../src/runtime/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const addresses = {
+  api: { host: '127.0.0.1', port: 4001 },
+  grpc: { host: '127.0.0.1', port: 4002 },
+} as const;
+
+/** A reader thread that does what the test says. */
+class FakeThread implements ReaderHandle {
+  readonly options: ReaderOptions;
+  readonly gate: EndGate;
+  readonly got: ToReader[] = [];
+  isTerminated = false;
+  #say: (message: FromReader) => void = () => undefined;
+  #end: (error: unknown) => void = () => undefined;
+
+  constructor(options: ReaderOptions) {
+    this.options = options;
+    this.gate = EndGate.loaded(options.gate);
+  }
+
+  post(message: ToReader): void {
+    this.got.push(message);
+  }
+
+  onMessage(listener: (message: FromReader) => void): void {
+    this.#say = listener;
+  }
+
+  onEnd(listener: (error: unknown) => void): void {
+    this.#end = listener;
+  }
+
+  terminate(): void {
+    this.isTerminated = true;
+    this.#end(undefined);
+  }
+
+  say(message: FromReader): void {
+    this.#say(message);
+  }
+
+  ends(error?: unknown): void {
+    this.#end(error);
+  }
+
+  /** The states that it got since the last time. */
+  states(): (ToReader & { readonly kind: 'state' })[] {
+    return this.got.splice(0).filter((message) => message.kind === 'state');
+  }
+}
+
+function owner(desk: ForwardingDesk = { admit: () => Promise.resolve('busy') }) {
+  const clock = new VirtualClock();
+  const logger = new RecordingLogger();
+  const metrics = createMetrics({ version: '', node: '' });
+  const threads: FakeThread[] = [];
+  const state = { height: 1, isReady: true };
+  const thread = new ReaderThread(
+    {
+      ...{
+        storePath: '/store',
+        chainId: 'flow-localnet',
+        version: '0.1.0',
+        accessNodes: [],
+        userAgent: 'test',
+      },
+      ...{ maxMessageBytes: 1, logLevel: 'info' },
+      api: {
+        ...{ host: '127.0.0.1', port: 0, grpcPort: 0, forward: false, forwardRest: undefined },
+        ...{ corsOrigins: [], ratePerSecondPerAddress: 0 },
+      },
+    },
+    {
+      ...{ clock, logger, metrics },
+      start: (options) => {
+        const made = new FakeThread(options);
+        threads.push(made);
+        return made;
+      },
+    },
+  );
+  const sources: ReaderSources = {
+    moment: () => ({
+      shown: {
+        meta: undefined,
+        latestIndexedHeight: state.height,
+        latestBlock: undefined,
+        accounts: undefined,
+      },
+      ...{ head: null, sealed: null },
+    }),
+    surroundings: () => ({ isReady: state.isReady, forwardingOff: undefined, nodes: [] }),
+    status: () => ({ chainId: 'flow-localnet' }) as never,
+    momentAt: (height) => ({ height }) as never,
+    naming: () => ({ kind: 'block', height: 7 }),
+    desk,
+  };
+  const last = (): FakeThread => threads[threads.length - 1]!;
+  const scrape = async (): Promise<ScrapedMetrics> =>
+    new ScrapedMetrics((await mergedPage(metrics.registry, await thread.metrics())).text);
+  return { clock, last, logger, metrics, scrape, sources, state, thread, threads };
+}
+
+/** One that listens and has acknowledged what it was sent. */
+async function serving(...how: Parameters<typeof owner>) {
+  const made = owner(...how);
+  const served = made.thread.serve(made.sources);
+  made.last().say({ kind: 'ack' });
+  made.last().say({ kind: 'listening', addresses });
+  await served;
+  made.last().got.splice(0);
+  return made;
+}
+
+const heights = (states: readonly (ToReader & { readonly kind: 'state' })[]): number[] =>
+  states.map(({ moment }) => moment.shown.latestIndexedHeight);
+
+describe('the state of the index', () => {
+  it('is sent when it changes, one message at a time, of the newest', async () => {
+    const { last, state, thread } = await serving();
+    for (state.height = 2; state.height <= 1_000; state.height += 1) thread.notify();
+    expect(heights(last().states())).toEqual([2]);
+    last().say({ kind: 'ack' });
+    expect(heights(last().states())).toEqual([1_001]);
+    last().say({ kind: 'ack' });
+    expect(last().states()).toEqual([]);
+  });
+
+  it('is sent every second at least, and with what changes slowly', async () => {
+    const { clock, last, state } = await serving();
+    state.isReady = false;
+    await clock.advance(1_000);
+    const [first] = last().states();
+    expect(first?.surroundings).toMatchObject({ isReady: false });
+  });
+});
+
+describe('a thread that does not answer', () => {
+  it('is told of after three seconds, replaced after eight, and counted', async () => {
+    const { clock, last, logger, metrics, thread, threads } = await serving();
+    await clock.advance(500);
+    await clock.advance(DOWN_AFTER_MS - 500);
+    expect(thread.down()).toBeUndefined();
+    await clock.advance(1_000);
+    expect(thread.down()?.message).toMatch(/has not answered for 3 s/);
+    const [hung] = threads;
+    await clock.advance(HUNG_AFTER_MS);
+    expect(hung?.isTerminated).toBe(true);
+    expect(threads).toHaveLength(2);
+    // On the ports that the first one was given.
+    expect(last().options.api).toMatchObject({ port: 4001, grpcPort: 4002 });
+    expect(thread.down()?.message).toMatch(/another one is begun/);
+    expect(heights(last().states())).toEqual([1]);
+    last().say({ kind: 'ack' });
+    last().say({ kind: 'listening', addresses });
+    expect(thread.down()).toBeUndefined();
+    expect((await metrics.readersReplaced.get()).values).toMatchObject([
+      { labels: { reason: 'died' }, value: 0 },
+      { labels: { reason: 'hung' }, value: 1 },
+    ]);
+    expect(logger.messages()).toEqual(['the reader thread has ended', 'readers are served again']);
+  });
+
+  it('is told of no more once it answers', async () => {
+    const { clock, last, thread, threads } = await serving();
+    await clock.advance(HUNG_AFTER_MS - 1_000);
+    expect(thread.down()).toBeDefined();
+    last().say({ kind: 'ack' });
+    expect(thread.down()).toBeUndefined();
+    expect(threads).toHaveLength(1);
+  });
+
+  it('is not ended while it makes what nobody would free, but not waited for without end', async () => {
+    const { clock, last } = await serving();
+    const thread = last();
+    let ends = (): void => undefined;
+    const within = new Promise<void>((resolve) => (ends = resolve));
+    thread.gate.within(() => {
+      // Time passes elsewhere while this thread is here.
+      void clock.advance(HUNG_AFTER_MS + 1_000).then(ends);
+    });
+    await within;
+    expect(thread.isTerminated).toBe(true);
+  });
+
+  it('while it loads is waited for, however long', async () => {
+    const { clock, last, thread } = owner();
+    const { options } = last();
+    // As at the beginning of a thread.
+    Atomics.store(new Int32Array(options.gate), 0, 3);
+    const closing = thread.close();
+    await clock.advance(60_000);
+    expect(last().isTerminated).toBe(false);
+    EndGate.loaded(options.gate);
+    await clock.advance(100);
+    expect(last().isTerminated).toBe(true);
+    await closing;
+  });
+});
+
+describe('a thread that ends', () => {
+  it('is followed by another one at once, and after longer pauses when that ends as well', async () => {
+    const { clock, last, logger, thread, threads } = await serving();
+    const pauses: unknown[] = [];
+    for (const expected of [0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
+      const count = threads.length;
+      last().ends(new Error('broken'));
+      expect(thread.down()?.message).toMatch(/has ended \(broken\)/);
+      await clock.advance(Math.max(0, expected - 1));
+      if (expected > 0) expect(threads).toHaveLength(count);
+      await clock.advance(1);
+      expect(threads).toHaveLength(count + 1);
+      pauses.push(logger.records.at(-1)?.fields['restartInMs']);
+    }
+    expect(pauses).toEqual([0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+  });
+
+  it('after it served for a minute is followed at once', async () => {
+    const { clock, last, threads } = await serving();
+    last().ends(new Error('broken'));
+    await clock.advance(1);
+    const second = last();
+    second.say({ kind: 'ack' });
+    second.say({ kind: 'listening', addresses });
+    for (let second_ = 0; second_ < 61; second_ += 1) {
+      await clock.advance(1_000);
+      second.say({ kind: 'ack' });
+    }
+    second.ends(new Error('broken'));
+    await clock.advance(1);
+    expect(threads).toHaveLength(3);
+  });
+
+  it('keeps what it counted, and not its levels', async () => {
+    const { clock, last, scrape } = await serving();
+    const tell = async (requests: number): Promise<void> => {
+      const told = createReaderMetrics();
+      told.apiRequests.inc({ interface: 'http', route: '/', status: '200' }, requests);
+      told.apiLatency.observe({ interface: 'http', route: '/', status: '200' }, 0.1);
+      told.upstreamRequests.inc({ endpoint: 'node', method: 'Ping' }, 2);
+      told.grpcConnections.set(5);
+      last().say({ kind: 'metrics', metrics: await told.snapshot() });
+    };
+    const scraped = async (): Promise<ScrapedMetrics> => {
+      const page = scrape();
+      await clock.advance(250);
+      return page;
+    };
+    await tell(3);
+    expect((await scraped()).sum('api_requests_total')).toBe(3);
+    last().ends(new Error('broken'));
+    await clock.advance(1);
+    const between = await scraped();
+    expect(between.sum('api_requests_total')).toBe(3);
+    expect(between.series('grpc_connections')).toEqual([]);
+    await tell(4);
+    const after = await scraped();
+    expect(after.sum('api_requests_total')).toBe(7);
+    expect(after.sum('api_request_seconds_count')).toBe(2);
+    expect(after.sum('upstream_requests_total')).toBe(4);
+    expect(after.value('grpc_connections')).toBe(5);
+  });
+});
+
+describe('a scrape', () => {
+  it('waits a quarter of a second for the thread, and tells what it knew', async () => {
+    const { clock, last, scrape } = await serving();
+    let isDone = false;
+    const page = scrape().then((metrics) => {
+      isDone = true;
+      return metrics;
+    });
+    await clock.settle();
+    expect(last().got.map(({ kind }) => kind)).toEqual(['scrape']);
+    expect(isDone).toBe(false);
+    await clock.advance(250);
+    expect((await page).value('reader_replaced_total', { reason: 'died' })).toBe(0);
+  });
+});
+
+describe('what the thread asks', () => {
+  it('is answered', async () => {
+    const { last } = await serving();
+    last().say({ kind: 'ask', id: 1, question: { about: 'height', height: 12 } });
+    last().say({ kind: 'ask', id: 2, question: { about: 'status' } });
+    expect(last().got).toEqual([
+      { kind: 'answer', id: 1, answer: { height: 12 } },
+      { kind: 'answer', id: 2, answer: { chainId: 'flow-localnet' } },
+    ]);
+  });
+
+  it('of a call to be forwarded is answered when its turn comes, and given back when the thread ends', async () => {
+    const ends: string[] = [];
+    let admit: (admission: Admission) => void = () => undefined;
+    let makeWay = (): void => undefined;
+    const { clock, last } = await serving({
+      admit: (_node, { method }) =>
+        method === 'Busy' ? Promise.resolve('busy') : new Promise((resolve) => (admit = resolve)),
+    });
+    const call = { method: 'Busy', isStream: false };
+    last().say({ kind: 'admit', id: 1, node: 'node', call });
+    last().say({ kind: 'admit', id: 2, node: 'node', call: { ...call, method: 'Some' } });
+    await clock.settle();
+    expect(last().got).toEqual([
+      { kind: 'admission', id: 1, outcome: 'busy' },
+      { kind: 'admission', id: 2, outcome: 'waits' },
+    ]);
+    admit({ over: (end) => ends.push(end), onMakeWay: (end) => (makeWay = end) });
+    await clock.settle();
+    expect(last().got.at(-1)).toEqual({ kind: 'admission', id: 2, outcome: 'admitted' });
+    makeWay();
+    expect(last().got.at(-1)).toEqual({ kind: 'makeWay', id: 2 });
+    last().ends(new Error('broken'));
+    expect(ends).toEqual(['other']);
+  });
+
+  it('and gives up is withdrawn', async () => {
+    let signal: AbortSignal | undefined;
+    const { clock, last } = await serving({
+      admit: (_node, _call, given) => {
+        signal = given;
+        return new Promise((_, reject) => given.addEventListener('abort', () => reject(new AbortError())));
+      },
+    });
+    last().say({ kind: 'admit', id: 1, node: 'node', call: { method: 'Some', isStream: false } });
+    await clock.settle();
+    last().say({ kind: 'over', id: 1, end: 'other' });
+    expect(signal?.aborted).toBe(true);
+  });
+});
+
+describe('the first thread', () => {
+  it('that cannot listen is refused as the operator has to mend it', async () => {
+    const { last, sources, thread } = owner();
+    const served = thread.serve(sources);
+    last().say({ kind: 'refused', exit: 'configuration', message: 'Port 1 is in use.' });
+    last().ends();
+    await expect(served).rejects.toThrow(OperatorError);
+    await expect(served).rejects.toThrow('Port 1 is in use.');
+  });
+
+  it('that breaks is a bug', async () => {
+    const { last, sources, thread } = owner();
+    const bug = new Error('broken');
+    const served = thread.serve(sources);
+    last().ends(bug);
+    await expect(served).rejects.toBe(bug);
+  });
+});
+
+describe('closing', () => {
+  it('is asked of the thread, which ends by itself', async () => {
+    const { clock, last, thread } = await serving();
+    const closing = thread.close();
+    expect(last().got.at(-1)).toEqual({ kind: 'stop' });
+    last().ends();
+    await closing;
+    expect(clock.pendingTimers).toBe(0);
+    expect(thread.down()).toBeUndefined();
+  });
+
+  it('does not wait for a thread that hangs', async () => {
+    const { clock, last, thread, threads } = await serving();
+    await clock.advance(DOWN_AFTER_MS + 1_500);
+    const closing = thread.close();
+    await clock.settle();
+    expect(last().isTerminated).toBe(true);
+    await closing;
+    expect(threads).toHaveLength(1);
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('ends one that does not close in time', async () => {
+    const { clock, last, thread } = await serving();
+    const closing = thread.close();
+    await clock.advance(4_000);
+    expect(last().isTerminated).toBe(true);
+    await closing;
+  });
+});
