@@ -294,12 +294,13 @@ describe('a scrape', () => {
 });
 
 describe('what the thread asks', () => {
-  it('is answered', async () => {
+  it('is answered, the status behind the state that it tells of', async () => {
     const { last } = await serving();
     last().say({ kind: 'ask', id: 1, question: { about: 'height', height: 12 } });
     last().say({ kind: 'ask', id: 2, question: { about: 'status' } });
-    expect(last().got).toEqual([
+    expect(last().got).toMatchObject([
       { kind: 'answer', id: 1, answer: { height: 12 } },
+      { kind: 'state', surroundings: {} },
       { kind: 'answer', id: 2, answer: { chainId: 'flow-localnet' } },
     ]);
   });
