@@ -232,8 +232,8 @@ export class RpcClient {
       open: (sink) => {
         this.#metrics.upstreamRequests.inc({ endpoint: this.#name, method });
         const request = stub.encode(question.request);
-        if (!POLLABLE.has(method)) return this.#apart(stub.path, request, sink);
-        const call = this.#channel.stream(stub.path, request, sink);
+        const call = this.#apart(stub.path, request, sink);
+        if (!POLLABLE.has(method)) return call;
         return this.#yielding(call, () => sink.onEnd({ code: status.OK, details: '' }));
       },
       decode: (message) => {
@@ -256,9 +256,8 @@ export class RpcClient {
   }
 
   /**
-   * A stream on a connection of its own. Execution data is large, and gone without: a node or a proxy that breaks the
-   * connection over it would otherwise take every other call to the node with it, each time that the stream is tried again,
-   * and a stream that we leave unread would take up the window of all.
+   * A stream on a connection of its own. A node or a proxy that breaks the connection over one call would otherwise take every
+   * stream with it, and a stream that we leave unread would take up the window of all.
    */
   #apart(path: string, request: Buffer, sink: StreamSink): StreamCall {
     if (this.#isClosed) return this.#channel.stream(path, request, sink);
