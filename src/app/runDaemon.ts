@@ -17,6 +17,7 @@ import type { Logger, ProgramLogger, TerminalStream } from '../observability/ind
 import {
   abortReason,
   exitCodeOf,
+  hasSoundHttp2,
   messageOf,
   OperatorError,
   packageRoot,
@@ -148,6 +149,7 @@ async function run(
   // The directory is ours now: a record found in it is of a daemon that was killed.
   removeDaemonRecord(config.dataDir);
   await warnOfOpenDirectory(config.dataDir, { logger });
+  if (config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version)) warnOfNode(logger);
   checkStartOfFilledStore(config, store);
   if (hasReachedStop(config, store) && !lacksAccounts(store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
@@ -179,6 +181,13 @@ async function run(
     reporter.running(line);
     work.running(line);
   });
+}
+
+function warnOfNode(logger: Logger): void {
+  logger.warn(
+    { node: process.version, advice: 'run Node.js 24, or keep the gRPC port to callers that you trust' },
+    'callers of the gRPC port can end the process: this line of Node.js has a fault',
+  );
 }
 
 /** There is something to do without any access node. */

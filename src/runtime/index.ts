@@ -14,3 +14,4 @@ export { named, quoted, shortened } from './text.js';
 export { seededRandom, systemRandom } from './random.js';
 export type { Random } from './random.js';
 export { packageRoot, programVersion } from './version.js';
+export { hasSoundHttp2 } from './hasSoundHttp2.js';
