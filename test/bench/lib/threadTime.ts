@@ -21,8 +21,8 @@ export function watchMainThread(child: ChildProcess): () => number {
   };
 }
 
-/** `undefined` for a process that has ended, and where there is no /proc. */
-function mainThreadMs(pid = 0): number | undefined {
+/** What the main thread of a process has used of the processor; `undefined` for a process that has ended, and where there is no /proc. */
+export function mainThreadMs(pid = 0): number | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/task/${pid}/stat`, 'utf8');
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
