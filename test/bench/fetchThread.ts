@@ -22,7 +22,8 @@ await bench(
   },
   async ({ quick, rounds }) => {
     const heights = quick ? QUICK_HEIGHTS : HEIGHTS;
-    const { address: node, close } = await startBenchNode({ profile: 'dense', seed: 1, heights });
+    const simulated = await startBenchNode({ profile: 'dense', seed: 1, heights });
+    const node = simulated.address;
     const runs = await interleave<keyof typeof NAMES, LimitRun>(
       {
         inline: () => runLimit('idealRequester', { node, heights, concurrency: CONCURRENCY }),
@@ -30,7 +31,7 @@ await bench(
       },
       { rounds },
     );
-    close();
+    simulated.close();
     const ratio = (pick: (run: LimitRun) => number): number =>
       ratioOf(runs.split.map(pick), runs.inline.map(pick));
     return {
