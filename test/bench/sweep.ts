@@ -20,7 +20,7 @@
  *     --cpu-prof DIR             leave a profile of each run of the daemon there
  *
  * In every round each variant runs once, so that all of them meet the same noise; the order turns from round to round.
- * The last column of a table compares heights per second and processor time with the first variant, as the median of
+ * The last columns of a table compare heights per second and processor time with the first variant, as the median of
  * the ratios within a round. On a busy machine trust ratios, and processor time before wall time.
  */
 import { resolve } from 'node:path';
@@ -192,6 +192,7 @@ function printTable(variants: readonly Variant[], results: readonly (readonly Re
       perHeight === undefined ? '' : (speed * perHeight).toFixed(0),
       middle((result) => result.userMsPerHeight).toFixed(3),
       middle((result) => result.systemMsPerHeight).toFixed(3),
+      middle((result) => result.mainThreadMsPerHeight).toFixed(3),
       middle((result) => result.peakResidentMiB).toFixed(0),
       middle((result) => result.peakAnonymousMiB).toFixed(0),
       middle((result) => result.eventLoopDelayP99Ms).toFixed(1),
@@ -200,6 +201,7 @@ function printTable(variants: readonly Variant[], results: readonly (readonly Re
       hybrid((result) => result.ediShare),
       ratio((result) => result.heightsPerSecond),
       ratio((result) => result.userMsPerHeight),
+      ratio((result) => result.mainThreadMsPerHeight),
     ];
   });
   const columns = [
@@ -209,11 +211,19 @@ function printTable(variants: readonly Variant[], results: readonly (readonly Re
       'collections/s',
       'user ms/height',
       'system ms/height',
+      'main thread ms/height',
       'peak MiB',
       'anonymous MiB',
       'loop p99 ms',
     ],
-    ...['requests/height', 'duplicates/height', 'EDI share', 'speed ÷ first', 'user time ÷ first'],
+    ...[
+      'requests/height',
+      'duplicates/height',
+      'EDI share',
+      'speed ÷ first',
+      'user time ÷ first',
+      'main thread ÷ first',
+    ],
   ];
   const title = `${heights} heights of the profile ${args.profile}, medians of ${rounds} rounds`;
   process.stdout.write(formatTable({ title, columns, rows }));

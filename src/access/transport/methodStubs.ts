@@ -15,17 +15,24 @@ export type MethodStubs = Readonly<Record<AccessMethod, MethodStub>>;
 const ACCESS = 'flow.access.AccessAPI';
 const EXECUTION_DATA = 'flow.executiondata.ExecutionDataAPI';
 
-/** The methods we call, from the package's own protobuf definitions. Reads them from disk: load once, share. */
+/**
+ * The methods we call, from the package's own protobuf definitions. These are read for the first call, which takes tens of
+ * milliseconds: the daemon serves by then.
+ */
 export function loadMethodStubs(): MethodStubs {
-  const protocol = loadProtocol();
+  let protocol: ReturnType<typeof loadProtocol> | undefined;
   const stub = (service: string, method: AccessMethod): MethodStub => {
-    const methods = protocol[service];
-    const definition = methods === undefined || 'format' in methods ? undefined : methods[method];
-    if (definition === undefined) throw new Error(`${service} has no method ${method}`);
+    const find = () => {
+      const methods = (protocol ??= loadProtocol())[service];
+      const definition = methods === undefined || 'format' in methods ? undefined : methods[method];
+      if (definition === undefined) throw new Error(`${service} has no method ${method}`);
+      return definition;
+    };
+    let found: ReturnType<typeof find> | undefined;
     return {
-      path: definition.path,
-      encode: (request) => definition.requestSerialize(request),
-      decode: (message) => definition.responseDeserialize(message),
+      path: `/${service}/${method}`,
+      encode: (request) => (found ??= find()).requestSerialize(request),
+      decode: (message) => (found ??= find()).responseDeserialize(message),
     };
   };
   return {

@@ -52,7 +52,7 @@ export class GrpcApiServer {
           ...byPath(INDEX_API, new IndexStreams({ feed }).streams()),
           ...this.#health.streams(),
         },
-        conversations: new ReflectionService({ files: loadDescriptors() }).conversations(),
+        conversations: ReflectionService.conversations(loadDescriptors),
         refused: notServed(ACCESS_API, options),
       },
     });

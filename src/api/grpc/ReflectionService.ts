@@ -21,7 +21,7 @@ export class ReflectionService {
   readonly #bySymbol = new Map<string, DescriptorFile>();
   readonly #services: Buffer;
 
-  constructor({ files }: { readonly files: readonly DescriptorFile[] }) {
+  private constructor({ files }: { readonly files: readonly DescriptorFile[] }) {
     for (const file of files) {
       this.#byName.set(file.name, file);
       for (const symbol of file.symbols) this.#bySymbol.set(symbol, file);
@@ -31,9 +31,14 @@ export class ReflectionService {
     this.#services = new WireWriter().elements(1, entries).finish();
   }
 
-  conversations(): Readonly<Record<string, Conversation>> {
-    const answer: Conversation = (request) => this.#answer(request);
-    return Object.fromEntries(SERVICES.map((service) => [`/${service}/ServerReflectionInfo`, answer]));
+  /** The calls by their paths. The files are read for the first one: they take 35 ms, and few callers ask. */
+  static conversations(files: () => readonly DescriptorFile[]): Readonly<Record<string, Conversation>> {
+    let service: ReflectionService | undefined;
+    const answer: Conversation = (request) => {
+      service ??= new ReflectionService({ files: files() });
+      return service.#answer(request);
+    };
+    return Object.fromEntries(SERVICES.map((name) => [`/${name}/ServerReflectionInfo`, answer]));
   }
 
   /** Expected errors: ApiError (bad_request). "Not found" is a response, and the call goes on. */

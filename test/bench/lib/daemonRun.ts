@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { eachLine, ROOT, scratch, startProcess } from './processes.js';
+import { watchMainThread } from './threadTime.js';
 
 export type Mode = 'edi-only' | 'requester-only' | 'hybrid';
 
@@ -40,6 +41,8 @@ export interface DaemonRun {
   readonly peakAnonymousMiB: number;
   /** How late the event loop was, at worst but for one time in a hundred. */
   readonly eventLoopDelayP99Ms: number;
+  /** Processor time of the main thread, as the kernel counts it. */
+  readonly mainThreadMsPerHeight: number;
   /** For how long the event loop had work, per height, up to the very end of the process. */
   readonly loopMsPerHeight: number;
 }
@@ -88,16 +91,23 @@ export async function runDaemon(options: DaemonRunOptions): Promise<DaemonRun> {
     ],
     { BENCH_USAGE_FILE: usageFile },
   );
-  let begin: { readonly atMs: number; readonly usage: Promise<Usage> } | undefined;
+  const mainThreadMs = watchMainThread(child);
+  let begin:
+    { readonly atMs: number; readonly mainThreadMs: number; readonly usage: Promise<Usage> } | undefined;
   let endMs = 0;
+  let mainThreadEndMs = 0;
   let metricsPort = 0;
   const exited = once(child, 'exit') as Promise<[number | null]>;
   const lines = eachLine(child, (line) => {
     const { msg, metrics } = JSON.parse(line) as { msg: string; metrics?: { port: number } };
     if (msg === 'listening') metricsPort = metrics?.port ?? 0;
-    if (msg === 'stop height reached') endMs = performance.now();
+    if (msg === 'stop height reached') {
+      endMs = performance.now();
+      mainThreadEndMs = mainThreadMs();
+    }
     if (msg !== 'new store begins') return;
-    begin = { atMs: performance.now(), usage: once(child, 'message').then(([usage]) => usage as Usage) };
+    const usage = once(child, 'message').then(([used]) => used as Usage);
+    begin = { atMs: performance.now(), mainThreadMs: mainThreadMs(), usage };
     child.send('usage');
   });
   let anonymousMiB = 0;
@@ -127,6 +137,7 @@ export async function runDaemon(options: DaemonRunOptions): Promise<DaemonRun> {
     peakResidentMiB: (after.maxRSS * 1024) / MIB,
     peakAnonymousMiB: anonymousMiB,
     eventLoopDelayP99Ms: after.eventLoopDelayP99Ms,
+    mainThreadMsPerHeight: (mainThreadEndMs - begin.mainThreadMs) / heights,
     loopMsPerHeight: after.loopActiveMs / heights,
   };
 }

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { eachLine, ROOT, scratch, startScript } from './processes.js';
+import { mainThreadMs } from './threadTime.js';
 
 /** What a limit program is told, as its only argument. */
 export interface LimitOptions {
@@ -25,10 +26,19 @@ export interface LimitRun {
   readonly heightsPerSecond: number;
   /** Of the processor, in all threads. */
   readonly userMsPerHeight: number;
+  /** Of its main thread alone, user and system, as the kernel counts it. */
+  readonly mainThreadMsPerHeight: number;
 }
 
 /** The limit programs, and the reader of the access layer, which is compared with one of them. */
-export type Limit = 'accessReader' | 'bareDrain' | 'bareUnary' | 'idealPipeline' | 'naive';
+export type Limit =
+  | 'accessReader'
+  | 'bareDrain'
+  | 'bareUnary'
+  | 'idealPipeline'
+  | 'idealRequester'
+  | 'naive'
+  | 'splitRequester';
 
 /** Runs a limit program in a process of its own, which ends with it. */
 export async function runLimit(limit: Limit, options: Omit<LimitOptions, 'path'>): Promise<LimitRun> {
@@ -52,12 +62,14 @@ export function limitOptions(): LimitOptions {
 export class LimitWatch {
   #startedAtMs: number | undefined;
   #usage = process.cpuUsage();
+  #mainThreadMs = Number.NaN;
 
   /** Called with every message; the first one counts. */
   start(): void {
     if (this.#startedAtMs !== undefined) return;
     this.#startedAtMs = performance.now();
     this.#usage = process.cpuUsage();
+    this.#mainThreadMs = mainThreadMs(process.pid) ?? Number.NaN;
   }
 
   /** Prints what `runLimit` reads and ends the process. */
@@ -66,6 +78,7 @@ export class LimitWatch {
     const run: LimitRun = {
       heightsPerSecond: heights / seconds,
       userMsPerHeight: process.cpuUsage(this.#usage).user / 1000 / heights,
+      mainThreadMsPerHeight: ((mainThreadMs(process.pid) ?? Number.NaN) - this.#mainThreadMs) / heights,
     };
     process.stdout.write(`${JSON.stringify(run)}\n`);
     process.exit(0);

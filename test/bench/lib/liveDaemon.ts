@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { modeFlags } from './daemonRun.js';
 import type { Mode } from './daemonRun.js';
 import { eachLine, ROOT, startProcess } from './processes.js';
+import { watchMainThread } from './threadTime.js';
 
 export interface LiveDaemonOptions {
   /** `host:port`. */
@@ -34,6 +35,8 @@ export interface LiveDaemon {
   /** The text of /metrics. */
   metrics(): Promise<string>;
   latestIndexed(): Promise<number>;
+  /** Processor time of its main thread so far, in milliseconds: as of a moment ago, also when it has ended. */
+  mainThreadMs(): number;
   /** Resolves once this height is indexed. */
   reaches(height: number): Promise<void>;
   /** SIGTERM; resolves with the milliseconds until it had ended. Rejects when it ended otherwise than with 0. */
@@ -63,6 +66,7 @@ export async function startLiveDaemon(options: LiveDaemonOptions): Promise<LiveD
     ...(options.flags ?? []),
   ]);
   const exited = once(child, 'exit').then(([code]) => code as number | null);
+  const mainThreadMs = watchMainThread(child);
   const ports = await new Promise<Listening>((onPorts, onFailure) => {
     void exited.then((code) => onFailure(new Error(`the daemon ended with ${String(code)}`)));
     void eachLine(child, (line) => {
@@ -83,6 +87,7 @@ export async function startLiveDaemon(options: LiveDaemonOptions): Promise<LiveD
     exited,
     metrics: () => text(ports.metrics.port, '/metrics'),
     latestIndexed,
+    mainThreadMs,
     reaches: async (height) => {
       while ((await latestIndexed()) < height) await sleep(POLL_MS);
     },

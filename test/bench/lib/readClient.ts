@@ -39,6 +39,8 @@ export interface ReadResult {
   readonly bytesPerRead: number;
   /** Reads that were answered with 503, and are none of the above. */
   readonly turnedAway: number;
+  /** Reads that were due a while before the end, and neither answered nor turned away. */
+  readonly unanswered: number;
 }
 
 /** A reader in a process of its own. */

@@ -11,6 +11,8 @@ import type { ReaderOptions, ReadKind, ReadResult, ReadTask } from './readClient
 const STATUS_POLL_MS = 100;
 /** Reads that are due earlier are sent and not counted: connections are opened and hot code is compiled meanwhile. */
 const SETTLE_MS = 1_500;
+/** Reads that are due later are not counted: the daemon has done its work and stops. */
+const STOPPING_MS = 1_000;
 /** Too many readers, or the daemon is about to stop. */
 const BUSY = 503;
 const GRPC_METHOD = { transaction: 'GetTransaction', collection: 'GetFullCollectionByID' } as const;
@@ -79,7 +81,7 @@ async function closedLoop(task: Exclude<ReadTask, { how: 'offer' }>): Promise<Re
   );
   const readsPerSecond = (latenciesMs.length * 1000) / (performance.now() - startedAtMs);
   for (const reader of readers) reader.close();
-  return { reads, readsPerSecond, latenciesMs, bytesPerRead: bytes / reads, turnedAway: 0 };
+  return { reads, readsPerSecond, latenciesMs, bytesPerRead: bytes / reads, turnedAway: 0, unanswered: 0 };
 }
 
 interface Reader {
@@ -146,23 +148,23 @@ async function offer({
   const free = await Promise.all(Array.from({ length: connections }, () => HttpConnection.open(port)));
   const all = [...free];
   const due: number[] = [];
-  const latenciesMs: number[] = [];
-  let bytes = 0;
+  /** By when they were due: under way; answered, with how long it took; turned away. */
+  const underWay = new Set<number>();
+  const answered: { readonly dueAtMs: number; readonly latencyMs: number; readonly bytes: number }[] = [];
+  const turnedAway: number[] = [];
   let sent = 0;
-  let turnedAway = 0;
   const startedAtMs = performance.now();
   const countedFromMs = startedAtMs + SETTLE_MS;
   const send = (connection: HttpConnection, dueAtMs: number): void => {
     const kind: ReadKind = (sent += 1) % 2 === 0 ? 'transaction' : 'collection';
     const id = idAmong(kind, countsUpTo[kind][Math.min(watermark, heights)] ?? 1);
+    underWay.add(dueAtMs);
     connection.get(pathOf(kind, id)).then(
-      ({ status, bodyBytes }) => {
-        if (status === BUSY) turnedAway += 1;
+      ({ status, bodyBytes: bytes }) => {
+        underWay.delete(dueAtMs);
+        if (status === BUSY) turnedAway.push(dueAtMs);
         else if (status !== 200) throw new Error(`${kind} ${id} was answered with ${status}`);
-        else if (dueAtMs >= countedFromMs) {
-          latenciesMs.push(performance.now() - dueAtMs);
-          bytes += bodyBytes;
-        }
+        else answered.push({ dueAtMs, latencyMs: performance.now() - dueAtMs, bytes });
         const next = due.shift();
         if (next === undefined) free.push(connection);
         else send(connection, next);
@@ -182,11 +184,20 @@ async function offer({
     }
     await sleep(1);
   }
-  const seconds = (performance.now() - countedFromMs) / 1000;
+  const countedToMs = performance.now() - STOPPING_MS;
   clearInterval(watching);
   for (const connection of all) connection.close();
-  const reads = latenciesMs.length;
-  return { reads, readsPerSecond: reads / seconds, latenciesMs, bytesPerRead: bytes / reads, turnedAway };
+  const counts = (dueAtMs: number): boolean => dueAtMs >= countedFromMs && dueAtMs < countedToMs;
+  const counted = answered.filter(({ dueAtMs }) => counts(dueAtMs));
+  const reads = counted.length;
+  return {
+    reads,
+    readsPerSecond: (reads * 1000) / (countedToMs - countedFromMs),
+    latenciesMs: counted.map(({ latencyMs }) => latencyMs),
+    bytesPerRead: counted.reduce((sum, { bytes }) => sum + bytes, 0) / reads,
+    turnedAway: turnedAway.filter(counts).length,
+    unanswered: [...underWay, ...due].filter(counts).length,
+  };
 }
 
 async function latestIndexed(base: string): Promise<number> {

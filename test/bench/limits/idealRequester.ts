@@ -1,0 +1,88 @@
+/**
+ * The limit of catching up by requests: the block stream, GetFullCollectionByID for what it names, every collection verified,
+ * everything the store keeps put into LevelDB in synced groups; no queue, no metrics, no choice of nodes, no retry.
+ * As a thread of `splitRequester.ts` it hands verified blocks over instead of storing them.
+ */
+import { isMainThread, parentPort, workerData } from 'node:worker_threads';
+import type * as Flow from '../../../src/flow/index.js';
+import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
+import { bareClient } from '../lib/bareClient.js';
+import { GroupWriter } from '../lib/GroupWriter.js';
+import { HandOver } from '../lib/HandOver.js';
+import { built, limitOptions, LimitWatch } from '../lib/limits.js';
+import type { LimitOptions } from '../lib/limits.js';
+
+const {
+  node,
+  heights,
+  path,
+  concurrency = 32,
+} = isMainThread ? limitOptions() : (workerData as LimitOptions);
+const flow = (await built('flow/index.js')) as typeof Flow;
+
+/** Blocks whose collections are asked for, or wait to be; the stream is paused then. */
+const MAX_BLOCKS_AHEAD = 256;
+
+interface Gathering {
+  readonly block: FinalizedBlock;
+  readonly collections: VerifiedCollection[];
+  missing: number;
+}
+
+const client = bareClient(node);
+const watch = new LimitWatch();
+/** In the order of their heights. */
+let gatherings: Gathering[] = [];
+const wanted: { readonly id: Identifier; readonly gathering: Gathering; readonly place: number }[] = [];
+let calls = 0;
+let blocks = 0;
+
+const onWritten = (height: number): void => {
+  if (height === heights && isMainThread) watch.finish(heights);
+  resume();
+};
+const writer =
+  parentPort === null ? await GroupWriter.open(path, onWritten) : new HandOver(parentPort, onWritten);
+const stream = client.blocks();
+
+function resume(): void {
+  const hasRoom = gatherings.length < MAX_BLOCKS_AHEAD / 2 && !writer.isFull;
+  if (hasRoom && blocks < heights && stream.isPaused()) stream.resume();
+}
+
+function send(): void {
+  while (calls < concurrency) {
+    const next = wanted.shift();
+    if (next === undefined) return;
+    const { id, gathering, place } = next;
+    calls += 1;
+    client.fullCollection(flow.identifierBytes(id), (error, message) => {
+      if (error !== null || message === undefined) throw error ?? new Error('no answer');
+      calls -= 1;
+      send();
+      const bodies = flow.decodeFullCollectionResponse(message);
+      gathering.collections[place] = flow.verifyCollection(id, bodies);
+      gathering.missing -= 1;
+      if (gathering.missing === 0) store();
+    });
+  }
+}
+
+function store(): void {
+  const open = gatherings.findIndex(({ missing }) => missing > 0);
+  const complete = open === -1 ? gatherings : gatherings.slice(0, open);
+  gatherings = open === -1 ? [] : gatherings.slice(open);
+  for (const { block, collections } of complete) writer.add({ block, collections });
+  resume();
+}
+
+stream.on('data', (message: Buffer) => {
+  watch.start();
+  const block = flow.decodeSubscribeBlocksResponse(message);
+  const gathering: Gathering = { block, collections: [], missing: block.collectionIds.length };
+  gatherings.push(gathering);
+  for (const [place, id] of block.collectionIds.entries()) wanted.push({ id, gathering, place });
+  blocks += 1;
+  if (blocks === heights || gatherings.length >= MAX_BLOCKS_AHEAD) stream.pause();
+  send();
+});
