@@ -1,9 +1,10 @@
-import type { ReadinessReason } from '../../observability/index.js';
-import type { IndexedRange } from '../view/statusDocument.js';
-import type { HeightWork, WorkDocument } from '../view/heightWork.js';
+import { count, named, note, object, orNull, text, words } from '../schema.js';
+import type { Described } from '../schema.js';
+import { heightSources, heightWork } from '../view/heightWork.js';
+import { edges, reasons, waitingFor } from '../view/statusDocument.js';
 
 /** Why something is, or is not, in the index. */
-export const explainStages = [
+const explainStages = [
   /** It can be read. */
   'indexed',
   /** Below the first height of the store: it will not be indexed. */
@@ -31,26 +32,22 @@ export const explainStages = [
 ] as const;
 export type ExplainStage = (typeof explainStages)[number];
 
-/** What was asked about. */
-export const explainKinds = ['height', 'block', 'collection', 'transaction', 'unknown'] as const;
-
-/** The body of `/explain/{key}`. `null`: unknown, or not applicable. */
-export interface ExplainDocument extends IndexedRange {
-  /** As requested. */
-  readonly key: string;
-  readonly kind: (typeof explainKinds)[number];
-  readonly stage: ExplainStage;
-  /** The same for humans. */
-  readonly summary: string;
-  /** The height; for an id, the lowest at which it stands. */
-  readonly height: number | null;
-  readonly blockId: string | null;
-  /** The work on this height, while there is any. */
-  readonly work: WorkDocument | null;
-  /** What keeps the watermark from moving: what the lowest unindexed height waits for. */
-  readonly holdingUp: HeightWork['holdingUp'];
-  /** The nodes available for this height; `null` where no daemon is running. */
-  readonly sources: HeightWork['sources'] | null;
-  /** Why the daemon is not ready, if it is not. */
-  readonly reasons: readonly ReadinessReason[];
-}
+/** The body of `/explain/{key}`. */
+export const explainSchema = named(
+  'Explanation',
+  object({
+    key: note('As requested.', text),
+    kind: words('height', 'block', 'collection', 'transaction', 'unknown'),
+    stage: words(...explainStages),
+    summary: note('One or two sentences for humans.', text),
+    height: note('The height; for an ID, the lowest at which it stands.', orNull(count)),
+    blockId: orNull(text),
+    ...edges,
+    sealed: orNull(count),
+    work: note('While the height is in progress.', orNull(heightWork)),
+    holdingUp: note('What the lowest unindexed height waits for.', waitingFor),
+    sources: note('The nodes available for this height; null where no daemon runs.', orNull(heightSources)),
+    reasons: note('Why the daemon is not ready, if it is not.', reasons),
+  }),
+);
+export type ExplainDocument = Described<typeof explainSchema>;

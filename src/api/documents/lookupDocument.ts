@@ -1,13 +1,13 @@
 import type { CollectionPlace, IndexReader, TransactionPlace } from '../../storage/index.js';
 import { IndexView } from '../view/IndexView.js';
 import { headTerm, parseBlockKey, parseId } from '../view/queryParameters.js';
-import { blockBody } from '../json/block.js';
-import type { BlockBody } from '../json/block.js';
-import { collectionBody } from '../json/collection.js';
-import type { CollectionBody } from '../json/collection.js';
-import { transactionBody } from '../json/transaction.js';
-import type { RestTransactionBody } from '../json/transaction.js';
+import { blockBody, blockBodyFields } from '../json/block.js';
+import { collectionBody, collectionBodySchema } from '../json/collection.js';
+import { transactionBody, transactionBodySchema } from '../json/transaction.js';
+import { arrayOf, count, flag, identifier, named, note, object, oneOf, words } from '../schema.js';
+import type { Described, Schema } from '../schema.js';
 import type { IndexedRange } from '../view/statusDocument.js';
+import { countCollections, countedCollections } from './changeDocuments.js';
 
 /** What can be looked up. */
 export const lookupKinds = ['block', 'collection', 'transaction'] as const;
@@ -17,50 +17,52 @@ export type LookupKind = (typeof lookupKinds)[number];
 export const MAX_PLACES = 100;
 
 /** A block, in the shape of Flow's REST, with the transaction count of each collection. */
-export interface BlockDocument extends BlockBody {
-  readonly kind: 'block';
-  readonly id: string;
-  readonly height: number;
-  readonly collections: readonly { readonly collection_id: string; readonly transaction_count: number }[];
+const blockSchema = named(
+  'BlockDocument',
+  object({
+    kind: words('block'),
+    id: identifier,
+    height: count,
+    ...blockBodyFields,
+    collections: countedCollections,
+  }),
+);
+
+const collectionPlaceFields = { height: count, collection_index: count };
+const transactionPlaceFields = { ...collectionPlaceFields, transaction_index: count };
+
+/** Height and indexes are those of the lowest position; `places` lists all of them. */
+function positioned<Place extends Readonly<Record<string, Schema<number>>>>(place: Place) {
+  return {
+    id: identifier,
+    block_id: identifier,
+    ...place,
+    places: note('Every position, lowest first.', arrayOf(object(place), MAX_PLACES)),
+    more_places: note('There are more positions than listed.', flag),
+  };
 }
 
-/** A collection and its positions. */
-export interface CollectionDocument {
-  readonly kind: 'collection';
-  readonly id: string;
-  /** Of the lowest position. */
-  readonly height: number;
-  readonly block_id: string;
-  readonly collection_index: number;
-  /** Every position, lowest first, at most MAX_PLACES. */
-  readonly places: readonly { readonly height: number; readonly collection_index: number }[];
-  /** True when there are more positions than listed. */
-  readonly more_places: boolean;
-  readonly collection: CollectionBody;
-}
+const collectionSchema = named(
+  'CollectionDocument',
+  object({
+    kind: words('collection'),
+    ...positioned(collectionPlaceFields),
+    collection: collectionBodySchema,
+  }),
+);
 
-/** A transaction and its positions. */
-export interface TransactionDocument {
-  readonly kind: 'transaction';
-  readonly id: string;
-  /** Of the lowest position. */
-  readonly height: number;
-  readonly block_id: string;
-  readonly collection_id: string;
-  readonly collection_index: number;
-  readonly transaction_index: number;
-  /** Every position, lowest first, at most MAX_PLACES. */
-  readonly places: readonly {
-    readonly height: number;
-    readonly collection_index: number;
-    readonly transaction_index: number;
-  }[];
-  /** True when there are more positions than listed. */
-  readonly more_places: boolean;
-  readonly transaction: RestTransactionBody;
-}
+const transactionSchema = named(
+  'TransactionDocument',
+  object({
+    kind: words('transaction'),
+    ...positioned(transactionPlaceFields),
+    collection_id: identifier,
+    transaction: transactionBodySchema,
+  }),
+);
 
-export type LookupDocument = BlockDocument | CollectionDocument | TransactionDocument;
+export const lookupSchema = named('LookupDocument', oneOf(blockSchema, collectionSchema, transactionSchema));
+type LookupDocument = Described<typeof lookupSchema>;
 
 /** True for a kind that can be looked up. */
 export function isLookupKind(word: string): word is LookupKind {
@@ -101,24 +103,23 @@ export async function lookupBuilder(
   }
 }
 
-async function blockDocument(view: IndexView, key: string): Promise<() => BlockDocument> {
+async function blockDocument(view: IndexView, key: string): Promise<() => Described<typeof blockSchema>> {
   const head = headTerm(key);
-  const { block, transactionCounts } = await view.block(
-    head === undefined ? parseBlockKey(key) : view.head(head),
-  );
+  const stored = await view.block(head === undefined ? parseBlockKey(key) : view.head(head));
+  const { block } = stored;
   return () => ({
     kind: 'block',
     id: block.id,
     height: block.height,
     ...blockBody(block.encoded),
-    collections: block.collectionIds.map((id, index) => ({
-      collection_id: id,
-      transaction_count: transactionCounts[index] ?? 0,
-    })),
+    collections: countCollections(stored),
   });
 }
 
-async function collectionDocument(view: IndexView, key: string): Promise<() => CollectionDocument> {
+async function collectionDocument(
+  view: IndexView,
+  key: string,
+): Promise<() => Described<typeof collectionSchema>> {
   const id = parseId(key);
   const stored = await view.collection(id);
   const places = await view.collectionPlaces(id, MAX_PLACES + 1);
@@ -134,7 +135,10 @@ async function collectionDocument(view: IndexView, key: string): Promise<() => C
   });
 }
 
-async function transactionDocument(view: IndexView, key: string): Promise<() => TransactionDocument> {
+async function transactionDocument(
+  view: IndexView,
+  key: string,
+): Promise<() => Described<typeof transactionSchema>> {
   const id = parseId(key);
   const stored = await view.transaction(id);
   const places = await view.transactionPlaces(id, MAX_PLACES + 1);
@@ -150,14 +154,10 @@ async function transactionDocument(view: IndexView, key: string): Promise<() => 
   });
 }
 
-function collectionPlace(place: CollectionPlace): { height: number; collection_index: number } {
+function collectionPlace(place: CollectionPlace) {
   return { height: place.height, collection_index: place.collectionIndex };
 }
 
-function transactionPlace(place: TransactionPlace): {
-  height: number;
-  collection_index: number;
-  transaction_index: number;
-} {
+function transactionPlace(place: TransactionPlace) {
   return { ...collectionPlace(place), transaction_index: place.transactionIndex };
 }

@@ -128,7 +128,7 @@ export class Connections {
     return true;
   }
 
-  /** A call has begun. Returns a function to call when it is over: answered and taken, refused, or abandoned. */
+  /** A call has begun. Returns a function to call when it is over: its response taken, refused, or abandoned. */
   begin(peer: Peer, { refuse, extraBytes = 0 }: Watched): () => void {
     const connection = this.#connections.get(nameOf(peer));
     if (connection === undefined) return () => undefined;
@@ -287,7 +287,11 @@ function refuseOverdue(calls: ReadonlySet<OpenCall>, nowMs: number): void {
     call.isRefused = true;
     const seconds = CALL_LIMIT_MS / 1_000;
     call.refuse(
-      new ApiError(408, 'overdue', `a call may take ${seconds} s, to be sent and its answer to be taken`),
+      new ApiError(
+        408,
+        'overdue',
+        `a call may take ${seconds} s, from its first byte to the last of its response`,
+      ),
     );
   }
 }

@@ -12,10 +12,10 @@ import { AbortError, isAbort } from '../../runtime/index.js';
 import { ApiError, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
 import { ForwardingMetrics } from '../limits/ForwardingMetrics.js';
 import type { ForwardedOutcome, ForwardMetrics } from '../limits/ForwardingMetrics.js';
+import type { Held, HeldBytes } from '../limits/HeldBytes.js';
 import { Semaphore } from '../limits/Semaphore.js';
 import { marked, passedOn, readRequest, streamCaller, unaryCaller } from './forwardingCallers.js';
 import type { ForwardedCaller } from './forwardingCallers.js';
-import type { MessageBuffer } from './MessageBuffer.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 
@@ -32,7 +32,7 @@ const CALL_LIMIT_MS = 120_000;
 
 export interface GrpcForwardingDependencies {
   readonly forwarder: Pick<Forwarder, 'forward'>;
-  readonly held: MessageBuffer;
+  readonly held: HeldBytes;
   readonly clock: Clock;
   /** Absent: forwarded calls are not counted. */
   readonly metrics?: ForwardMetrics | undefined;
@@ -51,7 +51,7 @@ export function isStream(path: string): boolean {
 /** Passes calls on to the access nodes unchanged, and the responses back. */
 export class GrpcForwarding {
   readonly #forwarder: GrpcForwardingDependencies['forwarder'];
-  readonly #held: MessageBuffer;
+  readonly #held: HeldBytes;
   readonly #clock: Clock;
   readonly #explain: (error: unknown) => CallRefusal;
   readonly #received = new Semaphore({ places: MAX_RECEIVED });
@@ -78,14 +78,14 @@ export class GrpcForwarding {
     });
   }
 
-  /** True where a node may be able to answer a call that ended this way. */
+  /** True where a node may be able to serve a call that ended this way. */
   takes(path: string, error: unknown): error is ApiError {
     return path.startsWith(OF_FLOW) && isElsewhere(error);
   }
 
   /**
    * A call that the index refused. Unless calls of its kind are not served at all, the caller gets the index's refusal
-   * when no node has an answer: no other is better.
+   * when no node succeeds.
    */
   serveRefused(
     call: ServerUnaryCall<Buffer, Buffer>,
@@ -138,7 +138,7 @@ export class GrpcForwarding {
     const bound = isLasting ? MAX_STREAMS : MAX_CALLS;
     if ((isLasting ? this.#streams.size : this.#calls) < bound) return undefined;
     const what = isLasting ? 'streams' : 'calls';
-    return new ApiError(503, 'busy', `at most ${bound} ${what} are forwarded at once; ask again`);
+    return new ApiError(503, 'busy', `at most ${bound} ${what} are forwarded at once; retry`);
   }
 
   async #pass(
@@ -198,14 +198,15 @@ export class GrpcForwarding {
         if (own === undefined) begin(metadata);
       },
       onMessage: (message) => {
-        let release: () => void;
+        let held: Held | undefined;
         try {
-          release = once(this.#held.hold(message.length));
+          held = this.#held.hold(message.length);
         } catch (error) {
           if (!(error instanceof ApiError)) throw error;
           giveUp(error);
           return;
         }
+        const release = (): void => held?.release();
         if (caller.signal.aborted) release();
         else caller.signal.addEventListener('abort', release, { once: true });
         begin(ahead ?? new Metadata());
@@ -237,7 +238,7 @@ const refusals: Readonly<Record<Exclude<ForwardOutcome, 'ended'>, () => ApiError
     new ApiError(
       503,
       'busy',
-      'this call is forwarded, but the access nodes accept no more of its kind now (access.ratePerSecond, or their own limits); ask again',
+      'this call is forwarded, but the access nodes accept no more of its kind now (access.ratePerSecond, or their own limits); retry',
     ),
   silent: () => indexerSilent(),
   lost: () =>
@@ -253,13 +254,4 @@ function outcomeOf(code: status, own: ApiError | undefined): ForwardedOutcome {
   if (code === status.OK) return 'answered';
   if (code === status.DEADLINE_EXCEEDED) return 'overdue';
   return own === undefined ? 'failed' : 'missed';
-}
-
-function once(action: () => void): () => void {
-  let isDone = false;
-  return () => {
-    if (isDone) return;
-    isDone = true;
-    action();
-  };
 }

@@ -29,7 +29,7 @@ export interface ForwardedCaller {
   readonly metadata: Metadata;
   /** Milliseconds since the epoch, or Infinity. */
   readonly deadlineMs: number;
-  /** Aborts once the call is over: answered, cancelled, or past its deadline. */
+  /** Aborts once the call is over: responded to, cancelled, or past its deadline. */
   readonly signal: AbortSignal;
   sendMetadata(metadata: Metadata): void;
   /** `onTaken` is called when the message has left, but not if the call is over first. */
@@ -67,16 +67,16 @@ export function unaryCaller(
   call: ServerUnaryCall<Buffer, Buffer>,
   callback: sendUnaryData<Buffer>,
 ): ForwardedCaller {
-  let answer: Buffer | undefined;
+  let response: Buffer | undefined;
   return {
     ...described(call),
     signal: signalOf(call),
     send: (message, onTaken) => {
-      answer = message;
+      response = message;
       onTaken();
     },
     end: (end) => {
-      if (end.code === status.OK && answer !== undefined) callback(null, answer, end.metadata);
+      if (end.code === status.OK && response !== undefined) callback(null, response, end.metadata);
       else callback(end);
     },
   };

@@ -1,45 +1,71 @@
 import { decodeBlock } from '../../flow/index.js';
 import type { Block, CollectionGuarantee } from '../../flow/index.js';
+import {
+  arrayOf,
+  bytes,
+  decimal,
+  hexDigits,
+  identifier,
+  link,
+  named,
+  note,
+  object,
+  selfLink,
+  text,
+  time,
+  words,
+} from '../schema.js';
+import type { Described } from '../schema.js';
 import { base64, hex, identifierHex, rfc3339, utf8 } from './scalars.js';
 
-export interface RestBlockHeader {
-  readonly id: string;
-  readonly parent_id: string;
-  readonly height: string;
-  readonly timestamp: string;
-  readonly parent_voter_signature: string;
-}
+const headerSchema = named(
+  'BlockHeader',
+  object({
+    id: identifier,
+    parent_id: identifier,
+    height: decimal,
+    timestamp: time,
+    parent_voter_signature: bytes,
+  }),
+);
 
-export interface RestCollectionGuarantee {
-  readonly collection_id: string;
-  readonly signer_indices: string;
-  readonly signature: string;
-  readonly reference_block_id: string;
-  readonly cluster_chain_id: string;
-}
+const guaranteeSchema = named(
+  'CollectionGuarantee',
+  object({
+    collection_id: identifier,
+    signer_indices: hexDigits,
+    signature: bytes,
+    reference_block_id: identifier,
+    cluster_chain_id: text,
+  }),
+);
 
-export interface RestBlockPayload {
-  readonly collection_guarantees: readonly RestCollectionGuarantee[];
-  /** Always empty: the index keeps no seals. */
-  readonly block_seals: readonly never[];
-}
-
-/** Flow's REST form of a block. Routes answer with arrays of it. */
-export interface RestBlock {
-  readonly header: RestBlockHeader;
-  readonly payload?: RestBlockPayload;
-  /** `execution_result` is omitted, as Flow does for a block whose result it does not have. */
-  readonly _expandable: { readonly payload?: string };
-  readonly _links: { readonly _self: string };
-  /** Every indexed block is final. */
-  readonly block_status: 'BLOCK_FINALIZED' | 'BLOCK_SEALED';
-}
+export const payloadSchema = named(
+  'BlockPayload',
+  object({
+    collection_guarantees: arrayOf(guaranteeSchema),
+    block_seals: note('Always empty: seals are not indexed.', arrayOf<never>({ type: 'object' }, 0)),
+  }),
+);
 
 /** A block without links, payload included. */
-export interface BlockBody {
-  readonly header: RestBlockHeader;
-  readonly payload: RestBlockPayload;
-}
+export const blockBodyFields = { header: headerSchema, payload: payloadSchema };
+
+export const blockSchema = named(
+  'Block',
+  object(
+    {
+      header: headerSchema,
+      // As in Flow for a block whose result is missing, without `execution_result`.
+      _expandable: object({}, { payload: link }),
+      _links: selfLink,
+      block_status: words('BLOCK_FINALIZED', 'BLOCK_SEALED'),
+    },
+    { payload: note('With expand=payload.', payloadSchema) },
+  ),
+);
+type RestBlock = Described<typeof blockSchema>;
+type RestBlockPayload = Described<typeof payloadSchema>;
 
 /** `encoded` is the stored block record; the status follows from the sealed head (`undefined` while unknown). */
 export function restBlock(
@@ -63,12 +89,12 @@ export function restBlockPayload(encoded: Uint8Array): RestBlockPayload {
   return payload(decodeBlock(encoded));
 }
 
-export function blockBody(encoded: Uint8Array): BlockBody {
+export function blockBody(encoded: Uint8Array) {
   const block = decodeBlock(encoded);
   return { header: header(block), payload: payload(block) };
 }
 
-function header(block: Block): RestBlockHeader {
+function header(block: Block): Described<typeof headerSchema> {
   return {
     id: block.id,
     parent_id: block.parentId,
@@ -82,7 +108,7 @@ function payload(block: Block): RestBlockPayload {
   return { collection_guarantees: block.guarantees.map(guarantee), block_seals: [] };
 }
 
-function guarantee(from: CollectionGuarantee): RestCollectionGuarantee {
+function guarantee(from: CollectionGuarantee): Described<typeof guaranteeSchema> {
   return {
     collection_id: from.collectionId,
     signer_indices: hex(from.signerIndices),

@@ -1,30 +1,33 @@
-import type { NodeVersion } from '../view/nodeVersion.js';
+import { decimal, hexDigits, named, note, object, text } from '../schema.js';
+import type { Described } from '../schema.js';
+import type { nodeVersion } from '../view/nodeVersion.js';
 
-/** Flow's REST form of the served network. */
-export interface RestNetworkParameters {
-  readonly chain_id: string;
-}
+export const networkParametersSchema = named('NetworkParameters', object({ chain_id: text }));
 
-/** Flow's REST form of a node's version info, as far as it applies to an index. */
-export interface RestNodeVersionInfo {
-  /** Of the indexer, behind a `v`. */
-  readonly semver: string;
-  /** Always empty. */
-  readonly commit: string;
-  /** Of the newest spork that can be read; empty when no node reported one. */
-  readonly spork_id: string;
-  /** Always 0: the indexer takes no part in the protocol. */
-  readonly protocol_version: string;
-  /** Always 0. */
-  readonly protocol_state_version: string;
-  readonly spork_root_block_height: string;
-  /** The first indexed height. */
-  readonly node_root_block_height: string;
-  /** The heights that can be read; absent while there are none. */
-  readonly compatible_range?: { readonly start_height: string; readonly end_height: string };
-}
+export const nodeVersionInfoSchema = named(
+  'NodeVersionInfo',
+  object(
+    {
+      semver: note('The version of the indexer, with a leading v.', text),
+      commit: note('Always empty.', text),
+      spork_id: note('Of the newest spork that can be read; empty when no node reported one.', hexDigits),
+      protocol_version: note('Always 0: the indexer takes no part in the protocol.', decimal),
+      protocol_state_version: note('Always 0.', decimal),
+      spork_root_block_height: decimal,
+      node_root_block_height: note('The first indexed height.', decimal),
+    },
+    {
+      compatible_range: note(
+        'The heights that can be read; absent while there are none.',
+        object({ start_height: decimal, end_height: decimal }),
+      ),
+    },
+  ),
+);
 
-export function restNodeVersionInfo(node: NodeVersion): RestNodeVersionInfo {
+export function restNodeVersionInfo(
+  node: ReturnType<typeof nodeVersion>,
+): Described<typeof nodeVersionInfoSchema> {
   const { readable } = node;
   return {
     semver: node.semver,

@@ -1,40 +1,55 @@
 import { decodeTransaction } from '../../flow/index.js';
 import type { Identifier, TransactionSignature } from '../../flow/index.js';
+import {
+  address,
+  arrayOf,
+  bytes,
+  decimal,
+  identifier,
+  link,
+  named,
+  note,
+  object,
+  selfLink,
+} from '../schema.js';
+import type { Described } from '../schema.js';
 import { addressHex, base64, identifierHex } from './scalars.js';
 
-/** Flow's REST form of a transaction: numbers are strings, bytes are base64, addresses are 16 hex digits. */
-export interface RestTransactionBody {
-  readonly id: string;
-  readonly script: string;
-  readonly arguments: readonly string[];
-  readonly reference_block_id: string;
-  readonly gas_limit: string;
-  readonly payer: string;
-  readonly proposal_key: RestProposalKey;
-  readonly authorizers: readonly string[];
-  readonly payload_signatures: readonly RestSignature[];
-  readonly envelope_signatures: readonly RestSignature[];
-}
+const signatureSchema = named(
+  'Signature',
+  object({ address: address, key_index: decimal, signature: bytes }, { extension_data: bytes }),
+);
 
-export interface RestProposalKey {
-  readonly address: string;
-  readonly key_index: string;
-  readonly sequence_number: string;
-}
+const bodyFields = {
+  id: identifier,
+  script: bytes,
+  arguments: arrayOf(bytes),
+  reference_block_id: identifier,
+  gas_limit: decimal,
+  payer: address,
+  proposal_key: named(
+    'ProposalKey',
+    object({ address: address, key_index: decimal, sequence_number: decimal }),
+  ),
+  authorizers: arrayOf(address),
+  payload_signatures: arrayOf(signatureSchema),
+  envelope_signatures: arrayOf(signatureSchema),
+};
 
-export interface RestSignature {
-  readonly address: string;
-  readonly key_index: string;
-  readonly signature: string;
-  /** Only where the signature has any. */
-  readonly extension_data?: string;
-}
+/** Flow's REST form of a transaction, without links. */
+export const transactionBodySchema = named('TransactionBody', object(bodyFields));
+type RestTransactionBody = Described<typeof transactionBodySchema>;
 
-/** As routes return it. Only access nodes keep the result: it is linked, never expanded. */
-export interface RestTransaction extends RestTransactionBody {
-  readonly _expandable: { readonly result: string };
-  readonly _links: { readonly _self: string };
-}
+export const transactionSchema = named(
+  'Transaction',
+  object({
+    ...bodyFields,
+    _expandable: object({
+      result: note('Where an access node has the result. It is not indexed.', link),
+    }),
+    _links: selfLink,
+  }),
+);
 
 /** `encoded` is the wire form of the transaction, `id` its id (taken from the index, not recomputed). */
 export function transactionBody(id: Identifier, encoded: Uint8Array): RestTransactionBody {
@@ -58,7 +73,7 @@ export function transactionBody(id: Identifier, encoded: Uint8Array): RestTransa
   };
 }
 
-export function restTransaction(id: Identifier, encoded: Uint8Array): RestTransaction {
+export function restTransaction(id: Identifier, encoded: Uint8Array): Described<typeof transactionSchema> {
   return {
     ...transactionBody(id, encoded),
     _expandable: { result: `/v1/transaction_results/${id}` },
@@ -70,7 +85,7 @@ export function transactionLink(id: Identifier): string {
   return `/v1/transactions/${id}`;
 }
 
-function signature(from: TransactionSignature): RestSignature {
+function signature(from: TransactionSignature): Described<typeof signatureSchema> {
   return {
     address: addressHex(from.address),
     key_index: String(from.keyId),

@@ -1,5 +1,6 @@
 import type { openApiDocument } from '../openapi/openApiDocument.js';
-import type { Schema } from '../openapi/schema.js';
+import { COMPONENTS } from '../schema.js';
+import type { Schema } from '../schema.js';
 import { html, page } from './Html.js';
 import type { Html } from './Html.js';
 
@@ -7,7 +8,6 @@ type Document = ReturnType<typeof openApiDocument>;
 type Operation = Document['paths'][string]['get'];
 type Response = Operation['responses'][string];
 
-const SCHEMA = '#/components/schemas/';
 const EMPTY = html``;
 
 /** The page at `/docs`: the OpenAPI document for humans. */
@@ -35,7 +35,7 @@ export function docsPage({ info, paths, components }: Document): string {
 
 function routeOf(path: string, { operationId, summary, parameters, responses }: Operation): Html {
   const rows = parameters.map(
-    ({ name, in: place, required, description = '', schema }) =>
+    ({ name, in: place, required, description, schema }) =>
       html`<tr>
         <td><code>${name}</code></td>
         <td>${place}${required ? ', required' : ''}</td>
@@ -99,7 +99,7 @@ function fieldsOf(schema: Schema): Html {
 function shapeOf(schema: Schema): Html {
   const { $ref, type, items, oneOf, allOf, enum: words, format, contentEncoding, pattern } = schema;
   if ($ref !== undefined) {
-    const name = $ref.slice(SCHEMA.length);
+    const name = $ref.slice(COMPONENTS.length);
     return html`<a href="#${name}">${name}</a>`;
   }
   if (oneOf !== undefined) return joined(oneOf.map(shapeOf), ' or ');

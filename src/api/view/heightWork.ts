@@ -1,6 +1,21 @@
-import type { NodeHealth } from '../../access/index.js';
+import { endpointStates } from '../../observability/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { ReadinessReason } from '../../observability/index.js';
+import {
+  amount,
+  arrayOf,
+  count,
+  flag,
+  identifier,
+  note,
+  object,
+  orNull,
+  text,
+  time,
+  words,
+} from '../schema.js';
+import type { Described } from '../schema.js';
+import { executionDataStatus } from './statusDocument.js';
 import type { IndexedRange, StatusDocument } from './statusDocument.js';
 
 /** What is known of work that is not indexed yet. Expected errors of both: ApiError (`indexer_silent`). */
@@ -20,12 +35,12 @@ export interface WorkMoment {
   readonly range: IndexedRange;
   /** Of the block that is durable there, above the watermark. */
   readonly durableId: Identifier | undefined;
-  /** The daemon that works; `undefined` where none runs. */
+  /** The running daemon; `undefined` where none runs. */
   readonly daemon:
     { readonly reasons: readonly ReadinessReason[]; readonly work: HeightWork | undefined } | undefined;
 }
 
-/** One height, as the parts that work on it see it, once indexing has begun. */
+/** One height, once indexing has begun. */
 export interface HeightWork {
   /** `durable`: on disk. `queued`: in the window, not handed out. `outside`: above the window. */
   readonly stage: 'durable' | 'committing' | 'collecting' | 'queued' | 'outside';
@@ -33,64 +48,50 @@ export interface HeightWork {
   readonly blockId: Identifier | null;
   /** The highest height that may be worked on now. */
   readonly upperBound: number;
-  /** Nothing above it is asked for; `null` for no such bound. */
+  /** Nothing above it is requested; `null` for no such bound. */
   readonly stopHeight: number | null;
   readonly work: WorkDocument | null;
   readonly holdingUp: StatusDocument['waitingFor'];
-  readonly sources: {
-    readonly nodes: readonly NodeDocument[];
-    readonly executionData: StatusDocument['sources']['edi'];
-  };
-}
-
-/** A height that was handed out and is not durable. */
-export interface WorkDocument {
-  /** Since it was handed out. */
-  readonly ageSeconds: number;
-  /** That its block guarantees. */
-  readonly collections: number;
-  readonly missing: number;
-  /** The first missing ones, at most MAX_MISSING_SHOWN. */
-  readonly missingCollections: readonly MissingDocument[];
-  /** Why execution data do not deliver it; `null` while nothing is wrong with that. */
-  readonly executionData: string | null;
-  /** What contradicts the block's guarantees. */
-  readonly dispute: string | null;
+  readonly sources: Described<typeof heightSources>;
 }
 
 export const MAX_MISSING_SHOWN = 100;
 
-/** The attempts for a missing collection. */
-export interface MissingDocument {
-  readonly collectionId: string;
-  /** A call for it is under way. */
-  readonly isUnderWay: boolean;
-  readonly attempts: number;
-  /** Attempts answered with "no such collection", or "not yet". */
-  readonly notFound: number;
-  readonly lastNode: string | null;
-  readonly lastError: string | null;
-  /** RFC 3339. */
-  readonly lastAskedAt: string | null;
-  /** Nodes that failed to give it, in order of their first failure. */
-  readonly failures: readonly NodeFailures[];
-}
+const missingCollection = object({
+  collectionId: identifier,
+  isUnderWay: note('A call for it is in progress.', flag),
+  attempts: count,
+  notFound: note('Attempts that ended in "no such collection" or "not yet".', count),
+  lastNode: orNull(text),
+  lastError: orNull(text),
+  lastAskedAt: orNull(time),
+  failures: note(
+    'The nodes that failed to give it, in order of their first failure.',
+    arrayOf(object({ node: text, count, lastError: text, lastAt: time })),
+  ),
+});
+export type MissingDocument = Described<typeof missingCollection>;
 
-/** The results of asking one node for one collection. */
-export interface NodeFailures {
-  readonly node: string;
-  readonly count: number;
-  readonly lastError: string;
-  /** RFC 3339. */
-  readonly lastAt: string;
-}
+/** A height in progress. */
+export const heightWork = object({
+  ageSeconds: note('Since work on it began.', amount),
+  collections: note('Guaranteed by its block.', count),
+  missing: count,
+  missingCollections: arrayOf(missingCollection, MAX_MISSING_SHOWN),
+  executionData: note('Why execution data does not deliver it.', orNull(text)),
+  dispute: note("What contradicts the block's guarantees.", orNull(text)),
+});
+export type WorkDocument = Described<typeof heightWork>;
 
-export interface NodeDocument {
-  /** `host:port`. */
-  readonly name: string;
-  readonly state: NodeHealth;
-  /** Asked for this height. */
-  readonly servesHeight: boolean;
-  /** What is wrong with it. */
-  readonly trouble: string | null;
-}
+/** The nodes available for a height. */
+export const heightSources = object({
+  nodes: arrayOf(
+    object({
+      name: note('host:port', text),
+      state: words(...endpointStates),
+      servesHeight: note('Asked for this height.', flag),
+      trouble: note('What is wrong with it.', orNull(text)),
+    }),
+  ),
+  executionData: executionDataStatus,
+});

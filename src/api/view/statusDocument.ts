@@ -1,5 +1,6 @@
-import type { NodeHealth } from '../../access/index.js';
-import type { ReadinessReason } from '../../observability/index.js';
+import { allReadinessCodes, endpointStates } from '../../observability/index.js';
+import { amount, arrayOf, count, flag, named, note, object, orNull, text, words } from '../schema.js';
+import type { Described } from '../schema.js';
 
 /** The readable heights, and the heads beyond them. `null`: not known yet. */
 export interface IndexedRange {
@@ -9,6 +10,9 @@ export interface IndexedRange {
   readonly head: number | null;
   readonly sealed: number | null;
 }
+
+/** The range as callers see it: `latestIndexed` is `null` while nothing is indexed. */
+export const edges = { firstIndexed: orNull(count), latestIndexed: orNull(count), head: orNull(count) };
 
 /**
  * The last readable height, as shown to callers: `null` while nothing is indexed, whatever represents that internally.
@@ -23,113 +27,107 @@ export function lastReadable({
     : null;
 }
 
-/** The body of `/status`. Rates are per second, ages and times are seconds; `null` means: not known (yet). */
-export interface StatusDocument extends IndexedRange {
-  /** `null` while nothing is indexed. */
-  readonly latestIndexed: number | null;
-  readonly network: string;
-  readonly chainId: string;
-  readonly version: string;
-  /** Distinguishes this process from any other that may listen at its address. */
-  readonly instance: string;
-  /** Heights behind the head; `null` while no node confirms the head. */
-  readonly lag: number | null;
-  /** Since the head moved. */
-  readonly headAgeSeconds: number | null;
-  /** Since any node reported the head, moved or not. */
-  readonly headConfirmedSeconds: number | null;
-  /** Heights that became durable per second, over the last half minute. */
-  readonly rate: number;
-  /** Seconds until the head is reached; `null` while the gap does not close. */
-  readonly eta: number | null;
-  readonly window: {
-    /** K. */
-    readonly heights: number;
-    /** The highest height that may be worked on now. */
-    readonly upperBound: number | null;
-    /** Heights handed out and not yet durable. */
-    readonly inFlight: number;
-    readonly bytesInFlight: number;
-    readonly bytesLimit: number;
-  };
-  readonly sources: {
-    readonly requester: {
-      /**
-       * `off` with `ediOnly`. `waiting`: collections are missing, and no call may be sent now; `waitingFor` says why.
-       */
-      readonly state: 'off' | 'idle' | 'waiting' | 'asking';
-      /** Collection calls under way. */
-      readonly inFlight: number;
-      /** Collection ids wanted and not received. */
-      readonly missing: number;
-    };
-    readonly edi: {
-      /** `paused`: ahead of the window. `unavailable`: no node serves the stream now. */
-      readonly state: 'off' | 'connecting' | 'following' | 'paused' | 'unavailable';
-      readonly endpoint: string | null;
-      /** The last height that the stream delivered. */
-      readonly height: number | null;
-      /** Since the stream delivered. */
-      readonly ageSeconds: number | null;
-      /** Why it does not deliver; `null` while nothing is wrong with it. */
-      readonly reason: string | null;
-    };
-  };
-  readonly endpoints: readonly EndpointStatus[];
-  /** What the lowest unindexed height waits for, and why that does not come; `null` when all is indexed. */
-  readonly waitingFor: {
-    readonly height: number;
-    readonly message: string;
-    /** Since the watermark moved. */
-    readonly ageSeconds: number;
-  } | null;
-  /** The lowest height that waits for its collections; `null` when none does. */
-  readonly oldestMissing: {
-    readonly height: number;
-    /** Ids of this height that are not received. */
-    readonly missing: number;
-    readonly ageSeconds: number;
-  } | null;
-  /** The index of each account's transactions. */
-  readonly accountIndex: {
-    /** `building`: heights from before it was switched on are missing. `stopped`: one of those is damaged. */
-    readonly state: 'off' | 'building' | 'stopped' | 'complete';
-    /** It covers all heights from here to `latestIndexed`. */
-    readonly coveredFrom: number | null;
-    /** Heights below that it still has to index. */
-    readonly missingHeights: number | null;
-  };
-  readonly ready: boolean;
-  readonly reasons: readonly ReadinessReason[];
-  readonly uptimeSeconds: number;
-}
+export const executionDataStatus = object({
+  state: note(
+    'paused: ahead of the window. unavailable: no node serves the stream now.',
+    words('off', 'connecting', 'following', 'paused', 'unavailable'),
+  ),
+  endpoint: orNull(text),
+  height: note('The last height the stream delivered.', orNull(count)),
+  ageSeconds: note('Since the stream delivered.', orNull(amount)),
+  reason: note('Why it does not deliver.', orNull(text)),
+});
 
-export interface EndpointStatus {
-  /** `host:port`. */
-  readonly name: string;
-  readonly state: NodeHealth;
-  /** Why it is not healthy, in the node's own words if it gave any. */
-  readonly reason: string | null;
-  /** Since the first of the faults for which it is failing or penalized. */
-  readonly sinceSeconds: number | null;
-  /** Its calls that are asked last, or not at all while there is another way. */
-  readonly calls: readonly CallStatus[];
-}
+export const waitingFor = orNull(
+  object({ height: count, message: text, ageSeconds: note('Since the watermark moved.', amount) }),
+);
 
-/** One call to one node that is not healthy. */
-export interface CallStatus {
-  readonly method: string;
-  readonly state: 'failing' | 'set_aside';
-  readonly reason: string;
-  /** Faults in a row. */
-  readonly count: number;
-  readonly sinceSeconds: number;
-}
+/** Why the daemon is not ready. */
+export const reasons = arrayOf(
+  object({ code: words(...allReadinessCodes), message: text, sinceSeconds: amount }, { height: count }),
+);
+
+const endpoint = object({
+  name: note('host:port', text),
+  state: words(...endpointStates),
+  reason: note("Why it is not healthy, in the node's own words if it gave any.", orNull(text)),
+  sinceSeconds: note('Since the first of the faults that made it unhealthy.', orNull(amount)),
+  calls: note(
+    'Its unhealthy calls: asked last, or not at all while there is another way.',
+    arrayOf(
+      object({
+        method: text,
+        state: words('failing', 'set_aside'),
+        reason: text,
+        count: note('Faults in a row.', count),
+        sinceSeconds: amount,
+      }),
+    ),
+  ),
+});
+
+/** The body of `/status`. */
+export const statusSchema = named(
+  'Status',
+  note(
+    'Rates are per second, ages are in seconds; null means not known yet.',
+    object({
+      network: text,
+      chainId: text,
+      version: text,
+      instance: note('Distinguishes this process from any other at its address.', text),
+      ...edges,
+      sealed: orNull(count),
+      lag: note('Heights behind the head; null while no node confirms the head.', orNull(count)),
+      headAgeSeconds: note('Since the head moved.', orNull(amount)),
+      headConfirmedSeconds: note('Since any node reported the head, moved or not.', orNull(amount)),
+      rate: note('Heights that became durable per second, over the last half minute.', amount),
+      eta: note('Until the head is reached; null while the gap does not close.', orNull(amount)),
+      window: object({
+        heights: count,
+        upperBound: note('The highest height that may be worked on now.', orNull(count)),
+        inFlight: note('Heights in progress and not yet durable.', count),
+        bytesInFlight: count,
+        bytesLimit: count,
+      }),
+      sources: object({
+        requester: object({
+          state: note(
+            'off with ediOnly. waiting: collections are missing and no call may be sent now (see waitingFor).',
+            words('off', 'idle', 'waiting', 'asking'),
+          ),
+          inFlight: note('Collection calls in progress.', count),
+          missing: note('Collections wanted and not received.', count),
+        }),
+        edi: executionDataStatus,
+      }),
+      endpoints: arrayOf(endpoint),
+      waitingFor: note('What the lowest unindexed height waits for, and why.', waitingFor),
+      oldestMissing: note(
+        'The lowest height that lacks collections.',
+        orNull(object({ height: count, missing: count, ageSeconds: amount })),
+      ),
+      accountIndex: object({
+        state: note(
+          'building: heights from before it was switched on are missing. stopped: one of those is damaged.',
+          words('off', 'building', 'stopped', 'complete'),
+        ),
+        coveredFrom: note('It covers all heights from here to latestIndexed.', orNull(count)),
+        missingHeights: note('Heights below that it has yet to index.', orNull(count)),
+      }),
+      ready: flag,
+      reasons,
+      uptimeSeconds: amount,
+    }),
+  ),
+);
+export type StatusDocument = Described<typeof statusSchema>;
+export type EndpointStatus = StatusDocument['endpoints'][number];
 
 /** What the servers ask the daemon. */
 export interface StatusSource {
-  /** Expected errors: ApiError (`indexer_silent`) where the thread that indexes does not tell in time. */
+  /** Expected errors: ApiError (`indexer_silent`) when the indexing thread does not answer in time. */
   status(): StatusDocument | Promise<StatusDocument>;
-  /** The part of the status that each lookup needs. At hand: no waiting, no store, no network. */
+  /** The part of the status that each lookup needs, from memory. */
   range(): IndexedRange;
 }
