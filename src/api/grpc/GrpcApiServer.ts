@@ -36,23 +36,24 @@ export class GrpcApiServer extends GrpcServer {
   constructor(options: GrpcApiServerOptions, dependencies: GrpcApiServerDependencies) {
     const { feed } = dependencies;
     const health = new HealthService({ services: [ACCESS_API, INDEX_API] }, dependencies);
-    super(options, {
-      ...dependencies,
-      calls: {
-        unary: {
-          ...byPath(ACCESS_API, accessCalls(options, dependencies)),
-          ...byPath(INDEX_API, accountCalls(dependencies)),
-          ...health.unary(),
-        },
-        streams: {
-          ...byPath(ACCESS_API, blockStreams({ feed })),
-          ...byPath(INDEX_API, indexStreams({ feed })),
-          ...health.streams(),
-        },
-        conversations: new ReflectionService({ files: loadDescriptors() }).conversations(),
-        refused: notServed(ACCESS_API, options),
-      },
-    });
+    const files = loadDescriptors();
+    const unary = {
+      ...byPath(ACCESS_API, accessCalls(options, dependencies)),
+      ...byPath(INDEX_API, accountCalls(dependencies)),
+      ...health.unary(),
+    };
+    const streams = {
+      ...byPath(ACCESS_API, blockStreams({ feed })),
+      ...byPath(INDEX_API, indexStreams({ feed })),
+      ...health.streams(),
+    };
+    const conversations = new ReflectionService({ files }).conversations();
+    const { accessNodes } = options;
+    const refused = notServed(
+      { accessApi: ACCESS_API, accessNodes },
+      { files, served: { ...unary, ...streams } },
+    );
+    super(options, { ...dependencies, calls: { unary, streams, conversations, refused } });
     this.#health = health;
   }
 
