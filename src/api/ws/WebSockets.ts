@@ -8,7 +8,7 @@ import type { WebSocketCare, WebSocketRoute } from '../http/types.js';
 import { WsClient } from './WsClient.js';
 
 /** Maximum connections. */
-export const MAX_CONNECTIONS = 100;
+const MAX_CONNECTIONS = 100;
 /** Limit of a client's message: subscriptions are short. */
 const MAX_MESSAGE_BYTES = 16 * 1024;
 /** The limit where a message may carry a transaction for the node; the same as on access nodes. */
