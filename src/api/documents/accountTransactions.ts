@@ -78,10 +78,10 @@ interface AccountPageRequest {
  */
 export async function accountDocument(
   reader: Pick<IndexReader, 'accounts'>,
-  asked: AccountRequest,
+  requested: AccountRequest,
   range: IndexedRange,
 ): Promise<Described<typeof accountTransactionsSchema>> {
-  const request = parseAccountRequest(asked);
+  const request = parseAccountRequest(requested);
   const { transactions, next, coverage } = await accountPage(reader, request, range);
   return {
     kind: 'account',
@@ -94,12 +94,12 @@ export async function accountDocument(
 }
 
 /** Expected errors: ApiError (400). */
-export function parseAccountRequest(asked: AccountRequest): AccountPageRequest {
+export function parseAccountRequest(requested: AccountRequest): AccountPageRequest {
   return {
-    address: addressOf(asked.address),
-    roles: rolesOf(asked.role),
-    limit: limitOf(asked.limit),
-    before: cursorOf(asked.cursor),
+    address: addressOf(requested.address),
+    roles: rolesOf(requested.role),
+    limit: limitOf(requested.limit),
+    before: cursorOf(requested.cursor),
   };
 }
 

@@ -11,7 +11,7 @@ const explainStages = [
   'below_first_indexed',
   /** The chain is not that far yet, as far as the access nodes report. */
   'above_head',
-  /** Above the stop height: nobody asks for it. */
+  /** Above the stop height: it is not requested. */
   'beyond_stop',
   /** Above the window: it follows when the heights below it are done. */
   'outside_window',

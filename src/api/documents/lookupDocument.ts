@@ -78,20 +78,15 @@ export function checkLookupKey(kind: LookupKind, key: string): void {
 /**
  * Everything that the index knows of one block (by id or height), collection or transaction (by id): its positions and
  * contents, field names as in Flow's REST, positions as numbers. Serves a running daemon and a closed store alike.
- * `range` is that of the moment of the request: what is committed later is not seen. Expected errors: ApiError (400
+ * `range` is the one at the moment of the request. Expected errors: ApiError (400
  * malformed key, 404 not within `range`), StorageError.
  */
-export async function lookupDocument(...asked: Parameters<typeof lookupBuilder>): Promise<LookupDocument> {
-  return (await lookupBuilder(...asked))();
-}
-
-/** As `lookupDocument`. What comes back makes the document of what was read: that takes the time, and waits for nothing. */
-export async function lookupBuilder(
+export async function lookupDocument(
   reader: IndexReader,
   kind: LookupKind,
   key: string,
   range: IndexedRange,
-): Promise<() => LookupDocument> {
+): Promise<LookupDocument> {
   const view = new IndexView(range, { reader });
   switch (kind) {
     case 'block':
@@ -103,27 +98,24 @@ export async function lookupBuilder(
   }
 }
 
-async function blockDocument(view: IndexView, key: string): Promise<() => Described<typeof blockSchema>> {
+async function blockDocument(view: IndexView, key: string): Promise<Described<typeof blockSchema>> {
   const head = headTerm(key);
   const stored = await view.block(head === undefined ? parseBlockKey(key) : view.head(head));
   const { block } = stored;
-  return () => ({
+  return {
     kind: 'block',
     id: block.id,
     height: block.height,
     ...blockBody(block.encoded),
     collections: countCollections(stored),
-  });
+  };
 }
 
-async function collectionDocument(
-  view: IndexView,
-  key: string,
-): Promise<() => Described<typeof collectionSchema>> {
+async function collectionDocument(view: IndexView, key: string): Promise<Described<typeof collectionSchema>> {
   const id = parseId(key);
   const stored = await view.collection(id);
   const places = await view.collectionPlaces(id, MAX_PLACES + 1);
-  return () => ({
+  return {
     kind: 'collection',
     id,
     height: stored.place.height,
@@ -132,17 +124,17 @@ async function collectionDocument(
     places: places.slice(0, MAX_PLACES).map(collectionPlace),
     more_places: places.length > MAX_PLACES,
     collection: collectionBody(id, stored.encoded),
-  });
+  };
 }
 
 async function transactionDocument(
   view: IndexView,
   key: string,
-): Promise<() => Described<typeof transactionSchema>> {
+): Promise<Described<typeof transactionSchema>> {
   const id = parseId(key);
   const stored = await view.transaction(id);
   const places = await view.transactionPlaces(id, MAX_PLACES + 1);
-  return () => ({
+  return {
     kind: 'transaction',
     id,
     block_id: stored.blockId,
@@ -151,7 +143,7 @@ async function transactionDocument(
     places: places.slice(0, MAX_PLACES).map(transactionPlace),
     more_places: places.length > MAX_PLACES,
     transaction: transactionBody(id, stored.encoded),
-  });
+  };
 }
 
 function collectionPlace(place: CollectionPlace) {

@@ -169,7 +169,7 @@ export class HttpServer {
         if (refusal.code === 405) reply.header('allow', 'GET, HEAD');
         throw refusal;
       }
-      // A WebSocket is told so once it is open.
+      // A WebSocket is refused once it is open.
       const waitSeconds = request.ws ? 0 : this.#limiter.waitSeconds(request.socket.remoteAddress);
       if (waitSeconds > 0) {
         reply.header('retry-after', waitSeconds);

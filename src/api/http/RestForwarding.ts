@@ -62,8 +62,8 @@ export class RestForwarding {
   }
 
   /**
-   * Answers a request with the node's response. Where `own` is given, the caller gets it unless the node succeeds. The
-   * response must be untouched, and belongs to this from here on.
+   * Serves a request with the node's response. Where `own` is given, the caller gets it unless the node succeeds. Nothing
+   * else may touch `response`.
    */
   pass(request: IncomingMessage, response: ServerResponse, own?: ApiError): void {
     const method = nameOf(request);

@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify';
 const ANY = '*';
 /** How long a browser may keep the result of a preflight; Chromium's own limit. */
 const PREFLIGHT_HOLDS_SECONDS = 7_200;
-/** Headers that pages may read besides those that they always may. */
+/** Headers that pages may read in addition to the safelisted ones. */
 const EXPOSED_HEADERS = ['etag', 'retry-after', 'via'];
 
 export interface CorsOptions {

@@ -18,7 +18,7 @@ export interface Validity {
   readonly isForever: boolean;
 }
 
-/** What a handler returns. The body is sent as JSON, or as it is if `contentType` is given. */
+/** What a handler returns. The body is sent as JSON, or unchanged if `contentType` is given. */
 export type HttpResponse = {
   /** Default 200. */
   readonly status?: number;
@@ -72,7 +72,7 @@ export interface HttpRoute {
 
 /** What a server does for one of its WebSocket connections. */
 export interface WebSocketCare {
-  /** What a caller is told of an error; an unexpected one is a bug. */
+  /** The refusal for an error; an unexpected one is a bug. */
   readonly explain: (error: unknown) => ApiError;
   /** Counts a request of this address: 0 when it may pass, else the seconds until the next one may. */
   readonly waitSeconds: () => number;

@@ -31,7 +31,7 @@ export interface ApiServerDependencies
   extends HttpServerDependencies, Omit<DaemonRoutesDependencies, 'events'> {
   /** Its owner ends its streams before the server is closed. */
   readonly feed: ChangeFeed;
-  /** Absent: neither requests nor what is forwarded are counted. */
+  /** Absent: nothing is counted. */
   readonly metrics?: (ForwardMetrics & ApiMetrics) | undefined;
   /** Why nothing may be forwarded now; `undefined` while it may. Absent: it always may. */
   readonly forwardingOff?: (() => string | undefined) | undefined;

@@ -10,7 +10,7 @@ import { heightSchema, rewindSchema } from '../documents/changeDocuments.js';
 import { explainDocument } from '../documents/explainDocument.js';
 import { explainSchema } from '../documents/explanation.js';
 import { exportLine, exportPage, exportRange, NDJSON_TYPE } from '../documents/exportPage.js';
-import { isLookupKind, lookupBuilder, lookupKinds, lookupSchema } from '../documents/lookupDocument.js';
+import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../documents/lookupDocument.js';
 import { heightErrors, idErrors, inPath, inQuery } from '../openapi/route.js';
 import type { Route } from '../openapi/route.js';
 import { named, note, oneOf, text, words } from '../schema.js';
@@ -53,7 +53,7 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed'],
       handle: async ({ params }) => {
         const { kind = '', key = '' } = params;
-        if (isLookupKind(kind)) return { build: await lookupBuilder(reader, kind, key, status.range()) };
+        if (isLookupKind(kind)) return { body: await lookupDocument(reader, kind, key, status.range()) };
         throw invalidArgument(`cannot look up ${quoted(kind)}; known: ${lookupKinds.join(', ')}`);
       },
     },

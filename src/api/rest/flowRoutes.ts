@@ -236,14 +236,14 @@ export function tagged(what: string, body: unknown, contentType?: string): HttpR
 
 async function blocksResponse(
   keys: readonly Parameters<IndexView['block']>[0][],
-  asked: {
+  request: {
     readonly view: IndexView;
     readonly query: Query;
     /** False: the same request will be about other blocks. */
     readonly mayBeForever: boolean;
   },
 ): Promise<HttpResponse> {
-  const { view, query, mayBeForever } = asked;
+  const { view, query, mayBeForever } = request;
   const expanded = parseExpand(query, [PAYLOAD], [EXECUTION_RESULT]);
   const stored: StoredBlock[] = [];
   for (const key of keys) stored.push(await view.block(key));

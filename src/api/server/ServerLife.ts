@@ -98,7 +98,7 @@ export class ServerLife {
     }
   }
 
-  /** What a caller is told of an error that a handler threw. */
+  /** The refusal for an error that a handler threw. */
   explain(error: unknown): ApiError {
     if (error instanceof ApiError) return error;
     if (error instanceof StorageError) {

@@ -126,7 +126,7 @@ export function stopping(): ApiError {
 /** For what only the indexing thread knows, while it does not answer. */
 export function indexerSilent(): ApiError {
   const message =
-    'this needs the indexing thread, which does not answer now; indexed data is still served: try again';
+    'this needs the indexing thread, which does not answer now; indexed data is still served; retry';
   return new ApiError(503, 'indexer_silent', message);
 }
 

@@ -127,8 +127,7 @@ export function heightRange(start: number, end: number): number[] {
 
 /**
  * The served names in `expand`. Names that only access nodes serve (`elsewhere`) are refused, so that nobody waits for
- * a field that will not come; all others are unknown everywhere and ignored, as on nodes. Expected errors: ApiError
- * (400).
+ * a field that never comes; unknown ones are ignored, as on nodes. Expected errors: ApiError (400).
  */
 export function parseExpand(
   query: Query,

@@ -15,7 +15,7 @@ const MAX_MESSAGE_BYTES = 16 * 1024;
 const MAX_FORWARDED_MESSAGE_BYTES = 2 * 1024 * 1024;
 /** From the registry of RFC 6455. */
 const TRY_AGAIN_LATER = 1013;
-/** Ping interval: a client that has not answered by the next ping is gone. */
+/** Ping interval: a client that has not replied by the next ping is gone. */
 const LOOK_EVERY_MS = 20_000;
 
 export interface WebSocketsDependencies {
