@@ -2,20 +2,7 @@ import { accountRoles, parseAddress } from '../../flow/index.js';
 import type { AccountRole, Address } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import type { AccountPage, AccountTransaction, IndexReader, TransactionPlace } from '../../storage/index.js';
-import {
-  address,
-  arrayOf,
-  count,
-  flag,
-  identifier,
-  named,
-  note,
-  object,
-  orNull,
-  text,
-  words,
-} from '../schema.js';
-import type { Described } from '../schema.js';
+import * as t from '../schema.js';
 import { ApiError, invalidArgument as invalid, nothingIndexed } from '../view/ApiError.js';
 import type { IndexedRange } from '../view/statusDocument.js';
 
@@ -26,31 +13,31 @@ export const DEFAULT_PAGE_ITEMS = 20;
 /** The roles to filter by; all of them by default. */
 export const accountRoleNames: readonly AccountRole[] = ['payer', 'proposer', 'authorizer'];
 
-const transactionSchema = object({
-  id: identifier,
-  height: count,
-  block_id: identifier,
-  collection_id: identifier,
-  collection_index: count,
-  transaction_index: count,
-  roles: arrayOf(words(...accountRoleNames), accountRoleNames.length),
+const transactionSchema = t.object({
+  id: t.identifier,
+  height: t.count,
+  block_id: t.identifier,
+  collection_id: t.identifier,
+  collection_index: t.count,
+  transaction_index: t.count,
+  roles: t.arrayOf(t.words(...accountRoleNames), accountRoleNames.length),
 });
 
 /** A page of an account's transactions, newest first. */
-export const accountTransactionsSchema = named(
+export const accountTransactionsSchema = t.named(
   'AccountTransactions',
-  object({
-    kind: words('account'),
-    address,
-    covered: note(
+  t.object({
+    kind: t.words('account'),
+    address: t.address,
+    covered: t.note(
       'The heights that the index covers, both ends included; empty while the first is above the second.',
-      object({ from: count, to: { ...count, minimum: -1 } }),
+      t.object({ from: t.count, to: { ...t.count, minimum: -1 } }),
     ),
-    complete: note('False: the index does not reach down to the first indexed height yet.', flag),
-    transactions: arrayOf(transactionSchema, MAX_PAGE_ITEMS),
-    next_cursor: note(
+    complete: t.note('False: the index does not reach down to the first indexed height yet.', t.flag),
+    transactions: t.arrayOf(transactionSchema, MAX_PAGE_ITEMS),
+    next_cursor: t.note(
       'Leads to older ones, even when this page is empty; null: there are none.',
-      orNull(text),
+      t.orNull(t.text),
     ),
   }),
 );
@@ -80,7 +67,7 @@ export async function accountDocument(
   reader: Pick<IndexReader, 'accounts'>,
   requested: AccountRequest,
   range: IndexedRange,
-): Promise<Described<typeof accountTransactionsSchema>> {
+): Promise<t.Described<typeof accountTransactionsSchema>> {
   const request = parseAccountRequest(requested);
   const { transactions, next, coverage } = await accountPage(reader, request, range);
   return {
@@ -168,7 +155,7 @@ function transactionDocument({
   blockId,
   collectionId,
   roles,
-}: AccountTransaction): Described<typeof transactionSchema> {
+}: AccountTransaction): t.Described<typeof transactionSchema> {
   return {
     id,
     height: place.height,

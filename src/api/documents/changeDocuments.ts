@@ -1,16 +1,17 @@
 import { decodeBlock } from '../../flow/index.js';
 import type { StoredBlock } from '../../storage/index.js';
 import { rfc3339 } from '../json/scalars.js';
-import { arrayOf, count, flag, identifier, named, note, object, orNull, time } from '../schema.js';
-import type { Described } from '../schema.js';
+import * as t from '../schema.js';
 
 /** The collections of a block, in the order of its guarantees. */
-export const countedCollections = arrayOf(object({ collection_id: identifier, transaction_count: count }));
+export const countedCollections = t.arrayOf(
+  t.object({ collection_id: t.identifier, transaction_count: t.count }),
+);
 
 export function countCollections({
   block,
   transactionCounts,
-}: StoredBlock): Described<typeof countedCollections> {
+}: StoredBlock): t.Described<typeof countedCollections> {
   return block.collectionIds.map((id, index) => ({
     collection_id: id,
     transaction_count: transactionCounts[index] ?? 0,
@@ -18,28 +19,28 @@ export function countCollections({
 }
 
 /** The data of a `height` event: a height became readable. */
-export const heightSchema = named(
+export const heightSchema = t.named(
   'IndexedHeight',
-  object({
-    height: count,
-    block_id: identifier,
-    parent_id: identifier,
-    timestamp: time,
+  t.object({
+    height: t.count,
+    block_id: t.identifier,
+    parent_id: t.identifier,
+    timestamp: t.time,
     collections: countedCollections,
-    sealed: note('Known to be sealed when this was sent.', flag),
+    sealed: t.note('Known to be sealed when this was sent.', t.flag),
   }),
 );
 
 /** The data of a `rewind` event. */
-export const rewindSchema = named(
+export const rewindSchema = t.named(
   'Rewind',
-  object({
-    height: note('Discard everything above.', count),
-    block_id: note('The block indexed at this height; null where none is known.', orNull(identifier)),
+  t.object({
+    height: t.note('Discard everything above.', t.count),
+    block_id: t.note('The block indexed at this height; null where none is known.', t.orNull(t.identifier)),
   }),
 );
 
-export function heightDocument(stored: StoredBlock, isSealed: boolean): Described<typeof heightSchema> {
+export function heightDocument(stored: StoredBlock, isSealed: boolean): t.Described<typeof heightSchema> {
   const { block } = stored;
   return {
     height: block.height,

@@ -1,5 +1,4 @@
-import { count, named, note, object, orNull, text, words } from '../schema.js';
-import type { Described } from '../schema.js';
+import * as t from '../schema.js';
 import { heightSources, heightWork } from '../view/heightWork.js';
 import { edges, reasons, waitingFor } from '../view/statusDocument.js';
 
@@ -33,21 +32,24 @@ const explainStages = [
 export type ExplainStage = (typeof explainStages)[number];
 
 /** The body of `/explain/{key}`. */
-export const explainSchema = named(
+export const explainSchema = t.named(
   'Explanation',
-  object({
-    key: note('As requested.', text),
-    kind: words('height', 'block', 'collection', 'transaction', 'unknown'),
-    stage: words(...explainStages),
-    summary: note('One or two sentences for humans.', text),
-    height: note('The height; for an ID, the lowest at which it stands.', orNull(count)),
-    blockId: orNull(text),
+  t.object({
+    key: t.note('As requested.', t.text),
+    kind: t.words('height', 'block', 'collection', 'transaction', 'unknown'),
+    stage: t.words(...explainStages),
+    summary: t.note('One or two sentences for humans.', t.text),
+    height: t.note('The height; for an ID, the lowest at which it stands.', t.orNull(t.count)),
+    blockId: t.orNull(t.text),
     ...edges,
-    sealed: orNull(count),
-    work: note('While the height is in progress.', orNull(heightWork)),
-    holdingUp: note('What the lowest unindexed height waits for.', waitingFor),
-    sources: note('The nodes available for this height; null where no daemon runs.', orNull(heightSources)),
-    reasons: note('Why the daemon is not ready, if it is not.', reasons),
+    sealed: t.orNull(t.count),
+    work: t.note('While the height is in progress.', t.orNull(heightWork)),
+    holdingUp: t.note('What the lowest unindexed height waits for.', waitingFor),
+    sources: t.note(
+      'The nodes available for this height; null where no daemon runs.',
+      t.orNull(heightSources),
+    ),
+    reasons: t.note('Why the daemon is not ready, if it is not.', reasons),
   }),
 );
-export type ExplainDocument = Described<typeof explainSchema>;
+export type ExplainDocument = t.Described<typeof explainSchema>;

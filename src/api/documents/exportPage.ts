@@ -1,7 +1,6 @@
 import { decodeBlock, splitCollection, toIdentifier, transactionId } from '../../flow/index.js';
 import type { IndexReader, StoredBlock, StoredCollection } from '../../storage/index.js';
-import { count, identifier, named, note, object, oneOf, time, words } from '../schema.js';
-import type { Described } from '../schema.js';
+import * as t from '../schema.js';
 import { heightOutside, invalidArgument as invalid } from '../view/ApiError.js';
 import { list, parseHeight } from '../view/queryParameters.js';
 import type { Query } from '../view/queryParameters.js';
@@ -18,34 +17,34 @@ export const MAX_PAGE_HEIGHTS = 1_000;
 /** A page ends with the block that brings it to this length; a block is never split. */
 const PAGE_CHARACTERS = 1024 * 1024;
 
-const ofBlock = { height: count, block_id: identifier, timestamp: time };
+const ofBlock = { height: t.count, block_id: t.identifier, timestamp: t.time };
 
 /** The first line of each block, also of one without collections: it shows that the height is indexed and empty. */
-const blockLine = named(
+const blockLine = t.named(
   'ExportedBlock',
-  object({
-    kind: words('block'),
+  t.object({
+    kind: t.words('block'),
     ...ofBlock,
-    parent_id: identifier,
-    collections: note(
+    parent_id: t.identifier,
+    collections: t.note(
       'In guarantee order; the lines of their transactions follow in this order.',
       countedCollections,
     ),
   }),
 );
 
-const transactionLine = named(
+const transactionLine = t.named(
   'ExportedTransaction',
-  object({
-    kind: words('transaction'),
+  t.object({
+    kind: t.words('transaction'),
     ...ofBlock,
-    collection_id: identifier,
-    collection_index: count,
-    transaction_index: note('Within the collection.', count),
+    collection_id: t.identifier,
+    collection_index: t.count,
+    transaction_index: t.note('Within the collection.', t.count),
     transaction: transactionBodySchema,
   }),
 );
-export const exportLine = named('ExportLine', oneOf(blockLine, transactionLine));
+export const exportLine = t.named('ExportLine', t.oneOf(blockLine, transactionLine));
 
 /** The requested heights, both ends included. */
 export interface ExportRange {
@@ -126,6 +125,6 @@ function blockLines(whole: WholeBlock): string[] {
   ];
 }
 
-function lineOf(value: Described<typeof exportLine>): string {
+function lineOf(value: t.Described<typeof exportLine>): string {
   return `${JSON.stringify(value)}\n`;
 }

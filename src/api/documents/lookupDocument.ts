@@ -4,8 +4,7 @@ import { headTerm, parseBlockKey, parseId } from '../view/queryParameters.js';
 import { blockBody, blockBodyFields } from '../json/block.js';
 import { collectionBody, collectionBodySchema } from '../json/collection.js';
 import { transactionBody, transactionBodySchema } from '../json/transaction.js';
-import { arrayOf, count, flag, identifier, named, note, object, oneOf, words } from '../schema.js';
-import type { Described, Schema } from '../schema.js';
+import * as t from '../schema.js';
 import type { IndexedRange } from '../view/statusDocument.js';
 import { countCollections, countedCollections } from './changeDocuments.js';
 
@@ -17,52 +16,55 @@ export type LookupKind = (typeof lookupKinds)[number];
 export const MAX_PLACES = 100;
 
 /** A block, in the shape of Flow's REST, with the transaction count of each collection. */
-const blockSchema = named(
+const blockSchema = t.named(
   'BlockDocument',
-  object({
-    kind: words('block'),
-    id: identifier,
-    height: count,
+  t.object({
+    kind: t.words('block'),
+    id: t.identifier,
+    height: t.count,
     ...blockBodyFields,
     collections: countedCollections,
   }),
 );
 
-const collectionPlaceFields = { height: count, collection_index: count };
-const transactionPlaceFields = { ...collectionPlaceFields, transaction_index: count };
+const collectionPlaceFields = { height: t.count, collection_index: t.count };
+const transactionPlaceFields = { ...collectionPlaceFields, transaction_index: t.count };
 
 /** Height and indexes are those of the lowest position; `places` lists all of them. */
-function positioned<Place extends Readonly<Record<string, Schema<number>>>>(place: Place) {
+function positioned<Place extends Readonly<Record<string, t.Schema<number>>>>(place: Place) {
   return {
-    id: identifier,
-    block_id: identifier,
+    id: t.identifier,
+    block_id: t.identifier,
     ...place,
-    places: note('Every position, lowest first.', arrayOf(object(place), MAX_PLACES)),
-    more_places: note('There are more positions than listed.', flag),
+    places: t.note('Every position, lowest first.', t.arrayOf(t.object(place), MAX_PLACES)),
+    more_places: t.note('There are more positions than listed.', t.flag),
   };
 }
 
-const collectionSchema = named(
+const collectionSchema = t.named(
   'CollectionDocument',
-  object({
-    kind: words('collection'),
+  t.object({
+    kind: t.words('collection'),
     ...positioned(collectionPlaceFields),
     collection: collectionBodySchema,
   }),
 );
 
-const transactionSchema = named(
+const transactionSchema = t.named(
   'TransactionDocument',
-  object({
-    kind: words('transaction'),
+  t.object({
+    kind: t.words('transaction'),
     ...positioned(transactionPlaceFields),
-    collection_id: identifier,
+    collection_id: t.identifier,
     transaction: transactionBodySchema,
   }),
 );
 
-export const lookupSchema = named('LookupDocument', oneOf(blockSchema, collectionSchema, transactionSchema));
-type LookupDocument = Described<typeof lookupSchema>;
+export const lookupSchema = t.named(
+  'LookupDocument',
+  t.oneOf(blockSchema, collectionSchema, transactionSchema),
+);
+type LookupDocument = t.Described<typeof lookupSchema>;
 
 /** True for a kind that can be looked up. */
 export function isLookupKind(word: string): word is LookupKind {
@@ -98,7 +100,7 @@ export async function lookupDocument(
   }
 }
 
-async function blockDocument(view: IndexView, key: string): Promise<Described<typeof blockSchema>> {
+async function blockDocument(view: IndexView, key: string): Promise<t.Described<typeof blockSchema>> {
   const head = headTerm(key);
   const stored = await view.block(head === undefined ? parseBlockKey(key) : view.head(head));
   const { block } = stored;
@@ -111,7 +113,10 @@ async function blockDocument(view: IndexView, key: string): Promise<Described<ty
   };
 }
 
-async function collectionDocument(view: IndexView, key: string): Promise<Described<typeof collectionSchema>> {
+async function collectionDocument(
+  view: IndexView,
+  key: string,
+): Promise<t.Described<typeof collectionSchema>> {
   const id = parseId(key);
   const stored = await view.collection(id);
   const places = await view.collectionPlaces(id, MAX_PLACES + 1);
@@ -130,7 +135,7 @@ async function collectionDocument(view: IndexView, key: string): Promise<Describ
 async function transactionDocument(
   view: IndexView,
   key: string,
-): Promise<Described<typeof transactionSchema>> {
+): Promise<t.Described<typeof transactionSchema>> {
   const id = parseId(key);
   const stored = await view.transaction(id);
   const places = await view.transactionPlaces(id, MAX_PLACES + 1);

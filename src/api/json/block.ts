@@ -1,71 +1,56 @@
 import { decodeBlock } from '../../flow/index.js';
 import type { Block, CollectionGuarantee } from '../../flow/index.js';
-import {
-  arrayOf,
-  bytes,
-  decimal,
-  hexDigits,
-  identifier,
-  link,
-  named,
-  note,
-  object,
-  selfLink,
-  text,
-  time,
-  words,
-} from '../schema.js';
-import type { Described } from '../schema.js';
+import * as t from '../schema.js';
 import { base64, hex, identifierHex, rfc3339, utf8 } from './scalars.js';
 
-const headerSchema = named(
+const headerSchema = t.named(
   'BlockHeader',
-  object({
-    id: identifier,
-    parent_id: identifier,
-    height: decimal,
-    timestamp: time,
-    parent_voter_signature: bytes,
+  t.object({
+    id: t.identifier,
+    parent_id: t.identifier,
+    height: t.decimal,
+    timestamp: t.time,
+    parent_voter_signature: t.bytes,
   }),
 );
 
-const guaranteeSchema = named(
+const guaranteeSchema = t.named(
   'CollectionGuarantee',
-  object({
-    collection_id: identifier,
-    signer_indices: hexDigits,
-    signature: bytes,
-    reference_block_id: identifier,
-    cluster_chain_id: text,
+  t.object({
+    collection_id: t.identifier,
+    signer_indices: t.hexDigits,
+    signature: t.bytes,
+    reference_block_id: t.identifier,
+    cluster_chain_id: t.text,
   }),
 );
 
-export const payloadSchema = named(
+export const payloadSchema = t.named(
   'BlockPayload',
-  object({
-    collection_guarantees: arrayOf(guaranteeSchema),
-    block_seals: note('Always empty: seals are not indexed.', arrayOf<never>({ type: 'object' }, 0)),
+  t.object({
+    collection_guarantees: t.arrayOf(guaranteeSchema),
+    block_seals: t.note('Always empty: seals are not indexed.', t.arrayOf<never>({ type: 'object' }, 0)),
   }),
 );
 
 /** A block without links, payload included. */
 export const blockBodyFields = { header: headerSchema, payload: payloadSchema };
 
-export const blockSchema = named(
+export const blockSchema = t.named(
   'Block',
-  object(
+  t.object(
     {
       header: headerSchema,
       // As in Flow for a block whose result is missing, without `execution_result`.
-      _expandable: object({}, { payload: link }),
-      _links: selfLink,
-      block_status: words('BLOCK_FINALIZED', 'BLOCK_SEALED'),
+      _expandable: t.object({}, { payload: t.link }),
+      _links: t.selfLink,
+      block_status: t.words('BLOCK_FINALIZED', 'BLOCK_SEALED'),
     },
-    { payload: note('With expand=payload.', payloadSchema) },
+    { payload: t.note('With expand=payload.', payloadSchema) },
   ),
 );
-type RestBlock = Described<typeof blockSchema>;
-type RestBlockPayload = Described<typeof payloadSchema>;
+type RestBlock = t.Described<typeof blockSchema>;
+type RestBlockPayload = t.Described<typeof payloadSchema>;
 
 /** `encoded` is the stored block record; the status follows from the sealed head (`undefined` while unknown). */
 export function restBlock(
@@ -94,7 +79,7 @@ export function blockBody(encoded: Uint8Array) {
   return { header: header(block), payload: payload(block) };
 }
 
-function header(block: Block): Described<typeof headerSchema> {
+function header(block: Block): t.Described<typeof headerSchema> {
   return {
     id: block.id,
     parent_id: block.parentId,
@@ -108,7 +93,7 @@ function payload(block: Block): RestBlockPayload {
   return { collection_guarantees: block.guarantees.map(guarantee), block_seals: [] };
 }
 
-function guarantee(from: CollectionGuarantee): Described<typeof guaranteeSchema> {
+function guarantee(from: CollectionGuarantee): t.Described<typeof guaranteeSchema> {
   return {
     collection_id: from.collectionId,
     signer_indices: hex(from.signerIndices),

@@ -1,7 +1,6 @@
 import { splitCollection, toIdentifier, transactionId } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
-import { arrayOf, decimal, identifier, link, named, note, object, selfLink } from '../schema.js';
-import type { Described } from '../schema.js';
+import * as t from '../schema.js';
 import {
   restTransaction,
   transactionBody,
@@ -11,37 +10,40 @@ import {
 } from './transaction.js';
 
 const linkedFields = {
-  id: identifier,
-  _expandable: object({}, { transactions: arrayOf(link) }),
-  _links: selfLink,
+  id: t.identifier,
+  _expandable: t.object({}, { transactions: t.arrayOf(t.link) }),
+  _links: t.selfLink,
 };
-const expandedFields = { transactions: note('With expand=transactions.', arrayOf(transactionSchema)) };
+const expandedFields = { transactions: t.note('With expand=transactions.', t.arrayOf(transactionSchema)) };
 
-export const collectionSchema = named('Collection', object(linkedFields, expandedFields));
-type RestCollection = Described<typeof collectionSchema>;
+export const collectionSchema = t.named('Collection', t.object(linkedFields, expandedFields));
+type RestCollection = t.Described<typeof collectionSchema>;
 
 /** Flow's REST interface has no such response. */
-export const blockCollectionsSchema = named(
+export const blockCollectionsSchema = t.named(
   'BlockCollections',
-  object({
-    block_id: identifier,
-    height: decimal,
-    collections: note(
+  t.object({
+    block_id: t.identifier,
+    height: t.decimal,
+    collections: t.note(
       'In the order of the guarantees.',
-      arrayOf(
-        named(
+      t.arrayOf(
+        t.named(
           'BlockCollection',
-          object({ ...linkedFields, transaction_ids: arrayOf(identifier) }, expandedFields),
+          t.object({ ...linkedFields, transaction_ids: t.arrayOf(t.identifier) }, expandedFields),
         ),
       ),
     ),
-    _links: selfLink,
+    _links: t.selfLink,
   }),
 );
-type RestBlockCollections = Described<typeof blockCollectionsSchema>;
+type RestBlockCollections = t.Described<typeof blockCollectionsSchema>;
 
 /** A collection with the bodies of its transactions and without links. */
-export const collectionBodySchema = object({ id: identifier, transactions: arrayOf(transactionBodySchema) });
+export const collectionBodySchema = t.object({
+  id: t.identifier,
+  transactions: t.arrayOf(transactionBodySchema),
+});
 
 /** What is included in the response instead of linked. */
 export interface CollectionExpansion {
@@ -84,7 +86,10 @@ export function restTransactions(collections: readonly { readonly encoded: Uint8
     .map((one) => restTransaction(toIdentifier(transactionId(one)), one));
 }
 
-export function collectionBody(id: Identifier, encoded: Uint8Array): Described<typeof collectionBodySchema> {
+export function collectionBody(
+  id: Identifier,
+  encoded: Uint8Array,
+): t.Described<typeof collectionBodySchema> {
   return { id, transactions: identified(encoded).map((one) => transactionBody(one.id, one.encoded)) };
 }
 

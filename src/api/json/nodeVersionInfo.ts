@@ -1,25 +1,24 @@
-import { decimal, hexDigits, named, note, object, text } from '../schema.js';
-import type { Described } from '../schema.js';
+import * as t from '../schema.js';
 import type { nodeVersion } from '../view/nodeVersion.js';
 
-export const networkParametersSchema = named('NetworkParameters', object({ chain_id: text }));
+export const networkParametersSchema = t.named('NetworkParameters', t.object({ chain_id: t.text }));
 
-export const nodeVersionInfoSchema = named(
+export const nodeVersionInfoSchema = t.named(
   'NodeVersionInfo',
-  object(
+  t.object(
     {
-      semver: note('The version of the indexer, with a leading v.', text),
-      commit: note('Always empty.', text),
-      spork_id: note('Of the newest spork that can be read; empty when no node reported one.', hexDigits),
-      protocol_version: note('Always 0: the indexer takes no part in the protocol.', decimal),
-      protocol_state_version: note('Always 0.', decimal),
-      spork_root_block_height: decimal,
-      node_root_block_height: note('The first indexed height.', decimal),
+      semver: t.note('The version of the indexer, with a leading v.', t.text),
+      commit: t.note('Always empty.', t.text),
+      spork_id: t.note('Of the newest spork that can be read; empty when no node reported one.', t.hexDigits),
+      protocol_version: t.note('Always 0: the indexer takes no part in the protocol.', t.decimal),
+      protocol_state_version: t.note('Always 0.', t.decimal),
+      spork_root_block_height: t.decimal,
+      node_root_block_height: t.note('The first indexed height.', t.decimal),
     },
     {
-      compatible_range: note(
+      compatible_range: t.note(
         'The heights that can be read; absent while there are none.',
-        object({ start_height: decimal, end_height: decimal }),
+        t.object({ start_height: t.decimal, end_height: t.decimal }),
       ),
     },
   ),
@@ -27,7 +26,7 @@ export const nodeVersionInfoSchema = named(
 
 export function restNodeVersionInfo(
   node: ReturnType<typeof nodeVersion>,
-): Described<typeof nodeVersionInfoSchema> {
+): t.Described<typeof nodeVersionInfoSchema> {
   const { readable } = node;
   return {
     semver: node.semver,

@@ -1,53 +1,41 @@
 import { decodeTransaction } from '../../flow/index.js';
 import type { Identifier, TransactionSignature } from '../../flow/index.js';
-import {
-  address,
-  arrayOf,
-  bytes,
-  decimal,
-  identifier,
-  link,
-  named,
-  note,
-  object,
-  selfLink,
-} from '../schema.js';
-import type { Described } from '../schema.js';
+import * as t from '../schema.js';
 import { addressHex, base64, identifierHex } from './scalars.js';
 
-const signatureSchema = named(
+const signatureSchema = t.named(
   'Signature',
-  object({ address: address, key_index: decimal, signature: bytes }, { extension_data: bytes }),
+  t.object({ address: t.address, key_index: t.decimal, signature: t.bytes }, { extension_data: t.bytes }),
 );
 
 const bodyFields = {
-  id: identifier,
-  script: bytes,
-  arguments: arrayOf(bytes),
-  reference_block_id: identifier,
-  gas_limit: decimal,
-  payer: address,
-  proposal_key: named(
+  id: t.identifier,
+  script: t.bytes,
+  arguments: t.arrayOf(t.bytes),
+  reference_block_id: t.identifier,
+  gas_limit: t.decimal,
+  payer: t.address,
+  proposal_key: t.named(
     'ProposalKey',
-    object({ address: address, key_index: decimal, sequence_number: decimal }),
+    t.object({ address: t.address, key_index: t.decimal, sequence_number: t.decimal }),
   ),
-  authorizers: arrayOf(address),
-  payload_signatures: arrayOf(signatureSchema),
-  envelope_signatures: arrayOf(signatureSchema),
+  authorizers: t.arrayOf(t.address),
+  payload_signatures: t.arrayOf(signatureSchema),
+  envelope_signatures: t.arrayOf(signatureSchema),
 };
 
 /** Flow's REST form of a transaction, without links. */
-export const transactionBodySchema = named('TransactionBody', object(bodyFields));
-type RestTransactionBody = Described<typeof transactionBodySchema>;
+export const transactionBodySchema = t.named('TransactionBody', t.object(bodyFields));
+type RestTransactionBody = t.Described<typeof transactionBodySchema>;
 
-export const transactionSchema = named(
+export const transactionSchema = t.named(
   'Transaction',
-  object({
+  t.object({
     ...bodyFields,
-    _expandable: object({
-      result: note('Where an access node has the result. It is not indexed.', link),
+    _expandable: t.object({
+      result: t.note('Where an access node has the result. It is not indexed.', t.link),
     }),
-    _links: selfLink,
+    _links: t.selfLink,
   }),
 );
 
@@ -73,7 +61,7 @@ export function transactionBody(id: Identifier, encoded: Uint8Array): RestTransa
   };
 }
 
-export function restTransaction(id: Identifier, encoded: Uint8Array): Described<typeof transactionSchema> {
+export function restTransaction(id: Identifier, encoded: Uint8Array): t.Described<typeof transactionSchema> {
   return {
     ...transactionBody(id, encoded),
     _expandable: { result: `/v1/transaction_results/${id}` },
@@ -85,7 +73,7 @@ export function transactionLink(id: Identifier): string {
   return `/v1/transactions/${id}`;
 }
 
-function signature(from: TransactionSignature): Described<typeof signatureSchema> {
+function signature(from: TransactionSignature): t.Described<typeof signatureSchema> {
   return {
     address: addressHex(from.address),
     key_index: String(from.keyId),

@@ -1,5 +1,4 @@
-import { COMPONENTS, words } from '../schema.js';
-import type { Schema } from '../schema.js';
+import * as t from '../schema.js';
 import { errorSchema, refusals } from '../view/ApiError.js';
 import type { ApiErrorReason } from '../view/ApiError.js';
 import type { Route } from './route.js';
@@ -13,13 +12,13 @@ const commonReasons: readonly ApiErrorReason[] = [
 
 interface Response {
   readonly description: string;
-  readonly headers?: Readonly<Record<string, { readonly description: string; readonly schema: Schema }>>;
-  readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
+  readonly headers?: Readonly<Record<string, { readonly description: string; readonly schema: t.Schema }>>;
+  readonly content?: Readonly<Record<string, { readonly schema: t.Schema }>>;
 }
 
 /** The OpenAPI 3.1 document of these routes. Schemas that have names become its components. */
 export function openApiDocument(routes: readonly Route[], { version }: { readonly version: string }) {
-  const schemas: Record<string, Schema> = {};
+  const schemas: Record<string, t.Schema> = {};
   const paths = Object.fromEntries(routes.map((route) => [route.path, { get: operation(route) }]));
   return {
     openapi: '3.1.0',
@@ -36,13 +35,13 @@ export function openApiDocument(routes: readonly Route[], { version }: { readonl
 }
 
 /** A copy of what holds schemas; the targets of references move to `components`. */
-function withoutTargets(value: unknown, components: Record<string, Schema>): unknown {
+function withoutTargets(value: unknown, components: Record<string, t.Schema>): unknown {
   if (Array.isArray(value)) return value.map((item) => withoutTargets(item, components));
   if (typeof value !== 'object' || value === null) return value;
-  const { target, ...rest } = value as Schema;
-  const name = rest.$ref?.slice(COMPONENTS.length);
+  const { target, ...rest } = value as t.Schema;
+  const name = rest.$ref?.slice(t.COMPONENTS.length);
   if (target !== undefined && name !== undefined && !(name in components)) {
-    components[name] = withoutTargets(target, components) as Schema;
+    components[name] = withoutTargets(target, components) as t.Schema;
   }
   return Object.fromEntries(
     Object.entries(rest).map(([key, item]) => [key, withoutTargets(item, components)]),
@@ -92,7 +91,7 @@ function refusalsFor(reasons: readonly ApiErrorReason[]): Record<string, Respons
   return Object.fromEntries(
     [...statuses].map((status) => {
       const given = reasons.filter((reason) => refusals[reason].status === status);
-      const schema = { allOf: [errorSchema, { properties: { reason: words(...given) } }] };
+      const schema = { allOf: [errorSchema, { properties: { reason: t.words(...given) } }] };
       const description = given.map((reason) => `${reason}: ${refusals[reason].when}`).join('; ');
       return [String(status), { description, content: { [JSON_MEDIA_TYPE]: { schema } } }];
     }),

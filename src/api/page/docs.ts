@@ -1,6 +1,5 @@
 import type { openApiDocument } from '../openapi/openApiDocument.js';
-import { COMPONENTS } from '../schema.js';
-import type { Schema } from '../schema.js';
+import * as t from '../schema.js';
 import { html, page } from './Html.js';
 import type { Html } from './Html.js';
 
@@ -45,7 +44,7 @@ function routeOf(path: string, { operationId, summary, parameters, responses }: 
   return section(operationId, title, html`${table(parameterRows)}${table(responseRows)}`);
 }
 
-function fieldsOf(schema: Schema): Html {
+function fieldsOf(schema: t.Schema): Html {
   const { properties, required = [] } = schema;
   if (properties === undefined) return html`<p>${schemaOf(schema)}</p>`;
   return table(
@@ -57,10 +56,10 @@ function fieldsOf(schema: Schema): Html {
 }
 
 /** A schema in a few words, linked if it has a name. */
-function schemaOf(schema: Schema): Html {
+function schemaOf(schema: t.Schema): Html {
   const { $ref, type, items, oneOf, properties, enum: words } = schema;
   if ($ref !== undefined) {
-    const name = $ref.slice(COMPONENTS.length);
+    const name = $ref.slice(t.COMPONENTS.length);
     return html`<a href="#${name}">${name}</a>`;
   }
   if (oneOf !== undefined) return joined(oneOf.map(schemaOf), ' or ');
@@ -100,6 +99,6 @@ function joined(parts: readonly Html[], separator: string): Html {
   return html`${parts.flatMap((part, index) => (index === 0 ? [part] : [html`${separator}`, part]))}`;
 }
 
-function noteOf({ description }: Schema): Html {
+function noteOf({ description }: t.Schema): Html {
   return description === undefined ? EMPTY : html`<span class="dim"> ${description}</span>`;
 }

@@ -13,7 +13,7 @@ import { exportLine, exportPage, exportRange, NDJSON_TYPE } from '../documents/e
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../documents/lookupDocument.js';
 import { heightErrors, idErrors, inPath, inQuery } from '../openapi/route.js';
 import type { Route } from '../openapi/route.js';
-import { named, note, oneOf, text, words } from '../schema.js';
+import * as t from '../schema.js';
 import { errorSchema, invalidArgument } from '../view/ApiError.js';
 import type { WorkSource } from '../view/heightWork.js';
 import type { ReadableIndex } from '../view/IndexView.js';
@@ -46,8 +46,8 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
       operation: 'lookUp',
       summary: 'A block, collection or transaction with every place where it occurs.',
       parameters: [
-        inPath('kind', words(...lookupKinds)),
-        inPath('key', note('An id; for a block also a height, final, sealed or latest.', text)),
+        inPath('kind', t.words(...lookupKinds)),
+        inPath('key', t.note('An id; for a block also a height, final, sealed or latest.', t.text)),
       ],
       response: lookupSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed'],
@@ -65,17 +65,17 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
       parameters: [
         inQuery(
           'from',
-          note(
+          t.note(
             'The first height; it need not be indexed yet. Without it, the next one that is indexed.',
-            text,
+            t.text,
           ),
         ),
         {
           ...{ name: 'Last-Event-ID', in: 'header', required: false },
-          schema: note('The id of the last event received. It takes precedence over from.', text),
+          schema: t.note('The id of the last event received. It takes precedence over from.', t.text),
         },
       ],
-      response: named('FeedEvent', oneOf(heightSchema, rewindSchema, errorSchema)),
+      response: t.named('FeedEvent', t.oneOf(heightSchema, rewindSchema, errorSchema)),
       mediaType: 'text/event-stream',
       isStream: true,
       errors: ['invalid_argument', ...heightErrors],
@@ -85,7 +85,9 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
       path: '/explain/{key}',
       operation: 'explain',
       summary: 'Why a height, or the object with this ID, is or is not in the index.',
-      parameters: [inPath('key', note('A height, or the ID of a block, collection or transaction.', text))],
+      parameters: [
+        inPath('key', t.note('A height, or the ID of a block, collection or transaction.', t.text)),
+      ],
       response: explainSchema,
       errors: ['malformed_id'],
       handle: async ({ params }) => ({ body: await explainDocument(reader, params['key'] ?? '', work) }),
@@ -95,8 +97,11 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
       operation: 'exportPage',
       summary: 'Blocks and their transactions as lines of JSON: one page of whole blocks from a height on.',
       parameters: [
-        inQuery('from', note('The first height.', text), true),
-        inQuery('to', note('The last height; the page may end lower. Default: the latest indexed.', text)),
+        inQuery('from', t.note('The first height.', t.text), true),
+        inQuery(
+          'to',
+          t.note('The last height; the page may end lower. Default: the latest indexed.', t.text),
+        ),
       ],
       response: exportLine,
       mediaType: NDJSON_TYPE,
@@ -112,13 +117,13 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
       operation: 'getAccountTransactions',
       summary: 'The transactions in which an account plays a role, newest first, page by page.',
       parameters: [
-        inPath('address', note('16 hexadecimal digits, with or without 0x.', text)),
-        inQuery('role', note('All roles where none is named.', words(...accountRoleNames))),
+        inPath('address', t.note('16 hexadecimal digits, with or without 0x.', t.text)),
+        inQuery('role', t.note('All roles where none is named.', t.words(...accountRoleNames))),
         inQuery(
           'limit',
-          note(`Transactions per page: ${DEFAULT_PAGE_ITEMS}, or up to ${MAX_PAGE_ITEMS}.`, text),
+          t.note(`Transactions per page: ${DEFAULT_PAGE_ITEMS}, or up to ${MAX_PAGE_ITEMS}.`, t.text),
         ),
-        inQuery('cursor', note('next_cursor of the previous page; without it, the newest.', text)),
+        inQuery('cursor', t.note('next_cursor of the previous page; without it, the newest.', t.text)),
       ],
       response: accountTransactionsSchema,
       errors: ['malformed_address', 'invalid_argument', 'too_many', 'index_off', 'not_yet_indexed'],

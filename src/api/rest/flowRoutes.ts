@@ -18,7 +18,7 @@ import { selectFields } from '../json/selectFields.js';
 import { restTransaction, transactionSchema } from '../json/transaction.js';
 import { anId, expand, heightErrors, idErrors, inPath, inQuery, select } from '../openapi/route.js';
 import type { Route } from '../openapi/route.js';
-import { arrayOf, named, note, text } from '../schema.js';
+import * as t from '../schema.js';
 import { IndexView } from '../view/IndexView.js';
 import { nodeVersion } from '../view/nodeVersion.js';
 import {
@@ -42,7 +42,7 @@ const TRANSACTIONS = 'transactions';
 const EXECUTION_RESULT = 'execution_result';
 const RESULT = 'result';
 
-const blocks = named('Blocks', arrayOf(blockSchema, MAX_ITEMS));
+const blocks = t.named('Blocks', t.arrayOf(blockSchema, MAX_ITEMS));
 
 /**
  * The routes of Flow's REST interface that an index can serve, in Flow's shapes. Each request sees one view of the
@@ -70,10 +70,13 @@ export function flowRoutes(
       parameters: [
         inQuery(
           'height',
-          note(`A height, final (or latest), sealed, or up to ${MAX_ITEMS} comma-separated heights.`, text),
+          t.note(
+            `A height, final (or latest), sealed, or up to ${MAX_ITEMS} comma-separated heights.`,
+            t.text,
+          ),
         ),
-        inQuery('start_height', note('A decimal height, final, sealed or latest.', text)),
-        inQuery('end_height', note(`At most ${MAX_ITEMS} heights, both ends included.`, text)),
+        inQuery('start_height', t.note('A decimal height, final, sealed or latest.', t.text)),
+        inQuery('end_height', t.note(`At most ${MAX_ITEMS} heights, both ends included.`, t.text)),
         expand(PAYLOAD),
         select,
       ],
@@ -96,7 +99,7 @@ export function flowRoutes(
       operation: 'getBlocksById',
       summary: 'Blocks by id.',
       parameters: [
-        inPath('ids', note(`One id, or up to ${MAX_ITEMS} comma-separated ids.`, text)),
+        inPath('ids', t.note(`One id, or up to ${MAX_ITEMS} comma-separated ids.`, t.text)),
         expand(PAYLOAD),
         select,
       ],
@@ -125,7 +128,7 @@ export function flowRoutes(
       summary:
         'All collections of a block with the ids of their transactions. Not in the REST interface of Flow.',
       parameters: [
-        inPath('block', note('The id of a block, or a height.', text)),
+        inPath('block', t.note('The id of a block, or a height.', t.text)),
         expand(TRANSACTIONS),
         select,
       ],
@@ -168,14 +171,14 @@ export function flowRoutes(
       summary:
         'The transactions of a block, by its id or height: those of its guaranteed collections in order. System transactions are not indexed.',
       parameters: [
-        inQuery('block_id', note('Either this, or block_height.', anId)),
+        inQuery('block_id', t.note('Either this, or block_height.', anId)),
         inQuery(
           'block_height',
-          note('A decimal height, final or sealed; sealed where no block is named.', text),
+          t.note('A decimal height, final or sealed; sealed where no block is named.', t.text),
         ),
         select,
       ],
-      response: named('Transactions', arrayOf(transactionSchema)),
+      response: t.named('Transactions', t.arrayOf(transactionSchema)),
       errors: ['invalid_argument', 'not_served', ...idErrors, 'below_first_indexed'],
       isBulk: true,
       handle: async ({ query }) => {

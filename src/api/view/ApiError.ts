@@ -1,6 +1,5 @@
 import type { StorageError } from '../../storage/index.js';
-import { count, named, note, object, text, words } from '../schema.js';
-import type { Described } from '../schema.js';
+import * as t from '../schema.js';
 import { edges, lastReadable } from './statusDocument.js';
 import type { IndexedRange } from './statusDocument.js';
 
@@ -35,18 +34,18 @@ export type ApiErrorReason = keyof typeof refusals;
 const errorReasons = Object.keys(refusals) as readonly ApiErrorReason[];
 
 /** Flow's error body (`code`, `message`) and what we add to it. */
-export const errorSchema = named(
+export const errorSchema = t.named(
   'Error',
-  object(
+  t.object(
     {
-      code: note('The HTTP status.', count),
-      message: note('One sentence for humans.', text),
-      reason: note('For machines.', words(...errorReasons)),
+      code: t.note('The HTTP status.', t.count),
+      message: t.note('One sentence for humans.', t.text),
+      reason: t.note('For machines.', t.words(...errorReasons)),
     },
     edges,
   ),
 );
-export type ApiErrorBody = Described<typeof errorSchema>;
+export type ApiErrorBody = t.Described<typeof errorSchema>;
 
 /** A request that is refused. The message is one sentence for the caller. */
 export class ApiError extends Error {

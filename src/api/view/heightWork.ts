@@ -1,20 +1,7 @@
 import { endpointStates } from '../../observability/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { ReadinessReason } from '../../observability/index.js';
-import {
-  amount,
-  arrayOf,
-  count,
-  flag,
-  identifier,
-  note,
-  object,
-  orNull,
-  text,
-  time,
-  words,
-} from '../schema.js';
-import type { Described } from '../schema.js';
+import * as t from '../schema.js';
 import { executionDataStatus } from './statusDocument.js';
 import type { IndexedRange, StatusDocument } from './statusDocument.js';
 
@@ -52,45 +39,45 @@ export interface HeightWork {
   readonly stopHeight: number | null;
   readonly work: WorkDocument | null;
   readonly holdingUp: StatusDocument['waitingFor'];
-  readonly sources: Described<typeof heightSources>;
+  readonly sources: t.Described<typeof heightSources>;
 }
 
 export const MAX_MISSING_SHOWN = 100;
 
-const missingCollection = object({
-  collectionId: identifier,
-  isUnderWay: note('A call for it is in progress.', flag),
-  attempts: count,
-  notFound: note('Attempts that ended in "no such collection" or "not yet".', count),
-  lastNode: orNull(text),
-  lastError: orNull(text),
-  lastAskedAt: orNull(time),
-  failures: note(
+const missingCollection = t.object({
+  collectionId: t.identifier,
+  isUnderWay: t.note('A call for it is in progress.', t.flag),
+  attempts: t.count,
+  notFound: t.note('Attempts that ended in "no such collection" or "not yet".', t.count),
+  lastNode: t.orNull(t.text),
+  lastError: t.orNull(t.text),
+  lastAskedAt: t.orNull(t.time),
+  failures: t.note(
     'The nodes that failed to give it, in order of their first failure.',
-    arrayOf(object({ node: text, count, lastError: text, lastAt: time })),
+    t.arrayOf(t.object({ node: t.text, count: t.count, lastError: t.text, lastAt: t.time })),
   ),
 });
-export type MissingDocument = Described<typeof missingCollection>;
+export type MissingDocument = t.Described<typeof missingCollection>;
 
 /** A height in progress. */
-export const heightWork = object({
-  ageSeconds: note('Since work on it began.', amount),
-  collections: note('Guaranteed by its block.', count),
-  missing: count,
-  missingCollections: arrayOf(missingCollection, MAX_MISSING_SHOWN),
-  executionData: note('Why execution data does not deliver it.', orNull(text)),
-  dispute: note("What contradicts the block's guarantees.", orNull(text)),
+export const heightWork = t.object({
+  ageSeconds: t.note('Since work on it began.', t.amount),
+  collections: t.note('Guaranteed by its block.', t.count),
+  missing: t.count,
+  missingCollections: t.arrayOf(missingCollection, MAX_MISSING_SHOWN),
+  executionData: t.note('Why execution data does not deliver it.', t.orNull(t.text)),
+  dispute: t.note("What contradicts the block's guarantees.", t.orNull(t.text)),
 });
-export type WorkDocument = Described<typeof heightWork>;
+export type WorkDocument = t.Described<typeof heightWork>;
 
 /** The nodes available for a height. */
-export const heightSources = object({
-  nodes: arrayOf(
-    object({
-      name: note('host:port', text),
-      state: words(...endpointStates),
-      servesHeight: note('Asked for this height.', flag),
-      trouble: note('What is wrong with it.', orNull(text)),
+export const heightSources = t.object({
+  nodes: t.arrayOf(
+    t.object({
+      name: t.note('host:port', t.text),
+      state: t.words(...endpointStates),
+      servesHeight: t.note('Asked for this height.', t.flag),
+      trouble: t.note('What is wrong with it.', t.orNull(t.text)),
     }),
   ),
   executionData: executionDataStatus,

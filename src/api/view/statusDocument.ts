@@ -1,6 +1,5 @@
 import { allReadinessCodes, endpointStates } from '../../observability/index.js';
-import { amount, arrayOf, count, flag, named, note, object, orNull, text, words } from '../schema.js';
-import type { Described } from '../schema.js';
+import * as t from '../schema.js';
 
 /** The readable heights, and the heads beyond them. `null`: not known yet. */
 export interface IndexedRange {
@@ -12,7 +11,11 @@ export interface IndexedRange {
 }
 
 /** The range as callers see it: `latestIndexed` is `null` while nothing is indexed. */
-export const edges = { firstIndexed: orNull(count), latestIndexed: orNull(count), head: orNull(count) };
+export const edges = {
+  firstIndexed: t.orNull(t.count),
+  latestIndexed: t.orNull(t.count),
+  head: t.orNull(t.count),
+};
 
 /**
  * The last readable height, as shown to callers: `null` while nothing is indexed, whatever represents that internally.
@@ -27,101 +30,104 @@ export function lastReadable({
     : null;
 }
 
-export const executionDataStatus = object({
-  state: note(
+export const executionDataStatus = t.object({
+  state: t.note(
     'paused: ahead of the window. unavailable: no node serves the stream now.',
-    words('off', 'connecting', 'following', 'paused', 'unavailable'),
+    t.words('off', 'connecting', 'following', 'paused', 'unavailable'),
   ),
-  endpoint: orNull(text),
-  height: note('The last height the stream delivered.', orNull(count)),
-  ageSeconds: note('Since the stream delivered.', orNull(amount)),
-  reason: note('Why it does not deliver.', orNull(text)),
+  endpoint: t.orNull(t.text),
+  height: t.note('The last height the stream delivered.', t.orNull(t.count)),
+  ageSeconds: t.note('Since the stream delivered.', t.orNull(t.amount)),
+  reason: t.note('Why it does not deliver.', t.orNull(t.text)),
 });
 
-export const waitingFor = orNull(
-  object({ height: count, message: text, ageSeconds: note('Since the watermark moved.', amount) }),
+export const waitingFor = t.orNull(
+  t.object({ height: t.count, message: t.text, ageSeconds: t.note('Since the watermark moved.', t.amount) }),
 );
 
 /** Why the daemon is not ready. */
-export const reasons = arrayOf(
-  object({ code: words(...allReadinessCodes), message: text, sinceSeconds: amount }, { height: count }),
+export const reasons = t.arrayOf(
+  t.object(
+    { code: t.words(...allReadinessCodes), message: t.text, sinceSeconds: t.amount },
+    { height: t.count },
+  ),
 );
 
-const endpoint = object({
-  name: note('host:port', text),
-  state: words(...endpointStates),
-  reason: note("Why it is not healthy, in the node's own words if it gave any.", orNull(text)),
-  sinceSeconds: note('Since the first of the faults that made it unhealthy.', orNull(amount)),
-  calls: note(
+const endpoint = t.object({
+  name: t.note('host:port', t.text),
+  state: t.words(...endpointStates),
+  reason: t.note("Why it is not healthy, in the node's own words if it gave any.", t.orNull(t.text)),
+  sinceSeconds: t.note('Since the first of the faults that made it unhealthy.', t.orNull(t.amount)),
+  calls: t.note(
     'Its unhealthy calls: asked last, or not at all while there is another way.',
-    arrayOf(
-      object({
-        method: text,
-        state: words('failing', 'set_aside'),
-        reason: text,
-        count: note('Faults in a row.', count),
-        sinceSeconds: amount,
+    t.arrayOf(
+      t.object({
+        method: t.text,
+        state: t.words('failing', 'set_aside'),
+        reason: t.text,
+        count: t.note('Faults in a row.', t.count),
+        sinceSeconds: t.amount,
       }),
     ),
   ),
 });
 
 /** The body of `/status`. */
-export const statusSchema = named(
+export const statusSchema = t.named(
   'Status',
-  note(
+  t.note(
     'Rates are per second, ages are in seconds; null means not known yet.',
-    object({
-      network: text,
-      chainId: text,
-      version: text,
-      instance: note('Distinguishes this process from any other at its address.', text),
+    t.object({
+      network: t.text,
+      chainId: t.text,
+      version: t.text,
+      instance: t.note('Distinguishes this process from any other at its address.', t.text),
       ...edges,
-      sealed: orNull(count),
-      lag: note('Heights behind the head; null while no node confirms the head.', orNull(count)),
-      headAgeSeconds: note('Since the head moved.', orNull(amount)),
-      headConfirmedSeconds: note('Since any node reported the head, moved or not.', orNull(amount)),
-      rate: note('Heights that became durable per second, over the last half minute.', amount),
-      eta: note('Until the head is reached; null while the gap does not close.', orNull(amount)),
-      window: object({
-        heights: count,
-        upperBound: note('The highest height that may be worked on now.', orNull(count)),
-        inFlight: note('Heights in progress and not yet durable.', count),
-        bytesInFlight: count,
-        bytesLimit: count,
+      sealed: t.orNull(t.count),
+      lag: t.note('Heights behind the head; null while no node confirms the head.', t.orNull(t.count)),
+      headAgeSeconds: t.note('Since the head moved.', t.orNull(t.amount)),
+      headConfirmedSeconds: t.note('Since any node reported the head, moved or not.', t.orNull(t.amount)),
+      rate: t.note('Heights that became durable per second, over the last half minute.', t.amount),
+      eta: t.note('Until the head is reached; null while the gap does not close.', t.orNull(t.amount)),
+      window: t.object({
+        heights: t.count,
+        upperBound: t.note('The highest height that may be worked on now.', t.orNull(t.count)),
+        inFlight: t.note('Heights in progress and not yet durable.', t.count),
+        bytesInFlight: t.count,
+        bytesLimit: t.count,
       }),
-      sources: object({
-        requester: object({
-          state: note(
+      sources: t.object({
+        requester: t.object({
+          state: t.note(
             'off with ediOnly. waiting: collections are missing and no call may be sent now (see waitingFor).',
-            words('off', 'idle', 'waiting', 'asking'),
+            t.words('off', 'idle', 'waiting', 'asking'),
           ),
-          inFlight: note('Collection calls in progress.', count),
-          missing: note('Collections wanted and not received.', count),
+          inFlight: t.note('Collection calls in progress.', t.count),
+          missing: t.note('Collections wanted and not received.', t.count),
         }),
         edi: executionDataStatus,
       }),
-      endpoints: arrayOf(endpoint),
-      waitingFor: note('What the lowest unindexed height waits for, and why.', waitingFor),
-      oldestMissing: note(
+      endpoints: t.arrayOf(endpoint),
+      waitingFor: t.note('What the lowest unindexed height waits for, and why.', waitingFor),
+      oldestMissing: t.note(
         'The lowest height that lacks collections.',
-        orNull(object({ height: count, missing: count, ageSeconds: amount })),
+        t.orNull(t.object({ height: t.count, missing: t.count, ageSeconds: t.amount })),
       ),
-      accountIndex: object({
-        state: note(
+      accountIndex: t.object({
+        state: t.note(
           'building: heights from before it was switched on are missing. stopped: one of those is damaged.',
-          words('off', 'building', 'stopped', 'complete'),
+          t.words('off', 'building', 'stopped', 'complete'),
         ),
-        coveredFrom: note('It covers all heights from here to latestIndexed.', orNull(count)),
-        missingHeights: note('Heights below that it has yet to index.', orNull(count)),
+        coveredFrom: t.note('It covers all heights from here to latestIndexed.', t.orNull(t.count)),
+        missingHeights: t.note('Heights below that it has yet to index.', t.orNull(t.count)),
       }),
-      ready: flag,
+      ready: t.flag,
       reasons,
-      uptimeSeconds: amount,
+      uptimeSeconds: t.amount,
     }),
   ),
 );
-export type StatusDocument = Described<typeof statusSchema>;
+export type StatusDocument = t.Described<typeof statusSchema>;
 export type EndpointStatus = StatusDocument['endpoints'][number];
 
 /** What the servers ask the daemon. */
