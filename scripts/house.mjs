@@ -49,8 +49,9 @@ const subFloors = {
     ['openapi'],
     ['documents'],
     ['http'],
-    ['json', 'limits'],
+    ['json', 'limits', 'server'],
     ['view'],
+    ['schema.ts'],
   ],
   app: [['health'], ['line', 'threads'], ['lifecycle']],
   cli: [

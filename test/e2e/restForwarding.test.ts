@@ -89,11 +89,11 @@ it('stands in for the REST address of a node, and goes on with what is indexed w
   const gone = await ask(at(ACCOUNT));
   expect([gone.status, errorOf(gone).reason]).toEqual([503, 'upstream_unreachable']);
   expect(errorOf(gone).message).toMatch(
-    /^this request is forwarded, and the access node cannot be reached now;/,
+    /^this request is forwarded, but the access node cannot be reached now;/,
   );
   const notSent = await ask(at('/v1/transactions'), posted('{}'));
   expect([notSent.status, errorOf(notSent).reason]).toEqual([503, 'upstream_unreachable']);
-  expect(errorOf(notSent).message).toContain('whether it took a transaction is not known');
+  expect(errorOf(notSent).message).toContain('whether it accepted a transaction is unknown');
   await devnet.close();
   await expectServed();
 

@@ -2,7 +2,8 @@ import { accountRoles, parseAddress } from '../../flow/index.js';
 import type { AccountRole, Address } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import type { AccountPage, AccountTransaction, IndexReader, TransactionPlace } from '../../storage/index.js';
-import { ApiError, nothingIndexed } from '../view/ApiError.js';
+import * as t from '../schema.js';
+import { ApiError, invalidArgument as invalid, nothingIndexed } from '../view/ApiError.js';
 import type { IndexedRange } from '../view/statusDocument.js';
 
 /** Transactions per page: at most, and by default. */
@@ -12,31 +13,34 @@ export const DEFAULT_PAGE_ITEMS = 20;
 /** The roles to filter by; all of them by default. */
 export const accountRoleNames: readonly AccountRole[] = ['payer', 'proposer', 'authorizer'];
 
-/** One place of a transaction in which the account plays a role. */
-export interface AccountTransactionDocument {
-  readonly id: string;
-  readonly height: number;
-  readonly block_id: string;
-  readonly collection_id: string;
-  readonly collection_index: number;
-  readonly transaction_index: number;
-  /** At least one. */
-  readonly roles: readonly AccountRole[];
-}
+const transactionSchema = t.object({
+  id: t.identifier,
+  height: t.count,
+  block_id: t.identifier,
+  collection_id: t.identifier,
+  collection_index: t.count,
+  transaction_index: t.count,
+  roles: t.arrayOf(t.words(...accountRoleNames), accountRoleNames.length),
+});
 
 /** A page of an account's transactions, newest first. */
-export interface AccountTransactionsDocument {
-  readonly kind: 'account';
-  /** 16 hexadecimal digits. */
-  readonly address: string;
-  /** The heights that the index covers, both ends included; empty while `from` is above `to`. */
-  readonly covered: { readonly from: number; readonly to: number };
-  /** False: it does not reach down to the first indexed height yet. */
-  readonly complete: boolean;
-  readonly transactions: readonly AccountTransactionDocument[];
-  /** Where older ones follow; `null`: there are none. */
-  readonly next_cursor: string | null;
-}
+export const accountTransactionsSchema = t.named(
+  'AccountTransactions',
+  t.object({
+    kind: t.words('account'),
+    address: t.address,
+    covered: t.note(
+      'The heights that the index covers, both ends included; empty while the first is above the second.',
+      t.object({ from: t.count, to: { ...t.count, minimum: -1 } }),
+    ),
+    complete: t.note('False: the index does not reach down to the first indexed height yet.', t.flag),
+    transactions: t.arrayOf(transactionSchema, MAX_PAGE_ITEMS),
+    next_cursor: t.note(
+      'Leads to older ones, even when this page is empty; null: there are none.',
+      t.orNull(t.text),
+    ),
+  }),
+);
 
 /** A page request as it arrived: empty text for what was left out. */
 export interface AccountRequest {
@@ -47,7 +51,7 @@ export interface AccountRequest {
 }
 
 /** A parsed page request. */
-export interface AccountPageRequest {
+interface AccountPageRequest {
   readonly address: Address;
   /** A sum of `accountRoles`. */
   readonly roles: number;
@@ -61,10 +65,10 @@ export interface AccountPageRequest {
  */
 export async function accountDocument(
   reader: Pick<IndexReader, 'accounts'>,
-  asked: AccountRequest,
+  requested: AccountRequest,
   range: IndexedRange,
-): Promise<AccountTransactionsDocument> {
-  const request = parseAccountRequest(asked);
+): Promise<t.Described<typeof accountTransactionsSchema>> {
+  const request = parseAccountRequest(requested);
   const { transactions, next, coverage } = await accountPage(reader, request, range);
   return {
     kind: 'account',
@@ -77,12 +81,12 @@ export async function accountDocument(
 }
 
 /** Expected errors: ApiError (400). */
-export function parseAccountRequest(asked: AccountRequest): AccountPageRequest {
+export function parseAccountRequest(requested: AccountRequest): AccountPageRequest {
   return {
-    address: addressOf(asked.address),
-    roles: rolesOf(asked.role),
-    limit: limitOf(asked.limit),
-    before: cursorOf(asked.cursor),
+    address: addressOf(requested.address),
+    roles: rolesOf(requested.role),
+    limit: limitOf(requested.limit),
+    before: cursorOf(requested.cursor),
   };
 }
 
@@ -151,7 +155,7 @@ function transactionDocument({
   blockId,
   collectionId,
   roles,
-}: AccountTransaction): AccountTransactionDocument {
+}: AccountTransaction): t.Described<typeof transactionSchema> {
   return {
     id,
     height: place.height,
@@ -189,8 +193,4 @@ function cursorOf(text: string): TransactionPlace | undefined {
   // Decoding skips characters outside base64, so the bytes must encode back to what was given.
   const bytes = Buffer.from(text, 'base64url');
   return decodeCursor(bytes.toString('base64url') === text ? bytes : Buffer.alloc(1));
-}
-
-function invalid(message: string): ApiError {
-  return new ApiError(400, 'invalid_argument', message);
 }

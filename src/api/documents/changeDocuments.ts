@@ -1,19 +1,53 @@
-/** The data of a `height` event: a height became readable. Heights and counts are numbers here. */
-export interface HeightDocument {
-  readonly height: number;
-  readonly block_id: string;
-  readonly parent_id: string;
-  /** RFC 3339. */
-  readonly timestamp: string;
-  /** In the order of the block's guarantees. */
-  readonly collections: readonly { readonly collection_id: string; readonly transaction_count: number }[];
-  /** Known to be sealed when this was sent. */
-  readonly sealed: boolean;
+import { decodeBlock } from '../../flow/index.js';
+import type { StoredBlock } from '../../storage/index.js';
+import { rfc3339 } from '../json/scalars.js';
+import * as t from '../schema.js';
+
+/** The collections of a block, in the order of its guarantees. */
+export const countedCollections = t.arrayOf(
+  t.object({ collection_id: t.identifier, transaction_count: t.count }),
+);
+
+export function countCollections({
+  block,
+  transactionCounts,
+}: StoredBlock): t.Described<typeof countedCollections> {
+  return block.collectionIds.map((id, index) => ({
+    collection_id: id,
+    transaction_count: transactionCounts[index] ?? 0,
+  }));
 }
 
-/** The data of a `rewind` event: discard everything above `height`. */
-export interface RewindDocument {
-  readonly height: number;
-  /** The block indexed at `height`; `null` where none is known. */
-  readonly block_id: string | null;
+/** The data of a `height` event: a height became readable. */
+export const heightSchema = t.named(
+  'IndexedHeight',
+  t.object({
+    height: t.count,
+    block_id: t.identifier,
+    parent_id: t.identifier,
+    timestamp: t.time,
+    collections: countedCollections,
+    sealed: t.note('Known to be sealed when this was sent.', t.flag),
+  }),
+);
+
+/** The data of a `rewind` event. */
+export const rewindSchema = t.named(
+  'Rewind',
+  t.object({
+    height: t.note('Discard everything above.', t.count),
+    block_id: t.note('The block indexed at this height; null where none is known.', t.orNull(t.identifier)),
+  }),
+);
+
+export function heightDocument(stored: StoredBlock, isSealed: boolean): t.Described<typeof heightSchema> {
+  const { block } = stored;
+  return {
+    height: block.height,
+    block_id: block.id,
+    parent_id: block.parentId,
+    timestamp: rfc3339(decodeBlock(block.encoded).timestamp),
+    collections: countCollections(stored),
+    sealed: isSealed,
+  };
 }

@@ -19,8 +19,8 @@ interface Subject {
 }
 
 /**
- * Why a height, or the block, collection or transaction of an id, is or is not in the index. Serves a running daemon and a
- * closed store alike. Expected errors: ApiError (400, a key that is neither; `indexer_silent`), StorageError.
+ * Why a height, or the block, collection or transaction of an id, is or is not in the index: of a running daemon and of a
+ * closed store. Expected errors: ApiError (400, a key that is neither; `indexer_silent`), StorageError.
  */
 export async function explainDocument(
   reader: IndexReader,
@@ -29,7 +29,7 @@ export async function explainDocument(
 ): Promise<ExplainDocument> {
   const subject = await subjectOf(reader, key, source);
   const { kind, height } = subject;
-  // Range and work are of one moment. Below every height there is no work, and the range is the same.
+  // Range and work are of one moment. Below all heights there is no work.
   const moment = await source.momentAt(height ?? NO_HEIGHT);
   const { range, daemon } = moment;
   const at = height === null ? undefined : daemon?.work;
@@ -93,14 +93,14 @@ export function workOfStore(
 /** A block that is durable above the watermark. */
 export function blockAbove(
   store: Pick<IndexStore, 'blocksAboveWatermark'>,
-  asked: { readonly height: number } | { readonly id: Identifier },
+  block: { readonly height: number } | { readonly id: Identifier },
 ): BlockHead | undefined {
   return store
     .blocksAboveWatermark()
-    .find(({ height, id }) => ('id' in asked ? id === asked.id : height === asked.height));
+    .find(({ height, id }) => ('id' in block ? id === block.id : height === block.height));
 }
 
-/** A height, or what may be the id of anything. Expected errors: ApiError (400). */
+/** A height, or an id that may be of anything. Expected errors: ApiError (400). */
 export function parseExplainKey(key: string): number | Identifier {
   const parsed = parseHeight(key) ?? parseIdentifier(key);
   if (parsed !== undefined) return parsed;
@@ -114,7 +114,7 @@ async function subjectOf(reader: IndexReader, key: string, source: WorkSource): 
     const stored = await reader.blockByHeight(id);
     return { key, kind: 'height', height: id, blockId: stored?.block.id ?? null };
   }
-  // What is not in work any more may have been indexed since the first look.
+  // What is no longer in progress may have been indexed since the first look.
   const found =
     (await placeInIndex(reader, id)) ?? (await placeInWork(source, id)) ?? (await placeInIndex(reader, id));
   return { key, ...(found ?? { kind: 'unknown', height: null, blockId: null }) };

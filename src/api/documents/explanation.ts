@@ -1,16 +1,16 @@
-import type { ReadinessReason } from '../../observability/index.js';
-import type { IndexedRange } from '../view/statusDocument.js';
-import type { HeightWork, WorkDocument } from '../view/heightWork.js';
+import * as t from '../schema.js';
+import { heightSources, heightWork } from '../view/heightWork.js';
+import { edges, reasons, waitingFor } from '../view/statusDocument.js';
 
 /** Why something is, or is not, in the index. */
-export const explainStages = [
+const explainStages = [
   /** It can be read. */
   'indexed',
   /** Below the first height of the store: it will not be indexed. */
   'below_first_indexed',
   /** The chain is not that far yet, as far as the access nodes report. */
   'above_head',
-  /** Above the stop height: nobody asks for it. */
+  /** Above the stop height: it is not requested. */
   'beyond_stop',
   /** Above the window: it follows when the heights below it are done. */
   'outside_window',
@@ -31,26 +31,25 @@ export const explainStages = [
 ] as const;
 export type ExplainStage = (typeof explainStages)[number];
 
-/** What was asked about. */
-export const explainKinds = ['height', 'block', 'collection', 'transaction', 'unknown'] as const;
-
-/** The body of `/explain/{key}`. `null`: unknown, or not applicable. */
-export interface ExplainDocument extends IndexedRange {
-  /** As requested. */
-  readonly key: string;
-  readonly kind: (typeof explainKinds)[number];
-  readonly stage: ExplainStage;
-  /** The same for humans. */
-  readonly summary: string;
-  /** The height; for an id, the lowest at which it stands. */
-  readonly height: number | null;
-  readonly blockId: string | null;
-  /** The work on this height, while there is any. */
-  readonly work: WorkDocument | null;
-  /** What keeps the watermark from moving: what the lowest unindexed height waits for. */
-  readonly holdingUp: HeightWork['holdingUp'];
-  /** The nodes available for this height; `null` where no daemon is running. */
-  readonly sources: HeightWork['sources'] | null;
-  /** Why the daemon is not ready, if it is not. */
-  readonly reasons: readonly ReadinessReason[];
-}
+/** The body of `/explain/{key}`. */
+export const explainSchema = t.named(
+  'Explanation',
+  t.object({
+    key: t.note('As requested.', t.text),
+    kind: t.words('height', 'block', 'collection', 'transaction', 'unknown'),
+    stage: t.words(...explainStages),
+    summary: t.note('One or two sentences for humans.', t.text),
+    height: t.note('The height; for an ID, the lowest at which it stands.', t.orNull(t.count)),
+    blockId: t.orNull(t.text),
+    ...edges,
+    sealed: t.orNull(t.count),
+    work: t.note('While the height is in progress.', t.orNull(heightWork)),
+    holdingUp: t.note('What the lowest unindexed height waits for.', waitingFor),
+    sources: t.note(
+      'The nodes available for this height; null where no daemon runs.',
+      t.orNull(heightSources),
+    ),
+    reasons: t.note('Why the daemon is not ready, if it is not.', reasons),
+  }),
+);
+export type ExplainDocument = t.Described<typeof explainSchema>;

@@ -1,13 +1,13 @@
 import { decodeBlock, splitCollection, toIdentifier, transactionId } from '../../flow/index.js';
-import type { Identifier } from '../../flow/index.js';
 import type { IndexReader, StoredBlock, StoredCollection } from '../../storage/index.js';
-import { ApiError, heightOutside } from '../view/ApiError.js';
+import * as t from '../schema.js';
+import { heightOutside, invalidArgument as invalid } from '../view/ApiError.js';
 import { list, parseHeight } from '../view/queryParameters.js';
 import type { Query } from '../view/queryParameters.js';
-import { transactionBody } from '../json/transaction.js';
-import type { RestTransactionBody } from '../json/transaction.js';
+import { transactionBody, transactionBodySchema } from '../json/transaction.js';
 import { rfc3339 } from '../json/scalars.js';
 import type { IndexedRange } from '../view/statusDocument.js';
+import { countCollections, countedCollections } from './changeDocuments.js';
 
 /** One JSON value per line. */
 export const NDJSON_TYPE = 'application/x-ndjson';
@@ -17,34 +17,34 @@ export const MAX_PAGE_HEIGHTS = 1_000;
 /** A page ends with the block that brings it to this length; a block is never split. */
 const PAGE_CHARACTERS = 1024 * 1024;
 
-/** The first line of each block, also of one without collections: it shows that the height is indexed and empty. */
-export interface ExportedBlock {
-  readonly kind: 'block';
-  readonly height: number;
-  readonly block_id: Identifier;
-  readonly parent_id: Identifier;
-  /** RFC 3339, UTC. */
-  readonly timestamp: string;
-  /** In guarantee order; as many transaction lines follow, in this order. */
-  readonly collections: readonly {
-    readonly collection_id: Identifier;
-    readonly transaction_count: number;
-  }[];
-}
+const ofBlock = { height: t.count, block_id: t.identifier, timestamp: t.time };
 
-/** One line per transaction, after the line of its block. */
-export interface ExportedTransaction {
-  readonly kind: 'transaction';
-  readonly height: number;
-  readonly block_id: Identifier;
-  readonly timestamp: string;
-  readonly collection_id: Identifier;
-  readonly collection_index: number;
-  /** Within the collection. */
-  readonly transaction_index: number;
-  /** As `get transaction` shows it. */
-  readonly transaction: RestTransactionBody;
-}
+/** The first line of each block, also of one without collections: it shows that the height is indexed and empty. */
+const blockLine = t.named(
+  'ExportedBlock',
+  t.object({
+    kind: t.words('block'),
+    ...ofBlock,
+    parent_id: t.identifier,
+    collections: t.note(
+      'In guarantee order; the lines of their transactions follow in this order.',
+      countedCollections,
+    ),
+  }),
+);
+
+const transactionLine = t.named(
+  'ExportedTransaction',
+  t.object({
+    kind: t.words('transaction'),
+    ...ofBlock,
+    collection_id: t.identifier,
+    collection_index: t.count,
+    transaction_index: t.note('Within the collection.', t.count),
+    transaction: transactionBodySchema,
+  }),
+);
+export const exportLine = t.named('ExportLine', t.oneOf(blockLine, transactionLine));
 
 /** The requested heights, both ends included. */
 export interface ExportRange {
@@ -92,10 +92,6 @@ function heightOf(query: Query, name: 'from' | 'to'): number | undefined {
   return height;
 }
 
-function invalid(message: string): ApiError {
-  return new ApiError(400, 'invalid_argument', message);
-}
-
 interface WholeBlock extends StoredBlock {
   readonly collections: readonly StoredCollection[];
 }
@@ -110,13 +106,10 @@ async function readWhole(reader: IndexReader, height: number): Promise<WholeBloc
   return isOfBlock ? { ...stored, collections } : undefined;
 }
 
-function blockLines({ block, transactionCounts, collections }: WholeBlock): string[] {
+function blockLines(whole: WholeBlock): string[] {
+  const { block, collections } = whole;
   const { height, id: block_id, parentId: parent_id } = block;
   const timestamp = rfc3339(decodeBlock(block.encoded).timestamp);
-  const ofBlock = block.collectionIds.map((collection_id, index) => ({
-    collection_id,
-    transaction_count: transactionCounts[index] ?? 0,
-  }));
   const transactions = collections.flatMap(({ id: collection_id, encoded }, collection_index) =>
     splitCollection(encoded).map((wire, transaction_index) =>
       lineOf({
@@ -127,11 +120,11 @@ function blockLines({ block, transactionCounts, collections }: WholeBlock): stri
     ),
   );
   return [
-    lineOf({ kind: 'block', height, block_id, parent_id, timestamp, collections: ofBlock }),
+    lineOf({ kind: 'block', height, block_id, parent_id, timestamp, collections: countCollections(whole) }),
     ...transactions,
   ];
 }
 
-function lineOf(value: ExportedBlock | ExportedTransaction): string {
+function lineOf(value: t.Described<typeof exportLine>): string {
   return `${JSON.stringify(value)}\n`;
 }

@@ -1,13 +1,12 @@
 import type { CollectionPlace, IndexReader, TransactionPlace } from '../../storage/index.js';
 import { IndexView } from '../view/IndexView.js';
 import { headTerm, parseBlockKey, parseId } from '../view/queryParameters.js';
-import { blockBody } from '../json/block.js';
-import type { BlockBody } from '../json/block.js';
-import { collectionBody } from '../json/collection.js';
-import type { CollectionBody } from '../json/collection.js';
-import { transactionBody } from '../json/transaction.js';
-import type { RestTransactionBody } from '../json/transaction.js';
+import { blockBody, blockBodyFields } from '../json/block.js';
+import { collectionBody, collectionBodySchema } from '../json/collection.js';
+import { transactionBody, transactionBodySchema } from '../json/transaction.js';
+import * as t from '../schema.js';
 import type { IndexedRange } from '../view/statusDocument.js';
+import { countCollections, countedCollections } from './changeDocuments.js';
 
 /** What can be looked up. */
 export const lookupKinds = ['block', 'collection', 'transaction'] as const;
@@ -17,50 +16,55 @@ export type LookupKind = (typeof lookupKinds)[number];
 export const MAX_PLACES = 100;
 
 /** A block, in the shape of Flow's REST, with the transaction count of each collection. */
-export interface BlockDocument extends BlockBody {
-  readonly kind: 'block';
-  readonly id: string;
-  readonly height: number;
-  readonly collections: readonly { readonly collection_id: string; readonly transaction_count: number }[];
+const blockSchema = t.named(
+  'BlockDocument',
+  t.object({
+    kind: t.words('block'),
+    id: t.identifier,
+    height: t.count,
+    ...blockBodyFields,
+    collections: countedCollections,
+  }),
+);
+
+const collectionPlaceFields = { height: t.count, collection_index: t.count };
+const transactionPlaceFields = { ...collectionPlaceFields, transaction_index: t.count };
+
+/** Height and indexes are those of the lowest position; `places` lists all of them. */
+function positioned<Place extends Readonly<Record<string, t.Schema<number>>>>(place: Place) {
+  return {
+    id: t.identifier,
+    block_id: t.identifier,
+    ...place,
+    places: t.note('Every position, lowest first.', t.arrayOf(t.object(place), MAX_PLACES)),
+    more_places: t.note('There are more positions than listed.', t.flag),
+  };
 }
 
-/** A collection and its positions. */
-export interface CollectionDocument {
-  readonly kind: 'collection';
-  readonly id: string;
-  /** Of the lowest position. */
-  readonly height: number;
-  readonly block_id: string;
-  readonly collection_index: number;
-  /** Every position, lowest first, at most MAX_PLACES. */
-  readonly places: readonly { readonly height: number; readonly collection_index: number }[];
-  /** True when there are more positions than listed. */
-  readonly more_places: boolean;
-  readonly collection: CollectionBody;
-}
+const collectionSchema = t.named(
+  'CollectionDocument',
+  t.object({
+    kind: t.words('collection'),
+    ...positioned(collectionPlaceFields),
+    collection: collectionBodySchema,
+  }),
+);
 
-/** A transaction and its positions. */
-export interface TransactionDocument {
-  readonly kind: 'transaction';
-  readonly id: string;
-  /** Of the lowest position. */
-  readonly height: number;
-  readonly block_id: string;
-  readonly collection_id: string;
-  readonly collection_index: number;
-  readonly transaction_index: number;
-  /** Every position, lowest first, at most MAX_PLACES. */
-  readonly places: readonly {
-    readonly height: number;
-    readonly collection_index: number;
-    readonly transaction_index: number;
-  }[];
-  /** True when there are more positions than listed. */
-  readonly more_places: boolean;
-  readonly transaction: RestTransactionBody;
-}
+const transactionSchema = t.named(
+  'TransactionDocument',
+  t.object({
+    kind: t.words('transaction'),
+    ...positioned(transactionPlaceFields),
+    collection_id: t.identifier,
+    transaction: transactionBodySchema,
+  }),
+);
 
-export type LookupDocument = BlockDocument | CollectionDocument | TransactionDocument;
+export const lookupSchema = t.named(
+  'LookupDocument',
+  t.oneOf(blockSchema, collectionSchema, transactionSchema),
+);
+type LookupDocument = t.Described<typeof lookupSchema>;
 
 /** True for a kind that can be looked up. */
 export function isLookupKind(word: string): word is LookupKind {
@@ -76,20 +80,15 @@ export function checkLookupKey(kind: LookupKind, key: string): void {
 /**
  * Everything that the index knows of one block (by id or height), collection or transaction (by id): its positions and
  * contents, field names as in Flow's REST, positions as numbers. Serves a running daemon and a closed store alike.
- * `range` is that of the moment of the request: what is committed later is not seen. Expected errors: ApiError (400
+ * `range` is the one at the moment of the request. Expected errors: ApiError (400
  * malformed key, 404 not within `range`), StorageError.
  */
-export async function lookupDocument(...asked: Parameters<typeof lookupBuilder>): Promise<LookupDocument> {
-  return (await lookupBuilder(...asked))();
-}
-
-/** As `lookupDocument`. What comes back makes the document of what was read: that takes the time, and waits for nothing. */
-export async function lookupBuilder(
+export async function lookupDocument(
   reader: IndexReader,
   kind: LookupKind,
   key: string,
   range: IndexedRange,
-): Promise<() => LookupDocument> {
+): Promise<LookupDocument> {
   const view = new IndexView(range, { reader });
   switch (kind) {
     case 'block':
@@ -101,28 +100,27 @@ export async function lookupBuilder(
   }
 }
 
-async function blockDocument(view: IndexView, key: string): Promise<() => BlockDocument> {
+async function blockDocument(view: IndexView, key: string): Promise<t.Described<typeof blockSchema>> {
   const head = headTerm(key);
-  const { block, transactionCounts } = await view.block(
-    head === undefined ? parseBlockKey(key) : view.head(head),
-  );
-  return () => ({
+  const stored = await view.block(head === undefined ? parseBlockKey(key) : view.head(head));
+  const { block } = stored;
+  return {
     kind: 'block',
     id: block.id,
     height: block.height,
     ...blockBody(block.encoded),
-    collections: block.collectionIds.map((id, index) => ({
-      collection_id: id,
-      transaction_count: transactionCounts[index] ?? 0,
-    })),
-  });
+    collections: countCollections(stored),
+  };
 }
 
-async function collectionDocument(view: IndexView, key: string): Promise<() => CollectionDocument> {
+async function collectionDocument(
+  view: IndexView,
+  key: string,
+): Promise<t.Described<typeof collectionSchema>> {
   const id = parseId(key);
   const stored = await view.collection(id);
   const places = await view.collectionPlaces(id, MAX_PLACES + 1);
-  return () => ({
+  return {
     kind: 'collection',
     id,
     height: stored.place.height,
@@ -131,14 +129,17 @@ async function collectionDocument(view: IndexView, key: string): Promise<() => C
     places: places.slice(0, MAX_PLACES).map(collectionPlace),
     more_places: places.length > MAX_PLACES,
     collection: collectionBody(id, stored.encoded),
-  });
+  };
 }
 
-async function transactionDocument(view: IndexView, key: string): Promise<() => TransactionDocument> {
+async function transactionDocument(
+  view: IndexView,
+  key: string,
+): Promise<t.Described<typeof transactionSchema>> {
   const id = parseId(key);
   const stored = await view.transaction(id);
   const places = await view.transactionPlaces(id, MAX_PLACES + 1);
-  return () => ({
+  return {
     kind: 'transaction',
     id,
     block_id: stored.blockId,
@@ -147,17 +148,13 @@ async function transactionDocument(view: IndexView, key: string): Promise<() => 
     places: places.slice(0, MAX_PLACES).map(transactionPlace),
     more_places: places.length > MAX_PLACES,
     transaction: transactionBody(id, stored.encoded),
-  });
+  };
 }
 
-function collectionPlace(place: CollectionPlace): { height: number; collection_index: number } {
+function collectionPlace(place: CollectionPlace) {
   return { height: place.height, collection_index: place.collectionIndex };
 }
 
-function transactionPlace(place: TransactionPlace): {
-  height: number;
-  collection_index: number;
-  transaction_index: number;
-} {
+function transactionPlace(place: TransactionPlace) {
   return { ...collectionPlace(place), transaction_index: place.transactionIndex };
 }

@@ -15,9 +15,9 @@ import type { StartPoint } from './feedStart.js';
 export const MAX_FOLLOWERS = 200;
 /** How long an event may stay untaken; the same as on access nodes. */
 export const SEND_LIMIT_MS = 30_000;
-/** Events that are sent before others have their turn. */
-const EVENTS_PER_TURN = 64;
-/** Between two looks for followers that are late. */
+/** Events sent in one go before requests are served again: reads from the cache wait for nothing. */
+const EVENTS_PER_BURST = 64;
+/** Interval of the check for late followers. */
 const LOOK_EVERY_MS = 5_000;
 
 export interface ChangeFeedDependencies {
@@ -41,24 +41,24 @@ interface Follower {
   readonly sink: FeedSink;
   next: number;
   rewind: RewindEvent | undefined;
-  /** `queued`: its next event is there and will be read when its turn comes. */
+  /** `queued`: its next event is there and waits to be read. */
   state: 'waiting' | 'queued' | 'sending';
   sentAtMs: number;
 }
 
 /**
- * The indexed chain as a feed: to every follower each height once, in order, from where it wants to begin, as soon as the
- * height can be read here. Whoever moves the watermark or the sealed head calls `notify`; nothing is polled.
+ * The indexed chain as a feed: each follower gets each height once, in order, from where it wants to begin, as soon as
+ * the height can be read here. `notify` reports that the watermark or the sealed head moved; nothing is polled.
  *
- * A follower's next height is read only when its last event was taken, so that nothing piles up for a slow one; one that
- * takes nothing for SEND_LIMIT_MS is cut. Their events are read one after another.
+ * A follower's next height is read only when its last event was taken, so nothing piles up for a slow one; one that takes
+ * nothing for SEND_LIMIT_MS is cut. Events are read one at a time, so followers that catch up cannot crowd out requests.
  */
 export class ChangeFeed {
   readonly #dependencies: ChangeFeedDependencies;
   readonly #clock: Clock;
   readonly #blocks: RecentBlocks;
   readonly #followers = new Set<Follower>();
-  /** Whose turn it is, first come, first served; each follower at most once. */
+  /** Followers whose next event is to be read, first come, first served; each at most once. */
   readonly #queue: Follower[] = [];
   #running: Promise<void> | undefined;
   #timer: Timer | undefined;
@@ -104,12 +104,12 @@ export class ChangeFeed {
     return () => this.#remove(follower);
   }
 
-  /** The watermark or the sealed head may have moved. Almost free, and never throws. */
+  /** The watermark or the sealed head may have moved. Cheap, and never throws. */
   notify(): void {
     for (const follower of this.#followers) this.#enqueue(follower);
   }
 
-  /** Ends every stream with `stopping`, and waits for the read under way. Idempotent. */
+  /** Ends every stream with `stopping`, and waits for the read in progress. Idempotent. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const follower of [...this.#followers]) this.#end(follower, stopping());
@@ -134,7 +134,7 @@ export class ChangeFeed {
     // Nothing is sent before `follow` has returned.
     await Promise.resolve();
     for (let sent = 1; this.#queue.length > 0; sent += 1) {
-      if (sent % EVENTS_PER_TURN === 0) await sleep(this.#clock, 0);
+      if (sent % EVENTS_PER_BURST === 0) await sleep(this.#clock, 0);
       const follower = this.#queue.shift();
       if (follower === undefined || !this.#followers.has(follower)) continue;
       try {
@@ -149,7 +149,7 @@ export class ChangeFeed {
 
   async #serve(follower: Follower): Promise<void> {
     const event = follower.rewind ?? (await this.#heightEvent(follower.next));
-    // It may have left meanwhile.
+    // It may have left in the meantime.
     if (!this.#followers.has(follower)) return;
     if (event.kind === 'rewind') follower.rewind = undefined;
     else follower.next += 1;
@@ -166,7 +166,7 @@ export class ChangeFeed {
   }
 
   async #heightEvent(height: number): Promise<FeedEvent> {
-    const stored = this.#blocks.peek(height) ?? (await this.#blocks.read(height));
+    const stored = await this.#blocks.read(height);
     const { sealed } = this.#dependencies.status.range();
     return { kind: 'height', stored, isSealed: height <= (sealed ?? -1) };
   }
@@ -196,7 +196,7 @@ export class ChangeFeed {
     for (const follower of [...this.#followers]) {
       if (follower.state !== 'sending' || follower.sentAtMs > sentBeforeMs) continue;
       this.#dependencies.metrics.feedFollowersCut.inc({ kind: follower.kind });
-      const message = `what was sent was not taken for ${SEND_LIMIT_MS / 1_000} s; come back behind the last height that you have`;
+      const message = `an event was not taken for ${SEND_LIMIT_MS / 1_000} s; resume after the last height that you have`;
       this.#end(follower, new ApiError(408, 'overdue', message));
     }
   }

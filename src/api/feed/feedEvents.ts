@@ -16,7 +16,7 @@ export interface HeightEvent {
   readonly isSealed: boolean;
 }
 
-/** What the follower has above `height` differs from what is indexed. */
+/** The follower's blocks above `height` differ from the indexed ones. */
 export interface RewindEvent {
   readonly kind: 'rewind';
   readonly height: number;

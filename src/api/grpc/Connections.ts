@@ -3,31 +3,27 @@ import type { ReaderMetrics } from '../../observability/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
 
-/**
- * From the first byte of a call to the last of its response. Then it is ended, and at the next check its connection.
- */
+/** From the first byte of a call to the last of its response. Then the call is ended, and at the next look its connection. */
 const CALL_LIMIT_MS = 120_000;
-/** Maximum open connections. */
 const MAX_CONNECTIONS = 512;
 /**
  * When all of those are taken, a connection with open calls that was silent this long is dropped for a new one: its
- * caller may have left without a notification (`makeRoom`).
+ * caller may have left without a trace.
  */
 const SILENT_MS = 5_000;
-/** Interval of the check of all connections. */
-const LOOK_EVERY_MS = 10_000;
-/** Interval of the traffic check: how long a connection may flood before it is noticed. */
-const GLANCE_EVERY_MS = 1_000;
+/** Interval of the traffic check. */
+const CHECK_EVERY_MS = 1_000;
+/** Every so many checks, calls are checked too, and traffic counts from there. */
+const CHECKS_PER_LOOK = 10;
 /**
- * What a connection may send between two checks without calling a known method: some 4,000 pings, where a well-behaved
- * client sends one.
+ * What a connection may send between two looks without a call: some 4,000 pings, where a well-behaved client sends one.
  */
 const MAX_UNCALLED_BYTES = 64 * 1024;
-/** What one call may send: headers, the request, and the credit with which its response is taken. */
+/** What one call may send: headers, the request, and the credit for its response. */
 const MAX_CALL_BYTES = 128 * 1024;
 /**
  * What a connection may additionally send per byte it receives: credit, and the pings with which clients measure their
- * window. A ping's reply is as long as the ping.
+ * window. The reply to a ping is as long as the ping.
  */
 const MAX_BYTES_PER_BYTE_SENT = 0.25;
 
@@ -37,39 +33,32 @@ export interface Peer {
   readonly remotePort?: number | undefined;
 }
 
-interface OpenCall {
-  readonly startedAtMs: number;
-  /** Ends the call as far as its caller allows it. */
-  readonly refuse: (error: ApiError) => void;
-  readonly extraBytes: number;
-  isRefused: boolean;
-}
-
 /** How a call is watched. */
 export interface Watched {
-  /** Ends it from our side when it is overdue. Without, it has no time limit. */
+  /** Ends it from our side when it is overdue. Absent: it has no time limit. */
   readonly refuse: ((error: ApiError) => void) | undefined;
-  /** How much larger its request may be than that of other calls. Default: 0. */
-  readonly extraBytes?: number;
+  /** How much larger its request may be than that of other calls. */
+  readonly extraBytes: number;
+}
+
+interface OpenCall extends Watched {
+  readonly startedAtMs: number;
+  isRefused: boolean;
 }
 
 interface Connection {
   /** `address:port`. */
   readonly peer: string;
   readonly socket: Socket;
-  /** Calls with a limit, oldest first; bounded by the streams of a connection. */
+  /** Oldest first; bounded by the streams of a connection. */
   readonly calls: Set<OpenCall>;
-  /** Open calls without a limit: streams. */
-  streams: number;
   /** Streams that we have ended and that are not over yet. */
   readonly ending: Set<{ isSeen: boolean }>;
-  /** Begun since the last check, or open at it. */
-  recentCalls: number;
-  /** What those may have sent beyond other calls. */
-  recentExtraBytes: number;
+  /** What the calls since the last look may have sent. */
+  callBytes: number;
   bytesReadAtLook: number;
   bytesWrittenAtLook: number;
-  /** Bytes read and written, and when they were last seen to grow: to the second. */
+  /** Bytes read and written, and when a check last saw them grow. */
   movedBytes: number;
   movedAtMs: number;
 }
@@ -94,8 +83,8 @@ export class Connections {
   readonly #connections = new Map<string, Connection>();
   /** Connections without an open call, longest idle first. */
   readonly #resting = new Set<Connection>();
+  #checks = 0;
   #timer: Timer | undefined;
-  #glanceTimer: Timer | undefined;
 
   constructor(dependencies: {
     readonly clock: Clock;
@@ -117,9 +106,8 @@ export class Connections {
     }
     const peer = nameOf(socket);
     const connection: Connection = {
-      ...{ peer, socket, calls: new Set(), streams: 0, ending: new Set(), recentCalls: 0 },
-      ...{ recentExtraBytes: 0, bytesReadAtLook: 0, bytesWrittenAtLook: 0 },
-      ...{ movedBytes: 0, movedAtMs: this.#clock.monotonic() },
+      ...{ peer, socket, calls: new Set(), ending: new Set(), callBytes: 0 },
+      ...{ bytesReadAtLook: 0, bytesWrittenAtLook: 0, movedBytes: 0, movedAtMs: this.#clock.monotonic() },
     };
     this.#connections.set(peer, connection);
     this.#metrics?.grpcConnections.set(this.#connections.size);
@@ -128,31 +116,24 @@ export class Connections {
     return true;
   }
 
-  /** A call has begun. Returns a function to call when it is over: answered and taken, refused, or abandoned. */
-  begin(peer: Peer, { refuse, extraBytes = 0 }: Watched): () => void {
+  /** A call has begun. Returns a function to call when it is over: its response taken, refused, or abandoned. */
+  begin(peer: Peer, watched: Watched): () => void {
     const connection = this.#connections.get(nameOf(peer));
     if (connection === undefined) return () => undefined;
-    connection.recentCalls += 1;
-    connection.recentExtraBytes += extraBytes;
-    this.#resting.delete(connection);
-    if (refuse === undefined) {
-      connection.streams += 1;
-      return () => {
-        connection.streams -= 1;
-        this.#restWhenDone(connection);
-      };
-    }
-    const call = { startedAtMs: this.#clock.monotonic(), refuse, extraBytes, isRefused: false };
+    const call = { ...watched, startedAtMs: this.#clock.monotonic(), isRefused: false };
+    connection.callBytes += MAX_CALL_BYTES + call.extraBytes;
     connection.calls.add(call);
+    this.#resting.delete(connection);
     return () => {
       connection.calls.delete(call);
-      this.#restWhenDone(connection);
+      const isOpen = this.#connections.get(connection.peer) === connection;
+      if (isOpen && connection.calls.size === 0) this.#resting.add(connection);
     };
   }
 
   /**
    * We have ended a stream of this peer (`address:port`). Returns a function to call when it is over; if that takes
-   * longer than a whole interval between two checks, the connection is cut.
+   * longer than from one look to the next, the connection is cut.
    */
   expectEnd(peer: string): () => void {
     const end = { isSeen: false };
@@ -163,18 +144,19 @@ export class Connections {
 
   /** Starts checking. */
   start(): void {
-    this.#lookLater();
-    this.#glanceLater();
+    this.#timer = this.#clock.setTimer(CHECK_EVERY_MS, () => {
+      this.#check();
+      this.start();
+    });
   }
 
   close(): void {
     this.#timer?.cancel();
-    this.#glanceTimer?.cancel();
   }
 
   /** Ends every call that has a limit. */
   refuseAll(error: ApiError): void {
-    for (const { calls } of this.#connections.values()) for (const { refuse } of [...calls]) refuse(error);
+    for (const { calls } of this.#connections.values()) for (const { refuse } of [...calls]) refuse?.(error);
   }
 
   /** Cuts each connection as soon as our side has ended, without waiting for the peer to hang up. */
@@ -187,17 +169,12 @@ export class Connections {
     for (const { socket } of [...this.#connections.values()]) socket.destroy();
   }
 
-  #restWhenDone(connection: Connection): void {
-    const isOpen = this.#connections.get(connection.peer) === connection;
-    if (isOpen && connection.calls.size === 0 && connection.streams === 0) this.#resting.add(connection);
-  }
-
   /** Cuts the connection that was idle longest, else the one that was silent longest. False: all are busy. */
   #makeRoom(): boolean {
     const [rested] = this.#resting;
     const given = rested ?? this.#mostSilent();
     if (given === undefined) return false;
-    this.#give(given, 'make_room');
+    this.#cut(given, 'make_room');
     return true;
   }
 
@@ -213,13 +190,13 @@ export class Connections {
     return mostSilent;
   }
 
-  #give(connection: Connection, reason: CutReason): void {
+  #cut(connection: Connection, reason: CutReason): void {
     this.#metrics?.grpcConnectionsCut.inc({ reason });
     this.#forget(connection);
     connection.socket.destroy();
   }
 
-  /** Separate from the close event, which may come after a new connection of the same peer. */
+  /** Not only on close, which may come after a new connection of the same peer. */
   #forget(connection: Connection): void {
     this.#resting.delete(connection);
     const { peer } = connection;
@@ -227,40 +204,36 @@ export class Connections {
     this.#metrics?.grpcConnections.set(this.#connections.size);
   }
 
-  #lookLater(): void {
-    this.#timer = this.#clock.setTimer(LOOK_EVERY_MS, () => {
-      this.#look();
-      this.#lookLater();
-    });
-  }
-
-  #glanceLater(): void {
-    this.#glanceTimer = this.#clock.setTimer(GLANCE_EVERY_MS, () => {
-      const nowMs = this.#clock.monotonic();
-      for (const connection of [...this.#connections.values()]) {
-        noteMovement(connection, nowMs);
-        if (isTalkative(connection)) this.#give(connection, 'talkative');
-      }
-      this.#glanceLater();
-    });
-  }
-
-  #look(): void {
+  #check(): void {
     const nowMs = this.#clock.monotonic();
+    this.#checks += 1;
+    const isLook = this.#checks % CHECKS_PER_LOOK === 0;
     for (const connection of [...this.#connections.values()]) {
-      const { socket, calls, streams, ending } = connection;
-      const [oldest] = calls;
-      const [firstEnded] = ending;
-      if (oldest?.isRefused === true || firstEnded?.isSeen === true) this.#give(connection, 'overdue');
-      else if (isTalkative(connection)) this.#give(connection, 'talkative');
-      else refuseOverdue(calls, nowMs);
-      for (const end of ending) end.isSeen = true;
-      connection.recentCalls = calls.size + streams;
-      connection.recentExtraBytes = 0;
-      for (const { extraBytes } of calls) connection.recentExtraBytes += extraBytes;
-      connection.bytesReadAtLook = socket.bytesRead;
-      connection.bytesWrittenAtLook = socket.bytesWritten;
+      noteMovement(connection, nowMs);
+      if (isTalkative(connection)) this.#cut(connection, 'talkative');
+      else if (isLook) this.#look(connection, nowMs);
     }
+  }
+
+  #look(connection: Connection, nowMs: number): void {
+    const { socket, calls, ending } = connection;
+    const [firstEnded] = ending;
+    if (firstEnded?.isSeen === true || [...calls].some(({ isRefused }) => isRefused)) {
+      this.#cut(connection, 'overdue');
+      return;
+    }
+    for (const call of [...calls]) {
+      if (call.refuse === undefined || nowMs - call.startedAtMs < CALL_LIMIT_MS) continue;
+      call.isRefused = true;
+      call.refuse(overdue());
+    }
+    for (const end of ending) end.isSeen = true;
+    connection.callBytes = 0;
+    for (const { refuse, extraBytes } of calls) {
+      connection.callBytes += MAX_CALL_BYTES + (refuse === undefined ? 0 : extraBytes);
+    }
+    connection.bytesReadAtLook = socket.bytesRead;
+    connection.bytesWrittenAtLook = socket.bytesWritten;
   }
 }
 
@@ -271,25 +244,17 @@ function noteMovement(connection: Connection, nowMs: number): void {
   connection.movedAtMs = nowMs;
 }
 
-/** True for a connection that has sent more since the last check than its calls account for. */
-function isTalkative(connection: Connection): boolean {
-  const { socket, recentCalls, recentExtraBytes, bytesReadAtLook, bytesWrittenAtLook } = connection;
+/** True for a connection that has sent more since the last look than its calls account for. */
+function isTalkative({ socket, callBytes, bytesReadAtLook, bytesWrittenAtLook }: Connection): boolean {
   const readBytes = socket.bytesRead - bytesReadAtLook;
   const sentBytes = socket.bytesWritten - bytesWrittenAtLook;
   const credit = Math.max(0, sentBytes - readBytes) * MAX_BYTES_PER_BYTE_SENT;
-  const allowedBytes = MAX_UNCALLED_BYTES + recentCalls * MAX_CALL_BYTES + recentExtraBytes;
-  return readBytes > allowedBytes + credit;
+  return readBytes > MAX_UNCALLED_BYTES + callBytes + credit;
 }
 
-function refuseOverdue(calls: ReadonlySet<OpenCall>, nowMs: number): void {
-  for (const call of [...calls]) {
-    if (nowMs - call.startedAtMs < CALL_LIMIT_MS) return;
-    call.isRefused = true;
-    const seconds = CALL_LIMIT_MS / 1_000;
-    call.refuse(
-      new ApiError(408, 'overdue', `a call may take ${seconds} s, to be sent and its answer to be taken`),
-    );
-  }
+function overdue(): ApiError {
+  const message = `a call may take ${CALL_LIMIT_MS / 1_000} s, from its first byte to the last of its response`;
+  return new ApiError(408, 'overdue', message);
 }
 
 function nameOf({ remoteAddress = '', remotePort = 0 }: Peer): string {

@@ -1,14 +1,13 @@
 import { loadDescriptors } from '../../flow/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import type { ReadableIndex } from '../view/IndexView.js';
-import { AccessCalls } from './AccessCalls.js';
-import type { AccessCallsDependencies, AccessCallsOptions } from './AccessCalls.js';
-import { AccountCalls } from './AccountCalls.js';
-import { BlockStreams } from './BlockStreams.js';
+import { accessCalls } from './accessCalls.js';
+import type { AccessCallsDependencies, AccessCallsOptions } from './accessCalls.js';
+import { accountCalls } from './accountCalls.js';
+import { blockStreams } from './blockStreams.js';
 import { GrpcServer } from './GrpcServer.js';
 import type { GrpcServerDependencies, GrpcServerOptions } from './GrpcServer.js';
 import { HealthService } from './HealthService.js';
-import { IndexStreams } from './IndexStreams.js';
+import { indexStreams } from './indexStreams.js';
 import { notServed } from './notServed.js';
 import { ReflectionService } from './ReflectionService.js';
 
@@ -17,64 +16,55 @@ const ACCESS_API = 'flow.access.AccessAPI';
 const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
 
 export interface GrpcApiServerOptions extends GrpcServerOptions, AccessCallsOptions {
-  /** The first is named to callers who ask for what only an access node has. */
+  /** The first is suggested to callers who need what only an access node has. */
   readonly accessNodes: readonly string[];
 }
 
 export interface GrpcApiServerDependencies extends GrpcServerDependencies, AccessCallsDependencies {
-  readonly store: ReadableIndex;
   readonly health: { readiness(): { readonly ready: boolean } };
-  /** Its streams are its owner's to end, before the server is closed. */
+  /** Its owner ends its streams before the server is closed. */
   readonly feed: ChangeFeed;
 }
 
 /**
- * The read side over gRPC: what an index can answer of Flow's `AccessAPI`, what Flow's lacks, and the standard services for
- * health and reflection. It serves from the first second on, also while nothing is indexed, and never touches the writers.
+ * The read side over gRPC: what an index can serve of Flow's `AccessAPI`, our own `IndexAPI`, and the standard services
+ * for health and reflection. It serves from the first second on, even while nothing is indexed.
  */
-export class GrpcApiServer {
-  readonly #server: GrpcServer;
+export class GrpcApiServer extends GrpcServer {
   readonly #health: HealthService;
 
   constructor(options: GrpcApiServerOptions, dependencies: GrpcApiServerDependencies) {
     const { feed } = dependencies;
-    this.#health = new HealthService({ services: [ACCESS_API, INDEX_API] }, dependencies);
-    this.#server = new GrpcServer(options, {
-      ...dependencies,
-      calls: {
-        unary: {
-          ...byPath(ACCESS_API, new AccessCalls(options, dependencies).calls()),
-          ...byPath(INDEX_API, new AccountCalls(dependencies).calls()),
-          ...this.#health.unary(),
-        },
-        streams: {
-          ...byPath(ACCESS_API, new BlockStreams({ feed }).streams()),
-          ...byPath(INDEX_API, new IndexStreams({ feed }).streams()),
-          ...this.#health.streams(),
-        },
-        conversations: ReflectionService.conversations(loadDescriptors),
-        refused: notServed(ACCESS_API, options),
-      },
-    });
+    const health = new HealthService({ services: [ACCESS_API, INDEX_API] }, dependencies);
+    const files = loadDescriptors();
+    const unary = {
+      ...byPath(ACCESS_API, accessCalls(options, dependencies)),
+      ...byPath(INDEX_API, accountCalls(dependencies)),
+      ...health.unary(),
+    };
+    const streams = {
+      ...byPath(ACCESS_API, blockStreams({ feed })),
+      ...byPath(INDEX_API, indexStreams({ feed })),
+      ...health.streams(),
+    };
+    const conversations = new ReflectionService({ files }).conversations();
+    const { accessNodes } = options;
+    const refused = notServed(
+      { accessApi: ACCESS_API, accessNodes },
+      { files, served: { ...unary, ...streams } },
+    );
+    super(options, { ...dependencies, calls: { unary, streams, conversations, refused } });
+    this.#health = health;
   }
 
-  /** Expected errors: OperatorError (`configuration`) when the address cannot be used. */
-  start(): Promise<void> {
-    return this.#server.start();
-  }
-
-  address(): { readonly host: string; readonly port: number } {
-    return this.#server.address();
-  }
-
-  /** The daemon may have become ready, or not to be. */
+  /** The daemon's readiness may have changed. */
   notify(): void {
     this.#health.notify();
   }
 
-  close(): Promise<void> {
+  override close(): Promise<void> {
     this.#health.close();
-    return this.#server.close();
+    return super.close();
   }
 }
 

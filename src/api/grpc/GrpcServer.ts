@@ -3,17 +3,16 @@ import type { Server as TcpServer } from 'node:net';
 import { Server, ServerCredentials, ServerInterceptingCall, status } from '@grpc/grpc-js';
 import type { ServerInterceptor } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
-import type { Logger } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import { AddressLimiter } from '../limits/AddressLimiter.js';
 import { ApiRequests } from '../limits/ApiRequests.js';
 import type { ApiMetrics } from '../limits/ApiRequests.js';
-import { ApiError, stopping, storageRefusal } from '../view/ApiError.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
-import { listenError, warnWhenExposed } from '../http/refusals.js';
-import { InFlightRequests } from '../limits/InFlightRequests.js';
+import { HeldBytes } from '../limits/HeldBytes.js';
+import { ServerLife } from '../server/ServerLife.js';
+import type { ServerLifeDependencies } from '../server/ServerLife.js';
+import { ApiError, stopping } from '../view/ApiError.js';
 import type { GrpcCalls } from './calls.js';
 import { Connections } from './Connections.js';
 import type { ConnectionMetrics, Peer } from './Connections.js';
@@ -26,7 +25,6 @@ import {
   unaryHandler,
 } from './handlers.js';
 import type { CallHost } from './handlers.js';
-import { MessageBuffer } from './MessageBuffer.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 
@@ -52,57 +50,38 @@ export interface GrpcServerOptions {
   readonly maxHeldBytes?: number;
 }
 
-export interface GrpcServerDependencies {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Called with every error that is a bug, after the caller got INTERNAL: the owner stops the process. */
-  readonly fail: (error: unknown) => void;
-  /** Takes what the index cannot answer. Without, that is refused. */
+export interface GrpcServerDependencies extends ServerLifeDependencies {
+  /** Takes what the index cannot serve. Absent: that is refused. */
   readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
   /** Absent: nothing is counted. */
   readonly metrics?: (ForwardMetrics & ConnectionMetrics & ApiMetrics) | undefined;
 }
 
-/**
- * gRPC over a TCP port of its own, bytes in and bytes out: bounds on everything a caller sends and leaves untaken, one
- * translation of errors, a clear refusal when the address cannot be used, and a bounded shutdown (`InFlightRequests`).
- */
+/** gRPC on a TCP port of its own, bytes in and bytes out, with bounds on everything a caller sends and leaves untaken. */
 export class GrpcServer {
-  readonly #options: GrpcServerOptions;
-  readonly #dependencies: GrpcServerDependencies;
   readonly #grpc: Server;
-  readonly #tcp: TcpServer;
+  readonly #life: ServerLife;
   readonly #connections: Connections;
-  readonly #held: MessageBuffer;
+  readonly #held: HeldBytes;
   readonly #requests: ApiRequests;
-  readonly #limiter: AddressLimiter | undefined;
-  /** Paths of the calls that last as long as their callers like. */
+  readonly #limiter: AddressLimiter;
+  /** Paths of the calls without a time limit. */
   readonly #lasting: ReadonlySet<string>;
-  /** Paths of forwarded calls that the index does not serve. */
+  /** Paths of the calls that are forwarded, whose requests may be larger. */
   readonly #forwarded: ReadonlySet<string>;
   readonly #forwarding: GrpcForwarding | undefined;
-  /** Calls not answered yet, and streams not started yet. */
-  readonly #underWay: InFlightRequests;
-  /** The last damage logged, so that a repeated request does not fill the log. */
-  #damageLogged = '';
-  #callsUnderWay = 0;
-  #closing: Promise<void> | undefined;
-  /** Errors after close are expected. */
-  #closed = false;
+  #openCalls = 0;
 
   constructor(
     options: GrpcServerOptions,
     dependencies: GrpcServerDependencies & { readonly calls: GrpcCalls },
   ) {
     const { clock, calls, forwarder, metrics } = dependencies;
-    const { ratePerSecondPerAddress: ratePerSecond = 0 } = options;
-    this.#options = options;
-    this.#dependencies = dependencies;
+    const { host, port, ratePerSecondPerAddress: ratePerSecond = 0 } = options;
     this.#connections = new Connections({ clock, metrics });
-    this.#held = new MessageBuffer(options);
+    this.#held = new HeldBytes(options);
     this.#requests = new ApiRequests({ interface: 'grpc' }, { clock, metrics });
-    this.#underWay = new InFlightRequests({ clock });
-    this.#limiter = ratePerSecond > 0 ? new AddressLimiter({ ratePerSecond }, { clock }) : undefined;
+    this.#limiter = new AddressLimiter({ ratePerSecond }, { clock });
     const explain = (error: unknown): CallRefusal => this.#explain(error);
     this.#forwarding =
       forwarder && new GrpcForwarding({ ...{ forwarder, clock, explain, metrics }, held: this.#held });
@@ -119,76 +98,65 @@ export class GrpcServer {
       'grpc.enable_channelz': 0,
       interceptors: [this.#admission()],
     });
-    this.#register(calls);
     // Connections are accepted here and handed on, so that they can be bounded and cut and port errors are clear.
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
-    this.#tcp = createServer({ noDelay: true }, (socket) => {
+    const tcp = createServer({ noDelay: true }, (socket) => {
       if (this.#connections.add(socket)) injector.injectConnection(socket);
     });
+    const ends = {
+      socket: tcp,
+      listen: async () => {
+        await new Promise<void>((resolve, reject) => {
+          tcp.once('error', reject).listen(port, host, resolve);
+        });
+        tcp.removeAllListeners('error').on('error', dependencies.fail);
+        this.#connections.start();
+      },
+      stop: () => this.#stop(tcp),
+      cut: async () => {
+        this.#connections.refuseAll(stopping());
+        // Let the final statuses leave first.
+        await sleep(clock, 0);
+        this.#connections.destroyAll();
+      },
+    };
+    const flags = { hostFlag: '--api-host', portFlag: '--api-grpc-port' };
+    this.#life = new ServerLife({ host, port, name: 'grpc', ...flags }, { ...dependencies, ends });
+    this.#register(calls);
   }
 
   /** Listens. Expected errors: OperatorError (`configuration`) when the address cannot be used. */
-  async start(): Promise<void> {
-    const { host, port } = this.#options;
-    await new Promise<void>((resolve, reject) => {
-      this.#tcp.once('error', (error) => reject(this.#listenError(error)));
-      this.#tcp.listen(port, host, resolve);
-    });
-    this.#tcp.removeAllListeners('error').on('error', this.#dependencies.fail);
-    this.#connections.start();
-    warnWhenExposed(this.#dependencies.logger, 'grpc', this.address());
+  start(): Promise<void> {
+    return this.#life.start();
   }
 
   /** The listening address, with the port resolved. Only between `start()` and `close()`. */
   address(): { readonly host: string; readonly port: number } {
-    const address = this.#tcp.address();
-    if (address === null || typeof address === 'string') throw new Error('the server does not listen');
-    return { host: this.#options.host, port: address.port };
+    return this.#life.address();
   }
 
-  /**
-   * Stops listening and refuses further calls; those under way get CLOSE_GRACE_MS (of `UnderWay`), and what they read is waited for as
-   * long, also where the caller has hung up. Streams are their owner's to end. Idempotent.
-   */
+  /** As `ServerLife.close`. Further calls are refused; streams are their owner's to end. */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    return this.#life.close();
   }
 
-  async #close(): Promise<void> {
+  async #stop(tcp: TcpServer): Promise<void> {
     this.#connections.close();
     this.#forwarding?.close();
-    await this.#underWay.end({
-      stop: () => {
-        const closed = new Promise<void>((resolve) => this.#tcp.close(() => resolve()));
-        this.#connections.destroyWhenEnded();
-        // Its callback is of no use: on Node.js 24 it comes while calls are still under way.
-        this.#grpc.tryShutdown(() => undefined);
-        return closed;
-      },
-      cut: async () => {
-        this.#connections.refuseAll(stopping());
-        // Let the final statuses leave first.
-        await sleep(this.#dependencies.clock, 0);
-        this.#connections.destroyAll();
-      },
-    });
+    const closed = new Promise<void>((resolve) => tcp.close(() => resolve()));
+    this.#connections.destroyWhenEnded();
+    // Its callback is of no use: on Node.js 24 it comes while calls are still in progress.
+    this.#grpc.tryShutdown(() => undefined);
+    await closed;
     this.#grpc.forceShutdown();
-    this.#closed = true;
   }
 
-  #listenError(error: unknown): Error {
-    const explained = listenError(error, { ...this.#options, settings: 'api', portFlag: '--api-grpc-port' });
-    return explained instanceof Error ? explained : new Error('cannot listen', { cause: explained });
-  }
-
-  /**
-   * Counts every call from its first byte to its end, and refuses those that are too many. Calls of methods that nothing here
-   * has do not come this far.
-   */
+  /** Counts every call of a known method from its first byte to its end, and refuses those that are too many. */
   #admission(): ServerInterceptor {
-    return (method, call) => {
-      const over = this.#requests.begin(method.path, { isLasting: this.#lasting.has(method.path) });
+    return ({ path }, call) => {
+      const isLasting = this.#lasting.has(path);
+      const isForwarded = this.#forwarded.has(path);
+      const over = this.#requests.begin(path, { isLasting });
       const refuse = (error: ApiError): void => {
         const refusal = refusalOf(error);
         over(status[refusal.code]);
@@ -204,20 +172,20 @@ export class GrpcServer {
           }
           let end = (): void => undefined;
           next({
-            // A call that was cancelled before it came here is told neither.
+            // A call that was cancelled before this gets neither callback.
             onReceiveMetadata: (metadata, proceed) => {
               end = this.#begin(peer, {
-                refuse: this.#lasting.has(method.path) ? undefined : refuse,
-                extraBytes: this.#forwarded.has(method.path) ? MAX_FORWARDED_REQUEST_BYTES : 0,
+                refuse: isLasting ? undefined : refuse,
+                extraBytes: isForwarded ? MAX_FORWARDED_REQUEST_BYTES : 0,
               });
               proceed(metadata);
             },
             onReceiveMessage: (message, proceed) => {
               const isLarge = Buffer.isBuffer(message) && message.length > MAX_REQUEST_BYTES;
-              if (isLarge && !this.#forwarded.has(method.path)) refuse(tooLarge());
+              if (isLarge && !isForwarded) refuse(tooLarge());
               else proceed(message);
             },
-            // Called at the end of every call, answered ones included.
+            // Called at the end of every call, successful ones included.
             onCancel: () => {
               over('CANCELLED');
               end();
@@ -234,31 +202,29 @@ export class GrpcServer {
 
   #begin(...call: Parameters<Connections['begin']>): () => void {
     const end = this.#connections.begin(...call);
-    this.#callsUnderWay += 1;
+    this.#openCalls += 1;
     return () => {
-      this.#callsUnderWay -= 1;
+      this.#openCalls -= 1;
       end();
     };
   }
 
-  #refusalTo({ remoteAddress = '' }: Peer): ApiError | undefined {
-    if (this.#closing !== undefined) return stopping();
-    if (this.#callsUnderWay >= MAX_CALLS) {
-      return new ApiError(503, 'busy', `at most ${MAX_CALLS} calls may be under way at once; ask again`);
+  #refusalTo({ remoteAddress }: Peer): ApiError | undefined {
+    if (this.#life.isClosing) return stopping();
+    if (this.#openCalls >= MAX_CALLS) {
+      return new ApiError(503, 'busy', `at most ${MAX_CALLS} calls may be in progress at once; retry`);
     }
-    const waitSeconds = this.#limiter?.waitSeconds(remoteAddress) ?? 0;
-    if (waitSeconds === 0) return undefined;
-    const { ratePerSecondPerAddress = 0 } = this.#options;
-    const message = `at most ${ratePerSecondPerAddress} requests per second are answered to one address; ask again in ${waitSeconds} s`;
-    return new ApiError(429, 'rate_limited', message);
+    const waitSeconds = this.#limiter.waitSeconds(remoteAddress);
+    return waitSeconds === 0 ? undefined : this.#limiter.refusal(waitSeconds);
   }
 
   #register({ unary, streams, conversations, refused }: GrpcCalls): void {
-    const explain = (error: unknown): CallRefusal => this.#explain(error);
     const host: CallHost = {
-      ...{ explain, held: this.#held, forwarding: this.#forwarding },
+      explain: (error) => this.#explain(error),
+      held: this.#held,
+      forwarding: this.#forwarding,
       expectEnd: (peer) => this.#connections.expectEnd(peer),
-      handle: (work) => this.#underWay.run(work),
+      run: (work) => this.#life.run(work),
     };
     for (const [path, call] of Object.entries(unary)) {
       this.#grpc.register(path, unaryHandler(call, host), asItIs, asItIs, 'unary');
@@ -270,24 +236,16 @@ export class GrpcServer {
       this.#grpc.register(path, conversationHandler(conversation, host), asItIs, asItIs, 'bidi');
     }
     for (const [path, error] of Object.entries(refused)) {
-      const handler = this.#forwarding === undefined ? refusingHandler(error) : forwardingHandler(host);
+      const handler =
+        this.#forwarding === undefined ? refusingHandler(error) : forwardingHandler(this.#forwarding);
       this.#grpc.register(path, handler, asItIs, asItIs, 'bidi');
     }
   }
 
-  /** How a call that threw ends. */
   #explain(error: unknown): CallRefusal {
-    if (error instanceof ApiError) return refusalOf(error);
-    if (error instanceof StorageError) {
-      if (this.#damageLogged !== error.message) {
-        this.#damageLogged = error.message;
-        this.#dependencies.logger.error({ kind: error.kind, error }, 'a read failed');
-      }
-      const refusal = refusalOf(storageRefusal(error));
-      return error.kind === 'corrupt' ? refusal : { ...refusal, code: status.UNAVAILABLE };
-    }
-    if (!this.#closed) this.#dependencies.fail(error);
-    return refusalOf(new ApiError(500, 'internal', 'internal server error'));
+    const refusal = refusalOf(this.#life.explain(error));
+    const isUnreadable = error instanceof StorageError && error.kind !== 'corrupt';
+    return isUnreadable ? { ...refusal, code: status.UNAVAILABLE } : refusal;
   }
 }
 

@@ -15,7 +15,8 @@ const SERVICE_UNKNOWN = 3;
 interface Watcher {
   readonly isKnown: boolean;
   readonly sink: StreamSink;
-  told: number | undefined;
+  /** The last state it took. */
+  reported: number | undefined;
 }
 
 /**
@@ -44,7 +45,7 @@ export class HealthService {
     return { [`${HEALTH}/Watch`]: (request, sink) => this.#watch(request, sink) };
   }
 
-  /** Tells everybody who watches that it is over. */
+  /** Ends every stream. */
   close(): void {
     this.#closed = true;
     this.notify();
@@ -61,22 +62,21 @@ export class HealthService {
     if (this.#watchers.size >= MAX_WATCHERS) {
       throw new ApiError(503, 'busy', `at most ${MAX_WATCHERS} callers may watch at once`);
     }
-    const watcher: Watcher = { isKnown: this.#services.has(request.text(1)), sink, told: undefined };
+    const watcher: Watcher = { isKnown: this.#services.has(request.text(1)), sink, reported: undefined };
     this.#watchers.add(watcher);
-    this.#tell(watcher, this.#state());
+    this.#report(watcher, this.#state());
     return () => void this.#watchers.delete(watcher);
   }
 
-  /** Tells those who watch of a change. To be called every second or so: what one did not take is told again. */
+  /** Reports a change to the watchers. Call every second or so: what a watcher did not take is sent again. */
   notify(): void {
     const state = this.#state();
-    for (const watcher of this.#watchers) this.#tell(watcher, state);
+    for (const watcher of this.#watchers) this.#report(watcher, state);
   }
 
-  /** What a watcher does not take is told next time, if it is still so. */
-  #tell(watcher: Watcher, state: number): void {
-    const news = watcher.isKnown ? state : SERVICE_UNKNOWN;
-    if (news !== watcher.told && watcher.sink.send(encoded(news))) watcher.told = news;
+  #report(watcher: Watcher, state: number): void {
+    const current = watcher.isKnown ? state : SERVICE_UNKNOWN;
+    if (current !== watcher.reported && watcher.sink.send(encoded(current))) watcher.reported = current;
   }
 
   #state(): number {

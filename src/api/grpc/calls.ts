@@ -1,10 +1,10 @@
-import type { ServerWritableStream } from '@grpc/grpc-js';
-import { RequestFields, WireError } from '../../flow/index.js';
-import { ApiError } from '../view/ApiError.js';
+import { RequestFields, toIdentifier, WireError, ZERO_ID } from '../../flow/index.js';
+import type { Identifier } from '../../flow/index.js';
+import { ApiError, invalidArgument } from '../view/ApiError.js';
 
-/**
- * Returns an encoded message. Throws ApiError or StorageError for what is expected; anything else it throws is a bug.
- */
+const IDENTIFIER_BYTES = ZERO_ID.length / 2;
+
+/** Returns an encoded message. Throws ApiError or StorageError for what is expected; anything else it throws is a bug. */
 export type UnaryCall = (request: RequestFields) => Buffer | Promise<Buffer>;
 
 /** An open response stream. */
@@ -20,7 +20,7 @@ export interface StreamSink {
 /** Begins a stream; returns a function to call when it is over. Expected errors: as `UnaryCall`. */
 export type StreamCall = (request: RequestFields, sink: StreamSink) => (() => void) | Promise<() => void>;
 
-/** Answers each message of an open call with one, in order. Expected errors: as `UnaryCall`; they end the call. */
+/** Responds to each message of an open call, in order. Expected errors: as `UnaryCall`; they end the call. */
 export type Conversation = (request: Buffer) => Buffer;
 
 /** What is served, by path (`/package.Service/Method`). */
@@ -28,7 +28,7 @@ export interface GrpcCalls {
   readonly unary: Readonly<Record<string, UnaryCall>>;
   readonly streams: Readonly<Record<string, StreamCall>>;
   readonly conversations: Readonly<Record<string, Conversation>>;
-  /** Calls that the index does not serve, and why: refused at once whatever they send, or forwarded. */
+  /** Calls that the index does not serve, and why: forwarded, or refused before their first message is read. */
   readonly refused: Readonly<Record<string, ApiError>>;
 }
 
@@ -42,19 +42,26 @@ export function fieldsOf(request: Buffer): RequestFields {
   }
 }
 
-/** Writing to an open call, and refusing it. */
-export function sinkOf(call: ServerWritableStream<Buffer, Buffer>, refuse: StreamSink['refuse']): StreamSink {
-  return {
-    send: (message) => {
-      if (call.writableNeedDrain) return false;
-      call.write(message);
-      return true;
-    },
-    write: (message, onTaken) => {
-      call.write(message, (error: Error | null | undefined) => {
-        if (error === null || error === undefined) onTaken();
-      });
-    },
-    refuse,
-  };
+/** Expected errors: ApiError (malformed_id). */
+export function idOf(what: string, bytes: Uint8Array): Identifier {
+  if (bytes.length === IDENTIFIER_BYTES) return toIdentifier(bytes);
+  const message = `invalid ${what} ID: expected ${IDENTIFIER_BYTES} raw bytes, got ${bytes.length}`;
+  throw new ApiError(400, 'malformed_id', message);
+}
+
+/** Expected errors: ApiError (invalid_argument). */
+export function heightOf(height: bigint): number {
+  if (height <= Number.MAX_SAFE_INTEGER) return Number(height);
+  throw invalidArgument(`invalid height: expected a number up to ${Number.MAX_SAFE_INTEGER}, got ${height}`);
+}
+
+/**
+ * Refuses `full_block_response`, which requests headers, seals, receipts and results. An index does not keep them, and
+ * a light block in place of a full one would look like a block without any. Expected errors: ApiError (not_served).
+ */
+export function refuseFullBlock(isRequested: boolean): void {
+  if (!isRequested) return;
+  const message =
+    'full_block_response is not served: this index keeps blocks in their light form; leave it out, ask an access node, or have the daemon forward such calls (api.forward)';
+  throw new ApiError(404, 'not_served', message);
 }

@@ -6,15 +6,15 @@ import type {
   ServerUnaryCall,
   ServerWritableStream,
 } from '@grpc/grpc-js';
-import type { Clock } from '../../runtime/index.js';
 import { AbortError } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 
 /** For a forwarded request to arrive completely, as over HTTP. */
 const REQUEST_TIMEOUT_MS = 15_000;
-/** Concerns one connection or one encoding, ours or the node's. */
+/** These concern one connection or one encoding, ours or the node's. */
 const NOT_PASSED_ON = [
   ...['user-agent', 'content-type', 'content-length', 'te', 'trailer', 'accept-encoding', 'host', 'date'],
   ...['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade', 'server'],
@@ -23,13 +23,13 @@ const NOT_PASSED_ON = [
 /** In the metadata of every response that came from a node. */
 const VIA = '2.0 flow-collection-indexer';
 
-/** Receives the response to a forwarded call, whichever way grpc-js handed the call over. */
+/** The caller of a forwarded call, whichever way grpc-js handed the call over. */
 export interface ForwardedCaller {
   readonly path: string;
   readonly metadata: Metadata;
   /** Milliseconds since the epoch, or Infinity. */
   readonly deadlineMs: number;
-  /** Aborts once the call is over: answered, cancelled, or past its deadline. */
+  /** Aborts once the call is over, however it ended. */
   readonly signal: AbortSignal;
   sendMetadata(metadata: Metadata): void;
   /** `onTaken` is called when the message has left, but not if the call is over first. */
@@ -37,18 +37,17 @@ export interface ForwardedCaller {
   end(end: CallRefusal): void;
 }
 
-type Handed = Pick<
+type AnyCall = Pick<
   ServerDuplexStream<Buffer, Buffer>,
-  'getPath' | 'getDeadline' | 'metadata' | 'sendMetadata'
->;
+  'getPath' | 'getDeadline' | 'metadata' | 'sendMetadata' | 'cancelled'
+> & { once(event: 'cancelled', listener: () => void): unknown };
 
 /** For a call that may have several response messages. */
 export function streamCaller(
   call: ServerDuplexStream<Buffer, Buffer> | ServerWritableStream<Buffer, Buffer>,
 ): ForwardedCaller {
   return {
-    ...described(call),
-    signal: signalOf(call),
+    ...callerOf(call),
     send: (message, onTaken) => {
       call.write(message, (error: unknown) => {
         // A failed write ends the call, and nobody waits for the next message.
@@ -67,38 +66,31 @@ export function unaryCaller(
   call: ServerUnaryCall<Buffer, Buffer>,
   callback: sendUnaryData<Buffer>,
 ): ForwardedCaller {
-  let answer: Buffer | undefined;
+  let response: Buffer | undefined;
   return {
-    ...described(call),
-    signal: signalOf(call),
+    ...callerOf(call),
     send: (message, onTaken) => {
-      answer = message;
+      response = message;
       onTaken();
     },
     end: (end) => {
-      if (end.code === status.OK && answer !== undefined) callback(null, answer, end.metadata);
+      if (end.code === status.OK && response !== undefined) callback(null, response, end.metadata);
       else callback(end);
     },
   };
 }
 
-function described(call: Handed): Pick<ForwardedCaller, 'path' | 'metadata' | 'deadlineMs' | 'sendMetadata'> {
+function callerOf(call: AnyCall): Omit<ForwardedCaller, 'send' | 'end'> {
+  const over = new AbortController();
+  if (call.cancelled) over.abort(new AbortError());
+  else call.once('cancelled', () => over.abort(new AbortError()));
   return {
     path: call.getPath(),
     metadata: passedOn(call.metadata),
     deadlineMs: Number(call.getDeadline()),
+    signal: over.signal,
     sendMetadata: (metadata) => call.sendMetadata(metadata),
   };
-}
-
-function signalOf(call: {
-  readonly cancelled: boolean;
-  once(event: 'cancelled', listener: () => void): unknown;
-}): AbortSignal {
-  const over = new AbortController();
-  if (call.cancelled) over.abort(new AbortError());
-  else call.once('cancelled', () => over.abort(new AbortError()));
-  return over.signal;
 }
 
 /** Metadata without what concerns one connection only. */
@@ -115,10 +107,7 @@ export function marked(metadata: Metadata): Metadata {
   return copy;
 }
 
-/**
- * The single request of a call. Expected errors: ApiError (bad_request, overdue); AbortError when the call is over
- * first.
- */
+/** The single request of a call. Expected errors: ApiError (bad_request, overdue); AbortError when the call is over first. */
 export function readRequest(
   call: ServerDuplexStream<Buffer, Buffer>,
   { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
@@ -128,18 +117,15 @@ export function readRequest(
       reject(new AbortError());
       return;
     }
-    const seconds = REQUEST_TIMEOUT_MS / 1_000;
-    const timer = clock.setTimer(REQUEST_TIMEOUT_MS, () =>
-      reject(new ApiError(408, 'overdue', `the request did not arrive within ${seconds} s`)),
-    );
-    signal.addEventListener(
-      'abort',
-      () => {
-        timer.cancel();
-        reject(new AbortError());
-      },
-      { once: true },
-    );
+    const fail = (error: Error): void => {
+      timer.cancel();
+      reject(error);
+    };
+    const timer = clock.setTimer(REQUEST_TIMEOUT_MS, () => {
+      const seconds = REQUEST_TIMEOUT_MS / 1_000;
+      reject(new ApiError(408, 'overdue', `the request did not arrive within ${seconds} s`));
+    });
+    signal.addEventListener('abort', () => fail(new AbortError()), { once: true });
     let messages = 0;
     call.on('data', (message: Buffer) => {
       messages += 1;
@@ -147,10 +133,7 @@ export function readRequest(
       resolve(message);
       if (messages > 1) call.emit('error', refusalOf(notOne('more than one message')));
     });
-    call.on('end', () => {
-      timer.cancel();
-      reject(notOne('no message'));
-    });
+    call.on('end', () => fail(notOne('no message')));
   });
 }
 

@@ -1,41 +1,39 @@
 import type { handleBidiStreamingCall, handleServerStreamingCall, handleUnaryCall } from '@grpc/grpc-js';
+import type { HeldBytes } from '../limits/HeldBytes.js';
 import { ApiError } from '../view/ApiError.js';
-import { fieldsOf, sinkOf } from './calls.js';
+import { fieldsOf } from './calls.js';
 import type { Conversation, StreamCall, UnaryCall } from './calls.js';
 import type { GrpcForwarding } from './GrpcForwarding.js';
-import type { MessageBuffer } from './MessageBuffer.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 
 /** Maximum messages per call, where it may send several. */
-const MAX_QUESTIONS = 1_000;
-
-/** Translates what a call threw into how it ends. */
-type Explain = (error: unknown) => CallRefusal;
+const MAX_MESSAGES = 1_000;
 
 /** What calls need from their server. */
 export interface CallHost {
-  readonly explain: Explain;
-  readonly held: MessageBuffer;
-  /** Takes what the index has no answer to. */
+  /** How a call ends that threw this. */
+  readonly explain: (error: unknown) => CallRefusal;
+  readonly held: HeldBytes;
+  /** Takes what the index cannot serve. */
   readonly forwarding: GrpcForwarding | undefined;
   /** We have ended a stream of this peer; call the returned function when it is over. */
   readonly expectEnd: (peer: string) => () => void;
-  /** Waited for when the server closes. */
-  readonly handle: (work: () => Promise<void>) => Promise<void>;
+  /** Runs work that the server waits for when it closes. */
+  readonly run: (work: () => Promise<void>) => Promise<void>;
 }
 
 export function unaryHandler(
-  answer: UnaryCall,
-  { explain, held, forwarding, handle }: CallHost,
+  respond: UnaryCall,
+  { explain, held, forwarding, run }: CallHost,
 ): handleUnaryCall<Buffer, Buffer> {
   return (call, callback) => {
-    void handle(async () => {
+    void run(async () => {
       try {
-        const message = await answer(fieldsOf(call.request));
-        const release = held.hold(message.length);
-        if (call.cancelled) release();
-        else call.once('cancelled', release);
+        const message = await respond(fieldsOf(call.request));
+        const holding = held.hold(message.length);
+        if (call.cancelled) holding?.release();
+        else if (holding !== undefined) call.once('cancelled', holding.release);
         callback(null, message);
       } catch (error) {
         if (forwarding?.takes(call.getPath(), error) === true) forwarding.serveRefused(call, callback, error);
@@ -47,68 +45,75 @@ export function unaryHandler(
 
 export function streamHandler(
   begin: StreamCall,
-  { explain, forwarding, expectEnd, handle }: CallHost,
+  { explain, forwarding, expectEnd, run }: CallHost,
 ): handleServerStreamingCall<Buffer, Buffer> {
   return (call) => {
-    const refuse = (reason: unknown): void => {
-      const refusal = explain(reason);
-      if (call.cancelled) return;
-      call.once('cancelled', expectEnd(call.getPeer()));
-      call.emit('error', refusal);
+    const sink = {
+      send: (message: Buffer) => {
+        if (call.writableNeedDrain) return false;
+        call.write(message);
+        return true;
+      },
+      write: (message: Buffer, onTaken: () => void) => {
+        call.write(message, (error: unknown) => {
+          if (error === null || error === undefined) onTaken();
+        });
+      },
+      refuse: (reason: unknown) => {
+        const refusal = explain(reason);
+        if (call.cancelled) return;
+        call.once('cancelled', expectEnd(call.getPeer()));
+        call.emit('error', refusal);
+      },
     };
-    void handle(async () => {
+    void run(async () => {
       try {
-        const end = await begin(fieldsOf(call.request), sinkOf(call, refuse));
+        const end = await begin(fieldsOf(call.request), sink);
         if (call.cancelled) end();
         else call.once('cancelled', end);
       } catch (error) {
-        // Only the index decides where its streams may begin; but what it never has, only a node has.
+        // Only the index decides where its streams may begin; but some streams only a node has.
         if (forwarding?.takes(call.getPath(), error) === true && error.reason === 'not_served') {
           forwarding.serveRefusedStream(call);
         } else {
-          refuse(error);
+          sink.refuse(error);
         }
       }
     });
   };
 }
 
-/** The next message is read once the answer to the one before is taken. */
+/** Reads the next message once the response to the one before is taken. */
 export function conversationHandler(
-  answer: Conversation,
+  respond: Conversation,
   { explain }: Pick<CallHost, 'explain'>,
 ): handleBidiStreamingCall<Buffer, Buffer> {
   return (call) => {
-    let questions = 0;
-    const converse = (request: Buffer): void => {
+    let messages = 0;
+    call.on('data', (request: Buffer) => {
+      messages += 1;
+      call.pause();
       try {
-        if (questions > MAX_QUESTIONS) {
-          throw new ApiError(503, 'busy', `one call may send ${MAX_QUESTIONS} requests; open another one`);
+        if (messages > MAX_MESSAGES) {
+          throw new ApiError(503, 'busy', `one call may send ${MAX_MESSAGES} requests; open another one`);
         }
-        call.write(answer(request), () => call.resume());
+        call.write(respond(request), () => call.resume());
       } catch (error) {
         call.emit('error', explain(error));
       }
-    };
-    call.on('data', (request: Buffer) => {
-      questions += 1;
-      call.pause();
-      converse(request);
     });
     call.on('end', () => call.end());
   };
 }
 
-/** A call that is none of the index's, and is forwarded. */
-export function forwardingHandler({ forwarding }: CallHost): handleBidiStreamingCall<Buffer, Buffer> {
-  return (call) => {
-    forwarding?.serve(call);
-  };
+/** For a call that the index does not serve, and that is forwarded. */
+export function forwardingHandler(forwarding: GrpcForwarding): handleBidiStreamingCall<Buffer, Buffer> {
+  return (call) => forwarding.serve(call);
 }
 
 /**
- * Registered as a call of many messages, so that it is refused before the first is read: a transaction may be larger
- * than any request we read.
+ * For a call that is refused. Registered as a call of many messages, so that it is refused before the first is read: a
+ * transaction may be larger than any request we read.
  */
 export function refusingHandler(error: ApiError): handleBidiStreamingCall<Buffer, Buffer> {
   return (call) => {

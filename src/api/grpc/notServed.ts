@@ -1,94 +1,44 @@
+import type { DescriptorFile } from '../../flow/index.js';
 import { ApiError } from '../view/ApiError.js';
 
 const EXECUTION_DATA_API = 'flow.executiondata.ExecutionDataAPI';
 
-/** What an index does not keep, and the methods of AccessAPI that need it. */
-const kept: Readonly<Record<string, readonly string[]>> = {
-  'block headers': [
-    'GetLatestBlockHeader',
-    'GetBlockHeaderByID',
-    'GetBlockHeaderByHeight',
-    'SubscribeBlockHeadersFromStartBlockID',
-    'SubscribeBlockHeadersFromStartHeight',
-    'SubscribeBlockHeadersFromLatest',
-  ],
-  'transaction results': [
-    'GetTransactionResult',
-    'GetTransactionResultByIndex',
-    'GetTransactionResultsByBlockID',
-    'GetSystemTransactionResult',
-    'GetScheduledTransactionResult',
-  ],
-  'system transactions': ['GetSystemTransaction', 'GetScheduledTransaction'],
-  accounts: [
-    'GetAccount',
-    'GetAccountAtLatestBlock',
-    'GetAccountAtBlockHeight',
-    'GetAccountBalanceAtLatestBlock',
-    'GetAccountBalanceAtBlockHeight',
-    'GetAccountKeysAtLatestBlock',
-    'GetAccountKeysAtBlockHeight',
-    'GetAccountKeyAtLatestBlock',
-    'GetAccountKeyAtBlockHeight',
-  ],
-  'the state that scripts read': [
-    'ExecuteScriptAtLatestBlock',
-    'ExecuteScriptAtBlockID',
-    'ExecuteScriptAtBlockHeight',
-  ],
-  events: ['GetEventsForHeightRange', 'GetEventsForBlockIDs'],
-  'protocol states': [
-    'GetLatestProtocolStateSnapshot',
-    'GetProtocolStateSnapshotByBlockID',
-    'GetProtocolStateSnapshotByHeight',
-  ],
-  'execution results': [
-    'GetExecutionResultForBlockID',
-    'GetExecutionResultByID',
-    'GetExecutionReceiptsByBlockID',
-    'GetExecutionReceiptsByResultID',
-  ],
-};
-
-const executionDataMethods = [
-  'GetExecutionDataByBlockID',
-  'SubscribeExecutionData',
-  'SubscribeExecutionDataFromStartBlockID',
-  'SubscribeExecutionDataFromStartBlockHeight',
-  'SubscribeExecutionDataFromLatest',
-  'SubscribeEvents',
-  'SubscribeEventsFromStartBlockID',
-  'SubscribeEventsFromStartHeight',
-  'SubscribeEventsFromLatest',
-  'SubscribeAccountStatusesFromStartBlockID',
-  'SubscribeAccountStatusesFromStartHeight',
-  'SubscribeAccountStatusesFromLatestBlock',
-  'GetRegisterValues',
+/** Why a method of AccessAPI is not served. The first match counts. */
+const reasons: readonly (readonly [method: RegExp, why: string])[] = [
+  [/^Send/, 'this index is read-only and accepts no transactions'],
+  [/BlockHeader/, 'this index does not keep block headers'],
+  [/TransactionResult/, 'this index does not keep transaction results'],
+  [/SystemTransaction|ScheduledTransaction/, 'this index does not keep system transactions'],
+  [/^GetAccount/, 'this index does not keep accounts'],
+  [/^ExecuteScript/, 'this index does not keep the state that scripts read'],
+  [/^GetEvents/, 'this index does not keep events'],
+  [/ProtocolState/, 'this index does not keep protocol states'],
+  [/^GetExecution/, 'this index does not keep execution results'],
 ];
 
 /** By path: why each of Flow's calls that is missing here is not served, and whom to ask instead. */
 export function notServed(
-  accessApi: string,
-  { accessNodes }: { readonly accessNodes: readonly string[] },
+  options: { readonly accessApi: string; readonly accessNodes: readonly string[] },
+  {
+    files,
+    served,
+  }: { readonly files: readonly DescriptorFile[]; readonly served: Readonly<Record<string, unknown>> },
 ): Readonly<Record<string, ApiError>> {
+  const { accessApi, accessNodes } = options;
   const [first] = accessNodes;
   const node = `an access node${first === undefined ? '' : `, such as ${first}`}`;
-  const askInstead = `ask ${node}, or have the daemon forward such calls (api.forward)`;
-  const refusals: Record<string, ApiError> = {};
-  const refuse = (service: string, methods: readonly string[], why: string): void => {
-    for (const method of methods) {
-      const message = `${method} is not served: ${why}; ${askInstead}`;
-      refusals[`/${service}/${method}`] = new ApiError(404, 'not_served', message);
-    }
-  };
-  for (const [what, methods] of Object.entries(kept)) {
-    refuse(accessApi, methods, `this index does not keep ${what}`);
-  }
-  refuse(
-    accessApi,
-    ['SendTransaction', 'SendAndSubscribeTransactionStatuses'],
-    'this index is read-only and accepts no transactions',
+  const methodsOf = (service: string): readonly string[] =>
+    files.flatMap(({ symbols }) => symbols.filter((symbol) => symbol.startsWith(`${service}.`)));
+  return Object.fromEntries(
+    [...methodsOf(accessApi), ...methodsOf(EXECUTION_DATA_API)].flatMap((symbol) => {
+      const [, service = '', method = ''] = /^(.*)\.(\w+)$/.exec(symbol) ?? [];
+      const why =
+        service === EXECUTION_DATA_API
+          ? 'this index does not keep execution data'
+          : (reasons.find(([pattern]) => pattern.test(method))?.[1] ?? 'this index does not have it');
+      const message = `${method} is not served: ${why}; ask ${node}, or have the daemon forward such calls (api.forward)`;
+      const path = `/${service}/${method}`;
+      return path in served ? [] : [[path, new ApiError(404, 'not_served', message)]];
+    }),
   );
-  refuse(EXECUTION_DATA_API, executionDataMethods, 'this index does not keep execution data');
-  return refusals;
 }

@@ -3,19 +3,19 @@ import { gzip } from 'node:zlib';
 
 const gzipped = promisify(gzip);
 
-/** Below this, an answer is sent as it is. */
+/** Smaller responses are sent uncompressed. */
 const COMPRESSED_FROM_BYTES = 16 * 1024;
-/** At once. Compression runs in the threads that also serve the store, and one of them is all it may have. */
+/** Concurrent compressions. They run in the threads that also read the store. */
 const MAX_COMPRESSING = 1;
-/** The cheapest: the processor is wanted elsewhere. */
+/** The cheapest. */
 const LEVEL = 1;
 const CHUNK_BYTES = 64 * 1024;
 
-/** Compresses large answers for callers who take gzip, off the event loop. What finds it busy is sent as it is. */
+/** Compresses large responses for callers who accept gzip. While it is busy, others are sent uncompressed. */
 export class Compressor {
   #compressing = 0;
 
-  /** `undefined` when the answer is to be sent as it is. */
+  /** `undefined` when the text should be sent uncompressed. */
   async compress(text: string, acceptEncoding: string | undefined): Promise<Buffer | undefined> {
     if (text.length < COMPRESSED_FROM_BYTES || !acceptsGzip(acceptEncoding)) return undefined;
     if (this.#compressing >= MAX_COMPRESSING) return undefined;
@@ -28,10 +28,10 @@ export class Compressor {
   }
 }
 
-/** True when the caller names gzip, or everything, with a weight above 0. */
-function acceptsGzip(acceptEncoding: string | undefined): boolean {
+/** True when the caller names gzip, or `*`, with a weight above 0. */
+function acceptsGzip(acceptEncoding = ''): boolean {
   const weights = new Map<string, number>();
-  for (const item of (acceptEncoding ?? '').split(',')) {
+  for (const item of acceptEncoding.split(',')) {
     const [coding = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase());
     const weight = parameters.find((parameter) => parameter.startsWith('q='));
     weights.set(coding, weight === undefined ? 1 : Number(weight.slice('q='.length)));

@@ -2,13 +2,13 @@ import type { Clock, Timer } from '../../runtime/index.js';
 
 export interface IdleTimeoutDependencies {
   readonly clock: Clock;
-  /** True while nothing can be expected of the one who is watched: then silence counts from now. */
+  /** True while nothing can be expected of the other side: silence then counts from now. */
   readonly isExcused: () => boolean;
-  /** Told once, after which nothing is watched any more. */
+  /** Called once. */
   readonly onSilent: () => void;
 }
 
-/** Tells when nothing has moved for `limitMs`. One timer, however often something moves. */
+/** Notices when nothing has moved for `limitMs`, with one timer however often something moves. */
 export class IdleTimeout {
   readonly #limitMs: number;
   readonly #dependencies: IdleTimeoutDependencies;
@@ -20,7 +20,7 @@ export class IdleTimeout {
     this.#dependencies = dependencies;
   }
 
-  /** From now on; again, from now on anew. */
+  /** Begins, or begins anew. */
   begin(): void {
     this.end();
     this.moved();
@@ -33,7 +33,6 @@ export class IdleTimeout {
 
   end(): void {
     this.#timer?.cancel();
-    this.#timer = undefined;
   }
 
   #wait(forMs: number): void {

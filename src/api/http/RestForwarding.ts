@@ -1,23 +1,22 @@
 import { Agent, request as httpRequest } from 'node:http';
-import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
 import { Agent as TlsAgent, request as httpsRequest } from 'node:https';
 import type { Clock } from '../../runtime/index.js';
-import { ApiError } from '../view/ApiError.js';
 import { ForwardingMetrics } from '../limits/ForwardingMetrics.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
+import { ApiError } from '../view/ApiError.js';
 import { passedOn, viaOf } from './forwardedHeaders.js';
 import { writeRefusal } from './refusals.js';
 import { UpstreamExchange } from './UpstreamExchange.js';
 
 /** Requests forwarded at once. */
 const MAX_REQUESTS = 64;
-const TOO_MANY = `at most ${MAX_REQUESTS} requests are forwarded at once; ask again`;
-/** Connections to the node that are kept for the next request. */
+/** Idle connections to the node kept for the next request. */
 const MAX_IDLE_CONNECTIONS = 8;
 
-/** Under `/v1`: what goes over websockets. */
+/** Under `/v1`: served over WebSocket. */
 const NOT_FORWARDED: ReadonlySet<string> = new Set(['ws', 'subscribe_events']);
-/** Under `/v1`: what access nodes serve. By these names requests are counted, all others by one. */
+/** Under `/v1`: served by access nodes. Requests are counted by these names, and all others by one. */
 const KNOWN: ReadonlySet<string> = new Set([
   ...['accounts', 'blocks', 'collections', 'events', 'network', 'node_version_info', 'scripts'],
   ...['execution_receipts', 'execution_results', 'transaction_results', 'transactions'],
@@ -26,91 +25,88 @@ const KNOWN: ReadonlySet<string> = new Set([
 ]);
 
 export interface RestForwardingOptions {
-  /** Base address of a node's REST interface, to which the path of a request is added. */
+  /** Base address of a node's REST interface; the path of a request is appended. */
   readonly to: string;
 }
 
 export interface RestForwardingDependencies {
   readonly clock: Clock;
-  /** Left out: what is forwarded is not counted. */
+  /** Absent: forwarded requests are not counted. */
   readonly metrics?: ForwardMetrics | undefined;
-  /** Why nothing may be forwarded now; `undefined` while it may. Left out: it always may. */
+  /** Why nothing may be forwarded now; `undefined` while it may. Absent: it always may. */
   readonly forwardingOff?: (() => string | undefined) | undefined;
 }
 
-/** Passes requests under `/v1` on to a node's REST interface as they are, and the answers back. */
+/** Passes requests under `/v1` on to a node's REST interface unchanged, and the responses back. */
 export class RestForwarding {
   readonly #base: URL;
   readonly #agent: Agent;
-  readonly #clock: Clock;
+  readonly #dependencies: RestForwardingDependencies;
   readonly #counts: ForwardingMetrics;
-  readonly #forwardingOff: RestForwardingDependencies['forwardingOff'];
-  readonly #underWay = new Set<UpstreamExchange>();
+  readonly #exchanges = new Set<UpstreamExchange>();
 
   constructor(options: RestForwardingOptions, dependencies: RestForwardingDependencies) {
     this.#base = new URL(options.to);
-    this.#clock = dependencies.clock;
-    this.#forwardingOff = dependencies.forwardingOff;
+    this.#dependencies = dependencies;
     this.#counts = new ForwardingMetrics({ protocol: 'rest' }, dependencies);
     const keeping = { keepAlive: true, maxFreeSockets: MAX_IDLE_CONNECTIONS };
-    this.#agent = this.#base.protocol === 'https:' ? new TlsAgent(keeping) : new Agent(keeping);
+    this.#agent = this.#isSecure ? new TlsAgent(keeping) : new Agent(keeping);
   }
 
-  /** True for a request that may be passed on: of Flow's own routes, and going where it says. */
+  /** True for a request that may be passed on: of Flow's own routes, with a path that stays below them. */
   takes(method: string, url: string): boolean {
     if (!['GET', 'HEAD', 'POST'].includes(method)) return false;
-    const [root, version, resource, ...rest] = segmentsOf(url);
-    if (root !== '' || version !== 'v1' || resource === undefined || resource === '') return false;
-    return !NOT_FORWARDED.has(resource) && [resource, ...rest].every(isPlain);
+    const [root, version, resource = '', ...rest] = segmentsOf(url);
+    if (root !== '' || version !== 'v1' || resource === '' || NOT_FORWARDED.has(resource)) return false;
+    return [resource, ...rest].every(isPlain);
   }
 
   /**
-   * Answers a request by what the node answers. Where `own` is given it is told to the caller unless the node has an answer.
-   * The response must be untouched, and is nobody else's from here.
+   * Serves a request with the node's response. Where `own` is given, the caller gets it unless the node succeeds. Nothing
+   * else may touch `response`.
    */
   pass(request: IncomingMessage, response: ServerResponse, own?: ApiError): void {
     const method = nameOf(request);
-    const off = this.#forwardingOff?.();
-    const why = off ?? (this.#underWay.size >= MAX_REQUESTS ? TOO_MANY : undefined);
-    if (why !== undefined) {
+    const off = this.#dependencies.forwardingOff?.();
+    if (off !== undefined || this.#exchanges.size >= MAX_REQUESTS) {
       this.#counts.turnedAway(method, off === undefined ? 'busy' : 'refused');
+      const why = off ?? `at most ${MAX_REQUESTS} requests are forwarded at once; retry`;
       const refusal = own ?? new ApiError(503, 'busy', why);
       if (!response.writableEnded) writeRefusal(response, refusal, { isBodyUnread: !request.complete });
       return;
     }
     const count = this.#counts.begin(method, 'call');
     const exchange = new UpstreamExchange(
-      { request, response, own, isSecure: this.#base.protocol === 'https:', marks: answerMarks },
+      { request, response, own, isSecure: this.#isSecure },
       {
-        clock: this.#clock,
+        clock: this.#dependencies.clock,
         open: (isOnNewConnection) => this.#open(request, isOnNewConnection),
         onEnd: (outcome) => {
-          this.#underWay.delete(exchange);
+          this.#exchanges.delete(exchange);
           count(outcome);
         },
       },
     );
-    this.#underWay.add(exchange);
+    this.#exchanges.add(exchange);
     exchange.begin();
   }
 
-  /** Cuts what is under way. */
+  /** Cuts what is in progress. */
   close(): void {
-    for (const exchange of [...this.#underWay]) exchange.cut();
+    for (const exchange of [...this.#exchanges]) exchange.cut();
     this.#agent.destroy();
   }
 
-  #open(request: IncomingMessage, isOnNewConnection: boolean): ClientRequest {
-    const { protocol, hostname, port, pathname } = this.#base;
-    const open = protocol === 'https:' ? httpsRequest : httpRequest;
-    return open({
-      protocol,
-      // An IPv6 address stands in brackets in a URL, and nowhere else.
-      hostname: hostname.replace(/^\[(.*)\]$/, '$1'),
-      ...(port === '' ? {} : { port }),
-      path: pathname.replace(/\/$/, '') + (request.url ?? ''),
-      method: request.method ?? 'GET',
-      headers: { ...passedOn(request.headers), via: viaOf(request.headers) },
+  get #isSecure(): boolean {
+    return this.#base.protocol === 'https:';
+  }
+
+  #open({ url = '', method, headers }: IncomingMessage, isOnNewConnection: boolean): ClientRequest {
+    return (this.#isSecure ? httpsRequest : httpRequest)(this.#base, {
+      // As text: parsing the caller's path would change it.
+      path: this.#base.pathname.replace(/\/$/, '') + url,
+      method,
+      headers: { ...passedOn(headers), via: viaOf(headers) },
       agent: isOnNewConnection ? false : this.#agent,
     });
   }
@@ -126,13 +122,7 @@ function segmentsOf(url: string): readonly string[] {
   return (url.split('?', 1)[0] ?? '').split('/');
 }
 
-/** The headers of the node's answer, as the caller gets them. Which pages may read it is for us to say, not for the node. */
-function answerMarks(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  const kept = Object.entries(passedOn(headers)).filter(([name]) => !name.startsWith('access-control-'));
-  return { ...Object.fromEntries(kept), via: viaOf(headers) };
-}
-
-/** Not `.` or `..`, however it is written, and no second path within. */
+/** Neither `.` nor `..`, however encoded, and no path within. */
 function isPlain(segment: string): boolean {
   try {
     return !/^\.{1,2}$|[/\\]/.test(decodeURIComponent(segment));

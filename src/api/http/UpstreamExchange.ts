@@ -1,41 +1,38 @@
-import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline, Transform } from 'node:stream';
 import type { Clock, Timer } from '../../runtime/index.js';
-import { variedBy } from './ResponseWriter.js';
-import { ApiError } from '../view/ApiError.js';
 import type { ForwardedOutcome } from '../limits/ForwardingMetrics.js';
-import { forwardedBodyTooLarge, writeRefusal } from './refusals.js';
+import { ApiError } from '../view/ApiError.js';
+import { passedOn, viaOf } from './forwardedHeaders.js';
 import { IdleTimeout } from './IdleTimeout.js';
+import { forwardedBodyTooLarge, MAX_FORWARDED_BODY_BYTES, writeRefusal } from './refusals.js';
+import { variedBy } from './ResponseWriter.js';
 
-/** A transaction of 1.5 MB is 2 MB in base64. */
-export const MAX_FORWARDED_BODY_BYTES = 4 * 1024 * 1024;
-/** A larger answer is cut off. It is streamed: nothing of this size lies here. */
-const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
+/** Limit of a response, which is streamed; a larger one is cut off. */
+const MAX_RESPONSE_BYTES = 256 * 1024 * 1024;
 /** For the connection to the node, encryption included. */
 const CONNECT_TIMEOUT_MS = 5_000;
-/** For a node from which nothing comes, and which takes nothing. */
+/** For a node that sends nothing and takes nothing. */
 const SILENCE_TIMEOUT_MS = 60_000;
 
 export interface UpstreamExchangeOptions {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** Told to the caller unless the node has an answer. */
+  /** What the caller gets unless the node succeeds. */
   readonly own: ApiError | undefined;
-  /** Whether a connection to the node is ready only when it is encrypted. */
+  /** The connection to the node is encrypted. */
   readonly isSecure: boolean;
-  /** What becomes of the headers of the node's answer. */
-  readonly marks: (headers: IncomingHttpHeaders) => IncomingHttpHeaders;
 }
 
 export interface UpstreamExchangeDependencies {
   readonly clock: Clock;
-  /** Begins a request to the node, over a kept connection unless it has to be a new one. */
+  /** Begins a request to the node, over a kept connection unless it must be a new one. */
   readonly open: (isOnNewConnection: boolean) => ClientRequest;
-  /** Told once, last. */
+  /** Called once. */
   readonly onEnd: (outcome: ForwardedOutcome) => void;
 }
 
-/** One request on its way to a node, and the answer on its way back. */
+/** One request on its way to a node, and the response on its way back. */
 export class UpstreamExchange {
   readonly #options: UpstreamExchangeOptions;
   readonly #dependencies: UpstreamExchangeDependencies;
@@ -52,7 +49,7 @@ export class UpstreamExchange {
       { limitMs: SILENCE_TIMEOUT_MS },
       {
         clock: dependencies.clock,
-        // A caller who takes nothing is somebody else's affair: the server cuts it.
+        // The server cuts callers that take nothing.
         isExcused: () => options.response.writableNeedDrain,
         onSilent: () => this.#refuse(silent(), 'overdue'),
       },
@@ -61,93 +58,93 @@ export class UpstreamExchange {
 
   begin(): void {
     const { request, response } = this.#options;
+    // The caller left while the index was read.
     if (request.socket.destroyed) {
-      // The caller left while the index was asked.
       this.#end('cancelled');
       return;
     }
-    // While the caller waits nothing moves on its connection, and how long it may wait is said here.
+    // While the caller waits nothing moves on its connection; how long that may take is decided here.
     response.on('timeout', () => undefined);
     response.once('close', () => {
       if (!response.writableFinished) this.#end('cancelled');
       this.#upstream?.destroy();
     });
-    // What must not arrive twice goes over a connection that nobody is about to close.
+    // A POST must not be sent twice, so it does not go over a connection that the node may be closing.
     this.#send({ isOnNewConnection: request.method === 'POST' });
   }
 
-  /** Ends it from here. */
+  /** Ends it from our side. */
   cut(): void {
-    this.#refuse(unreachable(this.#options.request.method), 'cancelled');
+    this.#refuse(this.#unreachable(), 'cancelled');
   }
 
   #send({ isOnNewConnection }: { readonly isOnNewConnection: boolean }): void {
     const { request, isSecure } = this.#options;
-    const { clock, open } = this.#dependencies;
-    const upstream = open(isOnNewConnection);
+    const upstream = this.#dependencies.open(isOnNewConnection);
     this.#upstream = upstream;
     this.#isConnected = false;
-    const onReady = (): void => {
+    this.#connecting = this.#dependencies.clock.setTimer(CONNECT_TIMEOUT_MS, () =>
+      this.#refuse(this.#unreachable(), 'unreachable'),
+    );
+    const onConnected = (): void => {
       this.#connecting?.cancel();
       this.#isConnected = true;
       if (!this.#isOver) this.#silence.begin();
     };
-    this.#connecting = clock.setTimer(CONNECT_TIMEOUT_MS, () =>
-      this.#refuse(unreachable(request.method), 'unreachable'),
-    );
     upstream.once('socket', (socket) => {
-      if (upstream.reusedSocket) onReady();
-      else socket.once(isSecure ? 'secureConnect' : 'connect', onReady);
+      if (upstream.reusedSocket) onConnected();
+      else socket.once(isSecure ? 'secureConnect' : 'connect', onConnected);
     });
-    let isAnswered = false;
+    let hasResponse = false;
     upstream.on('error', () => {
-      // An answer that has begun tells itself whether it came to its end.
-      if (isAnswered || this.#isOver || upstream !== this.#upstream) return;
-      // The node closed a kept connection in the moment in which it was used again: that says nothing.
+      // A response that has begun reports its own end.
+      if (hasResponse || this.#isOver || upstream !== this.#upstream) return;
+      // The node closed a kept connection just as it was used again: that says nothing.
       if (upstream.reusedSocket) this.#send({ isOnNewConnection: true });
-      else this.#refuse(unreachable(request.method), this.#isConnected ? 'lost' : 'unreachable');
+      else this.#refuse(this.#unreachable(), this.#isConnected ? 'lost' : 'unreachable');
     });
-    upstream.once('response', (answer) => {
-      isAnswered = true;
+    upstream.once('response', (response) => {
+      hasResponse = true;
       this.#silence.moved();
-      this.#answer(answer);
+      this.#pass(response);
     });
-    if (request.method === 'POST') this.#sendBody(upstream);
-    else upstream.end();
-  }
-
-  #sendBody(upstream: ClientRequest): void {
-    const tooLarge = forwardedBodyTooLarge(MAX_FORWARDED_BODY_BYTES);
+    if (request.method !== 'POST') {
+      upstream.end();
+      return;
+    }
     const bounded = atMost(MAX_FORWARDED_BODY_BYTES, () => this.#silence.moved());
-    bounded.once('error', () => this.#refuse(tooLarge, 'refused'));
-    // No pipeline: it would hang up on the caller, who is yet to be told what became of the request.
-    this.#options.request.pipe(bounded).pipe(upstream);
+    bounded.once('error', () => this.#refuse(forwardedBodyTooLarge(), 'refused'));
+    // No pipeline: it would hang up on the caller, who must be told what became of the request.
+    request.pipe(bounded).pipe(upstream);
   }
 
-  #answer(answer: IncomingMessage): void {
-    const { request, response, own, marks } = this.#options;
-    const { statusCode = 502, headers } = answer;
+  #pass(from: IncomingMessage): void {
+    const { request, response, own } = this.#options;
+    const { statusCode = 502, headers } = from;
     if (this.#isOver) return;
     if (own !== undefined && statusCode >= 400) {
-      // The little that comes is taken, so that the connection can be kept.
-      answer.on('error', () => undefined).resume();
+      // Read to its end, so that the connection can be kept.
+      from.on('error', () => undefined).resume();
       this.#tell(own);
       this.#end('missed');
       return;
     }
-    // What the caller may still be sending is read by nobody: the connection ends with the answer.
+    // Which pages may read the response is our decision, not the node's.
+    const kept = Object.entries(passedOn(headers)).filter(([name]) => !name.startsWith('access-control-'));
     const vary = variedBy(headers.vary, response.getHeader('vary'));
     response.writeHead(statusCode, {
-      ...marks(headers),
+      ...Object.fromEntries(kept),
+      via: viaOf(headers),
       ...(vary === '' ? {} : { vary }),
+      // Nobody reads the rest of an unfinished request: its connection ends with the response.
       ...(request.complete ? {} : { connection: 'close' }),
     });
-    const bounded = atMost(MAX_ANSWER_BYTES, () => this.#silence.moved());
-    answer.once('error', () => this.#end('lost'));
+    const bounded = atMost(MAX_RESPONSE_BYTES, () => this.#silence.moved());
+    from.once('error', () => this.#end('lost'));
     bounded.once('error', () => this.#end('failed'));
-    pipeline(answer, bounded, response, (error) => {
-      const isWhole = !(error instanceof Error);
-      this.#end(!isWhole ? 'cancelled' : statusCode < 400 ? 'answered' : 'failed');
+    pipeline(from, bounded, response, (error) => {
+      if (error instanceof Error) this.#end('cancelled');
+      else this.#end(statusCode < 400 ? 'answered' : 'failed');
       this.#upstream?.destroy();
     });
   }
@@ -159,7 +156,7 @@ export class UpstreamExchange {
     this.#upstream?.destroy();
   }
 
-  /** Where the answer has begun, all that can be said is that it is not whole. */
+  /** A response that has begun can only be cut off. */
   #tell(error: ApiError): void {
     const { request, response } = this.#options;
     if (response.headersSent) response.destroy();
@@ -173,9 +170,17 @@ export class UpstreamExchange {
     this.#silence.end();
     this.#dependencies.onEnd(outcome);
   }
+
+  #unreachable(): ApiError {
+    const message =
+      this.#options.request.method === 'POST'
+        ? 'this request is forwarded, and the access node could not be reached or broke off: whether it accepted a transaction is unknown'
+        : 'this request is forwarded, but the access node cannot be reached now; indexed data is still served';
+    return new ApiError(503, 'upstream_unreachable', message);
+  }
 }
 
-/** Passes bytes on, and fails with what exceeds the bound. */
+/** Passes bytes on, and fails when there are more. */
 function atMost(maxBytes: number, onMoved: () => void): Transform {
   let bytes = 0;
   return new Transform({
@@ -188,19 +193,7 @@ function atMost(maxBytes: number, onMoved: () => void): Transform {
   });
 }
 
-function unreachable(method: string | undefined): ApiError {
-  const message =
-    method === 'POST'
-      ? 'this request is forwarded, and the access node could not be reached, or broke off: whether it took a transaction is not known then'
-      : 'this request is forwarded, and the access node cannot be reached now; what is indexed is served all the same';
-  return new ApiError(503, 'upstream_unreachable', message);
-}
-
 function silent(): ApiError {
-  const seconds = SILENCE_TIMEOUT_MS / 1_000;
-  return new ApiError(
-    504,
-    'overdue',
-    `the access node that this was forwarded to was silent for ${seconds} s`,
-  );
+  const message = `the access node that this was forwarded to was silent for ${SILENCE_TIMEOUT_MS / 1_000} s`;
+  return new ApiError(504, 'overdue', message);
 }

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { Validity } from './types.js';
 
-/** Part of every tag. Raise it when the same question is answered with other bytes than before: the shape changed. */
+/** Part of every tag. Raise it when the shape of a response changes. */
 const SHAPES_GENERATION = 1;
-/** Of a tag: 132 bits, too many for two answers to share one. */
+/** 132 bits: no two responses share a tag. */
 const TAG_CHARACTERS = 22;
-/** As long as a cache may keep anything. */
+/** The longest that a cache may keep anything. */
 const FOREVER_SECONDS = 31_536_000;
-/** What the tag of a compressed answer ends with: a strong tag belongs to one sequence of bytes. */
+/** Ends the tag of a compressed response: a strong tag belongs to one sequence of bytes. */
 export const GZIP_SUFFIX = '-gzip';
 
 /** A tag that changes whenever one of the parts does. */
@@ -22,8 +22,8 @@ export function cacheControl(validity: Validity | undefined): string {
 }
 
 /**
- * The tag that `If-None-Match` names, quoted, when it is one of this answer, compressed or not; `undefined` when the caller
- * does not hold the answer. `*` is held by whoever holds anything.
+ * The tag in `If-None-Match`, quoted, if it is this response's, compressed or not; `undefined` when the caller does not
+ * have the response. `*` matches any.
  */
 export function heldTag(ifNoneMatch: string | undefined, tag: string): string | undefined {
   if (ifNoneMatch === undefined) return undefined;

@@ -1,24 +1,23 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../view/ApiError.js';
-import type { StreamingAnswer } from './types.js';
+import type { StreamedBody, StreamingResponse } from './types.js';
 
 /**
- * Begins an answer that has no end of its own; HEAD gets its headers alone. The connection carries nothing behind it. Expected
- * errors: ApiError; as `StreamingAnswer.stream`.
+ * Begins a response without an end; HEAD gets its headers alone. The connection serves nothing after it. Expected
+ * errors: ApiError; as `StreamingResponse.stream`.
  */
 export function beginStream(
-  { contentType, preamble, stream }: StreamingAnswer,
+  { contentType, preamble, stream }: StreamingResponse,
   request: FastifyRequest,
   reply: FastifyReply,
-  explain: (reason: unknown) => unknown,
+  explain: StreamedBody['explain'],
 ): void {
   const { raw } = reply;
-  const { socket } = request.raw;
   const headers = {
     'content-type': contentType,
     'cache-control': 'no-store',
     connection: 'close',
-    // Proxies that gather answers before they pass them on leave this one alone.
+    // Asks proxies not to buffer the stream.
     'x-accel-buffering': 'no',
   };
   if (request.method === 'HEAD') {
@@ -26,13 +25,10 @@ export function beginStream(
     raw.writeHead(200, headers).end();
     return;
   }
-  // Node.js gives the connection to the first of several requests only.
+  // Node.js gives the connection only to the first of several responses.
   if (raw.socket === null) {
-    throw new ApiError(
-      429,
-      'rate_limited',
-      'a stream cannot wait behind another request: open a connection for it',
-    );
+    const message = 'a stream cannot wait behind another request: open a connection for it';
+    throw new ApiError(429, 'rate_limited', message);
   }
   const leave = stream({
     write: (text, onTaken) => {
@@ -45,7 +41,7 @@ export function beginStream(
     explain,
   });
   reply.hijack();
-  if (socket.destroyed) {
+  if (request.raw.socket.destroyed) {
     leave();
     return;
   }

@@ -10,94 +10,94 @@ export interface HttpRequest {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** How long an answer holds true, for callers and caches that keep it. */
+/** How long a response stays valid, for callers and caches that keep it. */
 export interface Validity {
-  /** Names the answer: the same tag, the same bytes. Without quotes. */
+  /** The same tag means the same bytes. Without quotes. */
   readonly tag: string;
-  /** True: this request will be answered so for ever. False: ask again each time, with the tag. */
+  /** True: the response to this request never changes. False: revalidate each time, with the tag. */
   readonly isForever: boolean;
 }
 
-/** What a handler answers. `body` and what `build` makes is sent as JSON, or as it is where `contentType` is given. */
-export type HttpAnswer = {
+/** What a handler returns. The body is sent as JSON, or unchanged if `contentType` is given. */
+export type HttpResponse = {
   /** Default 200. */
   readonly status?: number;
   readonly contentType?: string;
-  /** Absent: nobody may keep the answer. */
+  /** Absent: nobody may keep the response. */
   readonly validity?: Validity;
 } & (
   | { readonly body: unknown }
-  /** Called only when the caller does not hold the answer already. Reads nothing from the store. */
+  /** Called only when the caller does not have the response already. */
   | { readonly build: () => unknown }
 );
 
-/** What may be written to an answer without an end. */
+/** The sending end of a response without an end. */
 export interface StreamedBody {
   /** Writes, and calls back once the connection has passed it on. */
   write(text: string, onTaken: () => void): void;
-  /** Ends the answer behind what was written. */
+  /** Ends the response after what was written. */
   end(): void;
   /** Ends the connection at once. */
   cut(): void;
-  /** The body with which a refusal for this reason is answered; what is no expected error is a bug. */
-  explain(reason: unknown): unknown;
+  /** The refusal for this reason; an unexpected one is a bug. */
+  explain(reason: unknown): ApiError;
 }
 
-/** An answer that goes on until its caller leaves. */
-export interface StreamingAnswer {
+/** A response that goes on until its caller leaves. */
+export interface StreamingResponse {
   readonly contentType: string;
   /** Sent with the headers. */
   readonly preamble: string;
   /**
-   * Begins, and returns what is to be called when the caller has gone. Nothing may be written before it returns. Not called for
-   * HEAD. Expected errors: ApiError.
+   * Begins; returns a function to call when the caller has left. Nothing may be written before it returns. Not called
+   * for HEAD. Expected errors: ApiError.
    */
   readonly stream: (body: StreamedBody) => () => void;
 }
 
 /** Throws ApiError or StorageError for what is expected; anything else it throws is a bug. */
-export type HttpHandler = (
+type HttpHandler = (
   request: HttpRequest,
-) => HttpAnswer | StreamingAnswer | Promise<HttpAnswer | StreamingAnswer>;
+) => HttpResponse | StreamingResponse | Promise<HttpResponse | StreamingResponse>;
 
 export interface HttpRoute {
   /** `{name}` stands for a segment. */
   readonly path: string;
   readonly handle: HttpHandler;
-  /** True: one answer may be as large as a whole block; few are made at a time. */
+  /** True: one response may be as large as a whole block; few are built at a time. */
   readonly isBulk?: boolean;
-  /** True: the answer goes on until its caller leaves. */
+  /** True: the response goes on until its caller leaves. */
   readonly isStream?: boolean;
 }
 
 /** What a server does for one of its WebSocket connections. */
 export interface WebSocketCare {
-  /** What a caller is told of an error; what is no expected one is a bug. */
+  /** The refusal for an error; an unexpected one is a bug. */
   readonly explain: (error: unknown) => ApiError;
-  /** Counts a request of this address: 0 when it may pass, else the seconds after which the next one may. */
+  /** Counts a request of this address: 0 when it may pass, else the seconds until the next one may. */
   readonly waitSeconds: () => number;
 }
 
 /** The path at which a server speaks WebSocket. */
 export interface WebSocketRoute {
   readonly path: string;
-  /** Of one message of a client. */
+  /** Of a client's message. */
   readonly maxMessageBytes: number;
-  /** Has a connection from here on. */
+  /** Takes over a connection. */
   accept(socket: WebSocket, request: IncomingMessage, care: WebSocketCare): void;
-  /** Says goodbye to every client. */
+  /** Closes every connection, as the protocol demands. */
   close(): void;
   /** Ends every connection at once. */
   cut(): void;
 }
 
-/** What a server answers. */
+/** What a server serves. */
 export interface HttpRoutes {
   readonly routes: readonly HttpRoute[];
-  /** What to say of a path that has no route. */
+  /** The refusal of a path without a route. */
   readonly unknownPath: (path: string) => ApiError;
-  /** Takes what has no route, and what a handler has no answer to. */
+  /** Takes requests without a route, and those that a handler cannot serve. */
   readonly forwarding?: RestForwarding | undefined;
-  /** Left out: WebSocket is not spoken. */
+  /** Absent: no WebSocket. */
   readonly webSocket?: WebSocketRoute | undefined;
 }

@@ -7,24 +7,24 @@ import type { WebSocket } from 'ws';
 import { ApiError } from '../view/ApiError.js';
 import type { WebSocketRoute } from './types.js';
 
-/** The headers by which a client asks for another protocol, and their names in Connection. */
-const ASKING: ReadonlySet<string> = new Set(['upgrade', 'http2-settings']);
+/** Headers that request another protocol, also as they are named in Connection. */
+const UPGRADE_HEADERS: ReadonlySet<string> = new Set(['upgrade', 'http2-settings']);
 
 /**
- * WebSocket at one path. A request that asks for another protocol, as Java's HTTP client does for HTTP/2, or at another path, is
- * served as if it had not asked: with a listener for upgrades Node.js would give it to nobody else.
+ * Takes WebSocket upgrades at one path. Any other upgrade request, such as that of Java's HTTP client for HTTP/2, is
+ * served as a plain request: once there is a listener for upgrades, Node.js serves them nowhere else.
  */
 export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void {
-  // Not listening: what the plugin hears of is what we let through.
+  // Never listens: the plugin sees only the upgrades passed on to it.
   const taken = new Server();
   app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const isWebSocket = request.headers.upgrade?.toLowerCase() === 'websocket';
     if (isWebSocket && pathOf(request.url ?? '') === route.path) taken.emit('upgrade', request, socket, head);
-    else serveAsAsked(app.server, request, socket, head);
+    else serveWithoutUpgrade(app.server, request, socket, head);
   });
   app.register(websocket, {
     options: { server: taken, maxPayload: route.maxMessageBytes, perMessageDeflate: false },
-    // The library has closed the connection with the code that says why.
+    // The library has closed the connection with a code that says why.
     errorHandler: () => undefined,
     preClose: (done) => {
       route.close();
@@ -33,7 +33,7 @@ export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void 
   });
 }
 
-/** The route itself, behind the hooks and handlers that hold for it. */
+/** Adds the route itself. Call after the hooks that apply to it are added. */
 export function addWebSocket(
   app: FastifyInstance,
   route: WebSocketRoute,
@@ -42,13 +42,13 @@ export function addWebSocket(
   app.route({
     method: 'GET',
     url: route.path,
-    onRequest: (request, _reply, done) => done(request.ws ? undefined : notAsked(route.path)),
+    onRequest: (request, _reply, done) => done(request.ws ? undefined : upgradeRequired(route.path)),
     handler: () => undefined,
     wsHandler: accept,
   });
 }
 
-function notAsked(path: string): ApiError {
+function upgradeRequired(path: string): ApiError {
   return new ApiError(
     400,
     'bad_request',
@@ -56,22 +56,22 @@ function notAsked(path: string): ApiError {
   );
 }
 
-/** Puts the request back in front of the connection, without what it asked for. */
-function serveAsAsked(server: Server, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+/** Hands the connection to the server again, with the request minus its upgrade. */
+function serveWithoutUpgrade(server: Server, request: IncomingMessage, socket: Duplex, head: Buffer): void {
   const { method = 'GET', url = '/', httpVersion, rawHeaders } = request;
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const [name = '', value = ''] = rawHeaders.slice(at, at + 2);
-    const kept = name.toLowerCase() === 'connection' ? withoutAsking(value) : value;
-    if (!ASKING.has(name.toLowerCase()) && kept !== '') lines.push(`${name}: ${kept}`);
+    const kept = name.toLowerCase() === 'connection' ? withoutUpgrade(value) : value;
+    if (!UPGRADE_HEADERS.has(name.toLowerCase()) && kept !== '') lines.push(`${name}: ${kept}`);
   }
   socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
   server.emit('connection', socket);
 }
 
-function withoutAsking(connection: string): string {
+function withoutUpgrade(connection: string): string {
   const options = connection.split(',').map((option) => option.trim());
-  return options.filter((option) => !ASKING.has(option.toLowerCase())).join(', ');
+  return options.filter((option) => !UPGRADE_HEADERS.has(option.toLowerCase())).join(', ');
 }
 
 function pathOf(url: string): string {

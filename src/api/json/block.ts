@@ -1,45 +1,56 @@
 import { decodeBlock } from '../../flow/index.js';
 import type { Block, CollectionGuarantee } from '../../flow/index.js';
+import * as t from '../schema.js';
 import { base64, hex, identifierHex, rfc3339, utf8 } from './scalars.js';
 
-export interface RestBlockHeader {
-  readonly id: string;
-  readonly parent_id: string;
-  readonly height: string;
-  readonly timestamp: string;
-  readonly parent_voter_signature: string;
-}
+const headerSchema = t.named(
+  'BlockHeader',
+  t.object({
+    id: t.identifier,
+    parent_id: t.identifier,
+    height: t.decimal,
+    timestamp: t.time,
+    parent_voter_signature: t.bytes,
+  }),
+);
 
-export interface RestCollectionGuarantee {
-  readonly collection_id: string;
-  readonly signer_indices: string;
-  readonly signature: string;
-  readonly reference_block_id: string;
-  readonly cluster_chain_id: string;
-}
+const guaranteeSchema = t.named(
+  'CollectionGuarantee',
+  t.object({
+    collection_id: t.identifier,
+    signer_indices: t.hexDigits,
+    signature: t.bytes,
+    reference_block_id: t.identifier,
+    cluster_chain_id: t.text,
+  }),
+);
 
-export interface RestBlockPayload {
-  readonly collection_guarantees: readonly RestCollectionGuarantee[];
-  /** Always empty: the index keeps no seals. */
-  readonly block_seals: readonly never[];
-}
-
-/** Flow's REST form of a block. Routes answer with arrays of it. */
-export interface RestBlock {
-  readonly header: RestBlockHeader;
-  readonly payload?: RestBlockPayload;
-  /** `execution_result` is omitted, as Flow does for a block whose result it does not have. */
-  readonly _expandable: { readonly payload?: string };
-  readonly _links: { readonly _self: string };
-  /** Every indexed block is final. */
-  readonly block_status: 'BLOCK_FINALIZED' | 'BLOCK_SEALED';
-}
+export const payloadSchema = t.named(
+  'BlockPayload',
+  t.object({
+    collection_guarantees: t.arrayOf(guaranteeSchema),
+    block_seals: t.note('Always empty: seals are not indexed.', t.arrayOf<never>({ type: 'object' }, 0)),
+  }),
+);
 
 /** A block without links, payload included. */
-export interface BlockBody {
-  readonly header: RestBlockHeader;
-  readonly payload: RestBlockPayload;
-}
+export const blockBodyFields = { header: headerSchema, payload: payloadSchema };
+
+export const blockSchema = t.named(
+  'Block',
+  t.object(
+    {
+      header: headerSchema,
+      // As in Flow for a block whose result is missing, without `execution_result`.
+      _expandable: t.object({}, { payload: t.link }),
+      _links: t.selfLink,
+      block_status: t.words('BLOCK_FINALIZED', 'BLOCK_SEALED'),
+    },
+    { payload: t.note('With expand=payload.', payloadSchema) },
+  ),
+);
+type RestBlock = t.Described<typeof blockSchema>;
+type RestBlockPayload = t.Described<typeof payloadSchema>;
 
 /** `encoded` is the stored block record; the status follows from the sealed head (`undefined` while unknown). */
 export function restBlock(
@@ -63,12 +74,12 @@ export function restBlockPayload(encoded: Uint8Array): RestBlockPayload {
   return payload(decodeBlock(encoded));
 }
 
-export function blockBody(encoded: Uint8Array): BlockBody {
+export function blockBody(encoded: Uint8Array) {
   const block = decodeBlock(encoded);
   return { header: header(block), payload: payload(block) };
 }
 
-function header(block: Block): RestBlockHeader {
+function header(block: Block): t.Described<typeof headerSchema> {
   return {
     id: block.id,
     parent_id: block.parentId,
@@ -82,7 +93,7 @@ function payload(block: Block): RestBlockPayload {
   return { collection_guarantees: block.guarantees.map(guarantee), block_seals: [] };
 }
 
-function guarantee(from: CollectionGuarantee): RestCollectionGuarantee {
+function guarantee(from: CollectionGuarantee): t.Described<typeof guaranteeSchema> {
   return {
     collection_id: from.collectionId,
     signer_indices: hex(from.signerIndices),

@@ -1,36 +1,49 @@
 import { splitCollection, toIdentifier, transactionId } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
-import { restTransaction, transactionBody, transactionLink } from './transaction.js';
-import type { RestTransaction, RestTransactionBody } from './transaction.js';
+import * as t from '../schema.js';
+import {
+  restTransaction,
+  transactionBody,
+  transactionBodySchema,
+  transactionLink,
+  transactionSchema,
+} from './transaction.js';
 
-/** Flow's REST form of a collection. */
-export interface RestCollection {
-  readonly id: string;
-  /** Present when expanded, even if empty: clients read it without checking. */
-  readonly transactions?: readonly RestTransaction[];
-  readonly _expandable: { readonly transactions?: readonly string[] };
-  readonly _links: { readonly _self: string };
-}
+const linkedFields = {
+  id: t.identifier,
+  _expandable: t.object({}, { transactions: t.arrayOf(t.link) }),
+  _links: t.selfLink,
+};
+const expandedFields = { transactions: t.note('With expand=transactions.', t.arrayOf(transactionSchema)) };
+
+export const collectionSchema = t.named('Collection', t.object(linkedFields, expandedFields));
+type RestCollection = t.Described<typeof collectionSchema>;
+
+/** Flow's REST interface has no such response. */
+export const blockCollectionsSchema = t.named(
+  'BlockCollections',
+  t.object({
+    block_id: t.identifier,
+    height: t.decimal,
+    collections: t.note(
+      'In the order of the guarantees.',
+      t.arrayOf(
+        t.named(
+          'BlockCollection',
+          t.object({ ...linkedFields, transaction_ids: t.arrayOf(t.identifier) }, expandedFields),
+        ),
+      ),
+    ),
+    _links: t.selfLink,
+  }),
+);
+type RestBlockCollections = t.Described<typeof blockCollectionsSchema>;
 
 /** A collection with the bodies of its transactions and without links. */
-export interface CollectionBody {
-  readonly id: string;
-  readonly transactions: readonly RestTransactionBody[];
-}
-
-/** A collection of a block: its transaction ids come in addition to the links or bodies. */
-export interface RestBlockCollection extends RestCollection {
-  readonly transaction_ids: readonly string[];
-}
-
-/** All collections of a block. Flow's REST has no such response. */
-export interface RestBlockCollections {
-  readonly block_id: string;
-  readonly height: string;
-  /** In the order of the guarantees. */
-  readonly collections: readonly RestBlockCollection[];
-  readonly _links: { readonly _self: string };
-}
+export const collectionBodySchema = t.object({
+  id: t.identifier,
+  transactions: t.arrayOf(transactionBodySchema),
+});
 
 /** What is included in the response instead of linked. */
 export interface CollectionExpansion {
@@ -67,15 +80,16 @@ export function restBlockCollections(
 }
 
 /** The transactions of these collections, in order. */
-export function restTransactions(
-  collections: readonly { readonly encoded: Uint8Array }[],
-): RestTransaction[] {
+export function restTransactions(collections: readonly { readonly encoded: Uint8Array }[]) {
   return collections
     .flatMap(({ encoded }) => splitCollection(encoded))
     .map((one) => restTransaction(toIdentifier(transactionId(one)), one));
 }
 
-export function collectionBody(id: Identifier, encoded: Uint8Array): CollectionBody {
+export function collectionBody(
+  id: Identifier,
+  encoded: Uint8Array,
+): t.Described<typeof collectionBodySchema> {
   return { id, transactions: identified(encoded).map((one) => transactionBody(one.id, one.encoded)) };
 }
 

@@ -1,30 +1,32 @@
-import type { NodeVersion } from '../view/nodeVersion.js';
+import * as t from '../schema.js';
+import type { nodeVersion } from '../view/nodeVersion.js';
 
-/** Flow's REST form of the served network. */
-export interface RestNetworkParameters {
-  readonly chain_id: string;
-}
+export const networkParametersSchema = t.named('NetworkParameters', t.object({ chain_id: t.text }));
 
-/** Flow's REST form of a node's version info, as far as it applies to an index. */
-export interface RestNodeVersionInfo {
-  /** Of the indexer, behind a `v`. */
-  readonly semver: string;
-  /** Always empty. */
-  readonly commit: string;
-  /** Of the newest spork that can be read; empty when no node reported one. */
-  readonly spork_id: string;
-  /** Always 0: the indexer takes no part in the protocol. */
-  readonly protocol_version: string;
-  /** Always 0. */
-  readonly protocol_state_version: string;
-  readonly spork_root_block_height: string;
-  /** The first indexed height. */
-  readonly node_root_block_height: string;
-  /** The heights that can be read; absent while there are none. */
-  readonly compatible_range?: { readonly start_height: string; readonly end_height: string };
-}
+export const nodeVersionInfoSchema = t.named(
+  'NodeVersionInfo',
+  t.object(
+    {
+      semver: t.note('The version of the indexer, with a leading v.', t.text),
+      commit: t.note('Always empty.', t.text),
+      spork_id: t.note('Of the newest spork that can be read; empty when no node reported one.', t.hexDigits),
+      protocol_version: t.note('Always 0: the indexer takes no part in the protocol.', t.decimal),
+      protocol_state_version: t.note('Always 0.', t.decimal),
+      spork_root_block_height: t.decimal,
+      node_root_block_height: t.note('The first indexed height.', t.decimal),
+    },
+    {
+      compatible_range: t.note(
+        'The heights that can be read; absent while there are none.',
+        t.object({ start_height: t.decimal, end_height: t.decimal }),
+      ),
+    },
+  ),
+);
 
-export function restNodeVersionInfo(node: NodeVersion): RestNodeVersionInfo {
+export function restNodeVersionInfo(
+  node: ReturnType<typeof nodeVersion>,
+): t.Described<typeof nodeVersionInfoSchema> {
   const { readable } = node;
   return {
     semver: node.semver,

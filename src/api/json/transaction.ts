@@ -1,40 +1,43 @@
 import { decodeTransaction } from '../../flow/index.js';
 import type { Identifier, TransactionSignature } from '../../flow/index.js';
+import * as t from '../schema.js';
 import { addressHex, base64, identifierHex } from './scalars.js';
 
-/** Flow's REST form of a transaction: numbers are strings, bytes are base64, addresses are 16 hex digits. */
-export interface RestTransactionBody {
-  readonly id: string;
-  readonly script: string;
-  readonly arguments: readonly string[];
-  readonly reference_block_id: string;
-  readonly gas_limit: string;
-  readonly payer: string;
-  readonly proposal_key: RestProposalKey;
-  readonly authorizers: readonly string[];
-  readonly payload_signatures: readonly RestSignature[];
-  readonly envelope_signatures: readonly RestSignature[];
-}
+const signatureSchema = t.named(
+  'Signature',
+  t.object({ address: t.address, key_index: t.decimal, signature: t.bytes }, { extension_data: t.bytes }),
+);
 
-export interface RestProposalKey {
-  readonly address: string;
-  readonly key_index: string;
-  readonly sequence_number: string;
-}
+const bodyFields = {
+  id: t.identifier,
+  script: t.bytes,
+  arguments: t.arrayOf(t.bytes),
+  reference_block_id: t.identifier,
+  gas_limit: t.decimal,
+  payer: t.address,
+  proposal_key: t.named(
+    'ProposalKey',
+    t.object({ address: t.address, key_index: t.decimal, sequence_number: t.decimal }),
+  ),
+  authorizers: t.arrayOf(t.address),
+  payload_signatures: t.arrayOf(signatureSchema),
+  envelope_signatures: t.arrayOf(signatureSchema),
+};
 
-export interface RestSignature {
-  readonly address: string;
-  readonly key_index: string;
-  readonly signature: string;
-  /** Only where the signature has any. */
-  readonly extension_data?: string;
-}
+/** Flow's REST form of a transaction, without links. */
+export const transactionBodySchema = t.named('TransactionBody', t.object(bodyFields));
+type RestTransactionBody = t.Described<typeof transactionBodySchema>;
 
-/** As routes return it. Only access nodes keep the result: it is linked, never expanded. */
-export interface RestTransaction extends RestTransactionBody {
-  readonly _expandable: { readonly result: string };
-  readonly _links: { readonly _self: string };
-}
+export const transactionSchema = t.named(
+  'Transaction',
+  t.object({
+    ...bodyFields,
+    _expandable: t.object({
+      result: t.note('Where an access node has the result. It is not indexed.', t.link),
+    }),
+    _links: t.selfLink,
+  }),
+);
 
 /** `encoded` is the wire form of the transaction, `id` its id (taken from the index, not recomputed). */
 export function transactionBody(id: Identifier, encoded: Uint8Array): RestTransactionBody {
@@ -58,7 +61,7 @@ export function transactionBody(id: Identifier, encoded: Uint8Array): RestTransa
   };
 }
 
-export function restTransaction(id: Identifier, encoded: Uint8Array): RestTransaction {
+export function restTransaction(id: Identifier, encoded: Uint8Array): t.Described<typeof transactionSchema> {
   return {
     ...transactionBody(id, encoded),
     _expandable: { result: `/v1/transaction_results/${id}` },
@@ -70,7 +73,7 @@ export function transactionLink(id: Identifier): string {
   return `/v1/transactions/${id}`;
 }
 
-function signature(from: TransactionSignature): RestSignature {
+function signature(from: TransactionSignature): t.Described<typeof signatureSchema> {
   return {
     address: addressHex(from.address),
     key_index: String(from.keyId),

@@ -1,12 +1,13 @@
 import { isIPv4 } from 'node:net';
 import type { Clock } from '../../runtime/index.js';
+import { ApiError } from '../view/ApiError.js';
 
-/** Addresses that are remembered at once; the one that asked longest ago is forgotten first. */
+/** Addresses remembered at once; the one that asked longest ago is forgotten first. */
 const MAX_ADDRESSES = 10_000;
-/** What an address may ask at once after a quiet time, in seconds of its rate. */
+/** What an address may send at once after a quiet time, in seconds of its rate. */
 const BURST_SECONDS = 1;
 const SECOND_MS = 1_000;
-/** Groups of an IPv6 address that name the network of one customer (a /64); the rest is free to choose. */
+/** Leading groups of an IPv6 address that name one customer's network (a /64). */
 const NETWORK_GROUPS = 4;
 const IPV6_GROUPS = 8;
 
@@ -15,8 +16,9 @@ interface Bucket {
   filledAtMs: number;
 }
 
-/** Requests per second and address: a token bucket for each address that asked lately. */
+/** Requests per second and address: a token bucket for each address seen lately. */
 export class AddressLimiter {
+  /** 0: unlimited. */
   readonly #ratePerSecond: number;
   readonly #clock: Clock;
   /** By network, the one that asked longest ago first. */
@@ -27,21 +29,23 @@ export class AddressLimiter {
     this.#clock = dependencies.clock;
   }
 
-  /** Addresses that are remembered now. */
+  /** Addresses remembered now. */
   get size(): number {
     return this.#buckets.size;
   }
 
-  /** Counts a request: 0 when it may pass, else the whole seconds after which the next one may. */
-  waitSeconds(address: string): number {
+  /** Counts a request: 0 when it may pass, else the whole seconds until the next one may. */
+  waitSeconds(address = ''): number {
+    if (this.#ratePerSecond === 0) return 0;
     const nowMs = this.#clock.monotonic();
     const network = networkOf(address);
     const burst = this.#ratePerSecond * BURST_SECONDS;
     const bucket = this.#buckets.get(network) ?? { tokens: burst, filledAtMs: nowMs };
-    // Put back at the end: the order of the map is the order of forgetting.
+    // Reinserted at the end: the map's order is the order of forgetting.
     this.#buckets.delete(network);
     this.#buckets.set(network, bucket);
-    if (this.#buckets.size > MAX_ADDRESSES) this.#forgetOldest();
+    const [oldest] = this.#buckets.keys();
+    if (this.#buckets.size > MAX_ADDRESSES && oldest !== undefined) this.#buckets.delete(oldest);
 
     const gained = ((nowMs - bucket.filledAtMs) / SECOND_MS) * this.#ratePerSecond;
     bucket.tokens = Math.min(burst, bucket.tokens + gained);
@@ -53,17 +57,15 @@ export class AddressLimiter {
     return Math.ceil((1 - bucket.tokens) / this.#ratePerSecond);
   }
 
-  #forgetOldest(): void {
-    for (const network of this.#buckets.keys()) {
-      this.#buckets.delete(network);
-      return;
-    }
+  refusal(waitSeconds: number): ApiError {
+    const message = `at most ${this.#ratePerSecond} requests per second are served to one address; retry in ${waitSeconds} s`;
+    return new ApiError(429, 'rate_limited', message);
   }
 }
 
 /**
- * What counts as one address: an IPv4 address, also where it is written as an IPv6 one, or the /64 of an IPv6 address,
- * of which a single machine has as many as it likes.
+ * What counts as one address: an IPv4 address, even when written as an IPv6 one, or the /64 of an IPv6 address, of
+ * which a single machine has as many as it likes.
  */
 function networkOf(address: string): string {
   const plain = address.replace(/^::ffff:/i, '').replace(/%.*$/, '');

@@ -1,7 +1,6 @@
 import type { ReaderMetrics } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 
-/** The metrics of what callers ask. */
 export type ApiMetrics = Pick<ReaderMetrics, 'apiRequests' | 'apiLatency'>;
 
 /** Counts the requests of one interface, each once, when it is over. */
@@ -14,7 +13,7 @@ export class ApiRequests {
     options: { readonly interface: 'http' | 'grpc' },
     dependencies: {
       readonly clock: Clock;
-      /** Left out: nothing is counted. */
+      /** Absent: nothing is counted. */
       readonly metrics?: ApiMetrics | undefined;
     },
   ) {
@@ -24,8 +23,8 @@ export class ApiRequests {
   }
 
   /**
-   * A request has come. Returns what is to be called with its status when it is over; only the first time counts. `route` is
-   * one of a bounded number of names. How long a request takes that lasts as long as its caller likes says nothing.
+   * A request has arrived. Call the returned function with its status when it is over; only the first call counts.
+   * `route` is one of a bounded number of names. A lasting request, such as a stream, has no meaningful duration.
    */
   begin(route: string, { isLasting }: { readonly isLasting: boolean }): (status: string) => void {
     const metrics = this.#metrics;

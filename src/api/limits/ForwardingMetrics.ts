@@ -1,30 +1,29 @@
 import type { ReaderMetrics } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 
-/** The metrics of what is forwarded. */
 export type ForwardMetrics = Pick<ReaderMetrics, 'forwardedCalls' | 'forwardedLatency' | 'forwardedUnderWay'>;
 
-/** What became of a call that was to be forwarded. */
+/** How a forwarded call ended. */
 export type ForwardedOutcome =
   | 'answered'
-  /** With an error of the node's, that was passed on. */
+  /** The node returned an error, which was passed on. */
   | 'failed'
-  /** No node had what the index has not: the index's own refusal was told. */
+  /** No node had what the index lacks: the caller got the index's refusal. */
   | 'missed'
   | 'unreachable'
   /** The connection broke. */
   | 'lost'
   | 'busy'
-  /** The thread that indexes did not say in time whether the node takes it. */
+  /** The indexing thread did not say in time whether the node takes it. */
   | 'silent'
   /** The node took too long. */
   | 'overdue'
-  /** Not sent: there was something wrong with it. */
+  /** Not sent: the request was wrong, or forwarding is off. */
   | 'refused'
   /** The caller left. */
   | 'cancelled';
 
-/** The outcomes that come from a node. The others say nothing about how long nodes take. */
+/** Outcomes decided by a node. Only these say how long nodes take. */
 const fromNode: ReadonlySet<ForwardedOutcome> = new Set<ForwardedOutcome>(['answered', 'failed', 'missed']);
 
 /** Counts what one interface forwards. */
@@ -42,12 +41,12 @@ export class ForwardingMetrics {
     this.#metrics = dependencies.metrics;
   }
 
-  /** A call that was not even begun. `method` is one of a bounded number of names, here and below. */
+  /** A call that was not begun. `method` is one of a bounded number of names, here and below. */
   turnedAway(method: string, outcome: 'busy' | 'refused'): void {
     this.#metrics?.forwardedCalls.inc({ protocol: this.#protocol, method, outcome });
   }
 
-  /** A call that is under way; the function that comes back is to be called when it is over. Only the first time counts. */
+  /** A call has begun. Call the returned function when it is over; only the first call counts. */
   begin(method: string, kind: 'call' | 'stream'): (outcome: ForwardedOutcome) => void {
     const metrics = this.#metrics;
     if (metrics === undefined) return () => undefined;

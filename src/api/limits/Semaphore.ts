@@ -1,7 +1,7 @@
-/** Lets a fixed number of tasks run at once; the others wait their turn, first come, first served. */
+/** Lets a fixed number of tasks run at once; the others wait, first come, first served. */
 export class Semaphore {
   #free: number;
-  /** The caller bounds how many wait: here, requests that wait on all connections together. */
+  /** The owner bounds how many wait. */
   readonly #waiting: (() => void)[] = [];
 
   constructor(options: { readonly places: number }) {

@@ -1,19 +1,15 @@
 import type { openApiDocument } from '../openapi/openApiDocument.js';
-import type { Schema } from '../openapi/schema.js';
+import * as t from '../schema.js';
 import { html, page } from './Html.js';
 import type { Html } from './Html.js';
 
 type Document = ReturnType<typeof openApiDocument>;
 type Operation = Document['paths'][string]['get'];
-type Response = Operation['responses'][string];
 
-const SCHEMA = '#/components/schemas/';
 const EMPTY = html``;
 
 /** The page at `/docs`: the OpenAPI document for humans. */
 export function docsPage({ info, paths, components }: Document): string {
-  const routes = Object.entries(paths).map(([path, { get }]) => ({ path, operation: get }));
-  const schemas = Object.entries<Schema>(components.schemas);
   return page(
     `${info.title}: HTTP routes`,
     html`<p><a href="/">Start</a> · <a href="/openapi.json">openapi.json</a></p>
@@ -21,112 +17,88 @@ export function docsPage({ info, paths, components }: Document): string {
       <p class="dim">${info.version}</p>
       <p>${info.description}</p>
       <h2>Routes</h2>
-      ${routes.map(({ path, operation }) => routeOf(path, operation))}
-      <h2>Shapes</h2>
-      ${schemas.map(
-        ([name, schema]) =>
-          html`<details>
-            <summary><code>${name}</code>${lineOf(schema.description)}</summary>
-            <div id="${name}">${fieldsOf(schema)}</div>
-          </details>`,
+      ${Object.entries(paths).map(([path, { get }]) => routeOf(path, get))}
+      <h2>Schemas</h2>
+      ${Object.entries(components.schemas).map(([name, schema]) =>
+        section(name, html`<code>${name}</code>${noteOf(schema)}`, fieldsOf(schema)),
       )}`,
   );
 }
 
 function routeOf(path: string, { operationId, summary, parameters, responses }: Operation): Html {
-  const rows = parameters.map(
-    ({ name, in: place, required, description = '', schema }) =>
-      html`<tr>
-        <td><code>${name}</code></td>
-        <td>${place}${required ? ', required' : ''}</td>
-        <td>${description} ${isPlain(schema) ? EMPTY : shapeOf(schema)}</td>
-      </tr>`,
-  );
-  const table = html`<table>
-    <tr>
-      <th>Parameter</th>
-      <th>Where</th>
-      <th>What</th>
-    </tr>
-    ${rows}
-  </table>`;
-  return html`<details>
-    <summary><code>GET ${path}</code>${lineOf(summary)}</summary>
-    <div id="${operationId}">
-      ${rows.length === 0 ? EMPTY : table}
-      <table>
-        <tr>
-          <th>Status</th>
-          <th>Answer</th>
-        </tr>
-        ${Object.entries(responses).map(([status, response]) => responseOf(status, response))}
-      </table>
-    </div>
-  </details>`;
+  const parameterRows = parameters.map(({ name, in: place, required, description, schema }) => [
+    html`<code>${name}</code>`,
+    html`${place}${required ? ', required' : ''}: ${description} ${schemaOf(schema)}`,
+  ]);
+  const responseRows = Object.entries(responses).map(([status, { description, content = {} }]) => [
+    html`${status}`,
+    html`${description}${
+      status === '200'
+        ? Object.entries(content).map(
+            ([type, { schema }]) => html` ${schemaOf(schema)} as <code>${type}</code>`,
+          )
+        : EMPTY
+    }`,
+  ]);
+  const title = html`<code>GET ${path}</code><span class="dim">${summary}</span>`;
+  return section(operationId, title, html`${table(parameterRows)}${table(responseRows)}`);
 }
 
-function responseOf(status: string, { description, content = {} }: Response): Html {
-  const isAnswer = status.startsWith('2');
-  const media = Object.entries(content).map(
-    ([type, { schema }]) => html`${shapeOf(schema)} as <code>${type}</code>`,
+function fieldsOf(schema: t.Schema): Html {
+  const { properties, required = [] } = schema;
+  if (properties === undefined) return html`<p>${schemaOf(schema)}</p>`;
+  return table(
+    Object.entries(properties).map(([name, field]) => [
+      html`<code>${name}</code>`,
+      html`${schemaOf(field)}${required.includes(name) ? '' : ', may be absent'}${noteOf(field)}`,
+    ]),
   );
-  return html`<tr>
-    <td>${status}</td>
-    <td>${isAnswer ? media : description}</td>
-  </tr>`;
-}
-
-function fieldsOf(schema: Schema): Html {
-  const { properties } = schema;
-  if (properties === undefined) return html`<p>${shapeOf(schema)}</p>`;
-  const rows = Object.entries(properties).map(
-    ([name, field]) =>
-      html`<tr>
-        <td><code>${name}</code></td>
-        <td>
-          ${shapeOf(field)}${schema.required?.includes(name) === true ? '' : ', may be absent'}${lineOf(
-            field.description,
-          )}
-        </td>
-      </tr>`,
-  );
-  return html`<table>
-    ${rows}
-  </table>`;
 }
 
 /** A schema in a few words, linked if it has a name. */
-function shapeOf(schema: Schema): Html {
-  const { $ref, type, items, oneOf, allOf, enum: words, format, contentEncoding, pattern } = schema;
+function schemaOf(schema: t.Schema): Html {
+  const { $ref, type, items, oneOf, properties, enum: words } = schema;
   if ($ref !== undefined) {
-    const name = $ref.slice(SCHEMA.length);
+    const name = $ref.slice(t.COMPONENTS.length);
     return html`<a href="#${name}">${name}</a>`;
   }
-  if (oneOf !== undefined) return joined(oneOf.map(shapeOf), ' or ');
-  if (allOf !== undefined) return joined(allOf.map(shapeOf), ' with ');
+  if (oneOf !== undefined) return joined(oneOf.map(schemaOf), ' or ');
   if (words !== undefined) return html`<code>${words.join(' | ')}</code>`;
-  if (items !== undefined) return html`list of ${shapeOf(items)}`;
-  if (schema.properties !== undefined) {
-    const fields = Object.entries(schema.properties).map(
-      ([name, field]) => html`<code>${name}</code> (${shapeOf(field)})`,
+  if (items !== undefined) return html`list of ${schemaOf(items)}`;
+  if (properties !== undefined) {
+    const fields = Object.entries(properties).map(
+      ([name, field]) => html`<code>${name}</code> (${schemaOf(field)})`,
     );
-    const orNull = [type].flat().includes('null') ? ', or null' : '';
-    return html`object of ${joined(fields, ', ')}${orNull}`;
+    return html`object of ${joined(fields, ', ')}${[type].flat().includes('null') ? ', or null' : ''}`;
   }
-  const kind = [type ?? 'anything'].flat().join(' or ');
-  const more = format ?? contentEncoding ?? pattern;
-  return more === undefined ? html`${kind}` : html`${kind} <code>${more}</code>`;
+  const detail = schema.format ?? schema.contentEncoding ?? schema.pattern;
+  return html`${[type ?? 'anything'].flat().join(' or ')}
+  ${detail === undefined ? EMPTY : html`<code>${detail}</code>`}`;
 }
 
-/** A schema that needs no more than its description. */
-function isPlain({ type, enum: words, pattern, format }: Schema): boolean {
-  return type === 'string' && words === undefined && pattern === undefined && format === undefined;
+function section(id: string, title: Html, body: Html): Html {
+  return html`<details>
+    <summary>${title}</summary>
+    <div id="${id}">${body}</div>
+  </details>`;
+}
+
+function table(rows: readonly (readonly Html[])[]): Html {
+  const cells = rows.map(
+    (row) =>
+      html`<tr>
+        ${row.map((cell) => html`<td>${cell}</td>`)}
+      </tr>`,
+  );
+  return html`<table>
+    ${cells}
+  </table>`;
 }
 
 function joined(parts: readonly Html[], separator: string): Html {
   return html`${parts.flatMap((part, index) => (index === 0 ? [part] : [html`${separator}`, part]))}`;
 }
 
-function lineOf(description: string | undefined): Html {
+function noteOf({ description }: t.Schema): Html {
   return description === undefined ? EMPTY : html`<span class="dim"> ${description}</span>`;
 }

@@ -4,7 +4,7 @@ import type { Html } from './Html.js';
 
 /** The routes: path, description, and an example to try. */
 const places: readonly (readonly [path: string, what: string, sample?: string])[] = [
-  ['/docs', 'Every HTTP route, its parameters and answers.', '/docs'],
+  ['/docs', 'Every HTTP route, its parameters and responses.', '/docs'],
   ['/openapi.json', 'The same for machines (OpenAPI 3.1).', '/openapi.json'],
   ['/status', 'What the daemon is doing, and why, as JSON.', '/status'],
   ['/v1/…', 'Flow’s own REST interface, here the newest indexed block.', '/v1/blocks?height=latest'],

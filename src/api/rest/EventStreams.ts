@@ -1,24 +1,23 @@
-import { decodeBlock, parseIdentifier } from '../../flow/index.js';
+import { parseIdentifier } from '../../flow/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { quoted } from '../../runtime/index.js';
-import { ApiError } from '../view/ApiError.js';
+import { heightDocument } from '../documents/changeDocuments.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import type { Cursor, FeedEvent, HeightEvent, RewindEvent } from '../feed/feedEvents.js';
+import type { Cursor, FeedEvent } from '../feed/feedEvents.js';
 import type { StartPoint } from '../feed/feedStart.js';
-import type { HttpRequest, StreamedBody, StreamingAnswer } from '../http/types.js';
-import type { HeightDocument, RewindDocument } from '../documents/changeDocuments.js';
+import type { HttpRequest, StreamedBody, StreamingResponse } from '../http/types.js';
+import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { list, parseHeight } from '../view/queryParameters.js';
-import { rfc3339 } from '../json/scalars.js';
 
-/** Between two signs of life, so that proxies keep a stream open on which nothing happens. */
-const SIGN_OF_LIFE_MS = 15_000;
-const SIGN_OF_LIFE = ': still here\n\n';
-/** After which a client comes back by itself. */
+/** Interval of the comments that keep proxies from closing a quiet stream. */
+const KEEP_ALIVE_MS = 15_000;
+const KEEP_ALIVE = ': still here\n\n';
+/** After which a client reconnects by itself. */
 const RETRY_MS = 1_000;
 
 interface OpenStream {
   readonly body: StreamedBody;
-  /** Something was written that is not taken yet. */
+  /** Something written is not taken yet. */
   isFull: boolean;
 }
 
@@ -26,7 +25,7 @@ interface OpenStream {
 export class EventStreams {
   readonly #feed: ChangeFeed;
   readonly #clock: Clock;
-  /** Their number is bounded by the feed. */
+  /** The feed bounds their number. */
   readonly #streams = new Set<OpenStream>();
   #timer: Timer | undefined;
 
@@ -35,8 +34,8 @@ export class EventStreams {
     this.#clock = dependencies.clock;
   }
 
-  /** Answers `/events`. Expected errors: ApiError (invalid_argument), and as `ChangeFeed.cursorAt`. */
-  async answer(request: HttpRequest): Promise<StreamingAnswer> {
+  /** Serves `/events`. Expected errors: ApiError (invalid_argument), and as `ChangeFeed.cursorAt`. */
+  async open(request: HttpRequest): Promise<StreamingResponse> {
     const from = await this.#feed.cursorAt(startOf(request));
     return {
       contentType: 'text/event-stream; charset=UTF-8',
@@ -59,18 +58,18 @@ export class EventStreams {
       {
         send: (event, taken) => write(eventText(event), taken),
         end: (reason) => {
-          // Whoever takes nothing is told nothing.
+          // A caller that takes nothing would not take this either.
           if (reason instanceof ApiError && reason.reason === 'overdue') {
             body.cut();
             return;
           }
-          write(`event: end\ndata: ${JSON.stringify(body.explain(reason))}\n\n`);
+          write(`event: end\ndata: ${JSON.stringify(body.explain(reason).body())}\n\n`);
           body.end();
         },
       },
     );
     this.#streams.add(stream);
-    if (this.#streams.size === 1) this.#signLater();
+    if (this.#streams.size === 1) this.#keepAliveLater();
     return () => {
       leave();
       this.#streams.delete(stream);
@@ -78,15 +77,15 @@ export class EventStreams {
     };
   }
 
-  #signLater(): void {
-    this.#timer = this.#clock.setTimer(SIGN_OF_LIFE_MS, () => {
-      this.#signLater();
-      for (const { body, isFull } of this.#streams) if (!isFull) body.write(SIGN_OF_LIFE, () => undefined);
+  #keepAliveLater(): void {
+    this.#timer = this.#clock.setTimer(KEEP_ALIVE_MS, () => {
+      this.#keepAliveLater();
+      for (const { body, isFull } of this.#streams) if (!isFull) body.write(KEEP_ALIVE, () => undefined);
     });
   }
 }
 
-/** `Last-Event-ID` before `from`: a client that comes back sends both. Expected errors: ApiError (invalid_argument). */
+/** `Last-Event-ID` before `from`: a returning client sends both. Expected errors: ApiError (invalid_argument). */
 function startOf({ query, headers }: HttpRequest): StartPoint {
   const last = headers['last-event-id'];
   if (typeof last === 'string' && last !== '') return { lastSeen: seenOf(last) };
@@ -95,11 +94,7 @@ function startOf({ query, headers }: HttpRequest): StartPoint {
   if (text === undefined) return 'next';
   const height = parseHeight(text);
   if (height !== undefined && from.length === 1) return { height };
-  throw new ApiError(
-    400,
-    'invalid_argument',
-    `invalid from: expected one decimal height, got ${quoted(from.join())}`,
-  );
+  throw invalidArgument(`invalid from: expected one decimal height, got ${quoted(from.join())}`);
 }
 
 /** Expected errors: ApiError (invalid_argument). */
@@ -108,33 +103,18 @@ function seenOf(eventId: string): { height: number; blockId: ReturnType<typeof p
   const height = parseHeight(heightText);
   const blockId = blockText === undefined ? undefined : parseIdentifier(blockText);
   if (height !== undefined && (blockText === undefined || blockId !== undefined)) return { height, blockId };
-  const message = `invalid Last-Event-ID: expected HEIGHT-BLOCKID as the events have it, got ${quoted(eventId)}`;
-  throw new ApiError(400, 'invalid_argument', message);
+  throw invalidArgument(
+    `invalid Last-Event-ID: expected HEIGHT-BLOCKID as in the events, got ${quoted(eventId)}`,
+  );
 }
 
-/** One event; its id is the height and the block with which the stream can be taken up again. */
+/** One event. Its id, height and block, is where the stream can be resumed. */
 function eventText(event: FeedEvent): string {
-  const document = event.kind === 'height' ? heightDocument(event) : rewindDocument(event);
+  const document =
+    event.kind === 'height'
+      ? heightDocument(event.stored, event.isSealed)
+      : { height: event.height, block_id: event.blockId ?? null };
   const { height, block_id: blockId } = document;
   const id = blockId === null ? String(height) : `${height}-${blockId}`;
   return `id: ${id}\nevent: ${event.kind}\ndata: ${JSON.stringify(document)}\n\n`;
-}
-
-function heightDocument({ stored, isSealed }: HeightEvent): HeightDocument {
-  const { block, transactionCounts } = stored;
-  return {
-    height: block.height,
-    block_id: block.id,
-    parent_id: block.parentId,
-    timestamp: rfc3339(decodeBlock(block.encoded).timestamp),
-    collections: block.collectionIds.map((id, index) => ({
-      collection_id: id,
-      transaction_count: transactionCounts[index] ?? 0,
-    })),
-    sealed: isSealed,
-  };
-}
-
-function rewindDocument({ height, blockId }: RewindEvent): RewindDocument {
-  return { height, block_id: blockId ?? null };
 }

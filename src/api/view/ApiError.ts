@@ -1,64 +1,59 @@
 import type { StorageError } from '../../storage/index.js';
-import { lastReadable } from './statusDocument.js';
+import * as t from '../schema.js';
+import { edges, lastReadable } from './statusDocument.js';
 import type { IndexedRange } from './statusDocument.js';
 
-/** Why a request was refused, for machines. */
-export const errorReasons = [
-  /** The height is above the watermark. */
-  'not_yet_indexed',
-  /** The height is below the first height of the store. */
-  'below_first_indexed',
-  /** No block, collection or transaction of this id within the indexed heights. */
-  'unknown_id',
-  'malformed_id',
-  'malformed_address',
-  /** The account index, which this store or this daemon does not keep. */
-  'index_off',
-  'invalid_argument',
-  /** More heights or ids than one request may name. */
-  'too_many',
-  /** A route, or an expansion, that only access nodes serve. */
-  'not_served',
-  /** What is requested is forwarded to access nodes, and none can be reached. */
-  'upstream_unreachable',
-  'method_not_allowed',
-  /** A page of an origin that the operator does not allow. */
-  'origin_refused',
-  'too_large',
-  /** More requests per second than one address may send. */
-  'rate_limited',
-  /** Too many responses wait to be taken by callers. */
-  'busy',
-  'bad_request',
-  'storage',
-  /** A call that did not end in time. */
-  'overdue',
-  /** The thread that indexes, which alone knows the answer, did not give it in time. */
-  'indexer_silent',
-  /** The daemon is being stopped. */
-  'stopping',
-  'internal',
-] as const;
-export type ApiErrorReason = (typeof errorReasons)[number];
+/** Why a request was refused: for machines, with the HTTP status and the meaning that the OpenAPI document gives. */
+export const refusals = {
+  not_yet_indexed: { status: 404, when: 'above the latest indexed height, or nothing is indexed yet' },
+  below_first_indexed: { status: 404, when: 'below the first indexed height' },
+  unknown_id: { status: 404, when: 'nothing with this id in the indexed heights' },
+  malformed_id: { status: 400, when: 'the id is not 64 hexadecimal digits' },
+  malformed_address: { status: 400, when: 'the address is not 16 hexadecimal digits' },
+  index_off: { status: 404, when: 'the account index is off' },
+  invalid_argument: { status: 400, when: 'a parameter is malformed, missing, or contradicts another' },
+  too_many: { status: 400, when: 'more heights or ids than one request may name' },
+  not_served: {
+    status: 400,
+    when: 'only access nodes have it: an expansion, or a scheduled transaction by number',
+  },
+  upstream_unreachable: { status: 503, when: 'a forwarded request reaches no access node' },
+  method_not_allowed: { status: 405, when: 'another method than GET and HEAD' },
+  origin_refused: { status: 403, when: 'a page of an origin that api.corsOrigins does not name' },
+  too_large: { status: 414, when: 'the URL is too long' },
+  rate_limited: { status: 429, when: 'more requests than one address, or one connection, may send' },
+  busy: { status: 503, when: 'too many large responses wait for their callers' },
+  bad_request: { status: 400, when: 'the path is not well-formed' },
+  storage: { status: 500, when: 'the stored record is damaged or cannot be read' },
+  overdue: { status: 408, when: 'the call did not end in time' },
+  indexer_silent: { status: 503, when: 'the indexing thread, which alone knows, does not answer now' },
+  stopping: { status: 503, when: 'the daemon is stopping' },
+  internal: { status: 500, when: 'a bug' },
+} as const;
+export type ApiErrorReason = keyof typeof refusals;
+const errorReasons = Object.keys(refusals) as readonly ApiErrorReason[];
 
 /** Flow's error body (`code`, `message`) and what we add to it. */
-export interface ApiErrorBody {
-  /** The HTTP status. */
-  readonly code: number;
-  readonly message: string;
-  readonly reason: ApiErrorReason;
-  /** The indexed range, where the answer depends on it. */
-  readonly firstIndexed?: number | null;
-  readonly latestIndexed?: number | null;
-  readonly head?: number | null;
-}
+export const errorSchema = t.named(
+  'Error',
+  t.object(
+    {
+      code: t.note('The HTTP status.', t.count),
+      message: t.note('One sentence for humans.', t.text),
+      reason: t.note('For machines.', t.words(...errorReasons)),
+    },
+    edges,
+  ),
+);
+export type ApiErrorBody = t.Described<typeof errorSchema>;
 
-/** A request that gets an error body instead of a response. The message is one sentence for the caller. */
+/** A request that is refused. The message is one sentence for the caller. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   /** The HTTP status. */
   readonly code: number;
   readonly reason: ApiErrorReason;
+  /** Where the refusal depends on it. */
   readonly range: IndexedRange | undefined;
 
   constructor(code: number, reason: ApiErrorReason, message: string, range?: IndexedRange) {
@@ -76,7 +71,11 @@ export class ApiError extends Error {
   }
 }
 
-/** Reasons with which an access node may still have the answer: only the index lacks it. */
+export function invalidArgument(message: string): ApiError {
+  return new ApiError(400, 'invalid_argument', message);
+}
+
+/** What the index lacks, an access node may have. */
 const elsewhere: ReadonlySet<ApiErrorReason> = new Set<ApiErrorReason>([
   'not_served',
   'not_yet_indexed',
@@ -84,9 +83,7 @@ const elsewhere: ReadonlySet<ApiErrorReason> = new Set<ApiErrorReason>([
   'unknown_id',
 ]);
 
-/**
- * True where an access node may have the answer. Nobody else can answer for the index itself, such as where it ends.
- */
+/** True where an access node may help. Only the index itself knows, for example, where it ends. */
 export function isElsewhere(error: unknown): error is ApiError {
   return error instanceof ApiError && elsewhere.has(error.reason) && !(error instanceof NoSuchHead);
 }
@@ -97,7 +94,12 @@ export function heightOutside(height: number, range: IndexedRange): ApiError {
     const message = `height ${height} is below the first indexed height ${range.firstIndexed}`;
     return new ApiError(404, 'below_first_indexed', message, range);
   }
-  return new ApiError(404, 'not_yet_indexed', `height ${height} is not yet indexed (${edges(range)})`, range);
+  return new ApiError(
+    404,
+    'not_yet_indexed',
+    `height ${height} is not yet indexed (${extent(range)})`,
+    range,
+  );
 }
 
 /**
@@ -110,26 +112,26 @@ class NoSuchHead extends ApiError {}
 export function noSuchHead(which: 'final' | 'sealed', range: IndexedRange): ApiError {
   const message =
     which === 'sealed' && range.head === null && range.latestIndexed !== null
-      ? `which block is the newest sealed one is not known here (${edges(range)}); a daemon that follows the chain knows it`
-      : `no ${which} block is indexed yet (${edges(range)})`;
+      ? `the newest sealed block is not known here (${extent(range)}); a daemon that follows the chain knows it`
+      : `no ${which} block is indexed yet (${extent(range)})`;
   return new NoSuchHead(404, 'not_yet_indexed', message, range);
 }
 
-/** The refusal of all requests while the daemon stops. */
+/** For all requests while the daemon stops. */
 export function stopping(): ApiError {
   return new ApiError(503, 'stopping', 'the daemon is stopping; retry, or ask another one');
 }
 
-/** The refusal of what only the thread that indexes can answer, while that does not. */
+/** For what only the indexing thread knows, while it does not answer. */
 export function indexerSilent(): ApiError {
   const message =
-    'the thread that indexes, which this needs, does not answer now; what is indexed is served all the same: ask again';
+    'this needs the indexing thread, which does not answer now; indexed data is still served; retry';
   return new ApiError(503, 'indexer_silent', message);
 }
 
-/** For what cannot be said before the first height is known. */
+/** For what depends on the first height, before that is known. */
 export function nothingIndexed(range: IndexedRange): ApiError {
-  return new ApiError(404, 'not_yet_indexed', `nothing is indexed yet (${edges(range)})`, range);
+  return new ApiError(404, 'not_yet_indexed', `nothing is indexed yet (${extent(range)})`, range);
 }
 
 export function unknownId(what: 'block' | 'collection' | 'transaction', range: IndexedRange): ApiError {
@@ -147,7 +149,7 @@ export function storageRefusal(error: StorageError): ApiError {
   return new ApiError(500, 'storage', `${what}; see the daemon log`);
 }
 
-function edges(range: IndexedRange): string {
+function extent(range: IndexedRange): string {
   const latest = lastReadable(range) ?? (range.firstIndexed === null ? 'unknown' : 'none');
   return `latest ${latest}, head ${range.head ?? 'unknown'}`;
 }

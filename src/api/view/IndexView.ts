@@ -11,16 +11,14 @@ import type {
 import { heightOutside, noSuchHead, unknownId } from './ApiError.js';
 import type { IndexedRange } from './statusDocument.js';
 
-/** What is read of a store to answer requests. */
+/** What the API reads of a store. */
 export type ReadableIndex = IndexReader & Pick<IndexStore, 'meta' | 'latestBlock'>;
 
 /**
- * The index as it was when a request arrived: whatever is committed meanwhile, the response covers the heights that
- * were indexed then, and so does a refusal.
+ * The index as it was when a request arrived: responses and refusals cover the heights that were indexed then, whatever
+ * is committed in the meantime.
  *
- * It blocks and copies nothing. Below the watermark nothing changes and nothing is inserted, so the watermark of one
- * moment, with everything above it left out, is a snapshot. (The store is rewound below its watermark only while no
- * daemon runs.)
+ * It blocks and copies nothing. Nothing below the watermark changes while a daemon runs, so a range is a snapshot.
  */
 export class IndexView {
   /** The range at the moment of the view. */
@@ -69,7 +67,7 @@ export class IndexView {
     if (collections?.length === collectionIds.length && collections.every(({ blockId }) => blockId === id)) {
       return collections;
     }
-    // No daemon takes back a block that it has shown: the store was rewound beside it.
+    // A daemon never removes an indexed block: the store was rewound by another process.
     throw heightOutside(height, this.range);
   }
 

@@ -1,6 +1,8 @@
-import type { NodeHealth } from '../../access/index.js';
+import { endpointStates } from '../../observability/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { ReadinessReason } from '../../observability/index.js';
+import * as t from '../schema.js';
+import { executionDataStatus } from './statusDocument.js';
 import type { IndexedRange, StatusDocument } from './statusDocument.js';
 
 /** What is known of work that is not indexed yet. Expected errors of both: ApiError (`indexer_silent`). */
@@ -20,12 +22,12 @@ export interface WorkMoment {
   readonly range: IndexedRange;
   /** Of the block that is durable there, above the watermark. */
   readonly durableId: Identifier | undefined;
-  /** The daemon that works; `undefined` where none runs. */
+  /** The running daemon; `undefined` where none runs. */
   readonly daemon:
     { readonly reasons: readonly ReadinessReason[]; readonly work: HeightWork | undefined } | undefined;
 }
 
-/** One height, as the parts that work on it see it, once indexing has begun. */
+/** One height, once indexing has begun. */
 export interface HeightWork {
   /** `durable`: on disk. `queued`: in the window, not handed out. `outside`: above the window. */
   readonly stage: 'durable' | 'committing' | 'collecting' | 'queued' | 'outside';
@@ -33,64 +35,50 @@ export interface HeightWork {
   readonly blockId: Identifier | null;
   /** The highest height that may be worked on now. */
   readonly upperBound: number;
-  /** Nothing above it is asked for; `null` for no such bound. */
+  /** Nothing above it is requested; `null` for no such bound. */
   readonly stopHeight: number | null;
   readonly work: WorkDocument | null;
   readonly holdingUp: StatusDocument['waitingFor'];
-  readonly sources: {
-    readonly nodes: readonly NodeDocument[];
-    readonly executionData: StatusDocument['sources']['edi'];
-  };
-}
-
-/** A height that was handed out and is not durable. */
-export interface WorkDocument {
-  /** Since it was handed out. */
-  readonly ageSeconds: number;
-  /** That its block guarantees. */
-  readonly collections: number;
-  readonly missing: number;
-  /** The first missing ones, at most MAX_MISSING_SHOWN. */
-  readonly missingCollections: readonly MissingDocument[];
-  /** Why execution data do not deliver it; `null` while nothing is wrong with that. */
-  readonly executionData: string | null;
-  /** What contradicts the block's guarantees. */
-  readonly dispute: string | null;
+  readonly sources: t.Described<typeof heightSources>;
 }
 
 export const MAX_MISSING_SHOWN = 100;
 
-/** The attempts for a missing collection. */
-export interface MissingDocument {
-  readonly collectionId: string;
-  /** A call for it is under way. */
-  readonly isUnderWay: boolean;
-  readonly attempts: number;
-  /** Attempts answered with "no such collection", or "not yet". */
-  readonly notFound: number;
-  readonly lastNode: string | null;
-  readonly lastError: string | null;
-  /** RFC 3339. */
-  readonly lastAskedAt: string | null;
-  /** Nodes that failed to give it, in order of their first failure. */
-  readonly failures: readonly NodeFailures[];
-}
+const missingCollection = t.object({
+  collectionId: t.identifier,
+  isUnderWay: t.note('A call for it is in progress.', t.flag),
+  attempts: t.count,
+  notFound: t.note('Attempts that ended in "no such collection" or "not yet".', t.count),
+  lastNode: t.orNull(t.text),
+  lastError: t.orNull(t.text),
+  lastAskedAt: t.orNull(t.time),
+  failures: t.note(
+    'The nodes that failed to give it, in order of their first failure.',
+    t.arrayOf(t.object({ node: t.text, count: t.count, lastError: t.text, lastAt: t.time })),
+  ),
+});
+export type MissingDocument = t.Described<typeof missingCollection>;
 
-/** The results of asking one node for one collection. */
-export interface NodeFailures {
-  readonly node: string;
-  readonly count: number;
-  readonly lastError: string;
-  /** RFC 3339. */
-  readonly lastAt: string;
-}
+/** A height in progress. */
+export const heightWork = t.object({
+  ageSeconds: t.note('Since work on it began.', t.amount),
+  collections: t.note('Guaranteed by its block.', t.count),
+  missing: t.count,
+  missingCollections: t.arrayOf(missingCollection, MAX_MISSING_SHOWN),
+  executionData: t.note('Why execution data does not deliver it.', t.orNull(t.text)),
+  dispute: t.note("What contradicts the block's guarantees.", t.orNull(t.text)),
+});
+export type WorkDocument = t.Described<typeof heightWork>;
 
-export interface NodeDocument {
-  /** `host:port`. */
-  readonly name: string;
-  readonly state: NodeHealth;
-  /** Asked for this height. */
-  readonly servesHeight: boolean;
-  /** What is wrong with it. */
-  readonly trouble: string | null;
-}
+/** The nodes available for a height. */
+export const heightSources = t.object({
+  nodes: t.arrayOf(
+    t.object({
+      name: t.note('host:port', t.text),
+      state: t.words(...endpointStates),
+      servesHeight: t.note('Asked for this height.', t.flag),
+      trouble: t.note('What is wrong with it.', t.orNull(t.text)),
+    }),
+  ),
+  executionData: executionDataStatus,
+});

@@ -1,7 +1,7 @@
 import { parseIdentifier } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
-import { ApiError } from './ApiError.js';
+import { ApiError, invalidArgument as invalid } from './ApiError.js';
 
 /** Heights or ids per request, limited as on access nodes. */
 export const MAX_ITEMS = 50;
@@ -59,7 +59,7 @@ export function parseBlockKey(text: string): Identifier | number {
  * The one block named by `block_id` or `block_height`; by default the newest sealed one. Expected errors: ApiError
  * (400).
  */
-export function parseBlockOf(query: Query): { readonly id: Identifier } | { readonly term: HeightTerm } {
+export function parseBlockOf(query: Query): { readonly id: Identifier } | HeightTerm {
   const ids = list(query['block_id']);
   const heights = list(query['block_height']);
   if (ids.length + heights.length > 1) {
@@ -69,7 +69,7 @@ export function parseBlockOf(query: Query): { readonly id: Identifier } | { read
   }
   const [[id], [height]] = [ids, heights];
   if (id !== undefined) return { id: parseId(id) };
-  return { term: height === undefined ? 'sealed' : heightTerm('block_height', height) };
+  return height === undefined ? 'sealed' : heightTerm('block_height', height);
 }
 
 /**
@@ -82,13 +82,13 @@ export function parseTransactionId(text: string): Identifier {
   throw new ApiError(400, 'not_served', message);
 }
 
-/** The head that a word names; `undefined` for anything else. */
+/** The head that a word names. */
 export function headTerm(text: string): 'final' | 'sealed' | undefined {
   if (text === 'final' || text === 'latest') return 'final';
   return text === 'sealed' ? text : undefined;
 }
 
-/** Decimal height as Flow writes it. `undefined` for anything else. */
+/** A decimal height as Flow writes it. */
 export function parseHeight(text: string): number | undefined {
   if (!/^\d{1,16}$/.test(text)) return undefined;
   const height = Number(text);
@@ -127,8 +127,7 @@ export function heightRange(start: number, end: number): number[] {
 
 /**
  * The served names in `expand`. Names that only access nodes serve (`elsewhere`) are refused, so that nobody waits for
- * a field that will not come; all others are unknown everywhere and ignored, as on nodes. Expected errors: ApiError
- * (400).
+ * a field that never comes; unknown ones are ignored, as on nodes. Expected errors: ApiError (400).
  */
 export function parseExpand(
   query: Query,
@@ -164,8 +163,4 @@ function refuseTooMany(count: number, what: string): void {
     'too_many',
     `at most ${MAX_ITEMS} ${what} can be requested at a time, got ${count}`,
   );
-}
-
-function invalid(message: string): ApiError {
-  return new ApiError(400, 'invalid_argument', message);
 }

@@ -1,5 +1,5 @@
-import type { NodeHealth } from '../../access/index.js';
-import type { ReadinessReason } from '../../observability/index.js';
+import { allReadinessCodes, endpointStates } from '../../observability/index.js';
+import * as t from '../schema.js';
 
 /** The readable heights, and the heads beyond them. `null`: not known yet. */
 export interface IndexedRange {
@@ -9,6 +9,13 @@ export interface IndexedRange {
   readonly head: number | null;
   readonly sealed: number | null;
 }
+
+/** The range as callers see it: `latestIndexed` is `null` while nothing is indexed. */
+export const edges = {
+  firstIndexed: t.orNull(t.count),
+  latestIndexed: t.orNull(t.count),
+  head: t.orNull(t.count),
+};
 
 /**
  * The last readable height, as shown to callers: `null` while nothing is indexed, whatever represents that internally.
@@ -23,113 +30,110 @@ export function lastReadable({
     : null;
 }
 
-/** The body of `/status`. Rates are per second, ages and times are seconds; `null` means: not known (yet). */
-export interface StatusDocument extends IndexedRange {
-  /** `null` while nothing is indexed. */
-  readonly latestIndexed: number | null;
-  readonly network: string;
-  readonly chainId: string;
-  readonly version: string;
-  /** Distinguishes this process from any other that may listen at its address. */
-  readonly instance: string;
-  /** Heights behind the head; `null` while no node confirms the head. */
-  readonly lag: number | null;
-  /** Since the head moved. */
-  readonly headAgeSeconds: number | null;
-  /** Since any node reported the head, moved or not. */
-  readonly headConfirmedSeconds: number | null;
-  /** Heights that became durable per second, over the last half minute. */
-  readonly rate: number;
-  /** Seconds until the head is reached; `null` while the gap does not close. */
-  readonly eta: number | null;
-  readonly window: {
-    /** K. */
-    readonly heights: number;
-    /** The highest height that may be worked on now. */
-    readonly upperBound: number | null;
-    /** Heights handed out and not yet durable. */
-    readonly inFlight: number;
-    readonly bytesInFlight: number;
-    readonly bytesLimit: number;
-  };
-  readonly sources: {
-    readonly requester: {
-      /**
-       * `off` with `ediOnly`. `waiting`: collections are missing, and no call may be sent now; `waitingFor` says why.
-       */
-      readonly state: 'off' | 'idle' | 'waiting' | 'asking';
-      /** Collection calls under way. */
-      readonly inFlight: number;
-      /** Collection ids wanted and not received. */
-      readonly missing: number;
-    };
-    readonly edi: {
-      /** `paused`: ahead of the window. `unavailable`: no node serves the stream now. */
-      readonly state: 'off' | 'connecting' | 'following' | 'paused' | 'unavailable';
-      readonly endpoint: string | null;
-      /** The last height that the stream delivered. */
-      readonly height: number | null;
-      /** Since the stream delivered. */
-      readonly ageSeconds: number | null;
-      /** Why it does not deliver; `null` while nothing is wrong with it. */
-      readonly reason: string | null;
-    };
-  };
-  readonly endpoints: readonly EndpointStatus[];
-  /** What the lowest unindexed height waits for, and why that does not come; `null` when all is indexed. */
-  readonly waitingFor: {
-    readonly height: number;
-    readonly message: string;
-    /** Since the watermark moved. */
-    readonly ageSeconds: number;
-  } | null;
-  /** The lowest height that waits for its collections; `null` when none does. */
-  readonly oldestMissing: {
-    readonly height: number;
-    /** Ids of this height that are not received. */
-    readonly missing: number;
-    readonly ageSeconds: number;
-  } | null;
-  /** The index of each account's transactions. */
-  readonly accountIndex: {
-    /** `building`: heights from before it was switched on are missing. `stopped`: one of those is damaged. */
-    readonly state: 'off' | 'building' | 'stopped' | 'complete';
-    /** It covers all heights from here to `latestIndexed`. */
-    readonly coveredFrom: number | null;
-    /** Heights below that it still has to index. */
-    readonly missingHeights: number | null;
-  };
-  readonly ready: boolean;
-  readonly reasons: readonly ReadinessReason[];
-  readonly uptimeSeconds: number;
-}
+export const executionDataStatus = t.object({
+  state: t.note(
+    'paused: ahead of the window. unavailable: no node serves the stream now.',
+    t.words('off', 'connecting', 'following', 'paused', 'unavailable'),
+  ),
+  endpoint: t.orNull(t.text),
+  height: t.note('The last height the stream delivered.', t.orNull(t.count)),
+  ageSeconds: t.note('Since the stream delivered.', t.orNull(t.amount)),
+  reason: t.note('Why it does not deliver.', t.orNull(t.text)),
+});
 
-export interface EndpointStatus {
-  /** `host:port`. */
-  readonly name: string;
-  readonly state: NodeHealth;
-  /** Why it is not healthy, in the node's own words if it gave any. */
-  readonly reason: string | null;
-  /** Since the first of the faults for which it is failing or penalized. */
-  readonly sinceSeconds: number | null;
-  /** Its calls that are asked last, or not at all while there is another way. */
-  readonly calls: readonly CallStatus[];
-}
+export const waitingFor = t.orNull(
+  t.object({ height: t.count, message: t.text, ageSeconds: t.note('Since the watermark moved.', t.amount) }),
+);
 
-/** One call to one node that is not healthy. */
-export interface CallStatus {
-  readonly method: string;
-  readonly state: 'failing' | 'set_aside';
-  readonly reason: string;
-  /** Faults in a row. */
-  readonly count: number;
-  readonly sinceSeconds: number;
-}
+/** Why the daemon is not ready. */
+export const reasons = t.arrayOf(
+  t.object(
+    { code: t.words(...allReadinessCodes), message: t.text, sinceSeconds: t.amount },
+    { height: t.count },
+  ),
+);
+
+const endpoint = t.object({
+  name: t.note('host:port', t.text),
+  state: t.words(...endpointStates),
+  reason: t.note("Why it is not healthy, in the node's own words if it gave any.", t.orNull(t.text)),
+  sinceSeconds: t.note('Since the first of the faults that made it unhealthy.', t.orNull(t.amount)),
+  calls: t.note(
+    'Its unhealthy calls: asked last, or not at all while there is another way.',
+    t.arrayOf(
+      t.object({
+        method: t.text,
+        state: t.words('failing', 'set_aside'),
+        reason: t.text,
+        count: t.note('Faults in a row.', t.count),
+        sinceSeconds: t.amount,
+      }),
+    ),
+  ),
+});
+
+/** The body of `/status`. */
+export const statusSchema = t.named(
+  'Status',
+  t.note(
+    'Rates are per second, ages are in seconds; null means not known yet.',
+    t.object({
+      network: t.text,
+      chainId: t.text,
+      version: t.text,
+      instance: t.note('Distinguishes this process from any other at its address.', t.text),
+      ...edges,
+      sealed: t.orNull(t.count),
+      lag: t.note('Heights behind the head; null while no node confirms the head.', t.orNull(t.count)),
+      headAgeSeconds: t.note('Since the head moved.', t.orNull(t.amount)),
+      headConfirmedSeconds: t.note('Since any node reported the head, moved or not.', t.orNull(t.amount)),
+      rate: t.note('Heights that became durable per second, over the last half minute.', t.amount),
+      eta: t.note('Until the head is reached; null while the gap does not close.', t.orNull(t.amount)),
+      window: t.object({
+        heights: t.count,
+        upperBound: t.note('The highest height that may be worked on now.', t.orNull(t.count)),
+        inFlight: t.note('Heights in progress and not yet durable.', t.count),
+        bytesInFlight: t.count,
+        bytesLimit: t.count,
+      }),
+      sources: t.object({
+        requester: t.object({
+          state: t.note(
+            'off with ediOnly. waiting: collections are missing and no call may be sent now (see waitingFor).',
+            t.words('off', 'idle', 'waiting', 'asking'),
+          ),
+          inFlight: t.note('Collection calls in progress.', t.count),
+          missing: t.note('Collections wanted and not received.', t.count),
+        }),
+        edi: executionDataStatus,
+      }),
+      endpoints: t.arrayOf(endpoint),
+      waitingFor: t.note('What the lowest unindexed height waits for, and why.', waitingFor),
+      oldestMissing: t.note(
+        'The lowest height that lacks collections.',
+        t.orNull(t.object({ height: t.count, missing: t.count, ageSeconds: t.amount })),
+      ),
+      accountIndex: t.object({
+        state: t.note(
+          'building: heights from before it was switched on are missing. stopped: one of those is damaged.',
+          t.words('off', 'building', 'stopped', 'complete'),
+        ),
+        coveredFrom: t.note('It covers all heights from here to latestIndexed.', t.orNull(t.count)),
+        missingHeights: t.note('Heights below that it has yet to index.', t.orNull(t.count)),
+      }),
+      ready: t.flag,
+      reasons,
+      uptimeSeconds: t.amount,
+    }),
+  ),
+);
+export type StatusDocument = t.Described<typeof statusSchema>;
+export type EndpointStatus = StatusDocument['endpoints'][number];
 
 /** What the servers ask the daemon. */
 export interface StatusSource {
-  /** Expected errors: ApiError (`indexer_silent`) where the thread that indexes does not tell in time. */
+  /** Expected errors: ApiError (`indexer_silent`) when the indexing thread does not answer in time. */
   status(): StatusDocument | Promise<StatusDocument>;
-  /** The part of the status that each lookup needs. At hand: no waiting, no store, no network. */
+  /** The part of the status that each lookup needs, from memory. */
   range(): IndexedRange;
 }

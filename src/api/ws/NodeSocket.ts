@@ -5,7 +5,7 @@ import { passedOn, viaOf } from '../http/forwardedHeaders.js';
 import { IdleTimeout } from '../http/IdleTimeout.js';
 import { RefusedMessage } from './RefusedMessage.js';
 
-/** For the connection to the node, encryption and handshake included. */
+/** For the connection to the node, handshake included. */
 const CONNECT_TIMEOUT_MS = 5_000;
 /** For a node that sends nothing, not even a pong. */
 const SILENCE_TIMEOUT_MS = 60_000;
@@ -42,7 +42,7 @@ export class NodeSocket {
       { limitMs: SILENCE_TIMEOUT_MS },
       {
         clock: dependencies.clock,
-        // What a slow client keeps us from reading is not the node's silence.
+        // While a slow client keeps us from reading, the node is not silent.
         isExcused: () => this.#isPaused,
         onSilent: () => this.#socket?.terminate(),
       },
@@ -50,10 +50,10 @@ export class NodeSocket {
   }
 
   /** Opens the connection if necessary, and sends. Expected errors: RefusedMessage (503). */
-  async send(text: string): Promise<void> {
+  async send(message: Readonly<Record<string, unknown>>): Promise<void> {
     this.#opening ??= this.#open();
     await this.#opening;
-    this.#socket?.send(text);
+    this.#socket?.send(JSON.stringify(message));
   }
 
   ping(): void {

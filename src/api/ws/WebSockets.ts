@@ -8,14 +8,14 @@ import type { WebSocketCare, WebSocketRoute } from '../http/types.js';
 import { WsClient } from './WsClient.js';
 
 /** Maximum connections. */
-export const MAX_CONNECTIONS = 100;
+const MAX_CONNECTIONS = 100;
 /** Limit of a client's message: subscriptions are short. */
 const MAX_MESSAGE_BYTES = 16 * 1024;
 /** The limit where a message may carry a transaction for the node; the same as on access nodes. */
 const MAX_FORWARDED_MESSAGE_BYTES = 2 * 1024 * 1024;
 /** From the registry of RFC 6455. */
 const TRY_AGAIN_LATER = 1013;
-/** Ping interval: a client that has not answered by the next ping is gone. */
+/** Ping interval: a client that has not replied by the next ping is gone. */
 const LOOK_EVERY_MS = 20_000;
 
 export interface WebSocketsDependencies {

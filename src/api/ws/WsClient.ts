@@ -2,19 +2,19 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
 import { quoted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { ApiError } from '../view/ApiError.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import type { ForwardingMetrics, ForwardedOutcome } from '../limits/ForwardingMetrics.js';
 import type { WebSocketCare } from '../http/types.js';
+import type { ForwardedOutcome, ForwardingMetrics } from '../limits/ForwardingMetrics.js';
+import { ApiError } from '../view/ApiError.js';
 import { blockTopics, parseBlockArguments } from './blockTopics.js';
 import type { BlockTopic } from './blockTopics.js';
-import { dataText, doneText, parseMessage, readNodeMessage, refusalText, requestText } from './messages.js';
-import { RefusedMessage } from './RefusedMessage.js';
-import type { Action, Arguments, ClientMessage } from './messages.js';
+import { parseMessage, readNodeMessage } from './messages.js';
+import type { ClientMessage } from './messages.js';
 import { NodeSocket } from './NodeSocket.js';
+import { RefusedMessage } from './RefusedMessage.js';
 
 /** Subscriptions per connection, as on access nodes. */
-export const MAX_SUBSCRIPTIONS = 20;
+const MAX_SUBSCRIPTIONS = 20;
 /** Limit of what a client has not taken; above it nothing more is read, neither from it nor from the node. */
 const MAX_UNTAKEN_BYTES = 1024 * 1024;
 /** A connection without a subscription is closed after this. */
@@ -45,44 +45,38 @@ export interface WsClientDependencies {
   readonly onClose: () => void;
 }
 
-interface Subscription {
-  readonly topic: string;
-  readonly args: Arguments;
-  /** Whether a node serves it. */
+type Subscribe = ClientMessage & { readonly action: 'subscribe' };
+
+interface Subscription extends Pick<Subscribe, 'topic' | 'args'> {
+  /** A node serves it. */
   readonly isForwarded: boolean;
   /** Ends it on our side. */
-  end: (outcome: ForwardedOutcome) => void;
+  readonly end: (outcome: ForwardedOutcome) => void;
 }
 
-/** One connection and its subscriptions. Its messages are answered one after another. */
+/** One connection and its subscriptions. Its messages are handled one after another. */
 export class WsClient {
   readonly #socket: WebSocket;
   readonly #dependencies: WsClientDependencies;
   readonly #subscriptions = new Map<string, Subscription>();
   readonly #node: NodeSocket | undefined;
-  /** What came in one packet: nothing further is read until it is answered. */
+  /** What came in one packet: nothing further is read until it is handled. */
   readonly #messages: string[] = [];
-  #isAnswering = false;
+  #isHandling = false;
   #isPaused = false;
   #names = 0;
   #idleSinceMs: number;
   /** Since the last check. */
   #hasShownLife = true;
 
-  constructor(options: WsClientOptions, dependencies: WsClientDependencies) {
-    const { socket, headers, forwardRest } = options;
+  constructor({ socket, headers, forwardRest }: WsClientOptions, dependencies: WsClientDependencies) {
+    const { clock } = dependencies;
     this.#socket = socket;
     this.#dependencies = dependencies;
-    this.#idleSinceMs = dependencies.clock.monotonic();
+    this.#idleSinceMs = clock.monotonic();
     if (forwardRest !== undefined) {
-      this.#node = new NodeSocket(
-        { to: forwardRest, headers },
-        {
-          clock: dependencies.clock,
-          onText: (text) => this.#pass(text),
-          onLost: () => this.#nodeLost(),
-        },
-      );
+      const [onText, onLost] = [(text: string) => this.#pass(text), () => this.#nodeLost()];
+      this.#node = new NodeSocket({ to: forwardRest, headers }, { clock, onText, onLost });
     }
     socket.on('pong', () => (this.#hasShownLife = true));
     socket.on('message', (data, isBinary) => {
@@ -92,7 +86,7 @@ export class WsClient {
         return;
       }
       this.#messages.push(data.toString());
-      if (!this.#isAnswering) void this.#answerAll();
+      if (!this.#isHandling) void this.#handleAll();
     });
     socket.once('close', () => {
       for (const id of [...this.#subscriptions.keys()]) this.#drop(id, 'cancelled');
@@ -123,60 +117,57 @@ export class WsClient {
     this.#socket.terminate();
   }
 
-  async #answerAll(): Promise<void> {
-    this.#isAnswering = true;
+  async #handleAll(): Promise<void> {
+    this.#isHandling = true;
     this.#flow();
     for (let text = this.#messages.shift(); text !== undefined; text = this.#messages.shift()) {
-      if (this.#socket.readyState === WebSocket.OPEN) await this.#answer(text);
+      if (this.#socket.readyState === WebSocket.OPEN) await this.#handle(text);
     }
-    this.#isAnswering = false;
+    this.#isHandling = false;
     this.#flow();
   }
 
-  async #answer(text: string): Promise<void> {
-    let about: { readonly action?: Action; readonly id?: string | undefined } = {};
+  async #handle(text: string): Promise<void> {
+    let message: ClientMessage | undefined;
     try {
       const waitSeconds = this.#dependencies.care.waitSeconds();
       if (waitSeconds > 0) {
-        throw new RefusedMessage(429, `too many requests of one address; ask again in ${waitSeconds} s`);
+        throw new RefusedMessage(429, `too many requests of one address; retry in ${waitSeconds} s`);
       }
-      const message = parseMessage(text);
-      about = { action: message.action, ...('id' in message ? { id: message.id } : {}) };
+      message = parseMessage(text);
       await this.#carryOut(message);
     } catch (error) {
-      this.#send(refusalText(this.#refusalOf(error, about)));
+      const idOfMessage = message !== undefined && 'id' in message ? message.id : undefined;
+      const { code, message: why, action = message?.action, id = idOfMessage } = this.#refusalOf(error);
+      this.#send({ subscription_id: id, action, error: { code, message: why } });
     }
   }
 
-  #refusalOf(error: unknown, about: { readonly action?: Action; readonly id?: string | undefined }) {
-    if (error instanceof RefusedMessage) {
-      return new RefusedMessage(error.code, error.message, {
-        action: error.action ?? about.action,
-        id: error.id ?? about.id,
-      });
-    }
+  #refusalOf(error: unknown): RefusedMessage {
+    if (error instanceof RefusedMessage) return error;
     const { code, message } = this.#dependencies.care.explain(error);
     const what = error instanceof ApiError ? 'error creating data provider' : 'internal error';
-    return new RefusedMessage(code, `${what}: ${message}`, about);
+    return new RefusedMessage(code, `${what}: ${message}`);
   }
 
   async #carryOut(message: ClientMessage): Promise<void> {
-    switch (message.action) {
+    const { action } = message;
+    switch (action) {
       case 'list_subscriptions': {
         const subscriptions = [...this.#subscriptions].map(([id, { topic, args }]) => ({
           ...{ subscription_id: id, topic, arguments: args },
         }));
-        this.#send(JSON.stringify({ subscriptions, action: message.action }));
+        this.#send({ subscriptions, action });
         return;
       }
       case 'unsubscribe': {
-        const { id, action } = message;
+        const { id } = message;
         const subscription = this.#subscriptions.get(id);
         if (subscription === undefined) throw new RefusedMessage(404, 'subscription not found');
         this.#drop(id, 'cancelled');
         // The client gets the node's response.
-        if (subscription.isForwarded) await this.#node?.send(requestText({ action, id }));
-        else this.#send(doneText(action, id));
+        if (subscription.isForwarded) await this.#node?.send({ subscription_id: id, action });
+        else this.#send({ subscription_id: id, action });
         return;
       }
       case 'subscribe':
@@ -184,64 +175,64 @@ export class WsClient {
     }
   }
 
-  async #subscribe({ id: asked, topic, args }: ClientMessage & { action: 'subscribe' }): Promise<void> {
-    const id = asked ?? this.#newName();
+  async #subscribe(message: Subscribe): Promise<void> {
+    const id = message.id ?? this.#newName();
     if (this.#subscriptions.has(id)) {
       throw new RefusedMessage(400, `subscription ID is already in use: ${quoted(id)}`);
     }
     if (this.#subscriptions.size >= MAX_SUBSCRIPTIONS) {
-      const message = `error creating new subscription: maximum number of subscriptions reached (${MAX_SUBSCRIPTIONS})`;
-      throw new RefusedMessage(429, message);
+      const text = `error creating new subscription: maximum number of subscriptions reached (${MAX_SUBSCRIPTIONS})`;
+      throw new RefusedMessage(429, text);
     }
-    const blockTopic = blockTopics.get(topic);
-    if (blockTopic !== undefined) await this.#follow(id, topic, args, blockTopic);
-    else await this.#forward(id, topic, args);
+    const served = blockTopics.get(message.topic);
+    if (served === undefined) await this.#forward(id, message);
+    else await this.#follow(id, message, served);
   }
 
-  async #follow(id: string, topic: string, args: Arguments, { kind, payload }: BlockTopic): Promise<void> {
+  async #follow(id: string, { action, topic, args }: Subscribe, served: BlockTopic): Promise<void> {
     const { feed } = this.#dependencies;
     const { until, start } = parseBlockArguments(args);
     const from = await feed.cursorAt(start);
     if (this.#socket.readyState !== WebSocket.OPEN) return;
-    const leave = feed.follow(
-      { kind, from, until },
+    const end = feed.follow(
+      { kind: served.kind, from, until },
       {
-        send: (event, taken) => this.#send(dataText(id, topic, payload(event, until)), taken),
+        send: (event, taken) =>
+          this.#send({ subscription_id: id, topic, payload: served.payload(event, until) }, taken),
         end: (reason) => this.#ended(id, reason),
       },
     );
-    this.#subscriptions.set(id, { topic, args, isForwarded: false, end: leave });
-    this.#send(doneText('subscribe', id));
+    this.#subscriptions.set(id, { topic, args, isForwarded: false, end });
+    this.#send({ subscription_id: id, action });
   }
 
   /** The feed ends a subscription. */
   #ended(id: string, reason: unknown): void {
     this.#drop(id, 'cancelled');
     const known = reason instanceof ApiError ? reason.reason : undefined;
-    if (known === 'stopping') this.close();
-    // A client that takes nothing would not take a message either.
-    if (known === 'overdue') this.cut();
-    if (known === 'stopping' || known === 'overdue') return;
-    const { message } = this.#dependencies.care.explain(reason);
-    this.#send(
-      refusalText(new RefusedMessage(500, `internal error: ${message}`, { action: 'subscribe', id })),
-    );
+    if (known === 'stopping') {
+      this.close();
+    } else if (known === 'overdue') {
+      // A client that takes nothing would not take a message either.
+      this.cut();
+    } else {
+      const message = `internal error: ${this.#dependencies.care.explain(reason).message}`;
+      this.#send({ subscription_id: id, action: 'subscribe', error: { code: 500, message } });
+    }
   }
 
-  async #forward(id: string, topic: string, args: Arguments): Promise<void> {
+  async #forward(id: string, { action, topic, args }: Subscribe): Promise<void> {
     if (this.#node === undefined) {
       throw new RefusedMessage(
         400,
         `error creating data provider: unsupported topic ${quoted(topic)}: this index serves ${[...blockTopics.keys()].join(' and ')}; ask an access node, or have the daemon forward other topics (api.forwardRest)`,
       );
     }
-    const count = this.#dependencies.forwarded.begin(
-      `WS ${nodeTopics.has(topic) ? topic : 'other'}`,
-      'stream',
-    );
-    this.#subscriptions.set(id, { topic, args, isForwarded: true, end: count });
+    const method = `WS ${nodeTopics.has(topic) ? topic : 'other'}`;
+    const end = this.#dependencies.forwarded.begin(method, 'stream');
+    this.#subscriptions.set(id, { topic, args, isForwarded: true, end });
     try {
-      await this.#node.send(requestText({ action: 'subscribe', id, topic, args }));
+      await this.#node.send({ subscription_id: id, action, topic, arguments: args });
     } catch (error) {
       this.#drop(id, 'unreachable');
       throw error;
@@ -250,18 +241,15 @@ export class WsClient {
 
   /** Passes what comes from the node to the client unchanged. */
   #pass(text: string): void {
-    // Data, which may be large, have no action; a quote within a string would be escaped.
+    // Data, which may be large, has no action; a quote within a string would be escaped.
     if (text.includes('"action"')) {
       const { id, isRefusal } = readNodeMessage(text);
       if (id !== undefined && isRefusal) this.#drop(id, 'failed');
     }
-    this.#send(text);
+    this.#sendText(text);
   }
 
-  /**
-   * Closing lets the client reconnect and resume, as it would with the node itself; an error would end its
-   * subscriptions for good.
-   */
+  /** Closing lets the client reconnect and resume, as with the node itself; an error would end its subscriptions. */
   #nodeLost(): void {
     const forwarded = [...this.#subscriptions].filter(([, { isForwarded }]) => isForwarded);
     for (const [id] of forwarded) this.#drop(id, 'lost');
@@ -276,7 +264,11 @@ export class WsClient {
     subscription.end(outcome);
   }
 
-  #send(text: string, onTaken: () => void = () => undefined): void {
+  #send(message: Readonly<Record<string, unknown>>, onTaken?: () => void): void {
+    this.#sendText(JSON.stringify(message), onTaken);
+  }
+
+  #sendText(text: string, onTaken: () => void = () => undefined): void {
     this.#socket.send(text, (error) => {
       this.#flow();
       if (!(error instanceof Error)) onTaken();
@@ -288,7 +280,7 @@ export class WsClient {
   #flow(): void {
     const isFull = this.#socket.bufferedAmount > MAX_UNTAKEN_BYTES;
     this.#node?.setPaused(isFull);
-    const mustPause = isFull || this.#isAnswering;
+    const mustPause = isFull || this.#isHandling;
     if (mustPause === this.#isPaused) return;
     this.#isPaused = mustPause;
     if (mustPause) this.#socket.pause();

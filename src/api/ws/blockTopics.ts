@@ -1,6 +1,6 @@
 import { decodeBlock } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
-import { ApiError } from '../view/ApiError.js';
+import { invalidArgument as invalid } from '../view/ApiError.js';
 import type { Following } from '../feed/ChangeFeed.js';
 import { storedOf } from '../feed/feedEvents.js';
 import type { FeedEvent } from '../feed/feedEvents.js';
@@ -77,8 +77,4 @@ function blockPayload(event: FeedEvent, until: Following['until']): unknown {
 function digestPayload(event: FeedEvent): unknown {
   const { id, height, encoded } = storedOf(event).block;
   return { block_id: id, height: String(height), timestamp: rfc3339(decodeBlock(encoded).timestamp) };
-}
-
-function invalid(message: string): ApiError {
-  return new ApiError(400, 'invalid_argument', message);
 }

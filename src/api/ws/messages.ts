@@ -10,7 +10,7 @@ const MAX_ID_LENGTH = 20;
 /** A subscription's arguments, as received. */
 export type Arguments = Readonly<Record<string, unknown>>;
 
-/** A client's request. The subscription id may be absent from `subscribe` only. */
+/** A client's request. Only `subscribe` may come without an id. */
 export type ClientMessage =
   | {
       readonly action: 'subscribe';
@@ -36,65 +36,45 @@ export function parseMessage(text: string): ClientMessage {
     throw new RefusedMessage(400, 'error parsing subscription id: it is missing', { action });
   }
   const { topic, arguments: args = {} } = message;
-  if (typeof topic !== 'string') throw malformed('topic is to be a string', action, id);
-  if (!isObject(args)) throw malformed('arguments are to be an object', action, id);
+  if (typeof topic !== 'string') throw malformed('topic must be a string', action, id);
+  if (!isObject(args)) throw malformed('arguments must be an object', action, id);
   return { action, id, topic, args };
 }
 
-/** The addressee of a node's message, and whether it ends a subscription. Data have no action. */
+/** The addressee of a node's message, and whether it ends a subscription. */
 export function readNodeMessage(text: string): {
   readonly id: string | undefined;
   readonly isRefusal: boolean;
 } {
-  let message: unknown;
-  try {
-    message = JSON.parse(text);
-  } catch {
-    message = undefined;
-  }
+  const message = parsedJson(text);
   if (!isObject(message)) return { id: undefined, isRefusal: false };
   const { subscription_id: id, error } = message;
   return { id: typeof id === 'string' ? id : undefined, isRefusal: isObject(error) };
 }
 
-/** Confirms that a request was carried out. */
-export function doneText(action: Action, id: string): string {
-  return JSON.stringify({ subscription_id: id, action });
-}
-
-export function refusalText({ code, message, action, id }: RefusedMessage): string {
-  return JSON.stringify({ subscription_id: id, action, error: { code, message } });
-}
-
-export function dataText(id: string, topic: string, payload: unknown): string {
-  return JSON.stringify({ subscription_id: id, topic, payload });
-}
-
-/** As a client would send it. */
-export function requestText(request: {
-  readonly action: 'subscribe' | 'unsubscribe';
-  readonly id: string;
-  readonly topic?: string;
-  readonly args?: Arguments;
-}): string {
-  const { action, id, topic, args } = request;
-  return JSON.stringify({ subscription_id: id, action, topic, arguments: args });
-}
-
 function parsedObject(text: string): Readonly<Record<string, unknown>> {
-  let message: unknown;
-  try {
-    message = JSON.parse(text);
-  } catch {
-    throw new RefusedMessage(400, 'error reading message: it is no JSON');
-  }
+  const message = parsedJson(text);
   if (isObject(message)) return message;
-  throw new RefusedMessage(400, 'error parsing message: it is no JSON object');
+  throw new RefusedMessage(
+    400,
+    message === undefined
+      ? 'error reading message: it is no JSON'
+      : 'error parsing message: it is no JSON object',
+  );
+}
+
+/** `undefined` for anything that is no JSON. */
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function subscriptionId(value: unknown, action: Action): string | undefined {
   if (value === undefined || value === '') return undefined;
-  if (typeof value !== 'string') throw malformed('subscription_id is to be a string', action);
+  if (typeof value !== 'string') throw malformed('subscription_id must be a string', action);
   if (value.length <= MAX_ID_LENGTH) return value;
   const message = `error parsing subscription id: it has more than ${MAX_ID_LENGTH} characters`;
   throw new RefusedMessage(400, message, { action, id: value.slice(0, MAX_ID_LENGTH) });

@@ -367,9 +367,7 @@ describe('ApiServer', () => {
         const answer = await get(`/v1/blocks/${tail}`);
         expect(answer).toMatchObject({ status: 400, body: { code: 400, reason: 'bad_request' } });
         const { message } = answer.body as { message: string };
-        expect(message).toMatch(
-          /^the path is not well-formed: each % has to begin the two hexadecimal digits/,
-        );
+        expect(message).toMatch(/^the path is not well-formed: each % must begin the two hexadecimal digits/);
         expect(message.length).toBeLessThan(200);
       },
     );

@@ -277,7 +277,7 @@ describe('a rate per address', () => {
     const [refusal] = answers.filter((answer) => answer.startsWith('HTTP/1.1 429 '));
     expect(refusal).toMatch(/\r\nretry-after: 1\r\n/i);
     expect(refusal).toContain('"reason":"rate_limited"');
-    expect(refusal).toContain('at most 3 requests per second are answered to one address; ask again in 1 s');
+    expect(refusal).toContain('at most 3 requests per second are served to one address; retry in 1 s');
     expect(await ask('127.0.0.2')).toMatch(/^HTTP\/1\.1 200 /);
     await clock.advance(1000);
     expect(await ask()).toMatch(/^HTTP\/1\.1 200 /);

@@ -211,7 +211,7 @@ describe('GrpcApiServer', () => {
       for (const [method, request] of Object.entries(requests)) {
         const refusal = await refusalOf(call(method, { ...request, full_block_response: true }));
         expect(refusal).toMatchObject({ code: 'UNIMPLEMENTED', metadata: { reason: 'not_served' } });
-        expect(refusal.details).toContain('ask without it, or ask an access node');
+        expect(refusal.details).toContain('leave it out, ask an access node');
       }
     });
 

@@ -280,7 +280,7 @@ describe('bounds', () => {
     for (let call = 0; call < 3; call += 1) await probe.call('Ping');
     expect(await refusalOf(probe.call('Ping'))).toEqual({
       code: 'RESOURCE_EXHAUSTED',
-      details: 'at most 3 requests per second are answered to one address; ask again in 1 s',
+      details: 'at most 3 requests per second are served to one address; retry in 1 s',
       metadata: { reason: 'rate_limited' },
     });
   });
@@ -430,7 +430,7 @@ describe('bounds', () => {
     const probe = probeOf(port);
     expect(await refusalOf(probe.call('GetFullCollectionByID', { id }))).toEqual({
       code: 'RESOURCE_EXHAUSTED',
-      details: 'too many large answers wait for their callers to take them; ask again',
+      details: 'too many large responses wait for their callers to take them; retry',
       metadata: { reason: 'busy' },
     });
     // Small ones are not held back.

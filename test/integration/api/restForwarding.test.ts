@@ -140,7 +140,7 @@ describe('a connection to the node that is kept', () => {
     expect(answer.status).toBe(503);
     expect(await answer.json()).toMatchObject({
       reason: 'upstream_unreachable',
-      message: expect.stringContaining('is not known') as string,
+      message: expect.stringContaining('is unknown') as string,
     });
     expect(upstream.seen.filter(({ method }) => method === 'POST')).toHaveLength(1);
   });

@@ -1,14 +1,13 @@
 import { decodeBlock, identifierBytes, WireWriter } from '../../flow/index.js';
 import type { RequestFields } from '../../flow/index.js';
-import { ApiError } from '../view/ApiError.js';
 import type { ChangeFeed, Following } from '../feed/ChangeFeed.js';
 import { storedOf } from '../feed/feedEvents.js';
 import type { FeedEvent } from '../feed/feedEvents.js';
 import type { StartPoint } from '../feed/feedStart.js';
-import { heightOf, idOf, refuseFullBlock } from './callArguments.js';
+import { invalidArgument } from '../view/ApiError.js';
+import { heightOf, idOf, refuseFullBlock } from './calls.js';
 import type { StreamCall } from './calls.js';
-import { feedSink, streamCursor } from './followFeed.js';
-import { timestampMessage } from './timestamp.js';
+import { feedStream, timestampMessage } from './feedStream.js';
 
 /** `flow.entities.BlockStatus`: the head that a request follows. */
 const heads: ReadonlyMap<bigint, Following['until']> = new Map([
@@ -35,42 +34,27 @@ const messages = {
 } as const;
 
 /** The `flow.access.AccessAPI` subscriptions to blocks and block digests, over the indexed chain. */
-export class BlockStreams {
-  readonly #feed: ChangeFeed;
-
-  constructor(dependencies: { readonly feed: ChangeFeed }) {
-    this.#feed = dependencies.feed;
-  }
-
-  /** By method. */
-  streams(): Readonly<Record<string, StreamCall>> {
-    return Object.fromEntries(
-      Object.entries(messages).flatMap(([what, message]) =>
-        Object.entries(starts).map(([from, start]) => [
-          `Subscribe${what}${from}`,
-          this.#stream(message, start),
-        ]),
-      ),
-    );
-  }
-
-  #stream({ kind, encode }: (typeof messages)[keyof typeof messages], start: Start): StreamCall {
-    return async (request, sink) => {
-      refuseFullBlock(kind === 'blocks' && request.flag(start.statusField + 1));
-      const until = headOf(request.number(start.statusField));
-      const from = await streamCursor(this.#feed, start.point(request));
-      return this.#feed.follow({ kind, from, until }, feedSink(sink, encode));
-    };
-  }
+export function blockStreams({ feed }: { readonly feed: ChangeFeed }): Readonly<Record<string, StreamCall>> {
+  return Object.fromEntries(
+    Object.entries(messages).flatMap(([what, { kind, encode }]) =>
+      Object.entries(starts).map(([from, { statusField, point }]) => [
+        `Subscribe${what}${from}`,
+        feedStream(feed, (request) => {
+          refuseFullBlock(kind === 'blocks' && request.flag(statusField + 1));
+          return { kind, encode, until: headOf(request.number(statusField)), start: point(request) };
+        }),
+      ]),
+    ),
+  );
 }
 
 /** Expected errors: ApiError (invalid_argument). */
 function headOf(status: bigint): Following['until'] {
   const until = heads.get(status);
   if (until !== undefined) return until;
-  const message =
-    'block_status must be BLOCK_FINALIZED or BLOCK_SEALED: it says which head the stream follows';
-  throw new ApiError(400, 'invalid_argument', message);
+  throw invalidArgument(
+    'block_status must be BLOCK_FINALIZED or BLOCK_SEALED: it says which head the stream follows',
+  );
 }
 
 /** `SubscribeBlocksResponse`. */

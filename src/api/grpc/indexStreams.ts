@@ -3,33 +3,23 @@ import type { RequestFields } from '../../flow/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { FeedEvent, HeightEvent, RewindEvent } from '../feed/feedEvents.js';
 import type { StartPoint } from '../feed/feedStart.js';
-import { heightOf, idOf } from './callArguments.js';
-import { fieldsOf } from './calls.js';
+import { fieldsOf, heightOf, idOf } from './calls.js';
 import type { StreamCall } from './calls.js';
-import { feedSink, streamCursor } from './followFeed.js';
-import { timestampMessage } from './timestamp.js';
+import { feedStream, timestampMessage } from './feedStream.js';
 
 const START_HEIGHT = 1;
 const LAST_SEEN = 2;
 
 /** The streams of our own `flow_collection_indexer.v1.IndexAPI` (proto/flow_collection_indexer/v1/index.proto). */
-export class IndexStreams {
-  readonly #feed: ChangeFeed;
-
-  constructor(dependencies: { readonly feed: ChangeFeed }) {
-    this.#feed = dependencies.feed;
-  }
-
-  /** By method. */
-  streams(): Readonly<Record<string, StreamCall>> {
-    return {
-      SubscribeIndexedHeights: async (request, sink) => {
-        const from = await streamCursor(this.#feed, startOf(request));
-        const following = { kind: 'indexed_heights', from, until: 'indexed' } as const;
-        return this.#feed.follow(following, feedSink(sink, encoded));
-      },
-    };
-  }
+export function indexStreams({ feed }: { readonly feed: ChangeFeed }): Readonly<Record<string, StreamCall>> {
+  return {
+    SubscribeIndexedHeights: feedStream(feed, (request) => ({
+      kind: 'indexed_heights',
+      until: 'indexed',
+      start: startOf(request),
+      encode: encoded,
+    })),
+  };
 }
 
 /** Expected errors: ApiError (malformed_id, invalid_argument, bad_request). */

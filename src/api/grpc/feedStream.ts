@@ -1,0 +1,39 @@
+import { WireWriter } from '../../flow/index.js';
+import type { RequestFields, Timestamp } from '../../flow/index.js';
+import type { ChangeFeed, Following } from '../feed/ChangeFeed.js';
+import type { FeedEvent } from '../feed/feedEvents.js';
+import type { StartPoint } from '../feed/feedStart.js';
+import { ApiError } from '../view/ApiError.js';
+import type { StreamCall } from './calls.js';
+
+/** What a stream of the change feed sends. */
+export interface FeedStream extends Pick<Following, 'kind' | 'until'> {
+  readonly start: StartPoint;
+  readonly encode: (event: FeedEvent) => Buffer;
+}
+
+/**
+ * A call that follows the change feed, one message per event. As on access nodes, a start below the first height is an
+ * invalid argument: it will never exist, whereas what is not found may be requested again.
+ */
+export function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStream): StreamCall {
+  return async (request, sink) => {
+    const { kind, until, start, encode } = parse(request);
+    const from = await feed.cursorAt(start).catch((error: unknown) => {
+      if (!(error instanceof ApiError) || error.reason !== 'below_first_indexed') throw error;
+      throw new ApiError(400, error.reason, error.message, error.range);
+    });
+    return feed.follow(
+      { kind, from, until },
+      {
+        send: (event, taken) => sink.write(encode(event), taken),
+        end: (reason) => sink.refuse(reason),
+      },
+    );
+  };
+}
+
+/** `google.protobuf.Timestamp`. */
+export function timestampMessage({ seconds, nanos }: Timestamp): Buffer {
+  return new WireWriter().number(1, seconds).number(2, nanos).finish();
+}

@@ -1,0 +1,142 @@
+import type { Server } from 'node:net';
+import type { Logger } from '../../observability/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
+import { StorageError } from '../../storage/index.js';
+import { ApiError, storageRefusal } from '../view/ApiError.js';
+import { isLoopback, listenError } from './listenError.js';
+
+/** For requests in progress when a server closes; then their connections are cut. */
+const CLOSE_GRACE_MS = 2_000;
+
+export interface ServerLifeOptions {
+  readonly host: string;
+  /** 0 = any free port. */
+  readonly port: number;
+  /** The name in the log. */
+  readonly name: 'api' | 'metrics' | 'grpc';
+  readonly hostFlag: string;
+  readonly portFlag: string;
+}
+
+export interface ServerLifeDependencies {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Called with every error that is a bug, after the caller got an internal error: the owner stops the process. */
+  readonly fail: (error: unknown) => void;
+}
+
+/** How a server listens and ends. */
+export interface ServerEnds {
+  readonly socket: Server;
+  /** Rejects with the error of Node.js. */
+  listen(): Promise<void>;
+  /** Stops listening. Resolves when the last connection is gone, however long its response takes. */
+  stop(): Promise<void>;
+  /** Cuts what is left after the grace period. Must not throw. */
+  cut(): void | Promise<void>;
+}
+
+/** What our servers have in common: listening, handlers in progress, the translation of errors, and a bounded shutdown. */
+export class ServerLife {
+  readonly #options: ServerLifeOptions;
+  readonly #dependencies: ServerLifeDependencies;
+  readonly #ends: ServerEnds;
+  #inProgress = 0;
+  #onIdle: (() => void) | undefined;
+  /** The last damage logged, so that a repeated request does not fill the log. */
+  #damageLogged = '';
+  #closing: Promise<void> | undefined;
+  #isClosed = false;
+
+  constructor(
+    options: ServerLifeOptions,
+    { ends, ...dependencies }: ServerLifeDependencies & { readonly ends: ServerEnds },
+  ) {
+    this.#options = options;
+    this.#dependencies = dependencies;
+    this.#ends = ends;
+  }
+
+  /** Handlers in progress, even if their callers have hung up. */
+  get inProgress(): number {
+    return this.#inProgress;
+  }
+
+  get isClosing(): boolean {
+    return this.#closing !== undefined;
+  }
+
+  /** Listens. Expected errors: OperatorError (`configuration`) when the address cannot be used. */
+  async start(): Promise<void> {
+    try {
+      await this.#ends.listen();
+    } catch (error) {
+      throw listenError(error, this.#options);
+    }
+    const address = this.address();
+    if (isLoopback(address.host)) return;
+    this.#dependencies.logger.warn(
+      { server: this.#options.name, ...address },
+      'listening beyond this machine: whoever reaches the port can read',
+    );
+  }
+
+  /** The listening address, with the port resolved. Only between `start()` and `close()`. */
+  address(): { readonly host: string; readonly port: number } {
+    const address = this.#ends.socket.address();
+    if (address === null || typeof address === 'string') throw new Error('the server does not listen');
+    return { host: this.#options.host, port: address.port };
+  }
+
+  async run<T>(handler: () => Promise<T>): Promise<T> {
+    this.#inProgress += 1;
+    try {
+      return await handler();
+    } finally {
+      this.#inProgress -= 1;
+      if (this.#inProgress === 0) this.#onIdle?.();
+    }
+  }
+
+  /** The refusal for an error that a handler threw. */
+  explain(error: unknown): ApiError {
+    if (error instanceof ApiError) return error;
+    if (error instanceof StorageError) {
+      if (this.#damageLogged !== error.message) {
+        this.#damageLogged = error.message;
+        this.#dependencies.logger.error({ kind: error.kind, error }, 'a read failed');
+      }
+      return storageRefusal(error);
+    }
+    // Errors after close are expected.
+    if (!this.#isClosed) this.#dependencies.fail(error);
+    return new ApiError(500, 'internal', 'internal server error');
+  }
+
+  /**
+   * Stops listening. Requests in progress get CLOSE_GRACE_MS, and so do handlers whose callers have hung up: what they
+   * read from may be closed next. Idempotent.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    let timer: Timer | undefined;
+    const graceIsOver = new Promise<void>((resolve) => {
+      timer = this.#dependencies.clock.setTimer(CLOSE_GRACE_MS, () => {
+        void Promise.resolve(this.#ends.cut()).then(resolve);
+      });
+    });
+    try {
+      await this.#ends.stop();
+      if (this.#inProgress > 0) {
+        await Promise.race([graceIsOver, new Promise<void>((resolve) => (this.#onIdle = resolve))]);
+      }
+    } finally {
+      timer?.cancel();
+      this.#isClosed = true;
+    }
+  }
+}
