@@ -17,7 +17,7 @@ export class OutdatedLine {
   /** Resolves with why the line must be begun anew. */
   readonly reason = new Promise<string>((resolve) => (this.#giveUp = resolve));
 
-  constructor(_options: object, dependencies: OutdatedLineDependencies) {
+  constructor(dependencies: OutdatedLineDependencies) {
     this.#dependencies = dependencies;
   }
 

@@ -74,11 +74,11 @@ export function startIndexingLine(
   const { store, network, listener, workSignal, lifecycle, clock, random, metrics, logger } = parts;
   const common = { nodes: network, clock, random, metrics, logger };
   const rootParents = rootParentsOf(parts.sporks);
-  const outdated = new OutdatedLine({}, { lifecycle, logger });
+  const outdated = new OutdatedLine({ lifecycle, logger });
   const onFatal = (error: unknown): void => outdated.judge(error);
 
   // The durable end, and what is known of each height above it.
-  const heights = new HeightTable({}, { watermark: store });
+  const heights = new HeightTable({ watermark: store });
   const indexer = new BlockCollectionIndexer(indexerOptions(config), {
     ...{ ...common, store, heights },
     sporkFor: (height) => network.sporkAt(height),
@@ -114,7 +114,7 @@ export function startIndexingLine(
         { ...requesterOptions(config), holdBackMs: DEFAULT_HOLD_BACK_MS },
         { ...common, mcq, window, sink, outlook: edi, onFatal },
       );
-  const disputes = new Disputes({}, { nodes: network, heights });
+  const disputes = new Disputes({ nodes: network, heights });
   const processor = new JobProcessor(config, {
     ...{ ...common, mcq, indexer, window, disputes, requests: requester, onFatal },
     executionDataReason: () => edi?.trouble(),
@@ -142,7 +142,7 @@ export function startIndexingLine(
     ...{ ...common, heights, asker: blocks },
     replace: (block, giver) => processor.replace(block, giver),
   });
-  const reviewer = new DisputeReviewer({}, { mcq, disputes, requests: requester, reviewer: review, clock });
+  const reviewer = new DisputeReviewer({ mcq, disputes, requests: requester, reviewer: review, clock });
   const consumer = new ComponentConsumer(
     { maxProcessing: config.maxProcessing, maxSearchAhead: config.window },
     {

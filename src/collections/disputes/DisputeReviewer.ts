@@ -32,7 +32,7 @@ export interface DisputeReviewerDependencies {
 export class DisputeReviewer {
   readonly #deps: DisputeReviewerDependencies;
 
-  constructor(_options: object, dependencies: DisputeReviewerDependencies) {
+  constructor(dependencies: DisputeReviewerDependencies) {
     this.#deps = dependencies;
   }
 

@@ -26,7 +26,7 @@ export class HeightTable {
   /** No record that may go is at or below it. */
   #passed: number;
 
-  constructor(_options: object, dependencies: HeightTableDependencies) {
+  constructor(dependencies: HeightTableDependencies) {
     this.#watermark = dependencies.watermark;
     this.#passed = this.#watermark.latestIndexedHeight();
   }

@@ -105,7 +105,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     this.#next = new CommitGroup(this.#bounds);
     this.#store = dependencies.store;
     this.#heights = dependencies.heights;
-    this.#heads = new DurableHeads({}, dependencies);
+    this.#heads = new DurableHeads(dependencies);
     this.#clock = dependencies.clock;
     this.#metrics = dependencies.metrics;
     this.#logger = dependencies.logger;

@@ -32,7 +32,7 @@ export class DurableHeads {
   /** Those of them that are in doubt. */
   readonly #unconfirmed = new Set<number>();
 
-  constructor(_options: object, dependencies: DurableHeadsDependencies) {
+  constructor(dependencies: DurableHeadsDependencies) {
     this.#store = dependencies.store;
     this.#heights = dependencies.heights;
   }

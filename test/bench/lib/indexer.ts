@@ -34,7 +34,7 @@ export class ProductWriter {
       { windowHeights: WINDOW_HEIGHTS, groupMaxHeights: group.maxHeights, groupMaxBytes: group.maxBytes },
       {
         store,
-        heights: new HeightTable({}, { watermark: store }),
+        heights: new HeightTable({ watermark: store }),
         clock: systemClock,
         metrics: createMetrics({ version: 'bench', node: process.version }),
         logger: silentLogger,

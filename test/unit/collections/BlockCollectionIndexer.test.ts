@@ -35,7 +35,7 @@ function indexing(options: Options = {}) {
     },
     {
       store,
-      heights: new HeightTable({}, { watermark: store }),
+      heights: new HeightTable({ watermark: store }),
       clock,
       metrics,
       logger: silent,

@@ -23,7 +23,7 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
   const store = await MemoryIndexStore.startingAt(1, { beforeCommit: settle });
   const clock = new HandClock();
   const metrics = createMetrics({ version: 'test', node: 'test' });
-  const heights = new HeightTable({}, { watermark: store });
+  const heights = new HeightTable({ watermark: store });
   const indexer = new BlockCollectionIndexer(
     { windowHeights, groupMaxHeights: 64, groupMaxBytes: 1e6 },
     { store, heights, clock, metrics, logger: silent },
@@ -57,7 +57,7 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
     { ediOnly: false },
     {
       ...{ mcq, indexer, window, requests, clock, metrics },
-      disputes: new Disputes({}, { nodes: { report: () => undefined }, heights }),
+      disputes: new Disputes({ nodes: { report: () => undefined }, heights }),
       logger: silent,
       onFatal: (error) => fatal.push(error),
     },

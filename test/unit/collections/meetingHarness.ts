@@ -204,7 +204,7 @@ export function meeting(options: MeetingOptions = {}) {
   const clock = new HandClock();
   const store = options.store ?? new HandStore();
   const metrics = createMetrics({ version: 'test', node: 'test' });
-  const heights = new HeightTable({}, { watermark: store });
+  const heights = new HeightTable({ watermark: store });
   const indexer = new BlockCollectionIndexer(
     {
       windowHeights,
@@ -258,10 +258,10 @@ export function meeting(options: MeetingOptions = {}) {
   const fatal: unknown[] = [];
   const trouble = { executionData: undefined as string | undefined };
   const reported: string[] = [];
-  const disputes = new Disputes(
-    {},
-    { nodes: { report: ({ name }, fault) => reported.push(`${name} ${fault}`) }, heights },
-  );
+  const disputes = new Disputes({
+    nodes: { report: ({ name }, fault) => reported.push(`${name} ${fault}`) },
+    heights,
+  });
   const processor = new JobProcessor(
     { ediOnly: options.ediOnly ?? false },
     {

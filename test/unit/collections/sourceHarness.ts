@@ -528,7 +528,7 @@ export class HeightsRequester extends CollectionRequester {
 
 /** A table whose records go as soon as they are durable. */
 export function passedTable(): HeightTable {
-  return new HeightTable({}, { watermark: { latestIndexedHeight: () => Infinity } });
+  return new HeightTable({ watermark: { latestIndexedHeight: () => Infinity } });
 }
 
 export function makeMetrics(): Metrics {

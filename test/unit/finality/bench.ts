@@ -110,7 +110,7 @@ export class Reading {
     this.latest = empty ? undefined : world.chain.block(watermark);
     this.head = head;
     const durable = { latestIndexedHeight: () => this.watermark, latestBlock: () => this.latest };
-    this.heights = new HeightTable({}, { watermark: durable });
+    this.heights = new HeightTable({ watermark: durable });
     const { window: windowHeights, stopHeight = Infinity } = options;
     this.blocks = new FinalizedBlocks(others, {
       ...{ ...world.common(), watermark: durable, heights: this.heights, signal: this.signal },
