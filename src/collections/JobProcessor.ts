@@ -146,7 +146,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
       else passed.then(done, (error: unknown) => this.#fail(error));
       return;
     }
-    const bound = this.#window.latestIndexedHeight() + this.#window.windowHeights;
+    const bound = this.#window.limit();
     if (height > bound) throw new Error(`height ${height} is above the window, which ends at ${bound}`);
     // Registered before it is asked for: an answer can never come for something that nobody knows to be missing.
     const queued = this.#mcq.enqueueMissingCollections(block, this.#clock.monotonic(), done);

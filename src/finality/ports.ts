@@ -36,6 +36,4 @@ export interface LinkedHeights {
   link(block: FinalizedBlock, giver: Giver): LinkedHeight;
   /** Forgets a block that was not handed out; one that was is worked on until another one replaces it. */
   unlink(height: number): void;
-  /** Drops what the watermark has passed. */
-  prune(): void;
 }

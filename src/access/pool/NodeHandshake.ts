@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from '../../observability/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { abortReason, backoffMs } from '../../runtime/index.js';
+import { abortReason, backoffMs, Listeners } from '../../runtime/index.js';
 import { UpstreamError } from '../UpstreamError.js';
 import { askIdentity } from './askIdentity.js';
 import type { ChainCheck } from './ChainCheck.js';
@@ -59,7 +59,7 @@ export class NodeHandshake {
   readonly #dependencies: NodeHandshakeDependencies;
   readonly #pool: NodePool;
   readonly #clock: Clock;
-  readonly #answeringListeners = new Set<() => void>();
+  readonly #answeringListeners = new Listeners();
   /** Present while `run` runs. */
   #begin: ((member: PoolMember) => void) | undefined;
 
@@ -99,8 +99,7 @@ export class NodeHandshake {
 
   /** Calls back when a node says who it is after it did not. Returns a function that ends it. */
   onAnswering(callback: () => void): () => void {
-    this.#answeringListeners.add(callback);
-    return () => void this.#answeringListeners.delete(callback);
+    return this.#answeringListeners.add(callback);
   }
 
   async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
@@ -147,7 +146,7 @@ export class NodeHandshake {
     member.tried = true;
     check.judge();
     this.#verifySporks();
-    if (isNews && isUsable(member)) for (const notify of [...this.#answeringListeners]) notify();
+    if (isNews && isUsable(member)) this.#answeringListeners.tell();
   }
 
   /** How long until the node is asked again. */

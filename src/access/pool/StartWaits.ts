@@ -1,5 +1,5 @@
 import type { Clock } from '../../runtime/index.js';
-import { abortReason, childOf } from '../../runtime/index.js';
+import { abortReason, childOf, Listeners } from '../../runtime/index.js';
 import type { ChainCheck } from './ChainCheck.js';
 import type { NodePool } from './NodePool.js';
 import { isUsable } from './poolMember.js';
@@ -23,7 +23,7 @@ export class StartWaits {
   readonly #pool: NodePool;
   readonly #check: ChainCheck;
   readonly #clock: Clock;
-  readonly #watchers = new Set<() => void>();
+  readonly #watchers = new Listeners();
   #wantsRoot = false;
 
   constructor(dependencies: StartWaitsDependencies) {
@@ -39,7 +39,7 @@ export class StartWaits {
 
   /** To be called whenever a node was asked who it is, whatever came of it. */
   notify(): void {
-    for (const watcher of [...this.#watchers]) watcher();
+    this.#watchers.tell();
   }
 
   /**
@@ -114,12 +114,12 @@ export class StartWaits {
   #changed(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const settle = (): void => {
-        this.#watchers.delete(settle);
+        leave();
         signal.removeEventListener('abort', settle);
         if (signal.aborted) reject(abortReason(signal));
         else resolve();
       };
-      this.#watchers.add(settle);
+      const leave = this.#watchers.add(settle);
       if (signal.aborted) settle();
       else signal.addEventListener('abort', settle, { once: true });
     });

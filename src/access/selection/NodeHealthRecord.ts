@@ -1,3 +1,4 @@
+import { RunningAverage } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { CallHealth } from './CallHealth.js';
 import type { CallRecord } from './CallHealth.js';
@@ -22,7 +23,7 @@ export class NodeHealthRecord {
   readonly #whole: CallHealth;
   /** Bounded by the number of methods. */
   readonly #calls = new Map<AccessMethod, CallHealth>();
-  #latencyMs: number | undefined;
+  readonly #latencyMs = new RunningAverage({ weight: LATENCY_WEIGHT });
   #latencyAtMs = 0;
 
   constructor(dependencies: { readonly clock: Clock }) {
@@ -49,16 +50,12 @@ export class NodeHealthRecord {
 
   /** Average latency of answered calls, fading while nothing is measured; 0 when nothing is known. */
   get expectedLatencyMs(): number {
-    if (this.#latencyMs === undefined) return 0;
     const ageMs = this.#clock.monotonic() - this.#latencyAtMs;
-    return this.#latencyMs * 0.5 ** (ageMs / LATENCY_HALF_LIFE_MS);
+    return (this.#latencyMs.value ?? 0) * 0.5 ** (ageMs / LATENCY_HALF_LIFE_MS);
   }
 
   answeredIn(latencyMs: number): void {
-    this.#latencyMs =
-      this.#latencyMs === undefined
-        ? latencyMs
-        : this.#latencyMs + LATENCY_WEIGHT * (latencyMs - this.#latencyMs);
+    this.#latencyMs.observe(latencyMs);
     this.#latencyAtMs = this.#clock.monotonic();
   }
 

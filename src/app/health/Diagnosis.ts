@@ -106,20 +106,20 @@ export class Diagnosis {
 
   /** Milliseconds since the watermark moved, or since the start. */
   indexedAgeMs(): number {
-    this.#watchProgress();
+    this.noteProgress();
     return this.#clock.monotonic() - this.#indexedAtMs;
   }
 
   /** What the lowest missing height waits for, and since when; `undefined` when there is none. */
   waitingFor(): (HeldUp & { readonly sinceMs: number }) | undefined {
-    this.#watchProgress();
+    this.noteProgress();
     const heldUp = this.#symptoms.phase() === 'running' ? this.#symptoms.heldUp() : undefined;
     return heldUp && { ...heldUp, sinceMs: this.#progressAtMs };
   }
 
-  /** At most one for each code. To be called every second or so: progress is noticed by looking. */
+  /** At most one for each code. To be called every second or so. */
   findings(): readonly Finding[] {
-    this.#watchProgress();
+    this.noteProgress();
     const phase = this.#symptoms.phase();
     if (phase === 'stopping') return [{ code: 'stopping', message: 'the daemon is stopping' }];
     const readerDown = this.#symptoms.readerDown();
@@ -140,8 +140,8 @@ export class Diagnosis {
     return [...byCode.values()];
   }
 
-  /** A daemon without work makes progress by definition. */
-  #watchProgress(): void {
+  /** To be called when the watermark has moved, and now and then: a daemon without work makes progress by definition. */
+  noteProgress(): void {
     const watermark = this.#symptoms.latestIndexedHeight();
     const target = this.#symptoms.phase() === 'running' ? this.#symptoms.target() : undefined;
     const isIdle = target === undefined || watermark >= target || this.#waitsForSealing(watermark + 1);

@@ -8,7 +8,7 @@ import type {
   WorkMoment,
   WorkSource,
 } from '../../api/index.js';
-import type { HeightExplanation, MissingExplanation } from '../../collections/index.js';
+import type { HeightExplanation, MissingExplanation, WindowEnds } from '../../collections/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import type { IndexingLine } from '../line/indexingLine.js';
@@ -16,6 +16,7 @@ import type { Reporter } from './Reporter.js';
 
 interface WorkParts {
   readonly network: Pick<AccessNetwork, 'namesServing'>;
+  readonly ends: Pick<WindowEnds, 'upperBound'>;
   readonly reporter: Pick<Reporter, 'range' | 'status'>;
   readonly store: Pick<IndexStore, 'blocksAboveWatermark'>;
 }
@@ -47,14 +48,14 @@ export class HeightInspector implements WorkSource {
   #workAt(height: number): HeightWork | undefined {
     const line = this.#line;
     if (line === undefined) return undefined;
-    const { network, reporter } = this.#parts;
+    const { ends, network, reporter } = this.#parts;
     const { waitingFor, sources, endpoints } = reporter.status();
     const explained = line.processor.explain(height);
     const serving = network.namesServing(height);
     return {
       stage: explained.stage === 'indexed' ? 'durable' : explained.stage,
       blockId: explained.blockId ?? line.blocks.blockAt(height)?.id ?? null,
-      upperBound: line.window.upperBound(),
+      upperBound: ends.upperBound(),
       stopHeight: this.#stopHeight,
       work: workOf(explained),
       holdingUp: waitingFor,

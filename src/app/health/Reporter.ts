@@ -1,7 +1,7 @@
 import type { AccessNetwork, NodeState } from '../../access/index.js';
 import { lastReadable } from '../../api/index.js';
 import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../../api/index.js';
-import type { ExecutionDataStatus } from '../../collections/index.js';
+import type { ExecutionDataStatus, WindowEnds } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { ChainTrouble, FinalizationListener } from '../../finality/index.js';
 import type {
@@ -33,6 +33,7 @@ interface ReporterParts {
   readonly store: IndexStore;
   readonly network: AccessNetwork;
   readonly listener: FinalizationListener;
+  readonly ends: WindowEnds;
   readonly accountBuilder: AccountIndexBuilder;
   readonly diskWatch: DiskWatch;
   readonly readers: Pick<ReaderThread, 'down'>;
@@ -306,8 +307,7 @@ export class Reporter implements StatusSource, ScrapedValues {
 
   /** The head, or the stop height where that is lower: what there is to reach. */
   #target(): number | undefined {
-    const head = this.#parts.listener.finalizedHeight();
-    return head === undefined ? undefined : Math.min(head, this.#config.stopHeight ?? head);
+    return this.#parts.ends.target();
   }
 
   #unresolvable(): { readonly height: number; readonly message: string } | undefined {
@@ -345,7 +345,7 @@ export class Reporter implements StatusSource, ScrapedValues {
       eta: progress?.etaSeconds ?? null,
       window: {
         heights: config.window,
-        upperBound: line === undefined || range.head === null ? null : line.window.upperBound(),
+        upperBound: line === undefined || range.head === null ? null : this.#parts.ends.upperBound(),
         inFlight: this.inFlightHeights(),
         bytesInFlight: this.bytesInFlight(),
         bytesLimit: config.maxInFlightBytes,

@@ -1,8 +1,8 @@
 import { AccessNetwork } from '../../access/index.js';
 import type { OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
+import { WindowEnds } from '../../collections/index.js';
 import { FinalizationListener } from '../../finality/index.js';
-import { WorkSignal } from '../../jobqueue/index.js';
 import { AccountIndexBuilder } from '../../storage/index.js';
 import { startIndexingLine } from './indexingLine.js';
 import type { IndexingLine, IndexingLineParts } from './indexingLine.js';
@@ -13,7 +13,7 @@ import { programVersion } from '../../runtime/index.js';
 /** What stands outside the line: the store below it, the process around it, and how nodes are reached. */
 export interface IndexingDependencies extends Omit<
   IndexingLineParts,
-  'network' | 'listener' | 'workSignal' | 'accountBuilder'
+  'network' | 'listener' | 'ends' | 'accountBuilder'
 > {
   /** Default: gRPC. */
   readonly openNode?: OpenNode | undefined;
@@ -53,13 +53,16 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
     },
   );
   lifecycle.onClose('network', () => network.close());
-  const workSignal = new WorkSignal();
   const listener = new FinalizationListener({}, { nodes: network, clock, random, logger, metrics });
-  listener.onHead(() => workSignal.notify());
+  const ends = new WindowEnds(
+    { windowHeights: config.window, stopHeight: config.stopHeight },
+    { watermark: store, finalizedHeight: () => listener.finalizedHeight() },
+  );
+  listener.onHead(() => ends.moved());
   network.onAnswering(() => listener.wake());
   const accountBuilder = new AccountIndexBuilder({ accounts: store.accounts, clock, logger });
   return {
-    ...{ store, network, listener, workSignal, accountBuilder },
+    ...{ store, network, listener, ends, accountBuilder },
     ...{ lifecycle, sporks, clock, random, metrics, logger },
   };
 }

@@ -4,6 +4,7 @@ import { AbortError, isAbort, sleep, type Clock } from '../../runtime/index.js';
 import type { BlockHead, CommitBatch, IndexStore, SporkRecord } from '../../storage/index.js';
 import type { Commit } from '../heights/HeightRecord.js';
 import type { HeightTable } from '../heights/HeightTable.js';
+import type { WindowEnds } from '../heights/WindowEnds.js';
 import { byHeight, CommitGroup, newCommit } from './CommitGroup.js';
 import type { GroupBounds } from './CommitGroup.js';
 import { DurableHeads } from './DurableHeads.js';
@@ -11,8 +12,6 @@ import type { BlockIndexer } from '../ports.js';
 import { SporkRecords } from './SporkRecords.js';
 
 export interface BlockCollectionIndexerOptions {
-  /** K. A block above the watermark plus this is a bug of the caller. It bounds what waits for its turn. */
-  readonly windowHeights: number;
   /** Most heights with collections in one durable batch. */
   readonly groupMaxHeights: number;
   /** Most heights in one durable batch, those without collections included. Default: `groupMaxHeights`. */
@@ -23,6 +22,8 @@ export interface BlockCollectionIndexerOptions {
 
 export interface BlockCollectionIndexerDependencies {
   readonly store: IndexStore;
+  /** A block above their limit is a bug of the caller. They are told when the watermark has moved. */
+  readonly ends: WindowEnds;
   /** Where the heights stand. One that is handed in and not there is put there. */
   readonly heights: HeightTable;
   readonly clock: Clock;
@@ -35,8 +36,6 @@ export interface BlockCollectionIndexerDependencies {
    * the spork may have discarded.
    */
   readonly rootParentAt?: (height: number) => Identifier | undefined;
-  /** The watermark has moved. Must not throw. */
-  readonly onIndexed?: () => void;
 }
 
 /**
@@ -70,9 +69,9 @@ const TURN_BYTES = 128 * 1024;
  * What is stored depends on the chain alone: not on the source, the order, the time or the grouping.
  */
 export class BlockCollectionIndexer implements BlockIndexer {
-  readonly #options: BlockCollectionIndexerOptions;
   readonly #bounds: GroupBounds;
   readonly #store: IndexStore;
+  readonly #ends: WindowEnds;
   readonly #heights: HeightTable;
   readonly #heads: DurableHeads;
   readonly #clock: Clock;
@@ -80,7 +79,6 @@ export class BlockCollectionIndexer implements BlockIndexer {
   readonly #logger: Logger;
   readonly #sporks: SporkRecords;
   readonly #rootParentAt: (height: number) => Identifier | undefined;
-  readonly #onIndexed: () => void;
   /** Ready, not yet in a batch. With `#next`, at most one window of them. */
   #waiting: Commit[] = [];
   /** What the next batch has so far. */
@@ -96,7 +94,6 @@ export class BlockCollectionIndexer implements BlockIndexer {
 
   constructor(options: BlockCollectionIndexerOptions, dependencies: BlockCollectionIndexerDependencies) {
     const { groupMaxHeights, groupMaxEmptyHeights = groupMaxHeights, groupMaxBytes } = options;
-    this.#options = options;
     this.#bounds = {
       maxHeights: groupMaxHeights,
       maxEmptyHeights: groupMaxEmptyHeights,
@@ -104,6 +101,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     };
     this.#next = new CommitGroup(this.#bounds);
     this.#store = dependencies.store;
+    this.#ends = dependencies.ends;
     this.#heights = dependencies.heights;
     this.#heads = new DurableHeads(dependencies);
     this.#clock = dependencies.clock;
@@ -112,7 +110,6 @@ export class BlockCollectionIndexer implements BlockIndexer {
     const { rootParentAt = () => undefined, sporkFor = () => undefined } = dependencies;
     this.#rootParentAt = rootParentAt;
     this.#sporks = new SporkRecords({ store: this.#store, sporkFor, rootParentAt });
-    this.#onIndexed = dependencies.onIndexed ?? (() => undefined);
   }
 
   latestIndexedHeight(): number {
@@ -208,7 +205,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   /** The pair of the check that made the collections: they are the block's, all of them, in its order. */
   #defectOf(block: FinalizedBlock, collections: readonly VerifiedCollection[]): string | undefined {
     const { height, collectionIds } = block;
-    const bound = this.#store.latestIndexedHeight() + this.#options.windowHeights;
+    const bound = this.#ends.limit();
     if (height > bound) return `height ${height} is above the window, which ends at ${bound}`;
     if (collections.length !== collectionIds.length) {
       return `height ${height} has ${collectionIds.length} guarantees but got ${collections.length} collections`;
@@ -316,8 +313,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
       throw new Error(`the store's watermark is not the ${latestIndexedHeight} that was committed`);
     }
     for (const { record } of blocks) this.#heights.move(record, 'durable');
-    this.#heights.prune();
-    this.#onIndexed();
+    this.#ends.moved();
     this.#metrics.commitDuration.observe(durationMs / 1000);
     this.#metrics.commitHeights.observe(blocks.length);
     this.#metrics.commitBytes.observe(bytes);

@@ -1,5 +1,5 @@
+import { RunningAverage } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { RunningAverage } from '../sources/RunningAverage.js';
 
 /** How much one answer moves the averages. */
 const AVERAGE = { weight: 1 / 32 };

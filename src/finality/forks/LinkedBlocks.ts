@@ -123,7 +123,6 @@ export class LinkedBlocks {
   prune(): void {
     const watermark = this.#watermark.latestIndexedHeight();
     if (watermark <= this.#base) return;
-    this.#heights.prune();
     this.#base = watermark;
     this.#next = Math.max(this.#next, watermark + 1);
     const above = this.at(watermark + 1)?.block;

@@ -1,6 +1,6 @@
 import type { AccessNodes, NodeTrouble } from '../../access/index.js';
 import type { Logger } from '../../observability/index.js';
-import { abortReason, runTogether } from '../../runtime/index.js';
+import { abortReason, Listeners, runTogether } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { HeadSubscription } from './HeadSubscription.js';
 import type { FinalityMetrics, ToldHead } from '../ports.js';
@@ -36,12 +36,12 @@ export class FinalizationListener {
   readonly #clock: Clock;
   readonly #finalized: HeadSubscription;
   readonly #sealed: HeadSubscription;
-  readonly #listeners = new Set<(height: number) => void>();
-  readonly #sealedListeners = new Set<() => void>();
+  readonly #headListeners = new Listeners<number>();
+  readonly #sealedListeners = new Listeners();
+  readonly #answerListeners = new Listeners();
   readonly #told = new Map<number, ToldHead>();
   #finalizedHeight: number | undefined;
   #sealedHeight: number | undefined;
-  readonly #answerListeners = new Set<() => void>();
   #answeredAtMs: number | undefined;
   #advancedAtMs: number | undefined;
   #sealedAdvancedAtMs: number | undefined;
@@ -57,7 +57,7 @@ export class FinalizationListener {
     const limits = { pollIntervalMs, freshnessPollMs, silentAfterMs, backoffMinMs, backoffMaxMs };
     this.#clock = dependencies.clock;
     const onAnswer = ({ wasSilent }: { readonly wasSilent: boolean }): void => {
-      if (wasSilent) for (const callback of [...this.#answerListeners]) callback();
+      if (wasSilent) this.#answerListeners.tell();
     };
     this.#finalized = new HeadSubscription(
       { stream: 'finalized', ...limits },
@@ -138,20 +138,17 @@ export class FinalizationListener {
 
   /** Calls back each time the finalized head rises. Returns a function that ends it. */
   onHead(callback: (height: number) => void): () => void {
-    this.#listeners.add(callback);
-    return () => void this.#listeners.delete(callback);
+    return this.#headListeners.add(callback);
   }
 
   /** Calls back each time the sealed head rises. Returns a function that ends it. */
   onSealed(callback: () => void): () => void {
-    this.#sealedListeners.add(callback);
-    return () => void this.#sealedListeners.delete(callback);
+    return this.#sealedListeners.add(callback);
   }
 
   /** Calls back when a node tells a head again after none did for a while. Returns a function that ends it. */
   onAnswerAgain(callback: () => void): () => void {
-    this.#answerListeners.add(callback);
-    return () => void this.#answerListeners.delete(callback);
+    return this.#answerListeners.add(callback);
   }
 
   /** Milliseconds since any node told its finalized head, risen or not; `undefined` while none ever did. */
@@ -198,13 +195,13 @@ export class FinalizationListener {
       this.#sealedAdvancedAtMs = this.#clock.monotonic();
     }
     this.#onFinalized(height);
-    if (hasRisen) for (const callback of [...this.#sealedListeners]) callback();
+    if (hasRisen) this.#sealedListeners.tell();
   }
 
   #onFinalized(height: number): void {
     if (this.#finalizedHeight !== undefined && height <= this.#finalizedHeight) return;
     this.#finalizedHeight = height;
     this.#advancedAtMs = this.#clock.monotonic();
-    for (const callback of [...this.#listeners]) callback(height);
+    this.#headListeners.tell(height);
   }
 }

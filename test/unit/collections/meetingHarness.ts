@@ -13,6 +13,7 @@ import {
   IndexingWindow,
   JobProcessor,
   MissingCollectionQueue,
+  WindowEnds,
 } from '../../../src/collections/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { createMetrics, type Logger } from '../../../src/observability/index.js';
@@ -205,14 +206,16 @@ export function meeting(options: MeetingOptions = {}) {
   const store = options.store ?? new HandStore();
   const metrics = createMetrics({ version: 'test', node: 'test' });
   const heights = new HeightTable({ watermark: store });
+  const head = { height: 1_000_000 };
+  const ends = new WindowEnds({ windowHeights }, { watermark: store, finalizedHeight: () => head.height });
   const indexer = new BlockCollectionIndexer(
     {
-      windowHeights,
       groupMaxHeights: options.groupMaxHeights ?? 100,
       groupMaxBytes: options.groupMaxBytes ?? 1e6,
     },
     {
       store,
+      ends,
       heights,
       clock,
       metrics,
@@ -222,8 +225,9 @@ export function meeting(options: MeetingOptions = {}) {
   );
   const mcq = new MissingCollectionQueue({ maxHeights: windowHeights }, { heights });
   const budget = new ByteBudget({ limitBytes: options.limitBytes ?? 1000 }, { heights });
-  const head = { height: 1_000_000 };
-  const window = new IndexingWindow({ windowHeights }, { indexer, mcq, budget, head: () => head.height });
+  const window = new IndexingWindow({ ends, indexer, mcq, budget });
+  ends.onMoved(() => heights.prune());
+  ends.onMoved(() => window.notify());
 
   const wanted = new Map<number, readonly Identifier[]>();
   const calls: string[] = [];

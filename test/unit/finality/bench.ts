@@ -140,6 +140,7 @@ export class Reading {
   async moveHead(head: number): Promise<void> {
     this.world.advance(head);
     this.head = head;
+    this.heights.prune();
     this.blocks.notify();
     await this.world.clock.settle();
   }
@@ -154,6 +155,7 @@ export class Reading {
       if (record.status === 'collecting') this.heights.move(record, 'complete');
       this.heights.move(record, 'durable');
     }
+    this.heights.prune();
     this.blocks.notify();
     this.review.settle(height);
     await this.world.clock.settle();
