@@ -7,7 +7,6 @@ export type UnaryMethod =
   | 'GetNodeVersionInfo'
   | 'GetLatestBlockHeader'
   | 'GetBlockByHeight'
-  | 'GetBlockByID'
   | 'GetCollectionByID'
   | 'GetFullCollectionByID'
   | 'GetTransaction';
@@ -96,7 +95,6 @@ export interface AccessNode {
   getLatestBlockHeader(sealed: boolean, options?: CallOptions): Promise<BlockHeader>;
   /** Light form. An answer for another height is `malformed`. */
   getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock>;
-  getBlockById(id: Identifier, options?: CallOptions): Promise<ReceivedBlock>;
   /** Transaction ids of a light collection, in order, for nodes without `GetFullCollectionByID`. */
   getCollectionTransactionIds(id: Identifier, options?: CallOptions): Promise<readonly Identifier[]>;
   /** Wire bytes of the transactions, in order. Nothing is verified here. */

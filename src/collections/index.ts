@@ -33,14 +33,9 @@ export type { IndexingWindowDependencies } from './heights/IndexingWindow.js';
 export { WindowEnds } from './heights/WindowEnds.js';
 export type { WindowEndsDependencies, WindowEndsOptions } from './heights/WindowEnds.js';
 export { JobProcessor } from './JobProcessor.js';
-export type {
-  HeightExplanation,
-  JobProcessorDependencies,
-  JobProcessorOptions,
-  MissingExplanation,
-  OldestMissing,
-  UnresolvableHeight,
-} from './JobProcessor.js';
+export type { JobProcessorDependencies, JobProcessorOptions } from './JobProcessor.js';
+export { HeightExplainer } from './HeightExplainer.js';
+export type { HeightExplanation, MissingExplanation } from './HeightExplainer.js';
 export { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 export type {
   MissingCollectionQueueDependencies,

@@ -72,6 +72,11 @@ export class CallHealth {
     return this.#clock.monotonic() < this.#restsUntilMs;
   }
 
+  /** Whatever replaced it fails as well: it is asked again at once. */
+  endRest(): void {
+    this.#restsUntilMs = -Infinity;
+  }
+
   /**
    * The record is clean again. What is penalized for a lie serves the time first: answering one question does not take
    * back a lie about another.

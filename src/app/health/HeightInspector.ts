@@ -50,7 +50,7 @@ export class HeightInspector implements WorkSource {
     if (line === undefined) return undefined;
     const { ends, network, reporter } = this.#parts;
     const { waitingFor, sources, endpoints } = reporter.status();
-    const explained = line.processor.explain(height);
+    const explained = line.explainer.explain(height);
     const serving = network.namesServing(height);
     return {
       stage: explained.stage === 'indexed' ? 'durable' : explained.stage,

@@ -128,7 +128,7 @@ export class Reporter implements StatusSource, ScrapedValues {
   }
 
   oldestMissingAgeSeconds(): number {
-    return this.#line?.processor.oldestMissing()?.ageSeconds ?? 0;
+    return this.#line?.explainer.oldestMissing()?.ageSeconds ?? 0;
   }
 
   windowHeights(): number {
@@ -148,7 +148,7 @@ export class Reporter implements StatusSource, ScrapedValues {
   }
 
   unresolvableHeights(): number {
-    return this.#line?.processor.unresolvable(this.#config.requester.unresolvableAfterMs).length ?? 0;
+    return this.#line?.explainer.unresolvable(this.#config.requester.unresolvableAfterMs).length ?? 0;
   }
 
   streamAgeSeconds(): ReadonlyMap<string, number> {
@@ -246,20 +246,24 @@ export class Reporter implements StatusSource, ScrapedValues {
 
   /** What the lowest missing height waits for; `undefined` when there is none. */
   #heldUp(): HeldUp | undefined {
+    const height = this.latestIndexedHeight() + 1;
+    return height > (this.#target() ?? -1) ? undefined : this.#heldUpAt(height);
+  }
+
+  /** What a height that is not durable waits for. */
+  #heldUpAt(height: number): HeldUp | undefined {
     const { clock, listener, network } = this.#parts;
     const line = this.#line;
-    const height = this.latestIndexedHeight() + 1;
-    if (line === undefined || height > (this.#target() ?? -1)) return undefined;
+    if (line === undefined) return undefined;
     const sealedAgeMs = listener.sealedAdvanceAgeMs();
-    const { stage } = line.processor.explain(height);
     const block = line.blocks.heldUpBy();
     return heldUpBy(
       {
         height,
-        stage,
+        stage: line.explainer.explain(height).stage,
         commitStartedAtMs: line.indexer.commitStartedAtMs(),
         block: block?.isUnserved === true ? { ...block, troubles: network.whyUnserved(block.height) } : block,
-        collections: stage === 'collecting' ? line.processor.heldUpBy(height) : undefined,
+        collections: line.explainer.heldUpBy(height),
         executionData: {
           isOnlySource: this.#config.ediOnly,
           trouble: line.edi?.trouble(),
@@ -311,18 +315,17 @@ export class Reporter implements StatusSource, ScrapedValues {
   }
 
   #unresolvable(): { readonly height: number; readonly message: string } | undefined {
-    const found = this.#line?.processor.unresolvable(this.#config.requester.unresolvableAfterMs) ?? [];
+    const found = this.#line?.explainer.unresolvable(this.#config.requester.unresolvableAfterMs) ?? [];
     const [lowest] = found;
     if (lowest === undefined) return undefined;
     const named = lowest.ids.slice(0, UNRESOLVABLE_IDS_NAMED).join(', ');
     const unnamed = lowest.ids.length - UNRESOLVABLE_IDS_NAMED;
     const ids = unnamed > 0 ? `${named} and ${unnamed} more` : named;
     const others = found.length > 1 ? `; ${found.length - 1} more like it` : '';
-    const since = `for ${formatDuration(lowest.ageMs / 1000)}`;
-    return {
-      height: lowest.height,
-      message: `height ${lowest.height} has lacked collection ${ids} ${since} (${lowest.reason})${others}`,
-    };
+    const { height, ageMs } = lowest;
+    const why = this.#heldUpAt(height)?.message ?? '';
+    const message = `height ${height} has lacked collection ${ids} for ${formatDuration(ageMs / 1000)} (${why})${others}`;
+    return { height, message };
   }
 
   status(): StatusDocument {
@@ -330,7 +333,7 @@ export class Reporter implements StatusSource, ScrapedValues {
     const range = this.range();
     const progress = this.#meter?.state();
     const readiness = this.#readiness();
-    const oldest = line?.processor.oldestMissing();
+    const oldest = line?.explainer.oldestMissing();
     const { listener } = this.#parts;
     return {
       network: config.network,

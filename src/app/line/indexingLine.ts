@@ -8,6 +8,7 @@ import {
   DisputeReviewer,
   ExecutionDataIndexer,
   GuaranteeReview,
+  HeightExplainer,
   HeightTable,
   IndexingWindow,
   JobProcessor,
@@ -48,6 +49,7 @@ export interface IndexingLine {
   readonly mcq: MissingCollectionQueue;
   readonly budget: ByteBudget;
   readonly processor: JobProcessor;
+  readonly explainer: HeightExplainer;
   readonly indexer: BlockCollectionIndexer;
   /** Absent with `ediOnly`. */
   readonly requester: CollectionRequester | undefined;
@@ -137,9 +139,12 @@ function buildMiddle(
   const disputes = new Disputes({ nodes: network, heights });
   const processor = new JobProcessor(config, {
     ...{ ...common, mcq, indexer, window, disputes, requests: requester, onFatal },
+  });
+  const explainer = new HeightExplainer({
+    ...{ ...common, mcq, window, disputes, requests: requester },
     executionDataReason: () => edi?.trouble(),
   });
-  return { edi, requester, disputes, processor };
+  return { edi, requester, disputes, processor, explainer };
 }
 
 /** Finalized blocks, who decides when nodes give several, and the consumer that hands them to the processor. */

@@ -129,11 +129,6 @@ export class MissingCollectionQueue {
     return [...new Set(ids)].filter((id) => !received.has(id));
   }
 
-  /** The heights that lack this id, in ascending order. */
-  heightsFor(id: Identifier): number[] {
-    return this.#wanted.get(id)?.heights.map(({ height }) => height) ?? [];
-  }
-
   /**
    * Takes a height in and registers its ids as missing. A block without collections is complete at once. A height that
    * is in hand already, or one too many, is a bug of the caller and throws.

@@ -179,16 +179,6 @@ export class CollectionRequester implements CollectionRequests {
     return this.#callsUnderWay;
   }
 
-  /** The latest error of a collection that this height still wants. */
-  lastError(height: number): string | undefined {
-    let latest: WantedCollection | undefined;
-    for (const wanted of this.#order.wantedAt(height)) {
-      if (wanted.lastError === undefined) continue;
-      if ((wanted.lastAskedAt ?? 0) >= (latest?.lastAskedAt ?? 0)) latest = wanted;
-    }
-    return latest?.lastError;
-  }
-
   /** Cancels every call and asks for nothing more. Resolves when the calls have returned. Idempotent. */
   async stop(): Promise<void> {
     const reason = new AbortError('stopping');

@@ -153,7 +153,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /** Looks in a row at which no node served the next height. */
   #unservedLooks = 0;
   #handedOutTo: number;
-  #deliveredAtMs: number;
 
   constructor(options: FinalizedBlocksOptions, dependencies: FinalizedBlocksDependencies) {
     if (!Number.isSafeInteger(options.window) || options.window < 1)
@@ -202,7 +201,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       onFalse: (lie) => this.#takeBack(lie),
     });
     this.#handedOutTo = watermark.latestIndexedHeight();
-    this.#deliveredAtMs = clock.monotonic();
   }
 
   /** Resolves when `signal` aborts. No expected errors. */
@@ -283,11 +281,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /** Blocks held: at most K. */
   size(): number {
     return this.#linked.size;
-  }
-
-  /** Milliseconds since a block was last delivered. */
-  streamAgeMs(): number {
-    return this.#deps.clock.monotonic() - this.#deliveredAtMs;
   }
 
   /** Set while every node that answers gives a block that does not link to the latest stored one. */
@@ -454,7 +447,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#refusals.accepted();
     this.#quickRetries = 0;
     this.#silences = 0;
-    this.#deliveredAtMs = this.#deps.clock.monotonic();
     const giver = { name: node.name, method };
     const isInHand = this.#linked.append(block, giver);
     if (method === BLOCK_STREAM && this.#isTip(block.height)) this.#tipCheck.begin({ node, method, block });

@@ -1,11 +1,7 @@
+import { CallHealth } from '../../access/index.js';
 import type { AccessMethod, AccessNode, StreamMethod, UnaryMethod } from '../../access/index.js';
-import { backoffMs, doublingMs } from '../../runtime/index.js';
+import { backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-
-/** Streams that failed in a row, at whichever nodes, before single calls serve instead. */
-const FAILURES_BEFORE_CALLS = 2;
-/** For how long, before a stream is tried again. */
-const CALLS_SERVE = { minMs: 10_000, maxMs: 120_000 };
 
 /** The node that is asked next, and by which call. */
 export interface Way {
@@ -41,6 +37,8 @@ export class TwoWays {
   readonly #random: Random;
   readonly #onLeft: TwoWaysDependencies['onLeft'];
   readonly #onBack: TwoWaysDependencies['onBack'];
+  /** The stream's health at all nodes together: two that fail in a row, at whichever nodes, give way to single calls. */
+  readonly #streams: CallHealth;
   /** Nodes whose call has just failed. */
   readonly #avoided = new Set<string>();
   /** Nodes that are asked by single calls, whatever their streams do, and until when. */
@@ -50,9 +48,6 @@ export class TwoWays {
   #isRoundInVain = false;
   /** How many there were to ask. */
   #candidates = 1;
-  #streamFailures = 0;
-  #rests = 0;
-  #restsUntilMs = -Infinity;
   #lastFailure: { readonly node: string; readonly said: string } | undefined;
   /** True from when it was told that streams are left until it is told that they are back. */
   #isLeft = false;
@@ -60,6 +55,7 @@ export class TwoWays {
   constructor(options: TwoWaysOptions, dependencies: TwoWaysDependencies) {
     this.#options = options;
     this.#clock = dependencies.clock;
+    this.#streams = new CallHealth(dependencies);
     this.#random = dependencies.random;
     this.#onLeft = dependencies.onLeft;
     this.#onBack = dependencies.onBack;
@@ -71,9 +67,8 @@ export class TwoWays {
 
   /** True while this node is to be asked by stream. */
   mayStream(node: AccessNode): boolean {
-    const nowMs = this.#clock.monotonic();
-    const callsUntilMs = this.#callsUntilMs.get(node.name) ?? -Infinity;
-    return nowMs >= this.#restsUntilMs && nowMs >= callsUntilMs && node.supports(this.#options.stream);
+    if (this.#streams.rests || !node.supports(this.#options.stream)) return false;
+    return this.#clock.monotonic() >= (this.#callsUntilMs.get(node.name) ?? -Infinity);
   }
 
   /** `undefined` when there are no nodes. `mayStream`: which of them are to be asked by stream, if not all that may. */
@@ -122,14 +117,11 @@ export class TwoWays {
   failed(way: Way, said: string): void {
     this.avoid(way);
     if (!this.isStream(way)) {
-      this.#restsUntilMs = -Infinity;
+      this.#streams.endRest();
       return;
     }
     this.#lastFailure = { node: way.node.name, said };
-    this.#streamFailures += 1;
-    if (this.#streamFailures < FAILURES_BEFORE_CALLS) return;
-    this.#restsUntilMs = this.#clock.monotonic() + doublingMs(CALLS_SERVE, this.#rests);
-    this.#rests += 1;
+    this.#streams.report('failing', said);
   }
 
   /** Something new came: whoever failed before may be asked again. */
@@ -140,8 +132,7 @@ export class TwoWays {
 
   /** A stream does its work. */
   streams({ node }: Way): void {
-    this.#streamFailures = 0;
-    this.#rests = 0;
+    this.#streams.succeeded();
     this.#lastFailure = undefined;
     if (!this.#isLeft) return;
     this.#isLeft = false;

@@ -9,6 +9,7 @@ import {
   BlockCollectionIndexer,
   ByteBudget,
   Disputes,
+  HeightExplainer,
   HeightTable,
   IndexingWindow,
   JobProcessor,
@@ -236,7 +237,8 @@ export function meeting(options: MeetingOptions = {}) {
       const ids = mcq.missingIds(height);
       // The rule "registered before asked": whoever is asked may answer within the call.
       for (const each of ids) {
-        if (!mcq.heightsFor(each).includes(height)) throw new Error('asked before it was registered');
+        if (mcq.wanted(each)?.heights.some((record) => record.height === height) !== true)
+          throw new Error('asked before it was registered');
       }
       if (height > store.latestIndexedHeight() + windowHeights) throw new Error('asked above the window');
       calls.push(`request ${height}`);
@@ -274,13 +276,18 @@ export function meeting(options: MeetingOptions = {}) {
       window,
       disputes,
       ...(options.ediOnly === true ? {} : { requests }),
-      executionDataReason: () => trouble.executionData,
       clock,
       metrics,
       logger: silent,
       onFatal: (error) => fatal.push(error),
     },
   );
+
+  const explainer = new HeightExplainer({
+    ...{ mcq, window, disputes, clock },
+    ...(options.ediOnly === true ? {} : { requests }),
+    executionDataReason: () => trouble.executionData,
+  });
 
   const done: number[] = [];
   /** Hands a block out as the job consumer does. */
@@ -314,6 +321,7 @@ export function meeting(options: MeetingOptions = {}) {
       trouble,
       requests,
       processor,
+      explainer,
       disputes,
       reported,
     },

@@ -268,7 +268,6 @@ export class FakeNode implements AccessNode {
   getNodeVersionInfo = unused;
   getLatestBlockHeader = unused;
   getBlockByHeight = unused;
-  getBlockById = unused;
   subscribeBlocks = unused;
   subscribeBlockDigests = unused;
 
