@@ -32,18 +32,18 @@ import { ReaderThread } from './threads/ReaderThread.js';
 import { startWorker } from './threads/startWorker.js';
 import type { StartReader } from './threads/startWorker.js';
 
-/** What the daemon needs of the process it runs in. */
+/** What the daemon needs from its process. */
 export interface Host {
   readonly stdout: TerminalStream;
-  /** True when that is a terminal on which a line can be drawn anew, and that is what is wanted. */
+  /** True for a terminal on which a line can be redrawn, if that is wanted. */
   readonly isLive: boolean;
   /** Aborted by the operator, to stop gracefully; the message of its reason is the name of the signal. */
   readonly signal: AbortSignal;
-  /** Tells of an error that nobody caught, before it ends the process. */
+  /** Registers a listener for an uncaught error, which is called before the process ends. */
   readonly onBug?: (listener: (error: unknown) => void) => void;
 }
 
-/** What the daemon reaches the world through. Default: the disk, gRPC, standard output, a thread for readers. */
+/** How the daemon reaches the outside. Default: the disk, gRPC, standard output, a thread for readers. */
 export interface DaemonPorts {
   readonly openStore?: OpenStore;
   readonly openChannel?: OpenChannel;
@@ -76,7 +76,7 @@ export async function runDaemon(
   });
   redirectGrpcLog({ logger });
   const lifecycle = new Lifecycle({ clock, logger });
-  // Where logs are for people, the sentence on standard error is enough.
+  // For people, the sentence on standard error is enough.
   const tellEnd = (error: unknown): void => {
     if (config.log.format === 'json') logFatal(logger, error);
   };
@@ -92,7 +92,7 @@ export async function runDaemon(
     host.signal.removeEventListener('abort', onStop);
     await lifecycle.close();
   } catch (error) {
-    // What nobody expected is told by whoever ends the process for it.
+    // Unexpected errors are logged by whoever ends the process.
     if (error instanceof OperatorError) tellEnd(error);
     throw error;
   }
@@ -153,7 +153,10 @@ function startReaderThread(
   return readers;
 }
 
-/** Opens the store for writing. Expected errors: OperatorError (locked, damaged, another chain, a start that does not fit). */
+/**
+ * Opens the store for writing. Expected errors: OperatorError (locked, damaged, another chain, a start that does not
+ * fit).
+ */
 async function openOwnStore(
   config: DaemonConfig,
   { clock, lifecycle, logger, ports, readers }: Common & { ports: DaemonPorts; readers: ReaderThread },

@@ -18,7 +18,7 @@ export async function startServers(config: DaemonConfig, parts: ServedParts): Pr
   health.monitor.start();
   lifecycle.onClose('health monitor', () => health.monitor.close());
   const all = { ...addresses, metrics: metricsServer.address() };
-  writeDaemonRecord(config.dataDir, { pid: process.pid, instance: health.reporter.instance, ...all });
+  writeDaemonRecord(config.dataDir, { pid: process.pid, instance: health.report.instance, ...all });
   const withdraw = announceRun(config.dataDir, process.env);
   lifecycle.onClose('daemon record', () => {
     withdraw();
@@ -52,7 +52,7 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts) {
 
 function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources {
   const { health, listener, network, store } = parts;
-  const { inspector, monitor, reporter } = health;
+  const { inspector, monitor, report } = health;
   return {
     moment: () => ({
       shown: {
@@ -70,7 +70,7 @@ function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources 
       forwardingOff: network.chainReplaced()?.message,
       nodes: config.api.forward ? network.forwardingNodes() : [],
     }),
-    status: () => reporter.status(),
+    status: () => report.status(),
     momentAt: (height) => inspector.momentAt(height),
     naming: (id) => inspector.naming(id),
     desk: network.forwardingDesk,

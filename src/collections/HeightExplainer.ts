@@ -37,7 +37,7 @@ export interface HeightExplanation {
   readonly missing: readonly MissingExplanation[];
   /** Why execution data does not bring it. */
   readonly executionData?: string;
-  /** What speaks against the block's guarantees. */
+  /** Why the block's guarantees are in doubt. */
   readonly dispute?: string;
 }
 

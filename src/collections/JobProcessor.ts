@@ -113,8 +113,8 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   /**
-   * The chain has this block where another one was handed out. Where that is complete it is too late to replace it: the lie is on
-   * its way to the disk, or there, above the watermark.
+   * The chain has this block where another one was handed out. Where that is complete it is too late to replace it:
+   * the lie is on its way to the disk, or there, above the watermark.
    */
   onForked(block: FinalizedBlock, giver: Giver): void {
     const held = this.#mcq.known(block.height)?.block;
@@ -153,7 +153,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     this.#window.notify();
   }
 
-  /** Nothing to hold against the node yet, unless the height is complete: then its guarantees are proven. */
+  /** The node is not blamed yet, unless the height is complete: then its guarantees are proven. */
   onContradiction(height: number, node: AccessNode, detail: string): void {
     const queued = this.#mcq.get(height);
     // A block without collections is complete at once, and that proves nothing.
@@ -187,7 +187,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     }
   }
 
-  /** Stopping is no failure: the height stays undone and is worked on again after the restart. */
+  /** Stopping is no failure: the height is worked on again after the restart. */
   #fail(error: unknown): void {
     if (isAbort(error) || this.#failed) return;
     this.#failed = true;
@@ -213,7 +213,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     this.#metrics.duplicateCollections.inc({ source }, count);
     this.#logger.debug(
       { collectionId: collection.id, source, count, decision: 'duplicate' },
-      'collections came again',
+      'duplicate collections received',
     );
   }
 
@@ -221,7 +221,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     this.#metrics.invalidCollections.inc({ source, reason: 'unsolicited' }, count);
     this.#logger.debug(
       { collectionId: collection.id, source, count, decision: 'invalid', reason: 'unsolicited' },
-      'collections that nobody asked for were refused',
+      'unsolicited collections refused',
     );
   }
 }

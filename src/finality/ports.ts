@@ -13,7 +13,7 @@ export interface FinalityMetrics {
   readonly invalidBlocks: LabelledCounter<'reason'>;
 }
 
-/** What a node told of the head. */
+/** The head as a node reported it. */
 export interface ToldHead {
   readonly height: number;
   readonly id: Identifier;
@@ -22,7 +22,7 @@ export interface ToldHead {
 
 /** What finality knows of a height whose block links: its part of the record that the whole line keeps of it. */
 export interface LinkedHeight extends BlockJob<FinalizedBlock> {
-  /** `undefined`: nobody that is to answer for it. */
+  /** `undefined`: nobody is held responsible for it. */
   readonly giver: Giver | undefined;
 }
 

@@ -236,7 +236,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'blocks with status unknown are accepted',
-    file: 'finality/blocks/FinalizedBlocks.ts',
+    file: 'finality/blocks/BlockReader.ts',
     of: "        if (status === 'unknown') return { kind: 'orphaned', block };\n",
     instead: '',
   },

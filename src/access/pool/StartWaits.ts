@@ -7,9 +7,9 @@ import type { PoolMember } from './poolMember.js';
 
 /** How long a new store waits for its spork to be told by nodes that may yet tell it. */
 const ROOT_WAIT_MS = 60_000;
-/** As long as it is waited for nodes that fail when they are asked for it. */
+/** How long to wait for nodes that fail to answer. */
 const TROUBLED_ROOT_WAIT_MS = 4_500;
-/** How long it is waited for the verdict on sporks that only nodes tell of. */
+/** How long to wait for the verdict on sporks that only nodes claim. */
 const SPORKS_WAIT_MS = 60_000;
 
 export interface StartWaitsDependencies {
@@ -18,7 +18,10 @@ export interface StartWaitsDependencies {
   readonly clock: Clock;
 }
 
-/** What a start waits for: that the nodes have said who they are. Expected errors of each wait: the signal's abort reason. */
+/**
+ * What a start waits for: that the nodes have said who they are. Expected errors of each wait: the signal's abort
+ * reason.
+ */
 export class StartWaits {
   readonly #pool: NodePool;
   readonly #check: ChainCheck;
@@ -57,8 +60,8 @@ export class StartWaits {
   }
 
   /**
-   * Resolves once every access node that the operator named was asked who it is, whatever came of it, and it is decided which
-   * sporks are followed, or a minute later: from then on it is known which heights the nodes have.
+   * Resolves once every access node that the operator named was asked who it is, whatever came of it, and it is
+   * decided which sporks are followed, or a minute later: from then on it is known which heights the nodes have.
    */
   async whenAllAsked(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw abortReason(signal);

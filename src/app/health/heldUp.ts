@@ -41,8 +41,8 @@ export interface HeldUpFacts {
 }
 
 /**
- * What holds up the lowest missing height: the disk, its block, or its collections. This is the one place that decides it; `/readyz`,
- * `/status`, `explain` and the log read it from here.
+ * What holds up the lowest missing height: the disk, its block, or its collections. This is the one place that
+ * decides it; `/readyz`, `/status`, `explain` and the log read it from here.
  */
 export function heldUpBy(facts: HeldUpFacts, clock: Clock): HeldUp {
   const { height, stage } = facts;

@@ -5,17 +5,20 @@ import type { LiveTerminal } from '../../observability/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import type { IndexingLine, IndexingLineParts } from '../line/indexingLine.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
+import { DaemonState } from './DaemonState.js';
 import { Diagnosis } from './Diagnosis.js';
 import { DiskWatch } from './DiskWatch.js';
+import { Gauges } from './Gauges.js';
 import { HeightInspector } from './HeightInspector.js';
-import { Reporter } from './Reporter.js';
+import { LineSymptoms } from './LineSymptoms.js';
+import { StatusReport } from './StatusReport.js';
 
 /** What the daemon knows of its own state: for the servers, the metrics, the log and the progress line. */
 export interface Health {
-  readonly reporter: Reporter;
+  readonly report: StatusReport;
   readonly inspector: HeightInspector;
   readonly monitor: HealthMonitor;
-  /** A line has begun: from now on it is the one that is looked at. */
+  /** A line has started: from now on reports are about it. */
   running(line: IndexingLine): void;
 }
 
@@ -27,8 +30,8 @@ export function startHealth(
   const { clock, ends, lifecycle, logger, metrics } = parts;
   const diskWatch = new DiskWatch({ path: storePathOf(config.dataDir) }, { clock });
   lifecycle.supervise(diskWatch.run(lifecycle.signal));
-  const reporter = new Reporter({ config, instance: randomUUID() }, { ...parts, diskWatch });
-  lifecycle.signal.addEventListener('abort', () => reporter.stopping(), { once: true });
+  const state = new DaemonState({ config }, { ...parts, diskWatch });
+  lifecycle.signal.addEventListener('abort', () => state.stopping(), { once: true });
   const { maxLag, maxHeadAgeSeconds } = config.ready;
   const diagnosis = new Diagnosis(
     {
@@ -36,22 +39,17 @@ export function startHealth(
       maxHeadAgeMs: maxHeadAgeSeconds === 0 ? undefined : maxHeadAgeSeconds * 1000,
       ediOnly: config.ediOnly,
     },
-    { clock, symptoms: reporter.symptoms() },
+    { clock, symptoms: new LineSymptoms({ state }).all() },
   );
   ends.onMoved(() => diagnosis.noteProgress());
   const monitor = new HealthMonitor({ clock, findings: () => diagnosis.findings(), logger });
-  const meter = new ProgressMeter({ clock, source: reporter.progressSource() });
-  reporter.attach(diagnosis, monitor, meter);
-  metrics.bind(reporter);
+  state.attach(diagnosis, monitor);
+  const meter = new ProgressMeter({ clock, source: state.progressSource() });
+  metrics.bind(new Gauges({ state }));
   showProgress(parts, meter);
-  const inspector = new HeightInspector(config, { ...parts, reporter });
-  return {
-    ...{ reporter, inspector, monitor },
-    running: (line) => {
-      reporter.running(line);
-      inspector.running(line);
-    },
-  };
+  const report = new StatusReport({ instance: randomUUID() }, { state, meter });
+  const inspector = new HeightInspector({ state, report });
+  return { report, inspector, monitor, running: (line) => state.running(line) };
 }
 
 /** A live line on a terminal, log lines elsewhere. */

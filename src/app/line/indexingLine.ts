@@ -184,7 +184,10 @@ function buildFront(
   return { blocks, review, reviewer, workSignal, consumer };
 }
 
-/** Tells the parts when the watermark or the head has moved, and when nodes answer again. Returns a function that ends it. */
+/**
+ * Tells the parts when the watermark or the head has moved, and when nodes answer again. Returns a function that ends
+ * it.
+ */
 function listen(config: DaemonConfig, parts: IndexingLineParts, line: DurableEnd & Front): () => void {
   const { ends, listener, network, store } = parts;
   const { blocks, heights, review, window, workSignal } = line;

@@ -20,7 +20,10 @@ const GROUP_MAX_BYTES = 8 * 1024 * 1024;
 
 /** Where execution data is the only source, nodes without it are asked again whether they have it so often. */
 const ONLY_SOURCE_PROBE_MS = 5_000;
-/** Execution data that is due and does not come for this long has the stream opened again: within ten seconds, looks included. */
+/**
+ * Execution data that is due and does not come for this long has the stream opened again: within ten seconds, looks
+ * included.
+ */
 const EDI_SILENCE_MS = 7_000;
 
 export function indexerOptions({ window }: DaemonConfig): BlockCollectionIndexerOptions {

@@ -18,15 +18,15 @@ export interface ExecutionDataReaderOptions {
   readonly skipAheadHeights: number;
 }
 
-/** Told of each step, synchronously. */
+/** Called synchronously at each step. */
 export interface ExecutionDataReaderEvents {
   /** A message with the right height is dealt with; `isVerified` unless it was passed over unread. */
   onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void;
   /** It begins, or ends, to wait for room in the window. */
   onWaiting(isWaiting: boolean): void;
-  /** A look has passed and the stream still stands. */
+  /** A check has passed and the stream is still open. */
   onLook(): void;
-  /** A bug showed in a stream that was left already. */
+  /** A bug showed in a stream that was already closed. */
   onLateError(error: unknown): void;
 }
 
@@ -53,7 +53,7 @@ const MESSAGE_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: 64 *
 const LOWEST_HEIGHT = 1;
 
 /**
- * What is verified before the event loop has its turn: readers of the store and the node's keepalive wait no longer, however
+ * What is verified before yielding to the event loop: readers of the store and the node's keepalive wait no longer, however
  * much has arrived. Every message weighs something, the empty ones too.
  */
 const TURN_BYTES = 256 * 1024;
@@ -152,7 +152,7 @@ export class ExecutionDataReader {
     } finally {
       watch.stop();
       this.#watching = undefined;
-      reader.cancel(new StreamFault('ended', 'the stream was left'));
+      reader.cancel(new StreamFault('ended', 'the stream was closed'));
     }
   }
 

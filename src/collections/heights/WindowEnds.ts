@@ -33,7 +33,10 @@ export class WindowEnds {
     return this.#dependencies.watermark.latestIndexedHeight();
   }
 
-  /** What there is to reach: the finalized head, or the stop height if that is lower. `undefined` until the head is known. */
+  /**
+   * What there is to reach: the finalized head, or the stop height if that is lower. `undefined` until the head is
+   * known.
+   */
   target(): number | undefined {
     const head = this.#dependencies.finalizedHeight();
     return head === undefined ? undefined : Math.min(head, this.#stopHeight ?? head);

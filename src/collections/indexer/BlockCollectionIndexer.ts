@@ -57,14 +57,15 @@ export class ParentLinkError extends Error {
   }
 }
 
-/** What is staged before the event loop has its turn. */
+/** What is staged before yielding to the event loop. */
 const TURN_BYTES = 128 * 1024;
 
 /**
  * The one writer. Group commit: while a durable batch is being written, every block that becomes ready joins the next
  * one, lowest heights first, so that a slow disk makes larger groups rather than longer queues. Its entries are put
- * together meanwhile (`IndexStore.stage`): the disk need not wait for that. Blocks above a gap are written at once; the watermark passes over them in the batch that closes the gap (those of an earlier process: once the
- * chain has borne them out).
+ * together meanwhile (`IndexStore.stage`): the disk need not wait for that. Blocks above a gap are written at once;
+ * the watermark passes over them in the batch that closes the gap (those of an earlier process: once the chain has
+ * borne them out).
  *
  * What is stored depends on the chain alone: not on the source, the order, the time or the grouping.
  */
@@ -179,7 +180,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   }
 
   /**
-   * Records a spork whose root was written before any node told of it; usually there is none. For the end, once idle: the
+   * Records a spork whose root was written before any node named it; usually there is none. For the end, once idle: the
    * next batch would carry it. Expected errors: `StorageError`.
    */
   async recordLateSpork(): Promise<void> {
@@ -221,7 +222,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
       while (this.#waiting.length > 0 || this.#next.size > 0 || this.#mayPass()) {
         const group = this.#takeGroup();
         if (group.size > 0 || this.#mayPass()) await this.#write(group);
-        // Whatever is arriving this very moment comes along: half as many batches, and a tenth more heights per second
+        // Whatever arrives at this moment joins the batch: half as many batches, and a tenth more heights per second
         // (docs/performance.md). A block that finds the writer idle is written at once.
         if (this.#next.size > 0) await sleep(this.#clock, 0);
       }

@@ -68,17 +68,17 @@ export interface CollectionRequesterDependencies {
     | 'requestToReceive'
     | 'invalidCollections'
   >;
-  /** Takes errors that nobody expected, from a call or from the sink; the owner stops the process. */
+  /** Called with unexpected errors, from a call or from the sink; the owner stops the process. */
   onFatal(error: unknown): void;
 }
 
-/** What a collection may weigh: the bounds of the estimate by which a call is admitted (Flow allows 3 MB at most). */
+/** Bounds of the size estimate by which a call is admitted (Flow allows 3 MB at most). */
 const COLLECTION_BYTES = { weight: 1 / 16, initial: 16 * 1024, min: 512, max: 3 * 1024 * 1024 };
 
 /** So near the head a block is new: its nodes may have yet to fetch its collections. */
 const NEW_HEIGHTS = 3;
 
-/** What is asked, of whom, by which call. */
+/** One call: what is requested, of whom, and how. */
 interface Question {
   readonly wanted: WantedCollection;
   readonly node: AccessNode;

@@ -32,7 +32,7 @@ export class FetchRate {
     this.#answeredAtMs = undefined;
   }
 
-  /** How long it takes until so many more have come; `undefined` before there is anything to judge by. */
+  /** Expected time until so many more have come; `undefined` before there is any data. */
   durationMs(collections: number): number | undefined {
     const [call, interval] = [this.#callMs.value, this.#intervalMs.value];
     return call === undefined || interval === undefined ? undefined : call + collections * interval;

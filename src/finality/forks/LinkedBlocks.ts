@@ -27,8 +27,8 @@ export interface RootParent {
 }
 
 /**
- * The blocks above the watermark that link to it, parent by parent, without a gap: the heights between two numbers, whose blocks
- * stand in the records of the line.
+ * The blocks above the watermark that link to it, parent by parent, without a gap: the heights between two numbers,
+ * whose blocks stand in the records of the line.
  */
 export class LinkedBlocks {
   readonly #watermark: Watermark;

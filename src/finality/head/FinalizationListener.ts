@@ -11,9 +11,9 @@ const TOLD_HEADS = 16;
 export interface FinalizationListenerOptions {
   /** How often a node without streams is asked for its head. Default 1,000. */
   readonly pollIntervalMs?: number;
-  /** How often, beside the stream, some node is asked for its head. Default 2,000. */
+  /** How often some node is polled for its head while a stream is followed. Default 2,000. */
   readonly freshnessPollMs?: number;
-  /** A stream that delivered nothing for so long, while the polled head moved, is opened again. Default 5,000. */
+  /** A stream that delivers nothing for so long while the polled head moves is reopened. Default 5,000. */
   readonly silentAfterMs?: number;
   /** Delay before a stream is opened again. Defaults 250 and 10,000. */
   readonly backoffMinMs?: number;
@@ -90,12 +90,12 @@ export class FinalizationListener {
     this.#sealed.wake();
   }
 
-  /** What stands between us and the finalized head; empty while any node tells it. */
+  /** Why the finalized head is not known; empty while any node tells it. */
   headTroubles(): readonly NodeTrouble[] {
     return this.#finalized.troubles();
   }
 
-  /** What stands between us and the sealed head; empty while any node tells it. */
+  /** Why the sealed head is not known; empty while any node tells it. */
   sealedTroubles(): readonly NodeTrouble[] {
     return this.#sealed.troubles();
   }
@@ -105,7 +105,7 @@ export class FinalizationListener {
     return this.#finalizedHeight;
   }
 
-  /** What was last told of a finalized head at this height, among the last heads that were told. */
+  /** The last report of a finalized head at this height, among the most recent ones. */
   toldHead(height: number): ToldHead | undefined {
     return this.#told.get(height);
   }

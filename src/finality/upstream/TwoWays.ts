@@ -13,7 +13,7 @@ export interface TwoWaysOptions {
   readonly stream: StreamMethod;
   /** Tells the same, one question at a time. */
   readonly call: UnaryMethod;
-  /** From one time that a node is asked in vain to the next. */
+  /** Between two unsuccessful attempts. */
   readonly pauses: { readonly minMs: number; readonly maxMs: number };
 }
 
@@ -27,9 +27,10 @@ export interface TwoWaysDependencies {
 }
 
 /**
- * Which node is asked next, and by which of the two calls that tell the same: the best healthy one that streams; else the best
- * healthy one by single calls; else the best there is. Whoever has just failed is asked after the others. Streams that fail
- * twice in a row leave the work to single calls for a while; a single call that fails then gives the streams their turn.
+ * Chooses the next node, and which of two equivalent calls to use there: the best healthy one that streams; else the
+ * best healthy one by single calls; else the best there is. Whoever has just failed is asked after the others.
+ * Streams that fail twice in a row leave the work to single calls for a while; a single call that fails then gives
+ * the streams their turn.
  */
 export class TwoWays {
   readonly #options: TwoWaysOptions;
@@ -43,7 +44,7 @@ export class TwoWays {
   readonly #avoided = new Set<string>();
   /** Nodes that are asked by single calls, whatever their streams do, and until when. */
   readonly #callsUntilMs = new Map<string, number>();
-  /** How often all of them were asked in vain, since something came. */
+  /** Rounds of all nodes without success since the last success. */
   #rounds = 0;
   #isRoundInVain = false;
   /** How many there were to ask. */
@@ -71,7 +72,7 @@ export class TwoWays {
     return this.#clock.monotonic() >= (this.#callsUntilMs.get(node.name) ?? -Infinity);
   }
 
-  /** `undefined` when there are no nodes. `mayStream`: which of them are to be asked by stream, if not all that may. */
+  /** `undefined` when there are no nodes. `mayStream`: which of them may be asked by stream. */
   choose(
     bestFirst: readonly AccessNode[],
     mayStream = (node: AccessNode): boolean => this.mayStream(node),
@@ -97,7 +98,7 @@ export class TwoWays {
     return backoffMs(this.#options.pauses, this.#rounds, this.#random) / this.#candidates;
   }
 
-  /** It is asked after the others; nothing speaks against its call. */
+  /** It is asked after the others; nothing is held against its call. */
   avoid(way: Way): void {
     this.skip(way);
     this.#isRoundInVain = true;
@@ -108,7 +109,7 @@ export class TwoWays {
     this.#avoided.add(keyOf(way));
   }
 
-  /** The node has no stream to spare, or none that can be trusted: single calls serve there for so long. */
+  /** The node has no stream left, or none that can be trusted: use single calls there for so long. */
   callInstead(node: string, durationMs: number): void {
     this.#callsUntilMs.set(node, this.#clock.monotonic() + durationMs);
   }
@@ -124,7 +125,7 @@ export class TwoWays {
     this.#streams.report('failing', said);
   }
 
-  /** Something new came: whoever failed before may be asked again. */
+  /** Something new came: nodes that failed before may be asked again. */
   cameBy(): void {
     this.#avoided.clear();
     this.#rounds = 0;

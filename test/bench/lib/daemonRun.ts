@@ -96,7 +96,7 @@ export async function runDaemon(options: DaemonRunOptions): Promise<DaemonRun> {
     const { msg, metrics } = JSON.parse(line) as { msg: string; metrics?: { port: number } };
     if (msg === 'listening') metricsPort = metrics?.port ?? 0;
     if (msg === 'stop height reached') endMs = performance.now();
-    if (msg !== 'new store begins') return;
+    if (msg !== 'new store created') return;
     begin = { atMs: performance.now(), usage: once(child, 'message').then(([usage]) => usage as Usage) };
     child.send('usage');
   });

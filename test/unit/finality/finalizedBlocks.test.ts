@@ -418,7 +418,7 @@ describe('FinalizedBlocks', () => {
         await reading.moveHead(120);
         const tookMs = await world.clock.advanceUntil(() => reading.blocks.head() === 120);
         expect(tookMs).toBeLessThanOrEqual(12_000);
-        expect(told(world)).toEqual(['block stream left, single calls serve']);
+        expect(told(world)).toEqual(['block streams fail, using single calls instead']);
         const warning = world.logger.records.find(({ message }) => message.startsWith('block stream left'));
         expect(warning).toMatchObject({ level: 'warn', fields: { node: 'a' } });
         expect(world.nodes.faults().filter((fault) => fault !== 'a failing' && fault !== 'a stale')).toEqual(
@@ -429,7 +429,10 @@ describe('FinalizedBlocks', () => {
         await reading.moveHead(125);
         await world.clock.advance(30_000);
         expect(reading.available()).toEqual(range(101, 125));
-        expect(told(world)).toEqual(['block stream left, single calls serve', 'block stream is back']);
+        expect(told(world)).toEqual([
+          'block streams fail, using single calls instead',
+          'block stream is back',
+        ]);
         await world.end();
       },
     );
