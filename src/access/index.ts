@@ -18,6 +18,7 @@ export { Forwarder } from './forwarding/Forwarder.js';
 export type { ForwardOutcome, ForwarderSink } from './forwarding/Forwarder.js';
 export type { ChainReplaced, HeadBelow } from './pool/ChainCheck.js';
 export type { Expectation, SporkRoot } from './pool/nodeIdentity.js';
+export { CallHealth } from './selection/CallHealth.js';
 export { inOrderOfAsking, NodeHealthRecord, worseOf } from './selection/NodeHealthRecord.js';
 export { MethodLimiter } from './transport/MethodLimiter.js';
 export type { Permit } from './transport/MethodLimiter.js';

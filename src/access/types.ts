@@ -7,7 +7,6 @@ export type UnaryMethod =
   | 'GetNodeVersionInfo'
   | 'GetLatestBlockHeader'
   | 'GetBlockByHeight'
-  | 'GetBlockByID'
   | 'GetCollectionByID'
   | 'GetFullCollectionByID'
   | 'GetTransaction';
@@ -79,10 +78,10 @@ export interface AccessNode {
   /** The node's health, or that of this one call where that is worse. */
   healthOf(method: AccessMethod): NodeHealth;
   /**
-   * True while this is the way to ask. False for five minutes after the node answered UNIMPLEMENTED; for streams of blocks and
-   * heads, one minute after it refused any stream for want of streams; and while the call rests, because it failed twice in a
-   * row, and the other call that tells the same does not: block stream and block by height, head stream and latest header, full
-   * collection and light one, the two execution-data streams.
+   * True while this is the way to ask. False for five minutes after the node answered UNIMPLEMENTED; for streams of
+   * blocks and heads, one minute after it refused any stream for want of streams; and while the call rests, because
+   * it failed twice in a row, and the other call that tells the same does not: block stream and block by height, head
+   * stream and latest header, full collection and light one, the two execution-data streams.
    */
   supports(method: AccessMethod): boolean;
   /**
@@ -96,7 +95,6 @@ export interface AccessNode {
   getLatestBlockHeader(sealed: boolean, options?: CallOptions): Promise<BlockHeader>;
   /** Light form. An answer for another height is `malformed`. */
   getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock>;
-  getBlockById(id: Identifier, options?: CallOptions): Promise<ReceivedBlock>;
   /** Transaction ids of a light collection, in order, for nodes without `GetFullCollectionByID`. */
   getCollectionTransactionIds(id: Identifier, options?: CallOptions): Promise<readonly Identifier[]>;
   /** Wire bytes of the transactions, in order. Nothing is verified here. */
@@ -138,21 +136,23 @@ export interface AccessNodes {
   /** Nodes that serve the live head, best first for this call; penalized ones last; foreign ones never. */
   live(method?: AccessMethod): readonly AccessNode[];
   /**
-   * Nodes that may serve this height, best first for this call; penalized ones last, never "not at all" while no better one
-   * remains. A height below the live nodes' root gets the historic nodes of its spork. Empty while none of them has said yet who
-   * it is (historic nodes are first reached when first wanted): ask again after a pause.
+   * Nodes that may serve this height, best first for this call; penalized ones last, never "not at all" while no
+   * better one remains. A height below the live nodes' root gets the historic nodes of its spork. Empty while none of
+   * them has said yet who it is (historic nodes are first reached when first wanted): ask again after a pause.
    */
   forHeight(height: number, method?: AccessMethod): readonly AccessNode[];
   /** As `forHeight`, but the nodes named for execution data, best first for its stream. */
   forExecutionData(height: number): readonly AccessNode[];
   /**
-   * The node gave what was asked by this call, and it was right: the record of the call is clean again, and so is the node's.
-   * But a node penalized for a lie serves its time first: answering one kind of question does not take back a lie about another.
+   * The node gave what was asked by this call, and it was right: the record of the call is clean again, and so is the
+   * node's. But a node penalized for a lie serves its time first: answering one kind of question does not take back a
+   * lie about another.
    */
   succeeded(node: AccessNode, method: AccessMethod): void;
   /**
-   * Counts against the call, and a lie against the node as well: it is asked after the others for 10 s. From the third failure
-   * in a row, and at once for the other faults, the call (or the liar) is penalized (`set_aside`), for 10 s doubling to 5 min.
+   * Counts against the call, and a lie against the node as well: it is asked after the others for 10 s. From the
+   * third failure in a row, and at once for the other faults, the call (or the liar) is penalized (`set_aside`), for
+   * 10 s doubling to 5 min.
    */
   report(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void;
 }

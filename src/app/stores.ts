@@ -41,7 +41,7 @@ export function verifyStoreOf(
   return whenFree(config, () => verifyStore(options, { logger: silentLogger, ...dependencies }));
 }
 
-/** A daemon keeps its lock: only other commands are waited for. */
+/** A daemon keeps its lock, so only other commands are waited for. */
 async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): Promise<T> {
   const untilMs = systemClock.monotonic() + LOCK_WAIT_MS;
   for (;;) {
@@ -104,8 +104,8 @@ export async function rewindStore(
 }
 
 /**
- * Forgets the account index of a store. Returns how many entries it had; `undefined` when there was none. Expected errors: as
- * `openStoreReadOnly`.
+ * Forgets the account index of a store. Returns how many entries it had; `undefined` when there was none. Expected
+ * errors: as `openStoreReadOnly`.
  */
 export async function forgetAccountsOf(config: DaemonConfig): Promise<number | undefined> {
   const store = await LevelIndexStore.open(

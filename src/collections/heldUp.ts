@@ -4,19 +4,15 @@ import type { HeldBackNode, RequestTrail } from './ports.js';
 
 /** Why a height is not complete. */
 export interface HeldUpHeight {
-  /** Distinct collections that have not come, of those that the block guarantees. */
+  /** Distinct collections still missing, and how many the block guarantees. */
   readonly missing: number;
   readonly of: number;
-  /** Collection calls under way for it. */
-  readonly underWay: number;
   /** By node, the longest standing first: the most failures of any of its collections, and the latest words. */
   readonly troubles: readonly NodeTrouble[];
   /** Nodes that are not asked before their rate limit lets us. */
   readonly heldBack: readonly HeldBackNode[];
-  /** What speaks against the block's guarantees. */
+  /** Why the block's guarantees are in doubt. */
   readonly dispute: string | undefined;
-  /** Why execution data does not bring it. */
-  readonly executionData: string | undefined;
 }
 
 /** What the nodes did instead of giving these collections. */

@@ -29,16 +29,13 @@ export { HeightTable } from './heights/HeightTable.js';
 export type { HeightTableDependencies } from './heights/HeightTable.js';
 export type { HeldUpHeight } from './heldUp.js';
 export { IndexingWindow } from './heights/IndexingWindow.js';
-export type { IndexingWindowDependencies, IndexingWindowOptions } from './heights/IndexingWindow.js';
+export type { IndexingWindowDependencies } from './heights/IndexingWindow.js';
+export { WindowEnds } from './heights/WindowEnds.js';
+export type { WindowEndsDependencies, WindowEndsOptions } from './heights/WindowEnds.js';
 export { JobProcessor } from './JobProcessor.js';
-export type {
-  HeightExplanation,
-  JobProcessorDependencies,
-  JobProcessorOptions,
-  MissingExplanation,
-  OldestMissing,
-  UnresolvableHeight,
-} from './JobProcessor.js';
+export type { JobProcessorDependencies, JobProcessorOptions } from './JobProcessor.js';
+export { HeightExplainer } from './HeightExplainer.js';
+export type { HeightExplanation, MissingExplanation } from './HeightExplainer.js';
 export { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 export type {
   MissingCollectionQueueDependencies,

@@ -89,7 +89,7 @@ export interface BlockAsker {
   distrust(giver: Giver): void;
 }
 
-/** Who can ask the nodes again for a block, and put other guarantees in the place of those that are worked on. */
+/** Asks the nodes again for a block, and replaces its guarantees where others are right. */
 export interface BlockReviewer {
   /** Expected errors: the signal's abort reason. */
   review(height: number, signal: AbortSignal): Promise<BlockVerdict>;

@@ -13,7 +13,7 @@ export interface FinalityMetrics {
   readonly invalidBlocks: LabelledCounter<'reason'>;
 }
 
-/** What a node told of the head. */
+/** The head as a node reported it. */
 export interface ToldHead {
   readonly height: number;
   readonly id: Identifier;
@@ -22,7 +22,7 @@ export interface ToldHead {
 
 /** What finality knows of a height whose block links: its part of the record that the whole line keeps of it. */
 export interface LinkedHeight extends BlockJob<FinalizedBlock> {
-  /** `undefined`: nobody that is to answer for it. */
+  /** `undefined`: nobody is held responsible for it. */
   readonly giver: Giver | undefined;
 }
 
@@ -36,6 +36,4 @@ export interface LinkedHeights {
   link(block: FinalizedBlock, giver: Giver): LinkedHeight;
   /** Forgets a block that was not handed out; one that was is worked on until another one replaces it. */
   unlink(height: number): void;
-  /** Drops what the watermark has passed. */
-  prune(): void;
 }

@@ -5,6 +5,8 @@ export type { ChildSignal } from './abort.js';
 export { AbortError, abortReason, isAbort } from './AbortError.js';
 export type { Clock, Timer } from './clock.js';
 export { EndGate } from './EndGate.js';
+export { Listeners } from './Listeners.js';
+export { RunningAverage } from './RunningAverage.js';
 export { maskedEndpoint, withoutCredentials } from './credentials.js';
 export { messageOf, OperatorError } from './OperatorError.js';
 export type { ExitReason } from './OperatorError.js';

@@ -31,7 +31,7 @@ export class Witness {
     if ('testimony' in line) this.#testify(line as unknown as Testimony);
     else if (line['msg'] === 'height is indexed') this.heights.add(Number(line['height']));
     else if (line['msg'] === 'batch is durable') this.sawWatermark(Number(line['latestIndexedHeight']));
-    else if (line['msg'] === 'new store begins') this.sawWatermark(Number(line['height']) - 1);
+    else if (line['msg'] === 'new store created') this.sawWatermark(Number(line['height']) - 1);
   }
 
   #testify(testimony: Testimony): void {

@@ -36,7 +36,7 @@ describe('one way that fails for good, with another that works', () => {
     const daemon = await daemonOn(rule);
     await daemon.reaches(HEAD);
     if (rule.fault === 'wrong_body') return;
-    expect(warnings(daemon, 'block stream left, single calls serve')).toMatchObject([
+    expect(warnings(daemon, 'block streams fail, using single calls instead')).toMatchObject([
       { node: expect.any(String) as unknown, reason: expect.any(String) as unknown },
     ]);
   });

@@ -67,7 +67,7 @@ describe('the servers', () => {
     await new Promise((resolve) => call.resume().once('close', resolve));
     session.destroy();
     const remark = await eventually(() =>
-      Promise.resolve(daemon.program.logs().find(({ msg }) => msg === 'remark of the gRPC library')),
+      Promise.resolve(daemon.program.logs().find(({ msg }) => msg === 'message of the gRPC library')),
     );
     expect(remark).toMatchObject({ level: 'debug', text: expect.stringContaining('of somebody') as string });
     expect(daemon.program.stderr).toBe('');

@@ -36,7 +36,7 @@ it('takes back a false block that was complete above a gap before it was found o
   expect(devnet.node.faults.fired()[1]).toBe(1);
 
   devnet.node.head.set(200);
-  await daemon.program.sees(/indexing begins anew from the watermark/);
+  await daemon.program.sees(/indexing restarts from the watermark/);
   devnet.node.setFaults([]);
   await stopAndProve(daemon, dataDir, { firstHeight: 1, latestHeight: 200, chainAt: () => devnet.chain });
   const stored = await runProgram([

@@ -531,7 +531,7 @@ describe('a collection that nobody has', () => {
     expect(reason?.height).toBe(height);
     for (const id of ids()) expect(reason?.message).toContain(id);
     expect(reason?.message).toMatch(
-      /for \d+s \(\d+ requests, the last to \S+: GetFullCollectionByID at \S+: NOT_FOUND: /,
+      /for \d+s \(waiting for \d+ of \d+ collections of height \d+: Get\w+ at \S+: NOT_FOUND: /,
     );
     expect(stuck).toMatchObject({ latestIndexed: height - 1, ready: false });
     expect(stuck.oldestMissing).toMatchObject({ height, missing: ids().length });

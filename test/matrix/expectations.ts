@@ -94,7 +94,7 @@ export const OF_THE_CHAIN: ReadonlySet<ReadinessCode> = new Set([
 export const WORDS: Readonly<Record<FaultClass, RegExp>> = {
   refusal: /the database of this node is locked/,
   outage: /the database of this node is locked/,
-  silence: /no answer|not answer|DEADLINE|silen|nothing|did not come|stood still|stands still|late/i,
+  silence: /no answer|not answer|DEADLINE|silen|nothing|did not come|stood still|stands still|stalled|late/i,
   break: /UNAVAILABLE|reset|broke|ECONN|dropped|lost|closed/i,
   end: /end|cut|UNAVAILABLE|reset|nothing/i,
   nonsense:

@@ -38,7 +38,6 @@ const starting: readonly Phase[] = ['start', 'restart'];
 
 const BLOCK_STREAM = 'SubscribeBlocksFromStartHeight';
 const BLOCK = 'GetBlockByHeight';
-const BLOCK_BY_ID = 'GetBlockByID';
 const HEAD_STREAM = 'SubscribeBlockDigestsFromLatest';
 const HEADER = 'GetLatestBlockHeader';
 const FULL = 'GetFullCollectionByID';
@@ -49,7 +48,7 @@ const OLD_DATA = 'SubscribeExecutionData';
 const PARAMETERS = 'GetNetworkParameters';
 const VERSION = 'GetNodeVersionInfo';
 
-const everyBlock = [BLOCK_STREAM, BLOCK, BLOCK_BY_ID] as const;
+const everyBlock = [BLOCK_STREAM, BLOCK] as const;
 const everyHead = [HEAD_STREAM, HEADER] as const;
 const everyCollection = [FULL, LIGHT, TRANSACTION] as const;
 const everyData = [DATA, OLD_DATA] as const;
@@ -60,7 +59,6 @@ const called: Readonly<Record<AccessMethod, true>> = {
   [VERSION]: true,
   [HEADER]: true,
   [BLOCK]: true,
-  [BLOCK_BY_ID]: true,
   [LIGHT]: true,
   [FULL]: true,
   [TRANSACTION]: true,
@@ -118,10 +116,9 @@ export const subjects: readonly Subject[] = [
   ...of({ method: BLOCK, told: 'blocks', phases: always }, ['hybrid', 'call', [BLOCK]]),
   ...of(
     { method: BLOCK, told: 'blocks', phases: always, node: withoutStreams },
-    ['hybrid', 'node', [BLOCK, BLOCK_BY_ID]],
-    ['hybrid', 'none', [BLOCK, BLOCK_BY_ID]],
+    ['hybrid', 'node', [BLOCK]],
+    ['hybrid', 'none', [BLOCK]],
   ),
-  ...of({ method: BLOCK_BY_ID, told: 'blocks', phases: running }, ['hybrid', 'call', [BLOCK_BY_ID]]),
   ...of(
     { method: FULL, told: 'collections', phases: running },
     ['requester', 'call', [FULL]],

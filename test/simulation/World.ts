@@ -282,8 +282,8 @@ export class World {
       });
       watched.head = () => parts.listener.finalizedHeight();
       process.readers = this.#readersOf(store, clock);
-      const onIndexed = (): void => process.readers?.notify();
-      await runIndexing(config, { ...parts, onIndexed }, (line) => this.#oracle.lineStarts(line));
+      parts.ends.onMoved(() => process.readers?.notify());
+      await runIndexing(config, parts, (line) => this.#oracle.lineStarts(line));
     };
     const life = async (): Promise<void> => {
       await lifecycle.waitFor('work in hand', work());

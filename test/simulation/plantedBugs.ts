@@ -194,15 +194,15 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'wake-up lost: the reader of blocks is not told of a new head',
-    file: 'app/line/indexingLine.ts',
-    of: '    listener.onHead(() => window.moved()),',
-    instead: '    listener.onHead(() => window.notify()),',
+    file: 'app/line/runIndexing.ts',
+    of: '  listener.onHead(() => ends.moved());\n',
+    instead: '',
   },
   {
     name: 'wake-up lost: the reader of blocks is not told that the window moved',
-    file: 'app/line/indexingLine.ts',
-    of: '    onIndexed: () => window.moved(),',
-    instead: '    onIndexed: () => window.notify(),',
+    file: 'collections/indexer/BlockCollectionIndexer.ts',
+    of: '    this.#ends.moved();\n',
+    instead: '',
   },
   {
     name: 'reverse index not cleaned: an id that came stays wanted',
@@ -236,7 +236,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'blocks with status unknown are accepted',
-    file: 'finality/blocks/FinalizedBlocks.ts',
+    file: 'finality/blocks/BlockReader.ts',
     of: "        if (status === 'unknown') return { kind: 'orphaned', block };\n",
     instead: '',
   },
@@ -248,9 +248,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'one block above the window is asked for',
-    file: 'collections/heights/IndexingWindow.ts',
-    of: 'return Math.min(this.latestIndexedHeight() + this.windowHeights, this.headHeight());',
-    instead: 'return Math.min(this.latestIndexedHeight() + this.windowHeights + 1, this.headHeight());',
+    file: 'collections/heights/WindowEnds.ts',
+    of: 'return Math.min(this.limit(), this.target() ?? 0);',
+    instead: 'return Math.min(this.limit() + 1, this.target() ?? 0);',
   },
   {
     name: 'byte budget ignored',

@@ -115,7 +115,6 @@ export class FakeAccessNode implements AccessNode {
 
   getNetworkParameters = this.#unused;
   getNodeVersionInfo = this.#unused;
-  getBlockById = this.#unused;
   getCollectionTransactionIds = this.#unused;
   getFullCollection = this.#unused;
   getTransaction = this.#unused;

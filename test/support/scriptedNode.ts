@@ -150,7 +150,6 @@ export class ScriptedNode implements PooledNode {
     };
   }
 
-  getBlockById = this.#never;
   getCollectionTransactionIds = this.#never;
   getFullCollection = this.#never;
   getTransaction = this.#never;

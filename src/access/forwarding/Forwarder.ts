@@ -43,9 +43,9 @@ export interface ForwarderDependencies {
 }
 
 /**
- * Passes calls on to the best node that can be reached, and to the next one where a connection breaks before anything came
- * back. What must not be sent twice is sent once: only connecting is tried at several nodes. It takes nothing that the indexer
- * needs: it has connections of its own, and the desk says when a call may be sent.
+ * Passes calls on to the best node that can be reached, and to the next one where a connection breaks before anything
+ * came back. What must not be sent twice is sent once: only connecting is tried at several nodes. It takes nothing
+ * that the indexer needs: it has connections of its own, and the desk says when a call may be sent.
  */
 export class Forwarder {
   readonly #options: ForwarderOptions;

@@ -42,7 +42,7 @@ export interface ForwardedSink {
 }
 
 export interface ForwardedCall {
-  /** Asks for one more message. Nothing is taken from the channel unasked. */
+  /** Asks for one more message. Nothing is read from the channel without it. */
   read(): void;
   cancel(): void;
 }

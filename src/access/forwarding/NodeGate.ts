@@ -23,7 +23,10 @@ export interface NodeGateDependencies {
   };
 }
 
-/** Lets calls of others through to one node. What becomes of them says nothing about the node: they are made of what callers send. */
+/**
+ * Lets calls of others through to one node. What becomes of them says nothing about the node: they are made of what
+ * callers send.
+ */
 export class NodeGate {
   readonly endpoint: Endpoint;
   readonly #ratePerSecond: number;

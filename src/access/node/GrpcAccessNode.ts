@@ -121,20 +121,6 @@ export class GrpcAccessNode implements PooledNode {
     return this.#caller.unary('GetBlockByHeight', { height, full_block_response: false }, decode, options);
   }
 
-  getBlockById(id: Identifier, options?: CallOptions): Promise<ReceivedBlock> {
-    const decode = (message: Buffer): ReceivedBlock => {
-      const received = decodeBlockResponse(message);
-      if (received.block.id !== id) throw new WireError(`asked for block ${id}, got ${received.block.id}`);
-      return received;
-    };
-    return this.#caller.unary(
-      'GetBlockByID',
-      { id: identifierBytes(id), full_block_response: false },
-      decode,
-      options,
-    );
-  }
-
   getCollectionTransactionIds(id: Identifier, options?: CallOptions): Promise<readonly Identifier[]> {
     return this.#caller.unary(
       'GetCollectionByID',

@@ -29,7 +29,7 @@ export interface AccessNetworkOptions {
   readonly accessNodes: readonly string[];
   /** The nodes asked for execution data. Default: the access nodes. */
   readonly executionDataNodes?: readonly string[];
-  /** Empty for a network without sporks of old. */
+  /** Empty for a network without earlier sporks. */
   readonly sporks: SporkTable;
   /** Where a spork begins that the table does not have. */
   readonly sporkRoot?: number | undefined;
@@ -67,7 +67,7 @@ export interface NodeState {
   readonly lowestHeight: number | undefined;
   /** What makes a foreign node foreign. */
   readonly foreign: ForeignReason | undefined;
-  /** Why it does not answer when it is asked who it is; `undefined` while it does. */
+  /** Why its handshake fails; `undefined` while it succeeds. */
   readonly trouble: string | undefined;
   /** Why the node as a whole is not healthy; `undefined` while it is. */
   readonly record: CallRecord | undefined;
@@ -193,7 +193,7 @@ export class AccessNetwork implements AccessNodes {
     return this.#pool.sporkAt(height);
   }
 
-  /** Why no access node that the operator named serves the height, in the words of each. */
+  /** Why no configured access node serves the height, for each node. */
   whyUnserved(height: number): readonly NodeTrouble[] {
     return this.#pool.whyUnserved(height);
   }
@@ -203,7 +203,7 @@ export class AccessNetwork implements AccessNodes {
     return this.#pool.named().flatMap(({ troubles }) => troubles.all());
   }
 
-  /** Set while every access node that answers is of another chain than what is stored: `live` is empty then. */
+  /** Set while every access node that answers serves another chain than the stored one: `live` is empty then. */
   chainReplaced(): ChainReplaced | undefined {
     return this.#check.chainReplaced();
   }
@@ -258,24 +258,25 @@ export class AccessNetwork implements AccessNodes {
   }
 
   /**
-   * Resolves once every access node that the operator named was asked who it is, whatever came of it, and it is decided which
-   * sporks are believed, or a minute later: `lowestHeight` and `liveRoot` know all that can be known then. `run` must be running. Expected errors: the signal's abort reason.
+   * Resolves once every access node that the operator named was asked who it is, whatever came of it, and it is
+   * decided which sporks are believed, or a minute later: `lowestHeight` and `liveRoot` know all that can be known
+   * then. `run` must be running. Expected errors: the signal's abort reason.
    */
   whenAllAsked(signal: AbortSignal): Promise<void> {
     return this.#waits.whenAllAsked(signal);
   }
 
   /**
-   * Resolves once it is known which spork a height belongs to, when no node may yet tell it, or after a minute. `run` must be
-   * running. Expected errors: the signal's abort reason.
+   * Resolves once it is known which spork a height belongs to, when no node may yet tell it, or after a minute. `run`
+   * must be running. Expected errors: the signal's abort reason.
    */
   whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
     return this.#waits.whenSporkTold(height, signal);
   }
 
   /**
-   * Resolves once the root of the live spork is told; when no node that failed to tell it may yet; or after a minute. `run` must be
-   * running. Expected errors: the signal's abort reason.
+   * Resolves once the root of the live spork is told; when no node that failed to tell it may yet; or after a minute.
+   * `run` must be running. Expected errors: the signal's abort reason.
    */
   whenRootTold(signal: AbortSignal): Promise<void> {
     return this.#waits.whenRootTold(signal);

@@ -10,10 +10,10 @@ import type { PoolMember } from './poolMember.js';
 
 /** Heads told longer ago say nothing about where the nodes stand. */
 const HEAD_FRESH_MS = 10_000;
-/** So far below the last stored block a head is no late answer any more. */
+/** A head so far below the last stored block is more than a late answer. */
 const HEAD_FAR_BELOW_HEIGHTS = 20;
 
-/** Every access node that answers is of another chain than what is stored. */
+/** Every access node that answers serves another chain than the stored one. */
 export interface ChainReplaced {
   /** One or two sentences for the operator: what was found and what mends it. */
   readonly message: string;
@@ -52,7 +52,7 @@ export class ChainCheck {
     this.#expectation = dependencies.expectation;
   }
 
-  /** Judges all nodes anew: what one says of our last block may bear on the others. */
+  /** Judges all nodes again: what one says of our last block may matter for the others. */
   judge(): void {
     const expectation = this.#expectation();
     const { hasSporks, members } = this.#pool;
@@ -79,13 +79,13 @@ export class ChainCheck {
     }
   }
 
-  /** Expected errors: OperatorError `foreign` when one of the named nodes is; to be called where none of them is usable. */
+  /** Expected errors: OperatorError `foreign` when one of the named nodes is. Call it when none of them is usable. */
   refuseForeign(): void {
     const foreign = foreignOf(this.#pool.named());
     if (foreign.length > 0) throw new OperatorError('foreign', foreignMessage(foreign, this.#expectation()));
   }
 
-  /** Set while every named access node that answers is of another chain than what is stored. */
+  /** Set while every named access node that answers serves another chain than the stored one. */
   chainReplaced(): ChainReplaced | undefined {
     const named = this.#pool.named();
     // What one of them said before it fell silent says nothing of what will be there when it is back.

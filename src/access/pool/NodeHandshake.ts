@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from '../../observability/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { abortReason, backoffMs } from '../../runtime/index.js';
+import { abortReason, backoffMs, Listeners } from '../../runtime/index.js';
 import { UpstreamError } from '../UpstreamError.js';
 import { askIdentity } from './askIdentity.js';
 import type { ChainCheck } from './ChainCheck.js';
@@ -20,11 +20,11 @@ const IDENTIFY_EVERY_MS = 300_000;
 const IDENTIFY_AT_MOST_EVERY_MS = 1_000;
 /** Pauses between attempts to reach a node that does not answer. */
 const RETRY = { minMs: 250, maxMs: 2_000 };
-/** Deadline of each call; the longer one for a node that did not answer in time twice: it may be slow. */
+/** Deadline of each call; the longer one after two timeouts, as the node may be slow. */
 const PATIENCE_MS = 3_000;
 const LONG_PATIENCE_MS = 8_000;
 const FAILURES_BEFORE_PATIENCE = 2;
-/** How soon a foreign node is asked again: it may be of our chain after all. */
+/** How soon a foreign node is asked again: it may be moved to our chain. */
 const FOREIGN_AGAIN_MS = 5_000;
 /** How often a node is asked whose head may change the verdict on a spork. */
 const WITNESS_EVERY_MS = 10_000;
@@ -59,7 +59,7 @@ export class NodeHandshake {
   readonly #dependencies: NodeHandshakeDependencies;
   readonly #pool: NodePool;
   readonly #clock: Clock;
-  readonly #answeringListeners = new Set<() => void>();
+  readonly #answeringListeners = new Listeners();
   /** Present while `run` runs. */
   #begin: ((member: PoolMember) => void) | undefined;
 
@@ -79,7 +79,7 @@ export class NodeHandshake {
     if (this.#begin !== undefined) throw new Error('identification runs already');
     const failed = new AbortController();
     const stop = AbortSignal.any([signal, failed.signal]);
-    // The calls of all nodes end with it: that there are many is no leak.
+    // The calls to all nodes listen to it: many listeners are no leak.
     setMaxListeners(0, stop);
     const following = new Set<Promise<void>>();
     this.#begin = (member) => {
@@ -99,8 +99,7 @@ export class NodeHandshake {
 
   /** Calls back when a node says who it is after it did not. Returns a function that ends it. */
   onAnswering(callback: () => void): () => void {
-    this.#answeringListeners.add(callback);
-    return () => void this.#answeringListeners.delete(callback);
+    return this.#answeringListeners.add(callback);
   }
 
   async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
@@ -147,7 +146,7 @@ export class NodeHandshake {
     member.tried = true;
     check.judge();
     this.#verifySporks();
-    if (isNews && isUsable(member)) for (const notify of [...this.#answeringListeners]) notify();
+    if (isNews && isUsable(member)) this.#answeringListeners.tell();
   }
 
   /** How long until the node is asked again. */
@@ -202,7 +201,7 @@ export class NodeHandshake {
     for (const { rootHeight, tellers } of contradicted) {
       logger.warn(
         { rootHeight, endpoints: tellers, mend: `if it is one: --access-spork-root ${rootHeight}` },
-        'access node tells of a spork that is not: others go on above its root',
+        'access node claims a spork that does not exist: others continue above its root',
       );
     }
     this.#pool.refreshRanges();

@@ -15,10 +15,10 @@ import type { SporkTable } from './sporkTable.js';
 /** Historic nodes are public ones, which allow about 100 calls per second, method and address. */
 const HISTORIC_RATE_PER_SECOND = 80;
 
-/** A node that tells a head below our last block is asked anew who it is, but no more often. */
+/** A node that reports a head below our last block gets a new handshake, but no more often than this. */
 const BELOW_ASKED_EVERY_MS = 5_000;
 
-/** While no node serves a height that is wanted, each is asked anew who it is, but no more often. */
+/** While no node serves a wanted height, each gets a new handshake, but no more often than this. */
 const UNSERVED_ASKED_EVERY_MS = 5_000;
 
 /** Sporks whose agreed id is remembered: far more than follow on each other while a daemon runs. */
@@ -181,7 +181,7 @@ export class NodePool {
     return serving;
   }
 
-  /** Nobody has what is wanted: what the nodes said of where they begin and end may be wrong, or old. */
+  /** Nobody serves a wanted height: what the nodes said of their ranges may be wrong or outdated. */
   #askWhoTheyAre(): void {
     const beforeMs = this.#clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
     for (const member of this.named()) if (isUsable(member) && member.askedAtMs <= beforeMs) member.wake?.();

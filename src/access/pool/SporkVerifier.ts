@@ -2,14 +2,14 @@ import type { Clock } from '../../runtime/index.js';
 import { anchorOf, isUsable, RISES_KEPT } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
 
-/** A chain that has not grown for so long does not go on. */
+/** A chain that has not grown for so long has ended. */
 const STANDSTILL_MS = 30_000;
-/** A node that has told no head for so long is not waited for. */
+/** A node that has not reported a head for so long is not waited for. */
 const UNHEARD_MS = 60_000;
 
 /**
- * `followed`: the spork ends the heights of earlier ones. `contradicted`: it does not, another node's chain goes on above its
- * root. `undecided`: the others have yet to be heard.
+ * `followed`: the spork ends the heights of earlier ones. `contradicted`: it does not, another node's chain goes on
+ * above its root. `undecided`: the others have yet to be heard.
  */
 export type SporkVerdict = 'followed' | 'contradicted' | 'undecided';
 
@@ -41,19 +41,20 @@ export interface SporkVerifierDependencies {
 }
 
 /**
- * Which sporks are followed. Those of the spork table and the configuration are; one that only nodes tell of is unless an
- * honest node contradicts it: that its first block continues our chain, the parent links decide.
+ * Which sporks are followed. Those of the spork table and the configuration are; one that only nodes tell of is
+ * unless an honest node contradicts it: that its first block continues our chain, the parent links decide.
  *
- * Whoever tells of a spork says that the nodes of earlier ones have nothing above its root. A lie would leave the liar alone
- * with those heights. So each of those nodes is heard first: one whose chain goes on past the root contradicts. That it has a
- * block there does not: the spork may have discarded that. Bounded by the number of nodes: one claim each.
+ * Whoever tells of a spork says that the nodes of earlier ones have nothing above its root. A lie would leave the
+ * liar alone with those heights. So each of those nodes is heard first: one whose chain goes on past the root
+ * contradicts. That it has a block there does not: the spork may have discarded that. Bounded by the number of nodes:
+ * one claim each.
  */
 export class SporkVerifier {
   /** Where the sporks begin and end that are believed without a question. */
   readonly known: readonly number[];
   readonly #dependencies: SporkVerifierDependencies;
   readonly #claims = new Map<number, Claim>();
-  /** Nodes that told of a spork and were contradicted: their next word holds up nothing. */
+  /** Nodes whose claim of a spork was contradicted: their next claim holds up nothing. */
   readonly #doubted = new Set<PoolMember>();
 
   constructor(options: { readonly known: readonly number[] }, dependencies: SporkVerifierDependencies) {
@@ -62,7 +63,7 @@ export class SporkVerifier {
   }
 
   /**
-   * To be called once a node was asked who it is, whatever came of it: judges all claims anew. Returns whether one came in,
+   * Call it after every handshake, successful or not: judges all claims again. Returns whether one came in,
    * and those that are contradicted now and were not before.
    */
   update(): { readonly isNews: boolean; readonly contradicted: readonly UndecidedSpork[] } {
@@ -86,8 +87,8 @@ export class SporkVerifier {
   }
 
   /**
-   * True for a spork that a block of this height may be recorded as being of: it is followed, or was when its root was taken, and
-   * somebody else came meanwhile who has to be heard.
+   * True for a spork that a block of this height may be recorded as being of: it is followed, or was when its root
+   * was taken, and somebody else came meanwhile who has to be heard.
    */
   mayRecord(rootHeight: number, height: number): boolean {
     const verdict = this.verdict(rootHeight);

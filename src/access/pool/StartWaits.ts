@@ -1,5 +1,5 @@
 import type { Clock } from '../../runtime/index.js';
-import { abortReason, childOf } from '../../runtime/index.js';
+import { abortReason, childOf, Listeners } from '../../runtime/index.js';
 import type { ChainCheck } from './ChainCheck.js';
 import type { NodePool } from './NodePool.js';
 import { isUsable } from './poolMember.js';
@@ -7,9 +7,9 @@ import type { PoolMember } from './poolMember.js';
 
 /** How long a new store waits for its spork to be told by nodes that may yet tell it. */
 const ROOT_WAIT_MS = 60_000;
-/** As long as it is waited for nodes that fail when they are asked for it. */
+/** How long to wait for nodes that fail to answer. */
 const TROUBLED_ROOT_WAIT_MS = 4_500;
-/** How long it is waited for the verdict on sporks that only nodes tell of. */
+/** How long to wait for the verdict on sporks that only nodes claim. */
 const SPORKS_WAIT_MS = 60_000;
 
 export interface StartWaitsDependencies {
@@ -18,12 +18,15 @@ export interface StartWaitsDependencies {
   readonly clock: Clock;
 }
 
-/** What a start waits for: that the nodes have said who they are. Expected errors of each wait: the signal's abort reason. */
+/**
+ * What a start waits for: that the nodes have said who they are. Expected errors of each wait: the signal's abort
+ * reason.
+ */
 export class StartWaits {
   readonly #pool: NodePool;
   readonly #check: ChainCheck;
   readonly #clock: Clock;
-  readonly #watchers = new Set<() => void>();
+  readonly #watchers = new Listeners();
   #wantsRoot = false;
 
   constructor(dependencies: StartWaitsDependencies) {
@@ -39,7 +42,7 @@ export class StartWaits {
 
   /** To be called whenever a node was asked who it is, whatever came of it. */
   notify(): void {
-    for (const watcher of [...this.#watchers]) watcher();
+    this.#watchers.tell();
   }
 
   /**
@@ -57,8 +60,8 @@ export class StartWaits {
   }
 
   /**
-   * Resolves once every access node that the operator named was asked who it is, whatever came of it, and it is decided which
-   * sporks are followed, or a minute later: from then on it is known which heights the nodes have.
+   * Resolves once every access node that the operator named was asked who it is, whatever came of it, and it is
+   * decided which sporks are followed, or a minute later: from then on it is known which heights the nodes have.
    */
   async whenAllAsked(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw abortReason(signal);
@@ -114,12 +117,12 @@ export class StartWaits {
   #changed(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const settle = (): void => {
-        this.#watchers.delete(settle);
+        leave();
         signal.removeEventListener('abort', settle);
         if (signal.aborted) reject(abortReason(signal));
         else resolve();
       };
-      this.#watchers.add(settle);
+      const leave = this.#watchers.add(settle);
       if (signal.aborted) settle();
       else signal.addEventListener('abort', settle, { once: true });
     });

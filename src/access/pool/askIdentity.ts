@@ -6,7 +6,7 @@ import type { UpstreamErrorKind } from '../UpstreamError.js';
 import { compareBlocks, outcomeOf } from './compareBlocks.js';
 import type { Expectation, NodeIdentity } from './nodeIdentity.js';
 
-/** Answers that say "I have no such thing", whatever the reason: they tell nothing about who the node is. */
+/** Answers that say "I have no such thing": they tell nothing about the node's identity. */
 const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
   'not_found',
   'not_yet',
@@ -16,10 +16,10 @@ const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
   'unimplemented',
 ]);
 
-/** A question does not wait for the answer to the one before for longer than this. */
+/** Longest wait for one answer before the next question is sent. */
 const NEXT_ASKED_AFTER_MS = 500;
 
-/** What is to be asked of a node beside who it is, and how long it is waited for. */
+/** What else to ask of a node in the handshake, and how long to wait. */
 export interface Inquiry {
   /** Deadline of each call. */
   readonly timeoutMs: number;
@@ -31,10 +31,10 @@ export interface Inquiry {
 }
 
 /**
- * Asks a node who it is, in four calls and few more. A node that lacks a call, or fails it, is served all the same: what it does
- * not tell stays open. All it has to tell is its chain, in its parameters or in its latest header. One call after the other, the header
- * last: a call that breaks the connection breaks off all that are under way on it. Expected errors: `UpstreamError` when it tells
- * neither; the signal's abort reason.
+ * Asks a node who it is, in four calls and few more. A node that lacks a call, or fails it, is served all the same:
+ * what it does not tell stays open. All it has to tell is its chain, in its parameters or in its latest header. One
+ * call after the other, the header last: a call that breaks the connection breaks off all that are under way on it.
+ * Expected errors: `UpstreamError` when it tells neither; the signal's abort reason.
  */
 export async function askIdentity(
   node: AccessNode,
@@ -162,7 +162,10 @@ async function askRoots(
   };
 }
 
-/** Asks for block 0, and by stream where the call names no root, or not soon. The answer, or the refusal that may name one. */
+/**
+ * Asks for block 0, and by stream where the call names no root, or not soon. The answer, or the refusal that may name
+ * one.
+ */
 async function askZero(
   node: AccessNode,
   signal: AbortSignal,

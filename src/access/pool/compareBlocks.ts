@@ -3,8 +3,8 @@ import type { AccessNode, CallOptions, ReceivedBlock } from '../types.js';
 import type { BlockComparison, BlockName, Expectation } from './nodeIdentity.js';
 
 /**
- * Our last block beside the node's of that height; where the node has not come so far, its own latest block beside ours. A block
- * off the finalized chain is no statement about the chain.
+ * Our last block beside the node's of that height; where the node has not come so far, its own latest block beside
+ * ours. A block that is not finalized says nothing about the chain.
  */
 export async function compareBlocks(
   node: AccessNode,

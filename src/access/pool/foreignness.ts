@@ -19,9 +19,10 @@ export interface Foreignness {
  * Whether a node is foreign, and why.
  *
  * Another block at the watermark needs care: a new spork may have discarded our last blocks, and then the node is
- * right. It counts against the node when the node is of a spork that the store has crossed already (within one spork a
- * finalized block never changes), when the network has no sporks and the node tells of none, or when `confirmed`: another node of our chain has our block. Else the node is
- * served, its block does not link to ours, and that is reported with the way out (parent_mismatch).
+ * right. It counts against the node when the node is of a spork that the store has crossed already (within one spork
+ * a finalized block never changes), when the network has no sporks and the node tells of none, or when `confirmed`:
+ * another node of our chain has our block. Else the node is served, its block does not link to ours, and that is
+ * reported with the way out (parent_mismatch).
  */
 export function foreignness(
   identity: NodeIdentity,

@@ -35,7 +35,7 @@ export interface PoolMember {
   refusedBelow: number;
   /** A call could not reach it: it must say who it is once it is back. */
   outage: boolean;
-  /** Why it does not answer when it is asked who it is; `undefined` while it does. It was announced then. */
+  /** Why its handshake fails; `undefined` while it succeeds. The log was told when it was set. */
   trouble: string | undefined;
   /** Ends the pause before it is asked again. */
   wake: (() => void) | undefined;
@@ -78,7 +78,7 @@ export function newPoolMember(
   };
 }
 
-/** A chain that is seen to grow so often goes on: fewer heads may be those of several nodes behind one address. */
+/** A chain that was seen to grow so often goes on: fewer rises may come from several nodes behind one address. */
 export const RISES_KEPT = 4;
 
 /** A lower head than one that the node told a moment ago says little: a call may have been overtaken, or one of two lie. */
@@ -114,7 +114,7 @@ export function rangeOf(member: PoolMember, sporkRoots: readonly number[]): Heig
   return { lowest, endExclusive };
 }
 
-/** A height of the node's spork, its root if that is told; `undefined` when nothing is. */
+/** A height of the node's spork: its root, if the node tells it; `undefined` if it tells nothing. */
 export function anchorOf(member: PoolMember): number | undefined {
   return member.identity?.sporkRootHeight ?? lowestOf(member);
 }

@@ -4,7 +4,7 @@ import type { NodeFault } from '../types.js';
 
 /** How long a call, or a node, is asked after the others. */
 const PENALTY = { minMs: 10_000, maxMs: 300_000 };
-/** Failures in a row before a call is penalized rather than merely asked later. */
+/** Failures in a row before a call is penalized rather than just asked later. */
 const FAILURES_BEFORE_PENALTY = 3;
 /** A single failure moves a call behind the others for this long. */
 const FAILING_MS = 10_000;
@@ -21,7 +21,7 @@ export interface CallRecord {
   readonly fault: NodeFault;
   /** Faults in a row. */
   readonly count: number;
-  /** The node's words, or what was wrong with what it gave. */
+  /** The node's own words, or what was wrong with its answer. */
   readonly said: string;
   /** Monotonic milliseconds of the first fault in the row. */
   readonly sinceMs: number;
@@ -72,6 +72,11 @@ export class CallHealth {
     return this.#clock.monotonic() < this.#restsUntilMs;
   }
 
+  /** Whatever replaced it fails as well: it is asked again at once. */
+  endRest(): void {
+    this.#restsUntilMs = -Infinity;
+  }
+
   /**
    * The record is clean again. What is penalized for a lie serves the time first: answering one question does not take
    * back a lie about another.
@@ -90,8 +95,8 @@ export class CallHealth {
   }
 
   /**
-   * Counts a fault. Lies and silences are penalized at once, failures the third time in a row, and from then on each time until a
-   * success. Returns for how long it is newly penalized, or `undefined`.
+   * Counts a fault. Lies and silences are penalized at once, failures the third time in a row, and from then on each
+   * time until a success. Returns for how long it is newly penalized, or `undefined`.
    */
   report(fault: NodeFault, said: string): number | undefined {
     const now = this.#clock.monotonic();
@@ -103,7 +108,7 @@ export class CallHealth {
       this.#rests += 1;
     }
     if (fault !== 'lied') this.#failingUntilMs = now + FAILING_MS;
-    // What is still penalized was asked for want of a better one: that must not drive the time up.
+    // A call that is still penalized was made because nothing better was left: that must not extend the penalty.
     if (now < this.#penaltyUntilMs) return undefined;
     if (fault === 'failing' && this.#failures < FAILURES_BEFORE_PENALTY) return undefined;
     const periodMs = doublingMs(PENALTY, this.#penalties);

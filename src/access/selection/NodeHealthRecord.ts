@@ -1,3 +1,4 @@
+import { RunningAverage } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { CallHealth } from './CallHealth.js';
 import type { CallRecord } from './CallHealth.js';
@@ -8,13 +9,13 @@ const LATENCY_WEIGHT = 0.1;
 /** A latency that was not measured again loses half its say in this time, so that a slow node is tried again. */
 const LATENCY_HALF_LIFE_MS = 60_000;
 
-/** What became of asking a node who it is. */
+/** The outcome of a node's handshake. */
 export type Identity = 'unknown' | 'usable' | 'foreign';
 
 /**
- * The record of one node: who it is, how it and each of its calls behaves, how fast it answers. The node writes latencies,
- * the callers write successes and faults, and the order of asking is read from it. A fault is that of the call; the node as a whole
- * answers for lies, and for not saying who it is.
+ * The record of one node: who it is, how it and each of its calls behaves, how fast it answers. The node writes
+ * latencies, the callers write successes and faults, and the order of asking is read from it. A fault is that of the
+ * call; the node as a whole answers for lies, and for not saying who it is.
  */
 export class NodeHealthRecord {
   identity: Identity = 'unknown';
@@ -22,7 +23,7 @@ export class NodeHealthRecord {
   readonly #whole: CallHealth;
   /** Bounded by the number of methods. */
   readonly #calls = new Map<AccessMethod, CallHealth>();
-  #latencyMs: number | undefined;
+  readonly #latencyMs = new RunningAverage({ weight: LATENCY_WEIGHT });
   #latencyAtMs = 0;
 
   constructor(dependencies: { readonly clock: Clock }) {
@@ -41,7 +42,7 @@ export class NodeHealthRecord {
     return call !== undefined && RANKS[call] > RANKS[whole] ? call : whole;
   }
 
-  /** The call failed twice in a row, and the other one longer ago, if at all: while both fail, each has its turn. */
+  /** The call failed twice in a row, and the other one longer ago, if at all. While both fail they alternate. */
   isBetterAskedBy(other: AccessMethod, method: AccessMethod): boolean {
     const call = this.#calls.get(method);
     return call?.rests === true && (this.#calls.get(other)?.failedAtMs ?? -Infinity) < call.failedAtMs;
@@ -49,20 +50,19 @@ export class NodeHealthRecord {
 
   /** Average latency of answered calls, fading while nothing is measured; 0 when nothing is known. */
   get expectedLatencyMs(): number {
-    if (this.#latencyMs === undefined) return 0;
     const ageMs = this.#clock.monotonic() - this.#latencyAtMs;
-    return this.#latencyMs * 0.5 ** (ageMs / LATENCY_HALF_LIFE_MS);
+    return (this.#latencyMs.value ?? 0) * 0.5 ** (ageMs / LATENCY_HALF_LIFE_MS);
   }
 
   answeredIn(latencyMs: number): void {
-    this.#latencyMs =
-      this.#latencyMs === undefined
-        ? latencyMs
-        : this.#latencyMs + LATENCY_WEIGHT * (latencyMs - this.#latencyMs);
+    this.#latencyMs.observe(latencyMs);
     this.#latencyAtMs = this.#clock.monotonic();
   }
 
-  /** The record of the call is clean again, and the node's, unless it is penalized for a lie. No method: the node said who it is. */
+  /**
+   * The record of the call is clean again, and the node's, unless it is penalized for a lie. No method: the node said
+   * who it is.
+   */
   succeeded(method?: AccessMethod): void {
     this.#whole.succeeded();
     if (method !== undefined) this.#calls.get(method)?.succeeded();
@@ -100,7 +100,7 @@ export class NodeHealthRecord {
   }
 }
 
-/** What the order of asking looks at. */
+/** What decides the order of asking. */
 export interface Candidate {
   readonly healthRecord: NodeHealthRecord;
   /** Calls under way. */
@@ -117,8 +117,8 @@ export function worseOf(a: NodeHealth, b: NodeHealth): NodeHealth {
 }
 
 /**
- * Best first for a call: by its health and the node's, then those no rate limit holds back, then by the latency to expect with
- * the load they have.
+ * Best first for a call: by its health and the node's, then those no rate limit holds back, then by the latency to
+ * expect with the load they have.
  */
 export function inOrderOfAsking<T extends Candidate>(
   candidates: readonly T[],

@@ -23,7 +23,7 @@ export interface NodeReadiness {
 
 /**
  * Remembers, for one question that is asked until it is answered, who failed to answer it. The nodes of the best health
- * there is are asked in turn, best first; when they are merely busy they are waited for, rather than handing the call to
+ * there is are asked in turn, best first; when they are only busy they are waited for, rather than handing the call to
  * one that is failing or penalized. Those lesser ones get one attempt in three, so that no data is out of reach because
  * its only holder once failed. Bounded by the number of nodes.
  */

@@ -2,11 +2,11 @@ import type { Clock } from '../../runtime/index.js';
 import type { AccessMethod } from '../types.js';
 import type { UpstreamError, UpstreamErrorKind } from '../UpstreamError.js';
 
-/** What a node does instead of giving what is asked; decides which reason for not being ready is given. */
+/** How a node fails to answer; decides the readiness code. */
 export type TroubleKind =
   /** It cannot be reached, or does not answer. */
   | 'unreachable'
-  /** It says that it has no such thing: it may be early, and others may have it. */
+  /** It says that it has no such thing: it may be early, or others may have it. */
   | 'denied'
   /** It answers with an error. */
   | 'refused'
@@ -20,7 +20,7 @@ export interface NodeTrouble {
   readonly node: string;
   readonly method: AccessMethod;
   readonly kind: TroubleKind;
-  /** The last of it: the status and the node's own words, or what is wrong with what it gave. */
+  /** The latest failure: the status and the node's own words, or what is wrong with its answer. */
   readonly said: string;
   /** 0 while it has said nothing at all. */
   readonly count: number;
@@ -44,11 +44,11 @@ const WEIGHTS: Readonly<Record<TroubleKind, number>> = {
   invalid: 3,
 };
 
-/** A question without an answer for so long is trouble. */
+/** A question that is unanswered for so long counts as trouble. */
 export const SILENT_AFTER_MS = 3_000;
 
 /**
- * What stands between us and one thing that is asked for until it comes, by node. Cleared when it comes. Bounded by the number
+ * By node: why something that is requested until it comes has not come. Cleared when it comes. Bounded by the number
  * of nodes.
  */
 export class NodeTroubles {
@@ -82,12 +82,12 @@ export class NodeTroubles {
     failures.last.set(method, { method, kind, said });
   }
 
-  /** What it answered is no trouble: it is asked another way. */
+  /** Its answer is no failure: it is asked another way. */
   answered(node: string): void {
     this.#open.delete(node);
   }
 
-  /** It came, or is no longer asked for. */
+  /** It came, or is no longer wanted. */
   clear(): void {
     this.#failures.clear();
     this.#open.clear();

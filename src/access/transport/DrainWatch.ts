@@ -6,8 +6,9 @@ import type { Clock } from '../../runtime/index.js';
 const DRAIN_AFTER_MS = 1_000;
 
 /**
- * A node that shuts down gracefully says GOAWAY and waits for open calls: streams would hold it up for ever, so they are ended. All
- * that grpc-js tells of a GOAWAY is that the connection is no longer ready, while the calls on it go on.
+ * A node that shuts down gracefully says GOAWAY and waits for open calls: streams would hold it up for ever, so they
+ * are ended. All that grpc-js tells of a GOAWAY is that the connection is no longer ready, while the calls on it go
+ * on.
  */
 export class DrainWatch {
   readonly #channel: ChannelInterface;
@@ -21,7 +22,7 @@ export class DrainWatch {
     this.#clock = dependencies.clock;
   }
 
-  /** A stream was opened on the channel. Returns what is to be called when it is over. */
+  /** A stream was opened on the channel. Returns a function to call when it is over. */
   opened(end: () => void): () => void {
     this.#open.add(end);
     this.#watch();

@@ -88,7 +88,7 @@ export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
 
   #deliver(message: Buffer): void {
     const reader = this.#reader;
-    // No message comes unasked; should a channel ever do so, dropping it would be a gap.
+    // No message comes without a read; dropping one would leave a gap.
     if (reader === undefined) {
       this.#finish(new Error('the channel delivered a message that nobody asked for'));
       return;

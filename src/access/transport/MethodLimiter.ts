@@ -39,10 +39,10 @@ interface Waiter {
 /**
  * Paces the calls of one method to one access node: a token bucket for the configured rate, and what the node's own
  * "rate limit reached" answers teach. Each such answer holds the method back (250 ms doubling to 4 s) and halves the
- * rate, which then grows again with every call that succeeds (additive increase, multiplicative decrease). What is refused in a
- * row, with no success between, is one episode. It began at the rate that the node could not take: half of that is safe, and
- * is returned to by doubling. Where the node refused everything for a while, no rate of ours was the reason: it doubles until
- * the next refusal.
+ * rate, which then grows again with every call that succeeds (additive increase, multiplicative decrease). What is
+ * refused in a row, with no success between, is one episode. It began at the rate that the node could not take: half
+ * of that is safe, and is returned to by doubling. Where the node refused everything for a while, no rate of ours was
+ * the reason: it doubles until the next refusal.
  */
 export class MethodLimiter {
   readonly #configuredRate: number | undefined;

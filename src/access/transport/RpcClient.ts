@@ -36,7 +36,7 @@ const OTHER_WAY: Partial<Record<AccessMethod, AccessMethod>> = {
 const MAX_WAITING_CALLS = 1_024;
 /** Calls of one method in a row that lost their connection, before the method has a connection of its own. */
 const BREAKS_BEFORE_APART = 2;
-/** Deadlines missed in a row, with no answer between, before the channel is taken for dead and made anew. */
+/** Deadlines missed in a row, with no answer between, before the channel counts as dead and is replaced. */
 const DEADLINES_BEFORE_RECONNECT = 3;
 
 export interface RpcClientOptions {
@@ -86,8 +86,9 @@ export interface StreamQuestion<T> {
 }
 
 /**
- * Every call to one node passes here: paced per method, counted, its outcome typed and entered in the node's health record. It
- * remembers methods that the node does not know, and replaces a connection on which nothing comes back any more.
+ * Every call to one node passes here: paced per method, counted, its outcome typed and entered in the node's health
+ * record. It remembers methods that the node does not know, and replaces a connection on which nothing comes back any
+ * more.
  */
 export class RpcClient {
   /** Streams that make way end in good order. */
@@ -268,8 +269,8 @@ export class RpcClient {
   }
 
   /**
-   * A stream on a connection of its own. A node or a proxy that breaks the connection over one call would otherwise take every
-   * stream with it, and a stream that we leave unread would take up the window of all.
+   * A stream on a connection of its own. A node or a proxy that breaks the connection over one call would otherwise
+   * take every stream with it, and a stream that we leave unread would take up the window of all.
    */
   #apart(path: string, request: Buffer, sink: StreamSink): StreamCall {
     if (this.#isClosed) return this.#channel.stream(path, request, sink);

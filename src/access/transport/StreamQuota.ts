@@ -1,6 +1,6 @@
 import type { Clock } from '../../runtime/index.js';
 
-/** A node that refused us a stream for want of streams is asked for none that can do without for this long. */
+/** After a node refused a stream because it has none left, we open no stream there that we can do without for this long. */
 const SCARCE_MS = 60_000;
 
 /**
@@ -22,7 +22,7 @@ export class StreamQuota {
     return this.#clock.monotonic() < this.#untilMs;
   }
 
-  /** A stream that makes way was opened. Returns what is to be called when it is over. */
+  /** A stream that makes way was opened. Returns a function to call when it is over. */
   yielding(end: () => void): () => void {
     this.#open.add(end);
     return () => this.#open.delete(end);

@@ -13,16 +13,20 @@ export interface StreamReaderDependencies<T> {
   /** Cancels the reader when it aborts. */
   readonly signal: AbortSignal;
   readonly clock: Clock;
-  /** Takes a bug that shows in the stream after it was cancelled. Default: it reaches the process as an unhandled rejection. */
+  /**
+   * Takes a bug that shows in the stream after it was cancelled. Default: it reaches the process as an unhandled
+   * rejection.
+   */
   readonly onLateError?: (error: unknown) => void;
 }
 
 export type StreamRead<T> = IteratorResult<T, unknown> | 'silent';
 
 /**
- * A stream read one item at a time. A pending read ends at once when the reader is cancelled, whether or not the stream heeds
- * its signal. One listener and one timer serve the whole stream: one of each per item costs more than the items of a fast
- * stream. (Racing each read against one long-lived promise would leak a reaction per item.) Cancel it when done with it.
+ * A stream read one item at a time. A pending read ends at once when the reader is cancelled, whether or not the
+ * stream heeds its signal. One listener and one timer serve the whole stream: one of each per item costs more than
+ * the items of a fast stream. (Racing each read against one long-lived promise would leak a reaction per item.)
+ * Cancel it when done with it.
  */
 export class StreamReader<T> {
   readonly #limitMs: number | undefined;
@@ -46,8 +50,8 @@ export class StreamReader<T> {
   }
 
   /**
-   * The next item; one read at a time. Expected errors: those of the stream, and what the reader, or its signal, was cancelled
-   * with.
+   * The next item; one read at a time. Expected errors: those of the stream, and what the reader, or its signal, was
+   * cancelled with.
    */
   read(): Promise<StreamRead<T>> {
     const { signal } = this.#controller;
@@ -71,8 +75,8 @@ export class StreamReader<T> {
   }
 
   /**
-   * Ends the stream; a pending read rejects with the reason. It waits for nothing: a stream that hangs cannot hold its reader.
-   * Idempotent: the first reason stands.
+   * Ends the stream; a pending read rejects with the reason. It waits for nothing: a stream that hangs cannot hold
+   * its reader. Idempotent: the first reason stands.
    */
   cancel(reason: Error = new AbortError()): void {
     if (this.#controller.signal.aborted) return;
@@ -118,7 +122,10 @@ export class StreamReader<T> {
   };
 }
 
-/** True for what comes of work that nobody waits for any more: it was cancelled, or the node failed. Anything else is a bug. */
+/**
+ * True for what comes of work that nobody waits for any more: it was cancelled, or the node failed. Anything else is
+ * a bug.
+ */
 export function isExpectedEnd(error: unknown): boolean {
   return isAbort(error) || error instanceof UpstreamError;
 }

@@ -40,7 +40,6 @@ export function loadMethodStubs(): MethodStubs {
     GetNodeVersionInfo: stub(ACCESS, 'GetNodeVersionInfo'),
     GetLatestBlockHeader: stub(ACCESS, 'GetLatestBlockHeader'),
     GetBlockByHeight: stub(ACCESS, 'GetBlockByHeight'),
-    GetBlockByID: stub(ACCESS, 'GetBlockByID'),
     GetCollectionByID: stub(ACCESS, 'GetCollectionByID'),
     GetFullCollectionByID: stub(ACCESS, 'GetFullCollectionByID'),
     GetTransaction: stub(ACCESS, 'GetTransaction'),

@@ -29,7 +29,7 @@ export function openClient(options: {
     'grpc.primary_user_agent': userAgent,
     // A connection of its own: a rebuilt channel must not be given the connection that it replaces.
     'grpc.use_local_subchannel_pool': 1,
-    // Whoever calls decides on retries; and no look-up of a service configuration beside every name.
+    // Callers decide on retries; and no extra DNS lookup for a service configuration.
     'grpc.enable_retries': 0,
     'grpc.service_config_disable_resolution': 1,
   };

@@ -17,8 +17,8 @@ import type { CallStatus } from './upstreamErrors.js';
  */
 const FLOW_CONTROL_WINDOW_BYTES = 2 * 1024 * 1024;
 /**
- * A unary call that has not ended so long after its deadline is ended from here. gRPC reckons deadlines by the wall clock, which may be
- * set, and whatever else keeps it from ending a call must not keep a height waiting for ever.
+ * A unary call that has not ended so long after its deadline is ended from here. gRPC reckons deadlines by the wall
+ * clock, which may be set, and whatever else keeps it from ending a call must not keep a height waiting for ever.
  */
 const OVERDUE_MS = 2_000;
 
@@ -37,7 +37,7 @@ export interface StreamSink {
 }
 
 export interface StreamCall {
-  /** Asks for one more message. Nothing is taken from the channel unasked. */
+  /** Asks for one more message. Nothing is read from the channel without it. */
   read(): void;
   cancel(): void;
 }
@@ -53,8 +53,8 @@ export interface Channel {
     limits: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
   ): Promise<Buffer>;
   /**
-   * One request, a stream of answers, each taken by `read()`. It has no deadline; its reader watches freshness. It ends in good order
-   * when the node says that it takes no more calls on this connection.
+   * One request, a stream of answers, each taken by `read()`. It has no deadline; its reader watches freshness. It
+   * ends in good order when the node says that it takes no more calls on this connection.
    */
   stream(path: string, request: Buffer, sink: StreamSink): StreamCall;
   /**

@@ -13,8 +13,8 @@ export interface CallStatus {
 export interface NamedRoot {
   readonly height: number;
   /**
-   * `spork`: where its spork begins. `node`: where this node begins, in mid-spork. Old texts do not say. `stream`: where what it
-   * streams begins; the node's other calls may go further back.
+   * `spork`: where its spork begins. `node`: where this node begins, in mid-spork. Old texts do not say. `stream`:
+   * where what it streams begins; the node's other calls may go further back.
    */
   readonly of: 'spork' | 'node' | 'stream' | undefined;
 }

@@ -4,23 +4,23 @@ import type { Clock } from '../../runtime/index.js';
 import type { HeldUp } from './heldUp.js';
 import { codeOf, describeTroubles, timeOf, withoutIds } from './describeTroubles.js';
 
-/** A height that does not come for so long is held up; what is known to hold it up is told. */
+/** After so long a missing height is held up, and a known cause is reported. */
 const HELD_UP_AFTER_MS = 5_000;
-/** And after so long it is told also when nothing is known but that nothing comes. */
+/** After so long it is reported even without a known cause. */
 const SILENT_FOR_MS = 8_000;
-/** A head that no node has told for so long is not confirmed: the lag is unknown. */
+/** A head that no node has reported for so long is unconfirmed: the lag is unknown. */
 const HEAD_UNCONFIRMED_AFTER_MS = 8_000;
-/** While starting, what is known to keep it waiting has a code of its own after so long. */
+/** While starting, a known cause of the wait gets its own code after so long. */
 const START_TAKES_MS = 5_000;
 /** A head that rose so lately is of a chain that goes on, whatever a node told before, or another that lags tells. */
 const HEAD_RISES_WITHIN_MS = 5_000;
-/** A start with the head at hand goes on without what some node does not tell of itself after less than that. */
+/** Once the head is known, a start goes on sooner than this without what some node does not tell. */
 const START_HELD_UP_AFTER_MS = 8_500;
-/** Execution data exists up to the sealed head. It moves in leaps; one that stands for so long holds up. */
+/** Execution data exists up to the sealed head. It moves in leaps; standing still for so long is a hold-up. */
 const SEALING_STALLED_AFTER_MS = 15_000;
-/** A write to the disk takes milliseconds, or while LevelDB compacts, a second or two. */
+/** A write to the disk takes milliseconds; while LevelDB compacts, a second or two. */
 const COMMIT_STALLED_AFTER_MS = 8_000;
-/** Free space that is enough, whatever the size of the disk, and the share of a small disk that is. */
+/** Free space that is enough on any disk, and the share that is enough on a small one. */
 const DISK_ENOUGH_BYTES = 1024 ** 3;
 const DISK_ENOUGH_SHARE = 0.1;
 
@@ -32,7 +32,7 @@ export interface DiagnosisOptions {
   readonly ediOnly: boolean;
 }
 
-/** What is asked of the daemon. Every answer must be at hand: no waiting, no store, no network. */
+/** What the diagnosis asks of the daemon. Every answer must be immediate: no waiting, no store, no network. */
 export interface Symptoms {
   phase(): 'starting' | 'running' | 'stopping';
   /** The first height of the store; `undefined` until it is decided. */
@@ -72,8 +72,9 @@ export interface Symptoms {
 }
 
 /**
- * Why the daemon is not ready. One rule: whatever holds up the lowest missing height is named within ten seconds, with node, words, count
- * and since when. A still head that answers is a quiet chain, no alarm, unless `maxHeadAgeMs` says so.
+ * Why the daemon is not ready. One rule: whatever holds up the lowest missing height is named within ten seconds,
+ * with node, words, count and since when. A still head that answers is a quiet chain, no alarm, unless `maxHeadAgeMs`
+ * says so.
  */
 export class Diagnosis {
   readonly #options: DiagnosisOptions;
@@ -106,20 +107,20 @@ export class Diagnosis {
 
   /** Milliseconds since the watermark moved, or since the start. */
   indexedAgeMs(): number {
-    this.#watchProgress();
+    this.noteProgress();
     return this.#clock.monotonic() - this.#indexedAtMs;
   }
 
   /** What the lowest missing height waits for, and since when; `undefined` when there is none. */
   waitingFor(): (HeldUp & { readonly sinceMs: number }) | undefined {
-    this.#watchProgress();
+    this.noteProgress();
     const heldUp = this.#symptoms.phase() === 'running' ? this.#symptoms.heldUp() : undefined;
     return heldUp && { ...heldUp, sinceMs: this.#progressAtMs };
   }
 
-  /** At most one for each code. To be called every second or so: progress is noticed by looking. */
+  /** At most one for each code. To be called every second or so. */
   findings(): readonly Finding[] {
-    this.#watchProgress();
+    this.noteProgress();
     const phase = this.#symptoms.phase();
     if (phase === 'stopping') return [{ code: 'stopping', message: 'the daemon is stopping' }];
     const readerDown = this.#symptoms.readerDown();
@@ -140,8 +141,8 @@ export class Diagnosis {
     return [...byCode.values()];
   }
 
-  /** A daemon without work makes progress by definition. */
-  #watchProgress(): void {
+  /** To be called when the watermark has moved, and now and then: a daemon without work makes progress by definition. */
+  noteProgress(): void {
     const watermark = this.#symptoms.latestIndexedHeight();
     const target = this.#symptoms.phase() === 'running' ? this.#symptoms.target() : undefined;
     const isIdle = target === undefined || watermark >= target || this.#waitsForSealing(watermark + 1);

@@ -1,4 +1,3 @@
-import type { AccessNetwork } from '../../access/index.js';
 import { blockAbove, MAX_MISSING_SHOWN } from '../../api/index.js';
 import type {
   HeightWork,
@@ -10,52 +9,40 @@ import type {
 } from '../../api/index.js';
 import type { HeightExplanation, MissingExplanation } from '../../collections/index.js';
 import type { Identifier } from '../../flow/index.js';
-import type { IndexStore } from '../../storage/index.js';
-import type { IndexingLine } from '../line/indexingLine.js';
-import type { Reporter } from './Reporter.js';
-
-interface WorkParts {
-  readonly network: Pick<AccessNetwork, 'namesServing'>;
-  readonly reporter: Pick<Reporter, 'range' | 'status'>;
-  readonly store: Pick<IndexStore, 'blocksAboveWatermark'>;
-}
+import type { DaemonState } from './DaemonState.js';
+import type { StatusReport } from './StatusReport.js';
 
 /** What the daemon can tell of the work on one height, read from the parts of the line at the moment of asking. */
 export class HeightInspector implements WorkSource {
-  readonly #stopHeight: number | null;
-  readonly #parts: WorkParts;
-  #line: IndexingLine | undefined;
+  readonly #state: DaemonState;
+  readonly #report: Pick<StatusReport, 'status'>;
 
-  constructor(options: { readonly stopHeight: number | undefined }, parts: WorkParts) {
-    this.#stopHeight = options.stopHeight ?? null;
-    this.#parts = parts;
-  }
-
-  running(line: IndexingLine): void {
-    this.#line = line;
+  constructor(dependencies: { readonly state: DaemonState; readonly report: Pick<StatusReport, 'status'> }) {
+    this.#state = dependencies.state;
+    this.#report = dependencies.report;
   }
 
   momentAt(height: number): WorkMoment {
-    const { reporter, store } = this.#parts;
+    const { store } = this.#state.parts;
     return {
-      range: reporter.range(),
+      range: this.#state.range(),
       durableId: blockAbove(store, { height })?.id,
-      daemon: { reasons: reporter.status().reasons, work: this.#workAt(height) },
+      daemon: { reasons: this.#state.readiness().reasons, work: this.#workAt(height) },
     };
   }
 
   #workAt(height: number): HeightWork | undefined {
-    const line = this.#line;
+    const { config, line, parts } = this.#state;
     if (line === undefined) return undefined;
-    const { network, reporter } = this.#parts;
-    const { waitingFor, sources, endpoints } = reporter.status();
-    const explained = line.processor.explain(height);
+    const { ends, network } = parts;
+    const { waitingFor, sources, endpoints } = this.#report.status();
+    const explained = line.explainer.explain(height);
     const serving = network.namesServing(height);
     return {
       stage: explained.stage === 'indexed' ? 'durable' : explained.stage,
       blockId: explained.blockId ?? line.blocks.blockAt(height)?.id ?? null,
-      upperBound: line.window.upperBound(),
-      stopHeight: this.#stopHeight,
+      upperBound: ends.upperBound(),
+      stopHeight: config.stopHeight ?? null,
       work: workOf(explained),
       holdingUp: waitingFor,
       sources: {
@@ -68,9 +55,9 @@ export class HeightInspector implements WorkSource {
   }
 
   naming(id: Identifier): NamedHeight | undefined {
-    const above = blockAbove(this.#parts.store, { id });
+    const above = blockAbove(this.#state.parts.store, { id });
     if (above !== undefined) return { kind: 'block', height: above.height };
-    return this.#line?.mcq.naming(id);
+    return this.#state.line?.mcq.naming(id);
   }
 }
 

@@ -2,14 +2,14 @@ import type { NodeTrouble } from '../../access/index.js';
 import type { ReadinessCode } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 
-/** Nodes that one message names at most. */
+/** Most nodes named in one message. */
 const NODES_NAMED = 3;
 /** Ids are for the debug log. */
 const IDS = /\b[0-9a-f]{64}\b/gi;
 
 /**
- * Which code the troubles of one question make: wrong data weighs more than a refusal, that more than silence, and that more than
- * a denial, as whoever denies may simply be early.
+ * Which code the troubles of one question make: wrong data weighs more than a refusal, that more than silence, and
+ * that more than a denial, as whoever denies may simply be early.
  */
 export function codeOf(troubles: readonly NodeTrouble[]): ReadinessCode {
   const kinds = new Set(troubles.map(({ kind }) => kind));

@@ -1,4 +1,6 @@
 import type { NodeTrouble } from '../../access/index.js';
+import type { HeightExplanation, HeldUpHeight } from '../../collections/index.js';
+import type { HeldUpBlock } from '../../finality/index.js';
 import { formatDuration } from '../../observability/index.js';
 import type { ReadinessCode } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
@@ -20,22 +22,11 @@ export interface HeldUpFacts {
   /** Monotonic milliseconds at which the batch in hand was given to the disk; `undefined` when none is. */
   readonly commitStartedAtMs: number | undefined;
   /** Where the height is. */
-  readonly stage: 'indexed' | 'committing' | 'collecting' | 'queued' | 'outside';
+  readonly stage: HeightExplanation['stage'];
   /** The next block that has not come, and what stands in its way: where no node serves it, where each of them begins. */
-  readonly block:
-    | { readonly height: number; readonly troubles: readonly NodeTrouble[]; readonly isUnserved: boolean }
-    | undefined;
+  readonly block: HeldUpBlock | undefined;
   /** What the height lacks; `undefined` unless it is collecting. */
-  readonly collections:
-    | {
-        readonly missing: number;
-        readonly of: number;
-        readonly troubles: readonly NodeTrouble[];
-        /** Nodes that a rate limit holds back, and until when (monotonic milliseconds). */
-        readonly heldBack: readonly { readonly node: string; readonly untilMs: number }[];
-        readonly dispute: string | undefined;
-      }
-    | undefined;
+  readonly collections: HeldUpHeight | undefined;
   readonly executionData: {
     /** Collections are not asked for. */
     readonly isOnlySource: boolean;
@@ -50,8 +41,8 @@ export interface HeldUpFacts {
 }
 
 /**
- * What holds up the lowest missing height: the disk, its block, or its collections. This is the one place that decides it; `/readyz`,
- * `/status`, `explain` and the log read it from here.
+ * What holds up the lowest missing height: the disk, its block, or its collections. This is the one place that
+ * decides it; `/readyz`, `/status`, `explain` and the log read it from here.
  */
 export function heldUpBy(facts: HeldUpFacts, clock: Clock): HeldUp {
   const { height, stage } = facts;

@@ -75,8 +75,9 @@ export class Lifecycle {
   }
 
   /**
-   * Closes everything in reverse order within STOP_TIMEOUT_MS of the stop, then throws the first unexpected error if there was one.
-   * An error while closing is logged and does not keep the rest from closing; it is thrown when nothing else failed.
+   * Closes everything in reverse order within STOP_TIMEOUT_MS of the stop, then throws the first unexpected error if
+   * there was one. An error while closing is logged and does not keep the rest from closing; it is thrown when
+   * nothing else failed.
    */
   async close(): Promise<void> {
     this.stop();

@@ -42,7 +42,7 @@ export function daemonRuns(dataDir: string): boolean {
   return record !== undefined && isAlive(record.pid);
 }
 
-/** True while a process of this number runs, whosever it is. */
+/** True while a process with this id runs, whoever owns it. */
 export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);

@@ -5,7 +5,10 @@ import { isAlive } from './daemonRecord.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A daemon of this user that says that it runs. What it is doing, and whether it is still the one, its data directory tells. */
+/**
+ * A daemon of this user that says that it runs. What it is doing, and whether it is still the one, its data directory
+ * tells.
+ */
 interface RunEntry {
   readonly pid: number;
   /** Absolute. */
@@ -29,8 +32,8 @@ function isOurs(registry: string): boolean {
 }
 
 /**
- * Lets `status` find this daemon, wherever its data directory is. Returns what takes it back. Where no file can be written (a
- * read-only container), it is only found by its data directory.
+ * Lets `status` find this daemon, wherever its data directory is. Returns what takes it back. Where no file can be
+ * written (a read-only container), it is only found by its data directory.
  */
 export function announceRun(dataDir: string, environment: Environment): () => void {
   const registry = registryOf(environment);

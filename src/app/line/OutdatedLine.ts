@@ -8,16 +8,16 @@ export interface OutdatedLineDependencies {
 }
 
 /**
- * Tells a line that must be begun anew from one that failed: a node had lied about a block, and was found out only after the block
+ * Tells a line that must start over from one that failed: a node lied about a block, and that showed only after the block
  * had been completed on top of the watermark.
  */
 export class OutdatedLine {
   readonly #dependencies: OutdatedLineDependencies;
   #giveUp: (reason: string) => void = () => undefined;
-  /** Resolves with why the line must be begun anew. */
+  /** Resolves with the reason why the line must start over. */
   readonly reason = new Promise<string>((resolve) => (this.#giveUp = resolve));
 
-  constructor(_options: object, dependencies: OutdatedLineDependencies) {
+  constructor(dependencies: OutdatedLineDependencies) {
     this.#dependencies = dependencies;
   }
 

@@ -8,23 +8,23 @@ import {
   DisputeReviewer,
   ExecutionDataIndexer,
   GuaranteeReview,
+  HeightExplainer,
   HeightTable,
   IndexingWindow,
   JobProcessor,
   MissingCollectionQueue,
 } from '../../collections/index.js';
-import type { CollectionSink } from '../../collections/index.js';
+import type { CollectionSink, WindowEnds } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { FinalizedBlocks } from '../../finality/index.js';
 import type { FinalizationListener } from '../../finality/index.js';
-import { ComponentConsumer } from '../../jobqueue/index.js';
-import type { WorkSignal } from '../../jobqueue/index.js';
+import { ComponentConsumer, WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
-import { ediOptions, indexerOptions, requesterOptions, rootParentsOf } from './lineOptions.js';
+import { blocksOptions, ediOptions, indexerOptions, requesterOptions, rootParentsOf } from './lineOptions.js';
 import { OutdatedLine } from './OutdatedLine.js';
 import { stopWhenFinished } from './stopHeight.js';
 
@@ -32,7 +32,8 @@ export interface IndexingLineParts {
   readonly store: IndexStore;
   readonly network: AccessNetwork;
   readonly listener: FinalizationListener;
-  readonly workSignal: WorkSignal;
+  /** Watermark and head. Lives as long as the daemon; the line subscribes. */
+  readonly ends: WindowEnds;
   readonly accountBuilder: AccountIndexBuilder;
   readonly lifecycle: Lifecycle;
   readonly sporks: SporkTable;
@@ -40,8 +41,6 @@ export interface IndexingLineParts {
   readonly random: Random;
   readonly metrics: Metrics;
   readonly logger: Logger;
-  /** The watermark, or the head, has moved: what can be read may have grown. Must not throw. */
-  readonly onIndexed?: () => void;
 }
 
 /** The parts that the status, the metrics and the health read. */
@@ -49,64 +48,87 @@ export interface IndexingLine {
   readonly blocks: FinalizedBlocks;
   readonly mcq: MissingCollectionQueue;
   readonly budget: ByteBudget;
-  readonly window: IndexingWindow;
   readonly processor: JobProcessor;
+  readonly explainer: HeightExplainer;
   readonly indexer: BlockCollectionIndexer;
   /** Absent with `ediOnly`. */
   readonly requester: CollectionRequester | undefined;
   /** Absent with `edi.enabled: false`. */
   readonly edi: ExecutionDataIndexer | undefined;
-  /** Resolves with the reason when the line must be begun anew (see `OutdatedLine`). */
+  /** Resolves with the reason when the line must start over (see `OutdatedLine`). */
   readonly outdated: Promise<string>;
   /** Ends the sources, lets the writer finish the batch in hand, and waits for all of it. Idempotent. */
   close(): Promise<void>;
 }
 
 /**
- * The line from a finalized block to a durable record, as the picture in docs/architecture.md draws it: built from its
- * durable end backwards. Everything it runs ends with the life cycle. `reachedHeight`: see `FinalizedBlocks`.
+ * Starts the line from a finalized block to a durable record, as the picture in docs/architecture.md draws it. Each part is
+ * given those that come after it, so the line is built from its durable end backwards; `listen` and `run` set it going from
+ * the front. Everything it runs ends with the life cycle. `reachedHeight`: see `FinalizedBlocks`.
  */
 export function startIndexingLine(
   config: DaemonConfig,
   parts: IndexingLineParts,
   { reachedHeight }: { readonly reachedHeight: number },
 ): IndexingLine {
-  const { store, network, listener, workSignal, lifecycle, clock, random, metrics, logger } = parts;
-  const common = { nodes: network, clock, random, metrics, logger };
-  const rootParents = rootParentsOf(parts.sporks);
-  const outdated = new OutdatedLine({}, { lifecycle, logger });
-  const onFatal = (error: unknown): void => outdated.judge(error);
+  const outdated = new OutdatedLine(parts);
+  const durableEnd = buildDurableEnd(config, parts);
+  const middle = buildMiddle(config, parts, durableEnd, (error) => outdated.judge(error));
+  const front = buildFront(config, parts, { ...durableEnd, ...middle }, reachedHeight);
+  const line = { ...durableEnd, ...middle, ...front };
 
-  // The durable end, and what is known of each height above it.
-  const heights = new HeightTable({}, { watermark: store });
+  const stopListening = listen(config, parts, line);
+  const { end, running } = run(parts, line);
+  const close = async (): Promise<void> => {
+    stopListening();
+    end();
+    await line.requester?.stop();
+    line.indexer.stop();
+    await line.indexer.idle();
+    await line.indexer.recordLateSpork();
+    await Promise.allSettled(running);
+  };
+  return { ...line, outdated: outdated.reason, close };
+}
+
+type DurableEnd = ReturnType<typeof buildDurableEnd>;
+type Middle = ReturnType<typeof buildMiddle>;
+type Front = ReturnType<typeof buildFront>;
+
+/** The indexer, and what is known of each height above the watermark. */
+function buildDurableEnd(config: DaemonConfig, parts: IndexingLineParts) {
+  const { store, network, ends } = parts;
+  const rootParents = rootParentsOf(parts.sporks);
+  const heights = new HeightTable({ watermark: store });
   const indexer = new BlockCollectionIndexer(indexerOptions(config), {
-    ...{ ...common, store, heights },
+    ...{ ...commonOf(parts), store, ends, heights },
     sporkFor: (height) => network.sporkAt(height),
     rootParentAt: (height) => rootParents.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
-    onIndexed: () => window.moved(),
   });
   const mcq = new MissingCollectionQueue({ maxHeights: config.window }, { heights });
   const budget = new ByteBudget({ limitBytes: config.maxInFlightBytes }, { heights });
-  const window = new IndexingWindow(
-    { windowHeights: config.window },
-    {
-      ...{ indexer, mcq, budget },
-      head: () => Math.min(listener.finalizedHeight() ?? 0, config.stopHeight ?? Infinity),
-    },
-  );
+  const window = new IndexingWindow({ ends, indexer, mcq, budget });
+  return { heights, indexer, mcq, budget, window };
+}
 
-  // Both sources, and where they meet: they know each other through ports only.
+/** Both sources of collections, and the processor where they meet. They know each other through ports only. */
+function buildMiddle(
+  config: DaemonConfig,
+  parts: IndexingLineParts,
+  { heights, indexer, mcq, window }: DurableEnd,
+  onFatal: (error: unknown) => void,
+) {
+  const { listener, network } = parts;
+  const common = commonOf(parts);
   const sink: CollectionSink = {
     onCollection: (received) => processor.onCollection(received),
     onReceivedCollectionsForBlock: (height, collections) =>
       processor.onReceivedCollectionsForBlock(height, collections),
     onContradiction: (height, node, detail) => processor.onContradiction(height, node, detail),
   };
+  const sealedHeight = () => listener.sealedHeight();
   const edi = config.edi.enabled
-    ? new ExecutionDataIndexer(ediOptions(config), {
-        ...{ ...common, window, sink },
-        sealedHeight: () => listener.sealedHeight(),
-      })
+    ? new ExecutionDataIndexer(ediOptions(config), { ...common, window, sink, sealedHeight })
     : undefined;
   const requester = config.ediOnly
     ? undefined
@@ -114,26 +136,35 @@ export function startIndexingLine(
         { ...requesterOptions(config), holdBackMs: DEFAULT_HOLD_BACK_MS },
         { ...common, mcq, window, sink, outlook: edi, onFatal },
       );
-  const disputes = new Disputes({}, { nodes: network, heights });
+  const disputes = new Disputes({ nodes: network, heights });
   const processor = new JobProcessor(config, {
     ...{ ...common, mcq, indexer, window, disputes, requests: requester, onFatal },
+  });
+  const explainer = new HeightExplainer({
+    ...{ ...common, mcq, window, disputes, requests: requester },
     executionDataReason: () => edi?.trouble(),
   });
+  return { edi, requester, disputes, processor, explainer };
+}
 
-  // Finalized blocks, and who decides when nodes give several.
+/** Finalized blocks, who decides when nodes give several, and the consumer that hands them to the processor. */
+function buildFront(
+  config: DaemonConfig,
+  parts: IndexingLineParts,
+  { disputes, heights, mcq, processor, requester }: DurableEnd & Middle,
+  reachedHeight: number,
+) {
+  const { store, listener, ends, clock } = parts;
+  const common = commonOf(parts);
+  const workSignal = new WorkSignal();
   const blocks = new FinalizedBlocks(
-    {
-      ...{ window: config.window, stopHeight: config.stopHeight, reachedHeight, sporkRoots: rootParents },
-      firstHeight: store.meta()?.firstHeight,
-      backoffMinMs: config.requester.backoffMinMs,
-      backoffMaxMs: config.requester.backoffMaxMs,
-    },
+    { ...blocksOptions(config, parts), reachedHeight },
     {
       ...{ ...common, watermark: store, heights, signal: workSignal },
       // The chain's own: at the stop height, blocks are not at the tip yet.
       head: () => listener.finalizedHeight() ?? 0,
       toldHead: (height) => listener.toldHead(height),
-      upperBound: () => window.upperBound(),
+      upperBound: () => ends.upperBound(),
       onReplaced: (block, giver) => processor.onForked(block, giver),
       storedBlock: async (height) => (await store.blockByHeight(height))?.block,
     },
@@ -142,48 +173,61 @@ export function startIndexingLine(
     ...{ ...common, heights, asker: blocks },
     replace: (block, giver) => processor.replace(block, giver),
   });
-  const reviewer = new DisputeReviewer({}, { mcq, disputes, requests: requester, reviewer: review, clock });
+  const reviewer = new DisputeReviewer({ mcq, disputes, requests: requester, reviewer: review, clock });
   const consumer = new ComponentConsumer(
     { maxProcessing: config.maxProcessing, maxSearchAhead: config.window },
     {
-      jobs: blocks,
-      worker: processor,
+      ...{ jobs: blocks, worker: processor, wakeUp: workSignal },
       progress: { processedIndex: () => store.latestIndexedHeight() },
-      wakeUp: workSignal,
     },
   );
+  return { blocks, review, reviewer, workSignal, consumer };
+}
 
-  window.onMoved(() => {
-    blocks.notify();
-    review.settle(store.latestIndexedHeight());
-    stopWhenFinished(config, parts);
-    parts.onIndexed?.();
-  });
+/**
+ * Tells the parts when the watermark or the head has moved, and when nodes answer again. Returns a function that ends
+ * it.
+ */
+function listen(config: DaemonConfig, parts: IndexingLineParts, line: DurableEnd & Front): () => void {
+  const { ends, listener, network, store } = parts;
+  const { blocks, heights, review, window, workSignal } = line;
+  const onMoved = [
+    () => heights.prune(),
+    () => workSignal.notify(),
+    () => blocks.notify(),
+    () => review.settle(store.latestIndexedHeight()),
+    () => stopWhenFinished(config, parts),
+    () => window.notify(),
+  ];
   const listening = [
-    listener.onHead(() => window.moved()),
+    ...onMoved.map((listener) => ends.onMoved(listener)),
     listener.onAnswerAgain(() => blocks.wake()),
     network.onAnswering(() => blocks.wake()),
   ];
+  return () => {
+    for (const stop of listening) stop();
+  };
+}
+
+/** Runs every part that has a loop of its own, until `end` is called. */
+function run({ lifecycle }: IndexingLineParts, { blocks, consumer, edi, review, reviewer }: Front & Middle) {
   const scope = new AbortController();
   const { signal } = scope;
   const running = [
-    // Jobs that lack collections would never return: they are abandoned, and worked on again by the next line.
+    blocks.run(signal),
+    // Jobs that lack collections would never return: they are abandoned, and the next line works on them again.
     consumer.run(signal, signal),
-    ...[blocks, review, reviewer, ...(edi === undefined ? [] : [edi])].map((part) => part.run(signal)),
+    ...(edi === undefined ? [] : [edi.run(signal)]),
+    review.run(signal),
+    reviewer.run(signal),
   ];
   for (const loop of running) lifecycle.supervise(loop);
-
-  const close = async (): Promise<void> => {
-    for (const stopListening of listening) stopListening();
+  const end = (): void => {
     if (!signal.aborted) scope.abort(new AbortError('the indexing line ends'));
-    await requester?.stop();
-    indexer.stop();
-    await indexer.idle();
-    await indexer.recordLateSpork();
-    await Promise.allSettled(running);
   };
-  return {
-    ...{ blocks, mcq, budget, window, processor, indexer, requester, edi },
-    ...{ outdated: outdated.reason, close },
-  };
+  return { end, running };
+}
+
+function commonOf({ network, clock, random, metrics, logger }: IndexingLineParts) {
+  return { nodes: network, clock, random, metrics, logger };
 }

@@ -5,8 +5,9 @@ import type {
   ExecutionDataIndexerOptions,
 } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import type { RootParent } from '../../finality/index.js';
+import type { FinalizedBlocksOptions, RootParent } from '../../finality/index.js';
 import { parseIdentifier } from '../../flow/index.js';
+import type { IndexStore } from '../../storage/index.js';
 
 /**
  * Heights and bytes of one durable batch at most: large enough that the sync of a batch costs nothing, and at most half
@@ -19,13 +20,15 @@ const GROUP_MAX_BYTES = 8 * 1024 * 1024;
 
 /** Where execution data is the only source, nodes without it are asked again whether they have it so often. */
 const ONLY_SOURCE_PROBE_MS = 5_000;
-/** Execution data that is due and does not come for this long has the stream opened again: within ten seconds, looks included. */
+/**
+ * Execution data that is due and does not come for this long has the stream opened again: within ten seconds, looks
+ * included.
+ */
 const EDI_SILENCE_MS = 7_000;
 
 export function indexerOptions({ window }: DaemonConfig): BlockCollectionIndexerOptions {
   const half = Math.ceil(window / 2);
   return {
-    windowHeights: window,
     groupMaxHeights: Math.min(GROUP_MAX_HEIGHTS, half),
     groupMaxEmptyHeights: Math.min(GROUP_MAX_EMPTY_HEIGHTS, half),
     groupMaxBytes: GROUP_MAX_BYTES,
@@ -48,6 +51,20 @@ export function requesterOptions({
 }: DaemonConfig): Omit<CollectionRequesterOptions, 'holdBackMs'> {
   const { concurrency, timeoutMs, backoffMinMs, backoffMaxMs } = requester;
   return { concurrency, workersPerHeight, timeoutMs, backoffMinMs, backoffMaxMs };
+}
+
+export function blocksOptions(
+  { requester, stopHeight, window }: DaemonConfig,
+  { sporks, store }: { readonly sporks: SporkTable; readonly store: Pick<IndexStore, 'meta'> },
+): FinalizedBlocksOptions {
+  return {
+    window,
+    stopHeight,
+    sporkRoots: rootParentsOf(sporks),
+    firstHeight: store.meta()?.firstHeight,
+    backoffMinMs: requester.backoffMinMs,
+    backoffMaxMs: requester.backoffMaxMs,
+  };
 }
 
 /** The table's parents of root blocks: a spork may have discarded blocks that we hold as the parent. */

@@ -1,8 +1,8 @@
 import { AccessNetwork } from '../../access/index.js';
 import type { OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
+import { WindowEnds } from '../../collections/index.js';
 import { FinalizationListener } from '../../finality/index.js';
-import { WorkSignal } from '../../jobqueue/index.js';
 import { AccountIndexBuilder } from '../../storage/index.js';
 import { startIndexingLine } from './indexingLine.js';
 import type { IndexingLine, IndexingLineParts } from './indexingLine.js';
@@ -13,7 +13,7 @@ import { programVersion } from '../../runtime/index.js';
 /** What stands outside the line: the store below it, the process around it, and how nodes are reached. */
 export interface IndexingDependencies extends Omit<
   IndexingLineParts,
-  'network' | 'listener' | 'workSignal' | 'accountBuilder'
+  'network' | 'listener' | 'ends' | 'accountBuilder'
 > {
   /** Default: gRPC. */
   readonly openNode?: OpenNode | undefined;
@@ -21,7 +21,7 @@ export interface IndexingDependencies extends Omit<
   readonly openChannel?: OpenChannel | undefined;
 }
 
-/** What nodes are told of who asks. */
+/** The user agent that nodes see. */
 export function userAgent(): string {
   return `flow-collection-indexer/${programVersion()}`;
 }
@@ -53,21 +53,25 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
     },
   );
   lifecycle.onClose('network', () => network.close());
-  const workSignal = new WorkSignal();
   const listener = new FinalizationListener({}, { nodes: network, clock, random, logger, metrics });
-  listener.onHead(() => workSignal.notify());
+  const ends = new WindowEnds(
+    { windowHeights: config.window, stopHeight: config.stopHeight },
+    { watermark: store, finalizedHeight: () => listener.finalizedHeight() },
+  );
+  listener.onHead(() => ends.moved());
   network.onAnswering(() => listener.wake());
   const accountBuilder = new AccountIndexBuilder({ accounts: store.accounts, clock, logger });
   return {
-    ...{ store, network, listener, workSignal, accountBuilder },
+    ...{ store, network, listener, ends, accountBuilder },
     ...{ lifecycle, sporks, clock, random, metrics, logger },
   };
 }
 
 /**
- * Follows the chain and indexes it until the daemon stops: learns who the nodes are, begins the store when it is empty,
- * builds what its account index lacks, and runs the indexing line, which is begun anew when a lie was found out too late to be exchanged. `onLine` is told of
- * every line that begins. Expected errors: OperatorError; the life cycle's abort reason.
+ * Follows the chain and indexes it until the daemon stops: learns who the nodes are, begins the store when it is
+ * empty, builds what its account index lacks, and runs the indexing line, which starts over when a lie was found too
+ * late to replace the block. `onLine` is called for every line that starts. Expected errors: OperatorError; the life
+ * cycle's abort reason.
  */
 export async function runIndexing(
   config: DaemonConfig,
@@ -88,7 +92,7 @@ export async function runIndexing(
     const first = await firstHeightOf(config, { network, listener }, signal);
     await network.whenSporkTold(first, signal);
     await initialiseStore(store, config, network, first);
-    logger.info({ height: first, chainId: config.chainId }, 'new store begins');
+    logger.info({ height: first, chainId: config.chainId }, 'new store created');
   }
   let reachedHeight = highestDurable(store);
   let line = startIndexingLine(config, parts, { reachedHeight });
@@ -97,7 +101,7 @@ export async function runIndexing(
     onLine(line);
     const outdated = await Promise.race([line.outdated, lifecycle.stopped()]);
     if (outdated === undefined || lifecycle.signal.aborted) return;
-    logger.warn({ reason: outdated }, 'indexing begins anew from the watermark');
+    logger.warn({ reason: outdated }, 'indexing restarts from the watermark');
     await line.close();
     // What stands above the watermark is only work saved, and some of it is a lie.
     reachedHeight = Math.max(reachedHeight, highestDurable(store));

@@ -24,27 +24,27 @@ import type {
 } from './messages.js';
 import type { ReaderHandle, StartReader } from './startWorker.js';
 
-/** Between two looks at the thread. So often it is told something at least, and told of the surroundings. */
+/** How often the thread is checked, and sent the state with its surroundings at least. */
 const LOOK_EVERY_MS = 500;
-/** So long without an acknowledgement, and readers are told to be without a thread. */
+/** Without an acknowledgement for so long, readers count as not served. */
 export const DOWN_AFTER_MS = 3_000;
-/** So long, and the thread is ended and another one begun. */
+/** After so long the thread is terminated and replaced. */
 export const HUNG_AFTER_MS = 8_000;
-/** The same, of a thread that does not listen yet. */
+/** The same for a thread that does not listen yet. */
 const START_LIMIT_MS = 30_000;
 /** To close in good order; its servers take CLOSE_GRACE_MS (2 s) at most. */
 const STOP_GRACE_MS = 4_000;
-/** A thread that ends is followed by another one at once, and when that ends soon too after so long. */
+/** A thread that ends is replaced at once; if the next one ends soon as well, after this pause. */
 const RESTART_PAUSE = { minMs: 1_000, maxMs: 30_000 };
-/** A thread that has served for so long ended for a reason of its own. */
+/** A thread that has served for so long has not failed at its start. */
 const STABLE_AFTER_MS = 60_000;
-/** To come to a point at which it may be ended. */
+/** How long to wait for a point at which the thread may be terminated. */
 const GATE_LIMIT_MS = 1_000;
 const GATE_LOOK_MS = 10;
-/** For a thread to tell its metrics: a scrape waits no longer. */
+/** How long a scrape waits for the thread's metrics. */
 const SCRAPE_LIMIT_MS = 250;
 
-/** What the thread is told and may ask. Nothing of it waits, but for the admission of forwarded calls. */
+/** What the thread is sent and may ask. All of it is immediate, except the admission of forwarded calls. */
 export interface ReaderSources {
   moment(): IndexMoment;
   surroundings(): Surroundings;
@@ -70,9 +70,9 @@ interface Life {
   isOwed: boolean;
   /** Without an acknowledgement of what was sent. */
   silentMs: number;
-  /** It was told of them since the last look. */
+  /** They were sent since the last check. */
   knowsSurroundings: boolean;
-  /** There was something new since the state that is owed. */
+  /** Something has changed since the state that is not acknowledged yet. */
   hasNews: boolean;
   listensSinceMs: number | undefined;
   refusal: string | undefined;
@@ -80,15 +80,15 @@ interface Life {
 }
 
 /**
- * The thread that serves readers: feeds it with what may be read, answers what it asks, and watches it. What it is sent is one
- * message at a time, of the newest state, each acknowledged: that is its heartbeat as well. A thread that ends or hangs is
- * followed by another one on the same ports; indexing takes no notice.
+ * The thread that serves readers: feeds it with what may be read, answers what it asks, and watches it. What it is
+ * sent is one message at a time, of the newest state, each acknowledged: that is its heartbeat as well. A thread that
+ * ends or hangs is followed by another one on the same ports; indexing takes no notice.
  */
 export class ReaderThread {
   readonly #dependencies: ReaderThreadDependencies;
   readonly #clock: Clock;
   readonly #told = new MirroredMetrics();
-  /** Those who wait for the metrics of now. */
+  /** Scrapes that wait for the metrics. */
   #onMetrics: (() => void)[] = [];
   #options: Omit<ReaderOptions, 'gate'>;
   #sources: ReaderSources | undefined;
@@ -116,8 +116,8 @@ export class ReaderThread {
   }
 
   /**
-   * Resolves when the thread listens. Expected errors: OperatorError (an address that cannot be used, and what else the operator
-   * has to mend); AbortError when it is closed first.
+   * Resolves when the thread listens. Expected errors: OperatorError (an address that cannot be used, and what else
+   * the operator has to mend); AbortError when it is closed first.
    */
   serve(sources: ReaderSources): Promise<ReaderAddresses> {
     this.#sources = sources;
@@ -145,7 +145,7 @@ export class ReaderThread {
     this.notify();
   }
 
-  /** Why readers are not served; `undefined` while they are, and before they ever were. */
+  /** Why readers are not served; `undefined` while they are, and before the first start. */
   down(): { readonly message: string } | undefined {
     if (this.#begun !== undefined || this.#isClosing || this.#sources === undefined) return undefined;
     const life = this.#life;
@@ -161,7 +161,7 @@ export class ReaderThread {
     };
   }
 
-  /** What all threads so far have counted, as far as they told: the one of now is asked, and not waited for long. */
+  /** What all threads so far have counted. The current one is asked, but not waited for long. */
   async metrics(): Promise<readonly MetricsSnapshot[]> {
     const life = this.#life;
     if (life?.listensSinceMs !== undefined && life.ending === undefined) {
@@ -177,7 +177,7 @@ export class ReaderThread {
     return this.#told.all();
   }
 
-  /** Closes what it serves, and ends it. One that does not answer is ended as it is. Idempotent. */
+  /** Closes the servers and ends the thread; one that does not answer is terminated. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -249,7 +249,7 @@ export class ReaderThread {
         this.#begun?.reject(new OperatorError(message.exit, message.message));
         break;
       case 'ask':
-        // Who is told the status finds what it says.
+        // Readers see at least what the status says.
         if (message.question.about === 'status') this.#send(life, { withSurroundings: true });
         life.handle.post({ kind: 'answer', id: message.id, answer: this.#answer(message.question) });
         break;
@@ -275,14 +275,14 @@ export class ReaderThread {
 
   #listening(life: Life, addresses: ReaderAddresses): void {
     life.listensSinceMs = this.#clock.monotonic();
-    // Whoever comes after it listens where it did.
+    // Its successor listens on the same ports.
     const { api } = this.#options;
     const grpcPort = addresses.grpc?.port ?? api.grpcPort;
     this.#options = { ...this.#options, api: { ...api, port: addresses.api.port, grpcPort } };
     if (this.#begun === undefined) this.#dependencies.logger.info(addresses, 'readers are served again');
     this.#begun?.resolve(addresses);
     this.#begun = undefined;
-    // So that something is known should it never answer.
+    // So that some metrics are known even if it never answers again.
     life.handle.post({ kind: 'scrape' });
   }
 
@@ -320,7 +320,7 @@ export class ReaderThread {
         life.handle.post({ kind: 'admission', id, outcome: admission === 'silent' ? 'gone' : admission });
         return;
       }
-      // Given up in the very moment in which its turn came.
+      // Cancelled just as it was admitted.
       if (!life.admissions.has(id)) {
         admission.over('other');
         return;
@@ -343,7 +343,7 @@ export class ReaderThread {
 
   #look(): void {
     const nowMs = this.#clock.monotonic();
-    // A process that stood still has heard nobody.
+    // A process that was suspended has received nothing.
     const passedMs = Math.min(nowMs - this.#lookedAtMs, 2 * LOOK_EVERY_MS);
     this.#lookedAtMs = nowMs;
     const life = this.#life;
@@ -362,7 +362,7 @@ export class ReaderThread {
     this.#terminate(life);
   }
 
-  /** Not where that would do harm: one that loads is waited for, one that stays where it is not for long. */
+  /** Not at a harmful moment: waits while it loads, and for a while if it is in a critical step. */
   #terminate({ handle, gate }: Life): void {
     const endByMs = this.#clock.monotonic() + GATE_LIMIT_MS;
     const attempt = async (): Promise<void> => {
@@ -392,7 +392,7 @@ export class ReaderThread {
     const reason = life.ending ?? 'died';
     if (life.ending === undefined) this.#cause = life.refusal ?? error ?? 'it left';
     if (this.#begun !== undefined) {
-      // What cannot even begin is for the operator, or whoever mends the program.
+      // A thread that cannot start at all is the caller's problem.
       this.#begun.reject(asError(this.#cause));
       return;
     }

@@ -6,7 +6,7 @@ import type { LogLevel, MetricsSnapshot } from '../../observability/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { ShownIndex } from '../../storage/index.js';
 
-/** What a reader thread is begun with. Everything in this file can be cloned from thread to thread. */
+/** What a reader thread starts with. Everything in this file can be cloned between threads. */
 export interface ReaderOptions {
   readonly storePath: string;
   readonly chainId: string;

@@ -13,7 +13,7 @@ export interface ServeReadersDependencies {
   /** To the thread that indexes. */
   readonly port: Port;
   readonly clock: Clock;
-  /** Is told of every error that is a bug: it ends the thread. */
+  /** Called for every error that is a bug: it ends the thread. */
   readonly fail: (error: unknown) => void;
   /** Told of the logger that reaches the daemon's log. */
   readonly onLogger?: (logger: Logger) => void;
@@ -28,8 +28,8 @@ interface Servers {
 }
 
 /**
- * Serves readers over a replica of the store, from the first state on that the thread which indexes sends, until that says to
- * stop. Resolves when all is closed.
+ * Serves readers over a replica of the store, from the first state on that the thread which indexes sends, until that
+ * says to stop. Resolves when all is closed.
  */
 export function serveReaders(options: ReaderOptions, dependencies: ServeReadersDependencies): Promise<void> {
   const { clock, fail, port } = dependencies;

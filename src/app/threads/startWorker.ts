@@ -1,7 +1,10 @@
 import { Worker } from 'node:worker_threads';
 import type { FromReader, ReaderOptions, ToReader } from './messages.js';
 
-/** What the objects of a reader thread may take; beyond that the thread ends, and nothing else. Buffers are not among them. */
+/**
+ * What the objects of a reader thread may take; beyond that the thread ends, and nothing else. Buffers are not among
+ * them.
+ */
 export const MAX_READER_HEAP_MIB = 1_024;
 
 /** A reader thread, as its owner sees it. */

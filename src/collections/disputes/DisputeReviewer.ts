@@ -11,7 +11,7 @@ const LOOK_MS = 1_000;
 const REVIEW_AFTER_MS = 5_000;
 /** "No such collection" (or "not yet") so often for one id casts doubt on the block that names it. */
 const NOT_FOUND_BEFORE_DOUBT = 3;
-/** Blocks that are reviewed per look: nodes that merely lag are not asked for a whole window again. */
+/** Blocks that are reviewed per look: nodes that only lag are not asked for a whole window again. */
 const REVIEWS_PER_LOOK = 8;
 /** Pause before the nodes are asked again for the same block. */
 const REVIEW_AGAIN = { minMs: 2_000, maxMs: 30_000 };
@@ -26,13 +26,13 @@ export interface DisputeReviewerDependencies {
 }
 
 /**
- * Has the block of a height reviewed when something speaks against its guarantees: execution data that does not match, or
+ * Has the block of a height reviewed when its guarantees are in doubt: execution data that does not match, or
  * a collection that the nodes do not know. Lowest height first, one at a time, ever more slowly.
  */
 export class DisputeReviewer {
   readonly #deps: DisputeReviewerDependencies;
 
-  constructor(_options: object, dependencies: DisputeReviewerDependencies) {
+  constructor(dependencies: DisputeReviewerDependencies) {
     this.#deps = dependencies;
   }
 

@@ -14,10 +14,7 @@ export class Disputes {
   readonly #nodes: Pick<AccessNodes, 'report'>;
   readonly #heights: HeightTable;
 
-  constructor(
-    _options: object,
-    dependencies: { readonly nodes: Pick<AccessNodes, 'report'>; readonly heights: HeightTable },
-  ) {
+  constructor(dependencies: { readonly nodes: Pick<AccessNodes, 'report'>; readonly heights: HeightTable }) {
     this.#nodes = dependencies.nodes;
     this.#heights = dependencies.heights;
   }

@@ -19,18 +19,18 @@ export interface GuaranteeReviewDependencies {
   readonly asker: BlockAsker;
   readonly logger: Logger;
   readonly metrics: { readonly invalidBlocks: { inc(labels: Record<'reason', string>): void } };
-  /** Puts the block in the place of the one in hand; false when that is complete, or gone. */
+  /** Replaces the current block; false when that is complete, or gone. */
   replace(block: FinalizedBlock, giver: Giver): boolean;
 }
 
 /**
- * Decides between different lists of guarantees for one and the same block. A block's id does not bind its guarantees in
- * what nodes give us (the payload hash needs seals, receipts and results as well), so that a node may give a true block
- * with forged ones: it links, and never completes.
+ * Decides between different lists of guarantees for one and the same block. A block's id does not bind its guarantees
+ * in what nodes give us (the payload hash needs seals, receipts and results as well), so that a node may give a true
+ * block with forged ones: it links, and never completes.
  *
- * The list that most nodes give is the one worked on; of lists with as many votes, each has its turn. Nobody is reported for
- * his vote. What proves a list is that its collections were found, all of them: when the watermark has passed the height, whoever
- * said otherwise has lied.
+ * The list that most nodes give is the one worked on; of lists with as many votes, each has its turn. Nobody is
+ * reported for a vote. What proves a list is that its collections were found, all of them: when the watermark has
+ * passed the height, whoever said otherwise has lied.
  */
 export class GuaranteeReview implements BlockReviewer {
   readonly #deps: GuaranteeReviewDependencies;
@@ -45,13 +45,13 @@ export class GuaranteeReview implements BlockReviewer {
   }
 
   /**
-   * Whoever was found to forge one block may have forged all that he gave: they are not waited for to be in doubt each by itself.
+   * A node that forged one block may have forged all that it gave: those are reviewed without waiting for doubt about each.
    * Resolves when the signal aborts. No expected errors.
    */
   async run(parent: AbortSignal): Promise<void> {
     const child = childOf(parent);
     const { signal } = child;
-    // The questions of all reviews end with it: that there are many is no leak.
+    // The calls of all reviews listen to it: many listeners are no leak.
     setMaxListeners(0, signal);
     try {
       for (;;) {
@@ -92,7 +92,7 @@ export class GuaranteeReview implements BlockReviewer {
     const rival = votes.rival(alike, giver);
     if (rival !== undefined && this.#deps.replace(rival.block, rival.giver)) {
       votes.putInHand(rival.block);
-      logger.warn({ height, node: rival.giver.name }, 'guarantees of a block were exchanged');
+      logger.warn({ height, node: rival.giver.name }, 'guarantees of a block were replaced');
       return { kind: 'exchanged', giver: rival.giver.name, confirmedBy: 0 };
     }
     const confirming = alike.filter(

@@ -1,5 +1,5 @@
+import { RunningAverage } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { RunningAverage } from '../sources/RunningAverage.js';
 
 export interface DeliveryForecastOptions {
   /** Heights ahead of the stream that may be counted on at most. */

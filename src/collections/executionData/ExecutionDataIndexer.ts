@@ -100,7 +100,10 @@ const NO_NODE_RETRY_MS = 1_000;
 
 /** A node that has no stream to spare is asked again before others take the next one that is. */
 const REFUSED_MAX_MS = 2_000;
-/** A new stream that brings nothing is left for another node, or the other call, sooner than one that has delivered; twice. */
+/**
+ * A new stream that brings nothing is left for another node, or the other call, sooner than one that has delivered;
+ * twice.
+ */
 const OPENING_SILENCE = { ms: 4_000, times: 2 };
 /** Heights in a row by which a stream shows that it does its work: one that breaks after each of them does not. */
 const HEIGHTS_BEFORE_PRAISE = 3;
@@ -122,8 +125,8 @@ const ALWAYS_READY: NodeReadiness = {
  * block has been handed out and the byte budget admits it: back-pressure, never a drop (onflow/flow-go#8114).
  *
  * Nothing a node does stops it. A stream that ends, stalls, lags, lies or is refused is opened again, on another node
- * where there is one; nodes without the feed are asked again every minute, or as `probeMs` says. The system chunk is dropped. A block without
- * collections is passed over: it is complete without us.
+ * where there is one; nodes without the feed are asked again every minute, or as `probeMs` says. The system chunk is
+ * dropped. A block without collections is passed over: it is complete without us.
  */
 export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #options: Required<ExecutionDataIndexerOptions>;
@@ -133,7 +136,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #reporter: FaultReporter;
   readonly #rotation = new NodeRotation();
   readonly #troubles: ExecutionDataTroubles;
-  /** Verified messages of the stream at hand. */
+  /** Verified messages of the current stream. */
   #verified = 0;
   /** Streams in a row that brought nothing for one height of one node. */
   #fruitless = { node: '', height: 0, count: 0 };
@@ -208,7 +211,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     };
   }
 
-  /** What stands between us and the next height's execution data, by node; nothing while we wait for room or for its sealing. */
+  /** By node: why the next height's execution data does not come; empty while we wait for room or for its sealing. */
   troubles(): readonly NodeTrouble[] {
     return this.#state === 'off' ? [] : this.#troubles.all(this.#position());
   }
@@ -313,7 +316,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     }
     if (this.#state === 'streaming') return;
     const { logger } = this.#dependencies;
-    logger.info({ node: node.name, height: this.#reader.next - 1 }, 'execution-data stream delivers');
+    logger.info({ node: node.name, height: this.#reader.next - 1 }, 'execution-data stream is delivering');
     this.#enter('streaming');
   }
 
@@ -353,8 +356,9 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   }
 
   /**
-   * What is no fault by itself (a start that is refused near the tip, data that does not match) is one of the call when it
-   * keeps the same sealed height from us: there is another call. Want of streams is one of those: the other call may have some.
+   * What is no fault by itself (a start that is refused near the tip, data that does not match) is one of the call
+   * when it keeps the same sealed height from us: there is another call. A refusal for lack of streams counts too:
+   * the other call may have some.
    */
   #faultOf(node: AccessNode, { kind }: StreamEnd, isFruitless: boolean): NodeFault | undefined {
     const height = this.#reader.next;

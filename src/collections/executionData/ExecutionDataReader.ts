@@ -3,9 +3,8 @@ import type { AccessNode, AccessNodes } from '../../access/index.js';
 import { VerificationMemory, verifyBlockCollections } from '../../flow/index.js';
 import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
 import type { Metrics } from '../../observability/index.js';
-import { sleep } from '../../runtime/index.js';
+import { RunningAverage, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { RunningAverage } from '../sources/RunningAverage.js';
 import type { DeliveryForecast } from './DeliveryForecast.js';
 import type { BlockWindow, CollectionSink } from '../ports.js';
 import { judgeStreamEnd, StreamFault } from './StreamFault.js';
@@ -19,15 +18,15 @@ export interface ExecutionDataReaderOptions {
   readonly skipAheadHeights: number;
 }
 
-/** Told of each step, synchronously. */
+/** Called synchronously at each step. */
 export interface ExecutionDataReaderEvents {
   /** A message with the right height is dealt with; `isVerified` unless it was passed over unread. */
   onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void;
   /** It begins, or ends, to wait for room in the window. */
   onWaiting(isWaiting: boolean): void;
-  /** A look has passed and the stream still stands. */
+  /** A check has passed and the stream is still open. */
   onLook(): void;
-  /** A bug showed in a stream that was left already. */
+  /** A bug showed in a stream that was already closed. */
   onLateError(error: unknown): void;
 }
 
@@ -54,7 +53,7 @@ const MESSAGE_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: 64 *
 const LOWEST_HEIGHT = 1;
 
 /**
- * What is verified before the event loop has its turn: readers of the store and the node's keepalive wait no longer, however
+ * What is verified before yielding to the event loop: readers of the store and the node's keepalive wait no longer, however
  * much has arrived. Every message weighs something, the empty ones too.
  */
 const TURN_BYTES = 256 * 1024;
@@ -153,7 +152,7 @@ export class ExecutionDataReader {
     } finally {
       watch.stop();
       this.#watching = undefined;
-      reader.cancel(new StreamFault('ended', 'the stream was left'));
+      reader.cancel(new StreamFault('ended', 'the stream was closed'));
     }
   }
 

@@ -15,7 +15,7 @@ interface Lack {
   /** It has execution data from there on. */
   readonly below: number;
   readonly said: string;
-  /** How often it was asked in vain. */
+  /** How often it was asked without success. */
   readonly count: number;
 }
 
@@ -32,8 +32,8 @@ export interface StreamPosition {
 }
 
 /**
- * Why the next height's execution data does not come: which nodes do not have it, or do not offer any, and what came of asking
- * the others. Bounded by the number of nodes.
+ * Why the next height's execution data does not come: which nodes do not have it, or do not offer any, and what came
+ * of asking the others. Bounded by the number of nodes.
  */
 export class ExecutionDataTroubles {
   readonly #clock: Clock;

@@ -30,7 +30,7 @@ const NODE_FAULTS: Record<StreamFaultReason, NodeFault | undefined> = {
   malformed: 'lied',
 };
 
-/** Our own doing: nothing stands between us and the data. */
+/** `undefined`: we left the stream, and the data is available. */
 const TROUBLES: Record<StreamFaultReason, TroubleKind | undefined> = {
   ended: 'refused',
   silent: 'unreachable',
@@ -58,7 +58,7 @@ export interface StreamEnd extends Fault {
   readonly reason: string;
   /** What it brought does not match the block's guarantees: either of them may be the lie. */
   readonly contradicts?: true;
-  /** What stood between us and the data; `undefined` when we left the stream for reasons of our own. */
+  /** Why the data did not come; `undefined` when we left the stream for our own reasons. */
   readonly kind: TroubleKind | undefined;
   /** What is wrong, without the kind of error. */
   readonly said: string;

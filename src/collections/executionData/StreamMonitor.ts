@@ -108,7 +108,7 @@ export class StreamMonitor {
       return undefined;
     if (this.#isOpening === true)
       return new StreamFault('absent', 'nothing came, although the height is sealed');
-    return new StreamFault('silent', 'the stream stands still although the sealed head is above it');
+    return new StreamFault('silent', 'the stream stalled below the sealed head');
   }
 
   #pace(): StreamFault | undefined {

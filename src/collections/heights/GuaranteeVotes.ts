@@ -10,7 +10,10 @@ export interface GivenBlock {
   readonly giver: Giver;
 }
 
-/** What the nodes said of the guarantees of one block that is in doubt. Bounded by the nodes, and MAX_LISTS_PER_NODE for each. */
+/**
+ * What the nodes said of the guarantees of one block that is in doubt. Bounded by the nodes, and MAX_LISTS_PER_NODE
+ * for each.
+ */
 export class GuaranteeVotes {
   readonly blockId: Identifier;
   /** The guarantees in hand. */
@@ -48,7 +51,7 @@ export class GuaranteeVotes {
   }
 
   /**
-   * Another list than the one in hand that has as many votes at least; of several, the least tried. A node has one vote for each
+   * A list other than the current one with at least as many votes; of several, the least tried. A node has one vote for each
    * list that it gives now: whoever gave the block in hand, by stream perhaps, stands by that too.
    */
   rival(given: readonly GivenBlock[], giver: Giver): GivenBlock | undefined {
@@ -67,7 +70,7 @@ export class GuaranteeVotes {
     return best === undefined ? undefined : this.#blocks.get(best[0]);
   }
 
-  /** Whoever gave another list than the one in hand, which is proven. A list of nothing proves nothing. */
+  /** Nodes that gave another list than the current one, which is proven. An empty list proves nothing. */
   liars(): readonly Giver[] {
     if (this.#list === '') return [];
     return [...this.#said].flatMap(([name, lists]) => {

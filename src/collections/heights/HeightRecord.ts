@@ -6,8 +6,9 @@ import type { GuaranteeVotes } from './GuaranteeVotes.js';
 import type { WantedCollection } from './WantedCollection.js';
 
 /**
- * Where a height stands. `linked`: its block is known, and links. `collecting`: handed out, lacks collections. `complete`: has all
- * of them. `committing`: in the batch that is being written. `durable`: on disk, perhaps above the watermark.
+ * Where a height stands. `linked`: its block is known, and links. `collecting`: handed out, lacks collections.
+ * `complete`: has all of them. `committing`: in the batch that is being written. `durable`: on disk, perhaps above
+ * the watermark.
  */
 export type HeightStatus = 'linked' | 'collecting' | 'complete' | 'committing' | 'durable';
 
@@ -50,7 +51,7 @@ export interface HeightRequests {
   holdEndsAtMs: number | undefined;
 }
 
-/** What speaks against the guarantees of a block, and what the nodes said of them. */
+/** Why the guarantees of a block are in doubt, and what the nodes say. */
 export interface Dispute {
   /** Nodes whose execution data does not match, and how; by name. */
   readonly accused: Map<string, { readonly node: AccessNode; readonly detail: string }>;
@@ -73,15 +74,15 @@ export interface Commit {
 }
 
 /**
- * All that is known of one height of the window, from the moment its block links until the watermark has passed it. `moveTo` is the
- * only way from one status to the next. Each part of the line writes its own fields: the queue what is missing and received, the
- * requester `requests`, the indexer `commit`.
+ * All that is known of one height of the window, from the moment its block links until the watermark has passed it.
+ * `moveTo` is the only way from one status to the next. Each part of the line writes its own fields: the queue what
+ * is missing and received, the requester `requests`, the indexer `commit`.
  */
 export class HeightRecord implements BlockJob<FinalizedBlock> {
   readonly height: number;
   #status: HeightStatus = 'linked';
   #block: FinalizedBlock;
-  /** Who gave the block; `undefined`: nobody that is to answer for it. */
+  /** Who gave the block; `undefined`: nobody is held responsible for it. */
   giver: Giver | undefined;
   /** Monotonic milliseconds at which the height was handed out; a replaced block keeps it. */
   queuedAtMs = 0;
@@ -102,7 +103,7 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   bytes = 0;
   /** `undefined` until it is asked for. */
   requests: HeightRequests | undefined;
-  /** `undefined` while nothing speaks against the block. */
+  /** `undefined` while the block is not in doubt. */
   dispute: Dispute | undefined;
   /** From the moment it is handed to the indexer. */
   commit: Commit | undefined;

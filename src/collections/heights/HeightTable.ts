@@ -10,8 +10,8 @@ export interface HeightTableDependencies {
 }
 
 /**
- * The records of the window, by height. One comes in when its block is linked and goes when it is durable and the watermark has
- * passed it; so it holds the window, and for a moment what the last batch made durable.
+ * The records of the window, by height. One comes in when its block is linked and goes when it is durable and the
+ * watermark has passed it; so it holds the window, and for a moment what the last batch made durable.
  */
 export class HeightTable {
   readonly #watermark: HeightTableDependencies['watermark'];
@@ -26,7 +26,7 @@ export class HeightTable {
   /** No record that may go is at or below it. */
   #passed: number;
 
-  constructor(_options: object, dependencies: HeightTableDependencies) {
+  constructor(dependencies: HeightTableDependencies) {
     this.#watermark = dependencies.watermark;
     this.#passed = this.#watermark.latestIndexedHeight();
   }
@@ -68,8 +68,8 @@ export class HeightTable {
   }
 
   /**
-   * This block links at its height: begins a record, or finds the one that it had before it was taken back. A record that holds
-   * another block is answered as it is: that block was handed out, and is to be replaced.
+   * This block links at its height: begins a record, or finds the one that it had before it was taken back. A record
+   * that holds another block is answered as it is: that block was handed out, and is to be replaced.
    */
   link(block: FinalizedBlock, giver?: Giver): HeightRecord {
     let record = this.#records.get(block.height);

@@ -3,49 +3,45 @@ import { abortReason } from '../../runtime/index.js';
 import type { ByteBudget } from './ByteBudget.js';
 import type { MissingCollectionQueue } from './MissingCollectionQueue.js';
 import type { BlockIndexer, BlockWindow } from '../ports.js';
-
-export interface IndexingWindowOptions {
-  /** K: no height above the watermark plus this is ever worked on. */
-  readonly windowHeights: number;
-}
+import type { WindowEnds } from './WindowEnds.js';
 
 export interface IndexingWindowDependencies {
-  readonly indexer: Pick<BlockIndexer, 'latestIndexedHeight' | 'isIndexed'>;
+  readonly ends: WindowEnds;
+  readonly indexer: Pick<BlockIndexer, 'isIndexed'>;
   readonly mcq: MissingCollectionQueue;
   readonly budget: ByteBudget;
-  /** The highest height that may be asked for at all: the finalized head, or the stop height when that is lower. */
-  head(): number;
 }
 
 /** Who may wait for changes: the two sources, and a few readers. More is a leak. */
 const MAX_WAITERS = 32;
 
 /**
- * The window as the sources see it. It owns no state but the lists of those who wait and listen: every answer is read from the
- * part that owns it, and whoever changes such a part says so with `notify`; with `moved`, when it is one of its ends.
+ * The window as the sources see it. It owns nothing but the list of those who wait: every answer is read from the part that
+ * owns it, and whoever changes such a part calls `notify`.
  */
 export class IndexingWindow implements BlockWindow {
-  readonly windowHeights: number;
   readonly #dependencies: IndexingWindowDependencies;
   readonly #waiters = new Set<() => void>();
-  /** The parts of the line, as they are built. */
-  readonly #listeners: (() => void)[] = [];
 
-  constructor(options: IndexingWindowOptions, dependencies: IndexingWindowDependencies) {
-    this.windowHeights = options.windowHeights;
+  constructor(dependencies: IndexingWindowDependencies) {
     this.#dependencies = dependencies;
   }
 
   latestIndexedHeight(): number {
-    return this.#dependencies.indexer.latestIndexedHeight();
+    return this.#dependencies.ends.latestIndexedHeight();
+  }
+
+  /** No height above it is ever worked on. */
+  limit(): number {
+    return this.#dependencies.ends.limit();
   }
 
   upperBound(): number {
-    return Math.min(this.latestIndexedHeight() + this.windowHeights, this.headHeight());
+    return this.#dependencies.ends.upperBound();
   }
 
   headHeight(): number {
-    return this.#dependencies.head();
+    return this.#dependencies.ends.target() ?? 0;
   }
 
   blockAt(height: number): FinalizedBlock | undefined {
@@ -84,18 +80,7 @@ export class IndexingWindow implements BlockWindow {
     });
   }
 
-  /** Calls the listener whenever the watermark or the head has moved. It must not throw. */
-  onMoved(listener: () => void): void {
-    this.#listeners.push(listener);
-  }
-
-  /** The watermark or the head has moved: the one way in which the line is told. */
-  moved(): void {
-    for (const listener of this.#listeners) listener();
-    this.notify();
-  }
-
-  /** Something else that the window answers from has changed: blocks, or budget. */
+  /** Something that the window answers from has changed: its ends, the blocks in it, or the byte budget. */
   notify(): void {
     if (this.#waiters.size === 0) return;
     const waiters = [...this.#waiters];

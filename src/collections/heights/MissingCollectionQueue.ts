@@ -28,14 +28,14 @@ const DUPLICATE: Receipt = { decision: 'duplicate', takers: [], completed: [] };
 const UNSOLICITED: Receipt = { decision: 'unsolicited', takers: [], completed: [] };
 
 /**
- * MCQ: which heights lack which collections, what has come for them, and which id is wanted by whom. The face of the height
- * table for whoever collects, and the one index by id. Pure state: it never indexes, and never calls anybody
+ * MCQ: which heights lack which collections, what has come for them, and which id is wanted by whom. The face of the
+ * height table for whoever collects, and the one index by id. Pure state: it never indexes, and never calls anybody
  * (docs/architecture.md, "The parts").
  *
- * A height is in hand from `enqueueMissingCollections` until `onIndexedForBlock`, complete or not. Bounds: at most `maxHeights`
- * incomplete heights and twice as many in hand, because a batch may move the window before the heights it made durable have
- * left; the ids of the last `maxHeights` durable heights with collections, by which a late delivery is told from an
- * unsolicited one.
+ * A height is in hand from `enqueueMissingCollections` until `onIndexedForBlock`, complete or not. Bounds: at most
+ * `maxHeights` incomplete heights and twice as many in hand, because a batch may move the window before the heights
+ * it made durable have left; the ids of the last `maxHeights` durable heights with collections, by which a late
+ * delivery is told from an unsolicited one.
  */
 export class MissingCollectionQueue {
   readonly #maxHeights: number;
@@ -127,11 +127,6 @@ export class MissingCollectionQueue {
     if (!record.repeats) return ids.filter((_, slot) => record.received[slot] === undefined);
     const received = record.receivedById();
     return [...new Set(ids)].filter((id) => !received.has(id));
-  }
-
-  /** The heights that lack this id, in ascending order. */
-  heightsFor(id: Identifier): number[] {
-    return this.#wanted.get(id)?.heights.map(({ height }) => height) ?? [];
   }
 
   /**

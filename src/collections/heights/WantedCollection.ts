@@ -53,7 +53,7 @@ export class WantedCollection {
   sentAtMs = 0;
   /** Monotonic milliseconds at which the last call failed. */
   failedAtMs = 0;
-  /** Monotonic milliseconds at which its block, a new one, was known; `undefined` for blocks of old. */
+  /** Monotonic milliseconds at which its block, a new one, was known; `undefined` for older blocks. */
   newSinceMs: number | undefined;
   /** Attempts that asked too early for a collection of a new block. */
   earlyAttempts = 0;
@@ -86,7 +86,10 @@ export class WantedCollection {
     this.slots.splice(at, 0, slot);
   }
 
-  /** Nobody wants it. Should it be wanted again before the call returns, that is a new wish: what was tried counts no longer. */
+  /**
+   * Nobody wants it. Should it be wanted again before the call returns, that is a new wish: what was tried counts no
+   * longer.
+   */
   forget(): void {
     this.attempts = 0;
     this.notFound = 0;

@@ -4,6 +4,7 @@ import { AbortError, isAbort, sleep, type Clock } from '../../runtime/index.js';
 import type { BlockHead, CommitBatch, IndexStore, SporkRecord } from '../../storage/index.js';
 import type { Commit } from '../heights/HeightRecord.js';
 import type { HeightTable } from '../heights/HeightTable.js';
+import type { WindowEnds } from '../heights/WindowEnds.js';
 import { byHeight, CommitGroup, newCommit } from './CommitGroup.js';
 import type { GroupBounds } from './CommitGroup.js';
 import { DurableHeads } from './DurableHeads.js';
@@ -11,8 +12,6 @@ import type { BlockIndexer } from '../ports.js';
 import { SporkRecords } from './SporkRecords.js';
 
 export interface BlockCollectionIndexerOptions {
-  /** K. A block above the watermark plus this is a bug of the caller. It bounds what waits for its turn. */
-  readonly windowHeights: number;
   /** Most heights with collections in one durable batch. */
   readonly groupMaxHeights: number;
   /** Most heights in one durable batch, those without collections included. Default: `groupMaxHeights`. */
@@ -23,6 +22,8 @@ export interface BlockCollectionIndexerOptions {
 
 export interface BlockCollectionIndexerDependencies {
   readonly store: IndexStore;
+  /** A block above their limit is a bug of the caller. They are told when the watermark has moved. */
+  readonly ends: WindowEnds;
   /** Where the heights stand. One that is handed in and not there is put there. */
   readonly heights: HeightTable;
   readonly clock: Clock;
@@ -35,8 +36,6 @@ export interface BlockCollectionIndexerDependencies {
    * the spork may have discarded.
    */
   readonly rootParentAt?: (height: number) => Identifier | undefined;
-  /** The watermark has moved. Must not throw. */
-  readonly onIndexed?: () => void;
 }
 
 /**
@@ -58,21 +57,22 @@ export class ParentLinkError extends Error {
   }
 }
 
-/** What is staged before the event loop has its turn. */
+/** What is staged before yielding to the event loop. */
 const TURN_BYTES = 128 * 1024;
 
 /**
  * The one writer. Group commit: while a durable batch is being written, every block that becomes ready joins the next
  * one, lowest heights first, so that a slow disk makes larger groups rather than longer queues. Its entries are put
- * together meanwhile (`IndexStore.stage`): the disk need not wait for that. Blocks above a gap are written at once; the watermark passes over them in the batch that closes the gap (those of an earlier process: once the
- * chain has borne them out).
+ * together meanwhile (`IndexStore.stage`): the disk need not wait for that. Blocks above a gap are written at once;
+ * the watermark passes over them in the batch that closes the gap (those of an earlier process: once the chain has
+ * borne them out).
  *
  * What is stored depends on the chain alone: not on the source, the order, the time or the grouping.
  */
 export class BlockCollectionIndexer implements BlockIndexer {
-  readonly #options: BlockCollectionIndexerOptions;
   readonly #bounds: GroupBounds;
   readonly #store: IndexStore;
+  readonly #ends: WindowEnds;
   readonly #heights: HeightTable;
   readonly #heads: DurableHeads;
   readonly #clock: Clock;
@@ -80,7 +80,6 @@ export class BlockCollectionIndexer implements BlockIndexer {
   readonly #logger: Logger;
   readonly #sporks: SporkRecords;
   readonly #rootParentAt: (height: number) => Identifier | undefined;
-  readonly #onIndexed: () => void;
   /** Ready, not yet in a batch. With `#next`, at most one window of them. */
   #waiting: Commit[] = [];
   /** What the next batch has so far. */
@@ -96,7 +95,6 @@ export class BlockCollectionIndexer implements BlockIndexer {
 
   constructor(options: BlockCollectionIndexerOptions, dependencies: BlockCollectionIndexerDependencies) {
     const { groupMaxHeights, groupMaxEmptyHeights = groupMaxHeights, groupMaxBytes } = options;
-    this.#options = options;
     this.#bounds = {
       maxHeights: groupMaxHeights,
       maxEmptyHeights: groupMaxEmptyHeights,
@@ -104,15 +102,15 @@ export class BlockCollectionIndexer implements BlockIndexer {
     };
     this.#next = new CommitGroup(this.#bounds);
     this.#store = dependencies.store;
+    this.#ends = dependencies.ends;
     this.#heights = dependencies.heights;
-    this.#heads = new DurableHeads({}, dependencies);
+    this.#heads = new DurableHeads(dependencies);
     this.#clock = dependencies.clock;
     this.#metrics = dependencies.metrics;
     this.#logger = dependencies.logger;
     const { rootParentAt = () => undefined, sporkFor = () => undefined } = dependencies;
     this.#rootParentAt = rootParentAt;
     this.#sporks = new SporkRecords({ store: this.#store, sporkFor, rootParentAt });
-    this.#onIndexed = dependencies.onIndexed ?? (() => undefined);
   }
 
   latestIndexedHeight(): number {
@@ -182,7 +180,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   }
 
   /**
-   * Records a spork whose root was written before any node told of it; usually there is none. For the end, once idle: the
+   * Records a spork whose root was written before any node named it; usually there is none. For the end, once idle: the
    * next batch would carry it. Expected errors: `StorageError`.
    */
   async recordLateSpork(): Promise<void> {
@@ -208,7 +206,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   /** The pair of the check that made the collections: they are the block's, all of them, in its order. */
   #defectOf(block: FinalizedBlock, collections: readonly VerifiedCollection[]): string | undefined {
     const { height, collectionIds } = block;
-    const bound = this.#store.latestIndexedHeight() + this.#options.windowHeights;
+    const bound = this.#ends.limit();
     if (height > bound) return `height ${height} is above the window, which ends at ${bound}`;
     if (collections.length !== collectionIds.length) {
       return `height ${height} has ${collectionIds.length} guarantees but got ${collections.length} collections`;
@@ -224,7 +222,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
       while (this.#waiting.length > 0 || this.#next.size > 0 || this.#mayPass()) {
         const group = this.#takeGroup();
         if (group.size > 0 || this.#mayPass()) await this.#write(group);
-        // Whatever is arriving this very moment comes along: half as many batches, and a tenth more heights per second
+        // Whatever arrives at this moment joins the batch: half as many batches, and a tenth more heights per second
         // (docs/performance.md). A block that finds the writer idle is written at once.
         if (this.#next.size > 0) await sleep(this.#clock, 0);
       }
@@ -316,8 +314,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
       throw new Error(`the store's watermark is not the ${latestIndexedHeight} that was committed`);
     }
     for (const { record } of blocks) this.#heights.move(record, 'durable');
-    this.#heights.prune();
-    this.#onIndexed();
+    this.#ends.moved();
     this.#metrics.commitDuration.observe(durationMs / 1000);
     this.#metrics.commitHeights.observe(blocks.length);
     this.#metrics.commitBytes.observe(bytes);

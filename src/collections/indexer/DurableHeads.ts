@@ -21,7 +21,7 @@ export interface DurableHeadsDependencies {
 }
 
 /**
- * The durable blocks from the watermark up, and which of those above it the chain has borne out: what an earlier line or
+ * The durable blocks from the watermark up, and which of those above it the chain has confirmed: what an earlier line or
  * process left above a gap counts only once its block is known to be the chain's.
  */
 export class DurableHeads {
@@ -32,7 +32,7 @@ export class DurableHeads {
   /** Those of them that are in doubt. */
   readonly #unconfirmed = new Set<number>();
 
-  constructor(_options: object, dependencies: DurableHeadsDependencies) {
+  constructor(dependencies: DurableHeadsDependencies) {
     this.#store = dependencies.store;
     this.#heights = dependencies.heights;
   }

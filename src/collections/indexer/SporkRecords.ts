@@ -29,8 +29,8 @@ export class SporkRecords {
   }
 
   /**
-   * The spork of this height when its root was written before any node told of it: a node that moves to the next spork
-   * delivers its blocks a moment before it is asked anew who it is.
+   * The spork of this height when its root was written before any node named it: a node that moves to the next spork
+   * delivers its blocks a moment before its next handshake.
    */
   lateAt(height: number): SporkRecord | undefined {
     const { sporkFor, store } = this.#deps;

@@ -4,9 +4,9 @@ const BLOCKS = 100;
 const MAX_SAMPLES = 512;
 /** Before that many collections have come nothing is known: they are asked for at once. */
 const MIN_SAMPLES = 5;
-/** A collection that did not come in time is taken to come by twice that time and this. */
+/** A collection that did not come in time is assumed to take twice that time plus this. */
 const GUESS_MS = 50;
-/** The share of collections that shall be there when they are first asked for. */
+/** The share of collections that should be there when they are first requested. */
 const SHARE = 0.55;
 /** Halvings of the time in question: beyond a tenth of a millisecond nothing is gained. */
 const HALVINGS = 20;
@@ -62,8 +62,8 @@ class NodeArrivals {
 }
 
 /**
- * A node has a new block before it has its collections. Learns of each node how much later they come, so that it is asked when
- * they are likely to be there. Bounded by the number of nodes, and MAX_SAMPLES for each.
+ * A node has a new block before it has its collections. Learns of each node how much later they come, so that it is
+ * asked when they are likely to be there. Bounded by the number of nodes, and MAX_SAMPLES for each.
  */
 export class ArrivalTimes {
   readonly #nodes = new Map<string, NodeArrivals>();
@@ -82,7 +82,7 @@ export class ArrivalTimes {
     arrivals.add(arrival);
   }
 
-  /** The collection came from another node: how much longer this one would have taken is a guess. */
+  /** The collection came from another node: how long this one would have taken is a guess. */
   lacked(node: string, { height, lackedMs }: Pick<Arrival, 'height' | 'lackedMs'>): void {
     this.came(node, { height, lackedMs, hadMs: 2 * lackedMs + GUESS_MS });
   }

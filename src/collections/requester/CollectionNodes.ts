@@ -29,7 +29,7 @@ export interface CollectionNodesDependencies {
   readonly clock: Clock;
 }
 
-/** Which node is asked for which collection, by which call, and not before it is likely to have it. */
+/** Chooses the node and the call for each collection, and waits until the node is likely to have it. */
 export class CollectionNodes {
   readonly #dependencies: CollectionNodesDependencies;
   readonly #ways: CollectionWays;
@@ -61,7 +61,7 @@ export class CollectionNodes {
     return nodes.length === 0 ? 0 : Math.min(...nodes.map(({ name }) => this.#arrivals.usualMs(name)));
   }
 
-  /** True while there is a node and a way by which the collection was not asked for. */
+  /** True while some node has not been asked by every call it supports. */
   isUntried({ heights: [record], failures }: WantedCollection): boolean {
     return this.#serving(record?.height ?? 0).some((node) => {
       const tried = failures?.get(node.name)?.ways;
@@ -143,7 +143,7 @@ function healthOf(node: AccessNode, way: CollectionWay): NodeHealth {
   return way === 'GetCollectionByID' ? worseOf(health, node.healthOf('GetTransaction')) : health;
 }
 
-/** Where transactions are held back, not merely paced, nothing is begun that needs them. */
+/** While transactions are held back, not just paced, nothing that needs them is started. */
 function delayMs(node: AccessNode, way: CollectionWay): number {
   const forMs = node.delayMs(way);
   if (way !== 'GetCollectionByID') return forMs;

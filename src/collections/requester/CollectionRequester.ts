@@ -4,11 +4,10 @@ import type { Identifier, VerifiedCollection } from '../../flow/index.js';
 import { HeightRecord } from '../heights/HeightRecord.js';
 import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { AbortError, isAbort } from '../../runtime/index.js';
+import { AbortError, isAbort, RunningAverage } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { ResponseQueue } from './ResponseQueue.js';
 import type { Answer } from './ResponseQueue.js';
-import { RunningAverage } from '../sources/RunningAverage.js';
 import { CollectionNodes } from './CollectionNodes.js';
 import type { CollectionChoice } from './CollectionNodes.js';
 import { TimerQueue } from './TimerQueue.js';
@@ -69,17 +68,17 @@ export interface CollectionRequesterDependencies {
     | 'requestToReceive'
     | 'invalidCollections'
   >;
-  /** Takes errors that nobody expected, from a call or from the sink; the owner stops the process. */
+  /** Called with unexpected errors, from a call or from the sink; the owner stops the process. */
   onFatal(error: unknown): void;
 }
 
-/** What a collection may weigh: the bounds of the estimate by which a call is admitted (Flow allows 3 MB at most). */
+/** Bounds of the size estimate by which a call is admitted (Flow allows 3 MB at most). */
 const COLLECTION_BYTES = { weight: 1 / 16, initial: 16 * 1024, min: 512, max: 3 * 1024 * 1024 };
 
 /** So near the head a block is new: its nodes may have yet to fetch its collections. */
 const NEW_HEIGHTS = 3;
 
-/** What is asked, of whom, by which call. */
+/** One call: what is requested, of whom, and how. */
 interface Question {
   readonly wanted: WantedCollection;
   readonly node: AccessNode;
@@ -178,16 +177,6 @@ export class CollectionRequester implements CollectionRequests {
   /** Collection calls under way: a light collection with its transactions is one. */
   inFlight(): number {
     return this.#callsUnderWay;
-  }
-
-  /** The latest error of a collection that this height still wants. */
-  lastError(height: number): string | undefined {
-    let latest: WantedCollection | undefined;
-    for (const wanted of this.#order.wantedAt(height)) {
-      if (wanted.lastError === undefined) continue;
-      if ((wanted.lastAskedAt ?? 0) >= (latest?.lastAskedAt ?? 0)) latest = wanted;
-    }
-    return latest?.lastError;
   }
 
   /** Cancels every call and asks for nothing more. Resolves when the calls have returned. Idempotent. */

@@ -5,7 +5,7 @@ import type { CollectionWay } from '../ports.js';
 const FULL = 'GetFullCollectionByID';
 const LIGHT = 'GetCollectionByID';
 
-/** A call that has no answer by then is left for another way, or another node, where there is one. */
+/** A call without an answer by then is abandoned for another call or node, if there is one. */
 const PATIENCE_MS = 4_000;
 /** A node that is slow but answers gets this multiple of the slowest of its late answers. */
 const PATIENCE_MULTIPLE = 2;
@@ -13,7 +13,7 @@ const PATIENCE_MULTIPLE = 2;
 const SLOWEST_FADES = 0.95;
 
 export interface CollectionWaysOptions {
-  /** The deadline of a call for which there is no other way. */
+  /** The deadline of a call that has no alternative. */
   readonly timeoutMs: number;
 }
 
@@ -37,7 +37,7 @@ export class CollectionWays {
     this.#timeoutMs = options.timeoutMs;
   }
 
-  /** `deniedBy`: the way by which this node keeps saying that it has no such collection. */
+  /** `deniedBy`: the call by which this node keeps denying the collection. */
   wayTo(node: AccessNode, deniedBy?: CollectionWay): CollectionWay {
     if (!node.supports(FULL)) return LIGHT;
     if (deniedBy === undefined && !this.#isBeingTried(node.name)) return FULL;
@@ -60,7 +60,7 @@ export class CollectionWays {
     this.#nodes.get(node.name)?.doubted.delete(way);
   }
 
-  /** A call was answered with a collection after so long. */
+  /** A call took this long to be answered with a collection. */
   answered(durationMs: number): void {
     this.#slowestMs = Math.max(durationMs, this.#slowestMs * SLOWEST_FADES);
   }

@@ -3,7 +3,7 @@ export interface EndpointSlotsOptions {
   readonly concurrency: number;
 }
 
-/** For whom a slot is taken: the lowest missing height, or any other. */
+/** Who takes a slot: the lowest missing height, or any other. */
 export type SlotUse = 'lowest' | 'other';
 
 /**

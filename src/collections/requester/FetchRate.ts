@@ -1,5 +1,5 @@
+import { RunningAverage } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { RunningAverage } from '../sources/RunningAverage.js';
 
 /** How much one answer moves the averages. */
 const AVERAGE = { weight: 1 / 32 };
@@ -32,7 +32,7 @@ export class FetchRate {
     this.#answeredAtMs = undefined;
   }
 
-  /** How long it takes until so many more have come; `undefined` before there is anything to judge by. */
+  /** Expected time until so many more have come; `undefined` before there is any data. */
   durationMs(collections: number): number | undefined {
     const [call, interval] = [this.#callMs.value, this.#intervalMs.value];
     return call === undefined || interval === undefined ? undefined : call + collections * interval;

@@ -8,8 +8,8 @@ export interface RequestOrderOptions {
 }
 
 /**
- * What may be asked for next, lowest height first: marks on the records of the heights, and the place from which to look. It knows
- * nothing of nodes or time.
+ * What may be asked for next, lowest height first: marks on the records of the heights, and the place from which to
+ * look. It knows nothing of nodes or time.
  */
 export class RequestOrder {
   readonly #workersPerHeight: number;
@@ -66,7 +66,7 @@ export class RequestOrder {
     this.#refresh(record);
   }
 
-  /** The height is no longer to ask for an id; the next one that lacks it does. */
+  /** The height stops asking for an id; the next one that lacks it takes over. */
   withdraw(record: HeightRecord, wanted: WantedCollection): void {
     if (record.requests?.askable.delete(wanted) === true) this.makeAskable(wanted);
   }

@@ -4,7 +4,7 @@ import type { CollectionWay } from '../ports.js';
 import type { Clock } from '../../runtime/index.js';
 import type { SlotUse } from './EndpointSlots.js';
 
-/** For how long answers are dealt with before the event loop has its turn: the calls that follow leave then. */
+/** How long answers are processed before yielding to the event loop, so that the next calls can leave. */
 const TURN_MS = 2;
 
 /** A collection as a node answered it, not verified yet. */

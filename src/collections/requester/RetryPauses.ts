@@ -9,14 +9,14 @@ import type { WantedCollection } from '../heights/WantedCollection.js';
 import type { RequestOrder } from './RequestOrder.js';
 
 /**
- * Pauses of a collection that was asked for too early: from here, each longer than the one before, up to there, and so many times.
- * They reach nearly a second beyond the first question: a block is as late as its latest collection, and of a thousand
- * collections one may come half a second after the others.
+ * Pauses of a collection that was asked for too early: from here, each longer than the one before, up to there, and
+ * so many times. They reach nearly a second beyond the first question: a block is as late as its latest collection,
+ * and of a thousand collections one may come half a second after the others.
  */
 const EARLY_PAUSE = { minMs: 30, growth: 1.15, maxMs: 80, times: 14 };
 /** Until each node was asked both ways no pause is longer: one of them may be the only honest one. */
 const UNTRIED_MAX_MS = 2_000;
-/** A pause that is cut short lasts so long at least: what wakes an id may come many times a second. */
+/** A pause that is cut short lasts at least this long: wake-ups may come many times a second. */
 const WAKE_AFTER_MS = 1_000;
 
 export interface RetryPausesOptions {
@@ -35,8 +35,8 @@ export interface RetryPausesDependencies {
 }
 
 /**
- * How long an id that was not given pauses before it is asked for again, and what ends its pause early: word of an outage that
- * is over. Ended early, an id is asked for once; every further failure lengthens its next pause as ever.
+ * How long an id that was not given pauses before it is asked for again, and what ends its pause early: word of an
+ * outage that is over. Ended early, an id is asked for once; every further failure lengthens its next pause as ever.
  */
 export class RetryPauses {
   readonly #options: RetryPausesOptions;
@@ -91,7 +91,7 @@ export class RetryPauses {
     });
   }
 
-  /** "Not yet" of a new block is no failure: it is asked for again soon, a few times. */
+  /** "Not yet" for a new block is no failure: it is requested again soon, a few times. */
   #pauseMs(wanted: WantedCollection, node: AccessNode, failure: RequestFailure, isUntried: boolean): number {
     const { backoffMinMs: minMs, backoffMaxMs } = this.#options;
     const isEarly = failure.isNotFound && wanted.newSinceMs !== undefined;
@@ -104,13 +104,13 @@ export class RetryPauses {
     if (failure.isNodeBusy) wanted.rotation.declined(node);
     else wanted.rotation.failed(node);
     const untriedMaxMs = Math.min(backoffMaxMs, Math.max(minMs, UNTRIED_MAX_MS));
-    // A node that was merely busy counts no failure: the first pause is the shortest either way.
+    // A busy node counts as no failure: the first pause is the shortest either way.
     const attempt = Math.max(wanted.rotation.failures, 1) - 1;
     const maxMs = isUntried ? untriedMaxMs : backoffMaxMs;
     return backoffMs({ minMs, maxMs }, attempt, this.#dependencies.random);
   }
 
-  /** Ends the pauses of these ids, but not of those that have only just begun. */
+  /** Ends the pauses of these ids, except those that have just started. */
   #wake(
     several: Iterable<WantedCollection>,
     condition: (wanted: WantedCollection) => boolean = () => true,

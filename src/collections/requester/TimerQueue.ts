@@ -3,7 +3,7 @@ import { KeyedHeap } from './KeyedHeap.js';
 
 export interface TimerQueueDependencies<K> {
   readonly clock: Clock;
-  /** The keys whose time has come, earliest first; none when only a look was due. */
+  /** The keys that are due, earliest first; none when only a wake-up was due. */
   onDue(keys: readonly K[]): void;
 }
 

@@ -10,7 +10,7 @@ const MAX_PARALLEL_TRANSACTIONS = 8;
 
 /**
  * How often a transaction is asked for again that was refused for the node's rate limit. The node is then held back by that
- * limit; were all transactions begun anew each time, a large collection would never come to its end where little is allowed.
+ * limit; restarting all transactions each time would never finish a large collection under a low limit.
  */
 const MAX_RATE_LIMITED = 5;
 
@@ -32,11 +32,11 @@ export interface FetchDependencies {
 }
 
 /**
- * One attempt to get a collection's transactions, as wire bytes in order, from one node: by `GetFullCollectionByID`, or,
- * that way or where the node does not know that call, the light collection and then each transaction from the same node. The caller holds
- * one slot of the endpoint throughout. The body is not verified here; the light collection's list is, before anything
- * is fetched on its word.
- * Expected errors: UpstreamError; InvalidCollectionError; the signal's abort reason.
+ * One attempt to get a collection's transactions, as wire bytes in order, from one node: by `GetFullCollectionByID`,
+ * or, that way or where the node does not know that call, the light collection and then each transaction from the
+ * same node. The caller holds one slot of the endpoint throughout. The body is not verified here; the light
+ * collection's list is, before anything is fetched on its word. Expected errors: UpstreamError;
+ * InvalidCollectionError; the signal's abort reason.
  */
 export async function fetchCollection(
   id: Identifier,

@@ -3,12 +3,12 @@ import type { CollectionWay, RequestTrail } from '../ports.js';
 import type { RequestFailure } from './requestFailure.js';
 import type { NodeRecord, WantedCollection } from '../heights/WantedCollection.js';
 
-/** "No such collection" so often, and for so long, is no longer for the node's having yet to fetch it. */
+/** After so many denials over so long, a node is no longer just early. */
 const LASTING = { denials: 3, ms: 2_000 };
 
 const NO_FAILURES: RequestTrail['failures'] = new Map();
 
-/** Enters a failure: for "why is it not here", and for the choice of what is tried next. */
+/** Records a failure: for `explain`, and for choosing what to try next. */
 export function remember(
   wanted: WantedCollection,
   { name }: AccessNode,
@@ -33,7 +33,7 @@ export function remember(
   });
 }
 
-/** The way by which this node keeps saying that it has no such collection, once that has lasted. */
+/** The call by which this node keeps denying the collection, once that has lasted. */
 export function lastingDenial(
   wanted: WantedCollection,
   { name }: AccessNode,

@@ -53,6 +53,6 @@ export class FaultReporter {
     metrics.invalidCollections.inc({ source: this.#source, reason: fault.refused });
     if (this.#refused.has(node.name)) return;
     this.#refused.add(node.name);
-    logger.warn({ ...common, reason: fault.refused }, 'access node gave data that was refused');
+    logger.warn({ ...common, reason: fault.refused }, 'access node sent data that was refused');
   }
 }

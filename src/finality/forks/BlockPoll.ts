@@ -6,10 +6,10 @@ import { BLOCK_CALL } from '../upstream/pollBlocks.js';
 /** Deadline of one call: the verdict of a round, even of two, is due within ten seconds. */
 const ASK_TIMEOUT_MS = 3_000;
 
-/** At most so many nodes are asked for one height. */
+/** Most nodes asked for one height. */
 const MAX_NODES_ASKED = 8;
 
-/** At most so many heights are looked at to find the last stored block that the nodes still confirm. */
+/** Most heights checked to find the last stored block that the nodes still confirm. */
 const MAX_CONFIRMATIONS = 48;
 
 export interface Answer {

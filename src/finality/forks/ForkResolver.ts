@@ -9,10 +9,10 @@ import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
 import type { Refusals } from './Refusals.js';
 import type { TwoWays } from '../upstream/TwoWays.js';
 
-/** Before so many rounds in a row, nodes that do not answer keep the mismatch from being called certain. */
+/** After so many rounds a mismatch is certain even if some nodes do not answer. */
 const CERTAIN_AFTER_ROUNDS = 2;
 
-/** Nothing goes on, and it lies neither with the connections nor with us. */
+/** Indexing is stuck because of the chain itself, not the connections or us. */
 export interface ChainTrouble {
   readonly code: 'parent_mismatch' | 'not_vouched';
   /** The height at which nothing is accepted. */
@@ -21,7 +21,7 @@ export interface ChainTrouble {
   readonly sinceMs: number;
   /** What does not fit. */
   readonly what: string;
-  /** Why, as far as it is known, and what mends it: the rest of the sentence. */
+  /** The cause, as far as it is known, and the fix: the rest of the sentence. */
   readonly mend: string;
 }
 
@@ -230,7 +230,7 @@ export class ForkResolver {
       mend: this.#causeAndMend(target),
     };
     const { height, what, mend } = this.#mismatch;
-    // The one message with ids above the debug level: the operator has to see what he is about to give up.
+    // The one message with ids above the debug level: the operator has to see what would be given up.
     this.#logger.error(
       { height, mend: `${what}: ${mend}` },
       'no access node confirms the latest stored block',

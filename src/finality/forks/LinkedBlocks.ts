@@ -27,8 +27,8 @@ export interface RootParent {
 }
 
 /**
- * The blocks above the watermark that link to it, parent by parent, without a gap: the heights between two numbers, whose blocks
- * stand in the records of the line.
+ * The blocks above the watermark that link to it, parent by parent, without a gap: the heights between two numbers,
+ * whose blocks stand in the records of the line.
  */
 export class LinkedBlocks {
   readonly #watermark: Watermark;
@@ -123,7 +123,6 @@ export class LinkedBlocks {
   prune(): void {
     const watermark = this.#watermark.latestIndexedHeight();
     if (watermark <= this.#base) return;
-    this.#heights.prune();
     this.#base = watermark;
     this.#next = Math.max(this.#next, watermark + 1);
     const above = this.at(watermark + 1)?.block;

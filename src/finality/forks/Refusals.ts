@@ -6,8 +6,8 @@ import type { Answer } from './BlockPoll.js';
 export type RefusalReason = 'orphaned' | 'wrong_height' | 'parent_mismatch' | 'not_vouched';
 
 /**
- * What becomes of a block that is refused: it is held against the node, it is named as what holds the height up, and the log is told
- * once, until a block is accepted. Bounded by the nodes that are asked for one height.
+ * What becomes of a block that is refused: it is held against the node, it is named as what holds the height up, and
+ * the log is told once, until a block is accepted. Bounded by the nodes that are asked for one height.
  */
 export class Refusals {
   readonly #nodes: AccessNodes;
@@ -42,7 +42,7 @@ export class Refusals {
     this.#told.add(key);
   }
 
-  /** Names what holds the height up, and reports nobody: it may be that our own blocks are wrong. */
+  /** Names what holds the height up without reporting anybody: our own blocks may be wrong. */
   name({ node, method, block }: Answer, reason: RefusalReason, awaited: number): void {
     this.#troubles.note(node.name, method, 'invalid', saidOf(block.height, reason, awaited));
   }

@@ -9,7 +9,7 @@ import type { Answer, BlockPoll } from './BlockPoll.js';
 import { Pause } from '../upstream/Pause.js';
 import type { ToldHead } from '../ports.js';
 
-/** A witness has so long to answer, and to learn of the block: nodes do not learn of it all at once. */
+/** How long a witness has to answer and to learn of the block: nodes do not learn of it all at once. */
 const PATIENCE_MS = 1_000;
 /** How soon a witness that does not have the block yet is asked again. */
 const NOT_YET_MS = 200;
@@ -20,11 +20,11 @@ export interface TipCheckDependencies {
   readonly nodes: AccessNodes;
   readonly poll: BlockPoll;
   readonly clock: Clock;
-  /** What was last told of the head at this height, by whichever node. */
+  /** The last report of a head at this height, from any node. */
   readonly toldHead: (height: number) => ToldHead | undefined;
   /** No block was put on top of this one, or in its place. */
   readonly isLast: (block: FinalizedBlock) => boolean;
-  /** The last block is borne out. */
+  /** The last block is confirmed. */
   readonly onTrue: () => void;
   /** Every node that answers has another block there. */
   readonly onFalse: (lie: Answer) => void;
@@ -41,11 +41,11 @@ interface Check {
 type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
 
 /**
- * Whether a block that came by stream is on the finalized chain, where no child is known yet that bears it out: a stream gives
- * blocks without a status. The head that another node told bears it out at no cost; else the best other node is asked once. A node alone
- * is taken at its word, as long as the head that it tells does not speak against it. Whoever has nothing to say
- * holds nothing up for longer than `PATIENCE_MS`, once; where nodes disagree, the block waits for its child. Bounds: one block; one
- * call at a time, and one to each node when they disagree.
+ * Whether a block that came by stream is on the finalized chain, where no child confirms it yet: a stream gives
+ * blocks without a status. The head that another node told confirms it at no cost; else the best other node is asked
+ * once. A node alone is taken at its word, as long as the head that it tells does not speak against it. Whoever has
+ * nothing to say holds nothing up for longer than `PATIENCE_MS`, once; where nodes disagree, the block waits for its
+ * child. Bounds: one block; one call at a time, and one to each node when they disagree.
  */
 export class TipCheck {
   readonly #deps: TipCheckDependencies;
@@ -134,7 +134,7 @@ export class TipCheck {
       else this.#late.delete(witness.name);
       if (typeof said === 'string') return 'true';
       const isFinalized = said.status !== 'unknown';
-      // It bears the block out, or gives one that it does not call finalized itself.
+      // It confirms the block, or gives one that it does not call finalized itself.
       if ((said.block.id === block.id) === isFinalized) return 'true';
       if (isFinalized) known.push({ node: witness, method: BLOCK_CALL, block: said.block });
     }
@@ -145,7 +145,7 @@ export class TipCheck {
     return complete ? 'true' : 'doubtful';
   }
 
-  /** Who is to be asked; nobody where nothing speaks against the block, and nobody else could. */
+  /** Whom to ask; nobody when the block is not in doubt, or nobody else can answer. */
   #witnessFor({ node, block }: Answer): AccessNode | undefined {
     const { nodes, toldHead } = this.#deps;
     const able = nodes

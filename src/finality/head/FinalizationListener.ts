@@ -1,6 +1,6 @@
 import type { AccessNodes, NodeTrouble } from '../../access/index.js';
 import type { Logger } from '../../observability/index.js';
-import { abortReason, runTogether } from '../../runtime/index.js';
+import { abortReason, Listeners, runTogether } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { HeadSubscription } from './HeadSubscription.js';
 import type { FinalityMetrics, ToldHead } from '../ports.js';
@@ -11,9 +11,9 @@ const TOLD_HEADS = 16;
 export interface FinalizationListenerOptions {
   /** How often a node without streams is asked for its head. Default 1,000. */
   readonly pollIntervalMs?: number;
-  /** How often, beside the stream, some node is asked for its head. Default 2,000. */
+  /** How often some node is polled for its head while a stream is followed. Default 2,000. */
   readonly freshnessPollMs?: number;
-  /** A stream that delivered nothing for so long, while the polled head moved, is opened again. Default 5,000. */
+  /** A stream that delivers nothing for so long while the polled head moves is reopened. Default 5,000. */
   readonly silentAfterMs?: number;
   /** Delay before a stream is opened again. Defaults 250 and 10,000. */
   readonly backoffMinMs?: number;
@@ -36,12 +36,12 @@ export class FinalizationListener {
   readonly #clock: Clock;
   readonly #finalized: HeadSubscription;
   readonly #sealed: HeadSubscription;
-  readonly #listeners = new Set<(height: number) => void>();
-  readonly #sealedListeners = new Set<() => void>();
+  readonly #headListeners = new Listeners<number>();
+  readonly #sealedListeners = new Listeners();
+  readonly #answerListeners = new Listeners();
   readonly #told = new Map<number, ToldHead>();
   #finalizedHeight: number | undefined;
   #sealedHeight: number | undefined;
-  readonly #answerListeners = new Set<() => void>();
   #answeredAtMs: number | undefined;
   #advancedAtMs: number | undefined;
   #sealedAdvancedAtMs: number | undefined;
@@ -57,7 +57,7 @@ export class FinalizationListener {
     const limits = { pollIntervalMs, freshnessPollMs, silentAfterMs, backoffMinMs, backoffMaxMs };
     this.#clock = dependencies.clock;
     const onAnswer = ({ wasSilent }: { readonly wasSilent: boolean }): void => {
-      if (wasSilent) for (const callback of [...this.#answerListeners]) callback();
+      if (wasSilent) this.#answerListeners.tell();
     };
     this.#finalized = new HeadSubscription(
       { stream: 'finalized', ...limits },
@@ -90,12 +90,12 @@ export class FinalizationListener {
     this.#sealed.wake();
   }
 
-  /** What stands between us and the finalized head; empty while any node tells it. */
+  /** Why the finalized head is not known; empty while any node tells it. */
   headTroubles(): readonly NodeTrouble[] {
     return this.#finalized.troubles();
   }
 
-  /** What stands between us and the sealed head; empty while any node tells it. */
+  /** Why the sealed head is not known; empty while any node tells it. */
   sealedTroubles(): readonly NodeTrouble[] {
     return this.#sealed.troubles();
   }
@@ -105,7 +105,7 @@ export class FinalizationListener {
     return this.#finalizedHeight;
   }
 
-  /** What was last told of a finalized head at this height, among the last heads that were told. */
+  /** The last report of a finalized head at this height, among the most recent ones. */
   toldHead(height: number): ToldHead | undefined {
     return this.#told.get(height);
   }
@@ -138,20 +138,17 @@ export class FinalizationListener {
 
   /** Calls back each time the finalized head rises. Returns a function that ends it. */
   onHead(callback: (height: number) => void): () => void {
-    this.#listeners.add(callback);
-    return () => void this.#listeners.delete(callback);
+    return this.#headListeners.add(callback);
   }
 
   /** Calls back each time the sealed head rises. Returns a function that ends it. */
   onSealed(callback: () => void): () => void {
-    this.#sealedListeners.add(callback);
-    return () => void this.#sealedListeners.delete(callback);
+    return this.#sealedListeners.add(callback);
   }
 
   /** Calls back when a node tells a head again after none did for a while. Returns a function that ends it. */
   onAnswerAgain(callback: () => void): () => void {
-    this.#answerListeners.add(callback);
-    return () => void this.#answerListeners.delete(callback);
+    return this.#answerListeners.add(callback);
   }
 
   /** Milliseconds since any node told its finalized head, risen or not; `undefined` while none ever did. */
@@ -198,13 +195,13 @@ export class FinalizationListener {
       this.#sealedAdvancedAtMs = this.#clock.monotonic();
     }
     this.#onFinalized(height);
-    if (hasRisen) for (const callback of [...this.#sealedListeners]) callback();
+    if (hasRisen) this.#sealedListeners.tell();
   }
 
   #onFinalized(height: number): void {
     if (this.#finalizedHeight !== undefined && height <= this.#finalizedHeight) return;
     this.#finalizedHeight = height;
     this.#advancedAtMs = this.#clock.monotonic();
-    for (const callback of [...this.#listeners]) callback(height);
+    this.#headListeners.tell(height);
   }
 }

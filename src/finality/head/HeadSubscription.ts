@@ -19,7 +19,7 @@ const WATCH_INTERVAL_MS = 1_000;
 /** A stream that has not delivered what a poll has just seen gets this long before it counts as silent. */
 const GRACE_MS = 2_000;
 
-/** After how many streams that never reached a polled height the poll is no longer believed. */
+/** Streams in a row that never reached the polled height before the poll is no longer believed. */
 const MAX_MISSES = 2;
 
 export interface HeadSubscriptionOptions {
@@ -63,12 +63,12 @@ export class HeadSubscription {
   readonly #deps: HeadSubscriptionDependencies;
   readonly #pause: Pause;
   readonly #ways: TwoWays;
-  /** What happened since a node last told the head: to the source, and to the polls beside it. */
+  /** What went wrong since a node last told the head: with the source, and with the polls. */
   readonly #troubles: { readonly source: NodeTroubles; readonly polls: NodeTroubles };
   #source: Source | undefined;
   #polled = { height: -1, misses: 0 };
   #polls = 0;
-  /** The highest height that any source has delivered: only what is above it shows that a source does its work. */
+  /** The highest height that any source has delivered: only a higher one shows that a source works. */
   #best = -1;
   #deliveredAtMs: number;
   #answeredAtMs = -Infinity;
@@ -90,7 +90,7 @@ export class HeadSubscription {
     this.#deliveredAtMs = clock.monotonic();
   }
 
-  /** What stands between us and this head; empty while any node tells it. */
+  /** Why this head is not known; empty while any node tells it. */
   troubles(): readonly NodeTrouble[] {
     if (this.#deps.clock.monotonic() - this.#answeredAtMs < SILENT_AFTER_MS) return [];
     return [...this.#troubles.source.all(), ...this.#troubles.polls.all()];

@@ -1,7 +1,7 @@
 import { childOf, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 
-/** A pause that somebody else may end: what was waited for came sooner than thought. One sleeper at a time. */
+/** A pause that can be ended early. One sleeper at a time. */
 export class Pause {
   readonly #clock: Clock;
   #wake: (() => void) | undefined;

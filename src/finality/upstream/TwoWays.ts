@@ -1,11 +1,7 @@
+import { CallHealth } from '../../access/index.js';
 import type { AccessMethod, AccessNode, StreamMethod, UnaryMethod } from '../../access/index.js';
-import { backoffMs, doublingMs } from '../../runtime/index.js';
+import { backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-
-/** Streams that failed in a row, at whichever nodes, before single calls serve instead. */
-const FAILURES_BEFORE_CALLS = 2;
-/** For how long, before a stream is tried again. */
-const CALLS_SERVE = { minMs: 10_000, maxMs: 120_000 };
 
 /** The node that is asked next, and by which call. */
 export interface Way {
@@ -17,7 +13,7 @@ export interface TwoWaysOptions {
   readonly stream: StreamMethod;
   /** Tells the same, one question at a time. */
   readonly call: UnaryMethod;
-  /** From one time that a node is asked in vain to the next. */
+  /** Between two unsuccessful attempts. */
   readonly pauses: { readonly minMs: number; readonly maxMs: number };
 }
 
@@ -31,9 +27,10 @@ export interface TwoWaysDependencies {
 }
 
 /**
- * Which node is asked next, and by which of the two calls that tell the same: the best healthy one that streams; else the best
- * healthy one by single calls; else the best there is. Whoever has just failed is asked after the others. Streams that fail
- * twice in a row leave the work to single calls for a while; a single call that fails then gives the streams their turn.
+ * Chooses the next node, and which of two equivalent calls to use there: the best healthy one that streams; else the
+ * best healthy one by single calls; else the best there is. Whoever has just failed is asked after the others.
+ * Streams that fail twice in a row leave the work to single calls for a while; a single call that fails then gives
+ * the streams their turn.
  */
 export class TwoWays {
   readonly #options: TwoWaysOptions;
@@ -41,18 +38,17 @@ export class TwoWays {
   readonly #random: Random;
   readonly #onLeft: TwoWaysDependencies['onLeft'];
   readonly #onBack: TwoWaysDependencies['onBack'];
+  /** The stream's health at all nodes together: two that fail in a row, at whichever nodes, give way to single calls. */
+  readonly #streams: CallHealth;
   /** Nodes whose call has just failed. */
   readonly #avoided = new Set<string>();
   /** Nodes that are asked by single calls, whatever their streams do, and until when. */
   readonly #callsUntilMs = new Map<string, number>();
-  /** How often all of them were asked in vain, since something came. */
+  /** Rounds of all nodes without success since the last success. */
   #rounds = 0;
   #isRoundInVain = false;
   /** How many there were to ask. */
   #candidates = 1;
-  #streamFailures = 0;
-  #rests = 0;
-  #restsUntilMs = -Infinity;
   #lastFailure: { readonly node: string; readonly said: string } | undefined;
   /** True from when it was told that streams are left until it is told that they are back. */
   #isLeft = false;
@@ -60,6 +56,7 @@ export class TwoWays {
   constructor(options: TwoWaysOptions, dependencies: TwoWaysDependencies) {
     this.#options = options;
     this.#clock = dependencies.clock;
+    this.#streams = new CallHealth(dependencies);
     this.#random = dependencies.random;
     this.#onLeft = dependencies.onLeft;
     this.#onBack = dependencies.onBack;
@@ -71,12 +68,11 @@ export class TwoWays {
 
   /** True while this node is to be asked by stream. */
   mayStream(node: AccessNode): boolean {
-    const nowMs = this.#clock.monotonic();
-    const callsUntilMs = this.#callsUntilMs.get(node.name) ?? -Infinity;
-    return nowMs >= this.#restsUntilMs && nowMs >= callsUntilMs && node.supports(this.#options.stream);
+    if (this.#streams.rests || !node.supports(this.#options.stream)) return false;
+    return this.#clock.monotonic() >= (this.#callsUntilMs.get(node.name) ?? -Infinity);
   }
 
-  /** `undefined` when there are no nodes. `mayStream`: which of them are to be asked by stream, if not all that may. */
+  /** `undefined` when there are no nodes. `mayStream`: which of them may be asked by stream. */
   choose(
     bestFirst: readonly AccessNode[],
     mayStream = (node: AccessNode): boolean => this.mayStream(node),
@@ -102,7 +98,7 @@ export class TwoWays {
     return backoffMs(this.#options.pauses, this.#rounds, this.#random) / this.#candidates;
   }
 
-  /** It is asked after the others; nothing speaks against its call. */
+  /** It is asked after the others; nothing is held against its call. */
   avoid(way: Way): void {
     this.skip(way);
     this.#isRoundInVain = true;
@@ -113,7 +109,7 @@ export class TwoWays {
     this.#avoided.add(keyOf(way));
   }
 
-  /** The node has no stream to spare, or none that can be trusted: single calls serve there for so long. */
+  /** The node has no stream left, or none that can be trusted: use single calls there for so long. */
   callInstead(node: string, durationMs: number): void {
     this.#callsUntilMs.set(node, this.#clock.monotonic() + durationMs);
   }
@@ -122,17 +118,14 @@ export class TwoWays {
   failed(way: Way, said: string): void {
     this.avoid(way);
     if (!this.isStream(way)) {
-      this.#restsUntilMs = -Infinity;
+      this.#streams.endRest();
       return;
     }
     this.#lastFailure = { node: way.node.name, said };
-    this.#streamFailures += 1;
-    if (this.#streamFailures < FAILURES_BEFORE_CALLS) return;
-    this.#restsUntilMs = this.#clock.monotonic() + doublingMs(CALLS_SERVE, this.#rests);
-    this.#rests += 1;
+    this.#streams.report('failing', said);
   }
 
-  /** Something new came: whoever failed before may be asked again. */
+  /** Something new came: nodes that failed before may be asked again. */
   cameBy(): void {
     this.#avoided.clear();
     this.#rounds = 0;
@@ -140,8 +133,7 @@ export class TwoWays {
 
   /** A stream does its work. */
   streams({ node }: Way): void {
-    this.#streamFailures = 0;
-    this.#rests = 0;
+    this.#streams.succeeded();
     this.#lastFailure = undefined;
     if (!this.#isLeft) return;
     this.#isLeft = false;

@@ -32,7 +32,7 @@ export async function* pollBlocks(
           signal: options.signal,
           timeoutMs: options.timeoutMs,
         });
-        // Its failure is met when its turn comes, or below.
+        // Its failure is handled when it is awaited, or below.
         answer.catch(() => undefined);
         asked.push(answer);
         nextToAsk += 1;

@@ -1,16 +1,16 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { storageErrorFrom } from '../StorageError.js';
+import { MANIFEST_FILE, readCurrentManifest, readManifest } from './currentManifest.js';
+import type { FoundManifest } from './currentManifest.js';
 import { checkLogs } from './logs.js';
 import type { LogDamage } from './logs.js';
-import { parseManifest } from './manifest.js';
 import type { KeySpan, Manifest } from './manifest.js';
 import { checkTable, describeDamage, tableName, UNREADABLE_TABLE, wrongSize } from './tableFile.js';
 import type { DescribedDamage, TableDamage } from './tableFile.js';
 
 const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
 const LOG_FILE = /^(\d+)\.log$/;
-const MANIFEST_FILE = /^MANIFEST-(\d+)$/;
 /** File sizes read at once. */
 const STATS_AT_ONCE = 32;
 
@@ -82,34 +82,27 @@ function byNumber(left: string, right: string): number {
 }
 
 async function findManifest(path: string, names: readonly string[], damages: FileDamage[]) {
-  const current = names.includes('CURRENT') ? await readFile(join(path, 'CURRENT'), 'latin1') : undefined;
-  const named = current?.endsWith('\n') === true ? current.slice(0, -1) : undefined;
-  if (named !== undefined && numberOf(MANIFEST_FILE, named) >= 0) {
-    const found = await readManifest(path, names, named);
-    if (typeof found !== 'string') return found;
-    damages.push({ file: named, what: found });
-    return undefined;
-  }
-  const what = current === undefined ? 'it is missing' : 'it does not name the manifest';
-  damages.push({ file: 'CURRENT', what });
+  const current = withoutLosses(await readCurrentManifest(path), names);
+  if ('content' in current) return current;
+  damages.push(current);
+  if (current.file !== 'CURRENT') return undefined;
   const candidates = names.filter((name) => MANIFEST_FILE.test(name));
   candidates.sort((left, right) => numberOf(MANIFEST_FILE, right) - numberOf(MANIFEST_FILE, left));
   for (const candidate of candidates) {
-    const found = await readManifest(path, names, candidate);
-    if (typeof found !== 'string') return found;
+    const found = withoutLosses(await readManifest(path, candidate), names);
+    if ('content' in found) return found;
   }
   return undefined;
 }
 
-/** A reliable manifest, or what is wrong with it. */
-async function readManifest(path: string, names: readonly string[], file: string) {
-  if (!names.includes(file)) return 'it is missing';
-  const content = parseManifest(await readFile(join(path, file)));
-  if (content === undefined) return 'its records do not match their checksums, or are not all there';
+/** A manifest that has lost its end is none to rely on. Only for a database that is not in use. */
+function withoutLosses(found: FoundManifest, names: readonly string[]): FoundManifest {
+  if ('what' in found) return found;
+  const { file, content } = found;
   // A log is deleted only after the manifest names its successor: without the log, the manifest lost its end.
   const { logNumber, tables } = content;
   if (logNumber > 0 && !names.some((name) => numberOf(LOG_FILE, name) === logNumber)) {
-    return `it has lost its end, or log ${logNumber} is missing`;
+    return { file, what: `it has lost its end, or log ${logNumber} is missing` };
   }
   // A compaction deletes its input tables only after the manifest names the new one.
   const present = new Set(names.map((name) => numberOf(TABLE_FILE, name)));
@@ -117,9 +110,10 @@ async function readManifest(path: string, names: readonly string[], file: string
   const [lost] = missing;
   const unnamed = [...present].filter((table) => table >= 0 && !tables.has(table));
   if (lost !== undefined && unnamed.length > 0) {
-    return `it has lost its end, or ${missing.length} of its tables are missing, ${tableName(lost)} for one`;
+    const tablesMissing = `${missing.length} of its tables are missing, ${tableName(lost)} for one`;
+    return { file, what: `it has lost its end, or ${tablesMissing}` };
   }
-  return { file, content };
+  return found;
 }
 
 /** Without a manifest every table counts, whatever its size. */

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { messageOf, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { parseManifest } from '../files/manifest.js';
+import { readCurrentManifest } from '../files/currentManifest.js';
 import { noteSuspect } from '../files/suspects.js';
 import { checkTableInSteps, describeDamage, tableName, wrongSize } from '../files/tableFile.js';
 import { corruptFiles, hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
@@ -126,21 +126,12 @@ export class TableScrubber {
   async #tables(signal: AbortSignal): Promise<ReadonlyMap<number, number>> {
     const { path } = this.#options;
     for (let tries = 1; ; tries += 1) {
-      const manifest = await this.#manifest();
-      if (manifest !== undefined) return manifest.tables;
+      const manifest = await readCurrentManifest(path).catch((error: unknown) => {
+        throw storageErrorFrom(error, 'read the manifest of the store', path);
+      });
+      if ('content' in manifest) return manifest.content.tables;
       if (tries === MANIFEST_TRIES) throw corruptFiles(path, 'the manifest cannot be read any more');
       await sleep(this.#clock, MANIFEST_RETRY_MS, signal);
-    }
-  }
-
-  async #manifest() {
-    const { path } = this.#options;
-    try {
-      const name = (await readFile(join(path, 'CURRENT'), 'latin1')).trimEnd();
-      return parseManifest(await readFile(join(path, name)));
-    } catch (error) {
-      if (hasCode(error, 'ENOENT')) return undefined;
-      throw storageErrorFrom(error, 'read the manifest of the store', path);
     }
   }
 

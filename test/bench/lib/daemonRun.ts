@@ -105,7 +105,7 @@ export async function runDaemon(options: DaemonRunOptions): Promise<DaemonRun> {
       endMs = performance.now();
       mainThreadEndMs = mainThreadMs();
     }
-    if (msg !== 'new store begins') return;
+    if (msg !== 'new store created') return;
     const usage = once(child, 'message').then(([used]) => used as Usage);
     begin = { atMs: performance.now(), mainThreadMs: mainThreadMs(), usage };
     child.send('usage');

@@ -1,4 +1,4 @@
-import { BlockCollectionIndexer, HeightTable } from '../../../src/collections/index.js';
+import { BlockCollectionIndexer, HeightTable, WindowEnds } from '../../../src/collections/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { silentLogger } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
@@ -30,11 +30,17 @@ export class ProductWriter {
       this.batches += 1;
       return commit(batch);
     };
+    const heights = new HeightTable({ watermark: store });
+    const ends = new WindowEnds(
+      { windowHeights: WINDOW_HEIGHTS },
+      { watermark: store, finalizedHeight: () => undefined },
+    );
+    ends.onMoved(() => heights.prune());
     this.indexer = new BlockCollectionIndexer(
-      { windowHeights: WINDOW_HEIGHTS, groupMaxHeights: group.maxHeights, groupMaxBytes: group.maxBytes },
+      { groupMaxHeights: group.maxHeights, groupMaxBytes: group.maxBytes },
       {
         store,
-        heights: new HeightTable({}, { watermark: store }),
+        ...{ ends, heights },
         clock: systemClock,
         metrics: createMetrics({ version: 'bench', node: process.version }),
         logger: silentLogger,

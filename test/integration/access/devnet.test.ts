@@ -85,7 +85,6 @@ describe('a simulated access node', () => {
     for (const [index, { block }] of blocks.entries()) {
       expect(block.height).toBe(101 + index);
       expect((await node.getBlockByHeight(block.height)).block).toEqual(block);
-      expect((await node.getBlockById(block.id)).block).toEqual(block);
       const streamed = verifyBlockCollections(block, executionData[index]!);
       const called = await Promise.all(
         block.collectionIds.map(async (id) => verifyCollection(id, await node.getFullCollection(id))),

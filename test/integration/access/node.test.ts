@@ -168,7 +168,6 @@ describe('unary calls', () => {
           block: testBlock(Number(request['height'])),
           block_status: 'BLOCK_SEALED',
         }),
-        GetBlockByID: () => ({ block: testBlock(7), block_status: 'BLOCK_UNKNOWN' }),
         GetCollectionByID: () => ({ collection: { id: testId(1), transaction_ids: [testId(2), testId(3)] } }),
         GetFullCollectionByID: () => ({
           transactions: [{ script: Buffer.from('a') }, { script: Buffer.from('b') }],
@@ -193,7 +192,6 @@ describe('unary calls', () => {
       status: 'sealed',
       block: { height: 12, id: testId(12).toString('hex') },
     });
-    expect((await node.getBlockById(toIdentifier(testId(7)))).status).toBe('unknown');
     const id = toIdentifier(testId(1));
     expect(await node.getCollectionTransactionIds(id)).toEqual(
       [testId(2), testId(3)].map((i) => i.toString('hex')),
@@ -212,11 +210,9 @@ describe('unary calls', () => {
     const node = await connect({
       unary: {
         GetBlockByHeight: () => ({ block: testBlock(13), block_status: 'BLOCK_SEALED' }),
-        GetBlockByID: () => ({ block: testBlock(13), block_status: 'BLOCK_SEALED' }),
       },
     });
     expect(await kindOf(node.getBlockByHeight(12))).toBe('malformed');
-    expect(await kindOf(node.getBlockById(toIdentifier(testId(12))))).toBe('malformed');
   });
 
   it('refuse truncated bytes', async () => {

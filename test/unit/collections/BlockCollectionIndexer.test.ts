@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import {
   BlockCollectionIndexer,
   HeightTable,
+  WindowEnds,
   OffChainBlockError,
   ParentLinkError,
 } from '../../../src/collections/index.js';
@@ -24,9 +25,14 @@ function indexing(options: Options = {}) {
   const store = options.store ?? new HandStore();
   const clock = new HandClock();
   const metrics = createMetrics({ version: 'test', node: 'test' });
+  const heights = new HeightTable({ watermark: store });
+  const ends = new WindowEnds(
+    { windowHeights: options.windowHeights ?? 100 },
+    { watermark: store, finalizedHeight: () => undefined },
+  );
+  ends.onMoved(() => heights.prune());
   const indexer = new BlockCollectionIndexer(
     {
-      windowHeights: options.windowHeights ?? 100,
       groupMaxHeights: options.groupMaxHeights ?? 100,
       groupMaxBytes: options.groupMaxBytes ?? 1e6,
       ...(options.groupMaxEmptyHeights === undefined
@@ -35,7 +41,7 @@ function indexing(options: Options = {}) {
     },
     {
       store,
-      heights: new HeightTable({}, { watermark: store }),
+      ...{ ends, heights },
       clock,
       metrics,
       logger: silent,

@@ -37,7 +37,7 @@ describe('ByteBudget', () => {
 });
 
 function holding(limitBytes: number) {
-  const heights = new HeightTable({}, { watermark: { latestIndexedHeight: () => 0 } });
+  const heights = new HeightTable({ watermark: { latestIndexedHeight: () => 0 } });
   const mcq = new MissingCollectionQueue({ maxHeights: 8 }, { heights });
   const take = (height: number, ...names: string[]) =>
     mcq.enqueueMissingCollections(

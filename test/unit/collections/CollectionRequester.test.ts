@@ -215,11 +215,9 @@ describe('retrying', () => {
       isUnderWay: false,
       failures: new Map([['a:9000', { count: attempts, lastError, lastAt: lastAskedAt }]]),
     });
-    expect(requests.lastError(1)).toContain('not_yet');
     a.onCall = honest(one);
     await clock.advance(10_000);
     expect(sink.ids).toEqual([one.id]);
-    expect(requests.lastError(1)).toBeUndefined();
   });
 
   it('lengthens pauses by jitter, never shortens them, never beyond the longest', async () => {
@@ -929,28 +927,6 @@ describe('holding back for execution data', () => {
   it('is switched off by 0', () => {
     requester({ holdBackMs: 0 }, { expects: () => true }).request(1, [one.id]);
     expect(a.calls).toHaveLength(1);
-  });
-});
-
-describe('what went wrong lately', () => {
-  it('is told of a height, the latest of its collections first, until it has come', async () => {
-    const requests = requester();
-    requests.request(1, [one.id, two.id, three.id]);
-    expect(requests.lastError(1)).toBeUndefined();
-    expect(requests.lastError(2)).toBeUndefined();
-    a.pending[0]!.fail('unavailable');
-    await clock.advance(1_000);
-    expect(requests.lastError(1)).toContain('unavailable');
-    const again = a.pending.find((call) => call.id === one.id)!;
-    again.fail('not_found');
-    await clock.settle();
-    a.pending.find((call) => call.id === two.id)!.fail('internal');
-    await clock.settle();
-    // The first collection was asked for last.
-    expect(requests.lastError(1)).toContain('not_found');
-    requests.cancel(1);
-    expect(requests.lastError(1)).toBeUndefined();
-    await requests.stop();
   });
 });
 

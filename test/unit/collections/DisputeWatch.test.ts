@@ -15,7 +15,7 @@ function watching(
   const clock = new VirtualClock();
   const heights = passedTable();
   const mcq = new MissingCollectionQueue({ maxHeights: 8 }, { heights });
-  const disputes = new Disputes({}, { nodes: { report: () => undefined }, heights });
+  const disputes = new Disputes({ nodes: { report: () => undefined }, heights });
   const notFound = new Map<string, number>();
   const reviewed: { readonly height: number; readonly atMs: number }[] = [];
   const verdict: BlockVerdict = { kind: 'upheld', giver: 'a:9000', confirmedBy: 1 };
@@ -23,19 +23,16 @@ function watching(
     ...{ attempts: 9, lastNode: 'a:9000', lastError: 'not found', notFound: notFound.get(each) ?? 0 },
     ...{ isUnderWay: false, failures: new Map() },
   });
-  const watch = new DisputeReviewer(
-    {},
-    {
-      ...{ mcq, disputes, clock },
-      requests: options.ediOnly === true ? undefined : { trail },
-      reviewer: {
-        review: (height) => {
-          reviewed.push({ height, atMs: clock.monotonic() });
-          return options.review?.(mcq, height) ?? Promise.resolve(verdict);
-        },
+  const watch = new DisputeReviewer({
+    ...{ mcq, disputes, clock },
+    requests: options.ediOnly === true ? undefined : { trail },
+    reviewer: {
+      review: (height) => {
+        reviewed.push({ height, atMs: clock.monotonic() });
+        return options.review?.(mcq, height) ?? Promise.resolve(verdict);
       },
     },
-  );
+  });
   const stop = new AbortController();
   const running = watch.run(stop.signal);
   for (const height of [1, 2, 3])

@@ -101,7 +101,7 @@ describe('the table of heights', () => {
     fc.assert(
       fc.property(lists, fc.array(step, { maxLength: 60 }), (names, steps) => {
         let watermark = 0;
-        const heights = new HeightTable({}, { watermark: { latestIndexedHeight: () => watermark } });
+        const heights = new HeightTable({ watermark: { latestIndexedHeight: () => watermark } });
         const mcq = new MissingCollectionQueue({ maxHeights: 8 }, { heights });
         const durable = new Set<number>();
         for (const one of steps) {

@@ -312,7 +312,7 @@ describe('JobProcessor', () => {
       m.processor.onContradiction(1, liar, 'id_mismatch');
       m.answer('a');
       expect(m.reported).toEqual([]);
-      expect(m.processor.explain(1).dispute).toContain('liar:9000');
+      expect(m.explainer.explain(1).dispute).toContain('liar:9000');
       m.answer('b');
       expect(m.reported).toEqual(['liar:9000 lied']);
       m.processor.onContradiction(1, liar, 'id_mismatch');
@@ -339,62 +339,45 @@ describe('JobProcessor', () => {
       expect(m.reported).toEqual([]);
     });
 
-    it('is told as the reason of an unresolvable height, with what became of the doubt', () => {
+    it('is told as what holds the height up, with what became of the doubt', () => {
       const m = meeting();
       m.run(block(1, ['forged']));
       m.processor.onContradiction(1, liar, 'id_mismatch');
       m.disputes.reviewed(1, { kind: 'alone', giver: 'giver:9000', confirmedBy: 0 });
-      m.clock.ms = 20_000;
-      const [height] = m.processor.unresolvable(10_000);
-      expect(height?.reason).toMatch(
+      expect(m.explainer.heldUpBy(1)?.dispute).toMatch(
         /execution data of liar:9000 does not match .* giver:9000, and no other node/,
       );
       m.disputes.reviewed(1, { kind: 'upheld', giver: 'giver:9000', confirmedBy: 2 });
-      expect(m.processor.explain(1).dispute).toContain('2 other nodes give the same');
+      expect(m.explainer.explain(1).dispute).toContain('2 other nodes give the same');
       m.disputes.reviewed(1, { kind: 'exchanged', giver: 'other:9000', confirmedBy: 2 });
-      expect(m.processor.explain(1).dispute).toContain('exchanged for those that other:9000 gives');
+      expect(m.explainer.explain(1).dispute).toContain('exchanged for those that other:9000 gives');
     });
   });
 
   it('names the lowest missing height, its age and its ids', () => {
     const m = meeting();
-    expect(m.processor.oldestMissing()).toBeUndefined();
+    expect(m.explainer.oldestMissing()).toBeUndefined();
     m.run(block(1, ['a']));
     m.clock.ms = 500;
     m.run(block(2, ['b', 'c']));
     m.answer('b');
     m.clock.ms = 2000;
-    expect(m.processor.oldestMissing()).toEqual({ height: 1, ageSeconds: 2, missingIds: [id('a')] });
+    expect(m.explainer.oldestMissing()).toEqual({ height: 1, ageSeconds: 2, missingIds: [id('a')] });
     m.answer('a');
-    expect(m.processor.oldestMissing()).toEqual({ height: 2, ageSeconds: 1.5, missingIds: [id('c')] });
-    expect(m.processor.inFlight()).toBe(2);
+    expect(m.explainer.oldestMissing()).toEqual({ height: 2, ageSeconds: 1.5, missingIds: [id('c')] });
   });
 
-  it('reports unresolvable heights with the reason of each source', () => {
+  it('reports unresolvable heights, the lowest first', () => {
     const m = meeting();
     m.run(block(1, ['a', 'lost']));
     m.clock.ms = 1000;
     m.run(block(2, ['b']));
     m.answer('a');
     m.clock.ms = 1500;
-    expect(m.processor.unresolvable(1500)).toEqual([]);
-    expect(m.processor.unresolvable(1000)).toEqual([
-      {
-        height: 1,
-        ids: [id('lost')],
-        ageMs: 1500,
-        reason: '3 requests, the last to node:9000: not found',
-      },
-    ]);
-    m.trouble.executionData = 'the node has no execution data';
-    expect(m.processor.unresolvable(400).map(({ reason }) => reason)).toEqual([
-      '3 requests, the last to node:9000: not found; the node has no execution data',
-      'not asked for yet; the node has no execution data',
-    ]);
-    const alone = meeting({ ediOnly: true });
-    alone.run(block(1, ['a']));
-    alone.clock.ms = 10;
-    expect(alone.processor.unresolvable(5)[0]?.reason).toBe('the execution-data stream has not delivered it');
+    expect(m.explainer.unresolvable(1500)).toEqual([]);
+    const lowest = { height: 1, ids: [id('lost')], ageMs: 1500 };
+    expect(m.explainer.unresolvable(1000)).toEqual([lowest]);
+    expect(m.explainer.unresolvable(400)).toEqual([lowest, { height: 2, ids: [id('b')], ageMs: 500 }]);
   });
 
   it('explains where a height stands', async () => {
@@ -409,14 +392,14 @@ describe('JobProcessor', () => {
     m.answer('a');
     m.clock.ms = 40;
     m.trouble.executionData = 'no feed';
-    expect([1, 2, 3, 4, 6].map((height) => m.processor.explain(height).stage)).toEqual([
+    expect([1, 2, 3, 4, 6].map((height) => m.explainer.explain(height).stage)).toEqual([
       'indexed',
       'committing',
       'collecting',
       'queued',
       'outside',
     ]);
-    expect(m.processor.explain(3)).toEqual({
+    expect(m.explainer.explain(3)).toEqual({
       height: 3,
       stage: 'collecting',
       blockId: id('b3'),
@@ -433,10 +416,9 @@ describe('JobProcessor', () => {
       ],
       executionData: 'no feed',
     });
-    expect(m.processor.heightsLacking(id('lost'))).toEqual([3]);
   });
 
-  it('says what holds a height up: nodes with their words, rate limits, disputes, execution data', async () => {
+  it('says what holds a height up: nodes with their words, rate limits, disputes', async () => {
     const m = meeting();
     const failure = (count: number, lastError: string, lastAt: number, sinceMs: number) => ({
       ...{ count, lastError, lastAt, sinceMs, kind: 'refused' as const },
@@ -465,8 +447,8 @@ describe('JobProcessor', () => {
     m.answer('come');
     m.clock.ms = 4_000;
     const method = 'GetFullCollectionByID';
-    expect(m.processor.heldUpBy(1)).toEqual({
-      ...{ missing: 3, of: 4, underWay: 1 },
+    expect(m.explainer.heldUpBy(1)).toEqual({
+      ...{ missing: 3, of: 4 },
       troubles: [
         { node: 'x:9000', method, kind: 'refused', said: 'no', count: 1, sinceMs: 50 },
         { node: 'y:9000', method, kind: 'refused', said: 'latest words', count: 7, sinceMs: 60 },
@@ -477,16 +459,15 @@ describe('JobProcessor', () => {
       ],
       heldBack: [{ node: 'y:9000', untilMs: 5_000 }],
       dispute: undefined,
-      executionData: 'no feed',
     });
     m.clock.ms = 3_999;
-    expect(m.processor.heldUpBy(1)?.troubles.map(({ node }) => node)).toEqual(['x:9000', 'y:9000']);
+    expect(m.explainer.heldUpBy(1)?.troubles.map(({ node }) => node)).toEqual(['x:9000', 'y:9000']);
     for (const name of ['a', 'b', 'c']) m.answer(name);
-    expect(m.processor.heldUpBy(1)).toBeUndefined();
-    expect(m.processor.heldUpBy(2)).toBeUndefined();
+    expect(m.explainer.heldUpBy(1)).toBeUndefined();
+    expect(m.explainer.heldUpBy(2)).toBeUndefined();
     const alone = meeting({ ediOnly: true });
     alone.run(block(1, ['a']));
-    expect(alone.processor.heldUpBy(1)).toMatchObject({ missing: 1, of: 1, troubles: [], heldBack: [] });
+    expect(alone.explainer.heldUpBy(1)).toMatchObject({ missing: 1, of: 1, troubles: [], heldBack: [] });
     await settle();
   });
 

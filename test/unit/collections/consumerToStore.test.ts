@@ -8,6 +8,7 @@ import {
   IndexingWindow,
   JobProcessor,
   MissingCollectionQueue,
+  WindowEnds,
 } from '../../../src/collections/index.js';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { JobConsumer } from '../../../src/jobqueue/index.js';
@@ -23,14 +24,17 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
   const store = await MemoryIndexStore.startingAt(1, { beforeCommit: settle });
   const clock = new HandClock();
   const metrics = createMetrics({ version: 'test', node: 'test' });
-  const heights = new HeightTable({}, { watermark: store });
+  const heights = new HeightTable({ watermark: store });
+  const ends = new WindowEnds({ windowHeights }, { watermark: store, finalizedHeight: () => options.head });
   const indexer = new BlockCollectionIndexer(
-    { windowHeights, groupMaxHeights: 64, groupMaxBytes: 1e6 },
-    { store, heights, clock, metrics, logger: silent },
+    { groupMaxHeights: 64, groupMaxBytes: 1e6 },
+    { store, ends, heights, clock, metrics, logger: silent },
   );
   const mcq = new MissingCollectionQueue({ maxHeights: windowHeights }, { heights });
   const budget = new ByteBudget({ limitBytes: 1e6 }, { heights });
-  const window = new IndexingWindow({ windowHeights }, { indexer, mcq, budget, head: () => options.head });
+  const window = new IndexingWindow({ ends, indexer, mcq, budget });
+  ends.onMoved(() => heights.prune());
+  ends.onMoved(() => window.notify());
   let highestAsked = 0;
   const random = seededRandom(7);
   /** Answers each id once, after a few turns of the event loop, so that heights complete out of order. */
@@ -57,7 +61,7 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
     { ediOnly: false },
     {
       ...{ mcq, indexer, window, requests, clock, metrics },
-      disputes: new Disputes({}, { nodes: { report: () => undefined }, heights }),
+      disputes: new Disputes({ nodes: { report: () => undefined }, heights }),
       logger: silent,
       onFatal: (error) => fatal.push(error),
     },

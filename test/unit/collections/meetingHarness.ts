@@ -9,10 +9,12 @@ import {
   BlockCollectionIndexer,
   ByteBudget,
   Disputes,
+  HeightExplainer,
   HeightTable,
   IndexingWindow,
   JobProcessor,
   MissingCollectionQueue,
+  WindowEnds,
 } from '../../../src/collections/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { createMetrics, type Logger } from '../../../src/observability/index.js';
@@ -204,15 +206,17 @@ export function meeting(options: MeetingOptions = {}) {
   const clock = new HandClock();
   const store = options.store ?? new HandStore();
   const metrics = createMetrics({ version: 'test', node: 'test' });
-  const heights = new HeightTable({}, { watermark: store });
+  const heights = new HeightTable({ watermark: store });
+  const head = { height: 1_000_000 };
+  const ends = new WindowEnds({ windowHeights }, { watermark: store, finalizedHeight: () => head.height });
   const indexer = new BlockCollectionIndexer(
     {
-      windowHeights,
       groupMaxHeights: options.groupMaxHeights ?? 100,
       groupMaxBytes: options.groupMaxBytes ?? 1e6,
     },
     {
       store,
+      ends,
       heights,
       clock,
       metrics,
@@ -222,8 +226,9 @@ export function meeting(options: MeetingOptions = {}) {
   );
   const mcq = new MissingCollectionQueue({ maxHeights: windowHeights }, { heights });
   const budget = new ByteBudget({ limitBytes: options.limitBytes ?? 1000 }, { heights });
-  const head = { height: 1_000_000 };
-  const window = new IndexingWindow({ windowHeights }, { indexer, mcq, budget, head: () => head.height });
+  const window = new IndexingWindow({ ends, indexer, mcq, budget });
+  ends.onMoved(() => heights.prune());
+  ends.onMoved(() => window.notify());
 
   const wanted = new Map<number, readonly Identifier[]>();
   const calls: string[] = [];
@@ -232,7 +237,8 @@ export function meeting(options: MeetingOptions = {}) {
       const ids = mcq.missingIds(height);
       // The rule "registered before asked": whoever is asked may answer within the call.
       for (const each of ids) {
-        if (!mcq.heightsFor(each).includes(height)) throw new Error('asked before it was registered');
+        if (mcq.wanted(each)?.heights.some((record) => record.height === height) !== true)
+          throw new Error('asked before it was registered');
       }
       if (height > store.latestIndexedHeight() + windowHeights) throw new Error('asked above the window');
       calls.push(`request ${height}`);
@@ -258,10 +264,10 @@ export function meeting(options: MeetingOptions = {}) {
   const fatal: unknown[] = [];
   const trouble = { executionData: undefined as string | undefined };
   const reported: string[] = [];
-  const disputes = new Disputes(
-    {},
-    { nodes: { report: ({ name }, fault) => reported.push(`${name} ${fault}`) }, heights },
-  );
+  const disputes = new Disputes({
+    nodes: { report: ({ name }, fault) => reported.push(`${name} ${fault}`) },
+    heights,
+  });
   const processor = new JobProcessor(
     { ediOnly: options.ediOnly ?? false },
     {
@@ -270,13 +276,18 @@ export function meeting(options: MeetingOptions = {}) {
       window,
       disputes,
       ...(options.ediOnly === true ? {} : { requests }),
-      executionDataReason: () => trouble.executionData,
       clock,
       metrics,
       logger: silent,
       onFatal: (error) => fatal.push(error),
     },
   );
+
+  const explainer = new HeightExplainer({
+    ...{ mcq, window, disputes, clock },
+    ...(options.ediOnly === true ? {} : { requests }),
+    executionDataReason: () => trouble.executionData,
+  });
 
   const done: number[] = [];
   /** Hands a block out as the job consumer does. */
@@ -310,6 +321,7 @@ export function meeting(options: MeetingOptions = {}) {
       trouble,
       requests,
       processor,
+      explainer,
       disputes,
       reported,
     },

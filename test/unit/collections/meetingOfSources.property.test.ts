@@ -132,7 +132,7 @@ async function randomRun(names: string[][], steps: readonly Step[], groupMaxHeig
     const ids = new Set([...m.wanted.values()].flat());
     const real = NAMES.filter((name) => ids.has(id(name)));
     // Asked for means missing: nothing that has come is still outstanding at a height that lacks it.
-    return real.filter((name) => m.mcq.heightsFor(id(name)).length > 0);
+    return real.filter((name) => m.mcq.wanted(id(name))?.isWanted === true);
   };
   const replace = (height: number): void => {
     lies.delete(height);
@@ -176,7 +176,7 @@ async function randomRun(names: string[][], steps: readonly Step[], groupMaxHeig
     for (const height of [...m.wanted.keys(), ...account.held.keys()]) {
       expect(height).toBeLessThanOrEqual(watermark + WINDOW);
     }
-    expect(m.processor.inFlight()).toBe(account.held.size);
+    expect(m.mcq.size).toBe(account.held.size);
     let heldBytes = 0;
     for (const [height, ids] of account.held) {
       heldBytes += 10 * (new Set(ids).size - (account.missing.get(height)?.size ?? 0));

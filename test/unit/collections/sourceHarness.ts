@@ -268,7 +268,6 @@ export class FakeNode implements AccessNode {
   getNodeVersionInfo = unused;
   getLatestBlockHeader = unused;
   getBlockByHeight = unused;
-  getBlockById = unused;
   subscribeBlocks = unused;
   subscribeBlockDigests = unused;
 
@@ -528,7 +527,7 @@ export class HeightsRequester extends CollectionRequester {
 
 /** A table whose records go as soon as they are durable. */
 export function passedTable(): HeightTable {
-  return new HeightTable({}, { watermark: { latestIndexedHeight: () => Infinity } });
+  return new HeightTable({ watermark: { latestIndexedHeight: () => Infinity } });
 }
 
 export function makeMetrics(): Metrics {

@@ -110,7 +110,7 @@ export class Reading {
     this.latest = empty ? undefined : world.chain.block(watermark);
     this.head = head;
     const durable = { latestIndexedHeight: () => this.watermark, latestBlock: () => this.latest };
-    this.heights = new HeightTable({}, { watermark: durable });
+    this.heights = new HeightTable({ watermark: durable });
     const { window: windowHeights, stopHeight = Infinity } = options;
     this.blocks = new FinalizedBlocks(others, {
       ...{ ...world.common(), watermark: durable, heights: this.heights, signal: this.signal },
@@ -140,6 +140,7 @@ export class Reading {
   async moveHead(head: number): Promise<void> {
     this.world.advance(head);
     this.head = head;
+    this.heights.prune();
     this.blocks.notify();
     await this.world.clock.settle();
   }
@@ -154,6 +155,7 @@ export class Reading {
       if (record.status === 'collecting') this.heights.move(record, 'complete');
       this.heights.move(record, 'durable');
     }
+    this.heights.prune();
     this.blocks.notify();
     this.review.settle(height);
     await this.world.clock.settle();

@@ -146,7 +146,7 @@ async function attempt<T>(damages: DamageList, action: () => Promise<T>): Promis
   }
 }
 
-/** Looks for keys outside the key space: between the known prefixes, and beside the single records. */
+/** Looks for keys outside the key space: between the known prefixes, and next to the single records. */
 export async function checkUnknownKeys(database: Database, damages: DamageList): Promise<void> {
   const singles = [META_KEY, PROGRESS_KEY, REWIND_KEY, COVERAGE_KEY];
   const prefixes = [Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account];

@@ -1,0 +1,125 @@
+import type { AccessNetwork } from '../../access/index.js';
+import type { IndexedRange } from '../../api/index.js';
+import type { WindowEnds } from '../../collections/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import type { FinalizationListener } from '../../finality/index.js';
+import { readinessCodes } from '../../observability/index.js';
+import type { HealthMonitor, ProgressSource, Readiness } from '../../observability/index.js';
+import type { Clock } from '../../runtime/index.js';
+import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
+import type { IndexingLine } from '../line/indexingLine.js';
+import type { ReaderThread } from '../threads/ReaderThread.js';
+import type { Diagnosis } from './Diagnosis.js';
+import type { DiskWatch } from './DiskWatch.js';
+
+/** How much of the daemon is up. */
+export type Phase = 'starting' | 'running' | 'stopping';
+
+export interface DaemonParts {
+  readonly store: IndexStore;
+  readonly network: AccessNetwork;
+  readonly listener: FinalizationListener;
+  readonly ends: WindowEnds;
+  readonly accountBuilder: AccountIndexBuilder;
+  readonly diskWatch: DiskWatch;
+  readonly readers: Pick<ReaderThread, 'down'>;
+  readonly clock: Clock;
+}
+
+/**
+ * What all reports begin with: the parts of the daemon, the line of the moment, and what follows from several of them. It
+ * holds nothing that could be stale.
+ */
+export class DaemonState {
+  readonly config: DaemonConfig;
+  readonly parts: DaemonParts;
+  #phase: Phase = 'starting';
+  #line: IndexingLine | undefined;
+  #diagnosis: Diagnosis | undefined;
+  #monitor: HealthMonitor | undefined;
+
+  constructor(options: { readonly config: DaemonConfig }, parts: DaemonParts) {
+    this.config = options.config;
+    this.parts = parts;
+  }
+
+  get phase(): Phase {
+    return this.#phase;
+  }
+
+  /** `undefined` until the first line has started. */
+  get line(): IndexingLine | undefined {
+    return this.#line;
+  }
+
+  get diagnosis(): Diagnosis | undefined {
+    return this.#diagnosis;
+  }
+
+  /** Completes the circle: these read the state, and the reports show what they make of it. */
+  attach(diagnosis: Diagnosis, monitor: HealthMonitor): void {
+    this.#diagnosis = diagnosis;
+    this.#monitor = monitor;
+  }
+
+  running(line: IndexingLine): void {
+    this.#line = line;
+    this.#phase = 'running';
+  }
+
+  stopping(): void {
+    this.#phase = 'stopping';
+  }
+
+  latestIndexedHeight(): number {
+    return this.parts.store.latestIndexedHeight();
+  }
+
+  /** The head, or the stop height where that is lower: what there is to reach. */
+  target(): number | undefined {
+    return this.parts.ends.target();
+  }
+
+  range(): IndexedRange {
+    const { listener, store } = this.parts;
+    const meta = store.meta();
+    return {
+      firstIndexed: meta?.firstHeight ?? null,
+      latestIndexed: meta === undefined ? null : this.latestIndexedHeight(),
+      head: listener.finalizedHeight() ?? null,
+      sealed: listener.sealedHeight() ?? null,
+    };
+  }
+
+  /** Unknown while no node confirms the head. */
+  lag(): number | undefined {
+    const { head, latestIndexed } = this.range();
+    const isKnown = head !== null && latestIndexed !== null && this.isHeadConfirmed();
+    return isKnown ? Math.max(0, head - latestIndexed) : undefined;
+  }
+
+  isHeadConfirmed(): boolean {
+    return this.#diagnosis?.isHeadConfirmed() ?? false;
+  }
+
+  readiness(): Readiness {
+    return this.#monitor?.readiness() ?? { ready: false, reasons: [] };
+  }
+
+  /** What the progress line measures. */
+  progressSource(): ProgressSource {
+    return {
+      latestIndexedHeight: () =>
+        this.parts.store.meta() === undefined ? undefined : this.latestIndexedHeight(),
+      headHeight: () => (this.isHeadConfirmed() ? this.target() : undefined),
+      heldUpBy: () => this.#heldUpCode(),
+    };
+  }
+
+  /** The first code that is not part of a normal catch-up. */
+  #heldUpCode(): string | undefined {
+    const { reasons } = this.readiness();
+    return reasons.find(({ code }) => code !== 'reader_down' && readinessCodes[code].severity === 'trouble')
+      ?.code;
+  }
+}

@@ -1,0 +1,106 @@
+import type { ScrapedValues } from '../../observability/index.js';
+import type { DaemonState } from './DaemonState.js';
+
+/** The metrics that are read from the parts at each scrape: nothing here can be stale. */
+export class Gauges implements ScrapedValues {
+  readonly #state: DaemonState;
+
+  constructor(dependencies: { readonly state: DaemonState }) {
+    this.#state = dependencies.state;
+  }
+
+  latestIndexedHeight(): number {
+    return this.#state.latestIndexedHeight();
+  }
+
+  firstIndexedHeight(): number {
+    return this.#state.parts.store.meta()?.firstHeight ?? 0;
+  }
+
+  /** The finalized head; 0 until a node told it, as a gauge wants it. */
+  headHeight(): number {
+    return this.#state.parts.listener.finalizedHeight() ?? 0;
+  }
+
+  sealedHeight(): number {
+    return this.#state.parts.listener.sealedHeight() ?? 0;
+  }
+
+  accountIndexMissingHeights(): number {
+    return this.#state.parts.accountBuilder.progress().coverage?.missingHeights ?? 0;
+  }
+
+  // Work in hand.
+
+  inFlightHeights(): number {
+    return this.#state.line?.mcq.size ?? 0;
+  }
+
+  collectionsMissing(): number {
+    return this.#state.line?.mcq.missingCollections ?? 0;
+  }
+
+  oldestMissingAgeSeconds(): number {
+    return this.#state.line?.explainer.oldestMissing()?.ageSeconds ?? 0;
+  }
+
+  windowHeights(): number {
+    return this.#state.config.window;
+  }
+
+  bytesInFlight(): number {
+    return this.#state.line?.budget.inFlightBytes ?? 0;
+  }
+
+  bytesInFlightLimit(): number {
+    return this.#state.config.maxInFlightBytes;
+  }
+
+  requestsInFlight(): number {
+    return this.#state.line?.requester?.inFlight() ?? 0;
+  }
+
+  unresolvableHeights(): number {
+    return (
+      this.#state.line?.explainer.unresolvable(this.#state.config.requester.unresolvableAfterMs).length ?? 0
+    );
+  }
+
+  streamAgeSeconds(): ReadonlyMap<string, number> {
+    const ages = new Map(this.#state.parts.listener.streamAges());
+    const edi = this.#state.line?.edi?.status();
+    if (edi?.lastMessageAgeMs !== undefined) ages.set('execution_data', edi.lastMessageAgeMs / 1000);
+    return ages;
+  }
+
+  endpointStates(): readonly { readonly endpoint: string; readonly state: string }[] {
+    return this.#state.parts.network.states();
+  }
+
+  /** The codes for which the daemon is not ready. */
+  notReady(): ReadonlySet<string> {
+    const { reasons } = this.#state.readiness();
+    return new Set(reasons.map(({ code }) => code));
+  }
+
+  lagHeights(): number | undefined {
+    return this.#state.lag();
+  }
+
+  headAgeSeconds(): number | undefined {
+    const ageMs = this.#state.parts.listener.lastAdvanceAgeMs();
+    return ageMs === undefined ? undefined : ageMs / 1000;
+  }
+
+  indexedAgeSeconds(): number {
+    return (this.#state.diagnosis?.indexedAgeMs() ?? 0) / 1000;
+  }
+
+  storeBytes(): number | undefined {
+    return this.#state.parts.diskWatch.storeBytes();
+  }
+
+  diskFreeBytes(): number | undefined {
+    return this.#state.parts.diskWatch.disk()?.freeBytes;
+  }
+}

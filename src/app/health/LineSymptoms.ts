@@ -1,0 +1,125 @@
+import type { ChainTrouble } from '../../finality/index.js';
+import { formatDuration } from '../../observability/index.js';
+import type { DaemonState } from './DaemonState.js';
+import { describeTroubles } from './describeTroubles.js';
+import type { Symptoms } from './Diagnosis.js';
+import { heldUpBy } from './heldUp.js';
+import type { HeldUp } from './heldUp.js';
+
+/** Most ids named in one message: a block may lack a thousand. */
+const UNRESOLVABLE_IDS_NAMED = 3;
+
+/** Reads from the parts what the diagnosis asks for. */
+export class LineSymptoms {
+  readonly #state: DaemonState;
+
+  constructor(dependencies: { readonly state: DaemonState }) {
+    this.#state = dependencies.state;
+  }
+
+  /** What the diagnosis asks. */
+  all(): Symptoms {
+    const { diskWatch, listener, network, readers, store } = this.#state.parts;
+    return {
+      phase: () => this.#state.phase,
+      firstHeight: () => store.meta()?.firstHeight,
+      latestIndexedHeight: () => this.#state.latestIndexedHeight(),
+      headHeight: () => listener.finalizedHeight(),
+      target: () => this.#state.target(),
+      sealedHeight: () => listener.sealedHeight(),
+      headAnswerAgeMs: () => listener.lastAnswerAgeMs(),
+      headAgeMs: () => listener.lastAdvanceAgeMs(),
+      sealedAgeMs: () => listener.sealedAdvanceAgeMs(),
+      identityTroubles: () => network.identityTroubles(),
+      headTroubles: () => listener.headTroubles(),
+      chainReplaced: () => network.chainReplaced(),
+      headBehind: () => network.headBelow(),
+      parentMismatch: () => this.#chainTrouble(this.#state.line?.blocks.parentMismatch()),
+      missingSporkEnd: () => this.#chainTrouble(this.#state.line?.blocks.missingSporkEnd()),
+      undecidedSpork: () => this.#undecidedSpork(),
+      unresolvable: () => this.#unresolvable(),
+      heldUp: () => this.#heldUp(),
+      commitStartedAtMs: () => this.#state.line?.indexer.commitStartedAtMs(),
+      readerDown: () => readers.down(),
+      disk: () => diskWatch.disk(),
+    };
+  }
+
+  /** What does not fit, who gave it, and how to fix it. */
+  #chainTrouble(
+    trouble: ChainTrouble | undefined,
+  ): { readonly height: number; readonly message: string } | undefined {
+    if (trouble === undefined) return undefined;
+    const { height, what, mend } = trouble;
+    const words = describeTroubles(
+      this.#state.line?.blocks.heldUpBy()?.troubles ?? [],
+      this.#state.parts.clock,
+    );
+    return { height, message: words === '' ? `${what}: ${mend}` : `${what}: ${words}; ${mend}` };
+  }
+
+  /** A spork of which it is not known whether it is one, and that the next block waits for. */
+  #undecidedSpork(): { readonly height: number; readonly message: string } | undefined {
+    const block = this.#state.line?.blocks.heldUpBy();
+    const spork =
+      block?.isUnserved === true ? this.#state.parts.network.undecidedSporkAt(block.height) : undefined;
+    if (block === undefined || spork === undefined) return undefined;
+    const { awaited, rootHeight, tellers } = spork;
+    const told = tellers.join(', ');
+    return {
+      height: block.height,
+      message:
+        `a spork that begins at height ${rootHeight} is told of by ${told} and is not in config/sporks.json; it is not known yet ` +
+        `whether the chain goes on above it without one (asked: ${awaited.join(', ')}). If there is such a spork, say so with ` +
+        `--access-spork-root ${rootHeight}; if not, leave out --access-node ${told}`,
+    };
+  }
+
+  /** What the lowest missing height waits for; `undefined` when there is none. */
+  #heldUp(): HeldUp | undefined {
+    const height = this.#state.latestIndexedHeight() + 1;
+    return height > (this.#state.target() ?? -1) ? undefined : this.#heldUpAt(height);
+  }
+
+  /** What a height that is not durable waits for. */
+  #heldUpAt(height: number): HeldUp | undefined {
+    const { clock, listener, network } = this.#state.parts;
+    const line = this.#state.line;
+    if (line === undefined) return undefined;
+    const sealedAgeMs = listener.sealedAdvanceAgeMs();
+    const block = line.blocks.heldUpBy();
+    return heldUpBy(
+      {
+        height,
+        stage: line.explainer.explain(height).stage,
+        commitStartedAtMs: line.indexer.commitStartedAtMs(),
+        block: block?.isUnserved === true ? { ...block, troubles: network.whyUnserved(block.height) } : block,
+        collections: line.explainer.heldUpBy(height),
+        executionData: {
+          isOnlySource: this.#state.config.ediOnly,
+          trouble: line.edi?.trouble(),
+          troubles: line.edi?.troubles() ?? [],
+        },
+        sealedHeight: listener.sealedHeight(),
+        sealedAtMs: sealedAgeMs === undefined ? undefined : clock.monotonic() - sealedAgeMs,
+        sealedTroubles: listener.sealedTroubles(),
+      },
+      clock,
+    );
+  }
+
+  #unresolvable(): { readonly height: number; readonly message: string } | undefined {
+    const found =
+      this.#state.line?.explainer.unresolvable(this.#state.config.requester.unresolvableAfterMs) ?? [];
+    const [lowest] = found;
+    if (lowest === undefined) return undefined;
+    const named = lowest.ids.slice(0, UNRESOLVABLE_IDS_NAMED).join(', ');
+    const unnamed = lowest.ids.length - UNRESOLVABLE_IDS_NAMED;
+    const ids = unnamed > 0 ? `${named} and ${unnamed} more` : named;
+    const others = found.length > 1 ? `; ${found.length - 1} more like it` : '';
+    const { height, ageMs } = lowest;
+    const why = this.#heldUpAt(height)?.message ?? '';
+    const message = `height ${height} has lacked collection ${ids} for ${formatDuration(ageMs / 1000)} (${why})${others}`;
+    return { height, message };
+  }
+}

@@ -1,0 +1,143 @@
+import type { NodeState } from '../../access/index.js';
+import { lastReadable } from '../../api/index.js';
+import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../../api/index.js';
+import type { ExecutionDataStatus } from '../../collections/index.js';
+import type { ProgressMeter } from '../../observability/index.js';
+import { programVersion } from '../../runtime/index.js';
+import type { DaemonState } from './DaemonState.js';
+
+/** The status document, read from the parts at the moment of asking. */
+export class StatusReport implements StatusSource {
+  readonly #state: DaemonState;
+  readonly #meter: ProgressMeter;
+  readonly #startedAtMs: number;
+  readonly #version = programVersion();
+  /** Distinguishes this process from whoever listens at its address later. */
+  readonly instance: string;
+
+  constructor(
+    options: { readonly instance: string },
+    dependencies: { readonly state: DaemonState; readonly meter: ProgressMeter },
+  ) {
+    this.instance = options.instance;
+    this.#state = dependencies.state;
+    this.#meter = dependencies.meter;
+    this.#startedAtMs = this.#state.parts.clock.monotonic();
+  }
+
+  range(): IndexedRange {
+    return this.#state.range();
+  }
+
+  status(): StatusDocument {
+    const { config, line, parts } = this.#state;
+    const range = this.#state.range();
+    const progress = this.#meter.state();
+    const readiness = this.#state.readiness();
+    const oldest = line?.explainer.oldestMissing();
+    return {
+      network: config.network,
+      chainId: config.chainId,
+      version: this.#version,
+      instance: this.instance,
+      ...{ ...range, latestIndexed: lastReadable(range) },
+      lag: this.#state.lag() ?? null,
+      headAgeSeconds: seconds(parts.listener.lastAdvanceAgeMs()),
+      headConfirmedSeconds: seconds(parts.listener.lastAnswerAgeMs()),
+      rate: progress.ratePerSecond,
+      eta: progress.etaSeconds ?? null,
+      window: {
+        heights: config.window,
+        upperBound: line === undefined || range.head === null ? null : this.#state.parts.ends.upperBound(),
+        inFlight: line?.mcq.size ?? 0,
+        bytesInFlight: line?.budget.inFlightBytes ?? 0,
+        bytesLimit: config.maxInFlightBytes,
+      },
+      sources: { requester: this.#requesterStatus(), edi: this.#ediStatus() },
+      endpoints: this.#state.parts.network.states().map((state) => this.#endpointStatus(state)),
+      waitingFor: this.#waitingFor(),
+      oldestMissing:
+        oldest === undefined
+          ? null
+          : { height: oldest.height, missing: oldest.missingIds.length, ageSeconds: oldest.ageSeconds },
+      accountIndex: this.#accountIndex(),
+      ready: readiness.ready,
+      reasons: readiness.reasons,
+      uptimeSeconds: (this.#state.parts.clock.monotonic() - this.#startedAtMs) / 1000,
+    };
+  }
+
+  #accountIndex(): StatusDocument['accountIndex'] {
+    const { state, coverage } = this.#state.parts.accountBuilder.progress();
+    const { from = null, missingHeights = null } = coverage ?? {};
+    return { state, coveredFrom: from, missingHeights };
+  }
+
+  #waitingFor(): StatusDocument['waitingFor'] {
+    const waiting = this.#state.diagnosis?.waitingFor();
+    if (waiting === undefined) return null;
+    const { height, message, sinceMs } = waiting;
+    return { height, message, ageSeconds: (this.#state.parts.clock.monotonic() - sinceMs) / 1000 };
+  }
+
+  #endpointStatus({ endpoint, state, foreign, trouble, record, calls }: NodeState): EndpointStatus {
+    const nowMs = this.#state.parts.clock.monotonic();
+    const because = foreign === undefined ? (record?.said ?? trouble) : `another ${foreign} than ours`;
+    return {
+      name: endpoint,
+      state,
+      reason: because ?? null,
+      sinceSeconds: record === undefined ? null : (nowMs - record.sinceMs) / 1000,
+      calls: calls.map((call) => ({
+        method: call.method,
+        state: call.state,
+        reason: call.said,
+        count: call.count,
+        sinceSeconds: (nowMs - call.sinceMs) / 1000,
+      })),
+    };
+  }
+
+  #requesterStatus(): StatusDocument['sources']['requester'] {
+    const { line } = this.#state;
+    const inFlight = line?.requester?.inFlight() ?? 0;
+    const missing = line?.mcq.missingCollections ?? 0;
+    if (this.#state.config.ediOnly) return { state: 'off', inFlight, missing };
+    const idle = missing > 0 ? 'waiting' : 'idle';
+    return { state: inFlight > 0 ? 'asking' : idle, inFlight, missing };
+  }
+
+  #ediStatus(): StatusDocument['sources']['edi'] {
+    const none = { endpoint: null, height: null, ageSeconds: null, reason: null };
+    if (!this.#state.config.edi.enabled) return { state: 'off', ...none };
+    const edi = this.#state.line?.edi?.status();
+    return {
+      state: this.#ediState(edi),
+      endpoint: edi?.node ?? null,
+      height: edi?.lastHeight ?? null,
+      ageSeconds: seconds(edi?.lastMessageAgeMs),
+      reason: this.#state.line?.edi?.trouble() ?? null,
+    };
+  }
+
+  #ediState(edi: ExecutionDataStatus | undefined): StatusDocument['sources']['edi']['state'] {
+    switch (edi?.state) {
+      case undefined:
+      case 'off':
+      case 'connecting':
+        return 'connecting';
+      case 'unavailable':
+        return 'unavailable';
+      case 'streaming':
+        return this.#state.isHeadConfirmed() ? 'following' : 'connecting';
+      case 'waiting_window':
+        if (edi.nextHeight <= (this.#state.target() ?? Infinity)) return 'paused';
+        // Up to date: it waits for the chain, not for us.
+        return this.#state.isHeadConfirmed() ? 'following' : 'connecting';
+    }
+  }
+}
+
+function seconds(milliseconds: number | undefined): number | null {
+  return milliseconds === undefined ? null : milliseconds / 1000;
+}

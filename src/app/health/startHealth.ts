@@ -1,0 +1,66 @@
+import { randomUUID } from 'node:crypto';
+import type { DaemonConfig } from '../../config/index.js';
+import { HealthMonitor, ProgressMeter, ProgressReporter } from '../../observability/index.js';
+import type { LiveTerminal } from '../../observability/index.js';
+import { storePathOf } from '../lifecycle/daemonRecord.js';
+import type { IndexingLine, IndexingLineParts } from '../line/indexingLine.js';
+import type { ReaderThread } from '../threads/ReaderThread.js';
+import { DaemonState } from './DaemonState.js';
+import { Diagnosis } from './Diagnosis.js';
+import { DiskWatch } from './DiskWatch.js';
+import { Gauges } from './Gauges.js';
+import { HeightInspector } from './HeightInspector.js';
+import { LineSymptoms } from './LineSymptoms.js';
+import { StatusReport } from './StatusReport.js';
+
+/** What the daemon knows of its own state: for the servers, the metrics, the log and the progress line. */
+export interface Health {
+  readonly report: StatusReport;
+  readonly inspector: HeightInspector;
+  readonly monitor: HealthMonitor;
+  /** A line has started: from now on reports are about it. */
+  running(line: IndexingLine): void;
+}
+
+/** Begins to watch the disk and the progress. The monitor is started by whoever serves what it finds. */
+export function startHealth(
+  config: DaemonConfig,
+  parts: IndexingLineParts & { readonly readers: ReaderThread; readonly terminal: LiveTerminal | undefined },
+): Health {
+  const { clock, ends, lifecycle, logger, metrics } = parts;
+  const diskWatch = new DiskWatch({ path: storePathOf(config.dataDir) }, { clock });
+  lifecycle.supervise(diskWatch.run(lifecycle.signal));
+  const state = new DaemonState({ config }, { ...parts, diskWatch });
+  lifecycle.signal.addEventListener('abort', () => state.stopping(), { once: true });
+  const { maxLag, maxHeadAgeSeconds } = config.ready;
+  const diagnosis = new Diagnosis(
+    {
+      readyMaxLag: maxLag,
+      maxHeadAgeMs: maxHeadAgeSeconds === 0 ? undefined : maxHeadAgeSeconds * 1000,
+      ediOnly: config.ediOnly,
+    },
+    { clock, symptoms: new LineSymptoms({ state }).all() },
+  );
+  ends.onMoved(() => diagnosis.noteProgress());
+  const monitor = new HealthMonitor({ clock, findings: () => diagnosis.findings(), logger });
+  state.attach(diagnosis, monitor);
+  const meter = new ProgressMeter({ clock, source: state.progressSource() });
+  metrics.bind(new Gauges({ state }));
+  showProgress(parts, meter);
+  const report = new StatusReport({ instance: randomUUID() }, { state, meter });
+  const inspector = new HeightInspector({ state, report });
+  return { report, inspector, monitor, running: (line) => state.running(line) };
+}
+
+/** A live line on a terminal, log lines elsewhere. */
+function showProgress(
+  { clock, lifecycle, logger, terminal }: IndexingLineParts & { readonly terminal: LiveTerminal | undefined },
+  meter: ProgressMeter,
+): void {
+  const progress = new ProgressReporter(
+    { mode: terminal === undefined ? 'log' : 'tty' },
+    { clock, meter, logger, ...(terminal === undefined ? {} : { output: terminal }) },
+  );
+  progress.start();
+  lifecycle.onClose('progress', () => progress.close());
+}

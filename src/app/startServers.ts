@@ -1,0 +1,78 @@
+import { MetricsServer } from '../api/index.js';
+import type { DaemonConfig } from '../config/index.js';
+import { mergedPage } from '../observability/index.js';
+import type { Health } from './health/startHealth.js';
+import { removeDaemonRecord, writeDaemonRecord } from './lifecycle/daemonRecord.js';
+import { announceRun } from './lifecycle/runRegistry.js';
+import type { IndexingLineParts } from './line/indexingLine.js';
+import type { ReaderThread } from './threads/ReaderThread.js';
+import type { ReaderSources } from './threads/ReaderThread.js';
+
+type ServedParts = IndexingLineParts & { readonly readers: ReaderThread; readonly health: Health };
+
+/** Starts all servers, before any node is asked, and writes the record by which other commands find them. */
+export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<void> {
+  const { health, lifecycle, logger } = parts;
+  const metricsServer = await startMetricsServer(config, parts);
+  const addresses = await serveReaders(config, parts);
+  health.monitor.start();
+  lifecycle.onClose('health monitor', () => health.monitor.close());
+  const all = { ...addresses, metrics: metricsServer.address() };
+  writeDaemonRecord(config.dataDir, { pid: process.pid, instance: health.report.instance, ...all });
+  const withdraw = announceRun(config.dataDir, process.env);
+  lifecycle.onClose('daemon record', () => {
+    withdraw();
+    removeDaemonRecord(config.dataDir);
+  });
+  logger.info(all, 'listening');
+}
+
+async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Promise<MetricsServer> {
+  const { clock, health, lifecycle, logger, metrics, readers } = parts;
+  const server = new MetricsServer(config.metrics, {
+    ...{ clock, logger, health: health.monitor },
+    fail: (error) => lifecycle.fail(error),
+    page: async () => mergedPage(metrics.registry, await readers.metrics()),
+  });
+  await server.start();
+  lifecycle.onClose('metrics server', () => server.close());
+  return server;
+}
+
+/** Lets the reader thread serve, and tells it whenever there is something new to read. */
+async function serveReaders(config: DaemonConfig, parts: ServedParts) {
+  const { ends, lifecycle, listener, network, readers } = parts;
+  const serving = readers.serve(readerSources(config, parts));
+  lifecycle.onClose('servers of readers', () => readers.close());
+  ends.onMoved(() => readers.notify());
+  listener.onSealed(() => readers.notify());
+  network.onAnswering(() => readers.notifyOfSurroundings());
+  return serving;
+}
+
+function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources {
+  const { health, listener, network, store } = parts;
+  const { inspector, monitor, report } = health;
+  return {
+    moment: () => ({
+      shown: {
+        meta: store.meta(),
+        latestIndexedHeight: store.latestIndexedHeight(),
+        latestBlock: store.latestBlock(),
+        accounts: store.accounts.coverage(),
+      },
+      head: listener.finalizedHeight() ?? null,
+      sealed: listener.sealedHeight() ?? null,
+    }),
+    surroundings: () => ({
+      isReady: monitor.readiness().ready,
+      // Answers of two chains must not come from one interface.
+      forwardingOff: network.chainReplaced()?.message,
+      nodes: config.api.forward ? network.forwardingNodes() : [],
+    }),
+    status: () => report.status(),
+    momentAt: (height) => inspector.momentAt(height),
+    naming: (id) => inspector.naming(id),
+    desk: network.forwardingDesk,
+  };
+}

@@ -1,0 +1,127 @@
+import type { Identifier } from '../flow/index.js';
+import type { Clock } from '../runtime/index.js';
+import type { Disputes } from './disputes/Disputes.js';
+import { troublesOf } from './heldUp.js';
+import type { HeldUpHeight } from './heldUp.js';
+import type { IndexingWindow } from './heights/IndexingWindow.js';
+import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
+import type { CollectionRequests, RequestTrail } from './ports.js';
+
+/** A height that has lacked a collection for long. It is still being tried. */
+export interface UnresolvableHeight {
+  readonly height: number;
+  /** The ids that are missing. */
+  readonly ids: readonly Identifier[];
+  readonly ageMs: number;
+}
+
+/** The lowest height that lacks a collection, and what it lacks. */
+export interface OldestMissing {
+  readonly height: number;
+  readonly ageSeconds: number;
+  readonly missingIds: readonly Identifier[];
+}
+
+/** Where a height stands, and what was tried for what it lacks. */
+export interface HeightExplanation {
+  readonly height: number;
+  /**
+   * `indexed`: durable. `committing`: complete, its batch is not on disk yet. `collecting`: lacks collections.
+   * `queued`: within the window, its block is not known yet. `outside`: above the window, nothing asks for it yet.
+   */
+  readonly stage: 'indexed' | 'committing' | 'collecting' | 'queued' | 'outside';
+  readonly blockId?: Identifier;
+  /** Since the height was handed out. */
+  readonly ageMs?: number;
+  readonly guarantees?: number;
+  readonly missing: readonly MissingExplanation[];
+  /** Why execution data does not bring it. */
+  readonly executionData?: string;
+  /** Why the block's guarantees are in doubt. */
+  readonly dispute?: string;
+}
+
+/** One missing id and what was tried for it. */
+export interface MissingExplanation {
+  readonly id: Identifier;
+  /** `undefined` when it was never asked for. */
+  readonly trail: RequestTrail | undefined;
+}
+
+export interface HeightExplainerDependencies {
+  readonly mcq: MissingCollectionQueue;
+  readonly window: IndexingWindow;
+  readonly disputes: Disputes;
+  /** Left out with `ediOnly`. */
+  readonly requests?: CollectionRequests | undefined;
+  /** Why execution data does not come, in one sentence; `undefined` while nothing is wrong with it. */
+  readonly executionDataReason: () => string | undefined;
+  readonly clock: Clock;
+}
+
+/** Tells where each height of the window stands and what keeps it there. It reads the records and changes nothing. */
+export class HeightExplainer {
+  readonly #deps: HeightExplainerDependencies;
+
+  constructor(dependencies: HeightExplainerDependencies) {
+    this.#deps = dependencies;
+  }
+
+  /** The lowest height that lacks a collection. */
+  oldestMissing(): OldestMissing | undefined {
+    const { clock, mcq } = this.#deps;
+    const height = mcq.lowest();
+    const queued = height === undefined ? undefined : mcq.get(height);
+    if (height === undefined || queued === undefined) return undefined;
+    const ageSeconds = (clock.monotonic() - queued.queuedAtMs) / 1000;
+    return { height, ageSeconds, missingIds: mcq.missingIds(height) };
+  }
+
+  /** Heights that have lacked a collection for longer than this, lowest first. */
+  unresolvable(olderThanMs: number): UnresolvableHeight[] {
+    const { clock, mcq } = this.#deps;
+    const nowMs = clock.monotonic();
+    return [...mcq.incomplete()]
+      .map(({ height, queuedAtMs }) => ({ height, ageMs: nowMs - queuedAtMs }))
+      .filter(({ ageMs }) => ageMs > olderThanMs)
+      .sort((a, b) => a.height - b.height)
+      .map(({ height, ageMs }) => ({ height, ids: mcq.missingIds(height), ageMs }));
+  }
+
+  /** For "why is it (not) here". */
+  explain(height: number): HeightExplanation {
+    const { clock, disputes, mcq, requests, window } = this.#deps;
+    const queued = mcq.get(height);
+    if (queued === undefined) {
+      const waiting = height <= window.upperBound() ? 'queued' : 'outside';
+      return { height, stage: window.isIndexed(height) ? 'indexed' : waiting, missing: [] };
+    }
+    const executionData = this.#deps.executionDataReason();
+    const dispute = disputes.reason(height);
+    return {
+      height,
+      stage: queued.missingCount === 0 ? 'committing' : 'collecting',
+      blockId: queued.block.id,
+      ageMs: clock.monotonic() - queued.queuedAtMs,
+      guarantees: queued.block.collectionIds.length,
+      missing: mcq.missingIds(height).map((id) => ({ id, trail: requests?.trail(id) })),
+      ...(executionData === undefined ? {} : { executionData }),
+      ...(dispute === undefined ? {} : { dispute }),
+    };
+  }
+
+  /** What holds a height up; `undefined` for one that was not handed out, or lacks nothing. */
+  heldUpBy(height: number): HeldUpHeight | undefined {
+    const { clock, disputes, mcq, requests } = this.#deps;
+    const queued = mcq.get(height);
+    if (queued === undefined || queued.missingCount === 0) return undefined;
+    const trails = mcq.missingIds(height).flatMap((id) => requests?.trail(id) ?? []);
+    return {
+      missing: queued.missingCount,
+      of: new Set(queued.block.collectionIds).size,
+      troubles: troublesOf(trails, clock.monotonic()),
+      heldBack: requests?.heldBack(height) ?? [],
+      dispute: disputes.reason(height),
+    };
+  }
+}
