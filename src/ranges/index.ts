@@ -1,0 +1,15 @@
+export { FAILURES_BEFORE_DISPUTE, LocalWorkSource, MAX_PLANS } from './local/LocalWorkSource.js';
+export type { ServedHeights } from './local/LocalWorkSource.js';
+export { countHeights, MAX_RANGE_HEIGHTS, united, without } from './planner.js';
+export { RangeRunner } from './RangeRunner.js';
+export type { RangeLine, RangeOutcome, RunningRange } from './RangeRunner.js';
+export type {
+  BackfillState,
+  FillOrder,
+  PlanState,
+  RangeJob,
+  RangePhase,
+  RangeState,
+  WantedPlan,
+  WorkSource,
+} from './ports.js';
