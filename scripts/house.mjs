@@ -76,7 +76,7 @@ const subFloors = {
     ['accounts'],
     ['files'],
     ['records'],
-    ['IndexStore.ts', 'StorageError.ts', 'lockHolder.ts'],
+    ['IndexStore.ts', 'BorderError.ts', 'StorageError.ts', 'lockHolder.ts'],
   ],
 };
 
