@@ -77,7 +77,7 @@ const subFloors = {
     ['accounts'],
     ['files'],
     ['records'],
-    ['IndexStore.ts', 'StorageError.ts', 'lockHolder.ts'],
+    ['IndexStore.ts', 'BorderError.ts', 'StorageError.ts', 'lockHolder.ts'],
   ],
 };
 

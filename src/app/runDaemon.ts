@@ -236,6 +236,7 @@ async function serve(
       shown: {
         meta: store.meta(),
         latestIndexedHeight: store.latestIndexedHeight(),
+        coverage: store.coverage(),
         latestBlock: store.latestBlock(),
         accounts: store.accounts.coverage(),
       },

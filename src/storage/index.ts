@@ -1,18 +1,26 @@
 export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
 export type { AccountIndexProgress } from './accounts/AccountIndexBuilder.js';
 export type { Database, Entry, WriteBatch } from './records/Database.js';
+export { BorderError } from './BorderError.js';
+export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './IndexStore.js';
 export type {
   AccountCoverage,
   AccountIndex,
   AccountPage,
   AccountReader,
   AccountTransaction,
+  BackfillPlan,
   BlockEntry,
   BlockHead,
   CollectionPlace,
   CommitBatch,
+  HeightRange,
   IndexReader,
   IndexStore,
+  OpenRange,
+  RangeBook,
+  RangeChange,
+  RangeStore,
   ShownIndex,
   SporkRecord,
   StoredBlock,

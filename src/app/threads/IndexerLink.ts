@@ -20,7 +20,13 @@ export const QUESTION_LIMIT_MS = 2_000;
 export const MAX_QUESTIONS = 64;
 
 const NOTHING: IndexMoment = {
-  shown: { meta: undefined, latestIndexedHeight: 0, latestBlock: undefined, accounts: undefined },
+  shown: {
+    meta: undefined,
+    latestIndexedHeight: 0,
+    coverage: [],
+    latestBlock: undefined,
+    accounts: undefined,
+  },
   head: null,
   sealed: null,
 };

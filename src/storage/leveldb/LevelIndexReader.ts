@@ -25,7 +25,7 @@ export interface LevelIndexReaderDependencies {
  * The read side of the port. It needs no lock and no snapshot: nothing at or below the watermark ever changes, and the
  * watermark is checked for each pointer and block.
  */
-export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'latestIndexedHeight'> {
+export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverage' | 'latestIndexedHeight'> {
   readonly #database: Database;
   readonly #covers: (height: number) => boolean;
 

@@ -15,7 +15,9 @@ import type {
   BlockHead,
   CollectionPlace,
   CommitBatch,
+  HeightRange,
   IndexStore,
+  RangeBook,
   StoredBlock,
   StoredCollection,
   StoredTransaction,
@@ -164,6 +166,16 @@ export class LevelIndexStore implements IndexStore {
 
   get accounts(): AccountIndex {
     return this.#accounts;
+  }
+
+  get ranges(): RangeBook {
+    throw new Error('not built yet');
+  }
+
+  coverage(): readonly HeightRange[] {
+    const state = this.#state;
+    if (state?.latestBlock === undefined) return [];
+    return [{ from: state.meta.firstHeight, to: state.latestIndexedHeight }];
   }
 
   meta(): StoreMeta | undefined {
