@@ -32,7 +32,7 @@ import { warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
 import { Diagnosis } from './health/Diagnosis.js';
 import { DiskWatch } from './health/DiskWatch.js';
 import { openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
-import type { IndexingLineParts } from './line/indexingLine.js';
+import type { IndexingParts } from './line/runIndexing.js';
 import { Lifecycle } from './lifecycle/Lifecycle.js';
 import { Reporter } from './health/Reporter.js';
 import { announceRun } from './lifecycle/runRegistry.js';
@@ -149,7 +149,7 @@ async function run(
   removeDaemonRecord(config.dataDir);
   await warnOfOpenDirectory(config.dataDir, { logger });
   checkStartOfFilledStore(config, store);
-  if (hasReachedStop(config, store) && !lacksAccounts(store)) {
+  if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
     return;
   }
@@ -186,6 +186,11 @@ function lacksAccounts({ accounts }: IndexStore): boolean {
   return (accounts.coverage()?.missingHeights ?? 0) > 0;
 }
 
+/** What is planned is filled before the daemon ends, and so is what the configuration would have planned. */
+function lacksHistory({ backfill }: DaemonConfig, { ranges }: IndexStore): boolean {
+  return backfill.plan !== undefined || ranges.plans().some(({ isPaused }) => !isPaused);
+}
+
 function readerOptionsOf(config: DaemonConfig): ConstructorParameters<typeof ReaderThread>[0] {
   const { accessNodes, access, api, chainId, dataDir, log } = config;
   const version = programVersion();
@@ -201,7 +206,7 @@ function readerOptionsOf(config: DaemonConfig): ConstructorParameters<typeof Rea
 /** All servers, from the first second on, and the record by which other commands find them. */
 async function serve(
   config: DaemonConfig,
-  parts: IndexingLineParts & {
+  parts: IndexingParts & {
     readonly reporter: Reporter;
     readonly work: HeightInspector;
     readonly readers: ReaderThread;

@@ -23,6 +23,8 @@ export interface RangeRunnerOptions {
 export interface RangeRunnerDependencies<L extends RangeLine> {
   readonly source: WorkSource;
   readonly startLine: (job: RangeJob) => Promise<L>;
+  /** More is published. Must not throw. */
+  readonly onPublished?: () => void;
   readonly logger: Logger;
 }
 
@@ -55,19 +57,27 @@ export class RangeRunner<L extends RangeLine> {
     const stop = (): void => ended.abort();
     if (signal.aborted) stop();
     else signal.addEventListener('abort', stop, { once: true });
-    const places = Array.from({ length: this.#options.parallelRanges }, () => Promise.resolve());
     const failures: unknown[] = [];
-    while (!ended.signal.aborted) {
-      // Whichever place is free first.
-      const place = await Promise.race(places.map((busy, index) => busy.then(() => index)));
-      const job = await this.#dependencies.source.next(ended.signal);
-      if (job === undefined) break;
-      places[place] = this.#fill(job, ended.signal).catch((error: unknown) => {
-        failures.push(error);
-        stop();
-      });
-    }
-    await Promise.all(places);
+    // One asks the source at a time.
+    let turn: Promise<unknown> = Promise.resolve();
+    const place = async (): Promise<void> => {
+      for (;;) {
+        const next = turn.then(() => this.#dependencies.source.next(ended.signal));
+        turn = next.catch(() => undefined);
+        const job = await next;
+        if (job === undefined) return;
+        await this.#fill(job, ended.signal);
+      }
+    };
+    const places = Array.from({ length: this.#options.parallelRanges }, place);
+    await Promise.all(
+      places.map((busy) =>
+        busy.catch((error: unknown) => {
+          failures.push(error);
+          stop();
+        }),
+      ),
+    );
     signal.removeEventListener('abort', stop);
     if (failures.length > 0) throw failures[0];
   }
@@ -91,7 +101,9 @@ export class RangeRunner<L extends RangeLine> {
     if (outcome === undefined) return job.release();
     if (outcome.kind === 'published') {
       logger.debug({ from, to }, 'a range is filled');
-      return job.succeed();
+      await job.succeed();
+      this.#dependencies.onPublished?.();
+      return;
     }
     return job.fail(outcome.reason, { startOver: outcome.startOver === true });
   }

@@ -1,8 +1,6 @@
+import { MAX_RANGE_HEIGHTS } from '../storage/index.js';
 import type { HeightRange } from '../storage/index.js';
 import type { FillOrder } from './ports.js';
-
-/** The most heights of one range: what a failure costs, and what one run of the line is begun for. */
-export const MAX_RANGE_HEIGHTS = 1_000;
 
 /** What remains of `ranges` without the heights of `taken`. Both may be in any order; the result is ascending and disjoint. */
 export function without(
@@ -47,7 +45,8 @@ export interface CutOptions {
   readonly order: FillOrder;
   /** Heights at which another spork begins, or none is served: no range has heights on both sides. */
   readonly borders: readonly number[];
-  readonly maxHeights?: number;
+  /** Default: the most that the store takes. */
+  readonly maxHeights?: number | undefined;
 }
 
 /** The next range to run, at the upper or lower end of what is missing; `undefined` when nothing is. */

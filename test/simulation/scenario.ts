@@ -114,6 +114,7 @@ function configOf(
       unresolvableAfterMs: 600_000,
       ...changes.requester,
     },
+    backfill: { plan: undefined, parallelRanges: 4, window: 16 },
     index: { accounts: false },
     store: { scrubBytesPerSecond: 0 },
     api: {

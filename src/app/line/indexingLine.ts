@@ -1,4 +1,4 @@
-import type { AccessNetwork, SporkTable } from '../../access/index.js';
+import type { AccessNetwork, AccessNodes, SporkTable } from '../../access/index.js';
 import {
   BlockCollectionIndexer,
   ByteBudget,
@@ -13,35 +13,54 @@ import {
   JobProcessor,
   MissingCollectionQueue,
 } from '../../collections/index.js';
-import type { CollectionSink } from '../../collections/index.js';
+import type { CollectionSink, EndpointSlots } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { FinalizedBlocks } from '../../finality/index.js';
-import type { FinalizationListener } from '../../finality/index.js';
+import type { FinalizationListener, RootParent } from '../../finality/index.js';
 import { ComponentConsumer } from '../../jobqueue/index.js';
 import type { WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
+import type { RangeStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import { ediOptions, indexerOptions, requesterOptions, rootParentsOf } from './lineOptions.js';
 import { OutdatedLine } from './OutdatedLine.js';
-import { stopWhenFinished } from './stopHeight.js';
 
+/** What tells the line how far the chain is: a FinalizationListener, or the end of a range. */
+export type ChainHead = Pick<
+  FinalizationListener,
+  'finalizedHeight' | 'sealedHeight' | 'toldHead' | 'onHead' | 'onAnswerAgain'
+>;
+
+/** What one line is built on. */
 export interface IndexingLineParts {
-  readonly store: IndexStore;
-  readonly network: AccessNetwork;
-  readonly listener: FinalizationListener;
+  /** The run of heights that the line writes: the live range, or one of history. */
+  readonly store: RangeStore;
+  /** Asked for everything. */
+  readonly nodes: AccessNodes;
+  readonly network: Pick<AccessNetwork, 'sporkAt' | 'onAnswering'>;
+  readonly listener: ChainHead;
   readonly workSignal: WorkSignal;
-  readonly accountBuilder: AccountIndexBuilder;
-  readonly lifecycle: Lifecycle;
+  readonly lifecycle: Pick<Lifecycle, 'fail' | 'supervise'>;
   readonly sporks: SporkTable;
+  /** Of the nodes, shared by all lines. */
+  readonly slots: EndpointSlots;
   readonly clock: Clock;
   readonly random: Random;
   readonly metrics: Metrics;
   readonly logger: Logger;
   /** The watermark, or the head, has moved: what can be read may have grown. Must not throw. */
   readonly onIndexed?: () => void;
+}
+
+export interface IndexingLineOptions {
+  /** See `FinalizedBlocks`. */
+  readonly reachedHeight: number;
+  /** A range of history, behind the live one in everything. Default false. */
+  readonly isHistory?: boolean;
+  /** What is known of the chain beside the spork table: the parent that the block above a range names. */
+  readonly rootParents?: readonly RootParent[];
 }
 
 /** The parts that the status, the metrics and the health read. */
@@ -64,16 +83,18 @@ export interface IndexingLine {
 
 /**
  * The line from a finalized block to a durable record, as the picture in docs/architecture.md draws it: built from its
- * durable end backwards. Everything it runs ends with the life cycle. `reachedHeight`: see `FinalizedBlocks`.
+ * durable end backwards. Everything it runs ends with the life cycle.
  */
 export function startIndexingLine(
   config: DaemonConfig,
   parts: IndexingLineParts,
-  { reachedHeight }: { readonly reachedHeight: number },
+  { reachedHeight, isHistory = false, rootParents: known = [] }: IndexingLineOptions,
 ): IndexingLine {
-  const { store, network, listener, workSignal, lifecycle, clock, random, metrics, logger } = parts;
-  const common = { nodes: network, clock, random, metrics, logger };
-  const rootParents = rootParentsOf(parts.sporks);
+  const { store, nodes, network, listener, workSignal, lifecycle, slots } = parts;
+  const { clock, random, metrics, logger } = parts;
+  const common = { nodes, clock, random, metrics, logger };
+  const tabled = rootParentsOf(parts.sporks);
+  const rootParents = [...tabled, ...known];
   const outdated = new OutdatedLine({}, { lifecycle, logger });
   const onFatal = (error: unknown): void => outdated.judge(error);
 
@@ -82,7 +103,7 @@ export function startIndexingLine(
   const indexer = new BlockCollectionIndexer(indexerOptions(config), {
     ...{ ...common, store, heights },
     sporkFor: (height) => network.sporkAt(height),
-    rootParentAt: (height) => rootParents.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
+    rootParentAt: (height) => tabled.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
     onIndexed: () => window.moved(),
   });
   const mcq = new MissingCollectionQueue({ maxHeights: config.window }, { heights });
@@ -111,10 +132,10 @@ export function startIndexingLine(
   const requester = config.ediOnly
     ? undefined
     : new CollectionRequester(
-        { ...requesterOptions(config), holdBackMs: DEFAULT_HOLD_BACK_MS },
-        { ...common, mcq, window, sink, outlook: edi, onFatal },
+        { ...requesterOptions(config), isHistory, holdBackMs: DEFAULT_HOLD_BACK_MS },
+        { ...common, slots, mcq, window, sink, outlook: edi, onFatal },
       );
-  const disputes = new Disputes({}, { nodes: network, heights });
+  const disputes = new Disputes({}, { nodes, heights });
   const processor = new JobProcessor(config, {
     ...{ ...common, mcq, indexer, window, disputes, requests: requester, onFatal },
     executionDataReason: () => edi?.trouble(),
@@ -156,7 +177,6 @@ export function startIndexingLine(
   window.onMoved(() => {
     blocks.notify();
     review.settle(store.latestIndexedHeight());
-    stopWhenFinished(config, parts);
     parts.onIndexed?.();
   });
   const listening = [
@@ -179,7 +199,9 @@ export function startIndexingLine(
     await requester?.stop();
     indexer.stop();
     await indexer.idle();
-    await indexer.recordLateSpork();
+    // A range that is filled is published, and written to no more.
+    const isPublished = isHistory && store.latestIndexedHeight() === config.stopHeight;
+    if (!isPublished) await indexer.recordLateSpork();
     await Promise.allSettled(running);
   };
   return {

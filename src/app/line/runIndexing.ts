@@ -1,19 +1,33 @@
 import { AccessNetwork } from '../../access/index.js';
 import type { OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
+import { EndpointSlots } from '../../collections/index.js';
 import { FinalizationListener } from '../../finality/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { AccountIndexBuilder } from '../../storage/index.js';
+import type { IndexStore } from '../../storage/index.js';
+import type { Lifecycle } from '../lifecycle/Lifecycle.js';
+import { Backfill } from './Backfill.js';
 import { startIndexingLine } from './indexingLine.js';
 import type { IndexingLine, IndexingLineParts } from './indexingLine.js';
 import { firstHeightOf, initialiseStore } from './startHeight.js';
 import { stopWhenFinished } from './stopHeight.js';
 import { programVersion } from '../../runtime/index.js';
 
+/** Everything that indexing needs: the live line, and those of the ranges beside it. */
+export interface IndexingParts extends Omit<IndexingLineParts, 'nodes'> {
+  readonly store: IndexStore;
+  readonly network: AccessNetwork;
+  readonly listener: FinalizationListener;
+  readonly lifecycle: Lifecycle;
+  readonly accountBuilder: AccountIndexBuilder;
+  readonly backfill: Backfill;
+}
+
 /** What stands outside the line: the store below it, the process around it, and how nodes are reached. */
 export interface IndexingDependencies extends Omit<
-  IndexingLineParts,
-  'network' | 'listener' | 'workSignal' | 'accountBuilder'
+  IndexingParts,
+  'network' | 'listener' | 'workSignal' | 'accountBuilder' | 'slots' | 'backfill'
 > {
   /** Default: gRPC. */
   readonly openNode?: OpenNode | undefined;
@@ -27,7 +41,7 @@ export function userAgent(): string {
 }
 
 /** The access nodes and the listener of a daemon. They call nobody before `runIndexing`. */
-export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingLineParts {
+export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingParts {
   const { clock, random, logger, metrics, store, lifecycle, sporks, openNode, openChannel } = dependencies;
   const network = new AccessNetwork(
     {
@@ -58,10 +72,9 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   listener.onHead(() => workSignal.notify());
   network.onAnswering(() => listener.wake());
   const accountBuilder = new AccountIndexBuilder({ accounts: store.accounts, clock, logger });
-  return {
-    ...{ store, network, listener, workSignal, accountBuilder },
-    ...{ lifecycle, sporks, clock, random, metrics, logger },
-  };
+  const slots = new EndpointSlots({ concurrency: config.requester.concurrency });
+  const common = { store, network, listener, slots, lifecycle, sporks, clock, random, metrics, logger };
+  return { ...common, workSignal, accountBuilder, backfill: new Backfill(config, common) };
 }
 
 /**
@@ -71,11 +84,24 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
  */
 export async function runIndexing(
   config: DaemonConfig,
-  parts: IndexingLineParts,
+  parts: IndexingParts,
   onLine: (line: IndexingLine) => void,
 ): Promise<void> {
-  const { accountBuilder, lifecycle, listener, logger, network, store } = parts;
+  const { accountBuilder, backfill, lifecycle, listener, logger, network, store } = parts;
   const { signal } = lifecycle;
+  const live: IndexingLineParts = {
+    ...parts,
+    nodes: network,
+    onIndexed: () => {
+      backfill.notify();
+      stopWhenFinished(config, parts);
+      parts.onIndexed?.();
+    },
+  };
+  backfill.onPublished(() => {
+    stopWhenFinished(config, parts);
+    parts.onIndexed?.();
+  });
   // It needs nothing but the store.
   lifecycle.supervise(accountBuilder.run(signal).then(() => stopWhenFinished(config, parts)));
   lifecycle.supervise(network.run(signal));
@@ -91,8 +117,11 @@ export async function runIndexing(
     logger.info({ height: first, chainId: config.chainId }, 'new store begins');
   }
   let reachedHeight = highestDurable(store);
-  let line = startIndexingLine(config, parts, { reachedHeight });
+  let line = startIndexingLine(config, live, { reachedHeight });
   lifecycle.onClose('indexing line', () => line.close());
+  const filling = backfill.run(signal);
+  lifecycle.supervise(filling);
+  lifecycle.onClose('backfill', () => filling.catch(() => undefined));
   for (;;) {
     onLine(line);
     const outdated = await Promise.race([line.outdated, lifecycle.stopped()]);
@@ -102,11 +131,11 @@ export async function runIndexing(
     // What stands above the watermark is only work saved, and some of it is a lie.
     reachedHeight = Math.max(reachedHeight, highestDurable(store));
     await store.rewind(store.latestIndexedHeight());
-    line = startIndexingLine(config, parts, { reachedHeight });
+    line = startIndexingLine(config, live, { reachedHeight });
   }
 }
 
 /** The chain has been there, whatever the nodes tell of its head so far. */
-function highestDurable(store: IndexingLineParts['store']): number {
+function highestDurable(store: IndexStore): number {
   return Math.max(store.latestIndexedHeight(), ...store.blocksAboveWatermark().map(({ height }) => height));
 }

@@ -1,7 +1,7 @@
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, isAbort, sleep, type Clock } from '../../runtime/index.js';
-import type { BlockHead, CommitBatch, IndexStore, SporkRecord } from '../../storage/index.js';
+import type { BlockHead, CommitBatch, RangeStore, SporkRecord } from '../../storage/index.js';
 import type { Commit } from '../heights/HeightRecord.js';
 import type { HeightTable } from '../heights/HeightTable.js';
 import { byHeight, CommitGroup, newCommit } from './CommitGroup.js';
@@ -22,7 +22,7 @@ export interface BlockCollectionIndexerOptions {
 }
 
 export interface BlockCollectionIndexerDependencies {
-  readonly store: IndexStore;
+  readonly store: RangeStore;
   /** Where the heights stand. One that is handed in and not there is put there. */
   readonly heights: HeightTable;
   readonly clock: Clock;
@@ -64,7 +64,7 @@ const TURN_BYTES = 128 * 1024;
 /**
  * The one writer. Group commit: while a durable batch is being written, every block that becomes ready joins the next
  * one, lowest heights first, so that a slow disk makes larger groups rather than longer queues. Its entries are put
- * together meanwhile (`IndexStore.stage`): the disk need not wait for that. Blocks above a gap are written at once; the watermark passes over them in the batch that closes the gap (those of an earlier process: once the
+ * together meanwhile (`RangeStore.stage`): the disk need not wait for that. Blocks above a gap are written at once; the watermark passes over them in the batch that closes the gap (those of an earlier process: once the
  * chain has borne them out).
  *
  * What is stored depends on the chain alone: not on the source, the order, the time or the grouping.
@@ -72,7 +72,7 @@ const TURN_BYTES = 128 * 1024;
 export class BlockCollectionIndexer implements BlockIndexer {
   readonly #options: BlockCollectionIndexerOptions;
   readonly #bounds: GroupBounds;
-  readonly #store: IndexStore;
+  readonly #store: RangeStore;
   readonly #heights: HeightTable;
   readonly #heads: DurableHeads;
   readonly #clock: Clock;

@@ -1,16 +1,13 @@
 import type { Logger } from '../../observability/index.js';
 import { AbortError, backoffMs, OperatorError } from '../../runtime/index.js';
 import type { Clock, Random, Timer } from '../../runtime/index.js';
+import { MAX_OPEN_RANGES, MAX_PLANS } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, OpenRange, RangeStore } from '../../storage/index.js';
-import { common, countHeights, cutNext, MAX_RANGE_HEIGHTS, without } from '../planner.js';
+import { common, countHeights, cutNext, without } from '../planner.js';
 import type { BackfillState, RangeJob, RangePhase, WantedPlan, WorkSource } from '../ports.js';
 
-/** Plans at once. */
-export const MAX_PLANS = 64;
 /** Failed runs in a row after which a range is disputed. */
 export const FAILURES_BEFORE_DISPUTE = 5;
-/** Ranges that are begun and not published: with so many disputed ones, no other is begun. */
-const MAX_OPEN_RANGES = 256;
 /** Pause before a failed range runs again. */
 const RETRY_BACKOFF = { minMs: 2_000, maxMs: 120_000 };
 /** How often it is looked whether nodes serve what is planned, while nothing else can be done. */
@@ -25,12 +22,12 @@ export interface ServedHeights {
 }
 
 export interface LocalWorkSourceOptions {
-  /** Default: MAX_RANGE_HEIGHTS. */
+  /** The most heights of one range. Default: the most that the store takes. */
   readonly maxRangeHeights?: number;
 }
 
 export interface LocalWorkSourceDependencies {
-  readonly store: Pick<IndexStore, 'coverage' | 'latestIndexedHeight' | 'meta' | 'ranges'>;
+  readonly store: Pick<IndexStore, 'coverage' | 'latestBlock' | 'latestIndexedHeight' | 'meta' | 'ranges'>;
   readonly chain: ServedHeights;
   readonly clock: Clock;
   readonly random: Random;
@@ -48,7 +45,7 @@ interface Running {
  * moment, and when a failed range may run again, is known here alone: after a restart everything waits.
  */
 export class LocalWorkSource implements WorkSource {
-  readonly #maxRangeHeights: number;
+  readonly #maxHeights: number | undefined;
   readonly #dependencies: LocalWorkSourceDependencies;
   /** By first height; at most as many as the runner has places. */
   readonly #running = new Map<number, Running>();
@@ -63,7 +60,7 @@ export class LocalWorkSource implements WorkSource {
   #isChanged = false;
 
   constructor(options: LocalWorkSourceOptions, dependencies: LocalWorkSourceDependencies) {
-    this.#maxRangeHeights = options.maxRangeHeights ?? MAX_RANGE_HEIGHTS;
+    this.#maxHeights = options.maxRangeHeights;
     this.#dependencies = dependencies;
   }
 
@@ -82,23 +79,30 @@ export class LocalWorkSource implements WorkSource {
       const { store } = this.#dependencies;
       const before = store.ranges.plans();
       const live = store.meta();
-      if (live === undefined)
-        throw usage('The store holds nothing yet: begin the live range first (start), then plan what lies below it.');
+      if (live === undefined || store.latestBlock() === undefined)
+        throw usage(
+          'The store holds nothing yet: begin the live range first (start), then plan what lies below it.',
+        );
       const latest = store.latestIndexedHeight();
       if (to > latest)
         throw usage(
           `Height ${to} is above the latest indexed one, ${latest}: what lies above is indexed by the daemon without a plan. ` +
             `Give --to ${Math.max(from, live.firstHeight - 1)} or lower.`,
         );
-      if (from < 0 || from > to) throw usage(`There are no heights from ${from} to ${to}: --from is above --to.`);
+      if (from < 0 || from > to)
+        throw usage(`There are no heights from ${from} to ${to}: --from is above --to.`);
       if (before.length >= MAX_PLANS)
-        throw usage(`There are ${MAX_PLANS} plans already, the most there may be. Wait for one, or cancel one.`);
+        throw usage(
+          `There are ${MAX_PLANS} plans already, the most there may be. Wait for one, or cancel one.`,
+        );
       const range = { from, to };
       if (without([range], store.coverage()).length === 0)
         throw usage(`Heights ${from} to ${to} are all indexed already: there is nothing to plan.`);
       const planned = before.find((other) => other.from <= from && other.to >= to);
       if (planned !== undefined)
-        throw usage(`Heights ${from} to ${to} are planned already, by plan ${planned.id} (${planned.from} to ${planned.to}).`);
+        throw usage(
+          `Heights ${from} to ${to} are planned already, by plan ${planned.id} (${planned.from} to ${planned.to}).`,
+        );
       const id = Math.max(0, ...before.map((other) => other.id)) + 1;
       const plan = { id, from, to, order, isPaused: false };
       await store.ranges.change({ plans: [...before, plan] });
@@ -140,7 +144,7 @@ export class LocalWorkSource implements WorkSource {
     return this.#inTurn(async () => {
       const { ranges } = this.#dependencies.store;
       const disputed = ranges.open().filter(isDisputed);
-      await ranges.change({ failed: disputed.map(({ from, to, next }) => ({ from, to, next, failures: 0 })) });
+      await ranges.change({ failed: disputed.map(({ from, to }) => ({ from, to, failures: 0 })) });
       for (const { from } of disputed) this.#notBeforeMs.delete(from);
       this.#notify();
       return disputed.length;
@@ -173,9 +177,9 @@ export class LocalWorkSource implements WorkSource {
   }
 
   async #takeNext(): Promise<RangeJob | undefined> {
-    await this.#forgetFilled();
     const { store } = this.#dependencies;
-    const range = this.#openOne() ?? this.#newOne();
+    // A range lies below a live one that holds something.
+    const range = store.latestBlock() === undefined ? undefined : (this.#openOne() ?? this.#newOne());
     if (range === undefined) return undefined;
     this.#notBeforeMs.delete(range.from);
     return this.#job(range, await store.ranges.run(range));
@@ -202,7 +206,7 @@ export class LocalWorkSource implements WorkSource {
       if (plan.isPaused) continue;
       const missing = without([plan], [...store.coverage(), ...open]);
       const { order } = plan;
-      const cut = cutNext(common(missing, served), { order, borders, maxHeights: this.#maxRangeHeights });
+      const cut = cutNext(common(missing, served), { order, borders, maxHeights: this.#maxHeights });
       if (cut !== undefined) return cut;
     }
     return undefined;
@@ -223,6 +227,7 @@ export class LocalWorkSource implements WorkSource {
 
   #job(range: HeightRange, store: RangeStore): RangeJob {
     const controller = new AbortController();
+    const planned = this.#dependencies.store.ranges.plans();
     let end = (): void => undefined;
     const ended = new Promise<void>((resolve) => (end = resolve));
     this.#running.set(range.from, { range, controller, ended });
@@ -239,19 +244,31 @@ export class LocalWorkSource implements WorkSource {
       range,
       store,
       signal: controller.signal,
-      succeed: () => over(),
+      succeed: async () => {
+        await over();
+        this.#tellFilled(planned, range);
+      },
       fail: (reason, { startOver = false } = {}) => over(() => this.#failed(range, reason, startOver)),
       release: () => over(),
     };
+  }
+
+  /** The commit that filled the last range of a plan has removed it. */
+  #tellFilled(before: readonly BackfillPlan[], range: HeightRange): void {
+    const { logger, store } = this.#dependencies;
+    const left = new Set(store.ranges.plans().map(({ id }) => id));
+    for (const plan of before) {
+      if (left.has(plan.id) || !overlap(plan, range)) continue;
+      logger.info({ plan: plan.id, from: plan.from, to: plan.to }, 'backfill plan is filled');
+    }
   }
 
   async #failed(range: HeightRange, reason: string, startOver: boolean): Promise<void> {
     const { clock, logger, random, store } = this.#dependencies;
     const before = store.ranges.open().find(({ from }) => from === range.from);
     const failures = (before?.failures ?? 0) + 1;
-    const next = startOver ? range.from : (before?.next ?? range.from);
-    if (startOver) await store.ranges.change({ dropped: [range] });
-    await store.ranges.change({ failed: [{ ...range, next, failures, reason }] });
+    const failed = [{ ...range, failures, reason }];
+    await store.ranges.change({ failed, ...(startOver ? { dropped: [range] } : {}) });
     this.#notBeforeMs.set(range.from, clock.monotonic() + backoffMs(RETRY_BACKOFF, failures - 1, random));
     const fields = { from: range.from, to: range.to, failures, reason };
     if (failures === FAILURES_BEFORE_DISPUTE)
@@ -259,19 +276,10 @@ export class LocalWorkSource implements WorkSource {
     else logger.debug(fields, 'a range failed and runs again');
   }
 
-  /** A plan of which nothing is missing is over. */
-  async #forgetFilled(): Promise<void> {
-    const { logger, store } = this.#dependencies;
-    const plans = store.ranges.plans();
-    const coverage = store.coverage();
-    const unfinished = plans.filter((plan) => without([plan], coverage).length > 0);
-    if (unfinished.length === plans.length) return;
-    await store.ranges.change({ plans: unfinished });
-    for (const { id, from, to } of plans)
-      if (!unfinished.some((plan) => plan.id === id)) logger.info({ plan: id, from, to }, 'backfill plan is filled');
-  }
-
-  #chosen(id: number | undefined): { readonly chosen: readonly BackfillPlan[]; readonly kept: readonly BackfillPlan[] } {
+  #chosen(id: number | undefined): {
+    readonly chosen: readonly BackfillPlan[];
+    readonly kept: readonly BackfillPlan[];
+  } {
     const plans = this.#dependencies.store.ranges.plans();
     const chosen = id === undefined ? plans : plans.filter((plan) => plan.id === id);
     if (id !== undefined && chosen.length === 0)
@@ -282,7 +290,9 @@ export class LocalWorkSource implements WorkSource {
   async #changePlans(id: number | undefined, change: (plan: BackfillPlan) => BackfillPlan): Promise<void> {
     const { ranges } = this.#dependencies.store;
     const { chosen } = this.#chosen(id);
-    await ranges.change({ plans: ranges.plans().map((plan) => (chosen.includes(plan) ? change(plan) : plan)) });
+    await ranges.change({
+      plans: ranges.plans().map((plan) => (chosen.includes(plan) ? change(plan) : plan)),
+    });
     this.#notify();
   }
 
