@@ -29,10 +29,13 @@ import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
 import { removeDaemonRecord, storePathOf, writeDaemonRecord } from './lifecycle/daemonRecord.js';
 import { warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
+import { BackfillWatch } from './health/BackfillWatch.js';
 import { Diagnosis } from './health/Diagnosis.js';
 import { DiskWatch } from './health/DiskWatch.js';
 import { openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
 import type { IndexingParts } from './line/runIndexing.js';
+import { obeyBackfill } from './line/backfillCommand.js';
+import { ControlSocket } from './lifecycle/ControlSocket.js';
 import { Lifecycle } from './lifecycle/Lifecycle.js';
 import { Reporter } from './health/Reporter.js';
 import { announceRun } from './lifecycle/runRegistry.js';
@@ -158,14 +161,16 @@ async function run(
   const parts = openUpstream(config, {
     ...{ store, lifecycle, sporks, clock, random, metrics, logger, openChannel },
   });
-  const { accountBuilder, network, listener } = parts;
+  const { accountBuilder, backfill, network, listener } = parts;
+  const backfillWatch = new BackfillWatch(config, { backfill, store, network, listener, clock, logger });
+  lifecycle.supervise(backfillWatch.run(signal));
   const diskWatch = new DiskWatch({ path }, { clock });
   lifecycle.supervise(diskWatch.run(signal));
   const reporter = new Reporter(
     { config, instance: randomUUID() },
-    { store, network, listener, accountBuilder, diskWatch, readers, clock },
+    { store, network, listener, accountBuilder, backfillWatch, diskWatch, readers, clock },
   );
-  const work = new HeightInspector(config, { network, reporter, store });
+  const work = new HeightInspector(config, { backfillWatch, network, reporter, store });
   signal.addEventListener('abort', () => reporter.stopping(), { once: true });
   await serve(config, { ...parts, reporter, work, readers, terminal });
   if (signal.aborted) return;
@@ -263,11 +268,23 @@ async function serve(
   listener.onSealed(() => readers.notify());
   listener.onHead(() => readers.notify());
   network.onAnswering(() => readers.notifyOfSurroundings());
+  const { backfill } = parts;
+  const control = new ControlSocket(config, {
+    obey: (command) =>
+      obeyBackfill(command, backfill.source, (heights, order) => backfill.plan(heights, order)),
+    fail: (error) => lifecycle.fail(error),
+    logger,
+  });
+  await control.start();
+  lifecycle.onClose('control socket', () => control.close());
   const addresses: ReaderAddresses = await serving;
   monitor.start();
   lifecycle.onClose('health monitor', () => monitor.close());
   const all = { ...addresses, metrics: metricsServer.address() };
-  writeDaemonRecord(config.dataDir, { pid: process.pid, instance: reporter.instance, ...all });
+  writeDaemonRecord(config.dataDir, {
+    ...{ pid: process.pid, instance: reporter.instance, ...all },
+    control: control.path,
+  });
   const withdraw = announceRun(config.dataDir, process.env);
   lifecycle.onClose('daemon record', () => {
     withdraw();

@@ -1,6 +1,11 @@
+import { join } from 'node:path';
+import { readSporkTable } from '../access/index.js';
+import type { BackfillStatus, PlannedHeight } from '../api/index.js';
+import { MAX_HEIGHT } from '../config/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { silentLogger } from '../observability/index.js';
-import { OperatorError, sleep, systemClock } from '../runtime/index.js';
+import { LocalWorkSource } from '../ranges/index.js';
+import { OperatorError, packageRoot, sleep, systemClock, systemRandom } from '../runtime/index.js';
 import { LevelIndexStore, repairStore, StorageError, verifyStore } from '../storage/index.js';
 import type {
   IndexStore,
@@ -9,7 +14,11 @@ import type {
   VerifyOptions,
   VerifyReport,
 } from '../storage/index.js';
+import { documentOf, plannedAt, rangeAtRest } from './health/BackfillWatch.js';
 import { daemonRuns, storePathOf } from './lifecycle/daemonRecord.js';
+import { obeyBackfill } from './line/backfillCommand.js';
+import type { BackfillCommand, BackfillOutcome } from './line/backfillCommand.js';
+import { heightsOf } from './line/plannedHeights.js';
 
 /** How a store is opened: as `LevelIndexStore.open`, with its expected errors. */
 export type OpenStore = (...how: Parameters<typeof LevelIndexStore.open>) => Promise<IndexStore>;
@@ -55,6 +64,48 @@ async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): Promise
   }
 }
 
+/**
+ * Changes what history is filled in, on a store that no daemon runs on: the next one begins with it. Expected errors: as
+ * `openStoreReadOnly`; OperatorError `usage`.
+ */
+export async function commandStore(config: DaemonConfig, command: BackfillCommand): Promise<BackfillOutcome> {
+  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
+  return onStore(config, (store, source) =>
+    obeyBackfill(command, source, (heights, order) =>
+      source.plan({ ...heightsOf(heights, store, { sporks }), order }),
+    ),
+  );
+}
+
+/** What is planned on a store that no daemon runs on. Expected errors: as `openStoreReadOnly`. */
+export function backfillOf(config: DaemonConfig): Promise<BackfillStatus> {
+  return onStore(config, (_store, source) => Promise.resolve(documentOf(source.status())));
+}
+
+/** The plan to fill in a height of a store that no daemon runs on. */
+export function plannedHeightOf(store: IndexStore, height: number): PlannedHeight | undefined {
+  return plannedAt(height, sourceOf(store).status(), rangeAtRest);
+}
+
+async function onStore<T>(
+  config: DaemonConfig,
+  use: (store: IndexStore, source: LocalWorkSource) => Promise<T>,
+): Promise<T> {
+  const store = await openStoreReadOnly(config);
+  try {
+    return await use(store, sourceOf(store));
+  } finally {
+    await store.close();
+  }
+}
+
+/** Nobody tells what the nodes serve: all of it, for all that is known. */
+function sourceOf(store: IndexStore): LocalWorkSource {
+  const chain = { borders: () => [], served: () => [{ from: 0, to: MAX_HEIGHT }] };
+  const parts = { store, chain, clock: systemClock, random: systemRandom, logger: silentLogger };
+  return new LocalWorkSource({}, parts);
+}
+
 /** What a rewind forgets. */
 export interface RewindReport {
   /** The watermark. */
@@ -84,7 +135,8 @@ export async function rewindStore(
     if (meta === undefined || store.latestIndexedHeight() < 0)
       throw new OperatorError('usage', 'The store is empty: there is nothing to rewind.');
     const from = store.latestIndexedHeight();
-    if (height < meta.firstHeight - 1 || height > from) {
+    const keepsOther = store.coverage().some((range) => range.from <= height && range.to < meta.firstHeight);
+    if ((height < meta.firstHeight - 1 && !keepsOther) || height > from) {
       throw new OperatorError(
         'usage',
         `--to ${height} is outside what can be kept: the store holds heights ${meta.firstHeight} to ${from}. ` +

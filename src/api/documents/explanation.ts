@@ -1,4 +1,5 @@
 import type { ReadinessReason } from '../../observability/index.js';
+import type { HeightRange } from '../../storage/index.js';
 import type { IndexedRange } from '../view/statusDocument.js';
 import type { HeightWork, WorkDocument } from '../view/heightWork.js';
 
@@ -6,8 +7,12 @@ import type { HeightWork, WorkDocument } from '../view/heightWork.js';
 export const explainStages = [
   /** It can be read. */
   'indexed',
-  /** Below the first height of the store: it will not be indexed. */
+  /** Below the first height of the store, and not planned: it will not be indexed. */
   'below_first_indexed',
+  /** Missing between heights that are indexed, and not planned. */
+  'hole',
+  /** Planned to be filled in below the live range, or being filled in. */
+  'backfill',
   /** The chain is not that far yet, as far as the access nodes report. */
   'above_head',
   /** Above the stop height: nobody asks for it. */
@@ -36,6 +41,7 @@ export const explainKinds = ['height', 'block', 'collection', 'transaction', 'un
 
 /** The body of `/explain/{key}`. `null`: unknown, or not applicable. */
 export interface ExplainDocument extends IndexedRange {
+  readonly coverage: readonly HeightRange[];
   /** As requested. */
   readonly key: string;
   readonly kind: (typeof explainKinds)[number];

@@ -7,6 +7,7 @@ import type { Query } from '../view/queryParameters.js';
 import { transactionBody } from '../json/transaction.js';
 import type { RestTransactionBody } from '../json/transaction.js';
 import { rfc3339 } from '../json/scalars.js';
+import { rangeWith } from '../view/statusDocument.js';
 import type { IndexedRange } from '../view/statusDocument.js';
 
 /** One JSON value per line. */
@@ -76,10 +77,7 @@ export function exportRange(query: Query, range: IndexedRange): ExportRange {
   const to = heightOf(query, 'to') ?? Number.MAX_SAFE_INTEGER;
   if (from === undefined) throw invalid('from is required: the height to begin at');
   if (from > to) throw invalid(`from ${from} is above to ${to}`);
-  const { firstIndexed, latestIndexed } = range;
-  if (firstIndexed === null || from < firstIndexed || from > (latestIndexed ?? -1)) {
-    throw heightOutside(from, range);
-  }
+  if (rangeWith(from, range) === undefined) throw heightOutside(from, range);
   return { from, to };
 }
 

@@ -11,6 +11,7 @@ import { timestampMessage } from './timestamp.js';
 
 const START_HEIGHT = 1;
 const LAST_SEEN = 2;
+const WAIT = 3;
 
 /** The streams of our own `flow_collection_indexer.v1.IndexAPI` (proto/flow_collection_indexer/v1/index.proto). */
 export class IndexStreams {
@@ -24,8 +25,9 @@ export class IndexStreams {
   streams(): Readonly<Record<string, StreamCall>> {
     return {
       SubscribeIndexedHeights: async (request, sink) => {
-        const from = await streamCursor(this.#feed, startOf(request));
-        const following = { kind: 'indexed_heights', from, until: 'indexed' } as const;
+        const waits = request.flag(WAIT);
+        const from = await streamCursor(this.#feed, startOf(request), { waits });
+        const following = { kind: 'indexed_heights', from, until: 'indexed', waits } as const;
         return this.#feed.follow(following, feedSink(sink, encoded));
       },
     };

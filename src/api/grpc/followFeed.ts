@@ -16,9 +16,13 @@ export function feedSink(sink: StreamSink, encode: (event: FeedEvent) => Buffer)
  * The starting point of a stream. As on access nodes, a start below the first height is an invalid argument: it will
  * never exist, whereas what is not found may be requested again. Expected errors: as `ChangeFeed.cursorAt`.
  */
-export async function streamCursor(feed: ChangeFeed, point: StartPoint): Promise<Cursor> {
+export async function streamCursor(
+  feed: ChangeFeed,
+  point: StartPoint,
+  { waits = false } = {},
+): Promise<Cursor> {
   try {
-    return await feed.cursorAt(point);
+    return await feed.cursorAt(point, { waits });
   } catch (error) {
     if (!(error instanceof ApiError) || error.reason !== 'below_first_indexed') throw error;
     throw new ApiError(400, error.reason, error.message, error.range);

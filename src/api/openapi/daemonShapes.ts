@@ -4,6 +4,7 @@ import type {
   AccountTransactionDocument,
   AccountTransactionsDocument,
 } from '../documents/accountTransactions.js';
+import type { HeightRange } from '../../storage/index.js';
 import type { HeightDocument, RewindDocument } from '../documents/changeDocuments.js';
 import type { ApiErrorBody } from '../view/ApiError.js';
 import { errorReasons } from '../view/ApiError.js';
@@ -14,7 +15,14 @@ import { MAX_PLACES } from '../documents/lookupDocument.js';
 import type { BlockDocument, CollectionDocument, TransactionDocument } from '../documents/lookupDocument.js';
 import type { CollectionBody } from '../json/collection.js';
 import type { RestTransactionBody } from '../json/transaction.js';
-import type { CallStatus, EndpointStatus, StatusDocument } from '../view/statusDocument.js';
+import type {
+  BackfillPlanStatus,
+  BackfillRangeStatus,
+  BackfillStatus,
+  CallStatus,
+  EndpointStatus,
+  StatusDocument,
+} from '../view/statusDocument.js';
 import { MAX_MISSING_SHOWN } from '../view/heightWork.js';
 import type { MissingDocument, NodeDocument, NodeFailures, WorkDocument } from '../view/heightWork.js';
 import { transactionBodyFields } from './flowShapes.js';
@@ -37,6 +45,8 @@ import {
 import type { Schema } from './schema.js';
 
 const edges = { firstIndexed: countOrNull, latestIndexed: countOrNull, head: countOrNull } as const;
+const heightRange = { from: count, to: count } as const;
+const coverage = arrayOf(object<HeightRange>(heightRange));
 const collectionPlace = { height: count, collection_index: count } as const;
 const transactionPlace = { ...collectionPlace, transaction_index: count } as const;
 
@@ -81,6 +91,34 @@ const reasons = arrayOf(
   ),
 );
 
+const backfill = object<BackfillStatus>({
+  missingHeights: count,
+  rate: amount,
+  eta: amountOrNull,
+  plans: arrayOf(
+    object<BackfillPlanStatus>({
+      ...heightRange,
+      id: count,
+      order: oneOfWords('newest', 'oldest'),
+      state: oneOfWords('active', 'paused'),
+      missingHeights: count,
+    }),
+  ),
+  ranges: arrayOf(
+    object<BackfillRangeStatus>({
+      ...heightRange,
+      state: oneOfWords('waiting', 'running', 'failed', 'disputed'),
+      next: count,
+      rate: amount,
+      eta: amountOrNull,
+      failures: count,
+      reason: textOrNull,
+      waitingFor,
+    }),
+  ),
+  unserved: coverage,
+});
+
 const missingCollection = object<MissingDocument>({
   collectionId: identifier,
   isUnderWay: flag,
@@ -109,8 +147,9 @@ export const daemonShapes = {
       message: described('One sentence for humans.', text),
       reason: described('For machines.', oneOfWords(...errorReasons)),
       ...edges,
+      coverage: described('The heights that are indexed.', coverage),
     },
-    ['firstIndexed', 'latestIndexed', 'head'],
+    ['firstIndexed', 'latestIndexed', 'head', 'coverage'],
   ),
   Status: object<StatusDocument>({
     network: text,
@@ -118,6 +157,8 @@ export const daemonShapes = {
     version: text,
     instance: text,
     ...edges,
+    coverage,
+    backfill,
     sealed: countOrNull,
     lag: countOrNull,
     headAgeSeconds: amountOrNull,
@@ -214,6 +255,7 @@ export const daemonShapes = {
     height: countOrNull,
     blockId: textOrNull,
     ...edges,
+    coverage,
     sealed: countOrNull,
     work: described('While the height is worked on.', orNull(work)),
     holdingUp: described('What the lowest unindexed height waits for.', waitingFor),

@@ -9,6 +9,7 @@ import type { Schema } from './schema.js';
 const refusals: Readonly<Record<ApiErrorReason, { readonly status: number; readonly when: string }>> = {
   not_yet_indexed: { status: 404, when: 'above the latest indexed height, or nothing is indexed yet' },
   below_first_indexed: { status: 404, when: 'below the first indexed height' },
+  hole: { status: 404, when: 'missing between heights that are indexed' },
   unknown_id: { status: 404, when: 'nothing with this id in the indexed heights' },
   malformed_id: { status: 400, when: 'the id is not 64 hexadecimal digits' },
   malformed_address: { status: 400, when: 'the address is not 16 hexadecimal digits' },

@@ -209,6 +209,13 @@ export const daemonRoutes = {
           text,
         ),
       ),
+      query(
+        'wait',
+        described(
+          'true: at a height that is missing below the live range, wait until it is filled in. Otherwise the stream ends there, with the reason hole.',
+          oneOfWords('true', 'false'),
+        ),
+      ),
       {
         ...{ name: 'Last-Event-ID', in: 'header', isRequired: false },
         schema: described('The id of the last event received. It takes precedence over from.', text),
@@ -216,7 +223,7 @@ export const daemonRoutes = {
     ],
     answer: 'FeedEvent',
     isStream: true,
-    errors: ['invalid_argument', 'not_yet_indexed', 'below_first_indexed'],
+    errors: ['invalid_argument', 'not_yet_indexed', 'below_first_indexed', 'hole'],
   },
   explain: {
     path: '/explain/{key}',

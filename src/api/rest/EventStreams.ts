@@ -37,15 +37,19 @@ export class EventStreams {
 
   /** Answers `/events`. Expected errors: ApiError (invalid_argument), and as `ChangeFeed.cursorAt`. */
   async answer(request: HttpRequest): Promise<StreamingAnswer> {
-    const from = await this.#feed.cursorAt(startOf(request));
+    const waits = waitsOf(request);
+    const from = await this.#feed.cursorAt(startOf(request), { waits });
     return {
       contentType: 'text/event-stream; charset=UTF-8',
       preamble: `retry: ${RETRY_MS}\n\n`,
-      stream: (body) => this.#begin(from, body),
+      stream: (body) => this.#begin({ from, waits }, body),
     };
   }
 
-  #begin(from: Cursor, body: StreamedBody): () => void {
+  #begin(
+    { from, waits }: { readonly from: Cursor; readonly waits: boolean },
+    body: StreamedBody,
+  ): () => void {
     const stream: OpenStream = { body, isFull: false };
     const write = (text: string, onTaken: () => void = () => undefined): void => {
       stream.isFull = true;
@@ -55,7 +59,7 @@ export class EventStreams {
       });
     };
     const leave = this.#feed.follow(
-      { kind: 'events', from, until: 'indexed' },
+      { kind: 'events', from, until: 'indexed', waits },
       {
         send: (event, taken) => write(eventText(event), taken),
         end: (reason) => {
@@ -84,6 +88,18 @@ export class EventStreams {
       for (const { body, isFull } of this.#streams) if (!isFull) body.write(SIGN_OF_LIFE, () => undefined);
     });
   }
+}
+
+/** Whether to wait where heights are missing. Expected errors: ApiError (invalid_argument). */
+function waitsOf({ query }: HttpRequest): boolean {
+  const given = list(query['wait']);
+  if (given.length === 0 || given.join() === 'false') return false;
+  if (given.join() === 'true') return true;
+  throw new ApiError(
+    400,
+    'invalid_argument',
+    `invalid wait: expected true or false, got ${quoted(given.join())}`,
+  );
 }
 
 /** `Last-Event-ID` before `from`: a client that comes back sends both. Expected errors: ApiError (invalid_argument). */

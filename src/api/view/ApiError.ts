@@ -1,13 +1,15 @@
-import type { StorageError } from '../../storage/index.js';
-import { lastReadable } from './statusDocument.js';
+import type { HeightRange, StorageError } from '../../storage/index.js';
+import { coverageOf, lastReadable, MAX_RANGES_TOLD } from './statusDocument.js';
 import type { IndexedRange } from './statusDocument.js';
 
 /** Why a request was refused, for machines. */
 export const errorReasons = [
   /** The height is above the watermark. */
   'not_yet_indexed',
-  /** The height is below the first height of the store. */
+  /** The height is below every height that is indexed. */
   'below_first_indexed',
+  /** The height is missing between heights that are indexed. */
+  'hole',
   /** No block, collection or transaction of this id within the indexed heights. */
   'unknown_id',
   'malformed_id',
@@ -51,6 +53,8 @@ export interface ApiErrorBody {
   readonly firstIndexed?: number | null;
   readonly latestIndexed?: number | null;
   readonly head?: number | null;
+  /** The ranges of heights that are indexed; of very many, those next to the height that was asked for. */
+  readonly coverage?: readonly HeightRange[];
 }
 
 /** A request that gets an error body instead of a response. The message is one sentence for the caller. */
@@ -60,19 +64,23 @@ export class ApiError extends Error {
   readonly code: number;
   readonly reason: ApiErrorReason;
   readonly range: IndexedRange | undefined;
+  /** The ranges to tell of. */
+  readonly coverage: readonly HeightRange[];
 
-  constructor(code: number, reason: ApiErrorReason, message: string, range?: IndexedRange) {
+  constructor(code: number, reason: ApiErrorReason, message: string, range?: IndexedRange, height?: number) {
     super(message);
     this.code = code;
     this.reason = reason;
     this.range = range;
+    this.coverage = range === undefined ? [] : toldRanges(range, height);
   }
 
   body(): ApiErrorBody {
     const { code, message, reason, range } = this;
     if (range === undefined) return { code, message, reason };
     const { firstIndexed, head } = range;
-    return { code, message, reason, firstIndexed, latestIndexed: lastReadable(range), head };
+    const latestIndexed = lastReadable(range);
+    return { code, message, reason, firstIndexed, latestIndexed, head, coverage: this.coverage };
   }
 }
 
@@ -81,6 +89,7 @@ const elsewhere: ReadonlySet<ApiErrorReason> = new Set<ApiErrorReason>([
   'not_served',
   'not_yet_indexed',
   'below_first_indexed',
+  'hole',
   'unknown_id',
 ]);
 
@@ -91,13 +100,35 @@ export function isElsewhere(error: unknown): error is ApiError {
   return error instanceof ApiError && elsewhere.has(error.reason) && !(error instanceof NoSuchHead);
 }
 
-/** A height outside the range; the reason says on which side. */
+/** A height that cannot be read; the reason says where it lies. */
 export function heightOutside(height: number, range: IndexedRange): ApiError {
   if (range.firstIndexed !== null && height < range.firstIndexed) {
-    const message = `height ${height} is below the first indexed height ${range.firstIndexed}`;
-    return new ApiError(404, 'below_first_indexed', message, range);
+    const first = coverageOf(range)[0]?.from ?? range.firstIndexed;
+    if (height > first) return holeAt(height, range);
+    const message = `height ${height} is below the first indexed height ${first}`;
+    return new ApiError(404, 'below_first_indexed', message, range, height);
   }
-  return new ApiError(404, 'not_yet_indexed', `height ${height} is not yet indexed (${edges(range)})`, range);
+  const message = `height ${height} is not yet indexed (${edges(range)})`;
+  return new ApiError(404, 'not_yet_indexed', message, range, height);
+}
+
+/** A height that is missing between others. */
+export function holeAt(height: number, range: IndexedRange): ApiError {
+  const below = coverageOf(range).findLast(({ to }) => to < height);
+  const above = coverageOf(range).find(({ from }) => from > height);
+  const hole = `heights ${below === undefined ? '' : below.to + 1}..${above === undefined ? '' : above.from - 1}`;
+  const message = `height ${height} is not indexed: it is in a hole, ${hole}`;
+  return new ApiError(404, 'hole', message, range, height);
+}
+
+/** All ranges, or of very many those next to the height, else the highest. */
+function toldRanges(range: IndexedRange, height = Infinity): readonly HeightRange[] {
+  const all = coverageOf(range);
+  if (all.length <= MAX_RANGES_TOLD) return all;
+  const above = all.findIndex(({ from }) => from > height);
+  const middle = (above === -1 ? all.length : above) - MAX_RANGES_TOLD / 2;
+  const start = Math.max(0, Math.min(all.length - MAX_RANGES_TOLD, middle));
+  return all.slice(start, start + MAX_RANGES_TOLD);
 }
 
 /**
@@ -133,11 +164,10 @@ export function nothingIndexed(range: IndexedRange): ApiError {
 }
 
 export function unknownId(what: 'block' | 'collection' | 'transaction', range: IndexedRange): ApiError {
-  const { firstIndexed, latestIndexed } = range;
-  if (firstIndexed === null || latestIndexed === null || latestIndexed < firstIndexed) {
-    return nothingIndexed(range);
-  }
-  const message = `no such ${what} in heights ${firstIndexed}..${latestIndexed}`;
+  const told = toldRanges(range);
+  if (told.length === 0) return nothingIndexed(range);
+  const heights = told.map(({ from, to }) => `${from}..${to}`).join(', ');
+  const message = `no such ${what} in heights ${heights}`;
   return new ApiError(404, 'unknown_id', message, range);
 }
 

@@ -9,6 +9,7 @@ import type {
   TransactionPlace,
 } from '../../storage/index.js';
 import { heightOutside, noSuchHead, unknownId } from './ApiError.js';
+import { rangeWith } from './statusDocument.js';
 import type { IndexedRange } from './statusDocument.js';
 
 /** What is read of a store to answer requests. */
@@ -18,8 +19,8 @@ export type ReadableIndex = IndexReader & Pick<IndexStore, 'meta' | 'latestBlock
  * The index as it was when a request arrived: whatever is committed meanwhile, the response covers the heights that
  * were indexed then, and so does a refusal.
  *
- * It blocks and copies nothing. Below the watermark nothing changes and nothing is inserted, so the watermark of one
- * moment, with everything above it left out, is a snapshot. (The store is rewound below its watermark only while no
+ * It blocks and copies nothing. What is covered does not change, so the coverage of one moment, with everything outside it
+ * left out, is a snapshot. (The store is rewound below its watermark only while no
  * daemon runs.)
  */
 export class IndexView {
@@ -101,9 +102,6 @@ export class IndexView {
   }
 
   #covers(height: number): boolean {
-    const { firstIndexed, latestIndexed } = this.range;
-    return (
-      firstIndexed !== null && latestIndexed !== null && height >= firstIndexed && height <= latestIndexed
-    );
+    return rangeWith(height, this.range) !== undefined;
   }
 }

@@ -1,14 +1,33 @@
 import type { NodeHealth } from '../../access/index.js';
 import type { ReadinessReason } from '../../observability/index.js';
+import type { HeightRange } from '../../storage/index.js';
 
 /** The readable heights, and the heads beyond them. `null`: not known yet. */
 export interface IndexedRange {
+  /** The first height of the live range, which ends at `latestIndexed` and has no holes. */
   readonly firstIndexed: number | null;
   /** The watermark; `firstIndexed - 1` while nothing is indexed. */
   readonly latestIndexed: number | null;
   readonly head: number | null;
   readonly sealed: number | null;
+  /** Everything that can be read: ascending ranges that do not touch. Left out: the live range is all. */
+  readonly coverage?: readonly HeightRange[];
 }
+
+/** The ranges that can be read, ascending. */
+export function coverageOf(range: IndexedRange): readonly HeightRange[] {
+  const latest = lastReadable(range);
+  if (range.coverage !== undefined) return range.coverage;
+  return range.firstIndexed === null || latest === null ? [] : [{ from: range.firstIndexed, to: latest }];
+}
+
+/** The range that a height is in, if it can be read. */
+export function rangeWith(height: number, range: IndexedRange): HeightRange | undefined {
+  return coverageOf(range).find(({ from, to }) => height >= from && height <= to);
+}
+
+/** Ranges that one answer names at most: those next to the height that was asked for. */
+export const MAX_RANGES_TOLD = 16;
 
 /**
  * The last readable height, as shown to callers: `null` while nothing is indexed, whatever represents that internally.
@@ -27,6 +46,7 @@ export function lastReadable({
 export interface StatusDocument extends IndexedRange {
   /** `null` while nothing is indexed. */
   readonly latestIndexed: number | null;
+  readonly coverage: readonly HeightRange[];
   readonly network: string;
   readonly chainId: string;
   readonly version: string;
@@ -99,9 +119,50 @@ export interface StatusDocument extends IndexedRange {
     /** Heights below that it still has to index. */
     readonly missingHeights: number | null;
   };
+  /** History that is filled in below the live range. */
+  readonly backfill: BackfillStatus;
   readonly ready: boolean;
   readonly reasons: readonly ReadinessReason[];
   readonly uptimeSeconds: number;
+}
+
+/** Rates are per second, times are seconds. */
+export interface BackfillStatus {
+  /** Planned heights that are not durable yet. */
+  readonly missingHeights: number;
+  /** Heights of history that became durable per second, over the last half minute. */
+  readonly rate: number;
+  /** Until everything planned is filled; `null` while nothing moves. */
+  readonly eta: number | null;
+  readonly plans: readonly BackfillPlanStatus[];
+  /** Ranges that were begun and cannot be read yet. */
+  readonly ranges: readonly BackfillRangeStatus[];
+  /** Planned heights that no access node is known to serve. */
+  readonly unserved: readonly HeightRange[];
+}
+
+export interface BackfillPlanStatus extends HeightRange {
+  readonly id: number;
+  readonly order: 'newest' | 'oldest';
+  readonly state: 'active' | 'paused';
+  readonly missingHeights: number;
+}
+
+export interface BackfillRangeStatus extends HeightRange {
+  readonly state: 'waiting' | 'running' | 'failed' | 'disputed';
+  /** The lowest height that is missing. */
+  readonly next: number;
+  readonly rate: number;
+  readonly eta: number | null;
+  /** Runs that failed in a row, and why the last one did. */
+  readonly failures: number;
+  readonly reason: string | null;
+  /** What its lowest missing height waits for, when it has not come for a while. */
+  readonly waitingFor: {
+    readonly height: number;
+    readonly message: string;
+    readonly ageSeconds: number;
+  } | null;
 }
 
 export interface EndpointStatus {

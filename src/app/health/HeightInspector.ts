@@ -12,9 +12,11 @@ import type { HeightExplanation, MissingExplanation } from '../../collections/in
 import type { Identifier } from '../../flow/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import type { IndexingLine } from '../line/indexingLine.js';
+import type { BackfillWatch } from './BackfillWatch.js';
 import type { Reporter } from './Reporter.js';
 
 interface WorkParts {
+  readonly backfillWatch: Pick<BackfillWatch, 'plannedAt'>;
   readonly network: Pick<AccessNetwork, 'namesServing'>;
   readonly reporter: Pick<Reporter, 'range' | 'status'>;
   readonly store: Pick<IndexStore, 'blocksAboveWatermark'>;
@@ -36,11 +38,12 @@ export class HeightInspector implements WorkSource {
   }
 
   momentAt(height: number): WorkMoment {
-    const { reporter, store } = this.#parts;
+    const { backfillWatch, reporter, store } = this.#parts;
     return {
       range: reporter.range(),
       durableId: blockAbove(store, { height })?.id,
       daemon: { reasons: reporter.status().reasons, work: this.#workAt(height) },
+      history: backfillWatch.plannedAt(height),
     };
   }
 

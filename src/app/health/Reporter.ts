@@ -1,5 +1,5 @@
 import type { AccessNetwork, NodeState } from '../../access/index.js';
-import { lastReadable } from '../../api/index.js';
+import { coverageOf, lastReadable } from '../../api/index.js';
 import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../../api/index.js';
 import type { ExecutionDataStatus } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
@@ -12,14 +12,16 @@ import type {
   ScrapedValues,
 } from '../../observability/index.js';
 import { formatDuration, readinessCodes } from '../../observability/index.js';
+import { countHeights } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Diagnosis, Symptoms } from './Diagnosis.js';
 import type { DiskWatch } from './DiskWatch.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
-import { heldUpBy } from './heldUp.js';
+import type { BackfillWatch } from './BackfillWatch.js';
 import type { HeldUp } from './heldUp.js';
+import { lineHeldUp } from './lineHeldUp.js';
 import type { IndexingLine } from '../line/indexingLine.js';
 import { describeTroubles } from './describeTroubles.js';
 
@@ -34,6 +36,7 @@ interface ReporterParts {
   readonly network: AccessNetwork;
   readonly listener: FinalizationListener;
   readonly accountBuilder: AccountIndexBuilder;
+  readonly backfillWatch: BackfillWatch;
   readonly diskWatch: DiskWatch;
   readonly readers: Pick<ReaderThread, 'down'>;
   readonly clock: Clock;
@@ -109,11 +112,28 @@ export class Reporter implements StatusSource, ScrapedValues {
       latestIndexed: meta === undefined ? null : this.latestIndexedHeight(),
       head: this.#parts.listener.finalizedHeight() ?? null,
       sealed: this.#parts.listener.sealedHeight() ?? null,
+      coverage: this.#parts.store.coverage(),
     };
   }
 
   accountIndexMissingHeights(): number {
     return this.#parts.accountBuilder.progress().coverage?.missingHeights ?? 0;
+  }
+
+  coveredHeights(): number {
+    return countHeights(this.#parts.store.coverage());
+  }
+
+  backfillMissingHeights(): number {
+    return this.#parts.backfillWatch.missingHeights();
+  }
+
+  backfillRanges(): ReadonlyMap<string, number> {
+    return this.#parts.backfillWatch.counts().phases;
+  }
+
+  backfillHeldUpRanges(): number {
+    return this.#parts.backfillWatch.counts().heldUp;
   }
 
   // Work in hand.
@@ -245,31 +265,10 @@ export class Reporter implements StatusSource, ScrapedValues {
 
   /** What the lowest missing height waits for; `undefined` when there is none. */
   #heldUp(): HeldUp | undefined {
-    const { clock, listener, network } = this.#parts;
     const line = this.#line;
     const height = this.latestIndexedHeight() + 1;
     if (line === undefined || height > (this.#target() ?? -1)) return undefined;
-    const sealedAgeMs = listener.sealedAdvanceAgeMs();
-    const { stage } = line.processor.explain(height);
-    const block = line.blocks.heldUpBy();
-    return heldUpBy(
-      {
-        height,
-        stage,
-        commitStartedAtMs: line.indexer.commitStartedAtMs(),
-        block: block?.isUnserved === true ? { ...block, troubles: network.whyUnserved(block.height) } : block,
-        collections: stage === 'collecting' ? line.processor.heldUpBy(height) : undefined,
-        executionData: {
-          isOnlySource: this.#config.ediOnly,
-          trouble: line.edi?.trouble(),
-          troubles: line.edi?.troubles() ?? [],
-        },
-        sealedHeight: listener.sealedHeight(),
-        sealedAtMs: sealedAgeMs === undefined ? undefined : clock.monotonic() - sealedAgeMs,
-        sealedTroubles: listener.sealedTroubles(),
-      },
-      clock,
-    );
+    return lineHeldUp(height, line, { ediOnly: this.#config.ediOnly, ...this.#parts });
   }
 
   /** What the progress line measures. */
@@ -337,7 +336,7 @@ export class Reporter implements StatusSource, ScrapedValues {
       chainId: config.chainId,
       version: this.#version,
       instance: this.instance,
-      ...{ ...range, latestIndexed: lastReadable(range) },
+      ...{ ...range, latestIndexed: lastReadable(range), coverage: coverageOf(range) },
       lag: this.#lag().lag,
       headAgeSeconds: this.headAgeSeconds() ?? null,
       headConfirmedSeconds: seconds(listener.lastAnswerAgeMs()),
@@ -358,6 +357,7 @@ export class Reporter implements StatusSource, ScrapedValues {
           ? null
           : { height: oldest.height, missing: oldest.missingIds.length, ageSeconds: oldest.ageSeconds },
       accountIndex: this.#accountIndex(),
+      backfill: this.#parts.backfillWatch.status(),
       ready: readiness.ready,
       reasons: readiness.reasons,
       uptimeSeconds: (this.#parts.clock.monotonic() - this.#startedAtMs) / 1000,

@@ -96,6 +96,7 @@ export class IndexerLink implements StatusSource, WorkSource, ForwardingDesk {
       latestIndexed: firstIndexed === null ? null : shown.latestIndexedHeight,
       head,
       sealed,
+      coverage: shown.coverage,
     };
   }
 
