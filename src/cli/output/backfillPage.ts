@@ -6,7 +6,7 @@ export function renderBackfill(backfill: BackfillStatus): string {
   const { plans, ranges, unserved } = backfill;
   if (plans.length === 0) return 'Nothing is planned.\n';
   const lines = [
-    `${backfillLine(backfill)}`,
+    backfillLine(backfill),
     ...plans.map(
       ({ id, from, to, order, state, missingHeights }) =>
         `plan ${id}: ${span({ from, to })}, ${order} first, ${formatCount(missingHeights)} to go${state === 'paused' ? ', paused' : ''}`,
