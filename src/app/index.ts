@@ -5,6 +5,7 @@ export type { DaemonRecord } from './lifecycle/daemonRecord.js';
 export { announcedRuns } from './lifecycle/runRegistry.js';
 export { openUpstream, runIndexing } from './line/runIndexing.js';
 export type { IndexingDependencies } from './line/runIndexing.js';
+export type { Backfill } from './line/Backfill.js';
 export type { IndexingLine, IndexingLineParts } from './line/indexingLine.js';
 export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle/Lifecycle.js';
 export type { BackfillCommand, BackfillOutcome } from './line/backfillCommand.js';

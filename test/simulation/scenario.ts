@@ -152,6 +152,7 @@ export function faultFree(index: number, stretch: Stretch, hasAccounts = false):
     endsWithoutExecutionData: false,
     falseSpork: undefined,
     accountsFrom: hasAccounts ? 1 : Infinity,
+    history: undefined,
   };
   return withEarlierSporks(scenario, stretch, { endpoints: earlier, events: [] });
 }
@@ -202,6 +203,33 @@ function accountsFromOf(seed: number): number {
   const dice = new Dice(seed, 'account index');
   const isKnown = knownBadSeeds.some((each) => each.seed === seed);
   return !isKnown && dice.chance(ACCOUNTS_SHARE) ? dice.whole(1, 3) : Infinity;
+}
+
+/** How many of the seeds whose stretch allows it begin at a height of its middle, and fill in what lies below. */
+const HISTORY_SHARE = 0.3;
+/** A shorter stretch has no room for several ranges. */
+const HISTORY_MIN_HEIGHTS = 14;
+
+/** Drawn apart from everything else, so that a seed meets the same faults with history as without. */
+function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
+  const { seed } = scenario;
+  const dice = new Dice(seed, 'history');
+  const { firstHeight, sporks, stopHeight } = stretch;
+  const heights = stopHeight - firstHeight + 1;
+  const isKnown = knownBadSeeds.some((each) => each.seed === seed);
+  if (isKnown || scenario.falseSpork !== undefined || sporks.length > 1) return scenario;
+  if (heights < HISTORY_MIN_HEIGHTS || !dice.chance(HISTORY_SHARE)) return scenario;
+  const below = firstHeight + dice.whole(3, heights - 2);
+  const backfill = {
+    plan: String(firstHeight),
+    parallelRanges: dice.whole(1, 4),
+    window: dice.pick([1, 2, 4, 16]),
+  };
+  return {
+    ...scenario,
+    config: { ...scenario.config, startHeight: below, backfill },
+    history: { below, rangeHeights: dice.whole(1, 9) },
+  };
 }
 
 export function scenarioOf(seed: number, stretch: Stretch): Scenario {
@@ -274,6 +302,7 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
     endsWithoutExecutionData: !ediOnly && dice.chance(0.3),
     falseSpork: falseSporkOf(seed, stretch, endpoints),
     accountsFrom: accountsFromOf(seed),
+    history: undefined,
   };
-  return withEarlierSporks(scenario, stretch, drawEarlierSporks(scenario, stretch));
+  return withHistory(withEarlierSporks(scenario, stretch, drawEarlierSporks(scenario, stretch)), stretch);
 }

@@ -14,6 +14,12 @@ interface BackfillParts extends HistoryParts {
   readonly network: AccessNetwork;
 }
 
+export interface BackfillOptions {
+  readonly config: DaemonConfig;
+  /** Heights of one range at most. Default: as many as the store takes. */
+  readonly maxRangeHeights?: number | undefined;
+}
+
 /** History, filled in below the live range while that follows the head. */
 export class Backfill {
   readonly #config: DaemonConfig;
@@ -25,12 +31,13 @@ export class Backfill {
   /** What the configuration asks for has been seen to. */
   #isPlanned = false;
 
-  constructor(config: DaemonConfig, parts: BackfillParts) {
+  constructor(options: BackfillOptions, parts: BackfillParts) {
+    const { config, maxRangeHeights } = options;
     const { clock, logger, network, random, store } = parts;
     this.#config = config;
     this.#parts = parts;
     this.#source = new LocalWorkSource(
-      {},
+      { maxRangeHeights },
       {
         ...{ store, clock, random, logger },
         chain: { borders: () => network.sporkRoots(), served: () => servedBy(network) },

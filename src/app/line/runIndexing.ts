@@ -31,6 +31,8 @@ export interface IndexingDependencies extends Omit<
 > {
   /** Default: gRPC. */
   readonly openNode?: OpenNode | undefined;
+  /** Heights of one range of history. Default: the most that the store takes. */
+  readonly maxRangeHeights?: number | undefined;
   /** Default: gRPC. */
   readonly openChannel?: OpenChannel | undefined;
 }
@@ -42,7 +44,8 @@ export function userAgent(): string {
 
 /** The access nodes and the listener of a daemon. They call nobody before `runIndexing`. */
 export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingParts {
-  const { clock, random, logger, metrics, store, lifecycle, sporks, openNode, openChannel } = dependencies;
+  const { clock, random, logger, metrics, store, lifecycle, sporks, openNode, openChannel, maxRangeHeights } =
+    dependencies;
   const network = new AccessNetwork(
     {
       accessNodes: config.accessNodes,
@@ -74,7 +77,12 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   const accountBuilder = new AccountIndexBuilder({ accounts: store.accounts, clock, logger });
   const slots = new EndpointSlots({ concurrency: config.requester.concurrency });
   const common = { store, network, listener, slots, lifecycle, sporks, clock, random, metrics, logger };
-  return { ...common, workSignal, accountBuilder, backfill: new Backfill(config, common) };
+  return {
+    ...common,
+    workSignal,
+    accountBuilder,
+    backfill: new Backfill({ config, maxRangeHeights }, common),
+  };
 }
 
 /**

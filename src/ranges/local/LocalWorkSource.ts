@@ -23,7 +23,7 @@ export interface ServedHeights {
 
 export interface LocalWorkSourceOptions {
   /** The most heights of one range. Default: the most that the store takes. */
-  readonly maxRangeHeights?: number;
+  readonly maxRangeHeights?: number | undefined;
 }
 
 export interface LocalWorkSourceDependencies {
