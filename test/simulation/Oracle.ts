@@ -212,7 +212,13 @@ export class Oracle implements CallObserver {
     // The root block's execution data may be left out: then the stream begins one higher than asked.
     const height = Number(request.start_block_height) + reads - 1;
     this.#heightAsked(method, height);
-    if (method.startsWith('SubscribeExecutionData') && this.#watched?.store.hasHeight(height) === false)
+    // Each range of history has a budget of its own.
+    const isLive = height > (this.#watched?.store.latestIndexedHeight() ?? 0);
+    if (
+      isLive &&
+      method.startsWith('SubscribeExecutionData') &&
+      this.#watched?.store.hasHeight(height) === false
+    )
       this.#checkBudget(this.#watched.line, [height], 'execution data');
   }
 

@@ -643,7 +643,7 @@ export class World {
   /** What was disputed while nodes lied runs again, as operators would have it. */
   #redrive(): void {
     const { backfill, isDead } = this.#process ?? {};
-    if (backfill === undefined || isDead === true) return;
+    if (this.#scenario.history === undefined || backfill === undefined || isDead === true) return;
     backfill.source.redrive().catch((error: unknown) => {
       // The process may be ending.
       if (!(error instanceof StorageError)) this.#oracle.fail(`redrive failed: ${String(error)}`);

@@ -126,7 +126,8 @@ export class LocalWorkSource implements WorkSource {
   cancel(id?: number): Promise<void> {
     return this.#inTurn(async () => {
       const { ranges } = this.#dependencies.store;
-      const kept = this.#chosen(id).kept;
+      const { chosen, kept } = this.#chosen(id);
+      if (chosen.length === 0) return;
       const goes = (range: HeightRange): boolean => !kept.some((plan) => overlap(plan, range));
       this.#withdrawn = ranges.open().filter(goes);
       try {
@@ -144,6 +145,7 @@ export class LocalWorkSource implements WorkSource {
     return this.#inTurn(async () => {
       const { ranges } = this.#dependencies.store;
       const disputed = ranges.open().filter(isDisputed);
+      if (disputed.length === 0) return 0;
       await ranges.change({ failed: disputed.map(({ from, to }) => ({ from, to, failures: 0 })) });
       for (const { from } of disputed) this.#notBeforeMs.delete(from);
       this.#notify();
@@ -290,6 +292,7 @@ export class LocalWorkSource implements WorkSource {
   async #changePlans(id: number | undefined, change: (plan: BackfillPlan) => BackfillPlan): Promise<void> {
     const { ranges } = this.#dependencies.store;
     const { chosen } = this.#chosen(id);
+    if (chosen.length === 0) return;
     await ranges.change({
       plans: ranges.plans().map((plan) => (chosen.includes(plan) ? change(plan) : plan)),
     });

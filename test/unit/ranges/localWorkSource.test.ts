@@ -4,6 +4,7 @@ import { countHeights, FAILURES_BEFORE_DISPUTE, LocalWorkSource, united } from '
 import type { RangeJob, WantedPlan } from '../../../src/ranges/index.js';
 import { seededRandom } from '../../../src/runtime/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { MemoryRanges } from '../../support/memoryRanges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -134,6 +135,21 @@ describe('pause, resume and cancel', () => {
     expect(second.signal.aborted).toBe(false);
     expect(store.open().map(({ from }) => from)).toEqual([20]);
     expect(store.plans().map(({ id }) => id)).toEqual([2]);
+  });
+});
+
+describe('a store that holds nothing yet', () => {
+  it('is told so when something is planned, and nothing else changes it', async () => {
+    const store = await MemoryIndexStore.startingAt(100);
+    const parts = { clock: new VirtualClock(), random: seededRandom(1), logger: new RecordingLogger() };
+    const chain = { borders: () => [], served: () => [] };
+    const source = new LocalWorkSource({}, { store, chain, ...parts });
+    await expect(source.plan(ALL)).rejects.toThrow('The store holds nothing yet');
+    // Its book of ranges refuses every change.
+    await source.pause();
+    await source.resume();
+    await source.cancel();
+    expect(await source.redrive()).toBe(0);
   });
 });
 
