@@ -173,6 +173,8 @@ export class Oracle implements CallObserver {
       running += 1;
       if (running > this.#config.maxProcessing) this.fail(`${running} jobs run at once`);
       run(job, () => {
+        // What a process does in the turn in which it dies, nobody sees.
+        if (this.#watched !== watched) return;
         this.#trace.add(`done ${height}`);
         if (watched.line !== line) this.fail(`height ${height} is done in a line that ended`);
         if (this.#done.has(height)) this.fail(`height ${height} is done twice`);

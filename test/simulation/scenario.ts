@@ -225,8 +225,22 @@ function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
     parallelRanges: dice.whole(1, 4),
     window: dice.pick([1, 2, 4, 16]),
   };
+  // The first block of a store anchors all others, and is taken on trust.
+  const endpoints = scenario.endpoints.map((endpoint) => ({
+    ...endpoint,
+    faults: endpoint.faults.flatMap((rule) => {
+      const { fromHeight, toHeight = Infinity } = rule;
+      if (fromHeight === undefined || fromHeight > below || toHeight < below) return [rule];
+      const beside = [
+        { ...rule, toHeight: below - 1 },
+        { ...rule, fromHeight: below + 1, toHeight },
+      ];
+      return beside.filter((part) => (part.fromHeight ?? 0) <= (part.toHeight ?? Infinity));
+    }),
+  }));
   return {
     ...scenario,
+    endpoints,
     config: { ...scenario.config, startHeight: below, backfill },
     history: { below, rangeHeights: dice.whole(1, 9) },
   };

@@ -84,7 +84,7 @@ export async function startRangeLine(
   const misfits = watchMisfits(indexing, {
     clock,
     range,
-    onMisfit: (reason) => settle({ kind: 'failed', reason }),
+    onMisfit: (reason) => settle({ kind: 'failed', reason, startOver: true }),
   });
   let closing: Promise<void> | undefined;
   const end = async (): Promise<void> => {
