@@ -209,6 +209,8 @@ function accountsFromOf(seed: number): number {
 const HISTORY_SHARE = 0.3;
 /** A shorter stretch has no room for several ranges. */
 const HISTORY_MIN_HEIGHTS = 14;
+/** Every range needs one where execution data is the only source. */
+const FEW_STREAMS = 16;
 
 /** Drawn apart from everything else, so that a seed meets the same faults with history as without. */
 function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
@@ -218,8 +220,14 @@ function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
   const heights = stopHeight - firstHeight + 1;
   const isKnown = knownBadSeeds.some((each) => each.seed === seed);
   if (isKnown || scenario.falseSpork !== undefined || sporks.length > 1) return scenario;
+  // Where a node grants one stream, the live range has it.
+  const hasFewStreams = scenario.endpoints.some(({ backends }) =>
+    backends.some(({ maxStreams }) => maxStreams < FEW_STREAMS),
+  );
+  if (scenario.config.ediOnly && hasFewStreams) return scenario;
   if (heights < HISTORY_MIN_HEIGHTS || !dice.chance(HISTORY_SHARE)) return scenario;
-  const below = firstHeight + dice.whole(3, heights - 2);
+  // Not at the tip: there the first block might be one that is not to stay.
+  const below = firstHeight + dice.whole(3, heights - 6);
   const backfill = {
     plan: String(firstHeight),
     parallelRanges: dice.whole(1, 4),

@@ -106,12 +106,14 @@ export async function runIndexing(
       parts.onIndexed?.();
     },
   };
+  const published = new WorkSignal();
   backfill.onPublished(() => {
+    published.notify();
     stopWhenFinished(config, parts);
     parts.onIndexed?.();
   });
   // It needs nothing but the store.
-  lifecycle.supervise(accountBuilder.run(signal).then(() => stopWhenFinished(config, parts)));
+  lifecycle.supervise(buildAccounts(config, parts, published));
   lifecycle.supervise(network.run(signal));
   lifecycle.supervise(listener.run(signal));
   await network.whenIdentified(signal);
@@ -140,6 +142,20 @@ export async function runIndexing(
     reachedHeight = Math.max(reachedHeight, highestDurable(store));
     await store.rewind(store.latestIndexedHeight());
     line = startIndexingLine(config, live, { reachedHeight });
+  }
+}
+
+/** Builds what the account index lacks: now, and whenever a range is published that was begun without it. */
+async function buildAccounts(
+  config: DaemonConfig,
+  parts: IndexingParts,
+  published: WorkSignal,
+): Promise<void> {
+  const { accountBuilder, lifecycle } = parts;
+  for (;;) {
+    await accountBuilder.run(lifecycle.signal);
+    stopWhenFinished(config, parts);
+    await published.wait(lifecycle.signal);
   }
 }
 
