@@ -1,6 +1,6 @@
 export { FAILURES_BEFORE_DISPUTE, LocalWorkSource } from './local/LocalWorkSource.js';
 export type { ServedHeights } from './local/LocalWorkSource.js';
-export { common, countHeights, cutNext, united, without } from './planner.js';
+export { common, countHeights, cutNext, lacking } from './planner.js';
 export { RangeRunner } from './RangeRunner.js';
 export type { RangeLine, RangeOutcome, RunningRange } from './RangeRunner.js';
 export type {

@@ -1,40 +1,18 @@
-import { MAX_RANGE_HEIGHTS } from '../storage/index.js';
+import { joined, MAX_RANGE_HEIGHTS, without } from '../storage/index.js';
 import type { HeightRange } from '../storage/index.js';
 import type { FillOrder } from './ports.js';
 
-/** What remains of `ranges` without the heights of `taken`. Both may be in any order; the result is ascending and disjoint. */
-export function without(
-  ranges: readonly HeightRange[],
-  taken: readonly HeightRange[],
+/** The heights of `wanted` that are in none of `there`, ascending; both in any order. */
+export function lacking(
+  wanted: readonly HeightRange[],
+  there: readonly HeightRange[],
 ): readonly HeightRange[] {
-  const cuts = united(taken);
-  return united(ranges).flatMap((range) => {
-    const left: HeightRange[] = [];
-    let { from } = range;
-    for (const cut of cuts) {
-      if (cut.to < from || cut.from > range.to) continue;
-      if (cut.from > from) left.push({ from, to: cut.from - 1 });
-      from = cut.to + 1;
-    }
-    return from > range.to ? left : [...left, { from, to: range.to }];
-  });
-}
-
-/** The same heights, ascending, disjoint, and as few ranges as possible. */
-export function united(ranges: readonly HeightRange[]): readonly HeightRange[] {
-  const sorted = ranges.filter(({ from, to }) => from <= to).sort((a, b) => a.from - b.from);
-  const out: HeightRange[] = [];
-  for (const range of sorted) {
-    const last = out.at(-1);
-    if (last === undefined || range.from > last.to + 1) out.push(range);
-    else if (range.to > last.to) out[out.length - 1] = { from: last.from, to: range.to };
-  }
-  return out;
+  return without(joined(wanted), joined(there));
 }
 
 /** What both have. */
 export function common(a: readonly HeightRange[], b: readonly HeightRange[]): readonly HeightRange[] {
-  return without(a, without(a, b));
+  return lacking(a, lacking(a, b));
 }
 
 export function countHeights(ranges: readonly HeightRange[]): number {
@@ -54,7 +32,7 @@ export function cutNext(
   missing: readonly HeightRange[],
   { order, borders, maxHeights = MAX_RANGE_HEIGHTS }: CutOptions,
 ): HeightRange | undefined {
-  const holes = united(missing);
+  const holes = joined(missing);
   if (order === 'newest') {
     const hole = holes.at(-1);
     if (hole === undefined) return undefined;

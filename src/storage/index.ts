@@ -35,7 +35,7 @@ export type { LevelTuning, OpenDatabase, OpenOptions } from './leveldb/LevelData
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
 export type { LevelIndexStoreOptions } from './leveldb/LevelIndexStore.js';
 export { LevelReplica } from './leveldb/LevelReplica.js';
-export { missingIn, rangesInWords } from './records/heightRanges.js';
+export { joined, missingIn, overlap, rangesInWords, without } from './records/heightRanges.js';
 export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';
 export { ACCOUNTS_SCHEMA_VERSION, SCHEMA_VERSION } from './records/schema.js';

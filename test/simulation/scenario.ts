@@ -225,6 +225,8 @@ function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
     backends.some(({ maxStreams }) => maxStreams < FEW_STREAMS),
   );
   if (scenario.config.ediOnly && hasFewStreams) return scenario;
+  // The first block of a store anchors all others, and is taken on trust: also as a bad link changed it.
+  if (scenario.endpoints.some(({ link }) => link.corruptShare > 0)) return scenario;
   if (heights < HISTORY_MIN_HEIGHTS || !dice.chance(HISTORY_SHARE)) return scenario;
   // Not at the tip: there the first block might be one that is not to stay.
   const below = firstHeight + dice.whole(3, heights - 6);
@@ -233,7 +235,7 @@ function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
     parallelRanges: dice.whole(1, 4),
     window: dice.pick([1, 2, 4, 16]),
   };
-  // The first block of a store anchors all others, and is taken on trust.
+  // The same goes for lies.
   const endpoints = scenario.endpoints.map((endpoint) => ({
     ...endpoint,
     faults: endpoint.faults.flatMap((rule) => {
@@ -243,7 +245,7 @@ function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
         { ...rule, toHeight: below - 1 },
         { ...rule, fromHeight: below + 1, toHeight },
       ];
-      return beside.filter((part) => (part.fromHeight ?? 0) <= (part.toHeight ?? Infinity));
+      return beside.filter((part) => (part.fromHeight ?? 0) <= part.toHeight);
     }),
   }));
   return {

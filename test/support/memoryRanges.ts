@@ -1,4 +1,5 @@
-import { united, without } from '../../src/ranges/index.js';
+import { lacking } from '../../src/ranges/index.js';
+import { joined } from '../../src/storage/index.js';
 import type {
   BackfillPlan,
   BlockHead,
@@ -61,7 +62,7 @@ export class MemoryRanges implements RangeBook {
 
   async run(range: HeightRange): Promise<RangeStore> {
     const others = this.open().filter(({ from }) => from !== range.from);
-    if (without([range], [...this.#coverage, ...others]).length !== 1 || range.from > range.to)
+    if (lacking([range], [...this.#coverage, ...others]).length !== 1 || range.from > range.to)
       throw new Error(`the range ${range.from} to ${range.to} is taken`);
     this.runs.push(range);
     if (!this.#open.has(range.from)) this.#open.set(range.from, { ...range, next: range.from, failures: 0 });
@@ -80,7 +81,7 @@ export class MemoryRanges implements RangeBook {
       return;
     }
     this.#open.delete(from);
-    this.#coverage = united([...this.#coverage, { from, to }]);
-    this.#plans = this.#plans.filter((plan) => without([plan], this.#coverage).length > 0);
+    this.#coverage = joined([...this.#coverage, { from, to }]);
+    this.#plans = this.#plans.filter((plan) => lacking([plan], this.#coverage).length > 0);
   }
 }

@@ -95,7 +95,7 @@ export async function runIndexing(
   parts: IndexingParts,
   onLine: (line: IndexingLine) => void,
 ): Promise<void> {
-  const { accountBuilder, backfill, lifecycle, listener, logger, network, store } = parts;
+  const { backfill, lifecycle, listener, logger, network, store } = parts;
   const { signal } = lifecycle;
   const live: IndexingLineParts = {
     ...parts,

@@ -1,9 +1,9 @@
 import type { Logger } from '../../observability/index.js';
 import { AbortError, backoffMs, OperatorError } from '../../runtime/index.js';
 import type { Clock, Random, Timer } from '../../runtime/index.js';
-import { MAX_OPEN_RANGES, MAX_PLANS } from '../../storage/index.js';
+import { MAX_OPEN_RANGES, MAX_PLANS, overlap } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, OpenRange, RangeStore } from '../../storage/index.js';
-import { common, countHeights, cutNext, without } from '../planner.js';
+import { common, countHeights, cutNext, lacking } from '../planner.js';
 import type { BackfillState, RangeJob, RangePhase, WantedPlan, WorkSource } from '../ports.js';
 
 /** Failed runs in a row after which a range is disputed. */
@@ -96,7 +96,7 @@ export class LocalWorkSource implements WorkSource {
           `There are ${MAX_PLANS} plans already, the most there may be. Wait for one, or cancel one.`,
         );
       const range = { from, to };
-      if (without([range], store.coverage()).length === 0)
+      if (lacking([range], store.coverage()).length === 0)
         throw usage(`Heights ${from} to ${to} are all indexed already: there is nothing to plan.`);
       const planned = before.find((other) => other.from <= from && other.to >= to);
       if (planned !== undefined)
@@ -158,11 +158,11 @@ export class LocalWorkSource implements WorkSource {
     const plans = store.ranges.plans();
     const open = store.ranges.open();
     const there = [...store.coverage(), ...open.map(({ from, next }) => ({ from, to: next - 1 }))];
-    const missing = without(plans, there);
+    const missing = lacking(plans, there);
     return {
-      plans: plans.map((plan) => ({ ...plan, missingHeights: countHeights(without([plan], there)) })),
+      plans: plans.map((plan) => ({ ...plan, missingHeights: countHeights(lacking([plan], there)) })),
       ranges: open.map((range) => ({ ...range, phase: this.#phaseOf(range) })),
-      unserved: without(missing, chain.served()),
+      unserved: lacking(missing, chain.served()),
       missingHeights: countHeights(missing),
     };
   }
@@ -206,7 +206,7 @@ export class LocalWorkSource implements WorkSource {
     const borders = [...chain.borders(), ...served.flatMap(({ from, to }) => [from, to + 1])];
     for (const plan of store.ranges.plans()) {
       if (plan.isPaused) continue;
-      const missing = without([plan], [...store.coverage(), ...open]);
+      const missing = lacking([plan], [...store.coverage(), ...open]);
       const { order } = plan;
       const cut = cutNext(common(missing, served), { order, borders, maxHeights: this.#maxHeights });
       if (cut !== undefined) return cut;
@@ -345,10 +345,6 @@ export class LocalWorkSource implements WorkSource {
 
 function isDisputed({ failures }: OpenRange): boolean {
   return failures >= FAILURES_BEFORE_DISPUTE;
-}
-
-function overlap(a: HeightRange, b: HeightRange): boolean {
-  return a.from <= b.to && b.from <= a.to;
 }
 
 function bare({ from, to }: HeightRange): HeightRange {

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { countHeights, FAILURES_BEFORE_DISPUTE, LocalWorkSource, united } from '../../../src/ranges/index.js';
+import { countHeights, FAILURES_BEFORE_DISPUTE, LocalWorkSource } from '../../../src/ranges/index.js';
 import type { RangeJob, WantedPlan } from '../../../src/ranges/index.js';
 import { seededRandom } from '../../../src/runtime/index.js';
+import { joined } from '../../../src/storage/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { MemoryRanges } from '../../support/memoryRanges.js';
@@ -203,7 +204,7 @@ describe('whatever happens', () => {
           });
           jobs.push(job);
           const heights = jobs.map(({ range }) => range);
-          expect(countHeights(united(heights))).toBe(countHeights(heights));
+          expect(countHeights(joined(heights))).toBe(countHeights(heights));
         };
         await source.plan(ALL);
         for (const [at, what] of [...steps, 'resume' as const].entries()) {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { common, countHeights, cutNext, united, without } from '../../../src/ranges/index.js';
+import { common, countHeights, cutNext, lacking } from '../../../src/ranges/index.js';
+import { joined } from '../../../src/storage/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
 
 const TOP = 60;
@@ -21,11 +22,11 @@ describe('sets of heights', () => {
       fc.property(ranges, ranges, (a, b) => {
         const inB = heightsOf(b);
         const expected = {
-          united: new Set([...heightsOf(a), ...inB]),
-          without: new Set([...heightsOf(a)].filter((height) => !inB.has(height))),
+          joined: new Set([...heightsOf(a), ...inB]),
+          lacking: new Set([...heightsOf(a)].filter((height) => !inB.has(height))),
           common: new Set([...heightsOf(a)].filter((height) => inB.has(height))),
         };
-        const got = { united: united([...a, ...b]), without: without(a, b), common: common(a, b) };
+        const got = { joined: joined([...a, ...b]), lacking: lacking(a, b), common: common(a, b) };
         for (const [name, result] of Object.entries(got)) {
           expect([...heightsOf(result)]).toEqual(
             [...expected[name as keyof typeof expected]].sort((x, y) => x - y),
@@ -53,7 +54,7 @@ describe('cutting a plan into ranges', () => {
       fc.property(cuts, ({ missing, ...options }) => {
         const taken: HeightRange[] = [];
         for (;;) {
-          const cut = cutNext(without(missing, taken), options);
+          const cut = cutNext(lacking(missing, taken), options);
           if (cut === undefined) break;
           const heights = cut.to - cut.from + 1;
           expect(heights).toBeGreaterThan(0);
@@ -62,7 +63,7 @@ describe('cutting a plan into ranges', () => {
           expect(common([cut], taken)).toEqual([]);
           taken.push(cut);
         }
-        expect(united(taken)).toEqual(united(missing));
+        expect(joined(taken)).toEqual(joined(missing));
         const froms = taken.map(({ from }) => from);
         const sorted = [...froms].sort((a, b) => (options.order === 'newest' ? b - a : a - b));
         expect(froms).toEqual(sorted);
