@@ -9,6 +9,7 @@ export type { Backfill } from './line/Backfill.js';
 export type { IndexingLine, IndexingLineParts } from './line/indexingLine.js';
 export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle/Lifecycle.js';
 export type { BackfillCommand, BackfillOutcome } from './line/backfillCommand.js';
+export { ControlSocket } from './lifecycle/ControlSocket.js';
 export type { ControlAnswer } from './lifecycle/ControlSocket.js';
 export {
   backfillOf,
