@@ -65,7 +65,7 @@ function expand(...names: readonly string[]): Parameter {
   );
 }
 
-const heightErrors = ['not_yet_indexed', 'below_first_indexed'] as const;
+const heightErrors = ['not_yet_indexed', 'below_first_indexed', 'hole'] as const;
 const idErrors = ['malformed_id', 'not_yet_indexed', 'unknown_id'] as const;
 
 export const PAYLOAD = 'payload';
@@ -121,7 +121,7 @@ export const flowRoutes = {
       select,
     ],
     answer: 'BlockCollections',
-    errors: ['invalid_argument', ...idErrors, 'below_first_indexed'],
+    errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
     isBulk: true,
   },
   collection: {
@@ -146,7 +146,7 @@ export const flowRoutes = {
       select,
     ],
     answer: 'Transactions',
-    errors: ['invalid_argument', 'not_served', ...idErrors, 'below_first_indexed'],
+    errors: ['invalid_argument', 'not_served', ...idErrors, 'below_first_indexed', 'hole'],
     isBulk: true,
   },
   transaction: {
@@ -194,7 +194,7 @@ export const daemonRoutes = {
       path('key', described('An id; for a block also a height, final, sealed or latest.', text)),
     ],
     answer: 'LookupDocument',
-    errors: ['invalid_argument', ...idErrors, 'below_first_indexed'],
+    errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
   },
   events: {
     path: '/events',

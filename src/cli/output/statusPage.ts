@@ -149,7 +149,9 @@ const RANGES_SHOWN = 8;
 /** Nothing when there is none beside the live range, and none is planned. */
 function history({ backfill, coverage, firstIndexed }: StatusDocument): string[] {
   const below = coverage.filter(({ to }) => firstIndexed !== null && to < firstIndexed);
-  const shown = below.slice(-RANGES_SHOWN).map(({ from, to }) => `${formatCount(from)} to ${formatCount(to)}`);
+  const shown = below
+    .slice(-RANGES_SHOWN)
+    .map(({ from, to }) => `${formatCount(from)} to ${formatCount(to)}`);
   const others = below.length > shown.length ? ` and ${below.length - shown.length} ranges below` : '';
   const indexedBelow = shown.length === 0 ? [] : [`indexed: ${shown.join(', ')}${others}`];
   if (backfill.plans.length === 0) return indexedBelow;
