@@ -64,8 +64,8 @@ calls per second at most:
 
 ${(await Promise.all(['mainnet', 'testnet', 'emulator', 'devnet'].map(sporkCoverage))).join('\n')}
 
-A store has no holes, so one that begins below such a gap stops there and waits until an access node that has the heights is
-named. Execution data is asked of historic nodes too, and they may not serve it: think of that before you set \`ediOnly\`.
+The live range has no holes: one that begins below such a gap stops there and waits until an access node that has the heights
+is named. History that is filled in ([scale-out.md](scale-out.md)) goes around it. Execution data is asked of historic nodes too, and they may not serve it: think of that before you set \`ediOnly\`.
 
 ## Exit codes
 

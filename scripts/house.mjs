@@ -6,7 +6,7 @@
 export const floors = [
   ['cli'],
   ['app'],
-  ['finality', 'collections', 'api'],
+  ['finality', 'collections', 'ranges', 'api'],
   ['access', 'storage', 'devnet'],
   ['flow', 'jobqueue', 'observability', 'config'],
   ['runtime'],
@@ -71,13 +71,14 @@ const subFloors = {
   finality: [['blocks'], ['forks', 'head'], ['upstream'], ['ports.ts']],
   flow: [['ids'], ['wire'], ['WireError.ts', 'types.ts']],
   observability: [['progress'], ['metrics'], ['health'], ['logs']],
+  ranges: [['local'], ['planner.ts'], ['ports.ts']],
   storage: [
     ['integrity'],
     ['leveldb'],
     ['accounts'],
     ['files'],
     ['records'],
-    ['IndexStore.ts', 'StorageError.ts', 'lockHolder.ts'],
+    ['IndexStore.ts', 'BorderError.ts', 'StorageError.ts', 'lockHolder.ts'],
   ],
 };
 

@@ -23,6 +23,7 @@ export { inOrderOfAsking, NodeHealthRecord, worseOf } from './selection/NodeHeal
 export { MethodLimiter } from './transport/MethodLimiter.js';
 export type { Permit } from './transport/MethodLimiter.js';
 export { redirectGrpcLog } from './transport/grpcLogger.js';
+export { HistoryNodes } from './pool/HistoryNodes.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
 export type { AccessNetworkDependencies, AccessNetworkOptions, NodeState } from './pool/AccessNetwork.js';
 export { NodeRotation } from './selection/NodeRotation.js';
@@ -51,6 +52,7 @@ export type {
   NodeVersionInfo,
   ReceivedBlock,
   StreamMethod,
+  StreamOptions,
   UnaryMethod,
 } from './types.js';
 export type { UpstreamErrorKind } from './UpstreamError.js';

@@ -26,6 +26,15 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
   /** Default: the pool's `timeoutMs`. Every call has a deadline. */
   readonly timeoutMs?: number;
+  /** For history: behind all other calls to the node, with what they leave of its rate. */
+  readonly isHistory?: boolean;
+}
+
+/** What a caller may say of a stream. */
+export interface StreamOptions {
+  readonly signal: AbortSignal;
+  /** For history: it makes way for all other streams of the node. */
+  readonly isHistory?: boolean;
 }
 
 /** A block, and what the node says of its place in the chain. */
@@ -83,12 +92,12 @@ export interface AccessNode {
    * it failed twice in a row, and the other call that tells the same does not: block stream and block by height, head
    * stream and latest header, full collection and light one, the two execution-data streams.
    */
-  supports(method: AccessMethod): boolean;
+  supports(method: AccessMethod, options?: { readonly isHistory?: boolean }): boolean;
   /**
    * Milliseconds until a call of this method may leave: 0 = now. Positive while a configured rate or an answered rate
    * limit holds it back. A call made earlier waits by itself.
    */
-  delayMs(method: UnaryMethod): number;
+  delayMs(method: UnaryMethod, options?: { readonly isHistory?: boolean }): number;
 
   getNetworkParameters(options?: CallOptions): Promise<{ readonly chainId: string }>;
   getNodeVersionInfo(options?: CallOptions): Promise<NodeVersionInfo>;
@@ -107,19 +116,13 @@ export interface AccessNode {
    * end in good order when execution data gets none. Leaving the loop, or the signal, cancels the call. The
    * iterator throws `UpstreamError` when the stream fails and returns when the node ends it.
    */
-  subscribeBlocks(
-    startHeight: number,
-    options: { readonly signal: AbortSignal },
-  ): AsyncIterable<ReceivedBlock>;
+  subscribeBlocks(startHeight: number, options: StreamOptions): AsyncIterable<ReceivedBlock>;
   subscribeBlockDigests(options: {
     readonly signal: AbortSignal;
     readonly sealed: boolean;
   }): AsyncIterable<BlockDigest>;
   /** Falls back to the deprecated `SubscribeExecutionData` on nodes that know only that one. */
-  subscribeExecutionData(
-    startHeight: number,
-    options: { readonly signal: AbortSignal },
-  ): AsyncIterable<BlockExecutionData>;
+  subscribeExecutionData(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData>;
 }
 
 /** What every source of data may say of a node's call; the pool turns it into an order of asking. */

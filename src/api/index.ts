@@ -8,8 +8,15 @@ export { ChangeFeed, MAX_FOLLOWERS, SEND_LIMIT_MS } from './feed/ChangeFeed.js';
 export type { FeedEvent } from './feed/feedEvents.js';
 export type { StartPoint } from './feed/feedStart.js';
 export { ApiError, indexerSilent } from './view/ApiError.js';
-export { lastReadable } from './view/statusDocument.js';
-export type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from './view/statusDocument.js';
+export { coverageOf, lastReadable } from './view/statusDocument.js';
+export type {
+  BackfillRangeStatus,
+  BackfillStatus,
+  EndpointStatus,
+  IndexedRange,
+  StatusDocument,
+  StatusSource,
+} from './view/statusDocument.js';
 export {
   accountDocument,
   accountRoleNames,
@@ -39,6 +46,7 @@ export type {
   HeightWork,
   MissingDocument,
   NamedHeight,
+  PlannedHeight,
   WorkDocument,
   WorkMoment,
   WorkSource,

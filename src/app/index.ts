@@ -1,16 +1,23 @@
 export { runDaemon } from './runDaemon.js';
 export type { DaemonPorts, Host } from './runDaemon.js';
-export { readDaemonRecord } from './lifecycle/daemonRecord.js';
+export { daemonRuns, readDaemonRecord } from './lifecycle/daemonRecord.js';
 export type { DaemonRecord } from './lifecycle/daemonRecord.js';
 export { announcedRuns } from './lifecycle/runRegistry.js';
 export { openUpstream, runIndexing } from './line/runIndexing.js';
 export type { IndexingDependencies } from './line/runIndexing.js';
+export type { Backfill } from './line/Backfill.js';
 export type { IndexingLine, IndexingLineParts } from './line/indexingLine.js';
 export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle/Lifecycle.js';
+export type { BackfillCommand, BackfillOutcome } from './line/backfillCommand.js';
+export { ControlSocket } from './lifecycle/ControlSocket.js';
+export type { ControlAnswer } from './lifecycle/ControlSocket.js';
 export {
+  backfillOf,
+  commandStore,
   forgetAccountsOf,
   openLevelStore,
   openStoreReadOnly,
+  plannedHeightOf,
   repairStoreOf,
   rewindStore,
   verifyStoreOf,

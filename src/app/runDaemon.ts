@@ -22,8 +22,8 @@ import { startHealth } from './health/startHealth.js';
 import { removeDaemonRecord, storePathOf } from './lifecycle/daemonRecord.js';
 import { warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
 import { Lifecycle } from './lifecycle/Lifecycle.js';
-import type { IndexingLineParts } from './line/indexingLine.js';
 import { openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
+import type { IndexingParts } from './line/runIndexing.js';
 import { checkStartOfFilledStore } from './line/startHeight.js';
 import { hasReachedStop } from './line/stopHeight.js';
 import { startServers } from './startServers.js';
@@ -121,7 +121,7 @@ async function run(
   // The thread loads its modules while the store is opened.
   const readers = startReaderThread(config, { ...common, ports });
   const store = await openOwnStore(config, { ...common, ports, readers });
-  if (hasReachedStop(config, store) && !lacksAccounts(store)) {
+  if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
     return;
   }
@@ -134,7 +134,7 @@ async function run(
   await runIndexing(config, parts, (line) => health.running(line));
 }
 
-type Common = Pick<IndexingLineParts, 'lifecycle' | 'clock' | 'metrics' | 'logger'>;
+type Common = Pick<IndexingParts, 'lifecycle' | 'clock' | 'metrics' | 'logger'>;
 
 function startReaderThread(
   config: DaemonConfig,
@@ -193,6 +193,11 @@ function warnOfNode(logger: Logger): void {
 /** There is something to do without any access node. */
 function lacksAccounts({ accounts }: IndexStore): boolean {
   return (accounts.coverage()?.missingHeights ?? 0) > 0;
+}
+
+/** What is planned is filled before the daemon ends, and so is what the configuration would have planned. */
+function lacksHistory({ backfill }: DaemonConfig, { ranges }: IndexStore): boolean {
+  return backfill.plan !== undefined || ranges.plans().some(({ isPaused }) => !isPaused);
 }
 
 function startScrubber(config: DaemonConfig, { lifecycle, ...common }: Common): void {

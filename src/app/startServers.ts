@@ -4,21 +4,27 @@ import { mergedPage } from '../observability/index.js';
 import type { Health } from './health/startHealth.js';
 import { removeDaemonRecord, writeDaemonRecord } from './lifecycle/daemonRecord.js';
 import { announceRun } from './lifecycle/runRegistry.js';
-import type { IndexingLineParts } from './line/indexingLine.js';
+import { ControlSocket } from './lifecycle/ControlSocket.js';
+import { obeyBackfill } from './line/backfillCommand.js';
+import type { IndexingParts } from './line/runIndexing.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 import type { ReaderSources } from './threads/ReaderThread.js';
 
-type ServedParts = IndexingLineParts & { readonly readers: ReaderThread; readonly health: Health };
+type ServedParts = IndexingParts & { readonly readers: ReaderThread; readonly health: Health };
 
 /** Starts all servers, before any node is asked, and writes the record by which other commands find them. */
 export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<void> {
   const { health, lifecycle, logger } = parts;
   const metricsServer = await startMetricsServer(config, parts);
+  const control = await startControlSocket(config, parts);
   const addresses = await serveReaders(config, parts);
   health.monitor.start();
   lifecycle.onClose('health monitor', () => health.monitor.close());
   const all = { ...addresses, metrics: metricsServer.address() };
-  writeDaemonRecord(config.dataDir, { pid: process.pid, instance: health.report.instance, ...all });
+  writeDaemonRecord(config.dataDir, {
+    ...{ pid: process.pid, instance: health.report.instance, ...all },
+    control: control.path,
+  });
   const withdraw = announceRun(config.dataDir, process.env);
   lifecycle.onClose('daemon record', () => {
     withdraw();
@@ -37,6 +43,20 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
   await server.start();
   lifecycle.onClose('metrics server', () => server.close());
   return server;
+}
+
+/** Takes commands from this machine's owner of the data directory alone. */
+async function startControlSocket(config: DaemonConfig, parts: ServedParts): Promise<ControlSocket> {
+  const { backfill, lifecycle, logger } = parts;
+  const control = new ControlSocket(config, {
+    obey: (command) =>
+      obeyBackfill(command, backfill.source, (heights, order) => backfill.plan(heights, order)),
+    fail: (error) => lifecycle.fail(error),
+    logger,
+  });
+  await control.start();
+  lifecycle.onClose('control socket', () => control.close());
+  return control;
 }
 
 /** Lets the reader thread serve, and tells it whenever there is something new to read. */
@@ -58,6 +78,7 @@ function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources 
       shown: {
         meta: store.meta(),
         latestIndexedHeight: store.latestIndexedHeight(),
+        coverage: store.coverage(),
         latestBlock: store.latestBlock(),
         accounts: store.accounts.coverage(),
       },

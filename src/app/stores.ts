@@ -1,15 +1,25 @@
+import { join } from 'node:path';
+import { readSporkTable } from '../access/index.js';
+import type { BackfillStatus, PlannedHeight } from '../api/index.js';
+import { MAX_HEIGHT } from '../config/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { silentLogger } from '../observability/index.js';
-import { OperatorError, sleep, systemClock } from '../runtime/index.js';
-import { LevelIndexStore, repairStore, StorageError, verifyStore } from '../storage/index.js';
+import { LocalWorkSource } from '../ranges/index.js';
+import { OperatorError, packageRoot, sleep, systemClock, systemRandom } from '../runtime/index.js';
+import { LevelIndexStore, rangesInWords, repairStore, StorageError, verifyStore } from '../storage/index.js';
 import type {
+  HeightRange,
   IndexStore,
   RepairReport,
   VerifyDependencies,
   VerifyOptions,
   VerifyReport,
 } from '../storage/index.js';
+import { documentOf, plannedAt, rangeAtRest } from './health/BackfillWatch.js';
 import { daemonRuns, storePathOf } from './lifecycle/daemonRecord.js';
+import { obeyBackfill } from './line/backfillCommand.js';
+import type { BackfillCommand, BackfillOutcome } from './line/backfillCommand.js';
+import { heightsOf } from './line/plannedHeights.js';
 
 /** How a store is opened: as `LevelIndexStore.open`, with its expected errors. */
 export type OpenStore = (...how: Parameters<typeof LevelIndexStore.open>) => Promise<IndexStore>;
@@ -55,11 +65,55 @@ async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): Promise
   }
 }
 
+/**
+ * Changes what history is filled in, on a store that no daemon runs on: the next one begins with it. Expected errors: as
+ * `openStoreReadOnly`; OperatorError `usage`.
+ */
+export async function commandStore(config: DaemonConfig, command: BackfillCommand): Promise<BackfillOutcome> {
+  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
+  return onStore(config, (store, source) =>
+    obeyBackfill(command, source, (heights, order) =>
+      source.plan({ ...heightsOf(heights, store, { sporks }), order }),
+    ),
+  );
+}
+
+/** What is planned on a store that no daemon runs on. Expected errors: as `openStoreReadOnly`. */
+export function backfillOf(config: DaemonConfig): Promise<BackfillStatus> {
+  return onStore(config, (_store, source) => Promise.resolve(documentOf(source.status())));
+}
+
+/** The plan to fill in a height of a store that no daemon runs on. */
+export function plannedHeightOf(store: IndexStore, height: number): PlannedHeight | undefined {
+  return plannedAt(height, sourceOf(store).status(), rangeAtRest);
+}
+
+async function onStore<T>(
+  config: DaemonConfig,
+  use: (store: IndexStore, source: LocalWorkSource) => Promise<T>,
+): Promise<T> {
+  const store = await openStoreReadOnly(config);
+  try {
+    return await use(store, sourceOf(store));
+  } finally {
+    await store.close();
+  }
+}
+
+/** Nobody tells what the nodes serve: all of it, for all that is known. */
+function sourceOf(store: IndexStore): LocalWorkSource {
+  const chain = { borders: () => [], served: () => [{ from: 0, to: MAX_HEIGHT }] };
+  const parts = { store, chain, clock: systemClock, random: systemRandom, logger: silentLogger };
+  return new LocalWorkSource({}, parts);
+}
+
 /** What a rewind forgets. */
 export interface RewindReport {
   /** The watermark. */
   readonly from: number;
-  /** What goes: the heights up to the watermark, and the blocks that wait above it. `undefined`: nothing. */
+  /** The watermark afterwards: lower than the height asked for where no range has that. */
+  readonly through: number;
+  /** What goes: in all ranges, and the blocks that wait above the watermark. `undefined`: nothing. */
   readonly forgotten: { readonly heights: number; readonly from: number; readonly to: number } | undefined;
 }
 
@@ -84,23 +138,32 @@ export async function rewindStore(
     if (meta === undefined || store.latestIndexedHeight() < 0)
       throw new OperatorError('usage', 'The store is empty: there is nothing to rewind.');
     const from = store.latestIndexedHeight();
-    if (height < meta.firstHeight - 1 || height > from) {
+    const ranges = store.coverage();
+    const lowest = ranges[0]?.from ?? meta.firstHeight;
+    const isOnly = ranges.length <= 1;
+    if (height < lowest - (isOnly ? 1 : 0) || height > from) {
       throw new OperatorError(
         'usage',
-        `--to ${height} is outside what can be kept: the store holds heights ${meta.firstHeight} to ${from}. ` +
-          (meta.firstHeight === 0
-            ? `Give a height from 0 to ${from}.`
-            : `Give a height from ${meta.firstHeight - 1} (forget everything) to ${from}.`),
+        `--to ${height} is outside what can be kept: the store holds heights ${rangesInWords(ranges)}. ` +
+          (lowest === 0 || !isOnly
+            ? `Give a height from ${lowest} to ${from}.`
+            : `Give a height from ${lowest - 1} (forget everything) to ${from}.`),
       );
     }
+    const through = Math.min(height, ranges.findLast((range) => range.from <= height)?.to ?? height);
     const waiting = store.blocksAboveWatermark();
-    const heights = from - height + waiting.length;
+    const open = store.ranges.open().map((range) => ({ from: range.from, to: range.next - 1 }));
+    const heights = heightsAbove([...ranges, ...open], through) + waiting.length;
     if (apply) await store.rewind(height);
     const to = waiting.at(-1)?.height ?? from;
-    return { from, forgotten: heights === 0 ? undefined : { heights, from: height + 1, to } };
+    return { from, through, forgotten: heights === 0 ? undefined : { heights, from: through + 1, to } };
   } finally {
     await store.close();
   }
+}
+
+function heightsAbove(ranges: readonly HeightRange[], height: number): number {
+  return ranges.reduce((sum, { from, to }) => sum + Math.max(0, to - Math.max(from - 1, height)), 0);
 }
 
 /**

@@ -1,6 +1,8 @@
 import { daemonSettings, devnetSettings } from '../config/index.js';
 import type { Command } from './command.js';
 import {
+  backfillActions,
+  backfillFlags,
   configActions,
   daemonAddressSettings,
   explainFlags,
@@ -73,6 +75,22 @@ export const commands: readonly Command[] = [
     settings: daemonAddressSettings,
     ownFlags: exportFlags,
     load: async () => (await import('./commands/exportBlocks.js')).exportBlocks,
+  },
+  {
+    ...none,
+    name: 'backfill',
+    summary: 'Fill in history below the live range: plan it, look at it, pause it.',
+    details:
+      'plan --from H|root|spork:NAME [--to H], or plan --everything: fills it in while the head is followed. status shows how ' +
+      'far it is. pause, resume and cancel take the number of a plan, and without one mean all. redrive runs disputed ranges ' +
+      'again. A running daemon takes commands through a socket in its data directory; without one, the store is changed, and ' +
+      'the next daemon begins with it (docs/scale-out.md).',
+    positionals: `${backfillActions.join('|')} [plan]`,
+    maxPositionals: 2,
+    words: backfillActions,
+    settings: daemonAddressSettings,
+    ownFlags: backfillFlags,
+    load: async () => (await import('./commands/backfill.js')).backfill,
   },
   {
     ...none,

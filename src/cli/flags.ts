@@ -84,5 +84,24 @@ export const rewindFlags = {
 
 export const forgetFlags = { yes } as const;
 
+/** What `backfill` does; those of the second line change something. */
+export const backfillActions = [
+  'status',
+  ...(['plan', 'pause', 'resume', 'cancel', 'redrive'] as const),
+] as const;
+
+export const backfillFlags = {
+  from: word(
+    'plan: where it begins: a height, root (of the live spork) or spork:NAME (its root).',
+    'height',
+    'required',
+  ),
+  to: height('plan: the last height.', 'the height below the live range'),
+  everything: toggle('plan: from the lowest height that any node serves.'),
+  newest: toggle('plan: fill in the newest heights first. The default.'),
+  oldest: toggle('plan: fill in the oldest heights first.'),
+  json: toggle('Print JSON.'),
+} as const;
+
 export const configActions = ['print', 'check', 'docs'] as const;
 export const shells = ['bash', 'zsh', 'fish'] as const;

@@ -10,6 +10,7 @@ export type {
   CollectionRequesterDependencies,
   CollectionRequesterOptions,
 } from './requester/CollectionRequester.js';
+export { EndpointSlots } from './requester/EndpointSlots.js';
 export { GuaranteeReview } from './disputes/GuaranteeReview.js';
 export type { GuaranteeReviewDependencies } from './disputes/GuaranteeReview.js';
 export { Disputes } from './disputes/Disputes.js';

@@ -33,6 +33,12 @@ export interface DaemonConfig {
     readonly backoffMaxMs: number;
     readonly unresolvableAfterMs: number;
   };
+  readonly backfill: {
+    /** In the form of `readHeightsToFill`. */
+    readonly plan: string | undefined;
+    readonly parallelRanges: number;
+    readonly window: number;
+  };
   readonly index: { readonly accounts: boolean };
   readonly store: { readonly scrubBytesPerSecond: number };
   readonly api: {
@@ -105,6 +111,11 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       backoffMinMs: values['requester.backoffMinMs'],
       backoffMaxMs: values['requester.backoffMaxMs'],
       unresolvableAfterMs: values['requester.unresolvableAfterMs'],
+    }),
+    backfill: Object.freeze({
+      plan: values['backfill.plan'] ?? undefined,
+      parallelRanges: values['backfill.parallelRanges'],
+      window: values['backfill.window'],
     }),
     index: Object.freeze({ accounts: values['index.accounts'] }),
     store: Object.freeze({ scrubBytesPerSecond: values['store.scrubBytesPerSecond'] }),

@@ -24,6 +24,53 @@ export interface StoreMeta {
   readonly sporks: readonly SporkRecord[];
 }
 
+/** Consecutive heights, both ends included. */
+export interface HeightRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The most heights of one open range. */
+export const MAX_RANGE_HEIGHTS = 1_000;
+/** The most ranges that are open at once, those that wait after failures included. */
+export const MAX_OPEN_RANGES = 256;
+/** The most plans. */
+export const MAX_PLANS = 256;
+
+/**
+ * A range below the live one that is being filled, upwards from `from`. It survives a restart, with everything that is
+ * durable of it. Readers see it once it is published.
+ */
+export interface OpenRange extends HeightRange {
+  /** The lowest height of it that is not durable. */
+  readonly next: number;
+  /** Runs that failed in a row. */
+  readonly failures: number;
+  /** Why the last one failed. */
+  readonly reason?: string | undefined;
+}
+
+/** Heights that are to be filled in below the live range. */
+export interface BackfillPlan extends HeightRange {
+  readonly id: number;
+  /** Which of its missing heights are filled in first. */
+  readonly order: 'newest' | 'oldest';
+  readonly isPaused: boolean;
+}
+
+/** What changes in the book of ranges, at once. */
+export interface RangeChange {
+  /** All plans from now on, in the order of their ids. */
+  readonly plans?: readonly BackfillPlan[] | undefined;
+  /** Open ranges whose `failures` and `reason` are now these; one that was not open is open from now on. */
+  readonly failed?: readonly Omit<OpenRange, 'next'>[] | undefined;
+  /**
+   * Open ranges whose blocks are forgotten. A range that is also in `failed` stays open, to be filled anew; any other is
+   * open no more. None of them may have a run.
+   */
+  readonly dropped?: readonly HeightRange[] | undefined;
+}
+
 /** A complete block, ready to be written: one collection per guarantee, in guarantee order. */
 export interface BlockEntry {
   readonly block: FinalizedBlock;
@@ -142,11 +189,15 @@ export interface AccountIndex extends AccountReader {
 }
 
 /**
- * The read side of the port. Answers cover heights `firstHeight … latestIndexedHeight` only; `undefined` means "outside
- * them". Expected errors: `StorageError` (`corrupt` when a checksum does not match; never wrong data).
+ * The read side of the port. Answers are of the covered heights only; `undefined` means "outside them". Expected errors: `StorageError` (`corrupt` when a checksum does not match; never wrong data).
  */
 export interface IndexReader {
   readonly accounts: AccountReader;
+  /**
+   * The heights that can be read: ascending ranges that do not touch. The last one is the live range, which ends at the
+   * watermark; it is left out while it is empty.
+   */
+  coverage(): readonly HeightRange[];
   latestIndexedHeight(): number;
   blockByHeight(height: number): Promise<StoredBlock | undefined>;
   blockById(id: Identifier): Promise<StoredBlock | undefined>;
@@ -164,41 +215,85 @@ export interface ShownIndex {
   /** `undefined` for a store that was never initialised: nothing is shown. */
   readonly meta: StoreMeta | undefined;
   readonly latestIndexedHeight: number;
+  /** As `IndexReader.coverage`. */
+  readonly coverage: readonly HeightRange[];
   readonly latestBlock: BlockHead | undefined;
   /** `undefined`: the account index is off. */
   readonly accounts: AccountCoverage | undefined;
 }
 
 /**
- * The store, as the rest of the daemon sees it. One atomic batch carries data, pointers, height records and the
- * watermark, so progress is never ahead of data and a block is never half stored (docs/architecture.md, "Storage").
+ * What one indexing line writes: a run of heights that grows upwards. The live range, which follows the head, is one; each
+ * open range is another. The watermark is the last height of the run below which every height is durable.
  */
-export interface IndexStore extends IndexReader {
-  readonly accounts: AccountIndex;
-  /** `undefined` for a store that was never initialised. */
+export interface RangeStore {
+  /** `firstHeight` is that of the run. `undefined` for a store that was never initialised. */
   meta(): StoreMeta | undefined;
-  /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
-  initialise(meta: StoreMeta): Promise<void>;
-  /** The block at the watermark, or `undefined` when the store holds no block. */
+  latestIndexedHeight(): number;
+  /**
+   * The block at the watermark. Of an open range without any block: the covered block below it, which its first block
+   * must link to, where there is one. Else `undefined`.
+   */
   latestBlock(): BlockHead | undefined;
-  /** Blocks that were made durable above a gap, in ascending order; at most one window of them. */
+  /** Blocks of the run that were made durable above a gap, in ascending order; at most one window of them. */
   blocksAboveWatermark(): readonly BlockHead[];
-  /** True when the block of this height is durable, at or above the watermark. */
+  /** True when the block of this height is durable in this run, at, below or above the watermark. */
   hasHeight(height: number): boolean;
+  /** Of this run, up to its watermark, and of every covered height. */
+  blockByHeight(height: number): Promise<StoredBlock | undefined>;
   /**
    * Announces that the next commit will carry this very entry, so that it can be prepared while the previous commit is
    * under way. Stores nothing; if the next commit does not carry the entry, it is forgotten.
    */
   stage(entry: BlockEntry): void;
   /**
-   * One atomic write, synced to disk before it resolves. At most one may be under way. Expected errors: `StorageError`
-   * (the daemon stops with exit code 74). After one, the batch is durable as a whole or not at all, nobody sees it
-   * before the next open, and every further write is refused.
+   * One atomic write, synced to disk before it resolves. At most one per run may be under way; commits of several runs
+   * take turns, the live one first. Expected errors: `StorageError` (the daemon stops with exit code 74). After one, the
+   * batch is durable as a whole or not at all, nobody sees it before the next open, and every further write is refused.
+   *
+   * The commit that completes an open range also publishes it: it is open no more, and covered. Expected error:
+   * `BorderError` when its first or last block does not link to the covered block next to it. Then nothing was written,
+   * and the run is of no further use: the range has to be dropped and filled anew, from other nodes.
    */
   commit(batch: CommitBatch): Promise<void>;
   /**
-   * Removes every block above `height`. Idempotent; after a crash the next open finishes the work. Expected errors:
-   * `StorageError`; `OperatorError` (`usage`) for a height below the first height - 1.
+   * Removes every block of the run above `height`. Idempotent. Expected errors: `StorageError`. See `IndexStore.rewind`
+   * for the live one.
+   */
+  rewind(height: number): Promise<void>;
+}
+
+/** The plans of a store, and its open ranges. */
+export interface RangeBook {
+  /** Those with a height that is not covered, in the order of their ids. */
+  plans(): readonly BackfillPlan[];
+  /** In ascending order; they do not overlap, and lie below the live range. */
+  open(): readonly OpenRange[];
+  /** All of it at once, durable on return. Expected errors: `StorageError`. */
+  change(change: RangeChange): Promise<void>;
+  /**
+   * Begins a range, or continues an open one: one run per range at a time, and it ends when its range is published or
+   * dropped. The range lies below the live range, which holds a block already, and none of it is covered. It is within
+   * one spork. Expected errors: `StorageError`.
+   */
+  run(range: HeightRange): Promise<RangeStore>;
+}
+
+/**
+ * The store, as the rest of the daemon sees it. One atomic batch carries data, pointers, height records, the watermark
+ * and the coverage, so progress is never ahead of data and a block is never half stored (docs/architecture.md,
+ * "Storage"). Its members of `RangeStore` are those of the live range.
+ */
+export interface IndexStore extends IndexReader, RangeStore {
+  readonly accounts: AccountIndex;
+  readonly ranges: RangeBook;
+  /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
+  initialise(meta: StoreMeta): Promise<void>;
+  /**
+   * Forgets every block above `height`, in every range, and the plans for them. Where `height` is below the live range,
+   * the highest covered range at or below it becomes the live one. Idempotent; after a crash the next open finishes the
+   * work. No range may have a run. Expected errors: `StorageError`; `OperatorError` (`usage`) when nothing is covered at
+   * or below `height`, unless it is the first height - 1 of a store that has no other range.
    */
   rewind(height: number): Promise<void>;
   close(): Promise<void>;

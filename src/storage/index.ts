@@ -1,18 +1,26 @@
 export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
 export type { AccountIndexProgress } from './accounts/AccountIndexBuilder.js';
 export type { Database, Entry, WriteBatch } from './records/Database.js';
+export { BorderError } from './BorderError.js';
+export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './IndexStore.js';
 export type {
   AccountCoverage,
   AccountIndex,
   AccountPage,
   AccountReader,
   AccountTransaction,
+  BackfillPlan,
   BlockEntry,
   BlockHead,
   CollectionPlace,
   CommitBatch,
+  HeightRange,
   IndexReader,
   IndexStore,
+  OpenRange,
+  RangeBook,
+  RangeChange,
+  RangeStore,
   ShownIndex,
   SporkRecord,
   StoredBlock,
@@ -27,12 +35,13 @@ export type { LevelTuning, OpenDatabase, OpenOptions } from './leveldb/LevelData
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
 export type { LevelIndexStoreOptions } from './leveldb/LevelIndexStore.js';
 export { LevelReplica } from './leveldb/LevelReplica.js';
+export { joined, missingIn, overlap, rangesInWords, without } from './records/heightRanges.js';
 export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';
 export { ACCOUNTS_SCHEMA_VERSION, SCHEMA_VERSION } from './records/schema.js';
 export type { KeyRange } from './records/schema.js';
 export { StorageError, storageErrorFrom } from './StorageError.js';
 export { TableScrubber } from './integrity/TableScrubber.js';
-export type { VerifyReport } from './integrity/verify/DamageList.js';
+export type { RangeReport, VerifyReport } from './integrity/verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './integrity/verify/verifyStore.js';

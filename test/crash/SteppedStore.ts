@@ -20,6 +20,14 @@ export class SteppedStore implements IndexStore {
     return this.#inner.accounts;
   }
 
+  get ranges(): IndexStore['ranges'] {
+    return this.#inner.ranges;
+  }
+
+  coverage(): ReturnType<IndexStore['coverage']> {
+    return this.#inner.coverage();
+  }
+
   meta(): StoreMeta | undefined {
     return this.#inner.meta();
   }

@@ -59,6 +59,7 @@ async function served(startReader: StartReader, change: Partial<ReaderSources> =
       shown: {
         meta: store.meta(),
         latestIndexedHeight: store.latestIndexedHeight(),
+        coverage: store.coverage(),
         latestBlock: store.latestBlock(),
         accounts: store.accounts.coverage(),
       },

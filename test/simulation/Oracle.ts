@@ -1,10 +1,11 @@
-import type { IndexingLine } from '../../src/app/index.js';
+import type { Backfill, IndexingLine } from '../../src/app/index.js';
 import type { HeightRecord } from '../../src/collections/index.js';
 import type { DaemonConfig } from '../../src/config/index.js';
 import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
 import type { Identifier } from '../../src/flow/index.js';
 import { silentLogger } from '../../src/observability/index.js';
 import type { Metrics } from '../../src/observability/index.js';
+import type { RangeJob } from '../../src/ranges/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';
 import type { SporkRecord, StoreMeta } from '../../src/storage/index.js';
@@ -31,6 +32,8 @@ export interface Watched {
   /** The head as the process knows it. */
   head: () => number | undefined;
   line: IndexingLine | undefined;
+  /** What history is being filled in. */
+  history: () => ReturnType<Backfill['running']>;
 }
 
 const COLLECTION_METHODS: ReadonlySet<string> = new Set(['GetFullCollectionByID', 'GetCollectionByID']);
@@ -48,7 +51,7 @@ export class Oracle implements CallObserver {
   readonly #mayMeetForgeries: boolean;
   #watched: Watched | undefined;
   /** Collections asked for and not answered yet, and of whom. */
-  readonly #asked = new Map<string, string>();
+  readonly #asked = new Map<number, { readonly id: string; readonly endpoint: string }>();
   /** The collection that a node has just said it cannot give in full. */
   #fallsBack: string | undefined;
   /** What is durable: the watermark, and the heights above it. */
@@ -56,7 +59,9 @@ export class Oracle implements CallObserver {
   #above: ReadonlySet<number> = new Set();
   /** Durable above the watermark when the process began: passed over once the chain has borne them out, not before. */
   #inherited: ReadonlySet<number> = new Set();
-  #checkedTo: number;
+  /** Heights that were covered, and found to be as on the chain. */
+  readonly #checked = new Set<number>();
+  #isComplete = false;
   #isDurableNew = false;
   #restartedAt: number | undefined;
   #done = new Set<number>();
@@ -88,12 +93,16 @@ export class Oracle implements CallObserver {
     this.#disk = dependencies.disk;
     this.#clock = dependencies.clock;
     this.#trace = dependencies.trace;
-    this.#checkedTo = options.stretch.firstHeight - 1;
   }
 
   /** The highest height that is complete and durable; undefined before the store begins. */
   get watermark(): number | undefined {
     return this.#watermark;
+  }
+
+  /** The whole stretch is there, history included. */
+  get isComplete(): boolean {
+    return this.#isComplete;
   }
 
   get callsInFlight(): number {
@@ -164,6 +173,8 @@ export class Oracle implements CallObserver {
       running += 1;
       if (running > this.#config.maxProcessing) this.fail(`${running} jobs run at once`);
       run(job, () => {
+        // What a process does in the turn in which it dies, nobody sees.
+        if (this.#watched !== watched) return;
         this.#trace.add(`done ${height}`);
         if (watched.line !== line) this.fail(`height ${height} is done in a line that ended`);
         if (this.#done.has(height)) this.fail(`height ${height} is done twice`);
@@ -186,12 +197,12 @@ export class Oracle implements CallObserver {
     this.#trace.add(`call ${number} ${endpoint} ${method} ${id?.slice(0, 8) ?? asked ?? ''}`);
     this.#inFlight += 1;
     const isCollection = id !== undefined && COLLECTION_METHODS.has(method);
-    if (isCollection) this.#collectionAsked(endpoint, method, id as Identifier);
+    if (isCollection) this.#collectionAsked(number, endpoint, method, id as Identifier);
     else if (asked !== undefined) this.#heightAsked(method, Number(asked));
     return (outcome) => {
       this.#inFlight -= 1;
       this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
-      if (isCollection) this.#asked.delete(id);
+      if (isCollection) this.#asked.delete(number);
       if (method === 'GetFullCollectionByID') this.#fallsBack = outcome === 'UNIMPLEMENTED' ? id : undefined;
       this.#trace.add(`end ${number} ${outcome}`);
     };
@@ -203,25 +214,46 @@ export class Oracle implements CallObserver {
     // The root block's execution data may be left out: then the stream begins one higher than asked.
     const height = Number(request.start_block_height) + reads - 1;
     this.#heightAsked(method, height);
-    if (method.startsWith('SubscribeExecutionData') && this.#watched?.store.hasHeight(height) === false)
+    // Each range of history has a budget of its own.
+    const isLive = height > (this.#watched?.store.latestIndexedHeight() ?? 0);
+    if (
+      isLive &&
+      method.startsWith('SubscribeExecutionData') &&
+      this.#watched?.store.hasHeight(height) === false
+    )
       this.#checkBudget(this.#watched.line, [height], 'execution data');
+  }
+
+  /** Of history: not durable for all that is known, and within the window of its range. */
+  #isInOpenRange(height: number): boolean {
+    const open = this.#watched?.store.ranges.open() ?? [];
+    const { window: k } = this.#config.backfill;
+    return open.some(({ from, to, next }) => height >= from && height <= Math.min(to, next - 1 + k));
   }
 
   #heightAsked(method: DevnetMethod, height: number): void {
     const watched = this.#watched;
     if (watched?.store.meta() === undefined) return;
+    const range = watched.store.ranges.open().find(({ from, to }) => height >= from && height <= to);
+    if (range !== undefined && !this.#isInOpenRange(height))
+      this.fail(
+        `${method} asks for height ${height}, above the window of its range, which is at ${range.next}`,
+      );
     const highest = watched.store.latestIndexedHeight() + this.#config.window;
     if (height > highest) this.fail(`${method} asks for height ${height}, above the window's end ${highest}`);
     if (height > this.#stretch.stopHeight)
       this.fail(`${method} asks for height ${height}, above the stop height`);
   }
 
-  #collectionAsked(endpoint: string, method: DevnetMethod, id: Identifier): void {
+  #collectionAsked(number: number, endpoint: string, method: DevnetMethod, id: Identifier): void {
     const { line, store } = this.#watched!;
-    if (this.#asked.has(id)) this.fail(`collection ${id.slice(0, 8)} is asked for twice at once`);
-    this.#asked.set(id, endpoint);
+    // Ranges know nothing of each other.
+    const isAlone = store.ranges.open().length === 0;
+    if (isAlone && [...this.#asked.values()].some((each) => each.id === id))
+      this.fail(`collection ${id.slice(0, 8)} is asked for twice at once`);
+    this.#asked.set(number, { id, endpoint });
     const { concurrency } = this.#config.requester;
-    const atOnce = [...this.#asked.values()].filter((each) => each === endpoint).length;
+    const atOnce = [...this.#asked.values()].filter((each) => each.endpoint === endpoint).length;
     if (atOnce > concurrency) this.fail(`${atOnce} collections are asked of ${endpoint} at once`);
     const places = this.#stretch.placesOf.get(id);
     if (places === undefined) {
@@ -229,12 +261,13 @@ export class Oracle implements CallObserver {
       return;
     }
     // The light collection is asked for within the attempt in which the full one turned out to be unknown.
-    if (method !== 'GetCollectionByID' || this.#fallsBack !== id)
+    if ((method !== 'GetCollectionByID' || this.#fallsBack !== id) && isAlone)
       this.#checkBudget(line, places, `collection ${id.slice(0, 8)}`);
     const watermark = store.latestIndexedHeight();
     const isWanted = places.some(
       (height) =>
-        height > watermark && height <= watermark + this.#config.window && !this.#isKnownDurable(height),
+        (height > watermark && height <= watermark + this.#config.window && !this.#isKnownDurable(height)) ||
+        this.#isInOpenRange(height),
     );
     if (!isWanted)
       this.fail(
@@ -280,7 +313,16 @@ export class Oracle implements CallObserver {
     this.throwIfViolated();
   }
 
-  #lookAtParts({ head, store, line }: Watched): void {
+  /** The invariants of the live range, for one of history. */
+  #lookAtRange({ range: { from, to }, store }: RangeJob, { mcq, blocks }: IndexingLine): void {
+    const { window: k } = this.#config.backfill;
+    if (mcq.size > k) this.fail(`${mcq.size} heights of range ${from} wait, its window is ${k}`);
+    if (blocks.size() > k) this.fail(`${blocks.size()} blocks of range ${from} are held, its window is ${k}`);
+    const watermark = store.latestIndexedHeight();
+    if (watermark < from - 1 || watermark > to) this.fail(`range ${from} to ${to} is at ${watermark}`);
+  }
+
+  #lookAtParts({ head, history, store, line }: Watched): void {
     const known = head();
     if (known !== undefined && known < this.#head)
       this.fail(`the head goes down from ${this.#head} to ${known}`);
@@ -288,6 +330,7 @@ export class Oracle implements CallObserver {
     const watermark = store.latestIndexedHeight();
     if (watermark > (this.#watermark ?? -1))
       this.fail(`watermark ${watermark} is told, ${this.#watermark} is durable`);
+    for (const { job, line: one } of history()) this.#lookAtRange(job, one.indexing);
     if (line === undefined) return;
     const { window: k } = this.#config;
     if (line.mcq.size > k) this.fail(`${line.mcq.size} heights wait, the window is ${k}`);
@@ -334,11 +377,24 @@ export class Oracle implements CallObserver {
         this.fail('the store has lost its meta record');
       return;
     }
-    const { blockAt, firstHeight } = this.#stretch;
+    const { blockAt } = this.#stretch;
     const watermark = reader.latestIndexedHeight();
+    const coverage = reader.coverage();
+    const isCovered = (height: number): boolean =>
+      coverage.some(({ from, to }) => height >= from && height <= to);
     if (this.#watermark !== undefined && watermark < this.#watermark)
       this.fail(`the watermark goes down from ${this.#watermark} to ${watermark}`);
-    for (let height = this.#checkedTo + 1; height <= watermark; height += 1) {
+    for (const height of this.#checked)
+      if (!isCovered(height)) this.fail(`height ${height} is not covered any more`);
+    const { firstHeight = Infinity } = reader.meta() ?? {};
+    if (
+      watermark >= firstHeight &&
+      !coverage.some(({ from, to }) => from === firstHeight && to === watermark)
+    )
+      this.fail(`the live range, ${firstHeight} to ${watermark}, is not the end of the coverage`);
+    for (const height of coverage.flatMap(({ from, to }) => heightsFrom(from, to))) {
+      if (this.#checked.has(height)) continue;
+      this.#checked.add(height);
       const stored = await reader.blockByHeight(height);
       const { collections, id, parentId } = blockAt(height);
       if (stored === undefined) this.fail(`height ${height} is missing below the watermark ${watermark}`);
@@ -348,7 +404,7 @@ export class Oracle implements CallObserver {
       if (ids.join() !== collections.map((collection) => collection.id).join())
         this.fail(`height ${height} has other collections than the chain`);
     }
-    this.#checkedTo = Math.max(watermark, firstHeight - 1);
+    this.#isComplete = watermark === this.#stretch.stopHeight && firstHeight === this.#stretch.firstHeight;
     this.#checkSporks(reader.meta()?.sporks ?? [], watermark);
     for (const height of this.#inherited) {
       if (height <= watermark && !this.#handedOut.has(height))
@@ -445,7 +501,10 @@ export class Oracle implements CallObserver {
     if (this.#processes > 1 || this.lines > 1) return;
     const { firstHeight, stopHeight } = this.#stretch;
     const heights = (await heightsCompleted.get()).values.reduce((sum, { value }) => sum + value, 0);
-    if (heights !== stopHeight - firstHeight + 1) this.fail(`${heights} heights are counted as completed`);
+    const expected = stopHeight - firstHeight + 1;
+    // A range of history that failed may begin anew.
+    if (heights !== expected && (this.#config.backfill.plan === undefined || heights < expected))
+      this.fail(`${heights} heights are counted as completed`);
   }
 
   /** Every collection and transaction is found by its id, at its lowest place; and those of the system chunk are not. */
@@ -481,4 +540,8 @@ function sporkRecordsOf({ served, sporks }: Stretch): SporkRecord[] {
       ? { rootHeight, sporkId: '' }
       : { rootHeight, sporkId, rootParentId: generator.parentId(rootHeight) };
   });
+}
+
+function heightsFrom(from: number, to: number): number[] {
+  return Array.from({ length: to - from + 1 }, (_, at) => from + at);
 }

@@ -134,6 +134,7 @@ export class SimulatedReaders {
     return {
       meta: store.meta(),
       latestIndexedHeight: store.latestIndexedHeight(),
+      coverage: store.coverage(),
       latestBlock: store.latestBlock(),
       accounts: store.accounts.coverage(),
     };

@@ -1,5 +1,6 @@
 import { GrpcAccessNode, loadMethodStubs } from '../../src/access/index.js';
 import type { OpenNode } from '../../src/access/index.js';
+import type { Backfill } from '../../src/app/index.js';
 import { Lifecycle, openUpstream, runIndexing } from '../../src/app/index.js';
 import { DevnetNode, resolveNodeOptions } from '../../src/devnet/index.js';
 import type { FaultRule } from '../../src/devnet/index.js';
@@ -76,6 +77,8 @@ interface SimulatedProcess {
   readonly clock: ProcessClock;
   readonly lifecycle: Lifecycle;
   readonly database: SimulatedDatabase;
+  /** Once indexing has begun. */
+  backfill: Backfill | undefined;
   /** Once the store is open. */
   readers: SimulatedReaders | undefined;
   isDead: boolean;
@@ -239,6 +242,7 @@ export class World {
         clock,
         lifecycle,
         database,
+        backfill: undefined,
         readers: undefined,
         isDead: false,
         isAbandoned: false,
@@ -271,16 +275,22 @@ export class World {
       const store = await openStore(database, config.chainId, this.#hasAccounts, { clock, logger });
       if (hasDied()) return;
       lifecycle.onClose('store', () => store.close());
-      const watched: Watched = { store, head: () => undefined, line: undefined };
+      const watched: Watched = { store, head: () => undefined, line: undefined, history: () => [] };
       this.#oracle.processStarts(watched);
       const lacksAccounts = (store.accounts.coverage()?.missingHeights ?? 0) > 0;
       if (store.meta() !== undefined && store.latestIndexedHeight() >= this.#stretch.stopHeight) {
-        if (!lacksAccounts) return;
+        const lacksHistory =
+          this.#scenario.history !== undefined && store.meta()?.firstHeight !== this.#stretch.firstHeight;
+        if (!lacksAccounts && !lacksHistory) return;
       }
       const parts = openUpstream(config, {
         ...{ store, lifecycle, sporks: this.#scenario.sporkTable, clock, random, metrics, logger, openNode },
+        maxRangeHeights: this.#scenario.history?.rangeHeights,
       });
+      process.backfill = parts.backfill;
+      watched.history = () => parts.backfill.running();
       watched.head = () => parts.listener.finalizedHeight();
+      if (this.#isQuiet) this.#redrive();
       process.readers = this.#readersOf(store, clock);
       parts.ends.onMoved(() => process.readers?.notify());
       await runIndexing(config, parts, (line) => this.#oracle.lineStarts(line));
@@ -375,7 +385,7 @@ export class World {
     this.#process = undefined;
     if (error !== undefined && !this.#isExpected(process, error))
       throw new Violation(`the process failed: ${textOf(error)}`);
-    if (error === undefined && this.#oracle.watermark === this.#stretch.stopHeight) {
+    if (error === undefined && this.#oracle.isComplete) {
       this.#isFinished = true;
       return;
     }
@@ -627,6 +637,17 @@ export class World {
       endpoint.reset();
       this.#furnish(index, {});
     }
+    this.#redrive();
+  }
+
+  /** What was disputed while nodes lied runs again, as operators would have it. */
+  #redrive(): void {
+    const { backfill, isDead } = this.#process ?? {};
+    if (this.#scenario.history === undefined || backfill === undefined || isDead === true) return;
+    backfill.source.redrive().catch((error: unknown) => {
+      // The process may be ending.
+      if (!(error instanceof StorageError)) this.#oracle.fail(`redrive failed: ${String(error)}`);
+    });
   }
 }
 

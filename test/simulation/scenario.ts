@@ -114,6 +114,7 @@ function configOf(
       unresolvableAfterMs: 600_000,
       ...changes.requester,
     },
+    backfill: { plan: undefined, parallelRanges: 4, window: 16 },
     index: { accounts: false },
     store: { scrubBytesPerSecond: 0 },
     api: {
@@ -151,6 +152,7 @@ export function faultFree(index: number, stretch: Stretch, hasAccounts = false):
     endsWithoutExecutionData: false,
     falseSpork: undefined,
     accountsFrom: hasAccounts ? 1 : Infinity,
+    history: undefined,
   };
   return withEarlierSporks(scenario, stretch, { endpoints: earlier, events: [] });
 }
@@ -201,6 +203,57 @@ function accountsFromOf(seed: number): number {
   const dice = new Dice(seed, 'account index');
   const isKnown = knownBadSeeds.some((each) => each.seed === seed);
   return !isKnown && dice.chance(ACCOUNTS_SHARE) ? dice.whole(1, 3) : Infinity;
+}
+
+/** How many of the seeds whose stretch allows it begin at a height of its middle, and fill in what lies below. */
+const HISTORY_SHARE = 0.3;
+/** A shorter stretch has no room for several ranges. */
+const HISTORY_MIN_HEIGHTS = 14;
+/** Every range needs one where execution data is the only source. */
+const FEW_STREAMS = 16;
+
+/** Drawn apart from everything else, so that a seed meets the same faults with history as without. */
+function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
+  const { seed } = scenario;
+  const dice = new Dice(seed, 'history');
+  const { firstHeight, sporks, stopHeight } = stretch;
+  const heights = stopHeight - firstHeight + 1;
+  const isKnown = knownBadSeeds.some((each) => each.seed === seed);
+  if (isKnown || scenario.falseSpork !== undefined || sporks.length > 1) return scenario;
+  // Where a node grants one stream, the live range has it.
+  const hasFewStreams = scenario.endpoints.some(({ backends }) =>
+    backends.some(({ maxStreams }) => maxStreams < FEW_STREAMS),
+  );
+  if (scenario.config.ediOnly && hasFewStreams) return scenario;
+  // The first block of a store anchors all others, and is taken on trust: also as a bad link changed it.
+  if (scenario.endpoints.some(({ link }) => link.corruptShare > 0)) return scenario;
+  if (heights < HISTORY_MIN_HEIGHTS || !dice.chance(HISTORY_SHARE)) return scenario;
+  // Not at the tip: there the first block might be one that is not to stay.
+  const below = firstHeight + dice.whole(3, heights - 6);
+  const backfill = {
+    plan: String(firstHeight),
+    parallelRanges: dice.whole(1, 4),
+    window: dice.pick([1, 2, 4, 16]),
+  };
+  // The same goes for lies.
+  const endpoints = scenario.endpoints.map((endpoint) => ({
+    ...endpoint,
+    faults: endpoint.faults.flatMap((rule) => {
+      const { fromHeight, toHeight = Infinity } = rule;
+      if (fromHeight === undefined || fromHeight > below || toHeight < below) return [rule];
+      const beside = [
+        { ...rule, toHeight: below - 1 },
+        { ...rule, fromHeight: below + 1, toHeight },
+      ];
+      return beside.filter((part) => (part.fromHeight ?? 0) <= part.toHeight);
+    }),
+  }));
+  return {
+    ...scenario,
+    endpoints,
+    config: { ...scenario.config, startHeight: below, backfill },
+    history: { below, rangeHeights: dice.whole(1, 9) },
+  };
 }
 
 export function scenarioOf(seed: number, stretch: Stretch): Scenario {
@@ -273,6 +326,7 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
     endsWithoutExecutionData: !ediOnly && dice.chance(0.3),
     falseSpork: falseSporkOf(seed, stretch, endpoints),
     accountsFrom: accountsFromOf(seed),
+    history: undefined,
   };
-  return withEarlierSporks(scenario, stretch, drawEarlierSporks(scenario, stretch));
+  return withHistory(withEarlierSporks(scenario, stretch, drawEarlierSporks(scenario, stretch)), stretch);
 }

@@ -175,6 +175,7 @@ export class ExchangeableIndex
   readonly accounts = accountsOff;
   readonly status = { range: () => this.#index.status.range() };
 
+  coverage = () => this.#index.store.coverage();
   meta = () => this.#index.store.meta();
   latestBlock = () => this.#index.store.latestBlock();
   hasHeight = (height: number) => this.#index.store.hasHeight(height);

@@ -5,6 +5,7 @@ import type {
   BlockHead,
   CollectionPlace,
   CommitBatch,
+  HeightRange,
   IndexStore,
   StoredBlock,
   StoredCollection,
@@ -14,6 +15,7 @@ import type {
 } from '../../src/storage/index.js';
 import { everyTransactionOf } from './accountChain.js';
 import { accountsOff } from './accountsOff.js';
+import { noRanges } from './noRanges.js';
 
 export interface MemoryIndexStoreHooks {
   /** Runs before a commit takes effect: wait to hold it back, throw to make it fail. */
@@ -26,6 +28,7 @@ export class MemoryIndexStore implements IndexStore {
   readonly commits: CommitBatch[] = [];
   /** Off, unless `switchAccountsOn` was called. */
   accounts: AccountIndex = accountsOff;
+  readonly ranges = noRanges;
   closed = false;
   readonly #hooks: MemoryIndexStoreHooks;
   readonly #blocks = new Map<number, BlockEntry>();
@@ -81,6 +84,11 @@ export class MemoryIndexStore implements IndexStore {
     if (this.#meta !== undefined) throw new Error('the store is initialised already');
     this.#meta = meta;
     this.#latest = meta.firstHeight - 1;
+  }
+
+  coverage(): readonly HeightRange[] {
+    const from = this.#meta?.firstHeight ?? 0;
+    return this.#meta === undefined || this.#latest < from ? [] : [{ from, to: this.#latest }];
   }
 
   latestIndexedHeight(): number {

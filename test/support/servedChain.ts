@@ -1,4 +1,4 @@
-import { ApiServer, workOfStore } from '../../src/api/index.js';
+import { ApiServer, coverageOf, workOfStore } from '../../src/api/index.js';
 import type { ApiServerOptions, ChangeFeed, IndexedRange, StatusDocument } from '../../src/api/index.js';
 import type { ReaderMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
@@ -18,7 +18,8 @@ export function statusWith(range: IndexedRange): StatusDocument {
     chainId: 'flow-localnet',
     version: '0.1.0',
     instance: 'one',
-    ...range,
+    ...{ ...range, coverage: coverageOf(range) },
+    backfill: { missingHeights: 0, rate: 0, eta: 0, plans: [], ranges: [], unserved: [] },
     lag: 11,
     headAgeSeconds: 0.8,
     headConfirmedSeconds: 0.2,

@@ -46,8 +46,8 @@ export class NodeGate {
   async admit({ method, isStream }: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> {
     if (isStream) return this.#admitStream();
     const limiter = this.#limiterOf(method);
-    if (limiter.yieldingFull) return 'busy';
-    const permit = await limiter.acquireYielding(signal);
+    if (limiter.isFull('forwarded')) return 'busy';
+    const permit = await limiter.acquire(signal, 'forwarded');
     if (signal.aborted) throw abortReason(signal);
     return {
       over: (end) => {

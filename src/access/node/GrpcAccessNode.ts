@@ -34,6 +34,7 @@ import type {
   NodeHealth,
   NodeVersionInfo,
   ReceivedBlock,
+  StreamOptions,
   UnaryMethod,
 } from '../types.js';
 
@@ -82,12 +83,12 @@ export class GrpcAccessNode implements PooledNode {
     return this.#caller.heldBack;
   }
 
-  supports(method: AccessMethod): boolean {
-    return this.#caller.supports(method);
+  supports(method: AccessMethod, options?: { readonly isHistory?: boolean }): boolean {
+    return this.#caller.supports(method, options);
   }
 
-  delayMs(method: UnaryMethod): number {
-    return this.#caller.delayMs(method);
+  delayMs(method: UnaryMethod, options?: { readonly isHistory?: boolean }): number {
+    return this.#caller.delayMs(method, options);
   }
 
   getNetworkParameters(options?: CallOptions): Promise<{ readonly chainId: string }> {
@@ -148,10 +149,7 @@ export class GrpcAccessNode implements PooledNode {
     );
   }
 
-  subscribeBlocks(
-    startHeight: number,
-    options: { readonly signal: AbortSignal },
-  ): AsyncIterable<ReceivedBlock> {
+  subscribeBlocks(startHeight: number, options: StreamOptions): AsyncIterable<ReceivedBlock> {
     return this.#caller.stream(
       {
         method: 'SubscribeBlocksFromStartHeight',
@@ -162,7 +160,7 @@ export class GrpcAccessNode implements PooledNode {
         },
         decode: (message) => ({ block: decodeSubscribeBlocksResponse(message), status: 'finalized' }),
       },
-      options.signal,
+      options,
     );
   }
 
@@ -181,14 +179,11 @@ export class GrpcAccessNode implements PooledNode {
           return digest;
         },
       },
-      options.signal,
+      options,
     );
   }
 
-  subscribeExecutionData(
-    startHeight: number,
-    options: { readonly signal: AbortSignal },
-  ): AsyncIterable<BlockExecutionData> {
+  subscribeExecutionData(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData> {
     // CCF: the node passes its events through instead of transcoding each of them; we skip them anyway.
     const request = { start_block_height: startHeight, event_encoding_version: 'CCF_V0' };
     const deprecated: StreamQuestion<BlockExecutionData> = {
@@ -203,7 +198,7 @@ export class GrpcAccessNode implements PooledNode {
       otherwise: deprecated,
     };
     const asksDeprecated = !this.supports(current.method) && this.supports(deprecated.method);
-    return this.#caller.stream(asksDeprecated ? deprecated : current, options.signal);
+    return this.#caller.stream(asksDeprecated ? deprecated : current, options);
   }
 
   close(): void {

@@ -183,6 +183,19 @@ export class AccessNetwork implements AccessNodes {
     return this.#pool.lowestServedFrom(height);
   }
 
+  /** The heights that usable nodes, and the historic ones of the table, serve: from where each begins to where it ends. */
+  servedRanges(): readonly {
+    readonly lowest: number | undefined;
+    readonly endExclusive: number | undefined;
+  }[] {
+    return this.#pool.servedRanges();
+  }
+
+  /** Heights at which a spork begins, as far as usable nodes and the table tell. */
+  sporkRoots(): readonly number[] {
+    return this.#pool.sporkRoots;
+  }
+
   /** The lowest height that the nodes of the live spork serve; `undefined` when none tells. */
   liveRoot(): number | undefined {
     return this.#pool.liveRoot();

@@ -4,7 +4,7 @@ import type { Endpoint } from '../transport/endpoint.js';
 import type { Expectation, SporkRoot } from './nodeIdentity.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { covers, isUsable, newPoolMember, rangeOf, tellHead } from './poolMember.js';
-import type { PoolMember } from './poolMember.js';
+import type { PoolMember, ServedRange } from './poolMember.js';
 import type { NodeEvents } from '../transport/RpcClient.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
@@ -225,16 +225,27 @@ export class NodePool {
 
   /** The lowest height, from this one up, that a usable node or a historic one of the table serves. */
   lowestServedFrom(height: number): number | undefined {
+    const reaching = this.servedRanges().filter(
+      ({ endExclusive }) => endExclusive === undefined || endExclusive > height,
+    );
+    return minimum(reaching.map(({ lowest }) => Math.max(lowest ?? height, height)));
+  }
+
+  /** What each usable node, and the historic nodes of each spork of the table, serve. */
+  servedRanges(): readonly ServedRange[] {
     const told = this.members.filter((member) => member.roles.access && isUsable(member));
-    const ranges = [
+    return [
       ...told.map(({ range }) => range),
       ...this.#options.sporks.map(({ rootHeight, endHeightExclusive }) => ({
         lowest: rootHeight,
         endExclusive: endHeightExclusive ?? undefined,
       })),
     ];
-    const reaching = ranges.filter(({ endExclusive }) => endExclusive === undefined || endExclusive > height);
-    return minimum(reaching.map(({ lowest }) => Math.max(lowest ?? height, height)));
+  }
+
+  /** Heights at which a spork begins, as far as usable nodes and the table tell. */
+  get sporkRoots(): readonly number[] {
+    return [...this.#sporkRoots, ...this.#options.sporks.map(({ rootHeight }) => rootHeight)];
   }
 
   /** The lowest height that the nodes of the live spork serve; `undefined` when none tells. */

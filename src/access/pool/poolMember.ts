@@ -30,7 +30,7 @@ export interface PoolMember {
   beginning:
     { readonly height: number | undefined; readonly count: number; readonly sinceMs: number } | undefined;
   /** The heights it serves, from its identity and the sporks known. */
-  range: HeightRange;
+  range: ServedRange;
   /** Higher than what its identity says, when it refused a height since. */
   refusedBelow: number;
   /** A call could not reach it: it must say who it is once it is back. */
@@ -44,7 +44,7 @@ export interface PoolMember {
 }
 
 /** Heights from `lowest` (`undefined` = not told) below `endExclusive` (`undefined` = it follows the head). */
-export interface HeightRange {
+export interface ServedRange {
   readonly lowest: number | undefined;
   readonly endExclusive: number | undefined;
 }
@@ -99,7 +99,7 @@ export function isUsable(member: PoolMember): boolean {
   return member.node.healthRecord.identity === 'usable';
 }
 
-export function covers({ lowest, endExclusive }: HeightRange, height: number): boolean {
+export function covers({ lowest, endExclusive }: ServedRange, height: number): boolean {
   return (lowest === undefined || height >= lowest) && (endExclusive === undefined || height < endExclusive);
 }
 
@@ -107,7 +107,7 @@ export function covers({ lowest, endExclusive }: HeightRange, height: number): b
  * The heights a node serves: from its own root to where the next known spork begins. `sporkRoots` is ascending. A node
  * whose spork is the latest known, or that does not say which it is of, follows the head.
  */
-export function rangeOf(member: PoolMember, sporkRoots: readonly number[]): HeightRange {
+export function rangeOf(member: PoolMember, sporkRoots: readonly number[]): ServedRange {
   const lowest = lowestOf(member);
   const anchor = anchorOf(member);
   const endExclusive = anchor === undefined ? undefined : sporkRoots.find((root) => root > anchor);

@@ -36,6 +36,13 @@ interface Waiter {
   readonly admit: () => void;
 }
 
+/** Who goes first: the line that follows the head, then calls of others that are forwarded, then history that is filled in. */
+export const callRanks = ['live', 'forwarded', 'history'] as const;
+export type CallRank = (typeof callRanks)[number];
+
+/** Calls that history leaves to those before it, where as many may leave at once: they need not wait for it. */
+const LEFT_BY_HISTORY = 1;
+
 /**
  * Paces the calls of one method to one access node: a token bucket for the configured rate, and what the node's own
  * "rate limit reached" answers teach. Each such answer holds the method back (250 ms doubling to 4 s) and halves the
@@ -62,9 +69,12 @@ export class MethodLimiter {
   #secondStartedMs: number;
   #sentThisSecond = 0;
   #sentLastSecond = 0;
-  readonly #waiting = new Set<Waiter>();
-  /** Leave only while none of those waits. */
-  readonly #yielding = new Set<Waiter>();
+  /** A line for each rank: its callers leave only while none of a line before waits. */
+  readonly #lines: Readonly<Record<CallRank, Set<Waiter>>> = {
+    live: new Set(),
+    forwarded: new Set(),
+    history: new Set(),
+  };
   #timer: Timer | undefined;
 
   constructor(options: MethodLimiterOptions, dependencies: { readonly clock: Clock }) {
@@ -90,44 +100,23 @@ export class MethodLimiter {
     return this.#adaptedRate ?? this.#configuredRate;
   }
 
-  /** True when no further caller may wait. */
-  get full(): boolean {
-    return this.#waiting.size >= this.#maxWaiting;
+  /** True when no further caller of the rank may wait. */
+  isFull(rank: CallRank = 'live'): boolean {
+    return this.#lines[rank].size >= this.#maxWaiting;
   }
 
-  /** As `full`, for callers that yield. */
-  get yieldingFull(): boolean {
-    return this.#yielding.size >= this.#maxWaiting;
-  }
-
-  /** Milliseconds until a call that came now could leave, behind those that wait already. */
-  delayMs(): number {
-    const now = this.#clock.monotonic();
-    this.#refill(now);
-    const pauseMs = Math.max(0, this.#pausedUntilMs - now);
-    const rate = this.ratePerSecond;
-    if (rate === undefined) return pauseMs;
-    const missing = this.#waiting.size + 1 - this.#tokens;
-    return Math.max(pauseMs, missing > 0 ? (missing / rate) * SECOND_MS : 0);
+  /** Milliseconds until a call of the rank that came now could leave, behind those that wait before it. */
+  delayMs(rank: CallRank = 'live'): number {
+    return this.#delayMs(rank, this.#waitingBefore(rank));
   }
 
   /**
-   * A permit when a call may leave now, else the promise of one; first come, first served. The caller checks `full`
-   * first. Expected errors: the signal's abort reason.
+   * A permit when a call may leave now, else the promise of one; first come, first served within a rank, and only what the ranks
+   * before it leave of the rate. The caller checks `isFull` first. Expected errors: the signal's abort reason.
    */
-  acquire(signal?: AbortSignal): Permit | Promise<Permit> {
-    if (this.#waiting.size === 0 && this.delayMs() === 0) return this.#take();
-    return this.#wait(this.#waiting, signal);
-  }
-
-  /**
-   * As `acquire`, behind everybody who acquires, now or later: what they leave of the rate. The caller checks `yieldingFull`
-   * first.
-   */
-  acquireYielding(signal?: AbortSignal): Permit | Promise<Permit> {
-    const idle = this.#waiting.size === 0 && this.#yielding.size === 0;
-    if (idle && this.delayMs() === 0) return this.#take();
-    return this.#wait(this.#yielding, signal);
+  acquire(signal?: AbortSignal, rank: CallRank = 'live'): Permit | Promise<Permit> {
+    if (this.#waitingBefore(rank) === 0 && this.delayMs(rank) === 0) return this.#take();
+    return this.#wait(this.#lines[rank], signal);
   }
 
   /**
@@ -202,7 +191,13 @@ export class MethodLimiter {
   }
 
   get #nobodyWaits(): boolean {
-    return this.#waiting.size === 0 && this.#yielding.size === 0;
+    return this.#waitingBefore('history') === 0;
+  }
+
+  /** Callers of the rank and of those before it. */
+  #waitingBefore(rank: CallRank): number {
+    const ranks = callRanks.slice(0, callRanks.indexOf(rank) + 1);
+    return ranks.reduce((sum, each) => sum + this.#lines[each].size, 0);
   }
 
   #burst(): number {
@@ -233,29 +228,33 @@ export class MethodLimiter {
     this.#secondStartedMs = now;
   }
 
-  /** Milliseconds until the first of the waiting callers may leave. */
-  #headDelayMs(): number {
+  /** Milliseconds until a call of the rank may leave behind so many others. */
+  #delayMs(rank: CallRank, others: number): number {
     const now = this.#clock.monotonic();
     this.#refill(now);
     const pauseMs = Math.max(0, this.#pausedUntilMs - now);
     const rate = this.ratePerSecond;
     if (rate === undefined) return pauseMs;
-    return Math.max(pauseMs, this.#tokens >= 1 ? 0 : ((1 - this.#tokens) / rate) * SECOND_MS);
+    const left = rank === 'history' ? Math.min(LEFT_BY_HISTORY, this.#burst() - 1) : 0;
+    const missing = others + 1 + left - this.#tokens;
+    return Math.max(pauseMs, missing > 0 ? (missing / rate) * SECOND_MS : 0);
   }
 
   #schedule(): void {
-    if (this.#timer !== undefined || this.#nobodyWaits) return;
+    const first = callRanks.find((rank) => this.#lines[rank].size > 0);
+    if (this.#timer !== undefined || first === undefined) return;
     // Whole milliseconds, rounded up: a timer that fires a fraction early would only be set again.
-    this.#timer = this.#clock.setTimer(Math.ceil(this.#headDelayMs()), () => {
+    this.#timer = this.#clock.setTimer(Math.ceil(this.#delayMs(first, 0)), () => {
       this.#timer = undefined;
       this.#admitWaiting();
     });
   }
 
   #admitWaiting(): void {
-    for (const line of [this.#waiting, this.#yielding]) {
+    for (const rank of callRanks) {
+      const line = this.#lines[rank];
       for (const waiter of line) {
-        if (this.#headDelayMs() > 0) {
+        if (this.#delayMs(rank, 0) > 0) {
           this.#schedule();
           return;
         }

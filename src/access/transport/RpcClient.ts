@@ -10,12 +10,14 @@ import type { Endpoint } from './endpoint.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './MethodLimiter.js';
+import type { CallRank } from './MethodLimiter.js';
 import { MessageStream } from './MessageStream.js';
 import { StreamQuota } from './StreamQuota.js';
+import type { StreamRank } from './StreamQuota.js';
 import type { StreamSource } from './MessageStream.js';
 import type { MethodStubs } from './methodStubs.js';
 import { UpstreamError } from '../UpstreamError.js';
-import type { AccessMethod, CallOptions, StreamMethod, UnaryMethod } from '../types.js';
+import type { AccessMethod, CallOptions, StreamMethod, StreamOptions, UnaryMethod } from '../types.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
 
 /** A method that a node does not know is not tried again for this long: the node may be upgraded meanwhile. */
@@ -138,8 +140,9 @@ export class RpcClient {
     return false;
   }
 
-  supports(method: AccessMethod): boolean {
-    if (!this.#knows(method) || (POLLABLE.has(method) && this.scarcity.scarce)) return false;
+  supports(method: AccessMethod, { isHistory = false } = {}): boolean {
+    const isScarce = isHistory ? this.scarcity.scarceForHistory : this.scarcity.scarce;
+    if (!this.#knows(method) || (POLLABLE.has(method) && isScarce)) return false;
     const other = OTHER_WAY[method];
     return other === undefined || !this.#knows(other) || !this.#healthRecord.isBetterAskedBy(other, method);
   }
@@ -148,8 +151,8 @@ export class RpcClient {
     return this.#clock.monotonic() >= (this.#unsupportedUntilMs.get(method) ?? -Infinity);
   }
 
-  delayMs(method: UnaryMethod): number {
-    return this.#limiter(method).delayMs();
+  delayMs(method: UnaryMethod, { isHistory = false } = {}): number {
+    return this.#limiter(method).delayMs(rankOf(isHistory));
   }
 
   /**
@@ -162,15 +165,16 @@ export class RpcClient {
     options: CallOptions = {},
   ): Promise<T> {
     const { signal, timeoutMs = this.#options.timeoutMs } = options;
+    const rank = rankOf(options.isHistory);
     const limiter = this.#limiter(method);
-    if (limiter.full) {
+    if (limiter.isFull(rank)) {
       throw new UpstreamError(
         'rate_limited',
         this.#where(method),
         `${method} at ${this.#name}: too many calls wait`,
       );
     }
-    const admission = limiter.acquire(signal);
+    const admission = limiter.acquire(signal, rank);
     const permit = 'cuts' in admission ? admission : await admission;
 
     this.#metrics.upstreamRequests.inc({ endpoint: this.#name, method });
@@ -211,8 +215,12 @@ export class RpcClient {
   }
 
   /** A stream of answers, taken one by one; see `MessageStream`. */
-  stream<T>(question: StreamQuestion<T>, signal: AbortSignal): AsyncIterable<T> {
-    return new MessageStream({ source: this.#source(question), signal });
+  stream<T>(question: StreamQuestion<T>, { signal, isHistory = false }: StreamOptions): AsyncIterable<T> {
+    const { method } = question;
+    // Nothing else would tell it apart from a stream that the node refuses.
+    if (isHistory && this.scarcity.scarceForHistory) return this.#withoutStream(method);
+    const rank: StreamRank = isHistory ? 'history' : POLLABLE.has(method) ? 'spare' : 'needed';
+    return new MessageStream({ source: this.#source(question, rank), signal });
   }
 
   /** Further calls fail; calls under way are left to their signals. */
@@ -238,7 +246,13 @@ export class RpcClient {
     return limiter;
   }
 
-  #source<T>(question: StreamQuestion<T>): StreamSource<T> {
+  // eslint-disable-next-line @typescript-eslint/require-await, require-yield -- a stream that fails at once
+  async *#withoutStream<T>(method: StreamMethod): AsyncGenerator<T, void, undefined> {
+    const message = `${method} at ${this.#name}: the node grants few streams, and history makes way`;
+    throw new UpstreamError('rate_limited', this.#where(method), message);
+  }
+
+  #source<T>(question: StreamQuestion<T>, rank: StreamRank): StreamSource<T> {
     const { method, otherwise } = question;
     const stub = this.#stubs[method];
     return {
@@ -246,8 +260,8 @@ export class RpcClient {
         this.#metrics.upstreamRequests.inc({ endpoint: this.#name, method });
         const request = stub.encode(question.request);
         const call = this.#apart(stub.path, request, sink);
-        if (!POLLABLE.has(method)) return call;
-        return this.#yielding(call, () => sink.onEnd({ code: status.OK, details: '' }));
+        if (rank === 'needed') return call;
+        return this.#yielding(call, rank, () => sink.onEnd({ code: status.OK, details: '' }));
       },
       decode: (message) => {
         try {
@@ -261,10 +275,10 @@ export class RpcClient {
       fail: (callStatus) => {
         const failure = upstreamError(callStatus, this.#where(method));
         this.#count(failure);
-        if (failure.kind === 'rate_limited') this.scarcity.refused({ makesWay: POLLABLE.has(method) });
+        if (failure.kind === 'rate_limited') this.scarcity.refused(rank);
         return failure;
       },
-      ...(otherwise === undefined ? {} : { fallback: () => this.#source(otherwise) }),
+      ...(otherwise === undefined ? {} : { fallback: () => this.#source(otherwise, rank) }),
     };
   }
 
@@ -297,8 +311,8 @@ export class RpcClient {
   }
 
   /** The call, remembered until it is cancelled (as every call is in the end) as one that may have to make way. */
-  #yielding(call: StreamCall, end: () => void): StreamCall {
-    const over = this.scarcity.yielding(end);
+  #yielding(call: StreamCall, rank: Exclude<StreamRank, 'needed'>, end: () => void): StreamCall {
+    const over = this.scarcity.yielding(end, rank);
     return {
       read: () => call.read(),
       cancel: () => {
@@ -351,6 +365,10 @@ export class RpcClient {
     this.#events.onOutage?.();
     if (this.#reconnects === 1) this.#events.onReconnect?.();
   }
+}
+
+function rankOf(isHistory: boolean | undefined): CallRank {
+  return isHistory === true ? 'history' : 'live';
 }
 
 /** True for errors that the node itself sent: it is there and its channel works. */

@@ -3,15 +3,22 @@ import type { Clock } from '../../runtime/index.js';
 /** After a node refused a stream because it has none left, we open no stream there that we can do without for this long. */
 const SCARCE_MS = 60_000;
 
-/**
- * The streams of one node that make way where it grants few: those of our own that can be polled instead, and those that are
- * forwarded for others.
- */
+/** How a stream is opened: those of a lower rank make way first. */
+export type StreamRank =
+  /** Cannot do without. */
+  | 'needed'
+  /** Can be polled instead, or is forwarded for others. */
+  | 'spare'
+  /** History is filled in by it. */
+  | 'history';
+
+/** The streams of one node that make way where it grants few. */
 export class StreamQuota {
   readonly #clock: Clock;
   /** Ends each open stream that makes way. */
-  readonly #open = new Set<() => void>();
+  readonly #open = { spare: new Set<() => void>(), history: new Set<() => void>() };
   #untilMs = -Infinity;
+  #historyUntilMs = -Infinity;
 
   constructor(dependencies: { readonly clock: Clock }) {
     this.#clock = dependencies.clock;
@@ -22,16 +29,27 @@ export class StreamQuota {
     return this.#clock.monotonic() < this.#untilMs;
   }
 
-  /** A stream that makes way was opened. Returns a function to call when it is over. */
-  yielding(end: () => void): () => void {
-    this.#open.add(end);
-    return () => this.#open.delete(end);
+  /** True while history gets no stream. */
+  get scarceForHistory(): boolean {
+    return this.scarce || this.#clock.monotonic() < this.#historyUntilMs;
   }
 
-  /** The node has no stream to spare. Where it is one that cannot do without that gets none, the others make way. */
-  refused({ makesWay }: { readonly makesWay: boolean }): void {
-    this.#untilMs = this.#clock.monotonic() + SCARCE_MS;
-    if (makesWay) return;
-    for (const end of [...this.#open]) end();
+  /** A stream that makes way was opened. Returns what is to be called when it is over. */
+  yielding(end: () => void, rank: Exclude<StreamRank, 'needed'> = 'spare'): () => void {
+    const open = this.#open[rank];
+    open.add(end);
+    return () => open.delete(end);
+  }
+
+  /** The node has no stream to spare. Those of a lower rank than the one that got none make way. */
+  refused(rank: StreamRank): void {
+    const untilMs = this.#clock.monotonic() + SCARCE_MS;
+    if (rank === 'history') {
+      this.#historyUntilMs = untilMs;
+      return;
+    }
+    this.#untilMs = untilMs;
+    for (const end of [...this.#open.history]) end();
+    if (rank === 'needed') for (const end of [...this.#open.spare]) end();
   }
 }

@@ -6,9 +6,9 @@ import { ApiError } from '../view/ApiError.js';
 import type { ExplainDocument, ExplainStage } from './explanation.js';
 import { summaryOf } from './explainSummary.js';
 import { parseHeight } from '../view/queryParameters.js';
-import { lastReadable } from '../view/statusDocument.js';
+import { coverageOf, lastReadable, rangeWith } from '../view/statusDocument.js';
 import type { IndexedRange } from '../view/statusDocument.js';
-import type { WorkMoment, WorkSource } from '../view/heightWork.js';
+import type { PlannedHeight, WorkMoment, WorkSource } from '../view/heightWork.js';
 
 interface Subject {
   readonly key: string;
@@ -38,20 +38,23 @@ export async function explainDocument(
   const blockId = subject.blockId ?? moment.durableId ?? at?.blockId ?? null;
   const holdingUp = stage === 'indexed' ? null : (at?.holdingUp ?? null);
   const reasons = stage === 'indexed' ? [] : (daemon?.reasons ?? []);
-  const facts = { kind, stage, height, range, work, holdingUp, window: at, key };
+  const { history } = moment;
+  const facts = { kind, stage, height, range, work, holdingUp, window: at, key, history };
   return {
     ...{ key, kind, stage, summary: summaryOf(facts), height, blockId },
-    ...{ ...range, latestIndexed: lastReadable(range) },
+    ...{ ...range, latestIndexed: lastReadable(range), coverage: coverageOf(range) },
     ...{ work, holdingUp, sources: at?.sources ?? null, reasons },
   };
 }
 
 const NO_HEIGHT = -1;
 
-function stageOf(height: number, { range, durableId, daemon }: WorkMoment): ExplainStage {
+function stageOf(height: number, { range, durableId, daemon, history }: WorkMoment): ExplainStage {
   const { firstIndexed, latestIndexed, head } = range;
-  if (firstIndexed !== null && height < firstIndexed) return 'below_first_indexed';
-  if (firstIndexed !== null && latestIndexed !== null && height <= latestIndexed) return 'indexed';
+  const isShown = firstIndexed !== null && latestIndexed !== null;
+  if (isShown && rangeWith(height, range) !== undefined) return 'indexed';
+  if (isShown && height <= latestIndexed) return missingStage(height, range, history);
+  if (firstIndexed !== null && height < firstIndexed) return missingStage(height, range, history);
   const at = daemon?.work;
   if (at === undefined) {
     if (durableId !== undefined) return 'waiting_for_gap';
@@ -72,16 +75,24 @@ function stageOf(height: number, { range, durableId, daemon }: WorkMoment): Expl
   }
 }
 
+/** Of a height below the live range that cannot be read. */
+function missingStage(height: number, range: IndexedRange, history: PlannedHeight | undefined): ExplainStage {
+  if (history !== undefined) return 'backfill';
+  return height < (coverageOf(range)[0]?.from ?? Infinity) ? 'below_first_indexed' : 'hole';
+}
+
 /** What waits above the watermark of a store that no daemon works on. */
 export function workOfStore(
   store: Pick<IndexStore, 'blocksAboveWatermark'>,
   range: () => IndexedRange,
+  historyAt: (height: number) => PlannedHeight | undefined = () => undefined,
 ): WorkSource {
   return {
     momentAt: (height) => ({
       range: range(),
       durableId: blockAbove(store, { height })?.id,
       daemon: undefined,
+      history: historyAt(height),
     }),
     naming: (id) => {
       const above = blockAbove(store, { id });

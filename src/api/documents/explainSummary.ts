@@ -1,11 +1,12 @@
 import type { ExplainDocument } from './explanation.js';
-import { lastReadable } from '../view/statusDocument.js';
+import { coverageOf, lastReadable } from '../view/statusDocument.js';
 import type { IndexedRange } from '../view/statusDocument.js';
-import type { HeightWork } from '../view/heightWork.js';
+import type { HeightWork, PlannedHeight } from '../view/heightWork.js';
 
 interface Facts extends Pick<ExplainDocument, 'kind' | 'stage' | 'height' | 'work' | 'holdingUp' | 'key'> {
   readonly range: IndexedRange;
   readonly window: Pick<HeightWork, 'upperBound' | 'stopHeight'> | undefined;
+  readonly history: PlannedHeight | undefined;
 }
 
 /** Describes a stage in one or two sentences. */
@@ -20,7 +21,11 @@ export function summaryOf(facts: Facts): string {
         ? `${what} is indexed: its block and all of its collections can be read.`
         : `${what} is indexed and can be read.`;
     case 'below_first_indexed':
-      return `${what} is below the first height of this store, ${known(firstIndexed)}, and will not be indexed. To index it, start a new store lower down (start --start-height).`;
+      return `${what} is below the first height of this store, ${known(coverageOf(range)[0]?.from ?? firstIndexed)}, and will not be indexed. To index it, plan it: backfill plan --from ${known(facts.height)}.`;
+    case 'hole':
+      return `${what} is missing between heights that are indexed, and no plan fills it in. To index it, plan it: backfill plan --from ${known(facts.height)}.`;
+    case 'backfill':
+      return history(facts, what);
     case 'above_head':
       return `${what} is above the finalized head, ${known(head)}: the chain is not that far yet, as far as the access nodes report.`;
     case 'beyond_stop':
@@ -44,6 +49,21 @@ export function summaryOf(facts: Facts): string {
     case 'unknown_id':
       return unknown(range);
   }
+}
+
+function history({ history: planned }: Facts, what: string): string {
+  const { plan = 0, isPaused = false, range = null } = planned ?? {};
+  const is = `${what} is history that plan ${plan} fills in`;
+  if (range === null) return isPaused ? `${is}, once it is resumed.` : `${is}; its turn has not come yet.`;
+  const { from, to, next, state, failures, reason, waitingFor } = range;
+  const where = `its range, ${from} to ${to}, is ${next > from ? `on disk up to ${next - 1}` : 'begun'}`;
+  if (state === 'disputed')
+    return `${is}: ${where}, and disputed after ${failures} failures: ${reason ?? 'unknown'}. "backfill redrive" runs it again.`;
+  if (state === 'failed')
+    return `${is}: ${where}, and runs again after a pause, for it failed: ${reason ?? 'unknown'}.`;
+  if (state === 'waiting')
+    return `${is}: ${where}, and waits${isPaused ? ' until the plan is resumed' : ' for a free place'}.`;
+  return `${is}: ${where}${waitingFor === null ? '' : `; ${waitingFor.message}`}.`;
 }
 
 function nameOf({ kind, height, key }: Facts): string {
@@ -82,11 +102,13 @@ function heldUp({ holdingUp }: Facts): string {
 }
 
 function unknown(range: IndexedRange): string {
-  const { firstIndexed, latestIndexed } = range;
+  const heights = coverageOf(range)
+    .map(({ from, to }) => `${from} to ${to}`)
+    .join(', ');
   const where =
     lastReadable(range) === null
       ? 'Nothing is indexed yet, and nothing in progress'
-      : `Nothing in heights ${firstIndexed} to ${latestIndexed}, and nothing in progress,`;
+      : `Nothing in heights ${heights}, and nothing in progress,`;
   return `${where} has this ID. A transaction is recognised only once its collection is here. IDs of system transactions, of results and of events are not indexed.`;
 }
 

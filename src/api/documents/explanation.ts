@@ -6,8 +6,12 @@ import { edges, reasons, waitingFor } from '../view/statusDocument.js';
 const explainStages = [
   /** It can be read. */
   'indexed',
-  /** Below the first height of the store: it will not be indexed. */
+  /** Below the first height of the store, and not planned: it will not be indexed. */
   'below_first_indexed',
+  /** Missing between heights that are indexed, and not planned. */
+  'hole',
+  /** Planned to be filled in below the live range, or being filled in. */
+  'backfill',
   /** The chain is not that far yet, as far as the access nodes report. */
   'above_head',
   /** Above the stop height: it is not requested. */

@@ -6,6 +6,7 @@ import { list, parseHeight } from '../view/queryParameters.js';
 import type { Query } from '../view/queryParameters.js';
 import { transactionBody, transactionBodySchema } from '../json/transaction.js';
 import { rfc3339 } from '../json/scalars.js';
+import { rangeWith } from '../view/statusDocument.js';
 import type { IndexedRange } from '../view/statusDocument.js';
 import { countCollections, countedCollections } from './changeDocuments.js';
 
@@ -76,10 +77,7 @@ export function exportRange(query: Query, range: IndexedRange): ExportRange {
   const to = heightOf(query, 'to') ?? Number.MAX_SAFE_INTEGER;
   if (from === undefined) throw invalid('from is required: the height to begin at');
   if (from > to) throw invalid(`from ${from} is above to ${to}`);
-  const { firstIndexed, latestIndexed } = range;
-  if (firstIndexed === null || from < firstIndexed || from > (latestIndexed ?? -1)) {
-    throw heightOutside(from, range);
-  }
+  if (rangeWith(from, range) === undefined) throw heightOutside(from, range);
   return { from, to };
 }
 

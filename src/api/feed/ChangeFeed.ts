@@ -2,8 +2,9 @@ import type { ReaderMetrics } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { IndexReader } from '../../storage/index.js';
-import { ApiError, stopping } from '../view/ApiError.js';
+import { ApiError, holeAt, stopping } from '../view/ApiError.js';
 import { IndexView } from '../view/IndexView.js';
+import { rangeWith } from '../view/statusDocument.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { followerKinds } from './feedEvents.js';
 import type { Cursor, FeedEvent, FeedSink, FollowerKind, RewindEvent } from './feedEvents.js';
@@ -33,11 +34,14 @@ export interface Following {
   readonly from: Cursor;
   /** `sealed`: a height is sent only once it is known to be sealed. */
   readonly until: 'indexed' | 'sealed';
+  /** What to do at a height that is missing below the live range: wait until it is filled in, or end there. Default: end. */
+  readonly waits?: boolean;
 }
 
 interface Follower {
   readonly kind: FollowerKind;
   readonly until: Following['until'];
+  readonly waits: boolean;
   readonly sink: FeedSink;
   next: number;
   rewind: RewindEvent | undefined;
@@ -81,22 +85,22 @@ export class ChangeFeed {
   }
 
   /** The starting point of a stream. Expected errors: as `cursorAt`; ApiError (stopping). */
-  async cursorAt(point: StartPoint): Promise<Cursor> {
+  async cursorAt(point: StartPoint, { waits = false } = {}): Promise<Cursor> {
     if (this.#closed) throw stopping();
     const view = new IndexView(this.#dependencies.status.range(), this.#dependencies);
-    return cursorAt(point, view);
+    return cursorAt(point, view, { waits });
   }
 
   /**
    * Starts sending, never before this returns. Returns a function to call when the follower has left. Expected errors:
    * ApiError (busy, stopping).
    */
-  follow({ kind, from, until }: Following, sink: FeedSink): () => void {
+  follow({ kind, from, until, waits = false }: Following, sink: FeedSink): () => void {
     if (this.#closed) throw stopping();
     if (this.#followers.size >= MAX_FOLLOWERS) {
       throw new ApiError(503, 'busy', `at most ${MAX_FOLLOWERS} callers may follow the index at once`);
     }
-    const follower: Follower = { kind, until, sink, ...from, state: 'waiting', sentAtMs: 0 };
+    const follower: Follower = { kind, until, waits, sink, ...from, state: 'waiting', sentAtMs: 0 };
     this.#followers.add(follower);
     this.#dependencies.metrics.feedFollowers.inc({ kind });
     if (this.#followers.size === 1) this.#lookLater();
@@ -123,11 +127,17 @@ export class ChangeFeed {
     this.#running ??= this.#run();
   }
 
-  #hasNext({ rewind, next, until }: Follower): boolean {
+  #hasNext({ rewind, next, until, waits }: Follower): boolean {
     if (rewind !== undefined) return true;
     const { latestIndexed, sealed } = this.#dependencies.status.range();
     const indexed = latestIndexed ?? -1;
-    return next <= (until === 'indexed' ? indexed : Math.min(indexed, sealed ?? -1));
+    const isReached = next <= (until === 'indexed' ? indexed : Math.min(indexed, sealed ?? -1));
+    return isReached && (!waits || !this.#isMissing(next));
+  }
+
+  /** In a hole of the coverage. */
+  #isMissing(height: number): boolean {
+    return rangeWith(height, this.#dependencies.status.range()) === undefined;
   }
 
   async #run(): Promise<void> {
@@ -148,6 +158,9 @@ export class ChangeFeed {
   }
 
   async #serve(follower: Follower): Promise<void> {
+    // What is above the hole would be taken for the next height.
+    if (follower.rewind === undefined && this.#isMissing(follower.next))
+      throw holeAt(follower.next, this.#dependencies.status.range());
     const event = follower.rewind ?? (await this.#heightEvent(follower.next));
     // It may have left in the meantime.
     if (!this.#followers.has(follower)) return;

@@ -1,5 +1,6 @@
 import type { Identifier } from '../../flow/index.js';
 import { heightOutside, nothingIndexed } from '../view/ApiError.js';
+import { rangeWith } from '../view/statusDocument.js';
 import type { IndexView } from '../view/IndexView.js';
 import type { Cursor } from './feedEvents.js';
 
@@ -19,56 +20,58 @@ export type StartPoint =
   /** The next height that will be indexed. */
   | 'next';
 
-interface Edges {
-  readonly first: number;
-  readonly latest: number;
-}
-
 /**
  * The starting point of a stream. A height may be requested before it is indexed, up to the one after the head: a
  * returning follower asks for the height after its last one, which may not be there yet.
  *
- * Expected errors: ApiError (not_yet_indexed, below_first_indexed, unknown_id), `StorageError`.
+ * Expected errors: ApiError (not_yet_indexed, below_first_indexed, hole, unknown_id), `StorageError`. With `waits`, a height
+ * below the live range may be missing: it is waited for.
  */
-export async function cursorAt(point: StartPoint, view: IndexView): Promise<Cursor> {
+export async function cursorAt(point: StartPoint, view: IndexView, { waits = false } = {}): Promise<Cursor> {
   const { firstIndexed: first, latestIndexed: latest, head } = view.range;
   if (first === null || latest === null) throw nothingIndexed(view.range);
   if (point === 'next') return plain(latest + 1);
   if (point === 'sealed') return plain(view.head('sealed'));
   if ('blockId' in point) return plain((await view.block(point.blockId)).block.height);
-  if ('lastSeen' in point) return behind(point.lastSeen, view, { first, latest });
+  if ('lastSeen' in point) return behind(point.lastSeen, view, { latest, waits });
   const { height } = point;
-  if (height < first || height > Math.max(latest, head ?? 0) + 1) throw heightOutside(height, view.range);
+  if (height > Math.max(latest, head ?? 0) + 1) throw heightOutside(height, view.range);
+  if (height <= latest && !waits && rangeWith(height, view.range) === undefined)
+    throw heightOutside(height, view.range);
   return plain(height);
 }
 
 /** After the last block that a follower has, if that is the indexed one; otherwise it is sent back. */
-async function behind({ height, blockId }: SeenBlock, view: IndexView, edges: Edges): Promise<Cursor> {
-  const { first, latest } = edges;
-  // The gap between the two would be skipped silently.
-  if (height < first - 1) throw heightOutside(height + 1, view.range);
-  if (height > latest) return rewound(latest, view, edges);
-  if (height < first || blockId === undefined) return plain(height + 1);
+async function behind(
+  { height, blockId }: SeenBlock,
+  view: IndexView,
+  { latest, waits }: { readonly latest: number; readonly waits: boolean },
+): Promise<Cursor> {
+  const next = height + 1;
+  if (height > latest) return rewound(latest, view);
+  if (rangeWith(height, view.range) === undefined) {
+    const isMissing = next <= latest && rangeWith(next, view.range) === undefined;
+    // What is missing would be skipped silently.
+    if (isMissing && !waits) throw heightOutside(next, view.range);
+    return plain(next);
+  }
+  if (blockId === undefined) return plain(next);
   const { block } = await view.block(height);
-  if (block.id === blockId) return plain(height + 1);
+  if (block.id === blockId) return plain(next);
   // The discarded blocks are gone: the follower compares the block below with its own, and continues from there.
-  return rewound(height - 1, view, edges);
+  return rewound(height - 1, view);
 }
 
-async function rewound(height: number, view: IndexView, edges: Edges): Promise<Cursor> {
-  const blockId = await blockIdAt(height, view, edges);
+async function rewound(height: number, view: IndexView): Promise<Cursor> {
+  const blockId = await blockIdAt(height, view);
   return { next: height + 1, rewind: { kind: 'rewind', height, blockId } };
 }
 
-/** The block below the first one is known as its parent. */
-async function blockIdAt(
-  height: number,
-  view: IndexView,
-  { first, latest }: Edges,
-): Promise<Identifier | undefined> {
-  if (latest < first) return undefined;
-  const { block } = await view.block(Math.max(height, first));
-  return height < first ? block.parentId : block.id;
+/** The block below the first one of a range is known as its parent. */
+async function blockIdAt(height: number, view: IndexView): Promise<Identifier | undefined> {
+  if (rangeWith(height, view.range) !== undefined) return (await view.block(height)).block.id;
+  if (rangeWith(height + 1, view.range) === undefined) return undefined;
+  return (await view.block(height + 1)).block.parentId;
 }
 
 function plain(next: number): Cursor {

@@ -7,24 +7,24 @@ import { ApiError } from '../view/ApiError.js';
 import type { StreamCall } from './calls.js';
 
 /** What a stream of the change feed sends. */
-export interface FeedStream extends Pick<Following, 'kind' | 'until'> {
+export interface FeedStream extends Pick<Following, 'kind' | 'until' | 'waits'> {
   readonly start: StartPoint;
   readonly encode: (event: FeedEvent) => Buffer;
 }
 
 /**
- * A call that follows the change feed, one message per event. As on access nodes, a start below the first height is an
+ * A call that follows the change feed, one message per event. As on access nodes, a start below every indexed height is an
  * invalid argument: it will never exist, whereas what is not found may be requested again.
  */
 export function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStream): StreamCall {
   return async (request, sink) => {
-    const { kind, until, start, encode } = parse(request);
-    const from = await feed.cursorAt(start).catch((error: unknown) => {
+    const { kind, until, waits = false, start, encode } = parse(request);
+    const from = await feed.cursorAt(start, { waits }).catch((error: unknown) => {
       if (!(error instanceof ApiError) || error.reason !== 'below_first_indexed') throw error;
       throw new ApiError(400, error.reason, error.message, error.range);
     });
     return feed.follow(
-      { kind, from, until },
+      { kind, from, until, waits },
       {
         send: (event, taken) => sink.write(encode(event), taken),
         end: (reason) => sink.refuse(reason),

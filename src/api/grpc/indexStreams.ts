@@ -9,6 +9,7 @@ import { feedStream, timestampMessage } from './feedStream.js';
 
 const START_HEIGHT = 1;
 const LAST_SEEN = 2;
+const WAIT = 3;
 
 /** The streams of our own `flow_collection_indexer.v1.IndexAPI` (proto/flow_collection_indexer/v1/index.proto). */
 export function indexStreams({ feed }: { readonly feed: ChangeFeed }): Readonly<Record<string, StreamCall>> {
@@ -17,6 +18,7 @@ export function indexStreams({ feed }: { readonly feed: ChangeFeed }): Readonly<
       kind: 'indexed_heights',
       until: 'indexed',
       start: startOf(request),
+      waits: request.flag(WAIT),
       encode: encoded,
     })),
   };

@@ -12,6 +12,7 @@ export interface CallRefusal {
 const codes: Readonly<Record<ApiErrorReason, status>> = {
   not_yet_indexed: status.NOT_FOUND,
   below_first_indexed: status.NOT_FOUND,
+  hole: status.NOT_FOUND,
   unknown_id: status.NOT_FOUND,
   malformed_id: status.INVALID_ARGUMENT,
   malformed_address: status.INVALID_ARGUMENT,
@@ -35,10 +36,11 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
 
 /**
  * The status of a refused call, INVALID_ARGUMENT for a 400: the same message as in REST. The trailing metadata hold
- * `reason` and, where the response depends on them and they are known, `first-indexed`, `latest-indexed` and `head`.
+ * `reason` and, where the response depends on them and they are known, `first-indexed`, `latest-indexed`, `head` and
+ * `coverage` (the indexed ranges, such as `10-20,30-40`).
  */
 export function refusalOf(error: ApiError): CallRefusal {
-  const { reason, message, range } = error;
+  const { coverage, reason, message, range } = error;
   const metadata = new Metadata();
   metadata.set('reason', reason);
   const edges = {
@@ -49,5 +51,6 @@ export function refusalOf(error: ApiError): CallRefusal {
   for (const [key, height] of Object.entries(edges)) {
     if (typeof height === 'number') metadata.set(key, String(height));
   }
+  if (coverage.length > 0) metadata.set('coverage', coverage.map(({ from, to }) => `${from}-${to}`).join());
   return { code: error.code === 400 ? status.INVALID_ARGUMENT : codes[reason], details: message, metadata };
 }

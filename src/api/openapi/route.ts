@@ -53,7 +53,7 @@ export const anId = t.note('64 hexadecimal digits, with or without 0x.', {
   pattern: '^(0x)?[0-9a-fA-F]{64}$',
 });
 
-export const heightErrors = ['not_yet_indexed', 'below_first_indexed'] as const;
+export const heightErrors = ['not_yet_indexed', 'below_first_indexed', 'hole'] as const;
 export const idErrors = ['malformed_id', 'not_yet_indexed', 'unknown_id'] as const;
 
 /** Of `/openapi.json` itself. */

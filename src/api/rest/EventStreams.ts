@@ -36,15 +36,19 @@ export class EventStreams {
 
   /** Serves `/events`. Expected errors: ApiError (invalid_argument), and as `ChangeFeed.cursorAt`. */
   async open(request: HttpRequest): Promise<StreamingResponse> {
-    const from = await this.#feed.cursorAt(startOf(request));
+    const waits = waitsOf(request);
+    const from = await this.#feed.cursorAt(startOf(request), { waits });
     return {
       contentType: 'text/event-stream; charset=UTF-8',
       preamble: `retry: ${RETRY_MS}\n\n`,
-      stream: (body) => this.#begin(from, body),
+      stream: (body) => this.#begin({ from, waits }, body),
     };
   }
 
-  #begin(from: Cursor, body: StreamedBody): () => void {
+  #begin(
+    { from, waits }: { readonly from: Cursor; readonly waits: boolean },
+    body: StreamedBody,
+  ): () => void {
     const stream: OpenStream = { body, isFull: false };
     const write = (text: string, onTaken: () => void = () => undefined): void => {
       stream.isFull = true;
@@ -54,7 +58,7 @@ export class EventStreams {
       });
     };
     const leave = this.#feed.follow(
-      { kind: 'events', from, until: 'indexed' },
+      { kind: 'events', from, until: 'indexed', waits },
       {
         send: (event, taken) => write(eventText(event), taken),
         end: (reason) => {
@@ -83,6 +87,14 @@ export class EventStreams {
       for (const { body, isFull } of this.#streams) if (!isFull) body.write(KEEP_ALIVE, () => undefined);
     });
   }
+}
+
+/** Whether to wait where heights are missing. Expected errors: ApiError (invalid_argument). */
+function waitsOf({ query }: HttpRequest): boolean {
+  const given = list(query['wait']).join();
+  if (given === 'true') return true;
+  if (given === '' || given === 'false') return false;
+  throw invalidArgument(`invalid wait: expected true or false, got ${quoted(given)}`);
 }
 
 /** `Last-Event-ID` before `from`: a returning client sends both. Expected errors: ApiError (invalid_argument). */

@@ -50,7 +50,7 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
         inPath('key', t.note('An id; for a block also a height, final, sealed or latest.', t.text)),
       ],
       response: lookupSchema,
-      errors: ['invalid_argument', ...idErrors, 'below_first_indexed'],
+      errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
       handle: async ({ params }) => {
         const { kind = '', key = '' } = params;
         if (isLookupKind(kind)) return { body: await lookupDocument(reader, kind, key, status.range()) };
@@ -68,6 +68,13 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
           t.note(
             'The first height; it need not be indexed yet. Without it, the next one that is indexed.',
             t.text,
+          ),
+        ),
+        inQuery(
+          'wait',
+          t.note(
+            'true: at a height that is missing below the live range, wait until it is filled in. Otherwise the stream ends there, with the reason hole.',
+            t.words('true', 'false'),
           ),
         ),
         {

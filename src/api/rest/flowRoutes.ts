@@ -133,7 +133,7 @@ export function flowRoutes(
         select,
       ],
       response: blockCollectionsSchema,
-      errors: ['invalid_argument', ...idErrors, 'below_first_indexed'],
+      errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
       isBulk: true,
       handle: async ({ params, query }) => {
         const view = now();
@@ -179,7 +179,7 @@ export function flowRoutes(
         select,
       ],
       response: t.named('Transactions', t.arrayOf(transactionSchema)),
-      errors: ['invalid_argument', 'not_served', ...idErrors, 'below_first_indexed'],
+      errors: ['invalid_argument', 'not_served', ...idErrors, 'below_first_indexed', 'hole'],
       isBulk: true,
       handle: async ({ query }) => {
         const view = now();

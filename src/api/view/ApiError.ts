@@ -1,12 +1,13 @@
-import type { StorageError } from '../../storage/index.js';
+import type { HeightRange, StorageError } from '../../storage/index.js';
 import * as t from '../schema.js';
-import { edges, lastReadable } from './statusDocument.js';
+import { coverageOf, edges, lastReadable } from './statusDocument.js';
 import type { IndexedRange } from './statusDocument.js';
 
 /** Why a request was refused: for machines, with the HTTP status and the meaning that the OpenAPI document gives. */
 export const refusals = {
   not_yet_indexed: { status: 404, when: 'above the latest indexed height, or nothing is indexed yet' },
   below_first_indexed: { status: 404, when: 'below the first indexed height' },
+  hole: { status: 404, when: 'missing between heights that are indexed' },
   unknown_id: { status: 404, when: 'nothing with this id in the indexed heights' },
   malformed_id: { status: 400, when: 'the id is not 64 hexadecimal digits' },
   malformed_address: { status: 400, when: 'the address is not 16 hexadecimal digits' },
@@ -47,6 +48,9 @@ export const errorSchema = t.named(
 );
 export type ApiErrorBody = t.Described<typeof errorSchema>;
 
+/** Maximum ranges that a refusal names. */
+const MAX_RANGES_TOLD = 16;
+
 /** A request that is refused. The message is one sentence for the caller. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
@@ -55,19 +59,23 @@ export class ApiError extends Error {
   readonly reason: ApiErrorReason;
   /** Where the refusal depends on it. */
   readonly range: IndexedRange | undefined;
+  /** The indexed ranges; of very many, those next to the height. */
+  readonly coverage: readonly HeightRange[];
 
-  constructor(code: number, reason: ApiErrorReason, message: string, range?: IndexedRange) {
+  constructor(code: number, reason: ApiErrorReason, message: string, range?: IndexedRange, height?: number) {
     super(message);
     this.code = code;
     this.reason = reason;
     this.range = range;
+    this.coverage = range === undefined ? [] : toldRanges(range, height);
   }
 
   body(): ApiErrorBody {
     const { code, message, reason, range } = this;
     if (range === undefined) return { code, message, reason };
     const { firstIndexed, head } = range;
-    return { code, message, reason, firstIndexed, latestIndexed: lastReadable(range), head };
+    const latestIndexed = lastReadable(range);
+    return { code, message, reason, firstIndexed, latestIndexed, head, coverage: this.coverage };
   }
 }
 
@@ -80,6 +88,7 @@ const elsewhere: ReadonlySet<ApiErrorReason> = new Set<ApiErrorReason>([
   'not_served',
   'not_yet_indexed',
   'below_first_indexed',
+  'hole',
   'unknown_id',
 ]);
 
@@ -88,18 +97,35 @@ export function isElsewhere(error: unknown): error is ApiError {
   return error instanceof ApiError && elsewhere.has(error.reason) && !(error instanceof NoSuchHead);
 }
 
-/** A height outside the range; the reason says on which side. */
+/** A height that cannot be read; the reason says where it lies. */
 export function heightOutside(height: number, range: IndexedRange): ApiError {
   if (range.firstIndexed !== null && height < range.firstIndexed) {
-    const message = `height ${height} is below the first indexed height ${range.firstIndexed}`;
-    return new ApiError(404, 'below_first_indexed', message, range);
+    const first = coverageOf(range)[0]?.from ?? range.firstIndexed;
+    if (height > first) return holeAt(height, range);
+    const message = `height ${height} is below the first indexed height ${first}`;
+    return new ApiError(404, 'below_first_indexed', message, range, height);
   }
-  return new ApiError(
-    404,
-    'not_yet_indexed',
-    `height ${height} is not yet indexed (${extent(range)})`,
-    range,
-  );
+  const message = `height ${height} is not yet indexed (${extent(range)})`;
+  return new ApiError(404, 'not_yet_indexed', message, range, height);
+}
+
+/** A height that is missing between indexed ones. */
+export function holeAt(height: number, range: IndexedRange): ApiError {
+  const below = coverageOf(range).findLast(({ to }) => to < height);
+  const above = coverageOf(range).find(({ from }) => from > height);
+  const hole = `heights ${below === undefined ? '' : below.to + 1}..${above === undefined ? '' : above.from - 1}`;
+  const message = `height ${height} is not indexed: it is in a hole, ${hole}`;
+  return new ApiError(404, 'hole', message, range, height);
+}
+
+/** All ranges, or of very many those next to the height, else the highest. */
+function toldRanges(range: IndexedRange, height = Infinity): readonly HeightRange[] {
+  const all = coverageOf(range);
+  if (all.length <= MAX_RANGES_TOLD) return all;
+  const above = all.findIndex(({ from }) => from > height);
+  const middle = (above === -1 ? all.length : above) - MAX_RANGES_TOLD / 2;
+  const start = Math.max(0, Math.min(all.length - MAX_RANGES_TOLD, middle));
+  return all.slice(start, start + MAX_RANGES_TOLD);
 }
 
 /**
@@ -135,11 +161,10 @@ export function nothingIndexed(range: IndexedRange): ApiError {
 }
 
 export function unknownId(what: 'block' | 'collection' | 'transaction', range: IndexedRange): ApiError {
-  const { firstIndexed, latestIndexed } = range;
-  if (firstIndexed === null || latestIndexed === null || latestIndexed < firstIndexed) {
-    return nothingIndexed(range);
-  }
-  const message = `no such ${what} in heights ${firstIndexed}..${latestIndexed}`;
+  const told = toldRanges(range);
+  if (told.length === 0) return nothingIndexed(range);
+  const heights = told.map(({ from, to }) => `${from}..${to}`).join(', ');
+  const message = `no such ${what} in heights ${heights}`;
   return new ApiError(404, 'unknown_id', message, range);
 }
 

@@ -9,6 +9,7 @@ import type {
   TransactionPlace,
 } from '../../storage/index.js';
 import { heightOutside, noSuchHead, unknownId } from './ApiError.js';
+import { rangeWith } from './statusDocument.js';
 import type { IndexedRange } from './statusDocument.js';
 
 /** What the API reads of a store. */
@@ -18,7 +19,8 @@ export type ReadableIndex = IndexReader & Pick<IndexStore, 'meta' | 'latestBlock
  * The index as it was when a request arrived: responses and refusals cover the heights that were indexed then, whatever
  * is committed in the meantime.
  *
- * It blocks and copies nothing. Nothing below the watermark changes while a daemon runs, so a range is a snapshot.
+ * It blocks and copies nothing. Nothing that is covered changes while a daemon runs, so the coverage of one moment is a
+ * snapshot.
  */
 export class IndexView {
   /** The range at the moment of the view. */
@@ -99,9 +101,6 @@ export class IndexView {
   }
 
   #covers(height: number): boolean {
-    const { firstIndexed, latestIndexed } = this.range;
-    return (
-      firstIndexed !== null && latestIndexed !== null && height >= firstIndexed && height <= latestIndexed
-    );
+    return rangeWith(height, this.range) !== undefined;
   }
 }

@@ -3,7 +3,7 @@ import type { Identifier } from '../../flow/index.js';
 import type { ReadinessReason } from '../../observability/index.js';
 import * as t from '../schema.js';
 import { executionDataStatus } from './statusDocument.js';
-import type { IndexedRange, StatusDocument } from './statusDocument.js';
+import type { BackfillRangeStatus, IndexedRange, StatusDocument } from './statusDocument.js';
 
 /** What is known of work that is not indexed yet. Expected errors of both: ApiError (`indexer_silent`). */
 export interface WorkSource {
@@ -25,6 +25,16 @@ export interface WorkMoment {
   /** The running daemon; `undefined` where none runs. */
   readonly daemon:
     { readonly reasons: readonly ReadinessReason[]; readonly work: HeightWork | undefined } | undefined;
+  /** The plan to fill it in; left out where there is none. */
+  readonly history?: PlannedHeight | undefined;
+}
+
+/** A height that is to be filled in. */
+export interface PlannedHeight {
+  readonly plan: number;
+  readonly isPaused: boolean;
+  /** The range of it that was begun; `null` while none was. */
+  readonly range: BackfillRangeStatus | null;
 }
 
 /** One height, once indexing has begun. */

@@ -1,21 +1,44 @@
 import { allReadinessCodes, endpointStates } from '../../observability/index.js';
+import type { HeightRange } from '../../storage/index.js';
 import * as t from '../schema.js';
 
 /** The readable heights, and the heads beyond them. `null`: not known yet. */
 export interface IndexedRange {
+  /** The first height of the live range, which ends at `latestIndexed` and has no holes. */
   readonly firstIndexed: number | null;
   /** The watermark; `firstIndexed - 1` while nothing is indexed. */
   readonly latestIndexed: number | null;
   readonly head: number | null;
   readonly sealed: number | null;
+  /** Everything that can be read: ascending ranges that do not touch. Left out: the live range is all. */
+  readonly coverage?: readonly HeightRange[];
 }
+
+const heightRange = { from: t.count, to: t.count };
+const heightRanges = t.arrayOf(t.object(heightRange));
 
 /** The range as callers see it: `latestIndexed` is `null` while nothing is indexed. */
 export const edges = {
-  firstIndexed: t.orNull(t.count),
+  firstIndexed: t.note('The first height of the live range, which has no holes.', t.orNull(t.count)),
   latestIndexed: t.orNull(t.count),
   head: t.orNull(t.count),
+  coverage: t.note(
+    'Every range of heights that can be read, ascending; in a refusal, of very many those next to the requested height.',
+    heightRanges,
+  ),
 };
+
+/** The ranges that can be read, ascending. */
+export function coverageOf(range: IndexedRange): readonly HeightRange[] {
+  if (range.coverage !== undefined) return range.coverage;
+  const latest = lastReadable(range);
+  return range.firstIndexed === null || latest === null ? [] : [{ from: range.firstIndexed, to: latest }];
+}
+
+/** The range that a height is in, if it can be read. */
+export function rangeWith(height: number, range: IndexedRange): HeightRange | undefined {
+  return coverageOf(range).find(({ from, to }) => height >= from && height <= to);
+}
 
 /**
  * The last readable height, as shown to callers: `null` while nothing is indexed, whatever represents that internally.
@@ -44,6 +67,42 @@ export const executionDataStatus = t.object({
 export const waitingFor = t.orNull(
   t.object({ height: t.count, message: t.text, ageSeconds: t.note('Since the watermark moved.', t.amount) }),
 );
+
+const backfill = t.object({
+  missingHeights: t.note('Planned heights that are not durable yet.', t.count),
+  rate: t.note('Heights of history that became durable per second, over the last half minute.', t.amount),
+  eta: t.note('Until everything planned is filled in; null while nothing moves.', t.orNull(t.amount)),
+  plans: t.arrayOf(
+    t.object({
+      ...heightRange,
+      id: t.count,
+      order: t.words('newest', 'oldest'),
+      state: t.words('active', 'paused'),
+      missingHeights: t.count,
+    }),
+  ),
+  ranges: t.note(
+    'Ranges that were begun and cannot be read yet.',
+    t.arrayOf(
+      t.object({
+        ...heightRange,
+        state: t.words('waiting', 'running', 'failed', 'disputed'),
+        next: t.note('The lowest height that is missing.', t.count),
+        rate: t.amount,
+        eta: t.orNull(t.amount),
+        failures: t.note('Runs that failed in a row.', t.count),
+        reason: t.note('Why the last run failed.', t.orNull(t.text)),
+        waitingFor: t.note(
+          'What its lowest missing height waits for, when it has not come for a while.',
+          t.orNull(t.object({ height: t.count, message: t.text, ageSeconds: t.amount })),
+        ),
+      }),
+    ),
+  ),
+  unserved: t.note('Planned heights that no access node is known to serve.', heightRanges),
+});
+export type BackfillStatus = t.Described<typeof backfill>;
+export type BackfillRangeStatus = BackfillStatus['ranges'][number];
 
 /** Why the daemon is not ready. */
 export const reasons = t.arrayOf(
@@ -121,6 +180,7 @@ export const statusSchema = t.named(
         coveredFrom: t.note('It covers all heights from here to latestIndexed.', t.orNull(t.count)),
         missingHeights: t.note('Heights below that it has yet to index.', t.orNull(t.count)),
       }),
+      backfill: t.note('History that is filled in below the live range.', backfill),
       ready: t.flag,
       reasons,
       uptimeSeconds: t.amount,

@@ -9,6 +9,7 @@ import type { Clock } from '../../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { IndexingLine } from '../line/indexingLine.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
+import type { BackfillWatch } from './BackfillWatch.js';
 import type { Diagnosis } from './Diagnosis.js';
 import type { DiskWatch } from './DiskWatch.js';
 
@@ -21,6 +22,7 @@ export interface DaemonParts {
   readonly listener: FinalizationListener;
   readonly ends: WindowEnds;
   readonly accountBuilder: AccountIndexBuilder;
+  readonly backfillWatch: BackfillWatch;
   readonly diskWatch: DiskWatch;
   readonly readers: Pick<ReaderThread, 'down'>;
   readonly clock: Clock;
@@ -88,6 +90,7 @@ export class DaemonState {
       latestIndexed: meta === undefined ? null : this.latestIndexedHeight(),
       head: listener.finalizedHeight() ?? null,
       sealed: listener.sealedHeight() ?? null,
+      coverage: store.coverage(),
     };
   }
 

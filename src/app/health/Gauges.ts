@@ -1,4 +1,5 @@
 import type { ScrapedValues } from '../../observability/index.js';
+import { countHeights } from '../../ranges/index.js';
 import type { DaemonState } from './DaemonState.js';
 
 /** The metrics that are read from the parts at each scrape: nothing here can be stale. */
@@ -28,6 +29,22 @@ export class Gauges implements ScrapedValues {
 
   accountIndexMissingHeights(): number {
     return this.#state.parts.accountBuilder.progress().coverage?.missingHeights ?? 0;
+  }
+
+  coveredHeights(): number {
+    return countHeights(this.#state.parts.store.coverage());
+  }
+
+  backfillMissingHeights(): number {
+    return this.#state.parts.backfillWatch.missingHeights();
+  }
+
+  backfillRanges(): ReadonlyMap<string, number> {
+    return this.#state.parts.backfillWatch.counts().phases;
+  }
+
+  backfillHeldUpRanges(): number {
+    return this.#state.parts.backfillWatch.counts().heldUp;
   }
 
   // Work in hand.

@@ -23,11 +23,12 @@ export class HeightInspector implements WorkSource {
   }
 
   momentAt(height: number): WorkMoment {
-    const { store } = this.#state.parts;
+    const { backfillWatch, store } = this.#state.parts;
     return {
       range: this.#state.range(),
       durableId: blockAbove(store, { height })?.id,
       daemon: { reasons: this.#state.readiness().reasons, work: this.#workAt(height) },
+      history: backfillWatch.plannedAt(height),
     };
   }
 

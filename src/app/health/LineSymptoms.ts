@@ -3,8 +3,8 @@ import { formatDuration } from '../../observability/index.js';
 import type { DaemonState } from './DaemonState.js';
 import { describeTroubles } from './describeTroubles.js';
 import type { Symptoms } from './Diagnosis.js';
-import { heldUpBy } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
+import { lineHeldUp } from './lineHeldUp.js';
 
 /** Most ids named in one message: a block may lack a thousand. */
 const UNRESOLVABLE_IDS_NAMED = 3;
@@ -83,29 +83,8 @@ export class LineSymptoms {
 
   /** What a height that is not durable waits for. */
   #heldUpAt(height: number): HeldUp | undefined {
-    const { clock, listener, network } = this.#state.parts;
-    const line = this.#state.line;
-    if (line === undefined) return undefined;
-    const sealedAgeMs = listener.sealedAdvanceAgeMs();
-    const block = line.blocks.heldUpBy();
-    return heldUpBy(
-      {
-        height,
-        stage: line.explainer.explain(height).stage,
-        commitStartedAtMs: line.indexer.commitStartedAtMs(),
-        block: block?.isUnserved === true ? { ...block, troubles: network.whyUnserved(block.height) } : block,
-        collections: line.explainer.heldUpBy(height),
-        executionData: {
-          isOnlySource: this.#state.config.ediOnly,
-          trouble: line.edi?.trouble(),
-          troubles: line.edi?.troubles() ?? [],
-        },
-        sealedHeight: listener.sealedHeight(),
-        sealedAtMs: sealedAgeMs === undefined ? undefined : clock.monotonic() - sealedAgeMs,
-        sealedTroubles: listener.sealedTroubles(),
-      },
-      clock,
-    );
+    const { config, line, parts } = this.#state;
+    return line === undefined ? undefined : lineHeldUp(height, line, { ediOnly: config.ediOnly, ...parts });
   }
 
   #unresolvable(): { readonly height: number; readonly message: string } | undefined {

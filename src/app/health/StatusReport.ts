@@ -1,5 +1,5 @@
 import type { NodeState } from '../../access/index.js';
-import { lastReadable } from '../../api/index.js';
+import { coverageOf, lastReadable } from '../../api/index.js';
 import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../../api/index.js';
 import type { ExecutionDataStatus } from '../../collections/index.js';
 import type { ProgressMeter } from '../../observability/index.js';
@@ -40,7 +40,7 @@ export class StatusReport implements StatusSource {
       chainId: config.chainId,
       version: this.#version,
       instance: this.instance,
-      ...{ ...range, latestIndexed: lastReadable(range) },
+      ...{ ...range, latestIndexed: lastReadable(range), coverage: coverageOf(range) },
       lag: this.#state.lag() ?? null,
       headAgeSeconds: seconds(parts.listener.lastAdvanceAgeMs()),
       headConfirmedSeconds: seconds(parts.listener.lastAnswerAgeMs()),
@@ -61,6 +61,7 @@ export class StatusReport implements StatusSource {
           ? null
           : { height: oldest.height, missing: oldest.missingIds.length, ageSeconds: oldest.ageSeconds },
       accountIndex: this.#accountIndex(),
+      backfill: parts.backfillWatch.status(),
       ready: readiness.ready,
       reasons: readiness.reasons,
       uptimeSeconds: (this.#state.parts.clock.monotonic() - this.#startedAtMs) / 1000,

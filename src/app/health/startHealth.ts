@@ -3,8 +3,10 @@ import type { DaemonConfig } from '../../config/index.js';
 import { HealthMonitor, ProgressMeter, ProgressReporter } from '../../observability/index.js';
 import type { LiveTerminal } from '../../observability/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
-import type { IndexingLine, IndexingLineParts } from '../line/indexingLine.js';
+import type { IndexingLine } from '../line/indexingLine.js';
+import type { IndexingParts } from '../line/runIndexing.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
+import { BackfillWatch } from './BackfillWatch.js';
 import { DaemonState } from './DaemonState.js';
 import { Diagnosis } from './Diagnosis.js';
 import { DiskWatch } from './DiskWatch.js';
@@ -25,12 +27,14 @@ export interface Health {
 /** Begins to watch the disk and the progress. The monitor is started by whoever serves what it finds. */
 export function startHealth(
   config: DaemonConfig,
-  parts: IndexingLineParts & { readonly readers: ReaderThread; readonly terminal: LiveTerminal | undefined },
+  parts: IndexingParts & { readonly readers: ReaderThread; readonly terminal: LiveTerminal | undefined },
 ): Health {
   const { clock, ends, lifecycle, logger, metrics } = parts;
   const diskWatch = new DiskWatch({ path: storePathOf(config.dataDir) }, { clock });
   lifecycle.supervise(diskWatch.run(lifecycle.signal));
-  const state = new DaemonState({ config }, { ...parts, diskWatch });
+  const backfillWatch = new BackfillWatch(config, parts);
+  lifecycle.supervise(backfillWatch.run(lifecycle.signal));
+  const state = new DaemonState({ config }, { ...parts, backfillWatch, diskWatch });
   lifecycle.signal.addEventListener('abort', () => state.stopping(), { once: true });
   const { maxLag, maxHeadAgeSeconds } = config.ready;
   const diagnosis = new Diagnosis(
@@ -54,7 +58,7 @@ export function startHealth(
 
 /** A live line on a terminal, log lines elsewhere. */
 function showProgress(
-  { clock, lifecycle, logger, terminal }: IndexingLineParts & { readonly terminal: LiveTerminal | undefined },
+  { clock, lifecycle, logger, terminal }: IndexingParts & { readonly terminal: LiveTerminal | undefined },
   meter: ProgressMeter,
 ): void {
   const progress = new ProgressReporter(

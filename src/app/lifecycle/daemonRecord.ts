@@ -11,6 +11,8 @@ export interface DaemonRecord {
   /** Absent where gRPC is off. */
   readonly grpc?: { readonly host: string; readonly port: number };
   readonly metrics: { readonly host: string; readonly port: number };
+  /** Path of the socket that takes commands which change something. */
+  readonly control?: string;
 }
 
 const RECORD_FILE = 'daemon.json';

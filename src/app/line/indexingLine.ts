@@ -1,4 +1,4 @@
-import type { AccessNetwork, SporkTable } from '../../access/index.js';
+import type { AccessNetwork, AccessNodes, SporkTable } from '../../access/index.js';
 import {
   BlockCollectionIndexer,
   ByteBudget,
@@ -14,33 +14,52 @@ import {
   JobProcessor,
   MissingCollectionQueue,
 } from '../../collections/index.js';
-import type { CollectionSink, WindowEnds } from '../../collections/index.js';
+import type { CollectionSink, EndpointSlots, WindowEnds } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { FinalizedBlocks } from '../../finality/index.js';
-import type { FinalizationListener } from '../../finality/index.js';
+import type { FinalizationListener, RootParent } from '../../finality/index.js';
 import { ComponentConsumer, WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
+import type { RangeStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import { blocksOptions, ediOptions, indexerOptions, requesterOptions, rootParentsOf } from './lineOptions.js';
 import { OutdatedLine } from './OutdatedLine.js';
-import { stopWhenFinished } from './stopHeight.js';
 
+/** What tells the line how far the chain is: a FinalizationListener, or the end of a range. */
+export type ChainHead = Pick<
+  FinalizationListener,
+  'finalizedHeight' | 'sealedHeight' | 'toldHead' | 'onAnswerAgain'
+>;
+
+/** What one line is built on. */
 export interface IndexingLineParts {
-  readonly store: IndexStore;
-  readonly network: AccessNetwork;
-  readonly listener: FinalizationListener;
-  /** Watermark and head. Lives as long as the daemon; the line subscribes. */
+  /** The run of heights that the line writes: the live range, or one of history. */
+  readonly store: RangeStore;
+  /** Asked for everything. */
+  readonly nodes: AccessNodes;
+  readonly network: Pick<AccessNetwork, 'sporkAt' | 'onAnswering'>;
+  readonly listener: ChainHead;
+  /** Watermark and head. Outlives the line, which subscribes. */
   readonly ends: WindowEnds;
-  readonly accountBuilder: AccountIndexBuilder;
-  readonly lifecycle: Lifecycle;
+  readonly lifecycle: Pick<Lifecycle, 'fail' | 'supervise'>;
   readonly sporks: SporkTable;
+  /** Of the nodes, shared by all lines. */
+  readonly slots: EndpointSlots;
   readonly clock: Clock;
   readonly random: Random;
   readonly metrics: Metrics;
   readonly logger: Logger;
+}
+
+export interface IndexingLineOptions {
+  /** See `FinalizedBlocks`. */
+  readonly reachedHeight: number;
+  /** A range of history, behind the live one in everything. Default false. */
+  readonly isHistory?: boolean;
+  /** What is known of the chain beside the spork table: the parent that the block above a range names. */
+  readonly rootParents?: readonly RootParent[];
 }
 
 /** The parts that the status, the metrics and the health read. */
@@ -64,20 +83,22 @@ export interface IndexingLine {
 /**
  * Starts the line from a finalized block to a durable record, as the picture in docs/architecture.md draws it. Each part is
  * given those that come after it, so the line is built from its durable end backwards; `listen` and `run` set it going from
- * the front. Everything it runs ends with the life cycle. `reachedHeight`: see `FinalizedBlocks`.
+ * the front. Everything it runs ends with the life cycle.
  */
 export function startIndexingLine(
   config: DaemonConfig,
   parts: IndexingLineParts,
-  { reachedHeight }: { readonly reachedHeight: number },
+  options: IndexingLineOptions,
 ): IndexingLine {
   const outdated = new OutdatedLine(parts);
   const durableEnd = buildDurableEnd(config, parts);
-  const middle = buildMiddle(config, parts, durableEnd, (error) => outdated.judge(error));
-  const front = buildFront(config, parts, { ...durableEnd, ...middle }, reachedHeight);
+  const onFatal = (error: unknown): void => outdated.judge(error);
+  const { isHistory = false } = options;
+  const middle = buildMiddle(config, parts, durableEnd, { isHistory, onFatal });
+  const front = buildFront(config, parts, { ...durableEnd, ...middle }, options);
   const line = { ...durableEnd, ...middle, ...front };
 
-  const stopListening = listen(config, parts, line);
+  const stopListening = listen(parts, line);
   const { end, running } = run(parts, line);
   const close = async (): Promise<void> => {
     stopListening();
@@ -85,7 +106,9 @@ export function startIndexingLine(
     await line.requester?.stop();
     line.indexer.stop();
     await line.indexer.idle();
-    await line.indexer.recordLateSpork();
+    // A range that is filled is published, and written to no more.
+    const isPublished = isHistory && parts.store.latestIndexedHeight() === config.stopHeight;
+    if (!isPublished) await line.indexer.recordLateSpork();
     await Promise.allSettled(running);
   };
   return { ...line, outdated: outdated.reason, close };
@@ -116,9 +139,9 @@ function buildMiddle(
   config: DaemonConfig,
   parts: IndexingLineParts,
   { heights, indexer, mcq, window }: DurableEnd,
-  onFatal: (error: unknown) => void,
+  { isHistory, onFatal }: { readonly isHistory: boolean; readonly onFatal: (error: unknown) => void },
 ) {
-  const { listener, network } = parts;
+  const { listener, nodes, slots } = parts;
   const common = commonOf(parts);
   const sink: CollectionSink = {
     onCollection: (received) => processor.onCollection(received),
@@ -133,10 +156,10 @@ function buildMiddle(
   const requester = config.ediOnly
     ? undefined
     : new CollectionRequester(
-        { ...requesterOptions(config), holdBackMs: DEFAULT_HOLD_BACK_MS },
-        { ...common, mcq, window, sink, outlook: edi, onFatal },
+        { ...requesterOptions(config), isHistory, holdBackMs: DEFAULT_HOLD_BACK_MS },
+        { ...common, slots, mcq, window, sink, outlook: edi, onFatal },
       );
-  const disputes = new Disputes({ nodes: network, heights });
+  const disputes = new Disputes({ nodes, heights });
   const processor = new JobProcessor(config, {
     ...{ ...common, mcq, indexer, window, disputes, requests: requester, onFatal },
   });
@@ -152,13 +175,16 @@ function buildFront(
   config: DaemonConfig,
   parts: IndexingLineParts,
   { disputes, heights, mcq, processor, requester }: DurableEnd & Middle,
-  reachedHeight: number,
+  { reachedHeight, rootParents = [] }: IndexingLineOptions,
 ) {
   const { store, listener, ends, clock } = parts;
   const common = commonOf(parts);
   const workSignal = new WorkSignal();
   const blocks = new FinalizedBlocks(
-    { ...blocksOptions(config, parts), reachedHeight },
+    {
+      ...{ ...blocksOptions(config, parts), reachedHeight },
+      sporkRoots: [...rootParentsOf(parts.sporks), ...rootParents],
+    },
     {
       ...{ ...common, watermark: store, heights, signal: workSignal },
       // The chain's own: at the stop height, blocks are not at the tip yet.
@@ -188,7 +214,7 @@ function buildFront(
  * Tells the parts when the watermark or the head has moved, and when nodes answer again. Returns a function that ends
  * it.
  */
-function listen(config: DaemonConfig, parts: IndexingLineParts, line: DurableEnd & Front): () => void {
+function listen(parts: IndexingLineParts, line: DurableEnd & Front): () => void {
   const { ends, listener, network, store } = parts;
   const { blocks, heights, review, window, workSignal } = line;
   const onMoved = [
@@ -196,7 +222,6 @@ function listen(config: DaemonConfig, parts: IndexingLineParts, line: DurableEnd
     () => workSignal.notify(),
     () => blocks.notify(),
     () => review.settle(store.latestIndexedHeight()),
-    () => stopWhenFinished(config, parts),
     () => window.notify(),
   ];
   const listening = [
@@ -228,6 +253,6 @@ function run({ lifecycle }: IndexingLineParts, { blocks, consumer, edi, review, 
   return { end, running };
 }
 
-function commonOf({ network, clock, random, metrics, logger }: IndexingLineParts) {
-  return { nodes: network, clock, random, metrics, logger };
+function commonOf({ nodes, clock, random, metrics, logger }: IndexingLineParts) {
+  return { nodes, clock, random, metrics, logger };
 }

@@ -7,7 +7,7 @@ import type {
 import type { DaemonConfig } from '../../config/index.js';
 import type { FinalizedBlocksOptions, RootParent } from '../../finality/index.js';
 import { parseIdentifier } from '../../flow/index.js';
-import type { IndexStore } from '../../storage/index.js';
+import type { RangeStore } from '../../storage/index.js';
 
 /**
  * Heights and bytes of one durable batch at most: large enough that the sync of a batch costs nothing, and at most half
@@ -55,12 +55,11 @@ export function requesterOptions({
 
 export function blocksOptions(
   { requester, stopHeight, window }: DaemonConfig,
-  { sporks, store }: { readonly sporks: SporkTable; readonly store: Pick<IndexStore, 'meta'> },
+  { store }: { readonly store: Pick<RangeStore, 'meta'> },
 ): FinalizedBlocksOptions {
   return {
     window,
     stopHeight,
-    sporkRoots: rootParentsOf(sporks),
     firstHeight: store.meta()?.firstHeight,
     backoffMinMs: requester.backoffMinMs,
     backoffMaxMs: requester.backoffMaxMs,

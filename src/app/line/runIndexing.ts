@@ -1,22 +1,38 @@
 import { AccessNetwork } from '../../access/index.js';
 import type { OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import { WindowEnds } from '../../collections/index.js';
+import { EndpointSlots, WindowEnds } from '../../collections/index.js';
 import { FinalizationListener } from '../../finality/index.js';
+import { WorkSignal } from '../../jobqueue/index.js';
 import { AccountIndexBuilder } from '../../storage/index.js';
+import type { IndexStore } from '../../storage/index.js';
+import type { Lifecycle } from '../lifecycle/Lifecycle.js';
+import { Backfill } from './Backfill.js';
 import { startIndexingLine } from './indexingLine.js';
 import type { IndexingLine, IndexingLineParts } from './indexingLine.js';
 import { firstHeightOf, initialiseStore } from './startHeight.js';
 import { stopWhenFinished } from './stopHeight.js';
 import { programVersion } from '../../runtime/index.js';
 
+/** Everything that indexing needs: the live line, and those of the ranges beside it. */
+export interface IndexingParts extends Omit<IndexingLineParts, 'nodes'> {
+  readonly store: IndexStore;
+  readonly network: AccessNetwork;
+  readonly listener: FinalizationListener;
+  readonly lifecycle: Lifecycle;
+  readonly accountBuilder: AccountIndexBuilder;
+  readonly backfill: Backfill;
+}
+
 /** What stands outside the line: the store below it, the process around it, and how nodes are reached. */
 export interface IndexingDependencies extends Omit<
-  IndexingLineParts,
-  'network' | 'listener' | 'ends' | 'accountBuilder'
+  IndexingParts,
+  'network' | 'listener' | 'ends' | 'accountBuilder' | 'slots' | 'backfill'
 > {
   /** Default: gRPC. */
   readonly openNode?: OpenNode | undefined;
+  /** Heights of one range of history. Default: the most that the store takes. */
+  readonly maxRangeHeights?: number | undefined;
   /** Default: gRPC. */
   readonly openChannel?: OpenChannel | undefined;
 }
@@ -27,8 +43,9 @@ export function userAgent(): string {
 }
 
 /** The access nodes and the listener of a daemon. They call nobody before `runIndexing`. */
-export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingLineParts {
-  const { clock, random, logger, metrics, store, lifecycle, sporks, openNode, openChannel } = dependencies;
+export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingParts {
+  const { clock, random, logger, metrics, store, lifecycle, sporks, openNode, openChannel, maxRangeHeights } =
+    dependencies;
   const network = new AccessNetwork(
     {
       accessNodes: config.accessNodes,
@@ -61,10 +78,10 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   listener.onHead(() => ends.moved());
   network.onAnswering(() => listener.wake());
   const accountBuilder = new AccountIndexBuilder({ accounts: store.accounts, clock, logger });
-  return {
-    ...{ store, network, listener, ends, accountBuilder },
-    ...{ lifecycle, sporks, clock, random, metrics, logger },
-  };
+  const slots = new EndpointSlots({ concurrency: config.requester.concurrency });
+  const common = { store, network, listener, slots, lifecycle, sporks, clock, random, metrics, logger };
+  const backfill = new Backfill({ config, maxRangeHeights }, common);
+  return { ...common, ends, accountBuilder, backfill };
 }
 
 /**
@@ -75,13 +92,21 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
  */
 export async function runIndexing(
   config: DaemonConfig,
-  parts: IndexingLineParts,
+  parts: IndexingParts,
   onLine: (line: IndexingLine) => void,
 ): Promise<void> {
-  const { accountBuilder, lifecycle, listener, logger, network, store } = parts;
+  const { backfill, ends, lifecycle, listener, logger, network, store } = parts;
   const { signal } = lifecycle;
+  const live: IndexingLineParts = { ...parts, nodes: network };
+  ends.onMoved(() => backfill.notify());
+  ends.onMoved(() => stopWhenFinished(config, parts));
+  const published = new WorkSignal();
+  backfill.onPublished(() => {
+    published.notify();
+    ends.moved();
+  });
   // It needs nothing but the store.
-  lifecycle.supervise(accountBuilder.run(signal).then(() => stopWhenFinished(config, parts)));
+  lifecycle.supervise(buildAccounts(config, parts, published));
   lifecycle.supervise(network.run(signal));
   lifecycle.supervise(listener.run(signal));
   await network.whenIdentified(signal);
@@ -95,8 +120,11 @@ export async function runIndexing(
     logger.info({ height: first, chainId: config.chainId }, 'new store created');
   }
   let reachedHeight = highestDurable(store);
-  let line = startIndexingLine(config, parts, { reachedHeight });
+  let line = startIndexingLine(config, live, { reachedHeight });
   lifecycle.onClose('indexing line', () => line.close());
+  const filling = backfill.run(signal);
+  lifecycle.supervise(filling);
+  lifecycle.onClose('backfill', () => filling.catch(() => undefined));
   for (;;) {
     onLine(line);
     const outdated = await Promise.race([line.outdated, lifecycle.stopped()]);
@@ -106,11 +134,25 @@ export async function runIndexing(
     // What stands above the watermark is only work saved, and some of it is a lie.
     reachedHeight = Math.max(reachedHeight, highestDurable(store));
     await store.rewind(store.latestIndexedHeight());
-    line = startIndexingLine(config, parts, { reachedHeight });
+    line = startIndexingLine(config, live, { reachedHeight });
+  }
+}
+
+/** Builds what the account index lacks: now, and whenever a range is published that was begun without it. */
+async function buildAccounts(
+  config: DaemonConfig,
+  parts: IndexingParts,
+  published: WorkSignal,
+): Promise<void> {
+  const { accountBuilder, lifecycle } = parts;
+  for (;;) {
+    await accountBuilder.run(lifecycle.signal);
+    stopWhenFinished(config, parts);
+    await published.wait(lifecycle.signal);
   }
 }
 
 /** The chain has been there, whatever the nodes tell of its head so far. */
-function highestDurable(store: IndexingLineParts['store']): number {
+function highestDurable(store: IndexStore): number {
   return Math.max(store.latestIndexedHeight(), ...store.blocksAboveWatermark().map(({ height }) => height));
 }

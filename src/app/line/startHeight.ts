@@ -16,8 +16,8 @@ export function checkStartOfFilledStore(config: DaemonConfig, store: IndexStore)
   throw new OperatorError(
     'configuration',
     `startHeight ${config.startHeight} does not fit the store in ${config.dataDir}, which holds heights ` +
-      `${meta.firstHeight} to ${next - 1} and goes on at ${next}: a store has no holes. Leave --start-height out to go on, ` +
-      'or name another --data-dir to start elsewhere.',
+      `${meta.firstHeight} to ${next - 1} and goes on at ${next}. Leave --start-height out to go on, fill in what lies below ` +
+      'with --backfill, or name another --data-dir to start elsewhere.',
   );
 }
 

@@ -8,22 +8,25 @@ export function hasReachedStop({ stopHeight }: DaemonConfig, store: IndexStore):
   return stopHeight !== undefined && store.meta() !== undefined && store.latestIndexedHeight() >= stopHeight;
 }
 
-/** Stops the daemon at its stop height, once the account index is built as well, where it is on. */
+/** Stops the daemon at its stop height, once the account index is built as well, where it is on, and what is planned is filled. */
 export function stopWhenFinished(
   config: DaemonConfig,
   {
     accountBuilder,
+    backfill,
     lifecycle,
     logger,
     store,
   }: {
     readonly accountBuilder: AccountIndexBuilder;
+    readonly backfill: { hasWork(): boolean };
     readonly lifecycle: Lifecycle;
     readonly logger: Logger;
     readonly store: IndexStore;
   },
 ): void {
   if (!hasReachedStop(config, store) || accountBuilder.progress().state === 'building') return;
+  if (backfill.hasWork()) return;
   if (!lifecycle.signal.aborted) logger.info({ height: config.stopHeight }, 'stop height reached');
   lifecycle.stop();
 }

@@ -20,7 +20,13 @@ export const QUESTION_LIMIT_MS = 2_000;
 export const MAX_QUESTIONS = 64;
 
 const NOTHING: IndexMoment = {
-  shown: { meta: undefined, latestIndexedHeight: 0, latestBlock: undefined, accounts: undefined },
+  shown: {
+    meta: undefined,
+    latestIndexedHeight: 0,
+    coverage: [],
+    latestBlock: undefined,
+    accounts: undefined,
+  },
   head: null,
   sealed: null,
 };
@@ -90,6 +96,7 @@ export class IndexerLink implements StatusSource, WorkSource, ForwardingDesk {
       latestIndexed: firstIndexed === null ? null : shown.latestIndexedHeight,
       head,
       sealed,
+      coverage: shown.coverage,
     };
   }
 

@@ -1,6 +1,6 @@
 import { ApiError, explainDocument, parseExplainKey, workOfStore } from '../../api/index.js';
 import type { ExplainDocument } from '../../api/index.js';
-import { openStoreReadOnly } from '../../app/index.js';
+import { openStoreReadOnly, plannedHeightOf } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError, systemClock } from '../../runtime/index.js';
 import { askDaemon, checkKey, noDaemon, refusal } from '../client.js';
@@ -37,11 +37,15 @@ async function explanationOf(loaded: LoadedConfig, key: string): Promise<Explain
   try {
     const firstIndexed = store.meta()?.firstHeight ?? null;
     const latestIndexed = firstIndexed === null ? null : store.latestIndexedHeight();
-    const range = { firstIndexed, latestIndexed, head: null, sealed: null };
+    const range = { firstIndexed, latestIndexed, head: null, sealed: null, coverage: store.coverage() };
     return await explainDocument(
       store,
       key,
-      workOfStore(store, () => range),
+      workOfStore(
+        store,
+        () => range,
+        (height) => plannedHeightOf(store, height),
+      ),
     );
   } catch (error) {
     if (error instanceof ApiError) throw refusal(error.code, error.message);

@@ -47,7 +47,13 @@ export async function get(invocation: Invocation, terminal: Terminal): Promise<E
   try {
     const first = store.meta()?.firstHeight ?? null;
     const latest = first === null ? null : store.latestIndexedHeight();
-    const range = { firstIndexed: first, latestIndexed: latest, head: null, sealed: null };
+    const range = {
+      firstIndexed: first,
+      latestIndexed: latest,
+      head: null,
+      sealed: null,
+      coverage: store.coverage(),
+    };
     return print(await documentOf(store, question, range));
   } catch (error) {
     if (error instanceof ApiError) throw refusal(error.code, error.message);

@@ -1,6 +1,7 @@
 import type { EndpointStatus, StatusDocument } from '../../api/index.js';
 import { formatCount, formatDuration, formatRate, renderProgressLine } from '../../observability/index.js';
 import type { ProgressState } from '../../observability/index.js';
+import { backfillLine, rangeLine } from './backfillPage.js';
 
 const LABEL_WIDTH = 12;
 
@@ -95,6 +96,7 @@ function rowsOf(status: StatusDocument): [string, string][] {
     ['edi', edi(status)],
     ...status.endpoints.flatMap(nodeRows),
     ['waiting', waiting(status)],
+    ...history(status).map((text, at): [string, string] => [at === 0 ? 'history' : '', text]),
     ...accounts(status).map((text): [string, string] => ['accounts', text]),
     ['ready', status.ready ? 'yes' : 'no'],
     ...status.reasons.map(({ code, message, sinceSeconds }): [string, string] => [
@@ -139,6 +141,23 @@ function edi({ sources: { edi: source } }: StatusDocument): string {
   const at = source.height === null ? '' : `, delivered height ${formatCount(source.height)}`;
   const age = source.ageSeconds === null ? '' : ` ${formatDuration(source.ageSeconds)} ago`;
   return `${source.state}${from}${at}${age}${source.reason === null ? '' : `; ${source.reason}`}`;
+}
+
+/** Ranges of the history that are named at most; `backfill status` names all. */
+const RANGES_SHOWN = 8;
+
+/** Nothing when there is none beside the live range, and none is planned. */
+function history({ backfill, coverage, firstIndexed }: StatusDocument): string[] {
+  const below = coverage.filter(({ to }) => firstIndexed !== null && to < firstIndexed);
+  const shown = below
+    .slice(-RANGES_SHOWN)
+    .map(({ from, to }) => `${formatCount(from)} to ${formatCount(to)}`);
+  const others = below.length > shown.length ? ` and ${below.length - shown.length} ranges below` : '';
+  const indexedBelow = shown.length === 0 ? [] : [`indexed: ${shown.join(', ')}${others}`];
+  if (backfill.plans.length === 0) return indexedBelow;
+  const paused = backfill.plans.every(({ state }) => state === 'paused') ? ' (paused)' : '';
+  const told = backfill.ranges.filter(({ state }) => state !== 'waiting').slice(-RANGES_SHOWN);
+  return [`${backfillLine(backfill)}${paused}`, ...indexedBelow, ...told.map(rangeLine)];
 }
 
 /** Nothing when the index is off. */

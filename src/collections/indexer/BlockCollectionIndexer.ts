@@ -1,7 +1,7 @@
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, isAbort, sleep, type Clock } from '../../runtime/index.js';
-import type { BlockHead, CommitBatch, IndexStore, SporkRecord } from '../../storage/index.js';
+import type { BlockHead, CommitBatch, RangeStore, SporkRecord } from '../../storage/index.js';
 import type { Commit } from '../heights/HeightRecord.js';
 import type { HeightTable } from '../heights/HeightTable.js';
 import type { WindowEnds } from '../heights/WindowEnds.js';
@@ -21,7 +21,7 @@ export interface BlockCollectionIndexerOptions {
 }
 
 export interface BlockCollectionIndexerDependencies {
-  readonly store: IndexStore;
+  readonly store: RangeStore;
   /** A block above their limit is a bug of the caller. They are told when the watermark has moved. */
   readonly ends: WindowEnds;
   /** Where the heights stand. One that is handed in and not there is put there. */
@@ -63,7 +63,7 @@ const TURN_BYTES = 128 * 1024;
 /**
  * The one writer. Group commit: while a durable batch is being written, every block that becomes ready joins the next
  * one, lowest heights first, so that a slow disk makes larger groups rather than longer queues. Its entries are put
- * together meanwhile (`IndexStore.stage`): the disk need not wait for that. Blocks above a gap are written at once;
+ * together meanwhile (`RangeStore.stage`): the disk need not wait for that. Blocks above a gap are written at once;
  * the watermark passes over them in the batch that closes the gap (those of an earlier process: once the chain has
  * borne them out).
  *
@@ -71,7 +71,7 @@ const TURN_BYTES = 128 * 1024;
  */
 export class BlockCollectionIndexer implements BlockIndexer {
   readonly #bounds: GroupBounds;
-  readonly #store: IndexStore;
+  readonly #store: RangeStore;
   readonly #ends: WindowEnds;
   readonly #heights: HeightTable;
   readonly #heads: DurableHeads;

@@ -1,4 +1,4 @@
-import type { BlockHead, IndexStore } from '../../storage/index.js';
+import type { BlockHead, RangeStore } from '../../storage/index.js';
 import type { HeightTable } from '../heights/HeightTable.js';
 
 /**
@@ -16,7 +16,7 @@ export class OffChainBlockError extends Error {
 }
 
 export interface DurableHeadsDependencies {
-  readonly store: Pick<IndexStore, 'latestBlock' | 'blocksAboveWatermark' | 'hasHeight'>;
+  readonly store: Pick<RangeStore, 'latestBlock' | 'blocksAboveWatermark' | 'hasHeight'>;
   readonly heights: HeightTable;
 }
 

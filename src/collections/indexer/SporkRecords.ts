@@ -1,8 +1,8 @@
 import type { Identifier } from '../../flow/index.js';
-import type { BlockHead, IndexStore, SporkRecord } from '../../storage/index.js';
+import type { BlockHead, RangeStore, SporkRecord } from '../../storage/index.js';
 
 export interface SporkRecordsDependencies {
-  readonly store: Pick<IndexStore, 'meta'>;
+  readonly store: Pick<RangeStore, 'meta'>;
   /** The spork that a height belongs to, where that is known. */
   readonly sporkFor: (height: number) => SporkRecord | undefined;
   /** The parent that the root block of a spork names, for roots that are known to. */

@@ -44,6 +44,8 @@ export interface CollectionRequesterOptions {
   readonly backoffMinMs: number;
   /** … up to here. */
   readonly backoffMaxMs: number;
+  /** For a range of history. Default: for the live range. */
+  readonly isHistory?: boolean;
   /** How long a height's requests wait at most for an execution-data stream that is about to deliver it; 0 = never. */
   readonly holdBackMs: number;
 }
@@ -57,6 +59,8 @@ export interface CollectionRequesterDependencies {
   readonly window: Pick<BlockWindow, 'admits' | 'changed' | 'headHeight'>;
   /** Absent where execution data is not followed. */
   readonly outlook?: ExecutionDataForecast | undefined;
+  /** Shared by the requesters of all ranges: those of history take what the live one leaves. Default: its own. */
+  readonly slots?: EndpointSlots | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
@@ -114,6 +118,7 @@ export class CollectionRequester implements CollectionRequests {
   readonly #holdBack: EdiPreference;
   readonly #verificationMemory = new VerificationMemory();
   readonly #reporter: FaultReporter;
+  readonly #leaveSlots: () => void;
   readonly #stopping = new AbortController();
   #watchingWindow = false;
   #pumping = false;
@@ -123,7 +128,7 @@ export class CollectionRequester implements CollectionRequests {
     this.#dependencies = dependencies;
     this.#mcq = dependencies.mcq;
     this.#order = new RequestOrder(options, dependencies);
-    this.#slots = new EndpointSlots({ concurrency: options.concurrency });
+    this.#slots = dependencies.slots ?? new EndpointSlots({ concurrency: options.concurrency });
     this.#nodes = new CollectionNodes(options, { ...dependencies, slots: this.#slots });
     this.#pace = new FetchRate(dependencies);
     this.#reporter = new FaultReporter({ source: 'requester' }, dependencies);
@@ -142,6 +147,9 @@ export class CollectionRequester implements CollectionRequests {
       onTurnEnd: () => this.#pump(),
       onFatal: (error) => dependencies.onFatal(error),
     });
+    this.#leaveSlots = this.#slots.onFreed(options.isHistory === true ? 'history' : 'live', () =>
+      this.#pumpSafely(),
+    );
   }
 
   request(height: number): void {
@@ -184,6 +192,7 @@ export class CollectionRequester implements CollectionRequests {
     const reason = new AbortError('stopping');
     if (!this.#stopping.signal.aborted) this.#stopping.abort(reason);
     this.#due.clear();
+    this.#leaveSlots();
     for (const { wanted } of this.#answers.clear()) this.#returned(wanted);
     const calls = Array.from(this.#mcq.allWanted()).flatMap(({ call }) => call ?? []);
     for (const call of calls) {
@@ -209,6 +218,10 @@ export class CollectionRequester implements CollectionRequests {
       if (key instanceof HeightRecord) this.#order.release(key);
       else this.#order.makeAskable(key);
     }
+    this.#pumpSafely();
+  }
+
+  #pumpSafely(): void {
     try {
       this.#pump();
     } catch (error) {
@@ -239,7 +252,7 @@ export class CollectionRequester implements CollectionRequests {
         this.#watchWindow();
         break;
       }
-      const use = height === this.#mcq.lowest() ? 'lowest' : 'other';
+      const use = this.#useFor(height);
       const choice = this.#nodes.choose(height, wanted, use);
       if (choice.node === undefined) {
         this.#due.lookAgainIn(choice.retryInMs);
@@ -248,6 +261,11 @@ export class CollectionRequester implements CollectionRequests {
       this.#send(wanted, record, choice, use);
     }
     this.#pumping = false;
+  }
+
+  #useFor(height: number): SlotUse {
+    if (this.#options.isHistory === true) return 'history';
+    return height === this.#mcq.lowest() ? 'lowest' : 'other';
   }
 
   /** Counts what the calls under way will bring, for the window knows only of what has come. */

@@ -3,8 +3,8 @@ export interface EndpointSlotsOptions {
   readonly concurrency: number;
 }
 
-/** Who takes a slot: the lowest missing height, or any other. */
-export type SlotUse = 'lowest' | 'other';
+/** For whom a slot is taken: the lowest missing height of the live range, any other height of it, or a range of history. */
+export type SlotUse = 'lowest' | 'other' | 'history';
 
 /**
  * Of each endpoint's slots, those that only the lowest missing height may take: it alone moves the watermark, and must
@@ -12,29 +12,45 @@ export type SlotUse = 'lowest' | 'other';
  */
 const LOWEST_HEIGHT_RESERVE = 1;
 
-/** Counts the calls under way at each endpoint. Holds two numbers per endpoint that has any. */
+/** The share of each endpoint's slots that history never takes, so that the live range finds one free at any time. */
+const LIVE_RESERVE_SHARE = 1 / 4;
+
+/**
+ * Counts the calls under way at each endpoint: those of the live range, and of all ranges of history together. History gets what
+ * the live range leaves: while that waits for a slot, no other takes one. Holds three numbers per endpoint that has any.
+ */
 export class EndpointSlots {
   readonly #concurrency: number;
   readonly #limitForOthers: number;
+  readonly #limitForHistory: number;
   readonly #taken = new Map<string, Record<SlotUse, number>>();
+  /** Endpoints whose slots were all taken when the live range wanted one. */
+  readonly #liveWaits = new Set<string>();
+  readonly #listeners = { live: new Set<() => void>(), history: new Set<() => void>() };
+  #isTelling = false;
 
   constructor(options: EndpointSlotsOptions) {
-    this.#concurrency = options.concurrency;
+    const { concurrency } = options;
+    this.#concurrency = concurrency;
     // An endpoint with a single slot serves everyone with it.
-    this.#limitForOthers = Math.max(1, options.concurrency - LOWEST_HEIGHT_RESERVE);
+    this.#limitForOthers = Math.max(1, concurrency - LOWEST_HEIGHT_RESERVE);
+    this.#limitForHistory = Math.max(1, concurrency - Math.ceil(concurrency * LIVE_RESERVE_SHARE));
   }
 
   isFree(endpoint: string, use: SlotUse): boolean {
     const taken = this.#taken.get(endpoint);
     if (taken === undefined) return true;
-    if (taken.lowest + taken.other >= this.#concurrency) return false;
-    return use === 'lowest' || taken.other < this.#limitForOthers;
+    const all = taken.lowest + taken.other + taken.history;
+    if (use === 'history') return all < this.#limitForHistory && !this.#liveWaits.has(endpoint);
+    const isFree = all < this.#concurrency && (use === 'lowest' || taken.other < this.#limitForOthers);
+    if (!isFree && taken.history > 0) this.#liveWaits.add(endpoint);
+    return isFree;
   }
 
   /** False when no slot is free. */
   tryAcquire(endpoint: string, use: SlotUse): boolean {
     if (!this.isFree(endpoint, use)) return false;
-    const taken = this.#taken.get(endpoint) ?? { lowest: 0, other: 0 };
+    const taken = this.#taken.get(endpoint) ?? { lowest: 0, other: 0, history: 0 };
     taken[use] += 1;
     this.#taken.set(endpoint, taken);
     return true;
@@ -45,6 +61,26 @@ export class EndpointSlots {
     const taken = this.#taken.get(endpoint);
     if (taken === undefined || taken[use] === 0) throw new Error('a slot was released twice');
     taken[use] -= 1;
-    if (taken.lowest + taken.other === 0) this.#taken.delete(endpoint);
+    if (taken.lowest + taken.other + taken.history === 0) this.#taken.delete(endpoint);
+    this.#tell();
+  }
+
+  /** Calls back soon after slots became free, the live range before history. Must not throw. Returns a function that ends it. */
+  onFreed(range: 'live' | 'history', callback: () => void): () => void {
+    const listeners = this.#listeners[range];
+    listeners.add(callback);
+    return () => void listeners.delete(callback);
+  }
+
+  /** Whoever gave a slot back knows it: without history, nobody else is to be told. */
+  #tell(): void {
+    const { live, history } = this.#listeners;
+    if (this.#isTelling || history.size === 0) return;
+    this.#isTelling = true;
+    queueMicrotask(() => {
+      this.#isTelling = false;
+      this.#liveWaits.clear();
+      for (const callback of [...live, ...history]) callback();
+    });
   }
 }

@@ -11,6 +11,9 @@ const collectionSources = ['requester', 'edi'] as const;
 /** Where the last missing collection of a height came from; `none` for heights without collections. */
 const heightSources = [...collectionSources, 'none'] as const;
 
+/** The states of a range of history that was begun. */
+const rangeStates = ['waiting', 'running', 'failed', 'disputed'] as const;
+
 /** Why a reader thread was followed by another one. */
 const readerEnds = ['died', 'hung'] as const;
 
@@ -20,6 +23,14 @@ export interface ScrapedValues {
   firstIndexedHeight(): number;
   headHeight(): number;
   sealedHeight(): number;
+  /** Heights that can be read, in all ranges. */
+  coveredHeights(): number;
+  /** Heights that are planned and not durable. */
+  backfillMissingHeights(): number;
+  /** Ranges that were begun and are not readable yet, by state. */
+  backfillRanges(): ReadonlyMap<string, number>;
+  /** Ranges that run and do not grow. */
+  backfillHeldUpRanges(): number;
   /** Heights the account index does not cover yet. */
   accountIndexMissingHeights(): number;
   /** Heights handed out and not yet durable. */
@@ -84,6 +95,29 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     (v) => v.latestIndexedHeight(),
   );
   scraped('first_indexed_height', 'The first height of the store.', (v) => v.firstIndexedHeight());
+  scraped(
+    'covered_heights',
+    'Heights that can be read: the live range, and history that was filled in.',
+    (v) => v.coveredHeights(),
+  );
+  scraped('backfill_missing_heights', 'Heights of history that are planned and not durable yet.', (v) =>
+    v.backfillMissingHeights(),
+  );
+  new Gauge({
+    name: PREFIX + 'backfill_ranges',
+    help: `Ranges of history that were begun and cannot be read yet, by state: ${rangeStates.join(', ')}.`,
+    labelNames: ['state'],
+    registers,
+    collect() {
+      const counts = values?.backfillRanges();
+      for (const state of rangeStates) this.set({ state }, counts?.get(state) ?? 0);
+    },
+  });
+  scraped(
+    'backfill_held_up_ranges',
+    'Ranges of history that are being filled and have not grown for five seconds; /status says why.',
+    (v) => v.backfillHeldUpRanges(),
+  );
   scraped('head_height', "The node's finalized head.", (v) => v.headHeight());
   scraped('sealed_height', "The node's sealed head.", (v) => v.sealedHeight());
   scraped(

@@ -2,7 +2,14 @@ import { ok as assert } from 'node:assert/strict';
 import type { Identifier } from '../../flow/index.js';
 import type { EndGate } from '../../runtime/index.js';
 import { readAccountPage } from '../accounts/accountPages.js';
-import type { AccountReader, BlockHead, IndexReader, ShownIndex, StoreMeta } from '../IndexStore.js';
+import type {
+  AccountReader,
+  BlockHead,
+  HeightRange,
+  IndexReader,
+  ShownIndex,
+  StoreMeta,
+} from '../IndexStore.js';
 import type { Database } from '../records/Database.js';
 import { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
 import { LevelIndexReader } from './LevelIndexReader.js';
@@ -13,6 +20,7 @@ const NO_CACHE_BYTES = 0;
 const NOTHING: ShownIndex = {
   meta: undefined,
   latestIndexedHeight: 0,
+  coverage: [],
   latestBlock: undefined,
   accounts: undefined,
 };
@@ -29,7 +37,7 @@ export class LevelReplica implements IndexReader {
 
   private constructor(database: Database) {
     this.#database = database;
-    this.#reader = new LevelIndexReader({ database, covers: (height) => this.#covers(height) });
+    this.#reader = new LevelIndexReader({ database, coverage: () => this.#shown.coverage });
     this.accounts = {
       coverage: () => this.#shown.accounts,
       page: (query) => {
@@ -57,6 +65,10 @@ export class LevelReplica implements IndexReader {
 
   meta(): StoreMeta | undefined {
     return this.#shown.meta;
+  }
+
+  coverage(): readonly HeightRange[] {
+    return this.#shown.coverage;
   }
 
   latestIndexedHeight(): number {
@@ -97,15 +109,5 @@ export class LevelReplica implements IndexReader {
 
   close(): Promise<void> {
     return this.#database.close();
-  }
-
-  #covers(height: number): boolean {
-    const { meta, latestIndexedHeight } = this.#shown;
-    return (
-      meta !== undefined &&
-      Number.isSafeInteger(height) &&
-      height >= meta.firstHeight &&
-      height <= latestIndexedHeight
-    );
   }
 }

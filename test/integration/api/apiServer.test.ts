@@ -16,7 +16,8 @@ const chain = smallChain(
   ),
 );
 const [firstBlock] = chain;
-const edges = { firstIndexed: FIRST, latestIndexed: LATEST, head: HEAD };
+const coverage = [{ from: FIRST, to: LATEST }];
+const edges = { firstIndexed: FIRST, latestIndexed: LATEST, head: HEAD, coverage };
 
 describe('ApiServer', () => {
   let served: ServedChain;

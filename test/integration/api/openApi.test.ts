@@ -100,7 +100,7 @@ const answered: Readonly<Record<string, readonly string[]>> = {
   '/openapi.json': ['/openapi.json'],
 };
 
-/** For every route, calls that are refused, by reason. `early` ones are made while nothing is indexed, `off` ones without an index of accounts. */
+/** For every route, calls that are refused, by reason. `early` ones are made while nothing is indexed, `hole` ones while heights are missing in the middle, `off` ones without an index of accounts. */
 const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   '/v1/blocks': {
     invalid_argument: '/v1/blocks?height=abc',
@@ -108,6 +108,7 @@ const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     not_served: '/v1/blocks?height=100&expand=execution_result',
     not_yet_indexed: '/v1/blocks?height=110',
     below_first_indexed: '/v1/blocks?height=99',
+    hole: 'hole /v1/blocks?height=104',
   },
   '/v1/blocks/{ids}': {
     invalid_argument: `/v1/blocks/${blockId}?select=${'a,'.repeat(51)}`,
@@ -129,6 +130,7 @@ const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     unknown_id: `/v1/blocks/${unknown}/collections`,
     not_yet_indexed: '/v1/blocks/110/collections',
     below_first_indexed: '/v1/blocks/99/collections',
+    hole: 'hole /v1/blocks/104/collections',
   },
   '/v1/collections/{id}': {
     invalid_argument: `/v1/collections/${collectionId}?select=${'a,'.repeat(51)}`,
@@ -143,6 +145,7 @@ const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     unknown_id: `/v1/transactions?block_id=${unknown}`,
     not_yet_indexed: '/v1/transactions?block_height=110',
     below_first_indexed: '/v1/transactions?block_height=99',
+    hole: 'hole /v1/transactions?block_height=104',
   },
   '/v1/transactions/{id}': {
     invalid_argument: `/v1/transactions/${transaction}?select=${'a,'.repeat(51)}`,
@@ -160,17 +163,20 @@ const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     unknown_id: `/lookup/transaction/${unknown}`,
     not_yet_indexed: '/lookup/block/110',
     below_first_indexed: '/lookup/block/99',
+    hole: 'hole /lookup/block/104',
   },
   '/events': {
     invalid_argument: '/events?from=abc',
     not_yet_indexed: '/events?from=150',
     below_first_indexed: '/events?from=99',
+    hole: 'hole /events?from=104',
   },
   '/explain/{key}': { malformed_id: '/explain/final' },
   '/export': {
     invalid_argument: '/export?to=109',
     not_yet_indexed: '/export?from=110',
     below_first_indexed: '/export?from=99',
+    hole: 'hole /export?from=104',
   },
   '/accounts/{address}/transactions': {
     malformed_address: '/accounts/12/transactions',
@@ -265,8 +271,15 @@ describe('/openapi.json', () => {
       const { range } = served;
       const early = call.startsWith('early ');
       if (early) served.range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
+      if (call.startsWith('hole ')) {
+        const coverage = [
+          { from: 100, to: 102 },
+          { from: 106, to: 109 },
+        ];
+        served.range = { ...range, firstIndexed: 106, coverage };
+      }
       if (call.startsWith('off ')) served.store.accounts = accountsOff;
-      const { status, body } = await served.get(call.replace(/^(?:early|off) /, ''));
+      const { status, body } = await served.get(call.replace(/^(?:early|off|hole) /, ''));
       served.range = range;
       served.store.switchAccountsOn();
       expect(body).toMatchObject({ reason });

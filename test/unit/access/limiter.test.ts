@@ -110,9 +110,9 @@ describe('a configured rate', () => {
     const slow = limiter(1, 2);
     now(slow);
     void slow.acquire();
-    expect(slow.full).toBe(false);
+    expect(slow.isFull()).toBe(false);
     void slow.acquire();
-    expect(slow.full).toBe(true);
+    expect(slow.isFull()).toBe(true);
   });
 });
 
@@ -332,8 +332,8 @@ describe('calls that yield', () => {
     const call = (name: string, permit: Permit | Promise<Permit>): Promise<unknown> =>
       Promise.resolve(permit).then(() => left.push(name));
     const all = [
-      call('yielding 1', paced.acquireYielding()),
-      call('yielding 2', paced.acquireYielding()),
+      call('yielding 1', paced.acquire(undefined, 'forwarded')),
+      call('yielding 2', paced.acquire(undefined, 'forwarded')),
       call('own 1', paced.acquire()),
     ];
     // They take nothing of what is promised to the others.
@@ -350,14 +350,51 @@ describe('calls that yield', () => {
 
   it('leave at once while nobody waits, wait no more when they are given up, and are bounded', async () => {
     const paced = limiter(10, 2);
-    expect(paced.acquireYielding()).not.toBeInstanceOf(Promise);
+    expect(paced.acquire(undefined, 'forwarded')).not.toBeInstanceOf(Promise);
     const given = new AbortController();
-    const waiting = [paced.acquireYielding(given.signal), paced.acquireYielding(given.signal)];
-    expect(paced.yieldingFull).toBe(true);
-    expect(paced.full).toBe(false);
+    const waiting = [paced.acquire(given.signal, 'forwarded'), paced.acquire(given.signal, 'forwarded')];
+    expect(paced.isFull('forwarded')).toBe(true);
+    expect(paced.isFull()).toBe(false);
     given.abort();
     for (const call of waiting) await expect(call).rejects.toThrow();
-    expect(paced.yieldingFull).toBe(false);
+    expect(paced.isFull('forwarded')).toBe(false);
+    expect(clock.pendingTimers).toBe(0);
+  });
+});
+
+describe('calls for history', () => {
+  it('leave one call to the others, which so need not wait for them', async () => {
+    const paced = limiter(20);
+    // Two may leave at once after a quiet time.
+    expect(paced.delayMs('history')).toBe(0);
+    expect(paced.acquire(undefined, 'history')).not.toBeInstanceOf(Promise);
+    expect(paced.delayMs('history')).toBeGreaterThan(0);
+    expect(paced.delayMs('live')).toBe(0);
+    const waiting = paced.acquire(undefined, 'history');
+    expect(waiting).toBeInstanceOf(Promise);
+    expect(paced.acquire()).not.toBeInstanceOf(Promise);
+    await clock.advance(100);
+    await waiting;
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('wait while the others take all there is', async () => {
+    const paced = limiter(20);
+    const left: string[] = [];
+    const history = Promise.all(
+      [1, 2, 3].map(async () => {
+        await paced.acquire(undefined, 'history');
+        left.push('history');
+      }),
+    );
+    for (let call = 0; call < 20; call += 1) {
+      await paced.acquire();
+      left.push('live');
+      await clock.advance(50);
+    }
+    expect(left.filter((rank) => rank === 'history').length).toBeLessThanOrEqual(1);
+    await clock.advance(1_000);
+    await history;
     expect(clock.pendingTimers).toBe(0);
   });
 });

@@ -125,7 +125,8 @@ describe('lookupDocument', () => {
   });
 
   it('tells heights outside the range from unknown ids', async () => {
-    const edges = { firstIndexed: 100, latestIndexed: 102, head: 110 };
+    const coverage = [{ from: 100, to: 102 }];
+    const edges = { firstIndexed: 100, latestIndexed: 102, head: 110, coverage };
     expect(await refusal('block', '99')).toEqual({
       code: 404,
       reason: 'below_first_indexed',

@@ -99,6 +99,7 @@ function owner(desk: ForwardingDesk = { admit: () => Promise.resolve('busy') }) 
       shown: {
         meta: undefined,
         latestIndexedHeight: state.height,
+        coverage: [],
         latestBlock: undefined,
         accounts: undefined,
       },

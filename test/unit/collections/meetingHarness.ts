@@ -1,4 +1,5 @@
 import { accountsOff } from '../../support/accountsOff.js';
+import { noRanges } from '../../support/noRanges.js';
 import type {
   HeldBackNode,
   ReceivedCollection,
@@ -89,6 +90,7 @@ export class HandStore implements IndexStore {
   readonly written = new Map<number, CommitBatch['blocks'][number]>();
   readonly batches: CommitBatch[] = [];
   readonly accounts = accountsOff;
+  readonly ranges = noRanges;
   auto = false;
   #latest: number;
   #meta: StoreMeta;
@@ -172,6 +174,7 @@ export class HandStore implements IndexStore {
   }
   initialise = unused;
   close = unused;
+  coverage = unused;
   blockByHeight = unused;
   blockById = unused;
   collectionsByHeight = unused;

@@ -33,6 +33,10 @@ function values(change: Partial<ScrapedValues> = {}): ScrapedValues {
   return {
     latestIndexedHeight: () => 100,
     firstIndexedHeight: () => 10,
+    coveredHeights: () => 0,
+    backfillMissingHeights: () => 0,
+    backfillRanges: () => new Map(),
+    backfillHeldUpRanges: () => 0,
     headHeight: () => 130,
     sealedHeight: () => 120,
     accountIndexMissingHeights: () => 0,

@@ -31,6 +31,7 @@ function shownOf(store: LevelIndexStore): ShownIndex {
   return {
     meta: store.meta(),
     latestIndexedHeight: store.latestIndexedHeight(),
+    coverage: store.coverage(),
     latestBlock: store.latestBlock(),
     accounts: store.accounts.coverage(),
   };

@@ -1,0 +1,120 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import type { Server, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import type { Logger } from '../../observability/index.js';
+import { messageOf, OperatorError } from '../../runtime/index.js';
+import type { ExitReason } from '../../runtime/index.js';
+
+const SOCKET_FILE = 'control.sock';
+/** What a system takes as the path of a socket, with some room to spare. */
+const MAX_PATH_BYTES = 100;
+/** Those of one user who command at once. */
+const MAX_CONNECTIONS = 16;
+const MAX_REQUEST_BYTES = 4_096;
+/** For a command to arrive. */
+const REQUEST_TIMEOUT_MS = 5_000;
+
+/** What a command is answered: what it brought, or why it is refused. */
+export type ControlAnswer =
+  { readonly done: unknown } | { readonly refused: { readonly exit: ExitReason; readonly message: string } };
+
+export interface ControlSocketDependencies {
+  /** Obeys a command. Expected errors: OperatorError, which the caller is told. */
+  readonly obey: (command: unknown) => Promise<unknown>;
+  /** Is told of every other error: the owner stops the process. */
+  readonly fail: (error: unknown) => void;
+  readonly logger: Logger;
+}
+
+/**
+ * Takes commands that change something, from the user of the daemon alone: a socket in the data directory, which is the owner's
+ * like the store itself. No page, no other machine and no other user reaches it, whatever address the servers listen on. One
+ * line of JSON in, one out.
+ */
+export class ControlSocket {
+  readonly path: string;
+  readonly #dependencies: ControlSocketDependencies;
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  /** Where the data directory's own path is too long for a socket. */
+  readonly #folder: string | undefined;
+
+  constructor({ dataDir }: { readonly dataDir: string }, dependencies: ControlSocketDependencies) {
+    const own = resolve(dataDir, SOCKET_FILE);
+    const isLong = Buffer.byteLength(own) > MAX_PATH_BYTES;
+    this.path = isLong ? join(mkdtempSync(join(tmpdir(), 'fci-')), SOCKET_FILE) : own;
+    this.#folder = isLong ? dirname(this.path) : undefined;
+    this.#dependencies = dependencies;
+    this.#server = createServer((socket) => this.#serve(socket));
+    this.#server.maxConnections = MAX_CONNECTIONS;
+  }
+
+  /** Expected errors: OperatorError `storage`. */
+  async start(): Promise<void> {
+    // One that is there was left by a daemon that was killed: the store's lock is ours.
+    rmSync(this.path, { force: true });
+    await new Promise<void>((started, reject) => {
+      this.#server.once('error', (error) => {
+        const why = `Commands cannot be taken at ${this.path}: ${messageOf(error)}. Choose another --data-dir.`;
+        reject(new OperatorError('storage', why, { cause: error }));
+      });
+      this.#server.listen({ path: this.path }, started);
+    });
+    this.#server.on('error', this.#dependencies.fail);
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+    rmSync(this.#folder ?? this.path, { recursive: true, force: true });
+  }
+
+  #serve(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.setTimeout(REQUEST_TIMEOUT_MS, () => socket.destroy());
+    // Whoever asks may go: what was asked is done all the same.
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => this.#sockets.delete(socket));
+    let text = '';
+    socket.setEncoding('utf8');
+    socket.on('data', (part: string) => {
+      text += part;
+      const end = text.indexOf('\n');
+      if (end < 0 && text.length <= MAX_REQUEST_BYTES) return;
+      socket.pause();
+      socket.removeAllListeners('data');
+      socket.setTimeout(0);
+      this.#answer(text.slice(0, Math.max(0, end))).then(
+        (answer) => socket.end(`${JSON.stringify(answer)}\n`),
+        (error: unknown) => {
+          socket.destroy();
+          this.#dependencies.fail(error);
+        },
+      );
+    });
+  }
+
+  async #answer(line: string): Promise<ControlAnswer> {
+    try {
+      return { done: await this.#dependencies.obey(parsed(line)) };
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      this.#dependencies.logger.debug({ why: error.message }, 'a command was refused');
+      return { refused: { exit: error.exit, message: error.message } };
+    }
+  }
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line) as unknown;
+  } catch {
+    throw new OperatorError(
+      'usage',
+      'The daemon does not understand this command: is it of another version?',
+    );
+  }
+}

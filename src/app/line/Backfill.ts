@@ -1,0 +1,128 @@
+import type { AccessNetwork } from '../../access/index.js';
+import type { DaemonConfig, HeightsToFill } from '../../config/index.js';
+import { WorkSignal } from '../../jobqueue/index.js';
+import { LocalWorkSource, RangeRunner } from '../../ranges/index.js';
+import type { BackfillState, FillOrder, RunningRange } from '../../ranges/index.js';
+import { messageOf, OperatorError, wasAborted } from '../../runtime/index.js';
+import type { BackfillPlan, HeightRange } from '../../storage/index.js';
+import { MAX_HEIGHT, readHeightsToFill } from '../../config/index.js';
+import { heightsOf } from './plannedHeights.js';
+import { startRangeLine } from './rangeLine.js';
+import type { HistoryLine, HistoryParts } from './rangeLine.js';
+
+interface BackfillParts extends HistoryParts {
+  readonly network: AccessNetwork;
+}
+
+export interface BackfillOptions {
+  readonly config: DaemonConfig;
+  /** Heights of one range at most. Default: as many as the store takes. */
+  readonly maxRangeHeights?: number | undefined;
+}
+
+/** History, filled in below the live range while that follows the head. */
+export class Backfill {
+  readonly #config: DaemonConfig;
+  readonly #parts: BackfillParts;
+  readonly #source: LocalWorkSource;
+  readonly #runner: RangeRunner<HistoryLine>;
+  readonly #begun = new WorkSignal();
+  readonly #listeners: (() => void)[] = [];
+  /** What the configuration asks for has been seen to. */
+  #isPlanned = false;
+
+  constructor(options: BackfillOptions, parts: BackfillParts) {
+    const { config, maxRangeHeights } = options;
+    const { clock, logger, network, random, store } = parts;
+    this.#config = config;
+    this.#parts = parts;
+    this.#source = new LocalWorkSource(
+      { maxRangeHeights },
+      {
+        ...{ store, clock, random, logger },
+        chain: { borders: () => network.sporkRoots(), served: () => servedBy(network) },
+      },
+    );
+    this.#runner = new RangeRunner(config.backfill, {
+      source: this.#source,
+      onPublished: () => this.#tell(),
+      startLine: (job) => startRangeLine(config, parts, job),
+      logger,
+    });
+  }
+
+  /** Its plans, and what became of them. */
+  get source(): Pick<LocalWorkSource, 'pause' | 'resume' | 'cancel' | 'redrive'> {
+    return this.#source;
+  }
+
+  state(): BackfillState {
+    return this.#source.status();
+  }
+
+  running(): readonly RunningRange<HistoryLine>[] {
+    return this.#runner.running();
+  }
+
+  /** True while something is planned and not paused. */
+  hasWork(): boolean {
+    const { store } = this.#parts;
+    const isWanted = this.#config.backfill.plan !== undefined && !this.#isPlanned;
+    return isWanted || store.ranges.plans().some(({ isPaused }) => !isPaused);
+  }
+
+  /** Expected errors: OperatorError `usage`. */
+  async plan(wanted: HeightsToFill, order: FillOrder): Promise<BackfillPlan> {
+    return this.#source.plan({ ...heightsOf(wanted, this.#parts.store, this.#parts), order });
+  }
+
+  /** The live range has grown. */
+  notify(): void {
+    this.#begun.notify();
+    // Only the first block of the live range matters: what is planned lies below it.
+    if (this.#parts.store.ranges.plans().length > 0) this.#source.notify();
+  }
+
+  /** Calls back when more history can be read. The callback must not throw. */
+  onPublished(callback: () => void): void {
+    this.#listeners.push(callback);
+  }
+
+  /** Fills what is planned until `signal` aborts; then resolves, with everything it ran closed. Rejects as the line. */
+  async run(signal: AbortSignal): Promise<void> {
+    try {
+      while (this.#parts.store.latestBlock() === undefined) await this.#begun.wait(signal);
+      await this.#planAsConfigured();
+      await this.#runner.run(signal);
+    } catch (error) {
+      if (!wasAborted(error, signal)) throw error;
+    }
+  }
+
+  /** What the configuration asks for, once: after a restart it is planned, or filled, already. */
+  async #planAsConfigured(): Promise<void> {
+    const wanted = this.#config.backfill.plan;
+    if (wanted !== undefined) {
+      const heights = readHeightsToFill(wanted);
+      try {
+        if (heights !== undefined) await this.plan(heights, 'newest');
+      } catch (error) {
+        if (!(error instanceof OperatorError)) throw error;
+        this.#parts.logger.info({ why: messageOf(error) }, 'nothing is planned by backfill.plan');
+      }
+    }
+    this.#isPlanned = true;
+    this.#tell();
+  }
+
+  #tell(): void {
+    for (const callback of this.#listeners) callback();
+  }
+}
+
+function servedBy(network: AccessNetwork): readonly HeightRange[] {
+  return network.servedRanges().map(({ lowest = 0, endExclusive }) => ({
+    from: lowest,
+    to: endExclusive === undefined ? MAX_HEIGHT : endExclusive - 1,
+  }));
+}

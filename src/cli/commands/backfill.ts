@@ -1,0 +1,109 @@
+import type { BackfillStatus, StatusDocument } from '../../api/index.js';
+import { backfillOf, commandStore } from '../../app/index.js';
+import type { BackfillCommand, BackfillOutcome } from '../../app/index.js';
+import { readHeightsToFill } from '../../config/index.js';
+import type { LoadedConfig } from '../../config/index.js';
+import { formatCount } from '../../observability/index.js';
+import { OperatorError, quoted } from '../../runtime/index.js';
+import type { ExitReason } from '../../runtime/index.js';
+import { askDaemon, commandDaemon, noDaemon } from '../client.js';
+import type { Invocation, Terminal } from '../command.js';
+import { backfillFlags } from '../flags.js';
+import { renderBackfill } from '../output/backfillPage.js';
+import { configOf, namesDaemonAddress, ownValuesOf } from '../settings.js';
+
+/** `backfill`: what history is filled in, of a running daemon or of a store at rest. */
+export async function backfill(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const { json, ...planned } = ownValuesOf(backfillFlags, invocation);
+  const loaded = configOf(invocation, terminal);
+  const [action, plan] = invocation.positionals;
+  if (action === undefined || action === 'status') {
+    const status = await statusOf(loaded);
+    terminal.out(json ? `${JSON.stringify(status)}\n` : renderBackfill(status));
+    return 'done';
+  }
+  const command = commandOf(action, plan, planned);
+  const outcome = await obeyed(loaded, command);
+  terminal.out(json ? `${JSON.stringify(outcome)}\n` : `${sentenceOf(command, outcome)}\n`);
+  return 'done';
+}
+
+async function statusOf(loaded: LoadedConfig): Promise<BackfillStatus> {
+  const answer = await askDaemon(loaded, '/status');
+  if (answer !== undefined) return (answer.body as StatusDocument).backfill;
+  if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
+  return backfillOf(loaded.config);
+}
+
+/** Expected errors: OperatorError. */
+async function obeyed(loaded: LoadedConfig, command: BackfillCommand): Promise<BackfillOutcome> {
+  if (namesDaemonAddress(loaded)) {
+    throw new OperatorError(
+      'usage',
+      'Commands that change something are taken through the data directory, on the machine of the daemon: name it with ' +
+        '--data-dir in place of --api-host and --api-port.',
+    );
+  }
+  const told = await commandDaemon(loaded, command);
+  return told === undefined ? commandStore(loaded.config, command) : (told as BackfillOutcome);
+}
+
+interface Planned {
+  readonly from: string | null;
+  readonly to: number | null;
+  readonly everything: boolean;
+  readonly newest: boolean;
+  readonly oldest: boolean;
+}
+
+function commandOf(action: string, plan: string | undefined, planned: Planned): BackfillCommand {
+  if (action === 'plan') {
+    if (plan !== undefined)
+      throw usage(`backfill plan takes its heights by --from and --to, not ${quoted(plan)}.`);
+    return { do: 'plan', heights: heightsOf(planned), order: planned.oldest ? 'oldest' : 'newest' };
+  }
+  const { from, to, everything, newest, oldest } = planned;
+  if (from !== null || to !== null || everything || newest || oldest)
+    throw usage(`--from, --to, --everything, --newest and --oldest go with backfill plan alone.`);
+  if (action === 'redrive') {
+    if (plan !== undefined)
+      throw usage('backfill redrive takes no plan: it runs every disputed range again.');
+    return { do: 'redrive' };
+  }
+  if (action !== 'pause' && action !== 'resume' && action !== 'cancel')
+    throw usage(`There is no backfill ${quoted(action)}.`);
+  if (plan === undefined) return { do: action };
+  if (!/^\d{1,9}$/.test(plan))
+    throw usage(`${quoted(plan)} is not the number of a plan: backfill status lists them.`);
+  return { do: action, plan: Number(plan) };
+}
+
+function heightsOf({ from, to, everything, newest, oldest }: Planned): string {
+  if (newest && oldest) throw usage('--newest and --oldest contradict each other.');
+  if (everything === (from !== null)) {
+    throw usage('Say where the plan begins: --from H, --from root, --from spork:NAME, or --everything.');
+  }
+  const text = `${from ?? 'everything'}${to === null ? '' : `..${to}`}`;
+  const read = readHeightsToFill(text);
+  if (read === undefined || (from !== null && (from === 'everything' || from.includes('..')))) {
+    throw usage(`--from takes a height, root or spork:NAME, not ${quoted(from ?? '')}.`);
+  }
+  return text;
+}
+
+function sentenceOf(command: BackfillCommand, { plan, redriven = 0 }: BackfillOutcome): string {
+  if (command.do === 'plan' && plan !== undefined) {
+    const { id, from, to, order } = plan;
+    return `Plan ${id}: heights ${from} to ${to}, ${formatCount(to - from + 1)} in all, ${order} first. "backfill status" shows how far it is.`;
+  }
+  if (command.do === 'redrive') {
+    return redriven === 0 ? 'No range is disputed.' : `${redriven} disputed ranges run again.`;
+  }
+  const which = 'plan' in command ? `Plan ${command.plan}` : 'Every plan';
+  if (command.do === 'cancel') return `${which} is cancelled. What was filled in stays.`;
+  return `${which} is ${command.do === 'pause' ? 'paused' : 'resumed'}.`;
+}
+
+function usage(message: string): OperatorError {
+  return new OperatorError('usage', `${message} See flow-collection-indexer backfill --help.`);
+}

@@ -1,0 +1,42 @@
+import type { BackfillRangeStatus, BackfillStatus } from '../../api/index.js';
+import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
+
+/** History that is filled in, for people. */
+export function renderBackfill(backfill: BackfillStatus): string {
+  const { plans, ranges, unserved } = backfill;
+  if (plans.length === 0) return 'Nothing is planned.\n';
+  const lines = [
+    backfillLine(backfill),
+    ...plans.map(
+      ({ id, from, to, order, state, missingHeights }) =>
+        `plan ${id}: ${span({ from, to })}, ${order} first, ${formatCount(missingHeights)} to go${state === 'paused' ? ', paused' : ''}`,
+    ),
+    ...ranges.map(rangeLine),
+    ...unserved.map((range) => `no access node serves ${span(range)}`),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** How far all of it is, in one line. */
+export function backfillLine({ missingHeights, rate, eta }: BackfillStatus): string {
+  const left = eta === null ? 'unknown' : formatDuration(eta);
+  return `${formatCount(missingHeights)} heights to go, ${formatRate(rate)}, ETA ${left}`;
+}
+
+export function rangeLine(range: BackfillRangeStatus): string {
+  const { from, to, next, state, rate, eta, failures, reason, waitingFor } = range;
+  const done = Math.floor((100 * (next - from)) / (to - from + 1));
+  const head = `range ${span(range)}: ${state}, ${done}%`;
+  if (state === 'running') {
+    const pace = `${formatRate(rate)}, ETA ${eta === null ? 'unknown' : formatDuration(eta)}`;
+    if (waitingFor === null) return `${head}, ${pace}`;
+    return `${head}: ${waitingFor.message} (for ${formatDuration(waitingFor.ageSeconds)})`;
+  }
+  if (failures === 0) return head;
+  const again = state === 'disputed' ? '; "backfill redrive" runs it again' : '';
+  return `${head}, failed ${failures} times: ${reason ?? 'for no known reason'}${again}`;
+}
+
+function span({ from, to }: { readonly from: number; readonly to: number }): string {
+  return `${formatCount(from)} to ${formatCount(to)}`;
+}

@@ -1,0 +1,46 @@
+import { joined, MAX_RANGE_HEIGHTS, without } from '../storage/index.js';
+import type { HeightRange } from '../storage/index.js';
+import type { FillOrder } from './ports.js';
+
+/** The heights of `wanted` that are in none of `there`, ascending; both in any order. */
+export function lacking(
+  wanted: readonly HeightRange[],
+  there: readonly HeightRange[],
+): readonly HeightRange[] {
+  return without(joined(wanted), joined(there));
+}
+
+/** What both have. */
+export function common(a: readonly HeightRange[], b: readonly HeightRange[]): readonly HeightRange[] {
+  return lacking(a, lacking(a, b));
+}
+
+export function countHeights(ranges: readonly HeightRange[]): number {
+  return ranges.reduce((sum, { from, to }) => sum + Math.max(0, to - from + 1), 0);
+}
+
+export interface CutOptions {
+  readonly order: FillOrder;
+  /** Heights at which another spork begins, or none is served: no range has heights on both sides. */
+  readonly borders: readonly number[];
+  /** Default: the most that the store takes. */
+  readonly maxHeights?: number | undefined;
+}
+
+/** The next range to run, at the upper or lower end of what is missing; `undefined` when nothing is. */
+export function cutNext(
+  missing: readonly HeightRange[],
+  { order, borders, maxHeights = MAX_RANGE_HEIGHTS }: CutOptions,
+): HeightRange | undefined {
+  const holes = joined(missing);
+  if (order === 'newest') {
+    const hole = holes.at(-1);
+    if (hole === undefined) return undefined;
+    const border = borders.reduce((high, at) => (at <= hole.to ? Math.max(high, at) : high), hole.from);
+    return { from: Math.max(hole.from, border, hole.to - maxHeights + 1), to: hole.to };
+  }
+  const [hole] = holes;
+  if (hole === undefined) return undefined;
+  const border = borders.reduce((low, at) => (at > hole.from ? Math.min(low, at - 1) : low), hole.to);
+  return { from: hole.from, to: Math.min(hole.to, border, hole.from + maxHeights - 1) };
+}

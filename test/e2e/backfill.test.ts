@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest';
+import type { BackfillStatus, StatusDocument } from '../../src/api/index.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import { dumpStore, firstDifference, storeFlags } from '../support/storeDump.js';
+
+const HISTORY = 2_200;
+
+async function statusOf(daemon: RunningDaemon): Promise<StatusDocument> {
+  return (await daemon.api('/status')).body as StatusDocument;
+}
+
+function until(
+  daemon: RunningDaemon,
+  condition: (status: StatusDocument) => boolean,
+): Promise<StatusDocument> {
+  return eventually(async () => {
+    const status = await statusOf(daemon);
+    return condition(status) ? status : undefined;
+  });
+}
+
+describe('history', () => {
+  it('is filled in while the tip is followed, through kill -9, to the store of a straight run', async () => {
+    const devnet = await devnetForTest({
+      ...{ seed: 11, profile: 'mainnet', startHead: HISTORY, blockIntervalMs: 500, port: 0 },
+    });
+    const dataDir = scratchDirectory();
+    const start = (...flags: string[]): string[] =>
+      startArguments(devnet, dataDir, '--backfill-window', '16', '--backfill-parallel-ranges', '3', ...flags);
+    const first = await startDaemon(start());
+    const begun = await until(first, ({ latestIndexed }) => latestIndexed !== null);
+    expect(begun.firstIndexed).toBeGreaterThanOrEqual(HISTORY);
+
+    const planned = await runProgram(['backfill', 'plan', '--everything', ...storeFlags(dataDir)]);
+    expect(planned).toMatchObject({ code: 0, stderr: '' });
+    expect(planned.stdout).toMatch(/^Plan 1: heights 0 to \d+, [\d,]+ in all, newest first\./);
+    await until(first, ({ backfill }) => backfill.ranges.some(({ next, from }) => next > from));
+    await first.program.stop('SIGKILL');
+
+    const second = await startDaemon(start());
+    // Followed all the while.
+    const there = await until(second, ({ backfill }) => backfill.plans.length === 0);
+    expect(there.coverage).toEqual([{ from: 0, to: there.latestIndexed }]);
+    expect(there).toMatchObject({ firstIndexed: 0, backfill: { missingHeights: 0, ranges: [] } });
+    const moved = await until(
+      second,
+      ({ latestIndexed }) => (latestIndexed ?? 0) > (there.latestIndexed ?? 0),
+    );
+    expect(await second.program.stop()).toBe(0);
+
+    const verified = await runProgram(['verify', ...storeFlags(dataDir)]);
+    expect(verified).toMatchObject({ code: 0 });
+    const straight = scratchDirectory();
+    const stop = String(moved.latestIndexed);
+    const run = await runProgram(
+      startArguments(devnet, straight, '--start-height', '0', '--stop-height', stop),
+    );
+    expect(run).toMatchObject({ code: 0 });
+    await runProgram(['rewind', '--to', stop, '--yes', ...storeFlags(dataDir)]);
+    expect(firstDifference(await dumpStore(dataDir), await dumpStore(straight))).toBeUndefined();
+  });
+
+  it('is planned on a store at rest, paused, resumed, cancelled, and told of', async () => {
+    const devnet = await devnetForTest({
+      ...{ seed: 12, profile: 'mainnet', startHead: 300, paused: true, port: 0 },
+    });
+    const dataDir = scratchDirectory();
+    const backfill = async (...words: string[]) => runProgram(['backfill', ...words, ...storeFlags(dataDir)]);
+    const flags = ['--start-height', '250', '--stop-height', '260'];
+    expect((await runProgram(startArguments(devnet, dataDir, ...flags))).code).toBe(0);
+
+    expect(await backfill()).toMatchObject({ code: 0, stdout: 'Nothing is planned.\n' });
+    expect(await backfill('plan', '--from', '270')).toMatchObject({ code: 64 });
+    expect(await backfill('plan', '--from', 'root')).toMatchObject({ code: 64 });
+    expect(await backfill('plan', '--from', '10', '--to', '40', '--oldest')).toMatchObject({ code: 0 });
+    expect(await backfill('plan', '--from', '100', '--to', '120')).toMatchObject({ code: 0 });
+    expect(await backfill('pause', '2')).toMatchObject({ code: 0, stdout: 'Plan 2 is paused.\n' });
+    const status = JSON.parse((await backfill('status', '--json')).stdout) as BackfillStatus;
+    expect(status).toMatchObject({
+      missingHeights: 52,
+      plans: [
+        { id: 1, from: 10, to: 40, order: 'oldest', state: 'active', missingHeights: 31 },
+        { id: 2, from: 100, to: 120, order: 'newest', state: 'paused', missingHeights: 21 },
+      ],
+    });
+    expect((await runProgram(['explain', '110', ...storeFlags(dataDir)])).stdout).toContain(
+      'is history that plan 2 fills in, once it is resumed',
+    );
+
+    // The stop height is reached already: the daemon fills what is planned, and ends.
+    expect((await runProgram(startArguments(devnet, dataDir, ...flags))).code).toBe(0);
+    const hole = await runProgram(['get', 'block', '60', ...storeFlags(dataDir)]);
+    expect(hole).toMatchObject({ code: 66 });
+    expect(hole.stderr).toContain('height 60 is not indexed: it is in a hole, heights 41..249');
+    expect((await runProgram(['get', 'block', '20', ...storeFlags(dataDir)])).code).toBe(0);
+    expect(await backfill('cancel')).toMatchObject({ code: 0 });
+    expect(await runProgram(['verify', ...storeFlags(dataDir)])).toMatchObject({ code: 0 });
+
+    const daemon = await startDaemon(startArguments(devnet, dataDir, '--backfill', '5..9'));
+    const there = await until(
+      daemon,
+      ({ backfill: { plans }, coverage }) =>
+        plans.length === 0 && coverage.length > 1 && coverage[0]?.from === 5,
+    );
+    expect(there.coverage[0]).toEqual({ from: 5, to: 40 });
+    const refused = await daemon.api('/v1/blocks?height=60');
+    expect(refused).toMatchObject({
+      status: 404,
+      body: { reason: 'hole', coverage: [{ from: 5, to: 40 }, {}] },
+    });
+    const events = await fetch(`${daemon.apiUrl}/events?from=39`);
+    const text = await events.text();
+    expect(text).toContain('event: height');
+    expect(text).toMatch(/event: end\ndata: .*"reason":"hole"/);
+    expect(await backfill('plan', '--from', '3')).toMatchObject({ code: 0 });
+    await until(daemon, ({ firstIndexed }) => firstIndexed === 3);
+    expect(await daemon.program.stop()).toBe(0);
+  });
+});

@@ -1,0 +1,72 @@
+import { existsSync, statSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { ControlSocket } from '../../../src/app/index.js';
+import { OperatorError } from '../../../src/runtime/index.js';
+import { atEnd } from '../../support/cleanup.js';
+import { scratchDirectory } from '../../support/program.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+
+async function open(
+  dataDir: string,
+): Promise<{ readonly control: ControlSocket; readonly obeyed: unknown[] }> {
+  const obeyed: unknown[] = [];
+  const control = new ControlSocket(
+    { dataDir },
+    {
+      obey: async (command) => {
+        obeyed.push(command);
+        if (obeyed.length > 1) throw new OperatorError('usage', 'Not twice.');
+        return { plan: 1 };
+      },
+      fail: (error) => {
+        throw error;
+      },
+      logger: new RecordingLogger(),
+    },
+  );
+  await control.start();
+  atEnd(() => control.close());
+  return { control, obeyed };
+}
+
+function say(path: string, text: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let answer = '';
+    const socket = connect({ path });
+    socket.on('error', reject);
+    socket.on('data', (part) => (answer += part.toString()));
+    socket.on('close', () => resolve(answer));
+    socket.write(text);
+  });
+}
+
+describe('the socket for commands', () => {
+  it('takes one line of JSON, and answers what came of it, or why it is refused', async () => {
+    const dataDir = scratchDirectory();
+    const { control, obeyed } = await open(dataDir);
+    expect(control.path).toBe(join(dataDir, 'control.sock'));
+    expect(statSync(control.path).isSocket()).toBe(true);
+    expect(JSON.parse(await say(control.path, '{"do":"plan"}\n'))).toEqual({ done: { plan: 1 } });
+    const refused = { exit: 'usage', message: 'Not twice.' };
+    expect(JSON.parse(await say(control.path, '{"do":"plan"}\n'))).toEqual({ refused });
+    for (const nonsense of ['no JSON\n', '\n', 'x'.repeat(5_000)]) {
+      const answer = JSON.parse(await say(control.path, nonsense)) as { refused: { message: string } };
+      expect(answer.refused.message).toContain('does not understand');
+    }
+    expect(obeyed).toEqual([{ do: 'plan' }, { do: 'plan' }]);
+    await control.close();
+    expect(existsSync(control.path)).toBe(false);
+  });
+
+  it('takes the place of one that a killed daemon left, and has one elsewhere for a long path', async () => {
+    const dataDir = scratchDirectory();
+    await open(dataDir);
+    const { control } = await open(dataDir);
+    expect(await say(control.path, '{}\n')).toContain('done');
+    const { control: far } = await open(join(dataDir, 'x'.repeat(120)));
+    expect(Buffer.byteLength(far.path)).toBeLessThan(104);
+    expect(await say(far.path, '{}\n')).toContain('done');
+  });
+});

@@ -1,0 +1,252 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { countHeights, FAILURES_BEFORE_DISPUTE, LocalWorkSource } from '../../../src/ranges/index.js';
+import type { RangeJob, WantedPlan } from '../../../src/ranges/index.js';
+import { seededRandom } from '../../../src/runtime/index.js';
+import { joined } from '../../../src/storage/index.js';
+import type { HeightRange } from '../../../src/storage/index.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { MemoryRanges } from '../../support/memoryRanges.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const LIVE = { from: 100, to: 120 };
+const ALL = { from: 0, to: 99, order: 'newest' } as const;
+const forever = new AbortController().signal;
+
+function setUp({
+  store = new MemoryRanges(LIVE),
+  served = [{ from: 0, to: 1_000 }] as HeightRange[],
+  borders = [] as number[],
+} = {}) {
+  const clock = new VirtualClock();
+  const logger = new RecordingLogger();
+  const chain = { borders: () => borders, served: () => served };
+  const source = new LocalWorkSource(
+    { maxRangeHeights: 10 },
+    { store, chain, clock, random: seededRandom(1), logger },
+  );
+  const next = async (): Promise<RangeJob> => {
+    const job = await source.next(forever);
+    if (job === undefined) throw new Error('no job');
+    return job;
+  };
+  /** `undefined` while there is none. */
+  const nextNow = async (): Promise<RangeJob | undefined> => {
+    const given = new AbortController();
+    const waiting = source.next(given.signal);
+    await clock.turn();
+    given.abort();
+    return waiting;
+  };
+  return { clock, logger, next, nextNow, source, store, served };
+}
+
+describe('a plan', () => {
+  it('is cut newest first, or oldest first, and forgotten once it is filled', async () => {
+    for (const order of ['newest', 'oldest'] as const) {
+      const { logger, next, nextNow, source, store } = setUp();
+      await source.plan({ from: 75, to: 99, order });
+      const jobs = [await next(), await next(), await next()];
+      expect(await nextNow()).toBeUndefined();
+      expect(jobs.map(({ range }) => range)).toEqual(
+        order === 'newest'
+          ? [
+              { from: 90, to: 99 },
+              { from: 80, to: 89 },
+              { from: 75, to: 79 },
+            ]
+          : [
+              { from: 75, to: 84 },
+              { from: 85, to: 94 },
+              { from: 95, to: 99 },
+            ],
+      );
+      for (const job of jobs) {
+        store.fill(job.range);
+        await job.succeed();
+      }
+      expect(store.coverage()).toEqual([{ from: 75, to: 120 }]);
+      expect(source.status()).toEqual({ plans: [], ranges: [], unserved: [], missingHeights: 0 });
+      expect(logger.messages().at(-1)).toBe('backfill plan is filled');
+    }
+  });
+
+  it('is refused, in words, where there is nothing to fill', async () => {
+    const { source } = setUp();
+    const plan = (wanted: Partial<WantedPlan>) => source.plan({ ...ALL, ...wanted });
+    await expect(plan({ to: 121 })).rejects.toThrow('Height 121 is above the latest indexed one, 120');
+    await expect(plan({ from: 50, to: 40 })).rejects.toThrow('--from is above --to');
+    await expect(plan({ from: 100, to: 110 })).rejects.toThrow('all indexed already');
+    await plan({ from: 10 });
+    await expect(plan({ from: 20, to: 30 })).rejects.toThrow('planned already, by plan 1 (10 to 99)');
+    await expect(source.cancel(7)).rejects.toThrow('There is no plan 7');
+  });
+
+  it('ends at the border of a spork, and waits where nobody serves its heights', async () => {
+    const served = [{ from: 80, to: 1_000 }];
+    const { clock, next, nextNow, source } = setUp({ served, borders: [95] });
+    await source.plan({ ...ALL, from: 70 });
+    expect((await next()).range).toEqual({ from: 95, to: 99 });
+    expect((await next()).range).toEqual({ from: 85, to: 94 });
+    expect((await next()).range).toEqual({ from: 80, to: 84 });
+    expect(await nextNow()).toBeUndefined();
+    expect(source.status().unserved).toEqual([{ from: 70, to: 79 }]);
+    const waiting = next();
+    served.push({ from: 0, to: 79 });
+    await clock.advance(10_000);
+    expect((await waiting).range).toEqual({ from: 70, to: 79 });
+  });
+
+  it('hands out what it was planned while somebody waits for it', async () => {
+    const { next, source } = setUp();
+    const waiting = next();
+    await source.plan(ALL);
+    expect((await waiting).range).toEqual({ from: 90, to: 99 });
+  });
+});
+
+describe('pause, resume and cancel', () => {
+  it('takes running ranges back, keeps what is durable, and goes on with it', async () => {
+    const { next, nextNow, source, store } = setUp();
+    await source.plan(ALL);
+    const job = await next();
+    store.fill(job.range, 4);
+    let isPaused = false;
+    const paused = source.pause().then(() => (isPaused = true));
+    await Promise.resolve();
+    await new Promise<void>((resolve) => job.signal.addEventListener('abort', () => resolve()));
+    expect(isPaused).toBe(false);
+    await job.release();
+    await paused;
+    expect(await nextNow()).toBeUndefined();
+    expect(source.status().ranges).toMatchObject([{ from: 90, next: 94, phase: 'waiting' }]);
+    await source.resume();
+    expect((await next()).range).toEqual({ from: 90, to: 99 });
+    expect(source.status().plans).toMatchObject([{ missingHeights: 96 }]);
+  });
+
+  it('cancels one plan of two, and leaves the ranges of the other', async () => {
+    const { next, source, store } = setUp();
+    await source.plan({ ...ALL, from: 90 });
+    await source.plan({ ...ALL, from: 20, to: 29 });
+    const [first, second] = [await next(), await next()];
+    first.signal.addEventListener('abort', () => void first.release());
+    await source.cancel(1);
+    expect(second.signal.aborted).toBe(false);
+    expect(store.open().map(({ from }) => from)).toEqual([20]);
+    expect(store.plans().map(({ id }) => id)).toEqual([2]);
+  });
+});
+
+describe('a store that holds nothing yet', () => {
+  it('is told so when something is planned, and nothing else changes it', async () => {
+    const store = await MemoryIndexStore.startingAt(100);
+    const parts = { clock: new VirtualClock(), random: seededRandom(1), logger: new RecordingLogger() };
+    const chain = { borders: () => [], served: () => [] };
+    const source = new LocalWorkSource({}, { store, chain, ...parts });
+    await expect(source.plan(ALL)).rejects.toThrow('The store holds nothing yet');
+    // Its book of ranges refuses every change.
+    await source.pause();
+    await source.resume();
+    await source.cancel();
+    expect(await source.redrive()).toBe(0);
+  });
+});
+
+describe('a range that fails', () => {
+  it('runs again after a pause, is disputed after five failures, and runs again when it is told to', async () => {
+    const { clock, logger, next, nextNow, source, store } = setUp();
+    await source.plan({ ...ALL, from: 90 });
+    for (let failures = 1; failures <= FAILURES_BEFORE_DISPUTE; failures += 1) {
+      const job = await next();
+      store.fill(job.range, 1);
+      await job.fail('it does not link', { startOver: failures === 2 });
+      expect(await nextNow()).toBeUndefined();
+      const isLast = failures === FAILURES_BEFORE_DISPUTE;
+      expect(source.status().ranges).toMatchObject([
+        { failures, reason: 'it does not link', phase: isLast ? 'disputed' : 'failed' },
+      ]);
+      await clock.advance(150_000);
+    }
+    expect(await nextNow()).toBeUndefined();
+    expect(store.open()[0]!.next).toBe(93);
+    expect(logger.records.filter(({ level }) => level === 'warn')).toHaveLength(1);
+    expect(await source.redrive()).toBe(1);
+    expect((await next()).range).toEqual({ from: 90, to: 99 });
+    expect(source.status().ranges).toMatchObject([{ failures: 0, phase: 'running' }]);
+  });
+});
+
+describe('whatever happens', () => {
+  const step = fc.oneof(
+    { weight: 6, arbitrary: fc.constant('take' as const) },
+    { weight: 6, arbitrary: fc.constant('finish' as const) },
+    { weight: 3, arbitrary: fc.constant('some' as const) },
+    ...(['fail', 'over', 'pause', 'resume', 'plan', 'cancel', 'restart', 'wait', 'redrive'] as const).map(
+      (arbitrary) => ({
+        weight: 1,
+        arbitrary: fc.constant(arbitrary),
+      }),
+    ),
+  );
+
+  it('no height is handed out twice, and in the end all that is planned is covered', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60 }), fc.nat(1_000), async (steps, pick) => {
+        const store = new MemoryRanges(LIVE);
+        let { clock, nextNow, source } = setUp({ store, borders: [37] });
+        let jobs: RangeJob[] = [];
+        const give = (job: RangeJob): void => {
+          job.signal.addEventListener('abort', () => {
+            jobs = jobs.filter((other) => other !== job);
+            void job.release();
+          });
+          jobs.push(job);
+          const heights = jobs.map(({ range }) => range);
+          expect(countHeights(joined(heights))).toBe(countHeights(heights));
+        };
+        await source.plan(ALL);
+        for (const [at, what] of [...steps, 'resume' as const].entries()) {
+          const job = jobs[(pick + at) % Math.max(1, jobs.length)];
+          if (what === 'take') {
+            const taken = await nextNow();
+            if (taken !== undefined) give(taken);
+          } else if (what === 'pause') await source.pause();
+          else if (what === 'resume') await source.resume();
+          else if (what === 'redrive') await source.redrive();
+          else if (what === 'wait') await clock.advance(200_000);
+          else if (what === 'plan')
+            await source.plan({ ...ALL, from: 20 + (at % 50) }).catch(() => undefined);
+          else if (what === 'cancel' && store.plans().length > 1)
+            await source.cancel(store.plans().at(-1)!.id);
+          else if (what === 'restart') {
+            // What runs at this moment is not known to the next process.
+            jobs = [];
+            ({ clock, nextNow, source } = setUp({ store, borders: [37] }));
+          } else if (job !== undefined && what === 'some') store.fill(job.range, 3);
+          if (job === undefined || !['finish', 'fail', 'over'].includes(what)) continue;
+          jobs = jobs.filter((other) => other !== job);
+          if (what !== 'finish') await job.fail('no', { startOver: what === 'over' });
+          else {
+            if (store.open().some(({ from }) => from === job.range.from)) store.fill(job.range);
+            await job.succeed();
+          }
+        }
+        for (let rounds = 0; store.plans().length > 0 && rounds < 100; rounds += 1) {
+          const taken = jobs.pop() ?? (await nextNow());
+          if (taken === undefined) {
+            await source.redrive();
+            await clock.advance(200_000);
+            continue;
+          }
+          if (store.open().some(({ from }) => from === taken.range.from)) store.fill(taken.range);
+          await taken.succeed();
+        }
+        expect(store.coverage()).toEqual([{ from: 0, to: 120 }]);
+        expect(store.open()).toEqual([]);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});

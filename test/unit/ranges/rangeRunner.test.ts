@@ -1,0 +1,109 @@
+import { describe, expect, it } from 'vitest';
+import { RangeRunner } from '../../../src/ranges/index.js';
+import type { RangeJob, RangeLine, RangeOutcome, WorkSource } from '../../../src/ranges/index.js';
+import type { RangeStore } from '../../../src/storage/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const clock = new VirtualClock();
+
+/** Lets everything happen that needs no time. */
+async function settle(): Promise<void> {
+  for (let turns = 0; turns < 8; turns += 1) await clock.turn();
+}
+
+class Line implements RangeLine {
+  readonly outcome: Promise<RangeOutcome>;
+  isClosed = false;
+  end: (outcome: RangeOutcome) => void = () => undefined;
+  breakWith: (error: Error) => void = () => undefined;
+
+  constructor() {
+    this.outcome = new Promise((resolve, reject) => {
+      this.end = resolve;
+      this.breakWith = reject;
+    });
+  }
+
+  async close(): Promise<void> {
+    await clock.turn();
+    this.isClosed = true;
+  }
+}
+
+function setUp(parallelRanges = 2) {
+  const said: string[] = [];
+  const lines = new Map<number, Line>();
+  const controllers = new Map<number, AbortController>();
+  let height = 0;
+  const job = (from: number): RangeJob => {
+    const controller = new AbortController();
+    controllers.set(from, controller);
+    const tell = async (what: string): Promise<void> => {
+      expect(lines.get(from)?.isClosed ?? true).toBe(true);
+      said.push(`${from} ${what}`);
+    };
+    return {
+      range: { from, to: from },
+      store: {} as RangeStore,
+      signal: controller.signal,
+      succeed: () => tell('succeeded'),
+      fail: (reason, how) => tell(`failed: ${reason}${how?.startOver === true ? ', over' : ''}`),
+      release: () => tell('released'),
+    };
+  };
+  const source = { next: async (signal) => (signal.aborted ? undefined : job(height++)) } as WorkSource;
+  const runner = new RangeRunner<Line>(
+    { parallelRanges },
+    {
+      source,
+      startLine: async ({ range }) => {
+        const line = new Line();
+        lines.set(range.from, line);
+        return line;
+      },
+      logger: new RecordingLogger(),
+    },
+  );
+  const stop = new AbortController();
+  return { controllers, lines, said, stop, runner, running: runner.run(stop.signal) };
+}
+
+describe('the runner of ranges', () => {
+  it('fills as many at once as it has places, and hands back what became of each', async () => {
+    const { lines, runner, running, said, stop } = setUp();
+    await settle();
+    const at = () => runner.running().map(({ job }) => job.range.from);
+    expect(at()).toEqual([0, 1]);
+    lines.get(1)!.end({ kind: 'published' });
+    await settle();
+    expect(said).toEqual(['1 succeeded']);
+    expect(at()).toEqual([0, 2]);
+    lines.get(0)!.end({ kind: 'failed', reason: 'it does not fit', startOver: true });
+    await settle();
+    expect(said[1]).toBe('0 failed: it does not fit, over');
+    expect(at()).toEqual([2, 3]);
+    stop.abort();
+    await running;
+    expect(said.slice(2).sort()).toEqual(['2 released', '3 released']);
+    expect(runner.running()).toEqual([]);
+  });
+
+  it('gives back what is wanted back, once its line is closed', async () => {
+    const { controllers, running, said, stop } = setUp(1);
+    await settle();
+    controllers.get(0)!.abort();
+    await settle();
+    expect(said).toEqual(['0 released']);
+    stop.abort();
+    await running;
+  });
+
+  it('ends with the error of a line that nobody expects, with all lines closed', async () => {
+    const { lines, running } = setUp();
+    await settle();
+    lines.get(0)!.breakWith(new Error('a bug'));
+    await expect(running).rejects.toThrow('a bug');
+    expect([...lines.values()].every(({ isClosed }) => isClosed)).toBe(true);
+  });
+});
