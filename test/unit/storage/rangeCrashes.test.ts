@@ -76,7 +76,7 @@ class Play {
       outcome.status === 'rejected' ? (outcome.reason as unknown) : undefined,
     );
     errors.push(last);
-    for (const error of errors) if (error !== undefined && !(error instanceof Crash)) throw error;
+    for (const error of errors) if (error !== undefined) expect(error).toBeInstanceOf(Crash);
     if (errors.some((error) => error !== undefined)) await this.#open();
     else this.#database!.crashAfter(Infinity, { isWritten: false });
     await this.#check();
