@@ -72,11 +72,11 @@ class Play {
       () => undefined,
       (error: unknown) => error,
     );
-    const errors = [
-      ...outcomes.map((outcome) => (outcome.status === 'rejected' ? outcome.reason : undefined)),
-      last,
-    ];
-    for (const error of errors) if (error !== undefined && !(error instanceof Crash)) throw error;
+    const errors: unknown[] = outcomes.map((outcome) =>
+      outcome.status === 'rejected' ? (outcome.reason as unknown) : undefined,
+    );
+    errors.push(last);
+    for (const error of errors) if (error !== undefined) expect(error).toBeInstanceOf(Crash);
     if (errors.some((error) => error !== undefined)) await this.#open();
     else this.#database!.crashAfter(Infinity, { isWritten: false });
     await this.#check();
