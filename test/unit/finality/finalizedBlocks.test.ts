@@ -419,7 +419,7 @@ describe('FinalizedBlocks', () => {
         const tookMs = await world.clock.advanceUntil(() => reading.blocks.head() === 120);
         expect(tookMs).toBeLessThanOrEqual(12_000);
         expect(told(world)).toEqual(['block streams fail, using single calls instead']);
-        const warning = world.logger.records.find(({ message }) => message.startsWith('block stream left'));
+        const warning = world.logger.records.find(({ message }) => message.startsWith('block streams fail'));
         expect(warning).toMatchObject({ level: 'warn', fields: { node: 'a' } });
         expect(world.nodes.faults().filter((fault) => fault !== 'a failing' && fault !== 'a stale')).toEqual(
           [],
