@@ -428,7 +428,7 @@ export class Oracle implements CallObserver {
    */
   #checkSporks(sporks: StoreMeta['sporks'], watermark: number): void {
     if (this.#stretch.sporks.length === 1) return;
-    const expected = sporkRecordsOf(this.#stretch);
+    const expected = sporkRecordsOf(this.#stretch, watermark);
     const has = (rootHeight: number): boolean => sporks.some((spork) => spork.rootHeight === rootHeight);
     const known = expected.filter(({ rootHeight }) => rootHeight <= watermark || has(rootHeight));
     if (JSON.stringify(sporks) !== JSON.stringify(known))
@@ -531,14 +531,15 @@ export class Oracle implements CallObserver {
 }
 
 /** What a store records of the sporks of a stretch, once it has crossed them all. */
-function sporkRecordsOf({ served, sporks }: Stretch): SporkRecord[] {
+function sporkRecordsOf({ firstHeight, served, sporks }: Stretch, watermark: number): SporkRecord[] {
   return sporks.map(({ chain: { generator } }, spork) => {
     const { rootHeight, sporkId } = generator;
     if (served === 'named') return { rootHeight, sporkId };
     // The table tells no ids; and of the first spork no node is asked before the store begins.
-    return spork === 0
-      ? { rootHeight, sporkId: '' }
-      : { rootHeight, sporkId, rootParentId: generator.parentId(rootHeight) };
+    const record = { rootHeight, sporkId: spork === 0 ? '' : sporkId };
+    // Of the spork in which the store begins, the parent of the root is known once the root block is there.
+    const isSeen = spork > 0 || (firstHeight === rootHeight && watermark >= rootHeight);
+    return isSeen ? { ...record, rootParentId: generator.parentId(rootHeight) } : record;
   });
 }
 
