@@ -34,6 +34,8 @@ const OTHER_WAY: Partial<Record<AccessMethod, AccessMethod>> = {
 };
 /** Callers that may wait for one method's turn at one node. */
 const MAX_WAITING_CALLS = 1_024;
+/** Calls of one method in a row that lost their connection, before the method has a connection of its own. */
+const BREAKS_BEFORE_APART = 2;
 /** Deadlines missed in a row, with no answer between, before the channel is taken for dead and made anew. */
 const DEADLINES_BEFORE_RECONNECT = 3;
 
@@ -100,6 +102,8 @@ export class RpcClient {
   readonly #channel: Channel;
   readonly #openChannel: () => Channel;
   #isClosed = false;
+  /** Methods whose last calls lost their connection, which a proxy may have broken over them. */
+  readonly #breaking = new Map<UnaryMethod, { breaks: number; channel?: Channel }>();
   readonly #limiters = new Map<UnaryMethod, MethodLimiter>();
   readonly #unsupportedUntilMs = new Map<AccessMethod, number>();
   #calls = 0;
@@ -170,15 +174,17 @@ export class RpcClient {
 
     this.#metrics.upstreamRequests.inc({ endpoint: this.#name, method });
     const stub = this.#stubs[method];
-    const { generation } = this.#channel;
+    const channel = this.#breaking.get(method)?.channel ?? this.#channel;
+    const { generation } = channel;
     const startedMs = this.#clock.monotonic();
     this.#calls += 1;
     try {
-      const message = await this.#channel.unary(stub.path, stub.encode(request), { timeoutMs, signal });
+      const message = await channel.unary(stub.path, stub.encode(request), { timeoutMs, signal });
       const elapsedMs = this.#clock.monotonic() - startedMs;
       this.#metrics.upstreamLatency.observe({ endpoint: this.#name, method }, elapsedMs / 1_000);
       this.#healthRecord.answeredIn(elapsedMs);
       if (limiter.succeeded(permit)) this.#healthRecord.succeeded(method);
+      this.#rejoin(method);
       this.#answered(generation);
       return decode(message);
     } catch (error) {
@@ -190,7 +196,11 @@ export class RpcClient {
           if (limiter.refusesEverything) this.#healthRecord.report('failing', failure.message, method);
         }
         if (failure.kind === 'deadline') this.#missedDeadline(generation);
-        else if (isAnswer(failure.kind)) this.#answered(generation);
+        else if (failure.kind === 'unavailable') this.#lostConnection(method);
+        else if (isAnswer(failure.kind)) {
+          this.#answered(generation);
+          this.#rejoin(method);
+        }
         this.#count(failure);
       }
       throw failure;
@@ -208,6 +218,8 @@ export class RpcClient {
   close(): void {
     this.#isClosed = true;
     this.#channel.close();
+    for (const { channel } of this.#breaking.values()) channel?.close();
+    this.#breaking.clear();
   }
 
   /** The limiter of a method that is called here, for others who call it too; `undefined` for any other. */
@@ -266,6 +278,21 @@ export class RpcClient {
     // No further calls go out on it: it is closed with this one.
     channel.close();
     return call;
+  }
+
+  /** A method whose calls keep losing their connection gets one of its own, so that it takes no other call with it. */
+  #lostConnection(method: UnaryMethod): void {
+    if (this.#isClosed) return;
+    const breaking = this.#breaking.get(method) ?? { breaks: 0 };
+    this.#breaking.set(method, breaking);
+    breaking.breaks += 1;
+    if (breaking.breaks >= BREAKS_BEFORE_APART) breaking.channel ??= this.#openChannel();
+  }
+
+  /** The node answers this method: its calls go out with the others again. */
+  #rejoin(method: UnaryMethod): void {
+    this.#breaking.get(method)?.channel?.close();
+    this.#breaking.delete(method);
   }
 
   /** The call, remembered until it is cancelled (as every call is in the end) as one that may have to make way. */

@@ -146,6 +146,37 @@ describe('a simulated access node', () => {
     expect((await next).value).toMatchObject({ block: { height: 111 } });
   });
 
+  it('that breaks the connection over one call, time after time, breaks no other call by that', async () => {
+    const made = await devnet({
+      ...{ rootHeight: 100, startHead: 110 },
+      faults: [
+        { method: 'GetLatestBlockHeader', fault: 'cut', how: 'reset' },
+        // Under way when the connection of the other breaks.
+        { method: 'GetBlockByHeight', fault: 'latency', delayMs: 200 },
+      ],
+    });
+    const net = await follow(made);
+    const node = net.live()[0]!;
+    const { signal } = stop;
+    const blocks = node.subscribeBlocks(110, { signal })[Symbol.asyncIterator]();
+    expect((await blocks.next()).value).toMatchObject({ block: { height: 110 } });
+    const next = blocks.next();
+    const broken = (): Promise<void> =>
+      expect(node.getLatestBlockHeader(false)).rejects.toMatchObject({ kind: 'unavailable' });
+    // Once or twice may be chance.
+    await broken();
+    await broken();
+    for (let time = 0; time < 3; time += 1) {
+      const block = node.getBlockByHeight(101 + time);
+      await broken();
+      expect((await block).block.height).toBe(101 + time);
+    }
+    made.node.head.advance(1);
+    expect((await next).value).toMatchObject({ block: { height: 111 } });
+    made.node.setFaults([]);
+    expect((await node.getLatestBlockHeader(false)).height).toBe(111);
+  });
+
   it('is known as the end of a spork beside the next one, old nodes included', async () => {
     const old = await devnet({ seed: 1, rootHeight: 100, startHead: 399, nodeVersionInfo: false });
     const next = await devnet({ seed: 2, previousSeed: 1, rootHeight: 400, startHead: 500 });
