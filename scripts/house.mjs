@@ -71,6 +71,7 @@ const subFloors = {
   flow: [['ids'], ['wire'], ['WireError.ts', 'types.ts']],
   observability: [['progress'], ['metrics'], ['health'], ['logs']],
   storage: [
+    ['postgres'],
     ['integrity'],
     ['leveldb'],
     ['accounts'],
@@ -109,6 +110,7 @@ const packageHomes = {
   ws: ['api'],
   'prom-client': ['observability'],
   pino: ['observability'],
+  pg: ['storage'],
   protobufjs: ['flow'],
 };
 

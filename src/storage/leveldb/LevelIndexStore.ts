@@ -44,7 +44,7 @@ import {
 } from '../records/schema.js';
 import { coverageOf } from '../records/storeState.js';
 import type { StoreState } from '../records/storeState.js';
-import { stateAfter } from './applyCommit.js';
+import { stateAfter } from '../records/applyCommit.js';
 
 export interface LevelIndexStoreOptions {
   /** A directory of the store's own, created for its owner alone when it does not exist. */
