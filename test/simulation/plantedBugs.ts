@@ -28,20 +28,16 @@ export function planted(source: string, { file, instead, name, of }: PlantedBug)
 export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'progress is written before the data, in a batch of its own',
-    file: 'storage/leveldb/LevelIndexWriter.ts',
-    of: `    await this.alone(async () => {
-      const write = staged`,
-    instead: `    await this.alone(async () => {
-      const first = this.#database.batch();
-      first.put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(latestIndexedHeight)));
-      await first.write();
-      const write = staged`,
+    file: 'storage/leveldb/BookKeeper.ts',
+    of: '      putChanges(before, after, batch);',
+    instead:
+      '      const first = this.#database.batch();\n      putChanges(before, after, first);\n      await first.write();',
   },
   {
     name: 'the watermark is told before the batch is durable',
-    file: 'storage/leveldb/LevelIndexStore.ts',
-    of: '    await this.#writer.commit(',
-    instead: '    this.#state = next;\n    await this.#writer.commit(',
+    file: 'storage/leveldb/BookKeeper.ts',
+    of: '      await this.#writer.write(() => batch.write());',
+    instead: '      this.#book = after;\n      await this.#writer.write(() => batch.write());',
   },
   {
     name: 'blocks above the watermark are forgotten by a restart',
@@ -58,8 +54,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'what was staged is left out of the batch',
     file: 'storage/leveldb/LevelIndexWriter.ts',
-    of: '      const write = staged?.write ?? this.#database.batch();',
-    instead: '      const write = this.#database.batch();',
+    of: '    const write = staged?.write ?? this.#database.batch();',
+    instead: '    const write = this.#database.batch();',
   },
   {
     name: 'what was staged is committed though the next batch does not carry it',

@@ -63,10 +63,10 @@ export function usePostgres() {
   beforeAll(async () => {
     server = await startPostgres();
   }, 60_000);
-  afterEach(() => closing.now());
+  afterEach(() => closing.now(), 60_000);
   afterAll(async () => {
     await server?.close();
-  });
+  }, 60_000);
   const running = (): PostgresServer => {
     if (server === undefined) throw new Error('the server runs while tests do');
     return server;

@@ -1,11 +1,12 @@
 import { ok as assert } from 'node:assert/strict';
 import type { Database } from '../records/Database.js';
-import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery } from '../IndexStore.js';
+import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery, HeightRange } from '../IndexStore.js';
+import type { Put } from '../records/BlockEntryWriter.js';
 import { encodeCoverage } from '../records/codecs.js';
 import { COVERAGE_KEY, seal } from '../records/schema.js';
 import { readAccountPage } from './accountPages.js';
 import { putStep } from './accountSteps.js';
-import { extended, isLive, missingHeights, nextHole } from '../records/accountCoverage.js';
+import { entered, extended, isLive, missingHeights, nextHole } from '../records/accountCoverage.js';
 import type { Coverage } from '../records/accountCoverage.js';
 
 /** What the account index needs from its store. */
@@ -72,6 +73,20 @@ export class LevelAccountIndex implements AccountIndex {
     } finally {
       this.#step = undefined;
     }
+  }
+
+  /**
+   * Puts the record of the index with a range whose blocks have all been committed with their entries. No step is under
+   * way then, and none begins before the function returned is called, once the record is durable. `undefined`: there is
+   * no index.
+   */
+  async enter(range: HeightRange, put: Put): Promise<(() => void) | undefined> {
+    if (this.#coverage === undefined) return undefined;
+    const lastStep = this.hold();
+    if (lastStep !== undefined) await lastStep;
+    const next = entered(this.#coverage, range);
+    put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(next)));
+    return () => this.release(next);
   }
 
   /** Starts no further step; resolves when the current one has ended, `undefined` when there is none. */

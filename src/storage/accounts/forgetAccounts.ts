@@ -7,6 +7,7 @@ import {
   META_KEY,
   Prefix,
   prefixRange,
+  RANGES_SCHEMA_VERSION,
   SCHEMA_VERSION,
   seal,
 } from '../records/schema.js';
@@ -36,7 +37,8 @@ export async function forgetAccounts(database: Database, meta: StoreMeta): Promi
     await batch.write();
     entries += keys.length;
   }
-  const without = { ...meta, schemaVersion: SCHEMA_VERSION };
+  const isOld = meta.schemaVersion < RANGES_SCHEMA_VERSION;
+  const without = { ...meta, schemaVersion: isOld ? SCHEMA_VERSION : meta.schemaVersion };
   const last = database.batch();
   last.del(COVERAGE_KEY);
   last.put(META_KEY, seal(META_KEY, encodeMeta(without)));
@@ -56,6 +58,7 @@ export async function withSoundAccounts(database: Database, meta: StoreMeta): Pr
 async function isSound(database: Database, meta: StoreMeta): Promise<boolean> {
   try {
     const coverage = await readCoverage(database);
+    if (meta.schemaVersion === RANGES_SCHEMA_VERSION) return true;
     return (coverage !== undefined) === (meta.schemaVersion === ACCOUNTS_SCHEMA_VERSION);
   } catch (error) {
     if (!isCorruption(error)) throw error;

@@ -6,9 +6,36 @@ import { damagedPathOf, prepareDirectory } from '../leveldb/storeDirectory.js';
 import { inspectFiles } from '../files/inspection.js';
 import { copyWithoutDamage } from '../files/mendedCopy.js';
 import { assertUnused, defaultTuning, LevelDatabase, rebuildManifest } from '../leveldb/LevelDatabase.js';
-import { beginRewind, finishRewind } from '../leveldb/rewind.js';
-import { coverageOf, readMeta } from '../records/storeState.js';
+import { emptyLine, putChanges } from '../leveldb/changeBook.js';
+import { sweepOutside } from '../leveldb/rewind.js';
+import type { StoreMeta } from '../IndexStore.js';
+import { rewound } from '../records/accountCoverage.js';
+import type { Database } from '../records/Database.js';
+import { encodeCoverage } from '../records/codecs.js';
+import { contains, upTo, without } from '../records/heightRanges.js';
+import type { HeightRanges } from '../records/heightRanges.js';
+import {
+  COVERAGE_KEY,
+  PLANS_KEY,
+  Prefix,
+  prefixRange,
+  PUBLISHED_KEY,
+  REWIND_KEY,
+  seal,
+} from '../records/schema.js';
+import {
+  coverageOf,
+  coverageOfBook,
+  disorderOf,
+  readMeta,
+  readOpenRecords,
+  readPlans,
+  readProgress,
+  readPublished,
+} from '../records/storeState.js';
+import type { StoreBook } from '../records/storeState.js';
 import { hasCode, isCorruption, StorageError, storageErrorFrom } from '../StorageError.js';
+import { keeps, mendedBook } from './mendedBook.js';
 import type { VerifyReport } from './verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
 
@@ -34,12 +61,16 @@ export interface RepairReport {
   readonly latestIndexedHeight: number | undefined;
   /** The watermark of the repaired store: first height - 1 when no height can be kept. */
   readonly keptThrough: number | undefined;
+  /** What the repaired store holds; empty where nothing had to be repaired. */
+  readonly kept: HeightRanges;
+  /** Heights below the new watermark that were lost. A plan has the daemon fill them in again. */
+  readonly holes: HeightRanges;
   readonly applied: boolean;
 }
 
 /**
- * Repairs a damaged store: every height below the lowest damaged one is kept as it is, all others are removed. It works
- * on a copy beside the store, which takes only the space of the damaged files and replaces the store once `verifyStore`
+ * Repairs a damaged store: every sound height is kept as it is, wherever it lies. The damaged ones become holes, which
+ * are planned: the daemon fills them in at its next start. It works on a copy beside the store, which takes only the space of the damaged files and replaces the store once `verifyStore`
  * finds no damage in it. Interrupted at any moment, it can be run again.
  *
  * Expected errors: `StorageError` (`corrupt` when nothing can be kept; `locked`, `missing`, `disk_full`, …);
@@ -88,38 +119,89 @@ async function repairAt(
     firstHeight: found.range?.from,
     latestIndexedHeight: found.latestIndexedHeight,
     keptThrough: found.latestIndexedHeight,
+    kept: [],
+    holes: [],
     applied: false,
   };
   if (found.damageCount === 0) return report;
-  const kept = await forgetDamage(copy, path, found, logger);
+  const kept = await forgetDamage(copy, path, found);
   const [left] = (await verify()).damages;
   if (left !== undefined) throw beyondRepair(path, left.message);
   return { ...report, ...kept };
 }
 
-/** Removes every height from the lowest damaged one on, and whatever has no place in the store. */
-async function forgetDamage(copy: string, path: string, found: VerifyReport, logger: Logger) {
+/** Removes every damaged height, and whatever has no place in the store, and plans the holes. */
+async function forgetDamage(copy: string, path: string, found: VerifyReport) {
   const database = await LevelDatabase.open(copy, defaultTuning, { create: false });
   try {
-    const meta = await readMeta(database).catch((error: unknown) => {
-      if (!isCorruption(error)) throw error;
-      return undefined;
-    });
-    if (meta === undefined) throw beyondRepair(path, 'its meta record is lost');
-    const { latestIndexedHeight = meta.firstHeight - 1, lowestDamagedHeight = Infinity } = found;
-    const keptThrough = Math.max(
-      meta.firstHeight - 1,
-      Math.min(latestIndexedHeight, lowestDamagedHeight - 1),
-    );
-    // Nothing to remove height by height: the sweep looks at every key.
-    const intent = { target: keptThrough, remaining: keptThrough, watermarkBefore: keptThrough, sweep: true };
-    const sound = await withSoundAccounts(database, meta);
-    await beginRewind(database, sound, intent);
-    await finishRewind(database, intent, { logger, coverage: await coverageOf(database, sound) });
-    return { firstHeight: meta.firstHeight, keptThrough };
+    const stored = await soundly(() => readMeta(database));
+    if (stored === undefined) throw beyondRepair(path, 'its meta record is lost');
+    const meta = await withSoundAccounts(database, stored);
+    const accounts = await coverageOf(database, meta);
+    const before = await bookOf(database, meta, found.latestIndexedHeight);
+    const damaged = await damagedHeights(database, found);
+    const { book, holes } = mendedBook({ ...before, hasAccounts: accounts !== undefined }, damaged);
+    const { latestIndexedHeight } = book.live;
+    const batch = database.batch();
+    for (const keys of [[REWIND_KEY, PUBLISHED_KEY, PLANS_KEY], ...(await openKeys(database))]) {
+      for (const key of keys) batch.del(key);
+    }
+    putChanges(undefined, book, batch);
+    if (accounts !== undefined) {
+      const coverage = without(rewound(accounts, latestIndexedHeight), upTo(damaged, latestIndexedHeight));
+      batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(coverage)));
+    }
+    await batch.write();
+    await sweepOutside(database, (height) => keeps(before, book, height) && !contains(damaged, height));
+    const kept = coverageOfBook(book);
+    return {
+      ...{ firstHeight: before.live.meta.firstHeight, keptThrough: latestIndexedHeight },
+      kept,
+      holes,
+    };
   } finally {
     await database.close();
   }
+}
+
+/** Without its progress record nobody knows which of the blocks above a gap counted: none of them does. */
+async function damagedHeights(database: Database, found: VerifyReport): Promise<HeightRanges> {
+  const progress = await soundly(() => readProgress(database));
+  const { damagedHeights: damaged, latestIndexedHeight = -1, lowestDamagedHeight } = found;
+  if (progress !== undefined) return damaged;
+  return [{ from: lowestDamagedHeight ?? latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }];
+}
+
+/** Of a damaged store, what its records say, as far as they can be read. Nothing is known of the blocks. */
+async function bookOf(database: Database, meta: StoreMeta, watermark?: number): Promise<StoreBook> {
+  const { firstHeight } = meta;
+  const latestIndexedHeight = Math.max(watermark ?? -1, firstHeight - 1);
+  const published = (await soundly(() => readPublished(database))) ?? [];
+  const records = (await soundly(() => readOpenRecords(database))) ?? [];
+  const isInOrder = disorderOf({ firstHeight, published, open: records }) === undefined;
+  return {
+    live: { ...emptyLine(0), latestIndexedHeight, meta },
+    published: isInOrder ? published : [],
+    plans: (await soundly(() => readPlans(database))) ?? [],
+    open: isInOrder ? records.map((record) => ({ record, line: emptyLine(record.from) })) : [],
+    hasAccounts: false,
+  };
+}
+
+/** Of a record that is damaged: `undefined`. */
+async function soundly<T>(read: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!isCorruption(error)) throw error;
+    return undefined;
+  }
+}
+
+async function openKeys(database: Database): Promise<Buffer[][]> {
+  const pages: Buffer[][] = [];
+  for await (const keys of database.keyPages(prefixRange(Prefix.open))) pages.push(keys);
+  return pages;
 }
 
 function beyondRepair(path: string, what: string): StorageError {

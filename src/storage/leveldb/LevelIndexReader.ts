@@ -12,30 +12,38 @@ import type { Database } from '../records/Database.js';
 import { openPointer, readBlock, readBody, readSlice } from '../records/readRecords.js';
 import type { ReadBlock, ReadPointer } from '../records/readRecords.js';
 import type { CollectionShape } from '../records/codecs.js';
-import { idRange, Prefix } from '../records/schema.js';
+import { contains } from '../records/heightRanges.js';
+import type { HeightRanges } from '../records/heightRanges.js';
+import { idKey, idRange, Prefix } from '../records/schema.js';
 import { corruptRecord } from '../StorageError.js';
 
 export interface LevelIndexReaderDependencies {
   readonly database: Database;
-  /** True for a readable height: from the first to the watermark, at the moment of the call. */
-  readonly covers: (height: number) => boolean;
+  /** The readable heights, at the moment of the call. */
+  readonly coverage: () => HeightRanges;
 }
 
 /**
- * The read side of the port. It needs no lock and no snapshot: nothing at or below the watermark ever changes, and the
- * watermark is checked for each pointer and block.
+ * The read side of the port. It needs no lock and no snapshot: nothing of a covered height ever changes, and the
+ * coverage is checked for each pointer and block.
  */
 export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverage' | 'latestIndexedHeight'> {
   readonly #database: Database;
-  readonly #covers: (height: number) => boolean;
+  readonly #coverage: () => HeightRanges;
 
-  constructor({ database, covers }: LevelIndexReaderDependencies) {
+  constructor({ database, coverage }: LevelIndexReaderDependencies) {
     this.#database = database;
-    this.#covers = covers;
+    this.#coverage = coverage;
   }
 
   async blockByHeight(height: number): Promise<StoredBlock | undefined> {
     const read = await this.#block(height);
+    return read && { block: read.block, transactionCounts: read.transactionCounts };
+  }
+
+  /** Whether it is covered or not. Expected errors: `StorageError`. */
+  async storedBlock(height: number): Promise<StoredBlock | undefined> {
+    const read = await readBlock(this.#database, height);
     return read && { block: read.block, transactionCounts: read.transactionCounts };
   }
 
@@ -101,10 +109,29 @@ export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverag
     return read;
   }
 
-  /** Pointers of an id at or below the watermark, lowest position first. */
+  /**
+   * Pointers of an id at covered heights, lowest position first: one read, and another for each range at most, since
+   * one that is not covered leads on to the next range.
+   */
   async #pointers(prefix: number, id: Identifier, limit: number): Promise<ReadPointer[]> {
-    const entries = await this.#database.first(idRange(prefix, identifierBytes(id)), limit);
-    return entries.map(openPointer).filter(({ height }) => this.#covers(height));
+    const coverage = this.#coverage();
+    const range = idRange(prefix, identifierBytes(id));
+    const found: ReadPointer[] = [];
+    let { gte } = range;
+    for (;;) {
+      const entries = await this.#database.first({ gte, lt: range.lt }, limit - found.length);
+      const pointers = entries.map(openPointer);
+      const outside = pointers.findIndex(({ height }) => !contains(coverage, height));
+      found.push(...pointers.slice(0, outside === -1 ? pointers.length : outside));
+      const passed = pointers[outside];
+      const next = passed && coverage.find(({ from }) => from > passed.height);
+      if (next === undefined) return found;
+      gte = idKey(prefix, identifierBytes(id), next.from);
+    }
+  }
+
+  #covers(height: number): boolean {
+    return contains(this.#coverage(), height);
   }
 
   async #lowestPointer(prefix: number, id: Identifier): Promise<ReadPointer | undefined> {

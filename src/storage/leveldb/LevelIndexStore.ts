@@ -28,22 +28,17 @@ import { LevelIndexReader } from './LevelIndexReader.js';
 import { LevelIndexWriter } from './LevelIndexWriter.js';
 import { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
 import type { LevelTuning, OpenDatabase } from './LevelDatabase.js';
-import { loadState, loadStore } from './openStore.js';
+import { loadBook, loadStore } from './openStore.js';
 import type { LoadedStore } from './openStore.js';
-import { encodeCoverage, encodeMeta, encodeProgress } from '../records/codecs.js';
-import { beginRewind, finishRewind, metaAfterRewind } from './rewind.js';
-import {
-  ACCOUNTS_SCHEMA_VERSION,
-  COVERAGE_KEY,
-  META_KEY,
-  Prefix,
-  prefixRange,
-  PROGRESS_KEY,
-  SCHEMA_VERSION,
-  seal,
-} from '../records/schema.js';
-import { coverageOf } from '../records/storeState.js';
-import type { StoreState } from '../records/storeState.js';
+import { encodeCoverage } from '../records/codecs.js';
+import { rangesInWords, without } from '../records/heightRanges.js';
+import { beginRewind, finishRewind } from './rewind.js';
+import { COVERAGE_KEY, Prefix, prefixRange, SCHEMA_VERSION, seal } from '../records/schema.js';
+import { coverageOf, coverageOfBook } from '../records/storeState.js';
+import type { StoreBook, StoreState } from '../records/storeState.js';
+import { BookKeeper } from './BookKeeper.js';
+import { durableHeights, emptyLine, putChanges, rewoundBook, settled, withoutEntries } from './changeBook.js';
+import { LevelRangeBook } from './LevelRangeBook.js';
 import { stateAfter } from '../records/applyCommit.js';
 
 export interface LevelIndexStoreOptions {
@@ -84,29 +79,40 @@ export class LevelIndexStore implements IndexStore {
   readonly #reader: LevelIndexReader;
   readonly #writer: LevelIndexWriter;
   readonly #accounts: LevelAccountIndex;
-  #state: StoreState | undefined;
+  readonly #keeper: BookKeeper;
+  readonly #ranges: LevelRangeBook;
   #closing: Promise<void> | undefined;
 
   private constructor(
     database: Database,
-    { state, coverage }: LoadedStore,
+    { book, coverage }: LoadedStore,
     { accounts = false }: Pick<LevelIndexStoreOptions, 'accounts'>,
     { logger, clock }: LevelIndexStoreDependencies,
   ) {
     this.#database = database;
-    this.#state = state;
     this.#logger = logger;
     this.#clock = clock;
-    this.#reader = new LevelIndexReader({ database, covers: (height) => this.#covers(height) });
+    this.#reader = new LevelIndexReader({ database, coverage: () => this.coverage() });
     this.#writer = new LevelIndexWriter({ clock, database, hasAccounts: () => this.#accounts.isLive() });
+    this.#keeper = new BookKeeper(book, { database, writer: this.#writer });
     this.#accounts = new LevelAccountIndex(
       { coverage, isWanted: accounts },
       {
         database,
-        range: () => this.#state && { ...this.#state, firstHeight: this.#state.meta.firstHeight },
+        range: () => {
+          const live = this.#live();
+          return live && { ...live, firstHeight: live.meta.firstHeight };
+        },
         writeBeside: (action) => this.#writer.beside(action),
       },
     );
+    const lines = {
+      keeper: this.#keeper,
+      writer: this.#writer,
+      reader: this.#reader,
+      accounts: this.#accounts,
+    };
+    this.#ranges = new LevelRangeBook({ database, ...lines });
   }
 
   /**
@@ -151,12 +157,15 @@ export class LevelIndexStore implements IndexStore {
     const { path } = options;
     const startedAtMs = dependencies.clock.monotonic();
     const loaded = await loadStore(database, options, dependencies.logger);
-    const { state } = loaded;
+    const { book } = loaded;
     dependencies.logger.info(
       {
         path,
-        latestIndexedHeight: state?.latestBlock?.height,
-        blocksAboveWatermark: state?.above.size,
+        latestIndexedHeight: book?.live.latestBlock?.height,
+        blocksAboveWatermark: book?.live.above.size,
+        ...(book === undefined || book.published.length + book.open.length === 0
+          ? {}
+          : { ranges: coverageOfBook(book).length, openRanges: book.open.length }),
         durationMs: dependencies.clock.monotonic() - startedAtMs,
       },
       'store opened',
@@ -169,58 +178,52 @@ export class LevelIndexStore implements IndexStore {
   }
 
   get ranges(): RangeBook {
-    throw new Error('not built yet');
+    return this.#ranges;
   }
 
   coverage(): readonly HeightRange[] {
-    const state = this.#state;
-    if (state?.latestBlock === undefined) return [];
-    return [{ from: state.meta.firstHeight, to: state.latestIndexedHeight }];
+    const book = this.#keeper.book();
+    return book === undefined ? [] : coverageOfBook(book);
   }
 
   meta(): StoreMeta | undefined {
-    return this.#state?.meta;
+    return this.#live()?.meta;
   }
 
   /** 0 for a store that was never initialised. */
   latestIndexedHeight(): number {
-    return this.#state?.latestIndexedHeight ?? 0;
+    return this.#live()?.latestIndexedHeight ?? 0;
   }
 
   latestBlock(): BlockHead | undefined {
-    return this.#state?.latestBlock;
+    return this.#live()?.latestBlock;
   }
 
   blocksAboveWatermark(): readonly BlockHead[] {
-    return [...(this.#state?.above.values() ?? [])].sort((left, right) => left.height - right.height);
+    return [...(this.#live()?.above.values() ?? [])].sort((left, right) => left.height - right.height);
   }
 
   hasHeight(height: number): boolean {
-    return this.#covers(height) || this.#state?.above.has(height) === true;
+    const live = this.#live();
+    if (live === undefined) return false;
+    return (height >= live.meta.firstHeight && height <= live.latestIndexedHeight) || live.above.has(height);
   }
 
   async initialise(meta: StoreMeta): Promise<void> {
-    assert(this.#state === undefined, 'the store is initialised already');
+    assert(this.#live() === undefined, 'the store is initialised already');
     assert(meta.schemaVersion === SCHEMA_VERSION, `this program writes schema ${SCHEMA_VERSION}`);
-    const latestIndexedHeight = meta.firstHeight - 1;
     const hasAccounts = this.#accounts.coverage() !== undefined;
     const coverage = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
-    const begun = hasAccounts ? { ...meta, schemaVersion: ACCOUNTS_SCHEMA_VERSION } : meta;
+    const live = { ...emptyLine(meta.firstHeight), meta };
+    const book = settled({ ...{ live, hasAccounts }, published: [], plans: [], open: [] });
     await this.#writer.alone(() => {
       const batch = this.#database.batch();
-      batch.put(META_KEY, seal(META_KEY, encodeMeta(begun)));
-      batch.put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(latestIndexedHeight)));
+      putChanges(undefined, book, batch);
       if (coverage !== undefined) batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(coverage)));
       return batch.write();
     });
     this.#accounts.release(coverage);
-    this.#state = {
-      meta: begun,
-      latestIndexedHeight,
-      latestBlock: undefined,
-      above: new Map(),
-      damaged: false,
-    };
+    this.#keeper.replace(book);
   }
 
   stage(entry: BlockEntry): void {
@@ -229,43 +232,33 @@ export class LevelIndexStore implements IndexStore {
 
   async commit(batch: CommitBatch): Promise<void> {
     this.#writer.assertIdle();
-    const state = this.#initialised();
-    const next = stateAfter(state, batch);
-    const meta = next.meta === state.meta ? undefined : next.meta;
-    await this.#writer.commit(batch.blocks, { latestIndexedHeight: next.latestIndexedHeight, meta });
-    this.#state = next;
+    const before = this.#keeper.initialised();
+    const expected = stateAfter(before.live, batch);
+    const prepared = this.#writer.prepareStaged(batch.blocks);
+    await this.#keeper.record('live', async (book) => {
+      const write = await prepared;
+      // Another range may have been published meanwhile.
+      const live = book === before ? expected : stateAfter(book.live, batch);
+      return { after: { ...book, live }, batch: write };
+    });
   }
 
   /**
-   * As the port says; also expected: `OperatorError` (`usage`) for a height below the first height - 1. Logs its
-   * progress. Damaged records above the target are removed as well.
+   * As the port says. Logs its progress. Damaged records above the target are removed as well.
    */
   async rewind(height: number): Promise<void> {
     this.#writer.assertIdle();
-    const state = this.#initialised();
-    const { meta, latestIndexedHeight: watermarkBefore } = state;
-    if (!Number.isSafeInteger(height) || height < meta.firstHeight - 1) {
-      throw new OperatorError(
-        'usage',
-        `Cannot rewind to height ${height}: this store begins at height ${meta.firstHeight}. ` +
-          `The lowest height to rewind to is ${meta.firstHeight - 1}, which forgets every block.`,
-      );
-    }
-    const remaining = Math.max(watermarkBefore, ...state.above.keys());
-    if (remaining <= height && !state.damaged) return;
+    const { live } = this.#keeper.initialised();
+    const rewound = this.#rewound(height);
+    if (Math.max(live.latestIndexedHeight, ...live.above.keys()) <= height && !live.damaged) return;
+    if (rewound.after.live.meta.firstHeight !== live.meta.firstHeight) this.#ranges.endRuns();
     const startedAtMs = this.#clock.monotonic();
     const lastStep = this.#accounts.hold();
     if (lastStep !== undefined) await lastStep;
     this.#writer.discardStaged();
     await this.#writer.alone(async () => {
-      const intent = { target: height, remaining, watermarkBefore, sweep: state.damaged };
-      await beginRewind(this.#database, meta, intent);
-      this.#logger.info({ height, from: remaining }, 'rewind begins');
-      const coverage = await coverageOf(this.#database, meta);
-      await finishRewind(this.#database, intent, { logger: this.#logger, coverage });
+      await this.#forgetAbove(height);
     });
-    this.#state = await loadState(this.#database, metaAfterRewind(meta, height), false);
-    this.#accounts.release(await coverageOf(this.#database, meta));
     this.#logger.info({ height, durationMs: this.#clock.monotonic() - startedAtMs }, 'rewind done');
   }
 
@@ -275,18 +268,22 @@ export class LevelIndexStore implements IndexStore {
    */
   async forgetAccounts(): Promise<number | undefined> {
     this.#writer.assertIdle();
-    const { meta } = this.#initialised();
-    if (meta.schemaVersion < ACCOUNTS_SCHEMA_VERSION) return undefined;
+    if (!this.#keeper.initialised().hasAccounts) return undefined;
     await this.#accounts.hold();
     this.#writer.discardStaged();
-    let forgotten = { meta, entries: 0 };
+    await this.#keeper.record('live', (book) => ({
+      after: { ...book, open: book.open.map(withoutEntries) },
+    }));
+    let forgotten = 0;
     await this.#writer.alone(async () => {
-      forgotten = await forgetAccounts(this.#database, meta);
+      const { live, ...book } = this.#keeper.initialised();
+      const { entries, meta } = await forgetAccounts(this.#database, live.meta);
       await this.#database.compact(prefixRange(Prefix.account));
+      this.#keeper.replace({ ...book, hasAccounts: false, live: { ...live, meta } });
+      forgotten = entries;
     });
-    this.#state = { ...this.#initialised(), meta: forgotten.meta };
     this.#accounts.release(undefined);
-    return forgotten.entries;
+    return forgotten;
   }
 
   close(): Promise<void> {
@@ -339,9 +336,34 @@ export class LevelIndexStore implements IndexStore {
     return hash.digest('hex');
   }
 
-  #initialised(): StoreState {
-    assert(this.#state !== undefined, 'the store is not initialised');
-    return this.#state;
+  #live(): StoreState | undefined {
+    return this.#keeper.book()?.live;
+  }
+
+  /** Expected errors: `OperatorError` (`usage`). */
+  #rewound(height: number): NonNullable<ReturnType<typeof rewoundBook>> {
+    const book = this.#keeper.initialised();
+    const rewound = Number.isSafeInteger(height) ? rewoundBook(book, height) : undefined;
+    if (rewound === undefined) throw new OperatorError('usage', refusalOf(book, height));
+    return rewound;
+  }
+
+  async #forgetAbove(height: number): Promise<void> {
+    const before = this.#keeper.initialised();
+    const { live } = before;
+    const { after, target } = this.#rewound(height);
+    const { latestIndexedHeight: watermarkBefore, damaged: sweep } = live;
+    const remaining = Math.max(watermarkBefore, ...live.above.keys());
+    const isWithinLive = after.live.meta.firstHeight === live.meta.firstHeight;
+    const covered = isWithinLive ? undefined : without(durableHeights(before), [{ from: 0, to: target }]);
+    const intent = { target, remaining, watermarkBefore, sweep, covered };
+    await beginRewind(this.#database, { before, after }, intent);
+    this.#logger.info({ height, from: remaining }, 'rewind begins');
+    const coverage = await coverageOf(this.#database, live.meta);
+    await finishRewind(this.#database, intent, { logger: this.#logger, coverage });
+    const book = await loadBook(this.#database, after.live.meta, false);
+    this.#keeper.replace(book);
+    this.#accounts.release(await coverageOf(this.#database, book.live.meta));
   }
 
   async #close(): Promise<void> {
@@ -349,14 +371,19 @@ export class LevelIndexStore implements IndexStore {
     await this.#writer.end();
     await this.#database.close();
   }
+}
 
-  #covers(height: number): boolean {
-    const state = this.#state;
+function refusalOf(book: StoreBook, height: number): string {
+  const { firstHeight } = book.live.meta;
+  const ranges = coverageOfBook(book);
+  if (book.published.length > 0) {
     return (
-      state !== undefined &&
-      Number.isSafeInteger(height) &&
-      height >= state.meta.firstHeight &&
-      height <= state.latestIndexedHeight
+      `Cannot rewind to height ${height}: this store holds heights ${rangesInWords(ranges)}, and nothing at or below ` +
+      `${height}. Name a height in one of them.`
     );
   }
+  return (
+    `Cannot rewind to height ${height}: this store begins at height ${firstHeight}. ` +
+    `The lowest height to rewind to is ${firstHeight - 1}, which forgets every block.`
+  );
 }

@@ -5,9 +5,7 @@ import { putAccounts } from '../accounts/accountEntries.js';
 import { BlockEntryWriter } from '../records/BlockEntryWriter.js';
 import type { Put } from '../records/BlockEntryWriter.js';
 import type { Database, WriteBatch } from '../records/Database.js';
-import type { BlockEntry, StoreMeta } from '../IndexStore.js';
-import { encodeMeta, encodeProgress } from '../records/codecs.js';
-import { META_KEY, PROGRESS_KEY, seal } from '../records/schema.js';
+import type { BlockEntry } from '../IndexStore.js';
 
 /**
  * Bytes put into a batch before the event loop gets a turn, so that readers do not wait for a group of many blocks. A
@@ -21,12 +19,8 @@ interface Staged {
   readonly entries: Set<BlockEntry>;
 }
 
-/** What is true once the batch is on disk. */
-export interface Outcome {
-  readonly latestIndexedHeight: number;
-  /** `undefined`: the meta record stays what it is. */
-  readonly meta: StoreMeta | undefined;
-}
+/** Who writes: the live range, which comes first, or another. */
+export type Line = 'live' | 'range';
 
 export interface LevelIndexWriterDependencies {
   readonly clock: Clock;
@@ -35,16 +29,21 @@ export interface LevelIndexWriterDependencies {
   readonly hasAccounts: () => boolean;
 }
 
-/** Writes to the database of a store: one batch at a time, and nothing after a failed write. */
+/** Writes to the database of a store: one line at a time, and nothing after a failed write. */
 export class LevelIndexWriter {
   readonly #database: Database;
   readonly #clock: Clock;
   readonly #hasAccounts: () => boolean;
   readonly #entryWriter = new BlockEntryWriter();
-  /** The beginning of the next commit. */
+  /** The beginning of the next commit of the live range. */
   #staged: Staged | undefined;
-  /** The write under way. */
-  #writing: Promise<void> | undefined;
+  /** The turn under way. */
+  #turn: Promise<unknown> | undefined;
+  /** The live range has its turn, or waits for it. */
+  #isLiveBusy = false;
+  /** Who waits for a turn: the live range, and the others in the order in which they came, one entry per range. */
+  #waitingLive: (() => void) | undefined;
+  readonly #waiting: (() => void)[] = [];
   /** The failed write: what is on disk is unknown until the next open, so nothing is written on top of it. */
   #failure: { readonly error: unknown } | undefined;
   #closed = false;
@@ -55,7 +54,7 @@ export class LevelIndexWriter {
     this.#hasAccounts = hasAccounts;
   }
 
-  /** As `IndexStore.stage`. */
+  /** As `RangeStore.stage`, for the live range. */
   stage(entry: BlockEntry): void {
     if (this.#failure !== undefined || this.#closed) return;
     const { entries, write } = (this.#staged ??= { write: this.#database.batch(), entries: new Set() });
@@ -69,46 +68,39 @@ export class LevelIndexWriter {
     this.#staged = undefined;
   }
 
-  /** Blocks, watermark and, when it changed, the meta record, in one batch. Rejects as `alone`. */
-  async commit(blocks: readonly BlockEntry[], { latestIndexedHeight, meta }: Outcome): Promise<void> {
-    const staged = this.#takeStaged(blocks);
-    await this.alone(async () => {
-      const write = staged?.write ?? this.#database.batch();
-      const put: Put = (key, value) => write.put(key, value);
-      let turnBytes = 0;
-      for (const entry of blocks) {
-        if (staged?.entries.has(entry) === true) continue;
-        if (turnBytes >= TURN_BYTES) {
-          turnBytes = 0;
-          await sleep(this.#clock, 0);
-        }
-        this.#put(entry, put);
-        for (const { encoded } of entry.collections) turnBytes += encoded.byteLength;
-      }
-      put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(latestIndexedHeight)));
-      if (meta !== undefined) put(META_KEY, seal(META_KEY, encodeMeta(meta)));
-      await write.write();
-    });
+  /** A batch with the blocks of the live range's next commit, most of which may be staged already. */
+  prepareStaged(blocks: readonly BlockEntry[]): Promise<WriteBatch> {
+    return this.#fill(blocks, this.#takeStaged(blocks));
   }
 
-  /** Runs an exclusive write. Rejects with its error, and from then on always with that one. */
-  async alone(action: () => Promise<void>): Promise<void> {
-    this.assertIdle();
-    if (this.#failure !== undefined) throw this.#failure.error;
+  /** A batch with the blocks of another range. */
+  prepare(blocks: readonly BlockEntry[]): Promise<WriteBatch> {
+    return this.#fill(blocks, undefined);
+  }
+
+  /**
+   * Waits for the turn of a line and runs an action, beside which no other line writes. The live range, which may want
+   * one turn at a time, gets the next one. Rejects with the error of the action.
+   */
+  async inTurn<T>(line: Line, action: () => Promise<T>): Promise<T> {
+    if (line === 'live') this.assertIdle();
+    this.#isLiveBusy ||= line === 'live';
     try {
-      this.#writing = action();
-      await this.#writing;
-    } catch (error) {
-      this.#failure = { error };
-      throw error;
+      while (this.#turn !== undefined) await this.#wait(line);
+      assert(!this.#closed, 'the store is closed');
+      if (this.#failure !== undefined) throw this.#failure.error;
+      const turn = action();
+      this.#turn = turn;
+      return await turn;
     } finally {
-      this.#writing = undefined;
+      if (line === 'live') this.#isLiveBusy = false;
+      this.#turn = undefined;
+      this.#callNext();
     }
   }
 
-  /** Runs a write that touches nothing that exclusive writes touch, and may run beside them. Rejects as `alone`. */
-  async beside(action: () => Promise<void>): Promise<void> {
-    assert(!this.#closed, 'the store is closed');
+  /** Runs a write, within a turn. Rejects with its error, and from then on always with that one. */
+  async write(action: () => Promise<void>): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
     try {
       await action();
@@ -118,9 +110,20 @@ export class LevelIndexWriter {
     }
   }
 
-  /** Throws while a write is under way, and after the end. */
+  /** A turn of the live range that is one write, of any length. Rejects as `write`. */
+  alone(action: () => Promise<void>): Promise<void> {
+    return this.inTurn('live', () => this.write(action));
+  }
+
+  /** Runs a write that touches nothing that others touch, and may run beside them. Rejects as `write`. */
+  async beside(action: () => Promise<void>): Promise<void> {
+    assert(!this.#closed, 'the store is closed');
+    await this.write(action);
+  }
+
+  /** Throws while a write of the live range is under way, and after the end. */
   assertIdle(): void {
-    assert(this.#writing === undefined, 'a write is under way already');
+    assert(!this.#isLiveBusy, 'a write is under way already');
     assert(!this.#closed, 'the store is closed');
   }
 
@@ -128,7 +131,37 @@ export class LevelIndexWriter {
   async end(): Promise<void> {
     this.#closed = true;
     // Its caller gets the error; here it only must not be interrupted.
-    await this.#writing?.catch(() => undefined);
+    await this.#turn?.catch(() => undefined);
+  }
+
+  #wait(line: Line): Promise<void> {
+    return new Promise((resolve) => {
+      if (line === 'live') this.#waitingLive = resolve;
+      else this.#waiting.push(resolve);
+    });
+  }
+
+  #callNext(): void {
+    const next = this.#waitingLive ?? this.#waiting.shift();
+    this.#waitingLive = undefined;
+    next?.();
+  }
+
+  async #fill(blocks: readonly BlockEntry[], staged: Staged | undefined): Promise<WriteBatch> {
+    if (this.#failure !== undefined) throw this.#failure.error;
+    const write = staged?.write ?? this.#database.batch();
+    const put: Put = (key, value) => write.put(key, value);
+    let turnBytes = 0;
+    for (const entry of blocks) {
+      if (staged?.entries.has(entry) === true) continue;
+      if (turnBytes >= TURN_BYTES) {
+        turnBytes = 0;
+        await sleep(this.#clock, 0);
+      }
+      this.#put(entry, put);
+      for (const { encoded } of entry.collections) turnBytes += encoded.byteLength;
+    }
+    return write;
   }
 
   #put(entry: BlockEntry, put: Put): void {

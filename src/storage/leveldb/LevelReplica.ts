@@ -37,7 +37,7 @@ export class LevelReplica implements IndexReader {
 
   private constructor(database: Database) {
     this.#database = database;
-    this.#reader = new LevelIndexReader({ database, covers: (height) => this.#covers(height) });
+    this.#reader = new LevelIndexReader({ database, coverage: () => this.#shown.coverage });
     this.accounts = {
       coverage: () => this.#shown.accounts,
       page: (query) => {
@@ -109,15 +109,5 @@ export class LevelReplica implements IndexReader {
 
   close(): Promise<void> {
     return this.#database.close();
-  }
-
-  #covers(height: number): boolean {
-    const { meta, latestIndexedHeight } = this.#shown;
-    return (
-      meta !== undefined &&
-      Number.isSafeInteger(height) &&
-      height >= meta.firstHeight &&
-      height <= latestIndexedHeight
-    );
   }
 }

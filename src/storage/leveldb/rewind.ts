@@ -3,16 +3,16 @@ import { putAccounts } from '../accounts/accountEntries.js';
 import { covers, rewound } from '../records/accountCoverage.js';
 import type { Coverage } from '../records/accountCoverage.js';
 import { putPointers } from '../records/BlockEntryWriter.js';
-import type { StoreMeta } from '../IndexStore.js';
+import type { HeightRange } from '../IndexStore.js';
 import type { Database, WriteBatch } from '../records/Database.js';
 import { readEntry } from '../records/assembleBlock.js';
-import { encodeCoverage, encodeMeta, encodeProgress, encodeRewind } from '../records/codecs.js';
+import { encodeCoverage, encodeRewind } from '../records/codecs.js';
 import type { RewindIntent } from '../records/codecs.js';
+import { contains, overlap } from '../records/heightRanges.js';
 import {
   blockKey,
   COVERAGE_KEY,
   heightRange,
-  META_KEY,
   parseAccountKey,
   parseBlockKey,
   parseBodyKey,
@@ -20,31 +20,29 @@ import {
   POINTER_PREFIXES,
   Prefix,
   prefixRange,
-  PROGRESS_KEY,
   REWIND_KEY,
   seal,
 } from '../records/schema.js';
+import type { StoreBook } from '../records/storeState.js';
+import { corruptRecord } from '../StorageError.js';
+import { putChanges } from './changeBook.js';
 
 /** Heights, and deletions, per atomic batch of a rewind. */
 const MAX_HEIGHTS_PER_BATCH = 64;
 const MAX_DELETIONS_PER_BATCH = 20_000;
 
-/** The meta record after a rewind. A spork whose root is removed will be recorded again; the first one stays. */
-export function metaAfterRewind(meta: StoreMeta, target: number): StoreMeta {
-  const kept = Math.max(target, meta.firstHeight);
-  return { ...meta, sporks: meta.sporks.filter(({ rootHeight }) => rootHeight <= kept) };
-}
-
 /**
  * The first step, one atomic batch: from here on nothing above the target counts as indexed, and whoever opens the
  * store finishes the work.
  */
-export async function beginRewind(database: Database, meta: StoreMeta, intent: RewindIntent): Promise<void> {
+export async function beginRewind(
+  database: Database,
+  { before, after }: { readonly before: StoreBook; readonly after: StoreBook },
+  intent: RewindIntent,
+): Promise<void> {
   const batch = database.batch();
   batch.put(REWIND_KEY, seal(REWIND_KEY, encodeRewind(intent)));
-  const latest = Math.min(intent.watermarkBefore, intent.target);
-  batch.put(PROGRESS_KEY, seal(PROGRESS_KEY, encodeProgress(latest)));
-  batch.put(META_KEY, seal(META_KEY, encodeMeta(metaAfterRewind(meta, intent.target))));
+  putChanges(before, after, batch);
   await batch.write();
 }
 
@@ -59,56 +57,97 @@ export async function finishRewind(
   { logger, coverage }: { readonly logger: Logger; readonly coverage: Coverage | undefined },
 ): Promise<void> {
   let intent = begun;
-  while (intent.remaining > intent.target) {
+  const { target, watermarkBefore, covered = [{ from: target + 1, to: watermarkBefore }] } = begun;
+  while (intent.remaining > target) {
     const batch = database.batch();
     let { remaining, sweep } = intent;
-    const lowest = Math.max(intent.target + 1, remaining - MAX_HEIGHTS_PER_BATCH + 1);
-    while (remaining >= lowest && batch.length < MAX_DELETIONS_PER_BATCH) {
-      const whole = await removeHeight(batch, remaining, {
-        ...{ database, coverage },
-        watermarkBefore: intent.watermarkBefore,
-      });
-      sweep ||= !whole;
+    for (let heights = 0; heights < MAX_HEIGHTS_PER_BATCH && remaining > target; heights += 1) {
+      if (batch.length >= MAX_DELETIONS_PER_BATCH) break;
+      const found = await removeHeight(batch, remaining, { database, coverage });
+      sweep ||= found === 'damaged' || (found === 'no record' && contains(covered, remaining));
       remaining -= 1;
+      if (found !== 'no record') continue;
+      const next = (await highestStored(database, target + 1, remaining)) ?? target;
+      sweep ||= covered.some((range) => overlap(range, { from: next + 1, to: remaining }));
+      remaining = next;
     }
     intent = { ...intent, remaining, sweep };
     batch.put(REWIND_KEY, seal(REWIND_KEY, encodeRewind(intent)));
     await batch.write();
-    logger.debug({ remaining, target: intent.target }, 'rewinding');
+    logger.debug({ remaining, target }, 'rewinding');
   }
   if (intent.sweep) {
-    logger.warn({ target: intent.target }, 'damaged records above the target: looking through all pointers');
-    await sweepAbove(database, intent.target);
+    logger.warn({ target }, 'damaged records above the target: looking through all pointers');
+    await sweepOutside(database, (height) => height <= target);
   }
   const batch = database.batch();
   batch.del(REWIND_KEY);
   if (coverage !== undefined) {
-    batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(rewound(coverage, intent.target))));
+    batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(rewound(coverage, target))));
   }
   await batch.write();
 }
 
-/** Adds the deletion of everything at a height. `false` when damage hides some of it. */
+/**
+ * Removes the blocks of an open range above a height, highest first, in bounded batches. Each is handed to `write`.
+ * Expected errors: `StorageError`, `corrupt` when damage hides what belongs to a block.
+ */
+export async function removeBlocks(
+  database: Database,
+  { from, to }: HeightRange,
+  {
+    coverage,
+    write,
+  }: { readonly coverage: Coverage | undefined; readonly write: (batch: WriteBatch) => Promise<void> },
+): Promise<void> {
+  let remaining = to;
+  for (;;) {
+    const batch = database.batch();
+    for (let heights = 0; heights < MAX_HEIGHTS_PER_BATCH; heights += 1) {
+      if (batch.length >= MAX_DELETIONS_PER_BATCH) break;
+      const stored = await highestStored(database, from, remaining);
+      if (stored === undefined) break;
+      const found = await removeHeight(batch, stored, { database, coverage });
+      if (found !== 'whole') {
+        batch.discard();
+        throw corruptRecord('block', stored, 'not all of it is there');
+      }
+      remaining = stored - 1;
+    }
+    if (batch.length === 0) {
+      batch.discard();
+      return;
+    }
+    await write(batch);
+  }
+}
+
+/** The highest height of a range with a block record or a part of a body. */
+async function highestStored(database: Database, from: number, to: number): Promise<number | undefined> {
+  if (to < from) return undefined;
+  const [block, body] = await Promise.all([
+    database.lastKey(heightRange(Prefix.block, from, to)),
+    database.lastKey(heightRange(Prefix.body, from, to)),
+  ]);
+  // A key that is not one of ours hides nothing: height by height then.
+  const heights = [block && (parseBlockKey(block) ?? to), body && (parseBodyKey(body)?.height ?? to)];
+  const stored = heights.filter((height) => height !== undefined);
+  return stored.length === 0 ? undefined : Math.max(...stored);
+}
+
+/** Adds the deletion of everything at a height. `damaged`: damage hides some of it. */
 async function removeHeight(
   batch: WriteBatch,
   height: number,
-  {
-    database,
-    coverage,
-    watermarkBefore,
-  }: {
-    readonly database: Database;
-    readonly coverage: Coverage | undefined;
-    readonly watermarkBefore: number;
-  },
-): Promise<boolean> {
+  { database, coverage }: { readonly database: Database; readonly coverage: Coverage | undefined },
+): Promise<'whole' | 'no record' | 'damaged'> {
   const entry = await readEntry(database, height);
   batch.del(blockKey(height));
   for await (const keys of database.keyPages(heightRange(Prefix.body, height, height))) {
     for (const key of keys) batch.del(key);
   }
-  if (entry === 'damaged') return false;
-  if (entry === undefined) return height > watermarkBefore;
+  if (entry === 'damaged') return 'damaged';
+  if (entry === undefined) return 'no record';
   const pointers: Buffer[] = [];
   putPointers(entry, (key) => pointers.push(Buffer.from(key)));
   const accounts: Buffer[] = [];
@@ -120,19 +159,20 @@ async function removeHeight(
   if (covers(coverage, height)) pointers.push(...accounts);
   // A pointer missing from its place stands under a corrupted key somewhere else.
   const present = await database.hasMany(pointers);
-  return present.every(Boolean);
+  return present.every(Boolean) ? 'whole' : 'damaged';
 }
 
-/** Deletes whatever lies above the target, or under no valid key, by checking every key. */
-async function sweepAbove(database: Database, target: number): Promise<void> {
+/** Deletes whatever lies at a height that is not kept, or under no valid key, by checking every key. */
+export async function sweepOutside(database: Database, keeps: (height: number) => boolean): Promise<void> {
   for (const prefix of [Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account]) {
     for await (const keys of database.keyPages(prefixRange(prefix))) {
       const batch = database.batch();
       for (const key of keys) {
         const height = heightOf(key);
-        if (height === undefined || height > target) batch.del(key);
+        if (height === undefined || !keeps(height)) batch.del(key);
       }
       if (batch.length > 0) await batch.write();
+      else batch.discard();
     }
   }
 }

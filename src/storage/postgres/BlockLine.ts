@@ -28,8 +28,6 @@ interface Staged {
 
 /** What becomes durable together with the blocks of a commit. */
 export interface Progress<T> {
-  /** The sporks that the links of the blocks are judged by. Default: those of the run. */
-  readonly meta?: StoreMeta;
   readonly write: (session: Session, next: StoreState) => Promise<T>;
   /** See `Fence`. */
   readonly isGone?: (session: Session) => Promise<boolean>;
@@ -77,9 +75,9 @@ export class BlockLine {
   }
 
   /** Rejects as `RangeStore.commit`. */
-  async commit<T>(batch: CommitBatch, { meta = this.#deps.meta(), write, isGone }: Progress<T>): Promise<T> {
+  async commit<T>(batch: CommitBatch, { write, isGone }: Progress<T>): Promise<T> {
     this.#assertIdle();
-    const next = stateAfter({ ...this.#state, meta, damaged: false }, batch);
+    const next = stateAfter({ ...this.#state, meta: this.#deps.meta(), damaged: false }, batch);
     const rows = this.#takeRows(batch.blocks);
     const { fence, partitions, scripts } = this.#deps;
     const result = await this.alone(async () => {

@@ -19,23 +19,23 @@ interface Counts {
  */
 export class Fence {
   readonly #database: PostgresDatabase;
-  readonly #where: string;
-  readonly #table: string;
+  readonly #row: PlacedRow;
   readonly #epoch: number;
   #commits: number;
 
   private constructor(database: PostgresDatabase, row: FenceRow, counts: Counts) {
     this.#database = database;
-    ({ table: this.#table, where: this.#where } = placeOf(row));
+    this.#row = placeOf(row);
     this.#epoch = Number(counts.epoch);
     this.#commits = Number(counts.commits);
   }
 
   /** Replaces the writer before. Expected errors: `StorageError`. */
   static async take(database: PostgresDatabase, session: Session, row: FenceRow): Promise<Fence> {
-    const { table, where } = placeOf(row);
+    const { table, where, values } = placeOf(row);
     const { rows } = await session.query<Counts>({
-      text: `UPDATE ${table} SET epoch = epoch + 1 ${where} RETURNING epoch, commits`,
+      text: `UPDATE ${table} SET epoch = epoch + 1 WHERE ${where} RETURNING epoch, commits`,
+      values,
     });
     const [counts] = rows;
     if (counts === undefined) throw replaced(database.place);
@@ -54,11 +54,11 @@ export class Fence {
     let attempted: { readonly result: T } | undefined;
     const result = await this.#database.persist(() =>
       this.#database.transaction(async (session) => {
+        const { table, where, values } = this.#row;
         const { rowCount } = await session.query({
-          name: `fence_${this.#table}`,
-          text: `UPDATE ${this.#table} SET commits = commits + 1 ${this.#where} ${this.#where === '' ? 'WHERE' : 'AND'}
-            epoch = $1 AND commits = $2`,
-          values: [this.#epoch, this.#commits],
+          name: `fence_${table}`,
+          text: `UPDATE ${table} SET commits = commits + 1 WHERE ${where} AND epoch = $2 AND commits = $3`,
+          values: [...values, this.#epoch, this.#commits],
         });
         if (rowCount === 1) {
           attempted = { result: await work(session) };
@@ -74,8 +74,10 @@ export class Fence {
 
   /** True when the write whose end is not known counts. */
   async #counts(session: Session, isGone: (session: Session) => Promise<boolean>): Promise<boolean> {
+    const { table, where, values } = this.#row;
     const { rows } = await session.query<Counts>({
-      text: `SELECT epoch, commits FROM ${this.#table} ${this.#where}`,
+      text: `SELECT epoch, commits FROM ${table} WHERE ${where}`,
+      values,
     });
     const [counts] = rows;
     if (counts === undefined) return isGone(session);
@@ -83,9 +85,16 @@ export class Fence {
   }
 }
 
-function placeOf({ table, fromHeight }: FenceRow): { readonly table: string; readonly where: string } {
-  const where = fromHeight === undefined ? '' : `WHERE from_height = ${fromHeight}`;
-  return { table: `flow_store.${table}`, where };
+interface PlacedRow {
+  readonly table: string;
+  /** With one value. */
+  readonly where: string;
+  readonly values: readonly number[];
+}
+
+function placeOf({ table, fromHeight }: FenceRow): PlacedRow {
+  const where = fromHeight === undefined ? 'one = $1' : 'from_height = $1';
+  return { table: `flow_store.${table}`, where, values: [fromHeight ?? 1] };
 }
 
 function replaced(place: string): StorageError {

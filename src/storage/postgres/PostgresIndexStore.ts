@@ -24,6 +24,7 @@ import type {
 } from '../IndexStore.js';
 import { headOf } from '../records/readRecords.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
+import { rangesInWords, upTo } from '../records/heightRanges.js';
 import { corruptRecord, isCorruption } from '../StorageError.js';
 import { BlockLine, deleteBlocks } from './BlockLine.js';
 import { databasePlace } from './connection.js';
@@ -34,6 +35,7 @@ import { PostgresDatabase } from './PostgresDatabase.js';
 import type { Session } from './PostgresDatabase.js';
 import { PostgresIndexReader } from './PostgresIndexReader.js';
 import { PostgresRangeBook } from './PostgresRangeBook.js';
+import { withHoles } from './publish.js';
 import type { Published } from './publish.js';
 import {
   readCoverage,
@@ -76,6 +78,8 @@ interface Loaded {
   readonly plans: readonly BackfillPlan[];
   readonly latestBlock: BlockHead | undefined;
   readonly above: ReadonlyMap<number, BlockHead>;
+  /** The block at the watermark is unreadable; tolerated only in order to rewind it away. */
+  readonly isDamaged: boolean;
 }
 
 /** The IndexStore port on PostgreSQL (docs/postgresql.md). */
@@ -96,6 +100,7 @@ export class PostgresIndexStore implements IndexStore {
   #published: readonly HeightRange[] = [];
   #firstHeight = 0;
   #sporks: readonly SporkRecord[] = [];
+  #isDamaged = false;
   /** `undefined` for a store that was never initialised. */
   #line: BlockLine | undefined;
   #closing: Promise<void> | undefined;
@@ -253,7 +258,7 @@ export class PostgresIndexStore implements IndexStore {
     this.#createdBy = meta.createdBy;
     this.#load({
       ...{ coverage: [{ from: meta.firstHeight, to: latestIndexedHeight }], sporks: meta.sporks },
-      ...{ open: [], plans: [], latestBlock: undefined, above: new Map() },
+      ...{ open: [], plans: [], latestBlock: undefined, above: new Map(), isDamaged: false },
     });
   }
 
@@ -276,17 +281,15 @@ export class PostgresIndexStore implements IndexStore {
 
   /** As the port says. Damaged records above the target are removed as well. */
   async rewind(height: number): Promise<void> {
-    this.#initialised();
     const line = this.#live();
-    this.#book.assertIdle();
-    const ranges: readonly HeightRange[] = [
-      ...this.#published,
-      { from: this.#firstHeight, to: line.state.latestIndexedHeight },
-    ];
-    const live = liveAfter(ranges, height);
+    const { above, latestIndexedHeight } = line.state;
+    const live = { from: this.#firstHeight, to: latestIndexedHeight };
+    const after = rewound({ published: this.#published, live }, height);
+    if (Math.max(latestIndexedHeight, ...above.keys()) <= height && !this.#isDamaged) return;
+    if (after.live.from !== live.from) await this.#book.endRuns();
     const startedAtMs = this.#clock.monotonic();
     line.discardStaged();
-    await line.alone(() => this.#writable().write((session) => forgetAbove(session, live)));
+    await line.alone(() => this.#writable().write((session) => forgetAbove(session, after)));
     this.#load(await this.#database.persist(() => load(this.#database, false)));
     this.#logger.info({ height, durationMs: this.#clock.monotonic() - startedAtMs }, 'rewind done');
   }
@@ -331,7 +334,8 @@ export class PostgresIndexStore implements IndexStore {
     return new PostgresIndexReader({ session: this.#fence === undefined ? database : patient, coverage });
   }
 
-  #load({ coverage, sporks, open, plans, latestBlock, above }: Loaded): void {
+  #load({ coverage, sporks, open, plans, latestBlock, above, isDamaged }: Loaded): void {
+    this.#isDamaged = isDamaged;
     const live = coverage.at(-1);
     this.#published = coverage.slice(0, -1);
     this.#sporks = sporks;
@@ -388,7 +392,7 @@ export class PostgresIndexStore implements IndexStore {
 
   async #close(): Promise<void> {
     await this.#line?.end();
-    await this.#book.end();
+    await this.#book.endRuns();
     this.#lock.release();
     await this.#database.close();
     await this.#watching;
@@ -405,25 +409,32 @@ async function moveWatermark(session: Session, before: number, after: number): P
   assert(rowCount === 1, `no range ends at height ${before}`);
 }
 
-/** What the live range is once everything above a height is forgotten. Expected errors: `OperatorError` (`usage`). */
-function liveAfter(ranges: readonly HeightRange[], height: number): HeightRange {
-  const kept = ranges.findLast(({ from }) => Number.isSafeInteger(height) && from <= height);
-  if (kept !== undefined) return { from: kept.from, to: Math.min(kept.to, height) };
-  const [only, ...others] = ranges;
-  if (only !== undefined && others.length === 0 && height === only.from - 1)
-    return { from: only.from, to: height };
-  const first = only?.from ?? 0;
-  throw new OperatorError(
-    'usage',
-    `Cannot rewind to height ${height}: this store holds heights ${ranges.map(({ from, to }) => `${from} to ${to}`).join(', ')}. ` +
-      (others.length === 0
-        ? `The lowest height to rewind to is ${first - 1}, which forgets every block.`
-        : `The lowest height to rewind to is ${first}.`),
-  );
+interface Rewound {
+  readonly live: HeightRange;
+  /** Everything above goes, plans included. */
+  readonly target: number;
 }
 
-/** Leaves the live range as it is given, and what is below it. */
-async function forgetAbove(session: Session, live: HeightRange): Promise<void> {
+/** What a rewind leaves. Expected errors: `OperatorError` (`usage`). */
+function rewound(
+  { published, live }: { readonly published: readonly HeightRange[]; readonly live: HeightRange },
+  height: number,
+): Rewound {
+  const isHeight = Number.isSafeInteger(height);
+  if (isHeight && (height >= live.from || (height === live.from - 1 && published.length === 0))) {
+    return { live: { from: live.from, to: Math.min(live.to, height) }, target: height };
+  }
+  const last = isHeight ? upTo(published, height).at(-1) : undefined;
+  if (last !== undefined) return { live: last, target: last.to };
+  const advice =
+    published.length > 0
+      ? `this store holds heights ${rangesInWords([...published, live])}, and nothing at or below ${height}. ` +
+        'Name a height in one of them.'
+      : `this store begins at height ${live.from}. The lowest height to rewind to is ${live.from - 1}, which forgets every block.`;
+  throw new OperatorError('usage', `Cannot rewind to height ${height}: ${advice}`);
+}
+
+async function forgetAbove(session: Session, { live, target }: Rewound): Promise<void> {
   await deleteBlocks(session, live.to + 1, Number.MAX_SAFE_INTEGER);
   await session.query({
     text: 'DELETE FROM flow_store.coverage WHERE from_height > $1',
@@ -437,55 +448,50 @@ async function forgetAbove(session: Session, live: HeightRange): Promise<void> {
     text: 'DELETE FROM flow_store.open_range WHERE from_height > $1',
     values: [live.from],
   });
-  const kept = Math.max(live.to, live.from);
+  // A spork whose root is removed will be recorded again; the first one stays.
   await session.query({
     text: `DELETE FROM flow_store.spork WHERE root_height > $1`,
-    values: [kept],
+    values: [Math.max(target, live.from)],
   });
-  const plans = (await readPlans(session)).filter(({ from }) => from <= live.to);
+  const plans = (await readPlans(session)).filter(({ from }) => from <= target);
+  const coverage = await readCoverage(session);
   await writePlans(
     session,
-    plans.map((plan) => ({ ...plan, to: Math.min(plan.to, live.to) })),
+    withHoles(
+      plans.map((plan) => ({ ...plan, to: Math.min(plan.to, target) })),
+      coverage,
+    ),
   );
 }
 
 /** `isTolerant`: a damaged block at the watermark is left to the rewind that follows. */
 async function load(database: PostgresDatabase, isTolerant: boolean): Promise<Loaded> {
-  const coverage = await readCoverage(database);
-  const live = coverage.at(-1);
-  const [sporks, open, plans] = await Promise.all([
+  const [coverage, sporks, open, plans] = await Promise.all([
+    readCoverage(database),
     readSporks(database),
     readOpenRanges(database),
     readPlans(database),
   ]);
-  if (live === undefined) return { coverage, sporks, open, plans, latestBlock: undefined, above: new Map() };
+  const common = { coverage, sporks, open, plans, isDamaged: false };
+  const live = coverage.at(-1);
+  if (live === undefined) return { ...common, latestBlock: undefined, above: new Map() };
   const heads = await readHeads(database, live.to + 1, Number.MAX_SAFE_INTEGER);
-  const latestBlock = live.to < live.from ? undefined : await latestHead(database, live.to, isTolerant);
-  return {
-    coverage,
-    sporks,
-    open,
-    plans,
-    latestBlock,
-    above: new Map(heads.map((head) => [head.height, head])),
-  };
+  const above = new Map(heads.map((head) => [head.height, head]));
+  if (live.to < live.from) return { ...common, latestBlock: undefined, above };
+  try {
+    return { ...common, latestBlock: await latestHead(database, live.to), above };
+  } catch (error) {
+    if (!isTolerant || !isCorruption(error)) throw error;
+    return { ...common, latestBlock: undefined, above, isDamaged: true };
+  }
 }
 
-async function latestHead(
-  database: PostgresDatabase,
-  height: number,
-  isTolerant: boolean,
-): Promise<BlockHead | undefined> {
+async function latestHead(database: PostgresDatabase, height: number): Promise<BlockHead> {
   const reader = new PostgresIndexReader({
     session: database,
     coverage: () => [{ from: height, to: height }],
   });
-  try {
-    const stored = await reader.blockByHeight(height);
-    if (stored === undefined) throw corruptRecord('block record', height, 'it is missing');
-    return headOf(stored);
-  } catch (error) {
-    if (!isTolerant || !isCorruption(error)) throw error;
-    return undefined;
-  }
+  const stored = await reader.blockByHeight(height);
+  if (stored === undefined) throw corruptRecord('block record', height, 'it is missing');
+  return headOf(stored);
 }

@@ -13,16 +13,17 @@ import { BlockLine, deleteBlocks } from './BlockLine.js';
 import type { BlockLineDependencies, LineState } from './BlockLine.js';
 import type { Session } from './PostgresDatabase.js';
 import type { PostgresIndexReader } from './PostgresIndexReader.js';
-import { publish } from './publish.js';
+import { bothSporks, checkBorders, publish } from './publish.js';
 import type { Published } from './publish.js';
-import { readCoverage } from './readState.js';
+import { readCoverage, readHeads } from './readState.js';
 
 export interface PostgresRangeDependencies extends Omit<BlockLineDependencies, 'meta'> {
   /** Of the covered heights, and of the run's own. */
   readonly reader: PostgresIndexReader;
   /** Of the store. */
   readonly storeMeta: () => StoreMeta;
-  readonly onProgress: (next: number) => void;
+  /** The range that begins at `from` is durable up to `next`, or published. */
+  readonly onProgress: (from: number, next: number) => void;
   readonly onPublished: (published: Published) => void;
   /** One publication at a time. */
   readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
@@ -30,7 +31,10 @@ export interface PostgresRangeDependencies extends Omit<BlockLineDependencies, '
 
 /** What is stored of an open range. */
 export interface RangeState extends LineState {
+  /** First seen with its blocks. */
   readonly sporks: readonly SporkRecord[];
+  /** The covered block below it. */
+  readonly below: BlockHead | undefined;
 }
 
 /** An open range that is being filled. */
@@ -38,19 +42,25 @@ export class PostgresRange implements RangeStore {
   readonly #range: HeightRange;
   readonly #line: BlockLine;
   readonly #deps: PostgresRangeDependencies;
-  /** First seen with blocks of this range. */
+  readonly #below: BlockHead | undefined;
   #sporks: readonly SporkRecord[];
   #isOver = false;
 
-  constructor(range: HeightRange, { sporks, ...state }: RangeState, dependencies: PostgresRangeDependencies) {
+  constructor(
+    range: HeightRange,
+    { sporks, below, ...state }: RangeState,
+    dependencies: PostgresRangeDependencies,
+  ) {
     this.#range = range;
     this.#sporks = sporks;
+    this.#below = below;
     this.#line = new BlockLine(state, { ...dependencies, meta: () => this.meta() });
     this.#deps = dependencies;
   }
 
   meta(): StoreMeta {
-    return this.#metaWith(this.#sporks);
+    const meta = this.#deps.storeMeta();
+    return { ...meta, firstHeight: this.#range.from, sporks: bothSporks(meta.sporks, this.#sporks) };
   }
 
   latestIndexedHeight(): number {
@@ -58,7 +68,7 @@ export class PostgresRange implements RangeStore {
   }
 
   latestBlock(): BlockHead | undefined {
-    return this.#line.state.latestBlock;
+    return this.#line.state.latestBlock ?? this.#below;
   }
 
   blocksAboveWatermark(): readonly BlockHead[] {
@@ -77,70 +87,75 @@ export class PostgresRange implements RangeStore {
     this.#line.stage(entry);
   }
 
-  async commit({ blocks, latestIndexedHeight, spork }: CommitBatch): Promise<void> {
-    assert(!this.#isOver, 'the range has been published or dropped');
+  async commit(batch: CommitBatch): Promise<void> {
+    assert(!this.#isOver, 'the run of this range is over');
     const { from, to } = this.#range;
-    assert(
-      latestIndexedHeight <= to && blocks.every(({ block }) => block.height >= from && block.height <= to),
-      `a commit of the range ${from} to ${to} reaches beyond it`,
-    );
-    const isNew = this.meta().sporks.every(({ rootHeight }) => rootHeight !== spork?.rootHeight);
-    const sporks = spork !== undefined && isNew ? [...this.#sporks, spork] : this.#sporks;
-    const batch = { blocks, latestIndexedHeight };
-    if (latestIndexedHeight === to) await this.#deps.inTurn(() => this.#publish(batch, sporks));
-    else await this.#progress(batch, sporks);
-    this.#sporks = sporks;
+    const highest = Math.max(batch.latestIndexedHeight, ...batch.blocks.map(({ block }) => block.height));
+    assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
+    if (batch.latestIndexedHeight === to) await this.#deps.inTurn(() => this.#publish(batch));
+    else await this.#progress(batch);
+    this.#deps.onProgress(from, batch.latestIndexedHeight + 1);
   }
 
   async rewind(height: number): Promise<void> {
     const { from, to } = this.#range;
-    const { state } = this.#line;
-    assert(height >= state.latestIndexedHeight, 'what is below the watermark of a range stays');
-    if (state.above.size === 0) return;
+    assert(Number.isSafeInteger(height) && height >= from - 1, `the range begins at height ${from}`);
+    const { above, latestIndexedHeight } = this.#line.state;
+    if (Math.max(latestIndexedHeight, ...above.keys()) <= height) return;
+    const watermark = Math.min(latestIndexedHeight, height);
     this.#line.discardStaged();
-    await this.#line.alone(() =>
-      this.#deps.fence().write((session) => deleteBlocks(session, Math.max(from, height + 1), to)),
+    const [latestBlock] = await this.#line.alone(() =>
+      this.#deps.fence().write(async (session) => {
+        await deleteBlocks(session, height + 1, to);
+        await this.#writeProgress(session, watermark, this.#sporks);
+        return watermark < from ? [] : readHeads(session, watermark, watermark);
+      }),
     );
-    this.#line.change({ above: new Map([...state.above].filter(([above]) => above <= height)) });
+    const kept = new Map([...above].filter(([each]) => each <= height));
+    this.#line.change({ latestIndexedHeight: watermark, latestBlock, above: kept });
+    this.#deps.onProgress(from, watermark + 1);
   }
 
-  /** No further writes; waits for the current one. */
+  /** The run is over: its range is dropped, or another run takes over. Waits for the write under way. */
   end(): Promise<void> {
     this.#isOver = true;
     return this.#line.end();
   }
 
-  async #progress(batch: CommitBatch, sporks: readonly SporkRecord[]): Promise<void> {
-    await this.#line.commit(batch, {
-      meta: this.#metaWith(sporks),
-      write: (session, next) =>
-        session.query({
-          name: 'range_progress',
-          text: 'UPDATE flow_store.open_range SET next_height = $2, sporks = $3 WHERE from_height = $1',
-          values: [this.#range.from, next.latestIndexedHeight + 1, JSON.stringify(sporks)],
-        }),
+  async #progress(batch: CommitBatch): Promise<void> {
+    const { from, to } = this.#range;
+    const isAtBorder = batch.blocks.some(({ block }) => block.height === from || block.height === to);
+    this.#sporks = await this.#line.commit(batch, {
+      write: async (session, next) => {
+        const sporks = this.#ownOf(next.meta);
+        if (isAtBorder) await checkBorders(session, this.#range, next.meta);
+        await this.#writeProgress(session, next.latestIndexedHeight, sporks);
+        return sporks;
+      },
     });
-    this.#deps.onProgress(batch.latestIndexedHeight + 1);
   }
 
-  async #publish(batch: CommitBatch, sporks: readonly SporkRecord[]): Promise<void> {
+  async #publish(batch: CommitBatch): Promise<void> {
     const published = await this.#line.commit(batch, {
-      meta: this.#metaWith(sporks),
-      write: (session) => publish(session, this.#range, sporks),
+      write: (session, { meta }) => publish(session, this.#range, this.#ownOf(meta)),
       isGone: (session) => this.#isPublished(session),
     });
     this.#isOver = true;
     this.#deps.onPublished(published);
   }
 
-  #metaWith(sporks: readonly SporkRecord[]): StoreMeta {
-    const meta = this.#deps.storeMeta();
-    const all = new Map([...meta.sporks, ...sporks].map((spork) => [spork.rootHeight, spork]));
-    return {
-      ...meta,
-      firstHeight: this.#range.from,
-      sporks: [...all.values()].sort((left, right) => left.rootHeight - right.rootHeight),
-    };
+  async #writeProgress(session: Session, watermark: number, sporks: readonly SporkRecord[]): Promise<void> {
+    await session.query({
+      name: 'range_progress',
+      text: 'UPDATE flow_store.open_range SET next_height = $2, sporks = $3 WHERE from_height = $1',
+      values: [this.#range.from, watermark + 1, JSON.stringify(sporks)],
+    });
+  }
+
+  /** The sporks that the store does not have. */
+  #ownOf({ sporks }: StoreMeta): readonly SporkRecord[] {
+    const known = new Set(this.#deps.storeMeta().sporks);
+    return sporks.filter((spork) => !known.has(spork));
   }
 
   async #isPublished(session: Session): Promise<boolean> {

@@ -1,7 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
 import type {
   BackfillPlan,
-  BlockHead,
   HeightRange,
   OpenRange,
   RangeBook,
@@ -11,6 +10,7 @@ import type {
   StoreMeta,
 } from '../IndexStore.js';
 import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../IndexStore.js';
+import { contains, overlap } from '../records/heightRanges.js';
 import { deleteBlocks } from './BlockLine.js';
 import type { LineState } from './BlockLine.js';
 import { Fence } from './Fence.js';
@@ -74,19 +74,17 @@ export class PostgresRangeBook implements RangeBook {
 
   async change({ plans, failed = [], dropped = [] }: RangeChange): Promise<void> {
     assert((plans?.length ?? 0) <= MAX_PLANS, `more than ${MAX_PLANS} plans`);
-    assert(plans?.every(({ from, to }) => from >= 0 && from <= to) !== false, 'a plan without heights');
-    for (const range of dropped) {
-      const isKnown = this.#open.some(({ from, to }) => from === range.from && to === range.to);
-      assert(isKnown, `the range ${range.from} to ${range.to} is not open`);
-      await this.#runs.get(range.from)?.end();
-      this.#runs.delete(range.from);
-    }
-    await this.#deps.inTurn(() => this.#change({ plans, failed, dropped }));
+    assert(plans?.every(({ from, to }) => from >= 0 && from <= to) !== false, 'a plan of no heights');
+    const known = dropped.filter((range) => this.#isOpen(range));
+    for (const { from } of known) await this.#endRun(from);
+    for (const range of failed) if (!this.#isOpen(range)) this.#assertFree(range);
+    await this.#deps.inTurn(() => this.#change({ plans, failed, dropped: known }));
   }
 
   async run(range: HeightRange): Promise<RangeStore> {
     const { from, to } = range;
-    this.#assertFree(range);
+    await this.#endRun(from);
+    if (!this.#isOpen(range)) this.#assertFree(range);
     const { database } = this.#deps;
     const { state, fence } = await database.persist(() =>
       database.transaction(async (session) => {
@@ -106,7 +104,7 @@ export class PostgresRangeBook implements RangeBook {
         ...this.#deps.coverage(),
         { from, to: Math.min(to, run.latestIndexedHeight()) },
       ]),
-      onProgress: (next) => this.#update(from, { next }),
+      onProgress: (_, next) => this.#update(from, { next }),
       onPublished: (published) => {
         this.#runs.delete(from);
         this.#open = this.#open.filter((each) => each.from !== from);
@@ -117,13 +115,18 @@ export class PostgresRangeBook implements RangeBook {
     return run;
   }
 
-  assertIdle(): void {
-    assert(this.#runs.size === 0, 'a range is being filled');
+  /** No run of any range writes any more; waits for the writes under way. */
+  async endRuns(): Promise<void> {
+    await Promise.all([...this.#runs.keys()].map((from) => this.#endRun(from)));
   }
 
-  /** Waits for the writes under way, and refuses others. */
-  async end(): Promise<void> {
-    await Promise.all([...this.#runs.values()].map((run) => run.end()));
+  #isOpen({ from, to }: HeightRange): boolean {
+    return this.#open.some((range) => range.from === from && range.to === to);
+  }
+
+  async #endRun(from: number): Promise<void> {
+    await this.#runs.get(from)?.end();
+    this.#runs.delete(from);
   }
 
   async #change({
@@ -168,12 +171,10 @@ export class PostgresRangeBook implements RangeBook {
       to < storeMeta().firstHeight && live().latestBlock !== undefined,
       'a range lies below the live one',
     );
-    assert(!this.#runs.has(from), `the range from ${from} is being filled already`);
-    const overlaps = (range: HeightRange): boolean => range.from <= to && range.to >= from;
+    const overlaps = (range: HeightRange): boolean => overlap(range, { from, to });
     assert(!coverage().some(overlaps), `the range ${from} to ${to} is covered in part`);
-    const others = this.#open.filter((range) => range.from !== from || range.to !== to);
-    assert(!others.some(overlaps), `the range ${from} to ${to} overlaps an open one`);
-    assert(others.length < MAX_OPEN_RANGES, `more than ${MAX_OPEN_RANGES} open ranges`);
+    assert(!this.#open.some(overlaps), `the range ${from} to ${to} overlaps an open one`);
+    assert(this.#open.length < MAX_OPEN_RANGES, `more than ${MAX_OPEN_RANGES} open ranges`);
   }
 
   async #stateOf(session: Session, { from, to }: HeightRange): Promise<RangeState> {
@@ -186,16 +187,13 @@ export class PostgresRangeBook implements RangeBook {
     const { next } = openRangeOf(row);
     const heads = await readHeads(session, from, to);
     const latestIndexedHeight = next - 1;
-    const latestBlock =
-      heads.find(({ height }) => height === latestIndexedHeight) ??
-      (await this.#below(session, latestIndexedHeight));
-    const above = new Map(heads.filter(({ height }) => height >= next).map((head) => [head.height, head]));
-    return { latestIndexedHeight, latestBlock, above, sporks: JSON.parse(row.sporks) as SporkRecord[] };
-  }
-
-  /** The covered block that the range stands on. */
-  async #below(session: Session, height: number): Promise<BlockHead | undefined> {
-    const isCovered = this.#deps.coverage().some(({ from, to }) => height >= from && height <= to);
-    return isCovered ? (await readHeads(session, height, height))[0] : undefined;
+    return {
+      ...{ latestIndexedHeight, sporks: JSON.parse(row.sporks) as SporkRecord[] },
+      latestBlock: heads.find(({ height }) => height === latestIndexedHeight),
+      above: new Map(heads.filter(({ height }) => height >= next).map((head) => [head.height, head])),
+      below: contains(this.#deps.coverage(), from - 1)
+        ? (await readHeads(session, from - 1, from - 1))[0]
+        : undefined,
+    };
   }
 }

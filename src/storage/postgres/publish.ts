@@ -1,6 +1,7 @@
 import { BorderError } from '../BorderError.js';
-import type { BackfillPlan, BlockHead, HeightRange, SporkRecord } from '../IndexStore.js';
+import type { BackfillPlan, HeightRange, SporkRecord, StoreMeta } from '../IndexStore.js';
 import { isVouchedRoot } from '../records/applyCommit.js';
+import { contains, without } from '../records/heightRanges.js';
 import type { Session } from './PostgresDatabase.js';
 import { readCoverage, readHeads, readPlans, readSporks, writePlans, writeSporks } from './readState.js';
 
@@ -28,13 +29,12 @@ export async function publish(
   const lower = covered.find((each) => each.to === from - 1);
   const upper = covered.find((each) => each.from === to + 1);
   await writeSporks(session, sporks);
-  const known = { sporks: await readSporks(session) };
-  if (lower !== undefined) checkBorder(await readHeads(session, from - 1, from), known);
-  if (upper !== undefined) checkBorder(await readHeads(session, to, to + 1), known);
+  const known = await readSporks(session);
+  await checkBorders(session, range, { sporks: known });
   await join(session, range, { lower, upper });
   await session.query({ text: 'DELETE FROM flow_store.open_range WHERE from_height = $1', values: [from] });
   const coverage = await readCoverage(session);
-  return { coverage, sporks: known.sporks, plans: await withoutDone(session, coverage) };
+  return { coverage, sporks: known, plans: await withoutDone(session, coverage) };
 }
 
 /** The upper neighbour keeps its row: it may be the live range, whose writer looks for its upper end. */
@@ -64,12 +64,35 @@ async function join(
   }
 }
 
-function checkBorder(
-  [lower, upper]: readonly BlockHead[],
-  known: { readonly sporks: readonly SporkRecord[] },
-): void {
-  if (lower === undefined || upper === undefined) throw new Error('a covered block has no row');
-  if (upper.parentId !== lower.id && !isVouchedRoot(upper, known)) throw new BorderError(upper, lower);
+/**
+ * Checks the links of a range's first and last block, as far as they are there, to the covered blocks next to them. Expected
+ * errors: those of the session; `BorderError`.
+ */
+export async function checkBorders(
+  session: Session,
+  { from, to }: HeightRange,
+  known: Pick<StoreMeta, 'sporks'>,
+): Promise<void> {
+  const covered = await readCoverage(session);
+  for (const lowerHeight of [from - 1, to]) {
+    const neighbour = lowerHeight === to ? to + 1 : lowerHeight;
+    if (!contains(covered, neighbour)) continue;
+    const [lower, upper] = await readHeads(session, lowerHeight, lowerHeight + 1);
+    if (lower === undefined || upper === undefined || upper.parentId === lower.id) continue;
+    if (!isVouchedRoot(upper, known)) throw new BorderError(upper, lower);
+  }
+}
+
+/** Ascending; of two records of a spork the one that says more of its root. */
+export function bothSporks(
+  sporks: readonly SporkRecord[],
+  others: readonly SporkRecord[],
+): readonly SporkRecord[] {
+  const byRoot = new Map(sporks.map((spork) => [spork.rootHeight, spork]));
+  for (const spork of others) {
+    if (byRoot.get(spork.rootHeight)?.rootParentId === undefined) byRoot.set(spork.rootHeight, spork);
+  }
+  return [...byRoot.values()].sort((left, right) => left.rootHeight - right.rootHeight);
 }
 
 /** Removes the plans that are covered. */
@@ -80,7 +103,10 @@ async function withoutDone(session: Session, coverage: readonly HeightRange[]): 
   return left;
 }
 
-/** Plans with a height that is not covered. */
+/** Plans with a height below the live range that is not covered; the live range grows over what is above. */
 export function withHoles(plans: readonly BackfillPlan[], coverage: readonly HeightRange[]): BackfillPlan[] {
-  return plans.filter(({ from, to }) => !coverage.some((range) => range.from <= from && range.to >= to));
+  const firstHeight = coverage.at(-1)?.from ?? 0;
+  return plans.filter(
+    ({ from, to }) => without([{ from, to: Math.min(to, firstHeight - 1) }], coverage).length > 0,
+  );
 }

@@ -31,11 +31,12 @@ export async function readSporks(session: Session): Promise<SporkRecord[]> {
   });
 }
 
-/** Adds those that are not recorded yet. */
+/** Adds those that are not recorded yet, and what is known now of the root of one that is. */
 export async function writeSporks(session: Session, sporks: readonly SporkRecord[]): Promise<void> {
   for (const { rootHeight, sporkId, rootParentId } of sporks) {
     await session.query({
-      text: 'INSERT INTO flow_store.spork VALUES ($1, $2, $3) ON CONFLICT DO NOTHING',
+      text: `INSERT INTO flow_store.spork VALUES ($1, $2, $3) ON CONFLICT (root_height) DO UPDATE
+        SET root_parent_id = coalesce(spork.root_parent_id, excluded.root_parent_id)`,
       values: [rootHeight, sporkId, rootParentId ?? null],
     });
   }

@@ -1,9 +1,11 @@
-/** Heights whose blocks have all their account entries, both ends included. */
-export interface CoveredRange {
-  readonly from: number;
-  /** OPEN_END: every durable block from `from` on, present and future. */
-  readonly to: number;
-}
+import type { HeightRange } from '../IndexStore.js';
+import { contains, joined, upTo, without } from './heightRanges.js';
+
+/**
+ * Heights whose blocks have all their account entries. `to` may be OPEN_END: every durable block from `from` on, present
+ * and future.
+ */
+export type CoveredRange = HeightRange;
 
 /**
  * The heights that the account index covers: ascending ranges, at least one height apart. Entries of other heights may
@@ -24,7 +26,7 @@ export function isLive(coverage: Coverage | undefined): boolean {
 }
 
 export function covers(coverage: Coverage | undefined, height: number): boolean {
-  return coverage?.some(({ from, to }) => height >= from && height <= to) === true;
+  return coverage !== undefined && contains(coverage, height);
 }
 
 /** Opens a range at `next`, which is above every durable height: from now on every block has its entries. */
@@ -49,11 +51,10 @@ export function closed(coverage: Coverage, watermark: number): Coverage {
 
 /** What is left when no block above `target` is. */
 export function rewound(coverage: Coverage, target: number): Coverage {
-  const kept = coverage.flatMap(({ from, to }) => {
-    if (to === OPEN_END) return [{ from: Math.min(from, target + 1), to }];
-    return from <= target ? [{ from, to: Math.min(to, target) }] : [];
-  });
-  return joined(kept);
+  const kept = upTo(coverage, target);
+  const live = coverage.at(-1);
+  if (live?.to !== OPEN_END) return kept;
+  return joined([...kept, { from: Math.min(live.from, target + 1), to: OPEN_END }]);
 }
 
 /** The live range now reaches down to `from`. */
@@ -61,34 +62,28 @@ export function extended(coverage: Coverage, from: number): Coverage {
   return joined([...coverage.slice(0, -1), { from, to: OPEN_END }]);
 }
 
+/** These heights have been committed with their entries. */
+export function entered(coverage: Coverage, range: HeightRange): Coverage {
+  return joined([...coverage, range]);
+}
+
 /** The highest heights missing below the live range; `undefined` when it covers everything from `firstHeight`. */
 export function nextHole(coverage: Coverage, firstHeight: number): CoveredRange | undefined {
-  const live = coverage.at(-1);
-  if (live === undefined || live.from <= firstHeight) return undefined;
-  const below = coverage.at(-2);
-  return { from: below === undefined ? firstHeight : below.to + 1, to: live.from - 1 };
+  return missing(coverage, firstHeight).at(-1);
 }
 
 /** Heights below the live range that no range covers. */
 export function missingHeights(coverage: Coverage, firstHeight: number): number {
+  return missing(coverage, firstHeight).reduce((sum, range) => sum + heightsOf(range), 0);
+}
+
+/** What is covered of ranges below the first height does not count yet. */
+function missing(coverage: Coverage, firstHeight: number): HeightRange[] {
   const live = coverage.at(-1);
-  if (live === undefined) return 0;
-  const covered = coverage.slice(0, -1).reduce((sum, range) => sum + heightsOf(range), 0);
-  return Math.max(0, live.from - firstHeight - covered);
+  if (live === undefined || live.from <= firstHeight) return [];
+  return without([{ from: firstHeight, to: live.from - 1 }], coverage);
 }
 
 function heightsOf({ from, to }: CoveredRange): number {
   return to - from + 1;
-}
-
-/** Merges neighbours. */
-function joined(ranges: Coverage): Coverage {
-  const result: CoveredRange[] = [];
-  for (const range of ranges) {
-    const last = result.at(-1);
-    if (last !== undefined && range.from <= last.to + 1) {
-      result[result.length - 1] = { from: last.from, to: Math.max(last.to, range.to) };
-    } else result.push(range);
-  }
-  return result;
 }

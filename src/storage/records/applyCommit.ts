@@ -65,12 +65,15 @@ export function isVouchedRoot(block: BlockHead, meta: Pick<StoreMeta, 'sporks'>)
 }
 
 /**
- * Adds a spork in ascending order; one that is recorded already changes nothing. A later spork may have been recorded
- * first: its root may stand above the gap that this one's root is in.
+ * Adds a spork in ascending order; one that is recorded already changes nothing, unless only now its root's parent is
+ * vouched for. A later spork may have been recorded first: its root may stand above the gap that this one's root is in.
  */
 function withSpork({ meta, latestIndexedHeight }: StoreState, spork: SporkRecord): StoreMeta {
   const known = meta.sporks.find(({ rootHeight }) => rootHeight === spork.rootHeight);
-  if (known?.sporkId === spork.sporkId) return meta;
+  if (known?.sporkId === spork.sporkId) {
+    if (known.rootParentId !== undefined || spork.rootParentId === undefined) return meta;
+    return { ...meta, sporks: meta.sporks.map((each) => (each === known ? spork : each)) };
+  }
   const passed = meta.sporks.findLast(({ rootHeight }) => rootHeight <= latestIndexedHeight);
   assert(
     known === undefined && spork.rootHeight > (passed?.rootHeight ?? -1),

@@ -1,6 +1,6 @@
 import { parseIdentifier } from '../../flow/index.js';
 import type { CoveredRange, Coverage } from './accountCoverage.js';
-import type { SporkRecord, StoreMeta } from '../IndexStore.js';
+import type { BackfillPlan, HeightRange, SporkRecord, StoreMeta } from '../IndexStore.js';
 import { writeHeight, tryReadHeight } from './schema.js';
 
 /** Payload of a block record: everything of a block except its collections' bodies. */
@@ -75,27 +75,38 @@ export interface RewindIntent {
   readonly watermarkBefore: number;
   /** Damage was found: the pointers of some block can no longer be derived and are searched for one by one. */
   readonly sweep: boolean;
+  /**
+   * Of a store with several ranges: the heights above the target whose block was there before, in place of all those up
+   * to the watermark before.
+   */
+  readonly covered?: readonly HeightRange[] | undefined;
 }
 
-export function encodeRewind({ target, remaining, watermarkBefore, sweep }: RewindIntent): Buffer {
-  const payload = Buffer.alloc(3 * HEIGHT_BYTES + 1);
+const REWIND_BYTES = 3 * HEIGHT_BYTES + 1;
+
+export function encodeRewind(intent: RewindIntent): Buffer {
+  const { target, remaining, watermarkBefore, sweep, covered = [] } = intent;
+  const payload = Buffer.alloc(REWIND_BYTES);
   writeHeight(payload, target + 1, 0);
   writeHeight(payload, remaining + 1, HEIGHT_BYTES);
   writeHeight(payload, watermarkBefore + 1, 2 * HEIGHT_BYTES);
   payload[3 * HEIGHT_BYTES] = sweep ? 1 : 0;
-  return payload;
+  return Buffer.concat([payload, encodeCoverage(covered)]);
 }
 
 export function decodeRewind(payload: Buffer): RewindIntent | undefined {
-  if (payload.length !== 3 * HEIGHT_BYTES + 1) return undefined;
+  if (payload.length < REWIND_BYTES) return undefined;
+  const covered = decodeCoverage(payload.subarray(REWIND_BYTES));
   const above = [0, 1, 2].map((index) => tryReadHeight(payload, index * HEIGHT_BYTES));
   const [target, remaining, watermark] = above;
   if (target === undefined || remaining === undefined || watermark === undefined) return undefined;
+  if (covered === undefined) return undefined;
   return {
     target: target - 1,
     remaining: remaining - 1,
     watermarkBefore: watermark - 1,
     sweep: payload[3 * HEIGHT_BYTES] === 1,
+    ...(covered.length === 0 ? {} : { covered }),
   };
 }
 
@@ -126,6 +137,79 @@ export function decodeCoverage(payload: Buffer): Coverage | undefined {
   return ranges;
 }
 
+/** What is recorded of an open range. */
+export interface OpenRecord extends HeightRange {
+  readonly next: number;
+  readonly failures: number;
+  readonly reason: string | undefined;
+  /** Sporks first seen with a block of it, for the meta record once it is published. */
+  readonly sporks: readonly SporkRecord[];
+  /** All of its blocks have their account entries. */
+  readonly hasAccounts: boolean;
+  /** Blocks are being removed: all above this height. */
+  readonly keep: number | undefined;
+  /** The range itself goes with its last block. */
+  readonly isDropped: boolean;
+}
+
+/** A reason is a sentence or two. */
+const MAX_REASON_CHARACTERS = 1_000;
+
+/** As `encodeMeta`; the key holds `from`. */
+export function encodeOpenRecord(record: OpenRecord): Buffer {
+  const { to, next, failures, reason, sporks, hasAccounts, keep, isDropped } = record;
+  return Buffer.from(
+    JSON.stringify({
+      ...{ to, next, failures, reason: reason?.slice(0, MAX_REASON_CHARACTERS) },
+      ...{
+        sporks: sporks.map(inOrder),
+        hasAccounts,
+        keep: keep === undefined ? undefined : keep + 1,
+        isDropped,
+      },
+    }),
+  );
+}
+
+/** `undefined` unless the payload is the record of an open range. */
+export function decodeOpenRecord(from: number, payload: Buffer): OpenRecord | undefined {
+  const json = parseJson(payload);
+  if (!isRecord(json)) return undefined;
+  const { to, next, failures, reason, sporks, hasAccounts, keep, isDropped } = json;
+  if (!isHeight(to) || !isHeight(next) || next < from || next > to || !isHeight(failures)) return undefined;
+  if (reason !== undefined && typeof reason !== 'string') return undefined;
+  if (!Array.isArray(sporks) || !sporks.every(isSporkRecord)) return undefined;
+  if (typeof hasAccounts !== 'boolean' || typeof isDropped !== 'boolean') return undefined;
+  if (keep !== undefined && !isHeight(keep)) return undefined;
+  return {
+    ...{ from, to, next, failures, reason, sporks, hasAccounts, isDropped },
+    keep: keep === undefined ? undefined : keep - 1,
+  };
+}
+
+/** As `encodeMeta`. */
+export function encodePlans(plans: readonly BackfillPlan[]): Buffer {
+  const ordered = plans.map(({ id, from, to, order, isPaused }) => ({ id, from, to, order, isPaused }));
+  return Buffer.from(JSON.stringify(ordered));
+}
+
+/** `undefined` unless the payload is a list of plans. */
+export function decodePlans(payload: Buffer): readonly BackfillPlan[] | undefined {
+  const json = parseJson(payload);
+  return Array.isArray(json) && json.every(isPlan) ? json : undefined;
+}
+
+function isPlan(value: unknown): value is BackfillPlan {
+  if (!isRecord(value)) return false;
+  const { id, from, to, order, isPaused } = value;
+  if (!isHeight(id) || !isHeight(from) || !isHeight(to) || to < from) return false;
+  return (order === 'newest' || order === 'oldest') && typeof isPaused === 'boolean';
+}
+
+function inOrder({ rootHeight, sporkId, rootParentId }: SporkRecord): SporkRecord {
+  return { rootHeight, sporkId, ...(rootParentId === undefined ? {} : { rootParentId }) };
+}
+
 /** JSON with its keys in a fixed order: readable with any tool, and equal bytes for equal content. */
 export function encodeMeta({ schemaVersion, chainId, firstHeight, createdBy, sporks }: StoreMeta): Buffer {
   return Buffer.from(
@@ -134,7 +218,7 @@ export function encodeMeta({ schemaVersion, chainId, firstHeight, createdBy, spo
       chainId,
       firstHeight,
       createdBy,
-      sporks: sporks.map(({ rootHeight, sporkId, rootParentId }) => ({ rootHeight, sporkId, rootParentId })),
+      sporks: sporks.map(inOrder),
     }),
   );
 }

@@ -7,9 +7,21 @@ export const SCHEMA_VERSION = 1;
 
 /**
  * Version of a store that has an account index, or part of one, so that no older program continues it without
- * maintaining the index. A store with a higher version is refused.
+ * maintaining the index.
  */
 export const ACCOUNTS_SCHEMA_VERSION = 2;
+
+/**
+ * Version of a store that has a range beside its live one, an open range or a plan, so that no program that knows one
+ * range only reads or continues it. It may have an account index. A store with a higher version is refused.
+ */
+export const RANGES_SCHEMA_VERSION = 3;
+
+/** The lowest version that has what a store has: it goes back when the last of something is gone. */
+export function schemaVersionOf(has: { readonly accounts: boolean; readonly ranges: boolean }): number {
+  if (has.ranges) return RANGES_SCHEMA_VERSION;
+  return has.accounts ? ACCOUNTS_SCHEMA_VERSION : SCHEMA_VERSION;
+}
 
 /**
  * The whole key space, one line per prefix: key → value. Integers are big-endian, heights are u64 (safe integers only),
@@ -28,6 +40,12 @@ export const Prefix = {
   rewind: 0x03,
   /** `coverage` → the heights that the account index covers; version 2, absent where there never was such an index */
   coverage: 0x04,
+  /** `published` → the covered ranges below the live one; version 3, absent where there are none */
+  published: 0x05,
+  /** `plans` → JSON of the plans; version 3, absent where there are none */
+  plans: 0x06,
+  /** `open, height` → JSON of OpenRecord: the open range that begins at this height; version 3 */
+  open: 0x07,
   /** `block, height` → BlockRecord: canonical light block, length and transaction count per collection, body length */
   block: 0x10,
   /** `body, height, u32 chunk` → the block's collections in guarantee order, each in its wire form, or a chunk of that */
@@ -58,7 +76,10 @@ export const META_KEY = Buffer.of(Prefix.meta);
 export const PROGRESS_KEY = Buffer.of(Prefix.progress);
 export const REWIND_KEY = Buffer.of(Prefix.rewind);
 export const COVERAGE_KEY = Buffer.of(Prefix.coverage);
+export const PUBLISHED_KEY = Buffer.of(Prefix.published);
+export const PLANS_KEY = Buffer.of(Prefix.plans);
 
+const OPEN_KEY_BYTES = 1 + HEIGHT_BYTES;
 export const BLOCK_KEY_BYTES = 1 + HEIGHT_BYTES;
 export const BODY_KEY_BYTES = 1 + HEIGHT_BYTES + INDEX_BYTES;
 export const BLOCK_ID_KEY_BYTES = 1 + ID_BYTES + HEIGHT_BYTES;
@@ -103,11 +124,33 @@ export function idRange(prefix: number, id: Uint8Array): KeyRange {
   return { gte, lt };
 }
 
+/** Where the pointers of an id at a height, or above it, begin. */
+export function idKey(prefix: number, id: Uint8Array, height: number): Buffer {
+  const key = Buffer.allocUnsafe(BLOCK_ID_KEY_BYTES);
+  key[0] = prefix;
+  key.set(id, 1);
+  writeHeight(key, height, 1 + ID_BYTES);
+  return key;
+}
+
 export function blockKey(height: number): Buffer {
   const key = Buffer.allocUnsafe(BLOCK_KEY_BYTES);
   key[0] = Prefix.block;
   writeHeight(key, height, 1);
   return key;
+}
+
+export function openKey(from: number): Buffer {
+  const key = Buffer.allocUnsafe(OPEN_KEY_BYTES);
+  key[0] = Prefix.open;
+  writeHeight(key, from, 1);
+  return key;
+}
+
+/** Where the range of an open range's key begins; `undefined` for any other key. */
+export function parseOpenKey(key: Buffer): number | undefined {
+  if (key[0] !== Prefix.open || key.length !== OPEN_KEY_BYTES) return undefined;
+  return tryReadHeight(key, 1);
 }
 
 export function bodyKey(height: number, chunk: number): Buffer {

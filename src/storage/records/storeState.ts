@@ -1,18 +1,32 @@
 import { OperatorError } from '../../runtime/index.js';
-import type { BlockHead, StoreMeta } from '../IndexStore.js';
-import type { Database } from './Database.js';
+import type { BackfillPlan, BlockHead, StoreMeta } from '../IndexStore.js';
+import type { Database, Entry } from './Database.js';
+import { overlap } from './heightRanges.js';
+import type { HeightRanges } from './heightRanges.js';
 import { headOf, openBlockRecord, readBlock } from './readRecords.js';
 import type { Coverage } from './accountCoverage.js';
-import { decodeCoverage, decodeMeta, decodeProgress, decodeRewind } from './codecs.js';
-import type { RewindIntent } from './codecs.js';
+import {
+  decodeCoverage,
+  decodeMeta,
+  decodeOpenRecord,
+  decodePlans,
+  decodeProgress,
+  decodeRewind,
+} from './codecs.js';
+import type { OpenRecord, RewindIntent } from './codecs.js';
 import {
   ACCOUNTS_SCHEMA_VERSION,
   COVERAGE_KEY,
   heightRange,
   META_KEY,
   parseBlockKey,
+  parseOpenKey,
+  PLANS_KEY,
   Prefix,
+  prefixRange,
   PROGRESS_KEY,
+  PUBLISHED_KEY,
+  RANGES_SCHEMA_VERSION,
   REWIND_KEY,
   unseal,
 } from './schema.js';
@@ -24,9 +38,8 @@ import { corruptRecord, isCorruption, StorageError } from '../StorageError.js';
  */
 export const MAX_BLOCKS_ABOVE_WATERMARK = 4096;
 
-/** What an open store keeps in memory. */
-export interface StoreState {
-  readonly meta: StoreMeta;
+/** How far one run of heights is durable. */
+export interface LineState {
   readonly latestIndexedHeight: number;
   readonly latestBlock: BlockHead | undefined;
   /** Blocks that are durable above the watermark, by height. */
@@ -35,9 +48,39 @@ export interface StoreState {
   readonly damaged: boolean;
 }
 
+/** A run of heights with the meta record that it goes by: its `firstHeight` is where the run begins. */
+export interface StoreState extends LineState {
+  readonly meta: StoreMeta;
+}
+
+/** An open range. The watermark is `record.next - 1`. */
+export interface OpenState {
+  readonly record: OpenRecord;
+  readonly line: LineState;
+}
+
+/** What an open store keeps in memory: all that its records say, but for the account index. */
+export interface StoreBook {
+  /** The live range, which is the highest. */
+  readonly live: StoreState;
+  /** The covered ranges below the live one, ascending; they do not touch it or each other. */
+  readonly published: HeightRanges;
+  readonly plans: readonly BackfillPlan[];
+  /** Ascending. */
+  readonly open: readonly OpenState[];
+  /** There is a record of the account index. */
+  readonly hasAccounts: boolean;
+}
+
+/** The heights that can be read. */
+export function coverageOfBook({ live, published }: StoreBook): HeightRanges {
+  const range = { from: live.meta.firstHeight, to: live.latestIndexedHeight };
+  return range.to < range.from ? published : [...published, range];
+}
+
 export function readMeta(database: Database): Promise<StoreMeta | undefined> {
   return readRecord(database, META_KEY, 'meta record', (payload) =>
-    decodeMeta(payload, ACCOUNTS_SCHEMA_VERSION),
+    decodeMeta(payload, RANGES_SCHEMA_VERSION),
   );
 }
 
@@ -48,6 +91,61 @@ export function readProgress(database: Database): Promise<number | undefined> {
 export function readRewind(database: Database): Promise<RewindIntent | undefined> {
   return readRecord(database, REWIND_KEY, 'rewind record', decodeRewind);
 }
+
+export async function readPublished(database: Database): Promise<HeightRanges> {
+  return (await readRecord(database, PUBLISHED_KEY, 'record of the ranges', decodeCoverage)) ?? [];
+}
+
+export async function readPlans(database: Database): Promise<readonly BackfillPlan[]> {
+  return (await readRecord(database, PLANS_KEY, 'record of the plans', decodePlans)) ?? [];
+}
+
+/** The open ranges, ascending. Expected errors: `StorageError` (`corrupt`). */
+export async function readOpenRecords(database: Database): Promise<OpenRecord[]> {
+  const records: OpenRecord[] = [];
+  for await (const page of database.pages(prefixRange(Prefix.open))) {
+    for (const entry of page) records.push(openOpenRecord(entry));
+  }
+  return records;
+}
+
+/** Checks and parses the record of an open range. Expected errors: `StorageError` (`corrupt`). */
+export function openOpenRecord([key, value]: Entry): OpenRecord {
+  const from = parseOpenKey(key);
+  if (from === undefined) {
+    throw corruptRecord(OPEN_RECORD, undefined, `key ${key.toString('hex')} is not one of ours`);
+  }
+  const payload = unseal(key, value);
+  if (payload === undefined) throw corruptRecord(OPEN_RECORD, from, 'its checksum does not match');
+  const record = decodeOpenRecord(from, payload);
+  if (record === undefined) throw corruptRecord(OPEN_RECORD, from, 'it cannot be read');
+  return record;
+}
+
+/** What is wrong with how the ranges of a store lie to each other; `undefined`: nothing. */
+export function disorderOf({
+  firstHeight,
+  published,
+  open,
+}: {
+  readonly firstHeight: number;
+  readonly published: HeightRanges;
+  readonly open: readonly OpenRecord[];
+}): string | undefined {
+  const last = published.at(-1);
+  if (last !== undefined && last.to >= firstHeight - 1)
+    return `heights ${last.from} to ${last.to} reach the live range`;
+  let below = -1;
+  for (const range of open) {
+    const { from, to } = range;
+    const isFree = from > below && to < firstHeight && !published.some((other) => overlap(other, range));
+    if (!isFree) return `the open range ${from} to ${to} lies in another range`;
+    below = to;
+  }
+  return undefined;
+}
+
+const OPEN_RECORD = 'record of an open range';
 
 /** The coverage record, whether or not the meta record claims an account index. */
 export function readCoverage(database: Database): Promise<Coverage | undefined> {
@@ -61,7 +159,9 @@ export function readCoverage(database: Database): Promise<Coverage | undefined> 
 export async function coverageOf(database: Database, meta: StoreMeta): Promise<Coverage | undefined> {
   if (meta.schemaVersion < ACCOUNTS_SCHEMA_VERSION) return undefined;
   const coverage = await readCoverage(database);
-  if (coverage === undefined) throw corruptRecord(COVERAGE_RECORD, undefined, 'it is missing');
+  if (coverage === undefined && meta.schemaVersion === ACCOUNTS_SCHEMA_VERSION) {
+    throw corruptRecord(COVERAGE_RECORD, undefined, 'it is missing');
+  }
   return coverage;
 }
 
@@ -87,11 +187,11 @@ async function readRecord<T>(
  * `configuration` for one that a newer version wrote.
  */
 export function checkMeta(meta: StoreMeta, { path, chainId }: { path: string; chainId: string }): void {
-  if (meta.schemaVersion > ACCOUNTS_SCHEMA_VERSION) {
+  if (meta.schemaVersion > RANGES_SCHEMA_VERSION) {
     throw new OperatorError(
       'configuration',
       `The store at ${path} was written by a newer version of this program (schema ${meta.schemaVersion}, ` +
-        `this one knows ${ACCOUNTS_SCHEMA_VERSION}). Upgrade the program, or choose another data directory.`,
+        `this one knows ${RANGES_SCHEMA_VERSION}). Upgrade the program, or choose another data directory.`,
     );
   }
   if (meta.chainId !== chainId) {
@@ -115,21 +215,16 @@ export async function checkEmpty(database: Database, path: string): Promise<void
 }
 
 /**
- * What is durable, from the records themselves: the block at the watermark, and the blocks above it. With
- * `tolerateDamage`, unreadable records are left to the rewind that follows.
+ * What is durable of a run, from the records themselves: the block at the watermark, and the blocks above it, up to
+ * `to`. With `tolerateDamage`, unreadable records are left to the rewind that follows.
  *
  * Expected errors: `StorageError` (`corrupt`).
  */
-export async function readState(
+export async function readLine(
   database: Database,
-  meta: StoreMeta,
-  latestIndexedHeight: number,
+  { firstHeight, latestIndexedHeight, to }: LineBounds,
   tolerateDamage: boolean,
-): Promise<StoreState> {
-  const { firstHeight } = meta;
-  if (latestIndexedHeight < firstHeight - 1) {
-    throw corruptRecord('progress record', undefined, `it lies below the first height, ${firstHeight}`);
-  }
+): Promise<LineState> {
   let damaged = false;
   const tolerate = (error: unknown): void => {
     if (!tolerateDamage || !isCorruption(error)) throw error;
@@ -138,16 +233,13 @@ export async function readState(
   let latestBlock: BlockHead | undefined;
   if (latestIndexedHeight >= firstHeight) {
     try {
-      const stored = await readBlock(database, latestIndexedHeight);
-      if (stored === undefined) throw corruptRecord('block record', latestIndexedHeight, 'it is missing');
-      latestBlock = headOf(stored);
+      latestBlock = await readHead(database, latestIndexedHeight);
     } catch (error) {
       tolerate(error);
     }
   }
   const above = new Map<number, BlockHead>();
-  const range = heightRange(Prefix.block, latestIndexedHeight + 1, Number.MAX_SAFE_INTEGER);
-  for await (const page of database.pages(range)) {
+  for await (const page of database.pages(heightRange(Prefix.block, latestIndexedHeight + 1, to))) {
     for (const [key, value] of page) {
       try {
         const head = headOf(openBlockAbove(key, value));
@@ -164,7 +256,22 @@ export async function readState(
       }
     }
   }
-  return { meta, latestIndexedHeight, latestBlock, above, damaged };
+  return { latestIndexedHeight, latestBlock, above, damaged };
+}
+
+/** The heights of a run. */
+export interface LineBounds {
+  readonly firstHeight: number;
+  readonly latestIndexedHeight: number;
+  /** The highest height that may be durable. */
+  readonly to: number;
+}
+
+/** A block that must be there. Expected errors: `StorageError` (`corrupt`). */
+export async function readHead(database: Database, height: number): Promise<BlockHead> {
+  const stored = await readBlock(database, height);
+  if (stored === undefined) throw corruptRecord('block record', height, 'it is missing');
+  return headOf(stored);
 }
 
 function openBlockAbove(key: Buffer, value: Buffer) {

@@ -88,15 +88,16 @@ describe('a write that fails', () => {
   it('while the store is being closed does not keep it from closing', async () => {
     const path = await closedStore(chain.slice(0, 1));
     const failure = new StorageError('disk_full', 'full');
-    let fail: (error: Error) => void = () => undefined;
+    let begun: (fail: (error: Error) => void) => void = () => undefined;
+    const failOf = new Promise<(error: Error) => void>((resolve) => (begun = resolve));
     const store = await openOver(path, (database) => ({
-      batch: () => ({ ...database.batch(), write: () => new Promise((_, reject) => (fail = reject)) }),
+      batch: () => ({ ...database.batch(), write: () => new Promise((_, reject) => begun(reject)) }),
     }));
     const commit = store.commit({ blocks: [chain[1]!], latestIndexedHeight: 2 });
     const refused = expect(commit).rejects.toBe(failure);
     const closed = store.close();
     store.stage(chain[1]!);
-    fail(failure);
+    (await failOf)(failure);
     await refused;
     await closed;
     await expect(store.commit({ blocks: [], latestIndexedHeight: 1 })).rejects.toThrow('closed');

@@ -1,3 +1,6 @@
+import type { HeightRange } from '../../IndexStore.js';
+import { joined } from '../../records/heightRanges.js';
+import type { HeightRanges } from '../../records/heightRanges.js';
 import { isCorruption } from '../../StorageError.js';
 
 export type DamageKind =
@@ -21,11 +24,23 @@ export interface Damage {
   readonly message: string;
 }
 
+/** A range of a store, as far as it was checked. */
+export interface RangeReport extends HeightRange {
+  /** `live`: the one that follows the head; `open`: being filled, and not readable yet. */
+  readonly kind: 'live' | 'published' | 'open';
+  /** Sound blocks, whether or not their pointers are sound. */
+  readonly blocks: number;
+  /** Heights with damage. */
+  readonly damaged: HeightRanges;
+}
+
 /** What `verifyStore` checked and found. No damage: `damageCount` is 0. */
 export interface VerifyReport {
   /** The heights that were checked; undefined for a store without blocks. */
   readonly range: { readonly from: number; readonly to: number } | undefined;
   readonly latestIndexedHeight: number | undefined;
+  /** The ranges of the store that were checked, ascending. */
+  readonly ranges: readonly RangeReport[];
   /** Durable above the watermark: sound, and readable as soon as the heights below them are there. */
   readonly waiting: { readonly blocks: number; readonly from: number; readonly to: number } | undefined;
   readonly heights: number;
@@ -38,25 +53,52 @@ export interface VerifyReport {
   /** The first ones found, at most `maxDamages`. */
   readonly damages: readonly Damage[];
   readonly damageCount: number;
+  /** Every damaged height; of very many, some sound ones between them as well. */
+  readonly damagedHeights: HeightRanges;
   /** The lowest damaged height; undefined where no damage has a height. */
   readonly lowestDamagedHeight: number | undefined;
 }
+
+/** Separate runs of damaged heights that are kept apart; beyond that, runs that are close together become one. */
+const MAX_DAMAGED_RUNS = 65_536;
 
 /** Collects damage: counts all of it, keeps a bounded part. */
 export class DamageList {
   readonly kept: Damage[] = [];
   count = 0;
-  lowestHeight: number | undefined;
   readonly #max: number;
+  #heights: HeightRange[] = [];
 
   constructor({ max }: { readonly max: number }) {
     this.#max = max;
   }
 
-  add(kind: DamageKind, height: number | undefined, message: string): void {
+  /** `lost`: all the heights that are damaged, where it is not `height` alone. */
+  add(kind: DamageKind, height: number | undefined, message: string, lost?: HeightRange): void {
     this.count += 1;
-    if (height !== undefined) this.lowestHeight = Math.min(height, this.lowestHeight ?? height);
+    if (height !== undefined) this.#note(lost ?? { from: height, to: height });
     if (this.kept.length < this.#max) this.kept.push({ height, kind, message });
+  }
+
+  /** Every damaged height. */
+  get heights(): HeightRanges {
+    this.#heights = joined(this.#heights);
+    return this.#heights;
+  }
+
+  get lowestHeight(): number | undefined {
+    return this.heights[0]?.from;
+  }
+
+  #note(range: HeightRange): void {
+    const last = this.#heights.at(-1);
+    if (last !== undefined && range.from >= last.from && range.to <= last.to) return;
+    this.#heights.push(range);
+    if (this.#heights.length < 2 * MAX_DAMAGED_RUNS) return;
+    this.#heights = joined(this.#heights);
+    for (let gap = 2; this.#heights.length > MAX_DAMAGED_RUNS; gap *= 2) {
+      this.#heights = withinGap(this.#heights, gap);
+    }
   }
 
   /** Records a `corrupt` error as damage; rethrows any other. */
@@ -64,4 +106,10 @@ export class DamageList {
     if (!isCorruption(error)) throw error;
     this.add(kind, error.height ?? height, error.damage ?? error.message);
   }
+}
+
+/** Ascending ranges, those at most `gap` heights apart as one. */
+export function withinGap(ranges: HeightRanges, gap: number): HeightRange[] {
+  const wider = joined(ranges.map(({ from, to }) => ({ from, to: to + gap })));
+  return wider.map(({ from, to }) => ({ from, to: to - gap }));
 }

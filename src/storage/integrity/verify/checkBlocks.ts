@@ -4,6 +4,7 @@ import type { Put } from '../../records/BlockEntryWriter.js';
 import type { BlockEntry, BlockHead } from '../../IndexStore.js';
 import type { Database } from '../../records/Database.js';
 import { headOf, readBlock } from '../../records/readRecords.js';
+import { contains, rangeOf, within } from '../../records/heightRanges.js';
 import { bodyChunks } from '../../records/schema.js';
 import { isCorruption } from '../../StorageError.js';
 import { isVouchedRoot } from '../../records/applyCommit.js';
@@ -11,7 +12,7 @@ import { assembleEntry } from '../../records/assembleBlock.js';
 import { storedHeights } from './storedHeights.js';
 import type { StoredHeight } from './storedHeights.js';
 import type { HeightRun, PointerBalance } from './PointerBalance.js';
-import type { DamageList } from './DamageList.js';
+import type { DamageList, RangeReport } from './DamageList.js';
 import { isCovered } from './checkStoreRecords.js';
 import type { Extent } from './checkStoreRecords.js';
 
@@ -22,6 +23,7 @@ export interface BlockCounts {
   bytes: number;
   /** Blocks above the watermark. */
   waiting: { readonly blocks: number; readonly from: number; readonly to: number } | undefined;
+  ranges: (Omit<RangeReport, 'damaged' | 'blocks'> & { blocks: number })[];
 }
 
 export interface BlockPass {
@@ -42,17 +44,23 @@ export interface BlockPass {
  */
 export async function checkBlocks(pass: BlockPass): Promise<BlockCounts> {
   const { database, extent, range, whole, damages } = pass;
-  const counts: BlockCounts = { heights: 0, collections: 0, transactions: 0, bytes: 0, waiting: undefined };
-  let previous = range.from > extent.firstHeight ? await headBelow(database, range.from) : undefined;
+  const counts: BlockCounts = {
+    ...{ heights: 0, collections: 0, transactions: 0, bytes: 0, waiting: undefined },
+    ranges: rangesIn(range, extent),
+  };
+  let previous = contains(extent.allowed, range.from - 1) ? await headBelow(database, range.from) : undefined;
   let next = range.from;
   for await (const stored of storedHeights(database, range, whole, damages)) {
     const { height } = stored;
-    if (height < range.from || height > range.to) {
-      damages.add('unexpected', height, `entries of height ${height}: the store does not reach that far`);
+    const isOutside = height < range.from || height > range.to;
+    if (isOutside || !contains(extent.allowed, height)) {
+      damages.add('unexpected', height, `entries of height ${height}: ${noneOf(extent)}`);
+      if (isOutside) continue;
+      previous = undefined;
       continue;
     }
     pass.onHeight(height);
-    reportMissing(next, Math.min(height - 1, extent.latestIndexedHeight), damages);
+    reportMissing({ from: next, to: height - 1 }, extent, damages);
     next = height + 1;
     const entry = checkHeight(stored, extent, damages);
     if (entry === undefined) {
@@ -66,8 +74,28 @@ export async function checkBlocks(pass: BlockPass): Promise<BlockCounts> {
     putPointers(entry, expect);
     if (isCovered(extent, height)) putAccounts(height, entry.collections, expect);
   }
-  reportMissing(next, Math.min(range.to, extent.latestIndexedHeight), damages);
+  reportMissing({ from: next, to: range.to }, extent, damages);
   return counts;
+}
+
+/** The ranges of the store, as far as they lie in the heights that are checked. */
+function rangesIn(range: HeightRun, extent: Extent): BlockCounts['ranges'] {
+  const { firstHeight, latestIndexedHeight, open, published } = extent;
+  const kinds = [
+    ...published.map((each) => ({ ...each, kind: 'published' as const })),
+    ...open.map(({ from, to }) => ({ from, to, kind: 'open' as const })),
+    { from: firstHeight, to: latestIndexedHeight, kind: 'live' as const },
+  ];
+  return kinds
+    .flatMap(({ kind, ...each }) => within([each], range).map((part) => ({ ...part, kind, blocks: 0 })))
+    .sort((left, right) => left.from - right.from);
+}
+
+/** Why nothing may be at a height, in words. */
+export function noneOf({ published, open }: Extent): string {
+  return published.length + open.length === 0
+    ? 'the store does not reach that far'
+    : 'no range of the store has it';
 }
 
 async function headBelow(database: Database, height: number): Promise<BlockHead | undefined> {
@@ -81,10 +109,12 @@ async function headBelow(database: Database, height: number): Promise<BlockHead 
   }
 }
 
-function reportMissing(from: number, to: number, damages: DamageList): void {
-  if (to < from) return;
-  const heights = from === to ? `height ${from} has` : `heights ${from} to ${to} have`;
-  damages.add('missing_block', from, `${heights} no block record`);
+function reportMissing(run: HeightRun, { required }: Extent, damages: DamageList): void {
+  if (run.to < run.from) return;
+  for (const { from, to } of within(required, run)) {
+    const heights = from === to ? `height ${from} has` : `heights ${from} to ${to} have`;
+    damages.add('missing_block', from, `${heights} no block record`, { from, to });
+  }
 }
 
 /** The height's content if all of it is sound. */
@@ -94,7 +124,7 @@ function checkHeight(
   damages: DamageList,
 ): BlockEntry | undefined {
   if (record === undefined) {
-    if (height <= extent.latestIndexedHeight) reportMissing(height, height, damages);
+    reportMissing({ from: height, to: height }, extent, damages);
     damages.add('unexpected', height, `body of height ${height}: it has no block record`);
     return undefined;
   }
@@ -124,11 +154,15 @@ function checkParent(
     'parent',
     block.height,
     `block of height ${block.height}: its parent is not the block of height ${previous.height}`,
+    // Either may be the wrong one.
+    { from: previous.height, to: block.height },
   );
 }
 
 function count(counts: BlockCounts, { block: { height }, collections }: BlockEntry, extent: Extent): void {
   counts.heights += 1;
+  const range = rangeOf(counts.ranges, height);
+  if (range !== undefined) range.blocks += 1;
   if (height > extent.latestIndexedHeight) {
     const { blocks = 0, from = height } = counts.waiting ?? {};
     counts.waiting = { blocks: blocks + 1, from, to: height };

@@ -9,8 +9,10 @@ import {
   pointerNames,
 } from '../../records/readRecords.js';
 import { POINTER_PREFIXES, Prefix, prefixRange } from '../../records/schema.js';
+import { contains } from '../../records/heightRanges.js';
 import { isCorruption } from '../../StorageError.js';
 import { readEntry } from '../../records/assembleBlock.js';
+import { noneOf } from './checkBlocks.js';
 import type { HeightRun, PointerBalance } from './PointerBalance.js';
 import type { DamageList } from './DamageList.js';
 import { isCovered } from './checkStoreRecords.js';
@@ -57,8 +59,8 @@ function weigh([key, value]: [Buffer, Buffer], { balance, damages, extent }: Poi
   if (key[0] === Prefix.account && extent.coverage === 'unknown') return;
   try {
     const { height, name } = open([key, value]);
-    if (height < extent.firstHeight || height > extent.highest) {
-      damages.add('unexpected', height, `${name()}: the store does not reach that far`);
+    if (!contains(extent.allowed, height)) {
+      damages.add('unexpected', height, `${name()}: ${noneOf(extent)}`);
     } else if (key[0] === Prefix.account && extent.coverage === undefined) {
       damages.add('unexpected', height, `${name()}: the store has no account index`);
     } else if (balance.covers(height)) {
@@ -97,7 +99,7 @@ async function findExtraPointers(runs: readonly HeightRun[], pass: PointerPass):
         const { height, name } = pointer;
         // Entries of uncovered heights may exist, as long as they are correct.
         const expected = await expectedPointers(database, height, extent.coverage !== undefined);
-        if (expected === undefined && height <= extent.latestIndexedHeight) continue;
+        if (expected === undefined && contains(extent.required, height)) continue;
         if (expected?.some(([other]) => other.equals(key)) === true) continue;
         damages.add('unexpected', height, `${name()}: no block requires it`);
       }
@@ -144,17 +146,4 @@ async function expectedPointers(
   putPointers(entry, put);
   if (withAccounts) putAccounts(height, entry.collections, put);
   return pointers;
-}
-
-/** Binary search in ascending runs. */
-function contains(runs: readonly HeightRun[], height: number): boolean {
-  let low = 0;
-  let high = runs.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((runs[middle] as HeightRun).to < height) low = middle + 1;
-    else high = middle;
-  }
-  const run = runs[low];
-  return run !== undefined && run.from <= height;
 }

@@ -4,39 +4,52 @@ import { covers } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
 import type { Database } from '../../records/Database.js';
 import { encodeMeta } from '../../records/codecs.js';
-import { finishRewind } from '../../leveldb/rewind.js';
+import type { OpenRecord } from '../../records/codecs.js';
+import { joined } from '../../records/heightRanges.js';
+import type { HeightRanges } from '../../records/heightRanges.js';
+import { finishInterrupted } from '../../leveldb/openStore.js';
 import {
   ACCOUNTS_SCHEMA_VERSION,
   COVERAGE_KEY,
   heightRange,
   META_KEY,
   parseBlockKey,
+  PLANS_KEY,
   POINTER_PREFIXES,
   Prefix,
   prefixRange,
   PROGRESS_KEY,
+  PUBLISHED_KEY,
+  RANGES_SCHEMA_VERSION,
   REWIND_KEY,
   seal,
 } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
 import {
   checkMeta,
-  coverageOf,
+  disorderOf,
   MAX_BLOCKS_ABOVE_WATERMARK,
+  openOpenRecord,
   readCoverage,
   readMeta,
+  readPlans,
   readProgress,
-  readRewind,
+  readPublished,
 } from '../../records/storeState.js';
 import type { DamageList } from './DamageList.js';
 
 /** How far the store reaches, by its own records or, where those are damaged, by its block records. */
 export interface Extent {
+  /** Of the live range. */
   readonly firstHeight: number;
-  /** Every height up to here must be there. */
   readonly latestIndexedHeight: number;
-  /** The highest block that may be there: the watermark, or a block made durable above a gap. */
-  readonly highest: number;
+  /** Covered, below the live range. */
+  readonly published: HeightRanges;
+  readonly open: readonly OpenRecord[];
+  /** Every one of these heights must be there. */
+  readonly required: HeightRanges;
+  /** Nothing may be at any other: blocks may be durable above a gap, in the live range and in open ones. */
+  readonly allowed: HeightRanges;
   /** The sporks that the store has crossed. */
   readonly sporks: readonly SporkRecord[];
   /**
@@ -67,13 +80,7 @@ export async function checkStoreRecords(
   if (meta !== undefined) {
     checkMeta(meta, where);
     await attempt(damages, () => checkMetaForm(database, meta, damages));
-  }
-  const rewind = await attempt(damages, () => readRewind(database));
-  if (rewind !== undefined) {
-    await attempt(damages, async () => {
-      const coverage = meta && (await coverageOf(database, meta));
-      await finishRewind(database, rewind, { logger, coverage });
-    });
+    await attempt(damages, () => finishInterrupted(database, meta, logger));
   }
   const progress = await attempt(damages, () => readProgress(database));
   const [anything] = (await attempt(damages, () => database.first({}, 1))) ?? [];
@@ -96,7 +103,44 @@ export async function checkStoreRecords(
   );
   const coverage = await checkCoverage(database, meta, damages);
   const highest = (await attempt(damages, () => highestBlock(database, window))) ?? latestIndexedHeight;
-  return { firstHeight, latestIndexedHeight, highest, sporks: meta?.sporks ?? [], coverage };
+  const { published, open } = await checkRanges(database, meta, { firstHeight, damages });
+  const live = { from: firstHeight, to: latestIndexedHeight };
+  const below = open.map(({ from, next }) => ({ from, to: next - 1 }));
+  const entered = open.filter(({ hasAccounts }) => hasAccounts);
+  return {
+    ...{ firstHeight, latestIndexedHeight, published, open },
+    required: joined([...published, ...below, live]),
+    allowed: joined([...published, ...open, live, { from: latestIndexedHeight + 1, to: highest }]),
+    sporks: [...(meta?.sporks ?? []), ...open.flatMap(({ sporks }) => sporks)],
+    coverage: Array.isArray(coverage) ? joined([...coverage, ...entered]) : coverage,
+  };
+}
+
+/** The ranges beside the live one, as far as their records are sound. */
+async function checkRanges(
+  database: Database,
+  meta: StoreMeta | undefined,
+  { firstHeight, damages }: { readonly firstHeight: number; readonly damages: DamageList },
+): Promise<Pick<Extent, 'published' | 'open'>> {
+  const published = (await attempt(damages, () => readPublished(database))) ?? [];
+  const plans = (await attempt(damages, () => readPlans(database))) ?? [];
+  const open: OpenRecord[] = [];
+  for await (const page of database.pages(prefixRange(Prefix.open))) {
+    for (const entry of page) {
+      const record = await attempt(damages, () => Promise.resolve().then(() => openOpenRecord(entry)));
+      if (record !== undefined) open.push(record);
+    }
+  }
+  const wrong = disorderOf({ firstHeight, published, open });
+  if (wrong !== undefined) {
+    damages.add('store_record', undefined, `record of the ranges: ${wrong}`);
+    return { published: [], open: [] };
+  }
+  const isAny = published.length + plans.length + open.length > 0;
+  if (isAny && meta !== undefined && meta.schemaVersion < RANGES_SCHEMA_VERSION) {
+    damages.add('store_record', undefined, 'record of the ranges: it does not go with the meta record');
+  }
+  return { published, open };
 }
 
 async function checkCoverage(
@@ -106,12 +150,18 @@ async function checkCoverage(
 ): Promise<Coverage | 'unknown' | undefined> {
   const coverage = await attempt(damages, () => readCoverage(database));
   const isThere = (await attempt(damages, () => database.hasMany([COVERAGE_KEY])))?.[0] === true;
-  if (meta !== undefined && isThere !== (meta.schemaVersion === ACCOUNTS_SCHEMA_VERSION)) {
+  if (meta !== undefined && !goesWith(meta, isThere)) {
     const message = 'record of the account index: it does not go with the meta record';
     damages.add('store_record', undefined, message);
     return 'unknown';
   }
   return isThere ? (coverage ?? 'unknown') : undefined;
+}
+
+function goesWith({ schemaVersion }: StoreMeta, hasAccounts: boolean): boolean {
+  return (
+    schemaVersion === RANGES_SCHEMA_VERSION || hasAccounts === (schemaVersion === ACCOUNTS_SCHEMA_VERSION)
+  );
 }
 
 async function checkMetaForm(database: Database, meta: StoreMeta, damages: DamageList): Promise<void> {
@@ -148,8 +198,8 @@ async function attempt<T>(damages: DamageList, action: () => Promise<T>): Promis
 
 /** Looks for keys outside the key space: between the known prefixes, and beside the single records. */
 export async function checkUnknownKeys(database: Database, damages: DamageList): Promise<void> {
-  const singles = [META_KEY, PROGRESS_KEY, REWIND_KEY, COVERAGE_KEY];
-  const prefixes = [Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account];
+  const singles = [META_KEY, PROGRESS_KEY, REWIND_KEY, COVERAGE_KEY, PUBLISHED_KEY, PLANS_KEY];
+  const prefixes = [Prefix.open, Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account];
   const gaps: Partial<KeyRange>[] = [];
   let gte: Buffer | undefined;
   for (const prefix of prefixes) {

@@ -10,9 +10,11 @@ import type { Database } from '../../records/Database.js';
 import { assertUnused, defaultTuning, LevelDatabase, rebuildManifest } from '../../leveldb/LevelDatabase.js';
 import { affectedHeights } from './affectedHeights.js';
 import { checkBlocks } from './checkBlocks.js';
+import type { BlockCounts } from './checkBlocks.js';
 import { PointerBalance } from './PointerBalance.js';
 import type { HeightRun } from './PointerBalance.js';
 import { checkPointers } from './checkPointers.js';
+import { rangesInWords, within } from '../../records/heightRanges.js';
 import { StorageError, storageErrorFrom } from '../../StorageError.js';
 import { DamageList } from './DamageList.js';
 import type { VerifyReport } from './DamageList.js';
@@ -164,21 +166,26 @@ async function verifyDatabase(
 }
 
 function rangeOf(options: VerifyOptions, extent: Extent, damages: DamageList): HeightRun {
-  const { firstHeight, highest } = extent;
-  const { from = firstHeight, to = highest } = options;
+  const { firstHeight, allowed } = extent;
+  const lowest = allowed[0]?.from ?? firstHeight;
+  const highest = allowed.at(-1)?.to ?? firstHeight - 1;
+  const { from = lowest, to = highest } = options;
   const asked = options.from !== undefined || options.to !== undefined;
   // With the store's own records damaged, its extent is a guess that must not refuse anything.
-  if (asked && damages.count === 0 && (from < firstHeight || to > highest || from > to)) {
+  if (asked && damages.count === 0 && (from < lowest || to > highest || from > to)) {
     throw new OperatorError(
       'usage',
-      `Cannot verify heights ${from} to ${to}: the store holds heights ${firstHeight} to ${highest}.`,
+      `Cannot verify heights ${from} to ${to}: the store holds heights ${rangesInWords(allowed)}.`,
     );
   }
-  return { from: Math.max(from, firstHeight), to: Math.min(to, highest) };
+  return { from: Math.max(from, lowest), to: Math.min(to, highest) };
 }
 
-function report(damages: DamageList, found: Partial<VerifyReport>): VerifyReport {
-  const { range } = found;
+function report(
+  damages: DamageList,
+  found: Partial<Omit<VerifyReport, 'ranges'>> & { readonly ranges?: BlockCounts['ranges'] },
+): VerifyReport {
+  const { range, ranges = [] } = found;
   return {
     latestIndexedHeight: undefined,
     waiting: undefined,
@@ -188,9 +195,11 @@ function report(damages: DamageList, found: Partial<VerifyReport>): VerifyReport
     bytes: 0,
     pointers: 0,
     ...found,
+    ranges: ranges.map((each) => ({ ...each, damaged: within(damages.heights, each) })),
     range: range === undefined || range.to < range.from ? undefined : range,
     damages: damages.kept,
     damageCount: damages.count,
+    damagedHeights: damages.heights,
     lowestDamagedHeight: damages.lowestHeight,
   };
 }

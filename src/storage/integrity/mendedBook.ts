@@ -1,0 +1,75 @@
+import { MAX_PLANS } from '../IndexStore.js';
+import type { BackfillPlan } from '../IndexStore.js';
+import { emptyLine, settled } from '../leveldb/changeBook.js';
+import { contains, rangeOf, upTo, within, without } from '../records/heightRanges.js';
+import type { HeightRanges } from '../records/heightRanges.js';
+import { coverageOfBook } from '../records/storeState.js';
+import type { OpenState, StoreBook } from '../records/storeState.js';
+import { withinGap } from './verify/DamageList.js';
+
+/** What is left of a store whose damaged heights are gone. */
+export interface MendedBook {
+  readonly book: StoreBook;
+  /** The covered heights that are lost, below the live range. */
+  readonly holes: HeightRanges;
+}
+
+/**
+ * The live range is what is left of the highest one. What is lost below it is planned, newest first; what is lost above
+ * it is indexed again by following the head.
+ */
+export function mendedBook(before: StoreBook, damaged: HeightRanges): MendedBook {
+  const { meta } = before.live;
+  const covered = coverageOfBook(before);
+  const left = without(covered, damaged);
+  const live = left.pop() ?? { from: meta.firstHeight, to: meta.firstHeight - 1 };
+  const holes = without(upTo(covered, live.from - 1), left);
+  const kept = Math.max(live.to, live.from);
+  const open = before.open
+    .filter(({ record }) => record.to < live.from)
+    .map((each) => mendedOpen(each, damaged));
+  return {
+    book: settled({
+      live: {
+        ...{ ...emptyLine(0), latestIndexedHeight: live.to },
+        meta: {
+          ...{ ...meta, firstHeight: live.from },
+          sporks: meta.sporks.filter(({ rootHeight }) => rootHeight <= kept),
+        },
+      },
+      published: left,
+      plans: withHoles(before.plans, holes),
+      ...{ open, hasAccounts: before.hasAccounts },
+    }),
+    holes,
+  };
+}
+
+function mendedOpen({ record, line }: OpenState, damaged: HeightRanges): OpenState {
+  const { from, to, next } = record;
+  const lowest = within(damaged, { from, to })[0]?.from ?? next;
+  return { record: { ...record, next: Math.min(next, lowest), keep: undefined }, line };
+}
+
+/** A plan for each hole; where that is too many, for holes that are close together. */
+function withHoles(plans: readonly BackfillPlan[], holes: HeightRanges): readonly BackfillPlan[] {
+  let wanted = holes;
+  const room = Math.max(1, MAX_PLANS - plans.length);
+  for (let gap = 2; wanted.length > room; gap *= 2) wanted = withinGap(wanted, gap);
+  const next = (plans.at(-1)?.id ?? 0) + 1;
+  const added = wanted.map(({ from, to }, index) => ({
+    ...{ id: next + index, from, to },
+    ...{ order: 'newest' as const, isPaused: false },
+  }));
+  return [...plans, ...added];
+}
+
+/**
+ * True for a height whose entries may stay: what is covered, what is durable of open ranges, and what waits above the
+ * watermark, where that is still the same.
+ */
+export function keeps(before: StoreBook, { live, ...book }: StoreBook, height: number): boolean {
+  if (height > live.latestIndexedHeight) return live.latestIndexedHeight === before.live.latestIndexedHeight;
+  const open = book.open.map(({ record }) => record);
+  return contains(coverageOfBook({ live, ...book }), height) || rangeOf(open, height) !== undefined;
+}

@@ -1,0 +1,83 @@
+import type { HeightRange } from '../IndexStore.js';
+
+/** Ascending ranges that neither overlap nor touch. */
+export type HeightRanges = readonly HeightRange[];
+
+/** The one that a height is in. */
+export function rangeOf<Range extends HeightRange>(
+  ranges: readonly Range[],
+  height: number,
+): Range | undefined {
+  let low = 0;
+  let high = ranges.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((ranges[middle] as Range).to < height) low = middle + 1;
+    else high = middle;
+  }
+  const range = ranges[low];
+  return range !== undefined && range.from <= height ? range : undefined;
+}
+
+/** False for anything that is not a height. */
+export function contains(ranges: HeightRanges, height: number): boolean {
+  return Number.isSafeInteger(height) && rangeOf(ranges, height) !== undefined;
+}
+
+/** All heights of ranges in any order. */
+export function joined(ranges: readonly HeightRange[]): HeightRange[] {
+  const result: HeightRange[] = [];
+  for (const range of [...ranges].sort((left, right) => left.from - right.from)) {
+    const last = result.at(-1);
+    if (range.to < range.from) continue;
+    if (last !== undefined && range.from <= last.to + 1) {
+      result[result.length - 1] = { from: last.from, to: Math.max(last.to, range.to) };
+    } else result.push({ from: range.from, to: range.to });
+  }
+  return result;
+}
+
+/** The heights of `ranges` that `removed` does not have. */
+export function without(ranges: HeightRanges, removed: HeightRanges): HeightRange[] {
+  return ranges.flatMap((range) => {
+    const left: HeightRange[] = [];
+    let { from } = range;
+    for (const gap of removed) {
+      if (gap.to < from || gap.from > range.to) continue;
+      if (gap.from > from) left.push({ from, to: gap.from - 1 });
+      from = gap.to + 1;
+    }
+    if (from <= range.to) left.push({ from, to: range.to });
+    return left;
+  });
+}
+
+/** The heights that are in a range as well. */
+export function within(ranges: HeightRanges, { from, to }: HeightRange): HeightRange[] {
+  return upTo(ranges, to)
+    .map((range) => ({ from: Math.max(range.from, from), to: range.to }))
+    .filter((range) => range.to >= range.from);
+}
+
+/** The heights up to one. */
+export function upTo(ranges: HeightRanges, height: number): HeightRange[] {
+  return ranges
+    .filter(({ from }) => from <= height)
+    .map(({ from, to }) => ({ from, to: Math.min(to, height) }));
+}
+
+/** "5 to 9, 12 and 20 to 30", for messages; of many only the first and the last. */
+export function rangesInWords(ranges: HeightRanges): string {
+  const words = ranges.map(({ from, to }) => (from === to ? String(from) : `${from} to ${to}`));
+  const last = words.pop() ?? 'none';
+  if (words.length === 0) return last;
+  const some = words.length < MAX_WORDS ? words : [...words.slice(0, MAX_WORDS - 1), '…'];
+  return `${some.join(', ')} and ${last}`;
+}
+
+/** Ranges in a message. */
+const MAX_WORDS = 8;
+
+export function overlap(left: HeightRange, right: HeightRange): boolean {
+  return left.from <= right.to && right.from <= left.to;
+}
