@@ -3,7 +3,7 @@ import type { Pool, PoolClient, QueryResultRow } from 'pg';
 import { AbortError, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Logger } from '../../observability/index.js';
-import type { StorageError } from '../StorageError.js';
+import { StorageError } from '../StorageError.js';
 import type { DatabasePlace } from './connection.js';
 import { faultOf, isPassing } from './faults.js';
 
@@ -142,7 +142,7 @@ export class PostgresDatabase implements Session {
         this.#settle();
       } catch (error) {
         const fault = this.#fault(error, 'reach the store');
-        if (!isPassing(fault)) throw fault;
+        if (!(fault instanceof StorageError)) throw fault;
         if (!signal.aborted) this.#notice(fault);
       }
       await sleep(this.#clock, PING_EVERY_MS, signal).catch(() => undefined);
@@ -169,9 +169,14 @@ export class PostgresDatabase implements Session {
     };
   }
 
-  /** Ends what waits, and the connections. Resolves also when the database does not answer. */
-  async close(): Promise<void> {
+  /** Waits no longer for a database that is away: what is tried now is tried for the last time. */
+  giveUp(): void {
     this.#closing.abort(new AbortError('the store is closed'));
+  }
+
+  /** Ends the connections. Resolves also when the database does not answer. */
+  async close(): Promise<void> {
+    this.giveUp();
     await Promise.all([endPool(this.#reads), endPool(this.#writes)]);
   }
 

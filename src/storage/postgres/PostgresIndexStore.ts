@@ -391,6 +391,7 @@ export class PostgresIndexStore implements IndexStore {
   }
 
   async #close(): Promise<void> {
+    this.#database.giveUp();
     await this.#line?.end();
     await this.#book.endRuns();
     this.#lock.release();

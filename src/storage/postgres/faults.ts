@@ -6,7 +6,7 @@ import type { StorageErrorKind } from '../StorageError.js';
 const NETWORK_CODES =
   /^(?:ECONNREFUSED|ECONNRESET|ECONNABORTED|ETIMEDOUT|EPIPE|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ENETDOWN|ENOENT)$/;
 const NETWORK_WORDS =
-  /^Connection terminated|timeout exceeded when trying to connect|timeout expired|read timeout/i;
+  /^Connection terminated|^Client (?:has encountered|was closed)|after calling end|timeout exceeded when|timeout expired|read timeout/i;
 
 interface Fault {
   /** Of SQLSTATEs. */
