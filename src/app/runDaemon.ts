@@ -38,7 +38,7 @@ import { Reporter } from './health/Reporter.js';
 import { announceRun } from './lifecycle/runRegistry.js';
 import { checkStartOfFilledStore } from './line/startHeight.js';
 import { hasReachedStop } from './line/stopHeight.js';
-import { openLevelStore } from './stores.js';
+import { openLevelStore, openStoreToIndex } from './stores.js';
 import type { OpenStore } from './stores.js';
 import { HeightInspector } from './health/HeightInspector.js';
 import { ReaderThread } from './threads/ReaderThread.js';
@@ -136,10 +136,7 @@ async function run(
   // It loads what it needs while the store is opened.
   const readers = new ReaderThread(readerOptionsOf(config), { start: startReader, clock, logger, metrics });
   lifecycle.onClose('reader thread', () => readers.close());
-  const store = await openStore(
-    { path, chainId: config.chainId, accounts: config.index.accounts, isShared: true },
-    { clock, logger },
-  );
+  const store = await openStoreToIndex(config, { openStore, clock, logger });
   // A thread that cannot be ended, because the disk hangs, still reads it. What was committed is on the disk.
   lifecycle.onClose('store', async () => {
     await readers.close();
@@ -147,7 +144,7 @@ async function run(
   });
   // The directory is ours now: a record found in it is of a daemon that was killed.
   removeDaemonRecord(config.dataDir);
-  await warnOfOpenDirectory(config.dataDir, { logger });
+  if (config.store === undefined) await warnOfOpenDirectory(config.dataDir, { logger });
   checkStartOfFilledStore(config, store);
   if (hasReachedStop(config, store) && !lacksAccounts(store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
@@ -160,7 +157,8 @@ async function run(
   });
   const { accountBuilder, network, listener } = parts;
   const diskWatch = new DiskWatch({ path }, { clock });
-  lifecycle.supervise(diskWatch.run(signal));
+  // A database has disks of its own.
+  if (config.store === undefined) lifecycle.supervise(diskWatch.run(signal));
   const reporter = new Reporter(
     { config, instance: randomUUID() },
     { store, network, listener, accountBuilder, diskWatch, readers, clock },
@@ -171,10 +169,10 @@ async function run(
   if (signal.aborted) return;
 
   const scrubber = new TableScrubber(
-    { path, bytesPerSecond: config.store.scrubBytesPerSecond },
+    { path, bytesPerSecond: config.scrub.bytesPerSecond },
     { clock, logger, metrics },
   );
-  lifecycle.supervise(scrubber.run(signal));
+  if (config.store === undefined) lifecycle.supervise(scrubber.run(signal));
   await runIndexing(config, { ...parts, onIndexed: () => readers.notify() }, (line) => {
     reporter.running(line);
     work.running(line);
@@ -187,11 +185,12 @@ function lacksAccounts({ accounts }: IndexStore): boolean {
 }
 
 function readerOptionsOf(config: DaemonConfig): ConstructorParameters<typeof ReaderThread>[0] {
-  const { accessNodes, access, api, chainId, dataDir, log } = config;
+  const { accessNodes, access, api, chainId, dataDir, log, store } = config;
   const version = programVersion();
   return {
     ...{ accessNodes, api, chainId, version },
     storePath: storePathOf(dataDir),
+    storeUrl: store,
     maxMessageBytes: access.maxMessageBytes,
     userAgent: userAgent(),
     logLevel: log.level,

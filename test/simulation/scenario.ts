@@ -115,7 +115,7 @@ function configOf(
       ...changes.requester,
     },
     index: { accounts: false },
-    store: { scrubBytesPerSecond: 0 },
+    store: undefined, scrub: { bytesPerSecond: 0 },
     api: {
       host: '127.0.0.1',
       port: 0,

@@ -212,6 +212,7 @@ export class Reporter implements StatusSource, ScrapedValues {
       unresolvable: () => this.#unresolvable(),
       heldUp: () => this.#heldUp(),
       commitStartedAtMs: () => this.#line?.indexer.commitStartedAtMs(),
+      database: () => store.trouble && { trouble: store.trouble() },
       readerDown: () => readers.down(),
       disk: () => diskWatch.disk(),
     };
@@ -249,6 +250,9 @@ export class Reporter implements StatusSource, ScrapedValues {
     const line = this.#line;
     const height = this.latestIndexedHeight() + 1;
     if (line === undefined || height > (this.#target() ?? -1)) return undefined;
+    const trouble = this.#parts.store.trouble?.();
+    // Whatever else there is to say: without the database nothing goes on.
+    if (trouble !== undefined) return { height, message: trouble, code: 'database_unreachable' };
     const sealedAgeMs = listener.sealedAdvanceAgeMs();
     const { stage } = line.processor.explain(height);
     const block = line.blocks.heldUpBy();

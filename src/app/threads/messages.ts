@@ -9,6 +9,8 @@ import type { ShownIndex } from '../../storage/index.js';
 /** What a reader thread is begun with. Everything in this file can be cloned from thread to thread. */
 export interface ReaderOptions {
   readonly storePath: string;
+  /** Of the database that holds the index in its place. */
+  readonly storeUrl?: string | undefined;
   readonly chainId: string;
   /** Of the program. */
   readonly version: string;
