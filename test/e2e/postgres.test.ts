@@ -35,7 +35,7 @@ describe('a daemon on PostgreSQL', () => {
     );
     const { id, payer } = first.rows[0] as { id: string; payer: string };
     expect((await daemon.api(`/v1/transactions/${id}`)).status).toBe(200);
-    const account = await daemon.api(`/v1/accounts/${payer}/transactions`);
+    const account = await daemon.api(`/accounts/${payer}/transactions`);
     expect(account.status).toBe(200);
     await daemon.program.stop();
     const where = ['--network', 'devnet', '--data-dir', dataDir, ...store];

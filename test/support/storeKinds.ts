@@ -25,7 +25,7 @@ export interface StoreHome {
 export interface StoreKind {
   readonly name: string;
   /** To be called in a `describe`: a new home for every call of what it returns, gone after each test. */
-  use(): () => Promise<StoreHome>;
+  readonly use: () => () => Promise<StoreHome>;
 }
 
 /** Both stores: what holds for one holds for the other. */

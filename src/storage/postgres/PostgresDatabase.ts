@@ -30,9 +30,15 @@ export interface Statement {
   readonly values?: readonly unknown[];
 }
 
+/** The answer to a statement. */
+export interface Rows<Row> {
+  readonly rows: Row[];
+  readonly rowCount: number;
+}
+
 /** What queries run in: a connection, or a transaction on one. */
 export interface Session {
-  query<Row extends QueryResultRow>(statement: Statement): Promise<{ rows: Row[]; rowCount: number }>;
+  query<Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>>;
 }
 
 export interface Connection extends Session {
@@ -85,7 +91,7 @@ export class PostgresDatabase implements Session {
   }
 
   /** A read, on a connection of its own. Expected errors: `StorageError`. */
-  async query<Row extends QueryResultRow>(statement: Statement): Promise<{ rows: Row[]; rowCount: number }> {
+  async query<Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>> {
     try {
       return await run<Row>(this.#reads, statement);
     } catch (error) {
@@ -136,14 +142,14 @@ export class PostgresDatabase implements Session {
   /** Asks now and then whether the database is there, until it is closed. Expected errors: those of `ping`. */
   async watch(ping: () => Promise<void>): Promise<void> {
     const { signal } = this.#closing;
-    while (!signal.aborted) {
+    while (!this.#isClosing()) {
       try {
         await ping();
         this.#settle();
       } catch (error) {
         const fault = this.#fault(error, 'reach the store');
         if (!(fault instanceof StorageError)) throw fault;
-        if (!signal.aborted) this.#notice(fault);
+        if (!this.#isClosing()) this.#notice(fault);
       }
       await sleep(this.#clock, PING_EVERY_MS, signal).catch(() => undefined);
     }
@@ -190,6 +196,10 @@ export class PostgresDatabase implements Session {
     this.#trouble = error;
   }
 
+  #isClosing(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
   #settle(): void {
     if (this.#trouble !== undefined) this.#logger.info({}, 'the database answers again');
     this.#trouble = undefined;
@@ -208,7 +218,7 @@ async function run<Row extends QueryResultRow>(
   via: Pool | PoolClient,
   { name, text, values }: Statement,
   timeoutMs?: number,
-): Promise<{ rows: Row[]; rowCount: number }> {
+): Promise<Rows<Row>> {
   const { rows, rowCount } = await via.query<Row>({
     ...(name === undefined ? {} : { name }),
     text,

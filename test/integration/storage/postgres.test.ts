@@ -230,6 +230,86 @@ describe('the store on PostgreSQL', () => {
     });
   });
 
+  describe('is verified:', () => {
+    const verified = async (url: string, heights: { from?: number; to?: number } = {}) => {
+      const { verifyPostgres } = await loadPostgres();
+      const dependencies = { clock: systemClock, logger: new RecordingLogger() };
+      return verifyPostgres({ url, chainId: TEST_CHAIN, ...heights }, dependencies);
+    };
+
+    const filled = async () => {
+      const { url } = await postgres.home();
+      const store = await postgres.open(url);
+      await store.initialise(metaFrom(30));
+      await store.commit({ blocks: chain.slice(20, 30), latestIndexedHeight: 38 });
+      const run = await store.ranges.run({ from: 10, to: 19 });
+      await run.commit({ blocks: chain.slice(0, 10), latestIndexedHeight: 19 });
+      const open = await store.ranges.run({ from: 22, to: 25 });
+      await open.commit({ blocks: [at(22), at(24)], latestIndexedHeight: 22 });
+      return url;
+    };
+
+    it('all of it is sound, beside a daemon', async () => {
+      const url = await filled();
+      expect(await verified(url)).toMatchObject({
+        ...{ damageCount: 0, heights: 19, collections: 19, transactions: 38, latestIndexedHeight: 38 },
+        range: { from: 10, to: 38 },
+        waiting: { blocks: 1, from: 39, to: 39 },
+        ranges: [
+          { from: 10, to: 19, kind: 'published', blocks: 10, damaged: [] },
+          { from: 30, to: 38, kind: 'live', blocks: 9, damaged: [] },
+        ],
+      });
+      expect(await verified(url, { from: 12, to: 14 })).toMatchObject({ damageCount: 0, heights: 3 });
+      await expect(verified(url, { from: 15, to: 22 })).rejects.toMatchObject({ exit: 'usage' });
+    });
+
+    it.each([
+      [
+        'a byte of a body',
+        `UPDATE flow_store.body SET value = set_byte(value, 9, 255) WHERE height = 15`,
+        'block',
+      ],
+      ['a lost block', 'DELETE FROM flow_store.block WHERE height = 15', 'missing_block'],
+      ['a lost body', 'DELETE FROM flow_store.body WHERE height = 15', 'block'],
+      [
+        'a lost transaction',
+        'DELETE FROM flow_store.transaction WHERE height = 15 AND transaction_index = 1',
+        'pointer',
+      ],
+      ['a payer', `UPDATE flow_store.transaction SET payer = '\\x01' WHERE height = 15`, 'unexpected'],
+      ['a lost account entry', 'DELETE FROM flow_store.account_transaction WHERE height = 15', 'pointer'],
+      ['an id', `UPDATE flow_store.collection SET id = '\\x00' WHERE height = 15`, 'unexpected'],
+      ['a time', `UPDATE flow_store.block SET time = now() WHERE height = 15`, 'unexpected'],
+      [
+        'a lost script',
+        `DELETE FROM flow_store.script WHERE hash = (SELECT script_hash FROM flow_store.transaction
+          WHERE height = 15 LIMIT 1)`,
+        'unexpected',
+      ],
+    ])('finds %s', async (_, damage, kind) => {
+      const url = await filled();
+      await asAdmin(url, damage);
+      const report = await verified(url);
+      expect(report.damages).toContainEqual(expect.objectContaining({ height: 15, kind }));
+      expect(report.damagedHeights).toEqual([{ from: 15, to: 15 }]);
+    });
+
+    it('finds blocks of no range, and a script that is another one', async () => {
+      const url = await filled();
+      await asAdmin(url, `UPDATE flow_store.block SET height = 28 WHERE height = 39`);
+      await asAdmin(
+        url,
+        `UPDATE flow_store.script SET body = 'x' WHERE hash = (SELECT min(hash::text)::bytea FROM flow_store.script)`,
+      );
+      const report = await verified(url);
+      expect(report.damages.map(({ kind, height }) => [kind, height])).toEqual([
+        ['unexpected', 28],
+        ['pointer', undefined],
+      ]);
+    });
+  });
+
   it('is read by commands beside the daemon, and written by none of them', async () => {
     const { url } = await postgres.home();
     await begun(url);
