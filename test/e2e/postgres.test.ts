@@ -1,6 +1,8 @@
+import { execFileSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { packageRoot } from '../../src/runtime/index.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
@@ -94,6 +96,20 @@ describe('a daemon on PostgreSQL', () => {
       url,
     ]);
     expect(verified.stdout).toContain('no damage');
+  });
+
+  it('is loaded by those who want it alone', () => {
+    const rooms = ['app', 'cli', 'storage'].map((room) => `await import('./dist/${room}/index.js');`);
+    const loaded = `console.log(Object.keys((await import('node:module')).Module._cache).filter((file) =>
+      /node_modules.pg/.test(file)).length)`;
+    const count = (...code: string[]): string =>
+      execFileSync(process.execPath, ['--input-type=module', '-e', code.join('')], {
+        cwd: packageRoot,
+        encoding: 'utf8',
+      });
+    expect(count(...rooms, loaded).trim()).toBe('0');
+    const postgresToo = `await (await import('./dist/storage/index.js')).loadPostgres();`;
+    expect(Number(count(...rooms, postgresToo, loaded))).toBeGreaterThan(5);
   });
 
   it('never shows the password', async () => {

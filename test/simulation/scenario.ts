@@ -115,7 +115,8 @@ function configOf(
       ...changes.requester,
     },
     index: { accounts: false },
-    store: undefined, scrub: { bytesPerSecond: 0 },
+    store: undefined,
+    scrub: { bytesPerSecond: 0 },
     api: {
       host: '127.0.0.1',
       port: 0,

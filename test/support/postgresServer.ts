@@ -37,9 +37,6 @@ export interface PostgresMachine {
   /** Ends it at once, as a crash would. */
   kill(): Promise<void>;
   start(): Promise<void>;
-  /** Neither answers nor ends (`SIGSTOP`), and goes on. */
-  freeze(): void;
-  thaw(): void;
 }
 
 /**
@@ -167,26 +164,9 @@ class OwnServer implements PostgresMachine {
     return this.#end('SIGQUIT');
   }
 
-  freeze(): void {
-    this.#signalAll('SIGSTOP');
-  }
-
-  thaw(): void {
-    this.#signalAll('SIGCONT');
-  }
-
   async close(): Promise<void> {
     await this.#end('SIGQUIT');
     rmSync(this.#directory, { recursive: true, force: true });
-  }
-
-  /** The server and the processes that serve its connections. */
-  #signalAll(signal: NodeJS.Signals): void {
-    const server = this.#process?.pid;
-    if (server === undefined) return;
-    const children = readFileSync(`/proc/${server}/task/${server}/children`, 'utf8').trim().split(' ');
-    for (const pid of [server, ...children.filter((each) => each !== '').map(Number)])
-      process.kill(pid, signal);
   }
 
   async #end(signal: NodeJS.Signals): Promise<void> {

@@ -13,6 +13,7 @@ export class TcpFaults {
   readonly #sockets = new Set<Socket>();
   #server: Server | undefined;
   #word: string | undefined;
+  #isFrozen = false;
 
   private constructor(target: URL, port: number) {
     this.#target = { host: target.hostname, port: Number(target.port || 5432) };
@@ -50,6 +51,17 @@ export class TcpFaults {
     await once(server, 'close');
   }
 
+  /** Nothing passes any more, either way, and nobody is told; new connections come about all the same. */
+  freeze(): void {
+    this.#isFrozen = true;
+    for (const socket of this.#sockets) socket.pause();
+  }
+
+  thaw(): void {
+    this.#isFrozen = false;
+    for (const socket of this.#sockets) socket.resume();
+  }
+
   close(): Promise<void> {
     return this.down();
   }
@@ -81,5 +93,6 @@ export class TcpFaults {
       this.cuts += 1;
       socket.destroy();
     });
+    if (this.#isFrozen) for (const each of [socket, upstream]) each.pause();
   }
 }

@@ -1,5 +1,5 @@
 // Columns of many rows in PostgreSQL's binary form of an array, so that one prepared statement (`unnest`) writes all rows
-// of a batch. Measured against COPY: equal for large batches, faster for small ones (docs/decisions).
+// of a batch. Measured against COPY: equal for large batches, faster for small ones (docs/postgresql.md).
 
 const HEADER_BYTES = 20;
 const LENGTH_BYTES = 4;

@@ -97,10 +97,3 @@ function isTlsFault(code: string): boolean {
 export function isPassing(error: unknown): error is StorageError {
   return error instanceof StorageError && (error.kind === 'unavailable' || error.kind === 'disk_full');
 }
-
-/** True when the database answered that there is no such table or schema. */
-export function isUndefined(error: unknown): boolean {
-  return causesOf(error).some(
-    (cause) => 'code' in cause && (cause.code === '42P01' || cause.code === '3F000'),
-  );
-}

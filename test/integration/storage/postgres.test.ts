@@ -162,6 +162,24 @@ describe('the store on PostgreSQL', () => {
     },
   );
 
+  it('notices a server that is there and says nothing', { timeout: 120_000 }, async () => {
+    const { url } = await postgres.home();
+    const faults = await TcpFaults.before(url);
+    try {
+      const store = await begun(faults.url);
+      faults.freeze();
+      const commit = store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+      await until(() => store.trouble() !== undefined);
+      faults.thaw();
+      await commit;
+      await until(() => store.trouble() === undefined);
+      expect(await countOf(url, 'block')).toBe(2);
+      await store.close();
+    } finally {
+      await faults.close();
+    }
+  });
+
   it('can be closed while the database is away', async () => {
     const { url } = await postgres.home();
     const faults = await TcpFaults.before(url);
