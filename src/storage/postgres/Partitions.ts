@@ -23,14 +23,14 @@ export class Partitions {
     return this.#database.transaction(async (session) => {
       // One at a time, whoever makes them.
       await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
-      for (const table of DATA_TABLES) {
-        const { rowCount } = await session.query({
-          text: 'SELECT FROM pg_class WHERE oid = to_regclass($1) AND relispartition',
-          values: [`flow_store.${table}_${partition}`],
-        });
-        if (rowCount > 0) continue;
-        for (const text of partitionStatements(table, partition)) await session.query({ text });
-      }
+      const { rows } = await session.query<{ table: string }>({
+        text: `SELECT wanted AS table FROM unnest($1::text[]) AS wanted WHERE NOT EXISTS (SELECT FROM pg_class
+          WHERE oid = to_regclass('flow_store.' || wanted || '_' || $2) AND relispartition)`,
+        values: [DATA_TABLES, String(partition)],
+      });
+      if (rows.length === 0) return;
+      const statements = rows.flatMap(({ table }) => partitionStatements(table, partition));
+      await session.query({ text: statements.join(';\n') });
     });
   }
 }

@@ -70,7 +70,7 @@ async function hasTables(session: Session): Promise<boolean> {
 async function makeTables(database: PostgresDatabase, chainId: string): Promise<void> {
   try {
     await database.transaction(async (session) => {
-      for (const text of SCHEMA_STATEMENTS) await session.query({ text });
+      await session.query({ text: SCHEMA_STATEMENTS.join(';\n') });
       await session.query({
         text: `INSERT INTO flow_store.store VALUES (1, $1, $2, '', 0, 0)`,
         values: [POSTGRES_SCHEMA_VERSION, chainId],

@@ -282,35 +282,34 @@ describe('the store on PostgreSQL', () => {
       await expect(verified(url, { from: 15, to: 22 })).rejects.toMatchObject({ exit: 'usage' });
     });
 
-    it.each([
-      [
-        'a byte of a body',
-        `UPDATE flow_store.body SET value = set_byte(value, 9, 255) WHERE height = 15`,
-        'block',
-      ],
-      ['a lost block', 'DELETE FROM flow_store.block WHERE height = 15', 'missing_block'],
-      ['a lost body', 'DELETE FROM flow_store.body WHERE height = 15', 'block'],
-      [
-        'a lost transaction',
-        'DELETE FROM flow_store.transaction WHERE height = 15 AND transaction_index = 1',
-        'pointer',
-      ],
-      ['a payer', `UPDATE flow_store.transaction SET payer = '\\x01' WHERE height = 15`, 'unexpected'],
-      ['a lost account entry', 'DELETE FROM flow_store.account_transaction WHERE height = 15', 'pointer'],
-      ['an id', `UPDATE flow_store.collection SET id = '\\x00' WHERE height = 15`, 'unexpected'],
-      ['a time', `UPDATE flow_store.block SET time = now() WHERE height = 15`, 'unexpected'],
-      [
-        'a lost script',
-        `DELETE FROM flow_store.script WHERE hash = (SELECT script_hash FROM flow_store.transaction
-          WHERE height = 15 LIMIT 1)`,
-        'unexpected',
-      ],
-    ])('finds %s', async (_, damage, kind) => {
+    it('finds every damage, at its height', async () => {
       const url = await filled();
-      await asAdmin(url, damage);
+      const set = (height: number, table: string, change: string): string =>
+        `UPDATE flow_store.${table} SET ${change} WHERE height = ${height}`;
+      const lose = (height: number, table: string): string =>
+        `DELETE FROM flow_store.${table} WHERE height = ${height}`;
+      const damages: readonly [height: number, kind: string, sql: string][] = [
+        [10, 'block', set(10, 'body', 'value = set_byte(value, 9, 255)')],
+        [11, 'missing_block', lose(11, 'block')],
+        [12, 'block', lose(12, 'body')],
+        [13, 'pointer', `${lose(13, 'transaction')} AND transaction_index = 1`],
+        [14, 'unexpected', set(14, 'transaction', `payer = '\\x01'`)],
+        [15, 'pointer', lose(15, 'account_transaction')],
+        [16, 'unexpected', set(16, 'collection', `id = '\\x00'`)],
+        [17, 'unexpected', set(17, 'block', 'time = now()')],
+        [
+          18,
+          'unexpected',
+          `DELETE FROM flow_store.script WHERE hash = (SELECT script_hash FROM flow_store.transaction
+            WHERE height = 18 LIMIT 1)`,
+        ],
+      ];
+      await asAdmin(url, damages.map(([, , sql]) => sql).join(';'));
       const report = await verified(url);
-      expect(report.damages).toContainEqual(expect.objectContaining({ height: 15, kind }));
-      expect(report.damagedHeights).toEqual([{ from: 15, to: 15 }]);
+      for (const [height, kind] of damages) {
+        expect(report.damages).toContainEqual(expect.objectContaining({ height, kind }));
+      }
+      expect(report.damagedHeights).toEqual([{ from: 10, to: 18 }]);
     });
 
     it('finds blocks of no range, and a script that is another one', async () => {
