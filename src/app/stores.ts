@@ -2,8 +2,16 @@ import { mkdir } from 'node:fs/promises';
 import type { DaemonConfig } from '../config/index.js';
 import { silentLogger } from '../observability/index.js';
 import { OperatorError, sleep, systemClock } from '../runtime/index.js';
-import { LevelIndexStore, loadPostgres, repairStore, StorageError, verifyStore } from '../storage/index.js';
+import {
+  LevelIndexStore,
+  loadPostgres,
+  rangesInWords,
+  repairStore,
+  StorageError,
+  verifyStore,
+} from '../storage/index.js';
 import type {
+  HeightRange,
   IndexStore,
   RepairReport,
   VerifyDependencies,
@@ -98,7 +106,9 @@ async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): Promise
 export interface RewindReport {
   /** The watermark. */
   readonly from: number;
-  /** What goes: the heights up to the watermark, and the blocks that wait above it. `undefined`: nothing. */
+  /** The watermark afterwards: lower than the height asked for where no range has that. */
+  readonly through: number;
+  /** What goes: in all ranges, and the blocks that wait above the watermark. `undefined`: nothing. */
   readonly forgotten: { readonly heights: number; readonly from: number; readonly to: number } | undefined;
 }
 
@@ -125,23 +135,32 @@ export async function rewindStore(
     if (meta === undefined || store.latestIndexedHeight() < 0)
       throw new OperatorError('usage', 'The store is empty: there is nothing to rewind.');
     const from = store.latestIndexedHeight();
-    if (height < meta.firstHeight - 1 || height > from) {
+    const ranges = store.coverage();
+    const lowest = ranges[0]?.from ?? meta.firstHeight;
+    const isOnly = ranges.length <= 1;
+    if (height < lowest - (isOnly ? 1 : 0) || height > from) {
       throw new OperatorError(
         'usage',
-        `--to ${height} is outside what can be kept: the store holds heights ${meta.firstHeight} to ${from}. ` +
-          (meta.firstHeight === 0
-            ? `Give a height from 0 to ${from}.`
-            : `Give a height from ${meta.firstHeight - 1} (forget everything) to ${from}.`),
+        `--to ${height} is outside what can be kept: the store holds heights ${rangesInWords(ranges)}. ` +
+          (lowest === 0 || !isOnly
+            ? `Give a height from ${lowest} to ${from}.`
+            : `Give a height from ${lowest - 1} (forget everything) to ${from}.`),
       );
     }
+    const through = Math.min(height, ranges.findLast((range) => range.from <= height)?.to ?? height);
     const waiting = store.blocksAboveWatermark();
-    const heights = from - height + waiting.length;
+    const open = store.ranges.open().map((range) => ({ from: range.from, to: range.next - 1 }));
+    const heights = heightsAbove([...ranges, ...open], through) + waiting.length;
     if (apply) await store.rewind(height);
     const to = waiting.at(-1)?.height ?? from;
-    return { from, forgotten: heights === 0 ? undefined : { heights, from: height + 1, to } };
+    return { from, through, forgotten: heights === 0 ? undefined : { heights, from: through + 1, to } };
   } finally {
     await store.close();
   }
+}
+
+function heightsAbove(ranges: readonly HeightRange[], height: number): number {
+  return ranges.reduce((sum, { from, to }) => sum + Math.max(0, to - Math.max(from - 1, height)), 0);
 }
 
 /**

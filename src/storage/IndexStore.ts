@@ -272,8 +272,8 @@ export interface RangeBook {
   /** All of it at once, durable on return. Expected errors: `StorageError`. */
   change(change: RangeChange): Promise<void>;
   /**
-   * Begins a range, or continues an open one: one run per range at a time, and it ends when its range is published or
-   * dropped. The range lies below the live range, which holds a block already, and none of it is covered. It is within
+   * Begins a range, or continues an open one. A run ends when its range is published or dropped, or another run of it
+   * begins. The range lies below the live range, which holds a block already, and none of it is covered. It is within
    * one spork. Expected errors: `StorageError`.
    */
   run(range: HeightRange): Promise<RangeStore>;
@@ -297,7 +297,7 @@ export interface IndexStore extends IndexReader, RangeStore {
   /**
    * Forgets every block above `height`, in every range, and the plans for them. Where `height` is below the live range,
    * the highest covered range at or below it becomes the live one. Idempotent; after a crash the next open finishes the
-   * work. No range may have a run. Expected errors: `StorageError`; `OperatorError` (`usage`) when nothing is covered at
+   * work. Where it is below the live range, no range may have a run. Expected errors: `StorageError`; `OperatorError` (`usage`) when nothing is covered at
    * or below `height`, unless it is the first height - 1 of a store that has no other range.
    */
   rewind(height: number): Promise<void>;

@@ -35,13 +35,14 @@ export type { LevelTuning, OpenDatabase, OpenOptions } from './leveldb/LevelData
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
 export type { LevelIndexStoreOptions } from './leveldb/LevelIndexStore.js';
 export { LevelReplica } from './leveldb/LevelReplica.js';
+export { missingIn, rangesInWords } from './records/heightRanges.js';
 export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';
 export { ACCOUNTS_SCHEMA_VERSION, SCHEMA_VERSION } from './records/schema.js';
 export type { KeyRange } from './records/schema.js';
 export { StorageError, storageErrorFrom } from './StorageError.js';
 export { TableScrubber } from './integrity/TableScrubber.js';
-export type { VerifyReport } from './integrity/verify/DamageList.js';
+export type { RangeReport, VerifyReport } from './integrity/verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './integrity/verify/verifyStore.js';
 export type { PostgresIndexStoreOptions } from './postgres/PostgresIndexStore.js';

@@ -54,6 +54,6 @@ export async function repair(
   expect(plan, plan.stderr).toMatchObject({ code: 65 });
   expect(repaired, repaired.stderr).toMatchObject({ code: 0 });
   const wentOnFrom = await stage.goesOn(dataDir);
-  expect(repaired.stdout).toContain(`The daemon goes on at ${wentOnFrom + 1}.`);
+  expect(repaired.stdout).toContain(`The daemon goes on at ${wentOnFrom + 1}`);
   return { outcome: 'refused, repaired', exitCode, wentOnFrom };
 }

@@ -12,7 +12,9 @@ export function checkStartOfFilledStore(config: DaemonConfig, store: IndexStore)
   const meta = store.meta();
   if (meta === undefined || typeof config.startHeight !== 'number') return;
   const next = store.latestIndexedHeight() + 1;
-  if (config.startHeight >= meta.firstHeight && config.startHeight <= next) return;
+  // After a repair the heights below a hole are still this store's, and so is the hole, which is planned.
+  const beginnings = [...store.coverage(), ...store.ranges.plans()].map(({ from }) => from);
+  if (config.startHeight >= Math.min(meta.firstHeight, ...beginnings) && config.startHeight <= next) return;
   throw new OperatorError(
     'configuration',
     `startHeight ${config.startHeight} does not fit the store in ${config.dataDir}, which holds heights ` +

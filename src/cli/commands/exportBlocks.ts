@@ -1,6 +1,7 @@
 import { formatCount } from '../../observability/index.js';
 import { named, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
+import { missingIn, rangesInWords } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { fileOutput, standardOutput } from '../export/exportOutput.js';
 import type { ExportOutput } from '../export/exportOutput.js';
@@ -44,7 +45,7 @@ export async function exportBlocks(invocation: Invocation, terminal: Terminal): 
 
 /** The heights to export. Expected errors: those of the source; OperatorError `not_found`. */
 async function rangeOf(source: ExportSource, values: Values): Promise<{ from: number; to: number }> {
-  const { first, latest } = await source.range();
+  const { first, latest, ranges } = await source.range();
   const from = values.from ?? first;
   const to = values.to ?? (values.follow ? ENDLESS : latest);
   const outside =
@@ -53,8 +54,15 @@ async function rangeOf(source: ExportSource, values: Values): Promise<{ from: nu
       : values.follow || Math.max(from, to) <= latest
         ? undefined
         : `Height ${Math.max(from, to)} is not yet indexed: give a lower --to, or wait for it with --follow.`;
-  if (outside === undefined) return { from, to };
-  throw new OperatorError('not_found', `${outside} Indexed are heights ${first} to ${latest}.`);
+  const indexed = `Indexed are heights ${rangesInWords(ranges)}`;
+  if (outside !== undefined) throw new OperatorError('not_found', `${outside} ${indexed}.`);
+  const holes = missingIn({ from, to: Math.min(to, latest) }, ranges);
+  if (holes.length === 0) return { from, to };
+  throw new OperatorError(
+    'not_found',
+    `Between --from and --to, nothing is indexed at ${rangesInWords(holes)}. ${indexed}: give heights of one range, ` +
+      'or have the hole filled in first.',
+  );
 }
 
 /** Returns the closing message; none when nobody reads any more. */

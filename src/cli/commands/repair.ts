@@ -1,5 +1,8 @@
 import { repairStoreOf } from '../../app/index.js';
+import { formatCount } from '../../observability/index.js';
 import type { ExitReason } from '../../runtime/index.js';
+import { rangesInWords } from '../../storage/index.js';
+import type { RepairReport } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { repairFlags } from '../flags.js';
 import { configOf, ownValuesOf } from '../settings.js';
@@ -7,7 +10,7 @@ import { configOf, ownValuesOf } from '../settings.js';
 /** How many damaged files are named; the rest are only counted. */
 const MAX_FILES_SHOWN = 20;
 
-/** `repair`: keeps every height below the lowest damaged one. No daemon may be running on the store. */
+/** `repair`: keeps every sound height, and plans what is lost between. No daemon may be running on the store. */
 export async function repair(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(repairFlags, invocation);
   const { config } = configOf(invocation, terminal);
@@ -21,14 +24,24 @@ export async function repair(invocation: Invocation, terminal: Terminal): Promis
   if (report.files.length > shown.length) {
     terminal.out(`… and ${report.files.length - shown.length} more\n`);
   }
-  const { firstHeight, keptThrough = 0, latestIndexedHeight = keptThrough } = report;
-  const nothing = firstHeight === undefined || keptThrough < firstHeight;
-  const kept = nothing ? 'no height' : `heights ${firstHeight} to ${keptThrough}`;
-  const lost = latestIndexedHeight > keptThrough ? ` (of ${latestIndexedHeight})` : '';
+  const { keptThrough = 0, latestIndexedHeight = keptThrough, holes } = report;
+  const kept = report.kept.length === 0 ? 'no height' : `heights ${rangesInWords(report.kept)}`;
+  const above = latestIndexedHeight > keptThrough ? ` (of ${latestIndexedHeight})` : '';
+  const lost = holes.length === 0 ? '' : ` Lost below that: ${lostHeights(holes)}.`;
   if (!report.applied) {
-    terminal.out(`Can be kept: ${kept}${lost}. Add --yes to do it; the daemon then goes on from there.\n`);
+    terminal.out(
+      `Can be kept: ${kept}${above}.${lost} Add --yes to do it; the daemon then fetches what is lost.\n`,
+    );
     return 'damage';
   }
-  terminal.out(`Repaired. Kept: ${kept}${lost}. The daemon goes on at ${keptThrough + 1}.\n`);
+  const filled = holes.length === 0 ? '' : ', and fills those in again';
+  terminal.out(
+    `Repaired. Kept: ${kept}${above}.${lost} The daemon goes on at ${keptThrough + 1}${filled}.\n`,
+  );
   return 'done';
+}
+
+function lostHeights(holes: RepairReport['holes']): string {
+  const count = holes.reduce((sum, { from, to }) => sum + to - from + 1, 0);
+  return `${count === 1 ? 'height' : `${formatCount(count)} heights,`} ${rangesInWords(holes)}`;
 }

@@ -18,7 +18,7 @@ export async function rewind(invocation: Invocation, terminal: Terminal): Promis
     );
   }
   const { config } = configOf(invocation, terminal);
-  const { from, forgotten } = await rewindStore(config, height, { apply: values.yes });
+  const { from, through, forgotten } = await rewindStore(config, height, { apply: values.yes });
   if (!values.yes) {
     const what =
       forgotten === undefined
@@ -26,9 +26,9 @@ export async function rewind(invocation: Invocation, terminal: Terminal): Promis
         : `${formatCount(forgotten.heights)} heights, ${forgotten.from} to ${forgotten.to}`;
     throw new OperatorError(
       'usage',
-      `This forgets everything above height ${height}: ${what}. Add --yes to do it.`,
+      `This forgets everything above height ${through}: ${what}. Add --yes to do it.`,
     );
   }
-  terminal.out(`Rewound from height ${from} to ${height}. The daemon goes on at ${height + 1}.\n`);
+  terminal.out(`Rewound from height ${from} to ${through}. The daemon goes on at ${through + 1}.\n`);
   return 'done';
 }

@@ -1,7 +1,8 @@
 import { verifyStoreOf } from '../../app/index.js';
 import { formatCount } from '../../observability/index.js';
 import { systemClock } from '../../runtime/index.js';
-import type { VerifyProgress, VerifyReport } from '../../storage/index.js';
+import { rangesInWords } from '../../storage/index.js';
+import type { RangeReport, VerifyProgress, VerifyReport } from '../../storage/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { verifyFlags } from '../flags.js';
@@ -60,6 +61,7 @@ function renderReport(report: VerifyReport): string {
           `(${formatCount(report.bytes)} bytes), ids recomputed; parent links, completeness, order, checksums; ` +
           `${formatCount(report.pointers)} pointers, both ways`,
   );
+  if (report.ranges.length > 1) lines.push(...report.ranges.map(renderRange));
   if (report.waiting !== undefined) lines.push(readableSoFar(report.waiting, report));
   lines.push(
     report.damageCount === 0
@@ -69,6 +71,17 @@ function renderReport(report: VerifyReport): string {
   return lines.join('\n') + '\n';
 }
 
+const kinds: Readonly<Record<RangeReport['kind'], string>> = {
+  live: 'follows the head',
+  published: 'whole',
+  open: 'being filled in, not readable yet',
+};
+
+function renderRange({ from, to, kind, blocks, damaged }: RangeReport): string {
+  const state = damaged.length === 0 ? 'no damage' : `damaged: ${rangesInWords(damaged)}`;
+  return `range ${from} to ${to} (${kinds[kind]}): ${counted(blocks, 'sound block')}, ${state}`;
+}
+
 function counted(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
@@ -76,9 +89,10 @@ function counted(count: number, noun: string): string {
 /** Describes sound blocks above a gap, which cannot be read yet. */
 function readableSoFar(
   { blocks, from, to }: NonNullable<VerifyReport['waiting']>,
-  { range, latestIndexedHeight = -1 }: VerifyReport,
+  { range, ranges, latestIndexedHeight = -1 }: VerifyReport,
 ): string {
-  const first = range?.from ?? Infinity;
+  const live = ranges.find(({ kind }) => kind === 'live');
+  const first = live?.from ?? range?.from ?? Infinity;
   const readable = latestIndexedHeight < first ? 'no height' : `heights ${first} to ${latestIndexedHeight}`;
   const heights = from === to ? `height ${from}` : `heights ${from} to ${to}`;
   const gap = latestIndexedHeight + 1;

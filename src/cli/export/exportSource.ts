@@ -1,8 +1,9 @@
-import { exportPage, lastReadable } from '../../api/index.js';
+import { exportPage } from '../../api/index.js';
 import type { ExportRange } from '../../api/index.js';
 import { openStoreReadOnly } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../runtime/index.js';
+import type { HeightRange } from '../../storage/index.js';
 import { findDaemon, noDaemon, readBytes, refusalOf } from '../client.js';
 import type { FoundDaemon } from '../client.js';
 import { PROGRAM } from '../parse.js';
@@ -21,11 +22,19 @@ export interface ExportSource {
   readonly chainId: string;
   /** Name and version of the program that makes the lines. */
   readonly program: string;
-  /** The readable heights; with `follow` there may be none, and `latest` is below `first`. */
-  range(): Promise<{ readonly first: number; readonly latest: number }>;
+  /** The readable heights; with `follow` there may be none. */
+  range(): Promise<ReadableHeights>;
   /** Whole blocks from `from` on, none above `to`. */
   page(range: ExportRange): Promise<Buffer>;
   close(): Promise<void>;
+}
+
+/** From the lowest to the highest of all ranges; `latest` is below `first` where there are none. */
+export interface ReadableHeights {
+  readonly first: number;
+  readonly latest: number;
+  /** Ascending. */
+  readonly ranges: readonly HeightRange[];
 }
 
 export interface ExportSourceOptions {
@@ -69,7 +78,7 @@ function daemonSource(
       for (;;) {
         const { firstIndexed = null, latestIndexed = null } = daemon?.status ?? {};
         if (firstIndexed !== null && (follow || latestIndexed !== null)) {
-          return { first: firstIndexed, latest: latestIndexed ?? firstIndexed - 1 };
+          return oneRange(firstIndexed, latestIndexed ?? firstIndexed - 1);
         }
         await lookAgain(daemon === undefined ? noDaemon(loaded) : nothingIndexed());
         daemon = await findDaemon(loaded);
@@ -104,10 +113,10 @@ async function storeSource({ config }: LoadedConfig, { signal }: ExportSourceOpt
     chainId: config.chainId,
     program: `${PROGRAM} ${programVersion()}`,
     range: () => {
-      const first = store.meta()?.firstHeight ?? null;
-      const latest = lastReadable({ firstIndexed: first, latestIndexed: store.latestIndexedHeight() });
-      if (first === null || latest === null) return Promise.reject(nothingIndexed());
-      return Promise.resolve({ first, latest });
+      const ranges = store.coverage();
+      const [lowest] = ranges;
+      if (lowest === undefined) return Promise.reject(nothingIndexed());
+      return Promise.resolve({ first: lowest.from, latest: store.latestIndexedHeight(), ranges });
     },
     page: async (range) => {
       // Let signals in.
@@ -118,6 +127,10 @@ async function storeSource({ config }: LoadedConfig, { signal }: ExportSourceOpt
     },
     close: () => store.close(),
   };
+}
+
+function oneRange(first: number, latest: number): ReadableHeights {
+  return { first, latest, ranges: latest < first ? [] : [{ from: first, to: latest }] };
 }
 
 function nothingIndexed(): OperatorError {

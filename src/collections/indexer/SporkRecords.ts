@@ -17,15 +17,19 @@ export class SporkRecords {
     this.#deps = dependencies;
   }
 
-  /** The record of the spork whose root this block is, unless the store has it. Depends on the chain alone. */
+  /**
+   * The record of the spork whose root this block is, unless the store has it with the root's parent. Depends on the chain
+   * alone: a store that begins at a root has the record that one which came from below has.
+   */
   newAt({ height, parentId }: BlockHead): SporkRecord | undefined {
     const { rootParentAt, sporkFor, store } = this.#deps;
-    const known = store.meta()?.sporks.some((record) => record.rootHeight === height) ?? false;
-    if (known) return undefined;
+    const known = store.meta()?.sporks.find((record) => record.rootHeight === height);
+    const isVouched = rootParentAt(height) === parentId;
+    if (known !== undefined && (!isVouched || known.rootParentId !== undefined)) return undefined;
     const spork = sporkFor(height);
-    const isRoot = spork?.rootHeight === height;
-    if (rootParentAt(height) !== parentId) return isRoot ? spork : undefined;
-    return { rootHeight: height, sporkId: isRoot ? spork.sporkId : '', rootParentId: parentId };
+    const root = known ?? (spork?.rootHeight === height ? spork : undefined);
+    if (!isVouched) return root;
+    return { rootHeight: height, sporkId: root?.sporkId ?? '', rootParentId: parentId };
   }
 
   /**

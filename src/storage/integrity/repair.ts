@@ -9,13 +9,19 @@ import { assertUnused, defaultTuning, LevelDatabase, rebuildManifest } from '../
 import { emptyLine, putChanges } from '../leveldb/changeBook.js';
 import { sweepOutside } from '../leveldb/rewind.js';
 import type { StoreMeta } from '../IndexStore.js';
+import { putAccounts } from '../accounts/accountEntries.js';
 import { rewound } from '../records/accountCoverage.js';
+import { readEntry } from '../records/assembleBlock.js';
+import { putPointers } from '../records/BlockEntryWriter.js';
+import type { Put } from '../records/BlockEntryWriter.js';
 import type { Database } from '../records/Database.js';
 import { encodeCoverage } from '../records/codecs.js';
-import { contains, upTo, without } from '../records/heightRanges.js';
+import { contains, joined, upTo, without } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import {
   COVERAGE_KEY,
+  heightRange,
+  parseBlockKey,
   PLANS_KEY,
   Prefix,
   prefixRange,
@@ -69,8 +75,8 @@ export interface RepairReport {
 }
 
 /**
- * Repairs a damaged store: every sound height is kept as it is, wherever it lies. The damaged ones become holes, which
- * are planned: the daemon fills them in at its next start. It works on a copy beside the store, which takes only the space of the damaged files and replaces the store once `verifyStore`
+ * Repairs a damaged store: every sound block is kept as it is, wherever it lies, and what leads to it is made anew from
+ * it. Heights whose block is damaged become holes, which are planned: the daemon fills them in at its next start. It works on a copy beside the store, which takes only the space of the damaged files and replaces the store once `verifyStore`
  * finds no damage in it. Interrupted at any moment, it can be run again.
  *
  * Expected errors: `StorageError` (`corrupt` when nothing can be kept; `locked`, `missing`, `disk_full`, …);
@@ -139,37 +145,59 @@ async function forgetDamage(copy: string, path: string, found: VerifyReport) {
     const meta = await withSoundAccounts(database, stored);
     const accounts = await coverageOf(database, meta);
     const before = await bookOf(database, meta, found.latestIndexedHeight);
-    const damaged = await damagedHeights(database, found);
-    const { book, holes } = mendedBook({ ...before, hasAccounts: accounts !== undefined }, damaged);
+    const lost = await lostHeights(database, found);
+    const { book, holes } = mendedBook({ ...before, hasAccounts: accounts !== undefined }, lost);
     const { latestIndexedHeight } = book.live;
     const batch = database.batch();
     for (const keys of [[REWIND_KEY, PUBLISHED_KEY, PLANS_KEY], ...(await openKeys(database))]) {
       for (const key of keys) batch.del(key);
     }
     putChanges(undefined, book, batch);
-    if (accounts !== undefined) {
-      const coverage = without(rewound(accounts, latestIndexedHeight), upTo(damaged, latestIndexedHeight));
-      batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(coverage)));
-    }
+    const coverage =
+      accounts && without(rewound(accounts, latestIndexedHeight), upTo(lost, latestIndexedHeight));
+    if (coverage !== undefined) batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(coverage)));
     await batch.write();
-    await sweepOutside(database, (height) => keeps(before, book, height) && !contains(damaged, height));
-    const kept = coverageOfBook(book);
-    return {
-      ...{ firstHeight: before.live.meta.firstHeight, keptThrough: latestIndexedHeight },
-      kept,
-      holes,
-    };
+    const damaged = joined([...found.damagedHeights, ...lost]);
+    await sweepOutside(
+      database,
+      (height, prefix) =>
+        keeps(before, book, height) &&
+        !contains(prefix === Prefix.block || prefix === Prefix.body ? lost : damaged, height),
+    );
+    const entered = book.open.filter(({ record }) => record.hasAccounts).map(({ record }) => record);
+    const withAccounts = coverage === undefined ? [] : joined([...coverage, ...entered]);
+    await restorePointers(database, without(damaged, lost), withAccounts);
+    const { firstHeight } = before.live.meta;
+    return { firstHeight, keptThrough: latestIndexedHeight, kept: coverageOfBook(book), holes };
   } finally {
     await database.close();
   }
 }
 
+/** Puts everything that leads to the blocks of these heights anew. */
+async function restorePointers(database: Database, heights: HeightRanges, accounts: HeightRanges) {
+  for (const { from, to } of heights) {
+    for await (const keys of database.keyPages(heightRange(Prefix.block, from, to))) {
+      for (const key of keys) {
+        const height = parseBlockKey(key);
+        const entry = height === undefined ? undefined : await readEntry(database, height);
+        if (height === undefined || entry === undefined || entry === 'damaged') continue;
+        const batch = database.batch();
+        const put: Put = (pointer, value) => batch.put(pointer, value);
+        putPointers(entry, put);
+        if (contains(accounts, height)) putAccounts(height, entry.collections, put);
+        await batch.write();
+      }
+    }
+  }
+}
+
 /** Without its progress record nobody knows which of the blocks above a gap counted: none of them does. */
-async function damagedHeights(database: Database, found: VerifyReport): Promise<HeightRanges> {
+async function lostHeights(database: Database, found: VerifyReport): Promise<HeightRanges> {
   const progress = await soundly(() => readProgress(database));
-  const { damagedHeights: damaged, latestIndexedHeight = -1, lowestDamagedHeight } = found;
-  if (progress !== undefined) return damaged;
-  return [{ from: lowestDamagedHeight ?? latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }];
+  const { latestIndexedHeight = -1, lostHeights: lost } = found;
+  if (progress !== undefined) return lost;
+  return [{ from: lost[0]?.from ?? latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }];
 }
 
 /** Of a damaged store, what its records say, as far as they can be read. Nothing is known of the blocks. */

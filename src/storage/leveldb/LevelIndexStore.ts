@@ -232,6 +232,7 @@ export class LevelIndexStore implements IndexStore {
 
   async commit(batch: CommitBatch): Promise<void> {
     this.#writer.assertIdle();
+    this.#writer.assertSound();
     const before = this.#keeper.initialised();
     const expected = stateAfter(before.live, batch);
     const prepared = this.#writer.prepareStaged(batch.blocks);

@@ -88,7 +88,7 @@ export class LevelIndexWriter {
     try {
       while (this.#turn !== undefined) await this.#wait(line);
       assert(!this.#closed, 'the store is closed');
-      if (this.#failure !== undefined) throw this.#failure.error;
+      this.assertSound();
       const turn = action();
       this.#turn = turn;
       return await turn;
@@ -101,7 +101,7 @@ export class LevelIndexWriter {
 
   /** Runs a write, within a turn. Rejects with its error, and from then on always with that one. */
   async write(action: () => Promise<void>): Promise<void> {
-    if (this.#failure !== undefined) throw this.#failure.error;
+    this.assertSound();
     try {
       await action();
     } catch (error) {
@@ -127,6 +127,11 @@ export class LevelIndexWriter {
     assert(!this.#closed, 'the store is closed');
   }
 
+  /** Throws the error of the write that failed. */
+  assertSound(): void {
+    if (this.#failure !== undefined) throw this.#failure.error;
+  }
+
   /** Refuses further writes and waits for the current one. */
   async end(): Promise<void> {
     this.#closed = true;
@@ -148,7 +153,6 @@ export class LevelIndexWriter {
   }
 
   async #fill(blocks: readonly BlockEntry[], staged: Staged | undefined): Promise<WriteBatch> {
-    if (this.#failure !== undefined) throw this.#failure.error;
     const write = staged?.write ?? this.#database.batch();
     const put: Put = (key, value) => write.put(key, value);
     let turnBytes = 0;

@@ -98,6 +98,7 @@ export class LevelRangeStore implements RangeStore {
   commit(batch: CommitBatch): Promise<void> {
     return this.#alone(async () => {
       const { keeper, writer } = this.#deps;
+      writer.assertSound();
       const write = await writer.prepare(batch.blocks);
       let entered: (() => void) | undefined;
       try {

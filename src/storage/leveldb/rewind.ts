@@ -163,13 +163,16 @@ async function removeHeight(
 }
 
 /** Deletes whatever lies at a height that is not kept, or under no valid key, by checking every key. */
-export async function sweepOutside(database: Database, keeps: (height: number) => boolean): Promise<void> {
+export async function sweepOutside(
+  database: Database,
+  keeps: (height: number, prefix: number) => boolean,
+): Promise<void> {
   for (const prefix of [Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account]) {
     for await (const keys of database.keyPages(prefixRange(prefix))) {
       const batch = database.batch();
       for (const key of keys) {
         const height = heightOf(key);
-        if (height === undefined || !keeps(height)) batch.del(key);
+        if (height === undefined || !keeps(height, prefix)) batch.del(key);
       }
       if (batch.length > 0) await batch.write();
       else batch.discard();

@@ -72,17 +72,18 @@ export async function verifyPostgres(
       ranges.push({ ...range, kind, blocks: counts.heights - before });
     }
     if (from === undefined && to === undefined) await checkRest(database, damages);
+    const { damagedHeights, lostHeights } = damages;
     const latestIndexedHeight = whole.at(-1)?.to;
     return {
       ...counts,
       range: spanOf(asked),
       latestIndexedHeight,
       waiting: await waitingAbove(database, latestIndexedHeight),
-      ranges: ranges.map((each) => ({ ...each, damaged: within(damages.heights, each) })),
+      ranges: ranges.map((each) => ({ ...each, damaged: within(damagedHeights, each) })),
       damages: damages.kept,
-      damagedHeights: damages.heights,
+      ...{ damagedHeights, lostHeights },
       damageCount: damages.count,
-      lowestDamagedHeight: damages.lowestHeight,
+      lowestDamagedHeight: damagedHeights[0]?.from,
     };
   } finally {
     await database.close();

@@ -52,6 +52,11 @@ export function without(ranges: HeightRanges, removed: HeightRanges): HeightRang
   });
 }
 
+/** The heights of a range that are in none of these. */
+export function missingIn(range: HeightRange, ranges: HeightRanges): HeightRange[] {
+  return without([range], ranges);
+}
+
 /** The heights that are in a range as well. */
 export function within(ranges: HeightRanges, { from, to }: HeightRange): HeightRange[] {
   return upTo(ranges, to)

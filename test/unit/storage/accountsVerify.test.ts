@@ -82,7 +82,8 @@ describe('verify and repair of the account index', () => {
     await repairStore({ path, chainId: TEST_CHAIN, apply: true }, { logger: new RecordingLogger() });
     expect((await verify(path)).damages).toEqual([]);
     const store = await open(path, { accounts: true });
-    expect(store.latestIndexedHeight()).toBe(heightOf(extra) - 1);
+    expect(store.latestIndexedHeight()).toBe(LAST);
+    expect(store.coverage()).toEqual([{ from: FIRST, to: LAST }]);
     expect(store.accounts.coverage()?.missingHeights).toBe(0);
   });
 

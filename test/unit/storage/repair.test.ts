@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { seededRandom } from '../../../src/runtime/index.js';
 import { repairStore, verifyStore } from '../../../src/storage/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
+import { commitThrough, fill, heal } from '../../support/ranges.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 
@@ -53,14 +54,25 @@ async function nameOf(path: string, kind: RegExp): Promise<string> {
   return names.at(-1) ?? expect.unreachable(`no file like ${String(kind)}`);
 }
 
-/** The store of a path is what it says it is; gives its watermark. */
+/** The store of a path, its holes filled in, is what it says it is; gives its watermark. */
 async function expectSound(path: string): Promise<number> {
   const store = await open(path);
   const watermark = store.latestIndexedHeight();
+  await heal(store, chain.slice(0, watermark - FIRST + 1));
   expect(store.meta()?.firstHeight).toBe(FIRST);
   expect(await store.digest(), `watermark ${watermark}`).toBe(await digestThrough(watermark));
   await store.close();
   return watermark;
+}
+
+/** The store of a path can be filled in down to the first height of the chain, whatever its sporks say. */
+async function expectWhole(path: string): Promise<boolean> {
+  const store = await open(path);
+  await heal(store, chain);
+  expect(store.coverage()).toEqual([{ from: FIRST, to: LAST }]);
+  expect(store.meta()?.schemaVersion).toBe(1);
+  await store.close();
+  return (await verifyStore({ path, chainId: TEST_CHAIN }, { logger })).damageCount === 0;
 }
 
 type Outcome = 'refused' | 'opened';
@@ -172,8 +184,8 @@ describe('a damaged file of the database', () => {
     expect(await zeroed(40_000)).toMatchObject({ outcome: 'opened' });
   });
 
-  it('table: lost, cut, or a byte changed anywhere', async () => {
-    const lost = { outcome: 'refused', watermark: OLDEST };
+  it('table: lost, cut, or a byte changed anywhere, and what lies above it is kept', async () => {
+    const lost = { outcome: 'refused', watermark: LAST };
     expect(await damaged(async (path) => rm(join(path, await nameOf(path, /\.ldb$/))))).toEqual(lost);
     const size = (await readFile(join(killed, await nameOf(killed, /\.ldb$/)))).length;
     for (const length of [0, 30, Math.floor(size / 2), size - 1]) {
@@ -186,7 +198,7 @@ describe('a damaged file of the database', () => {
     for (const position of [...Array.from({ length: 4 }, (_, index) => index * 6151), ...ends]) {
       const { outcome, watermark } = await flipped(/\.ldb$/, () => position % size);
       expect(outcome, `byte ${position}`).toBe('refused');
-      expect(watermark).toBeGreaterThanOrEqual(OLDEST);
+      expect(watermark).toBe(LAST);
     }
   });
 
@@ -208,7 +220,7 @@ describe('repair', () => {
     expect(await expectSound(path)).toBe(LAST);
   });
 
-  it('keeps what is below a damaged record, and below a lost one', async () => {
+  it('keeps what is below and above a damaged record, and a lost one, and plans both', async () => {
     const path = await closedStore(chain);
     await withRawDatabase(path, async (database) => {
       const [key, value] = (
@@ -218,8 +230,67 @@ describe('repair', () => {
       await database.put(key, value);
       await database.del(Buffer.from('100000000000000032', 'hex'));
     });
-    expect(await repairStore(options(path), { logger })).toMatchObject({ keptThrough: 39 });
-    expect(await expectSound(path)).toBe(39);
+    const [below, between, above] = [
+      { from: FIRST, to: 39 },
+      { from: 41, to: 49 },
+      { from: 51, to: LAST },
+    ];
+    const holes = [
+      { from: 40, to: 40 },
+      { from: 50, to: 50 },
+    ];
+    expect(await repairStore(options(path), { logger })).toMatchObject({
+      ...{ keptThrough: LAST, applied: true, holes },
+      kept: [below, between, above],
+    });
+    const store = await open(path);
+    expect(store.coverage()).toEqual([below, between, above]);
+    expect(store.ranges.plans()).toMatchObject(holes);
+    expect((await store.blockByHeight(39))?.block.id).toBe(chain[38]?.block.id);
+    await store.close();
+    expect(await expectSound(path)).toBe(LAST);
+  });
+
+  it('makes anew what leads to sound blocks', async () => {
+    const path = await closedStore(chain);
+    await withRawDatabase(path, async (database) => {
+      const pointers = { gte: Buffer.of(0x20), lt: Buffer.of(0x23) };
+      for (const [index, [key, value]] of (await database.iterator(pointers).all()).entries()) {
+        if (index % 7 === 0) await database.del(key);
+        if (index % 7 === 1) await database.put(key, sealed(key, Buffer.concat([value, value])));
+        if (index % 7 === 2) await database.put(Buffer.concat([key, key]), value);
+      }
+    });
+    expect(await repairStore(options(path), { logger })).toMatchObject({
+      ...{ keptThrough: LAST, applied: true, holes: [] },
+    });
+    const store = await open(path);
+    expect(await store.digest()).toBe(await digestThrough(LAST));
+  });
+
+  it.each([
+    ['the ranges', 0x05],
+    ['the plans', 0x06],
+    ['an open range', 0x07],
+  ])('does without the record of %s, where that is damaged', async (_, prefix) => {
+    const path = await closedStore(chain.slice(40));
+    const store = await open(path);
+    await store.ranges.change({ plans: [{ id: 1, from: 1, to: 40, order: 'oldest', isPaused: false }] });
+    await fill(store, chain, { from: 11, to: 20 });
+    await commitThrough(await store.ranges.run({ from: 21, to: 30 }), chain, 25);
+    await store.close();
+    await withRawDatabase(path, async (database) => {
+      const range = { gte: Buffer.of(prefix), lt: Buffer.of(prefix + 1) };
+      for (const [key] of await database.iterator(range).all()) await database.put(key, Buffer.from('none'));
+    });
+    await expect(open(path)).rejects.toMatchObject({ kind: 'corrupt' });
+    const report = await repairStore(options(path), { logger });
+    expect(report.keptThrough).toBe(LAST);
+    const repaired = await open(path);
+    expect(repaired.coverage()).toContainEqual({ from: 41, to: LAST });
+    await repaired.ranges.change({ plans: [{ id: 2, from: 1, to: 40, order: 'oldest', isPaused: false }] });
+    await repaired.close();
+    expect(await expectWhole(path)).toBe(true);
   });
 
   it('makes a lost progress record anew, and gives up without a meta record', async () => {
@@ -256,10 +327,21 @@ describe('repair', () => {
     expect(await readdir(dirname(path))).toEqual(['store']);
   });
 
-  it('keeps nothing but the store itself when its first height is damaged', async () => {
+  it('plans its first height when that is lost', async () => {
     const path = await closedStore(chain);
     await withRawDatabase(path, (database) => database.del(Buffer.from('100000000000000001', 'hex')));
-    expect(await repairStore(options(path), { logger })).toMatchObject({ keptThrough: 0, applied: true });
+    expect(await repairStore(options(path), { logger })).toMatchObject({
+      ...{ keptThrough: LAST, applied: true, holes: [{ from: 1, to: 1 }] },
+    });
+    expect(await expectSound(path)).toBe(LAST);
+  });
+
+  it('keeps nothing but the store itself when every block is lost', async () => {
+    const path = await closedStore(chain);
+    await withRawDatabase(path, (database) => database.clear({ gte: Buffer.of(0x10), lt: Buffer.of(0x11) }));
+    expect(await repairStore(options(path), { logger })).toMatchObject({
+      ...{ keptThrough: 0, applied: true, kept: [], holes: [] },
+    });
     expect((await open(path)).latestIndexedHeight()).toBe(0);
   });
 

@@ -32,9 +32,12 @@ describe('verify of blocks whose bytes are not those of their ids', () => {
     const { damages } = await verifyStore({ path, chainId: TEST_CHAIN }, { logger: silentLogger });
     for (const { height } of damages) expect(height).toBe(2);
     const repaired = await repairStore({ path, chainId: TEST_CHAIN, apply: true }, { logger: silentLogger });
-    expect(repaired).toMatchObject({ keptThrough: 1, applied: true });
+    expect(repaired).toMatchObject({ applied: true, holes: [{ from: 2, to: 2 }] });
     const store = await open(path);
-    expect(store.latestIndexedHeight()).toBe(1);
+    expect(store.coverage()).toEqual([
+      { from: 1, to: 1 },
+      { from: 3, to: 3 },
+    ]);
     return damages.map(({ message }) => message);
   };
   const withCollection = (changed: Partial<typeof c>): BlockEntry => ({

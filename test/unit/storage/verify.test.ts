@@ -56,6 +56,9 @@ describe('verify of a sound store', () => {
       transactions,
       bytes: collections.reduce((sum, { encoded }) => sum + encoded.length, 0),
       pointers: 6 + collections.length + transactions,
+      ranges: [{ kind: 'live', from: 5, to: 10, blocks: 6, damaged: [] }],
+      damagedHeights: [],
+      lostHeights: [],
       damages: [],
       damageCount: 0,
     });

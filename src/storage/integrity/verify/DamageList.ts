@@ -55,56 +55,73 @@ export interface VerifyReport {
   readonly damageCount: number;
   /** Every damaged height; of very many, some sound ones between them as well. */
   readonly damagedHeights: HeightRanges;
+  /** Those of them whose block is not sound, or not there. */
+  readonly lostHeights: HeightRanges;
   /** The lowest damaged height; undefined where no damage has a height. */
   readonly lowestDamagedHeight: number | undefined;
 }
-
-/** Separate runs of damaged heights that are kept apart; beyond that, runs that are close together become one. */
-const MAX_DAMAGED_RUNS = 65_536;
 
 /** Collects damage: counts all of it, keeps a bounded part. */
 export class DamageList {
   readonly kept: Damage[] = [];
   count = 0;
   readonly #max: number;
-  #heights: HeightRange[] = [];
+  readonly #damaged = new DamagedHeights();
+  readonly #lost = new DamagedHeights();
 
   constructor({ max }: { readonly max: number }) {
     this.#max = max;
   }
 
-  /** `lost`: all the heights that are damaged, where it is not `height` alone. */
-  add(kind: DamageKind, height: number | undefined, message: string, lost?: HeightRange): void {
+  /** `heights`: all that are damaged, where it is not `height` alone. */
+  add(kind: DamageKind, height: number | undefined, message: string, heights?: HeightRange): void {
     this.count += 1;
-    if (height !== undefined) this.#note(lost ?? { from: height, to: height });
+    if (height !== undefined) {
+      const range = heights ?? { from: height, to: height };
+      this.#damaged.add(range);
+      if (LOSSES.has(kind)) this.#lost.add(range);
+    }
     if (this.kept.length < this.#max) this.kept.push({ height, kind, message });
   }
 
-  /** Every damaged height. */
-  get heights(): HeightRanges {
-    this.#heights = joined(this.#heights);
-    return this.#heights;
+  get damagedHeights(): HeightRanges {
+    return this.#damaged.ranges();
   }
 
-  get lowestHeight(): number | undefined {
-    return this.heights[0]?.from;
-  }
-
-  #note(range: HeightRange): void {
-    const last = this.#heights.at(-1);
-    if (last !== undefined && range.from >= last.from && range.to <= last.to) return;
-    this.#heights.push(range);
-    if (this.#heights.length < 2 * MAX_DAMAGED_RUNS) return;
-    this.#heights = joined(this.#heights);
-    for (let gap = 2; this.#heights.length > MAX_DAMAGED_RUNS; gap *= 2) {
-      this.#heights = withinGap(this.#heights, gap);
-    }
+  get lostHeights(): HeightRanges {
+    return this.#lost.ranges();
   }
 
   /** Records a `corrupt` error as damage; rethrows any other. */
   addError(kind: DamageKind, error: unknown, height?: number): void {
     if (!isCorruption(error)) throw error;
     this.add(kind, error.height ?? height, error.damage ?? error.message);
+  }
+}
+
+/** Damage of the block itself. What leads to a sound block can be made anew from the block. */
+const LOSSES: ReadonlySet<DamageKind> = new Set(['missing_block', 'block', 'parent']);
+
+/** Separate runs of damaged heights that are kept apart; beyond that, runs that are close together become one. */
+const MAX_DAMAGED_RUNS = 65_536;
+
+class DamagedHeights {
+  #ranges: HeightRange[] = [];
+
+  add(range: HeightRange): void {
+    const last = this.#ranges.at(-1);
+    if (last !== undefined && range.from >= last.from && range.to <= last.to) return;
+    this.#ranges.push(range);
+    if (this.#ranges.length < 2 * MAX_DAMAGED_RUNS) return;
+    this.#ranges = joined(this.#ranges);
+    for (let gap = 2; this.#ranges.length > MAX_DAMAGED_RUNS; gap *= 2) {
+      this.#ranges = withinGap(this.#ranges, gap);
+    }
+  }
+
+  ranges(): HeightRanges {
+    this.#ranges = joined(this.#ranges);
+    return this.#ranges;
   }
 }
 

@@ -125,7 +125,7 @@ function checkHeight(
 ): BlockEntry | undefined {
   if (record === undefined) {
     reportMissing({ from: height, to: height }, extent, damages);
-    damages.add('unexpected', height, `body of height ${height}: it has no block record`);
+    damages.add('block', height, `body of height ${height}: it has no block record`);
     return undefined;
   }
   try {
@@ -133,7 +133,7 @@ function checkHeight(
     const bodyLength = entry.collections.reduce((sum, { encoded }) => sum + encoded.length, 0);
     for (const chunk of body.keys()) {
       if (chunk < bodyChunks(bodyLength)) continue;
-      damages.add('unexpected', height, `body of height ${height}: chunk ${chunk} should not exist`);
+      damages.add('block', height, `body of height ${height}: chunk ${chunk} should not exist`);
     }
     return entry;
   } catch (error) {

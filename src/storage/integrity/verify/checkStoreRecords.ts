@@ -112,7 +112,7 @@ export async function checkStoreRecords(
     required: joined([...published, ...below, live]),
     allowed: joined([...published, ...open, live, { from: latestIndexedHeight + 1, to: highest }]),
     sporks: [...(meta?.sporks ?? []), ...open.flatMap(({ sporks }) => sporks)],
-    coverage: Array.isArray(coverage) ? joined([...coverage, ...entered]) : coverage,
+    coverage: typeof coverage === 'object' ? joined([...coverage, ...entered]) : coverage,
   };
 }
 

@@ -186,6 +186,7 @@ function report(
   found: Partial<Omit<VerifyReport, 'ranges'>> & { readonly ranges?: BlockCounts['ranges'] },
 ): VerifyReport {
   const { range, ranges = [] } = found;
+  const { damagedHeights, lostHeights } = damages;
   return {
     latestIndexedHeight: undefined,
     waiting: undefined,
@@ -195,11 +196,11 @@ function report(
     bytes: 0,
     pointers: 0,
     ...found,
-    ranges: ranges.map((each) => ({ ...each, damaged: within(damages.heights, each) })),
+    ranges: ranges.map((each) => ({ ...each, damaged: within(damagedHeights, each) })),
     range: range === undefined || range.to < range.from ? undefined : range,
     damages: damages.kept,
     damageCount: damages.count,
-    damagedHeights: damages.heights,
-    lowestDamagedHeight: damages.lowestHeight,
+    ...{ damagedHeights, lostHeights },
+    lowestDamagedHeight: damagedHeights[0]?.from,
   };
 }

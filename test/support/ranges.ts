@@ -1,0 +1,50 @@
+import { MAX_RANGE_HEIGHTS } from '../../src/storage/index.js';
+import type { BlockEntry, HeightRange, IndexStore, RangeStore } from '../../src/storage/index.js';
+
+/** The heights of a range that are in none of the others, as ranges of at most 1,000 heights. */
+export function missingOf({ from, to }: HeightRange, others: readonly HeightRange[]): HeightRange[] {
+  const missing: HeightRange[] = [];
+  for (let height = from; height <= to; height += 1) {
+    if (others.some((other) => height >= other.from && height <= other.to)) continue;
+    const last = missing.at(-1);
+    if (last?.to === height - 1 && height - last.from < MAX_RANGE_HEIGHTS) {
+      missing[missing.length - 1] = { from: last.from, to: height };
+    } else missing.push({ from: height, to: height });
+  }
+  return missing;
+}
+
+/** The blocks of a chain at these heights. */
+export function blocksIn(chain: readonly BlockEntry[], { from, to }: HeightRange): BlockEntry[] {
+  return chain.filter(({ block }) => block.height >= from && block.height <= to);
+}
+
+/** Commits what a run lacks up to a height, all at once. */
+export async function commitThrough(
+  run: RangeStore,
+  chain: readonly BlockEntry[],
+  to: number,
+): Promise<void> {
+  const missing = blocksIn(chain, { from: run.latestIndexedHeight() + 1, to });
+  const blocks = missing.filter(({ block }) => !run.hasHeight(block.height));
+  await run.commit({ blocks, latestIndexedHeight: to });
+}
+
+/** Fills in one range from a chain. */
+export async function fill(
+  store: IndexStore,
+  chain: readonly BlockEntry[],
+  range: HeightRange,
+): Promise<void> {
+  const run = await store.ranges.run(range);
+  await commitThrough(run, chain, range.to);
+}
+
+/** Does what a daemon would: follows the chain to its end, finishes open ranges and fills in whatever is planned. */
+export async function heal(store: IndexStore, chain: readonly BlockEntry[]): Promise<void> {
+  await commitThrough(store, chain, chain.at(-1)?.block.height ?? 0);
+  for (const { from, to } of store.ranges.open()) await fill(store, chain, { from, to });
+  for (const plan of store.ranges.plans()) {
+    for (const hole of missingOf(plan, store.coverage())) await fill(store, chain, hole);
+  }
+}

@@ -1,0 +1,480 @@
+import { describe, expect, it } from 'vitest';
+import { toIdentifier } from '../../../src/flow/index.js';
+import { BorderError, LevelReplica, verifyStore } from '../../../src/storage/index.js';
+import type { BackfillPlan, LevelIndexStore } from '../../../src/storage/index.js';
+import { blocksIn, commitThrough, fill, heal } from '../../support/ranges.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import {
+  makeBlock,
+  makeChain,
+  makeCollection,
+  makeTransaction,
+  seededCollection,
+  transactionIdsOf,
+} from '../../support/storeBlocks.js';
+import { metaFrom, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+
+const FIRST = 1;
+const LAST = 60;
+/** Where the live range of most tests begins. */
+const LIVE = 41;
+/** In many blocks, so that its places lie in several ranges. */
+const often = makeCollection([makeTransaction('often')]);
+const oftenAt = [3, 12, 25, 45];
+const chain = makeChain(
+  FIRST,
+  Array.from({ length: LAST }, (_, index) => [
+    ...(oftenAt.includes(index + FIRST) ? [often] : []),
+    ...(index % 3 === 0 ? [] : [seededCollection(`r${index}`, 1 + (index % 3), 200)]),
+  ]),
+);
+const plan = (from: number, to: number, changed: Partial<BackfillPlan> = {}): BackfillPlan => ({
+  ...{ id: 1, from, to, order: 'newest', isPaused: false },
+  ...changed,
+});
+
+const { freshPath, filled, open } = useStores();
+const logger = new RecordingLogger();
+
+const liveStore = (path?: string): Promise<LevelIndexStore> =>
+  filled(blocksIn(chain, { from: LIVE, to: LAST }), path);
+
+async function wholeDigest(accounts?: boolean): Promise<string> {
+  const store = await open(await freshPath(), accounts === undefined ? {} : { accounts });
+  await store.initialise(metaFrom(FIRST));
+  await store.commit({ blocks: chain, latestIndexedHeight: LAST });
+  return store.digest();
+}
+
+const SPORK = { rootHeight: FIRST, sporkId: 'aa' };
+
+async function expectSound(path: string): Promise<void> {
+  const { damages } = await verifyStore({ path, chainId: TEST_CHAIN }, { logger });
+  expect(damages).toEqual([]);
+}
+
+describe('a store of one range', () => {
+  it('covers it, has no others, and is of the version that it always was', async () => {
+    const store = await liveStore();
+    expect(store.coverage()).toEqual([{ from: LIVE, to: LAST }]);
+    expect(store.ranges.plans()).toEqual([]);
+    expect(store.ranges.open()).toEqual([]);
+    expect(store.meta()?.schemaVersion).toBe(1);
+    const empty = await open(await freshPath());
+    expect(empty.coverage()).toEqual([]);
+    await empty.initialise(metaFrom(5));
+    expect(empty.coverage()).toEqual([]);
+  });
+});
+
+describe('a range', () => {
+  it('is read once it is whole, and not before', async () => {
+    const store = await liveStore();
+    const run = await store.ranges.run({ from: 11, to: 20 });
+    expect(run.meta()?.firstHeight).toBe(11);
+    expect([run.latestIndexedHeight(), run.latestBlock()]).toEqual([10, undefined]);
+    await commitThrough(run, chain, 15);
+    expect(run.latestIndexedHeight()).toBe(15);
+    expect(run.latestBlock()?.id).toBe(chain[14]?.block.id);
+    expect(run.hasHeight(12) && !run.hasHeight(16) && !run.hasHeight(10)).toBe(true);
+    expect((await run.blockByHeight(12))?.block.id).toBe(chain[11]?.block.id);
+    expect(store.coverage()).toEqual([{ from: LIVE, to: LAST }]);
+    expect(await store.blockByHeight(12)).toBeUndefined();
+    expect(await store.blockById(chain[11]!.block.id)).toBeUndefined();
+    // The lowest place that can be read.
+    expect((await store.collection(often.id))?.place.height).toBe(45);
+    expect(store.ranges.open()).toMatchObject([{ from: 11, to: 20, next: 16, failures: 0 }]);
+
+    await commitThrough(run, chain, 20);
+    expect(run.latestIndexedHeight()).toBe(20);
+    expect(run.hasHeight(20)).toBe(true);
+    expect(store.ranges.open()).toEqual([]);
+    expect(store.coverage()).toEqual([
+      { from: 11, to: 20 },
+      { from: LIVE, to: LAST },
+    ]);
+    expect((await store.blockByHeight(12))?.block.id).toBe(chain[11]?.block.id);
+    expect((await store.collection(often.id))?.place.height).toBe(12);
+    expect(await store.collectionPlaces(often.id, 9)).toEqual([
+      { height: 12, collectionIndex: 0 },
+      { height: 45, collectionIndex: 0 },
+    ]);
+    expect(store.meta()).toMatchObject({ schemaVersion: 3, firstHeight: LIVE });
+    expect(await store.blockByHeight(21)).toBeUndefined();
+  });
+
+  it.each([true, undefined])(
+    'that touches the live one becomes part of it, byte for byte (accounts: %s)',
+    async (accounts) => {
+      const path = await freshPath();
+      const store = await open(path, accounts === undefined ? {} : { accounts });
+      await store.initialise(metaFrom(LIVE, { sporks: [SPORK] }));
+      await commitThrough(store, chain, LAST);
+      await store.ranges.change({ plans: [plan(0, 100)] });
+      for (const [from, to] of [
+        [11, 20],
+        [31, 40],
+        [1, 10],
+        [21, 30],
+      ] as const) {
+        await fill(store, chain, { from, to });
+        await store.accounts.extend();
+      }
+      expect(store.coverage()).toEqual([{ from: FIRST, to: LAST }]);
+      // Height 0 is still planned.
+      expect(store.ranges.plans()).toHaveLength(1);
+      await store.ranges.change({ plans: [] });
+      expect(await store.digest()).toBe(await wholeDigest(accounts));
+      if (accounts === true) {
+        expect(store.accounts.coverage()).toEqual({ from: FIRST, to: LAST, missingHeights: 0 });
+      }
+      await store.close();
+      await expectSound(path);
+    },
+  );
+
+  it('is continued where it was by the next process, with what was durable above a gap', async () => {
+    const path = await freshPath();
+    const before = await liveStore(path);
+    await before.ranges.change({ plans: [plan(1, 40, { isPaused: true })] });
+    const begun = await before.ranges.run({ from: 11, to: 20 });
+    await commitThrough(begun, chain, 13);
+    await begun.commit({ blocks: [chain[16]!, chain[14]!], latestIndexedHeight: 13 });
+    await before.close();
+    await expectSound(path);
+    const store = await open(path);
+    expect(store.ranges.plans()).toEqual([plan(1, 40, { isPaused: true })]);
+    expect(store.ranges.open()).toMatchObject([{ from: 11, to: 20, next: 14 }]);
+    const run = await store.ranges.run({ from: 11, to: 20 });
+    expect(run.latestBlock()?.height).toBe(13);
+    expect(run.blocksAboveWatermark().map(({ height }) => height)).toEqual([15, 17]);
+    await commitThrough(run, chain, 20);
+    expect(store.coverage()).toHaveLength(2);
+    await store.close();
+    await expectSound(path);
+  });
+
+  it('begins at the covered block below it', async () => {
+    const store = await liveStore();
+    await fill(store, chain, { from: 11, to: 20 });
+    const run = await store.ranges.run({ from: 21, to: 30 });
+    expect(run.latestBlock()?.id).toBe(chain[19]?.block.id);
+    expect(run.latestIndexedHeight()).toBe(20);
+    expect(run.hasHeight(20)).toBe(false);
+    expect((await run.blockByHeight(15))?.block.id).toBe(chain[14]?.block.id);
+  });
+
+  it('that does not link to its neighbour is not written, and can be dropped and filled anew', async () => {
+    const path = await freshPath();
+    const store = await liveStore(path);
+    // It begins lower, so each of its blocks has another id.
+    const other = makeChain(
+      FIRST - 1,
+      Array.from({ length: LIVE }, () => [seededCollection('other', 2)]),
+    );
+    const range = { from: 31, to: 40 };
+    const run = await store.ranges.run(range);
+    await commitThrough(run, other, 39);
+    const failure = await commitThrough(run, other, 40).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(BorderError);
+    expect(failure).toMatchObject({
+      height: LIVE,
+      parentId: chain[39]?.block.id,
+      lowerId: other[40]?.block.id,
+    });
+    expect(run.latestIndexedHeight()).toBe(39);
+    expect(store.coverage()).toEqual([{ from: LIVE, to: LAST }]);
+
+    await store.ranges.change({ failed: [{ ...range, failures: 1, reason: 'no link' }], dropped: [range] });
+    expect(store.ranges.open()).toEqual([{ ...range, next: 31, failures: 1, reason: 'no link' }]);
+    await store.close();
+    await expectSound(path);
+    const again = await open(path);
+    expect(again.ranges.open()).toEqual([{ ...range, next: 31, failures: 1, reason: 'no link' }]);
+    await fill(again, chain, range);
+    expect(again.coverage()).toEqual([{ from: 31, to: LAST }]);
+    expect(again.meta()?.schemaVersion).toBe(1);
+
+    // The lower border, of a neighbour that came later.
+    const upper = await again.ranges.run({ from: 21, to: 30 });
+    await commitThrough(upper, chain, 29);
+    await fill(again, other, { from: 11, to: 20 });
+    await expect(commitThrough(upper, chain, 30)).rejects.toMatchObject({ height: 21 });
+  });
+
+  it('that is dropped leaves nothing', async () => {
+    const store = await liveStore();
+    const before = await store.digest();
+    const run = await store.ranges.run({ from: 1, to: 40 });
+    await commitThrough(run, chain, 30);
+    await run.commit({ blocks: [chain[35]!], latestIndexedHeight: 30 });
+    await store.ranges.change({ dropped: [{ from: 1, to: 40 }] });
+    expect(await store.digest()).toBe(before);
+    await expect(commitThrough(run, chain, 31)).rejects.toThrow('over');
+  });
+
+  it('is rewound alone', async () => {
+    const store = await liveStore();
+    const run = await store.ranges.run({ from: 11, to: 20 });
+    await commitThrough(run, chain, 15);
+    await run.commit({ blocks: [chain[18]!], latestIndexedHeight: 15 });
+    await run.rewind(15);
+    expect(run.blocksAboveWatermark()).toEqual([]);
+    await run.rewind(12);
+    expect(run.latestBlock()?.id).toBe(chain[11]?.block.id);
+    await commitThrough(run, chain, 20);
+    expect(store.coverage()[0]).toEqual({ from: 11, to: 20 });
+    expect(store.latestIndexedHeight()).toBe(LAST);
+  });
+
+  it.each([
+    ['is not below the live range', { from: 40, to: 41 }],
+    ['is no range', { from: 5, to: 4 }],
+    ['is no range', { from: 0, to: 1000 }],
+    ['overlaps another range', { from: 20, to: 25 }],
+    ['overlaps another range', { from: 31, to: 33 }],
+  ])('that %s is not begun', async (words, range) => {
+    const store = await liveStore();
+    await fill(store, chain, { from: 11, to: 20 });
+    await store.ranges.run({ from: 30, to: 31 });
+    await expect(store.ranges.run(range)).rejects.toThrow(words);
+  });
+
+  it('is not begun before there is a live range', async () => {
+    const store = await open(await freshPath());
+    await store.initialise(metaFrom(LIVE));
+    await expect(store.ranges.run({ from: 1, to: 5 })).rejects.toThrow('no live range');
+  });
+
+  it('brings its spork with it', async () => {
+    const spork = { rootHeight: FIRST, sporkId: 'bb' };
+    const store = await liveStore();
+    const run = await store.ranges.run({ from: 1, to: 40 });
+    await run.commit({ blocks: [chain[0]!], latestIndexedHeight: 1, spork });
+    expect(run.meta()?.sporks).toEqual([spork, { rootHeight: LIVE, sporkId: 'aa' }]);
+    expect(store.meta()?.sporks).toEqual([{ rootHeight: LIVE, sporkId: 'aa' }]);
+    await commitThrough(run, chain, 40);
+    expect(store.meta()?.sporks).toEqual([spork, { rootHeight: LIVE, sporkId: 'aa' }]);
+  });
+
+  it('links to a root whose parent the spork table vouches for', async () => {
+    const root = makeBlock(LIVE, toIdentifier(Buffer.alloc(32, 0xee)), []);
+    const store = await open(await freshPath());
+    await store.initialise(metaFrom(LIVE, { sporks: [{ rootHeight: LIVE, sporkId: 'aa' }] }));
+    const spork = { rootHeight: LIVE, sporkId: 'aa', rootParentId: root.block.parentId };
+    await store.commit({ blocks: [root], latestIndexedHeight: LIVE, spork });
+    expect(store.meta()?.sporks).toEqual([spork]);
+    await fill(store, chain, { from: 31, to: 40 });
+    expect(store.coverage()).toEqual([{ from: 31, to: LIVE }]);
+  });
+});
+
+describe('commits of several lines', () => {
+  it('take turns, the live one first', async () => {
+    const store = await liveStore();
+    const low = await store.ranges.run({ from: 1, to: 10 });
+    const high = await store.ranges.run({ from: 21, to: 30 });
+    const order: string[] = [];
+    const note = (name: string) => () => void order.push(name);
+    const more = makeBlock(LAST + 1, chain.at(-1)!.block.id, []);
+    await Promise.all([
+      commitThrough(low, chain, 5).then(note('low')),
+      commitThrough(high, chain, 25).then(note('high')),
+      store.commit({ blocks: [more], latestIndexedHeight: LAST + 1 }).then(note('live')),
+    ]);
+    expect(order.indexOf('live')).toBeLessThan(2);
+    expect(order.indexOf('live')).toBeLessThan(order.indexOf('high'));
+    expect(store.latestIndexedHeight()).toBe(LAST + 1);
+    expect(store.ranges.open().map(({ next }) => next)).toEqual([6, 26]);
+  });
+});
+
+describe('plans', () => {
+  it('are kept until they are covered, and are the only thing that changes the version', async () => {
+    const path = await freshPath();
+    const store = await liveStore(path);
+    const before = await store.digest();
+    const plans = [plan(31, 35), plan(1, 99, { id: 4, order: 'oldest' })];
+    await store.ranges.change({ plans });
+    expect(store.meta()?.schemaVersion).toBe(3);
+    await store.close();
+    await expectSound(path);
+    const again = await open(path);
+    expect(again.ranges.plans()).toEqual(plans);
+    await fill(again, chain, { from: 31, to: 40 });
+    expect(again.ranges.plans()).toEqual(plans.slice(1));
+    await again.ranges.change({ plans: [] });
+    expect(again.meta()?.schemaVersion).toBe(1);
+    await again.rewind(40);
+    expect(before).not.toBe(await again.digest());
+  });
+
+  it('of no heights, or whose ids do not ascend, are bugs', async () => {
+    const store = await liveStore();
+    await expect(store.ranges.change({ plans: [plan(5, 4)] })).rejects.toThrow('no heights');
+    await expect(store.ranges.change({ plans: [plan(1, 2), plan(3, 4)] })).rejects.toThrow('ascend');
+  });
+});
+
+describe('a rewind', () => {
+  const manyRanges = async (path?: string): Promise<LevelIndexStore> => {
+    const store = await open(path ?? (await freshPath()), { accounts: true });
+    await store.initialise(metaFrom(LIVE));
+    await commitThrough(store, chain, LAST);
+    for (const [from, to] of [
+      [5, 10],
+      [21, 30],
+    ] as const) {
+      await fill(store, chain, { from, to });
+    }
+    await commitThrough(await store.ranges.run({ from: 1, to: 3 }), chain, 2);
+    await commitThrough(await store.ranges.run({ from: 31, to: 38 }), chain, 33);
+    await store.ranges.change({ plans: [plan(1, 40)] });
+    return store;
+  };
+
+  it('within the live range leaves the others alone, and their runs', async () => {
+    const store = await manyRanges();
+    const run = await store.ranges.run({ from: 31, to: 38 });
+    await store.rewind(50);
+    expect(store.coverage()).toEqual([
+      { from: 5, to: 10 },
+      { from: 21, to: 30 },
+      { from: LIVE, to: 50 },
+    ]);
+    await commitThrough(run, chain, 35);
+    await store.rewind(40 + 1);
+    await commitThrough(store, chain, LAST);
+    await heal(store, chain);
+    expect(store.coverage()).toEqual([{ from: 1, to: LAST }]);
+  });
+
+  it.each([
+    [
+      40,
+      [
+        [5, 10],
+        [21, 30],
+      ],
+      [1, 30],
+    ],
+    [
+      30,
+      [
+        [5, 10],
+        [21, 30],
+      ],
+      [1, 30],
+    ],
+    [
+      25,
+      [
+        [5, 10],
+        [21, 25],
+      ],
+      [1, 25],
+    ],
+    [15, [[5, 10]], [1, 10]],
+    [7, [[5, 7]], [1, 7]],
+  ] as const)('to height %i makes the range there the live one', async (height, ranges, [from, to]) => {
+    const path = await freshPath();
+    const store = await manyRanges(path);
+    await store.rewind(height);
+    expect(store.coverage()).toEqual(ranges.map(([low, high]) => ({ from: low, to: high })));
+    expect(store.latestIndexedHeight()).toBe(ranges.at(-1)?.[1]);
+    expect(store.latestBlock()?.height).toBe(ranges.at(-1)?.[1]);
+    expect(store.ranges.open()).toMatchObject([{ from: 1, to: 3, next: 3 }]);
+    expect(store.ranges.plans()).toEqual([plan(from, to)]);
+    await store.close();
+    await expectSound(path);
+    const again = await open(path, { accounts: true });
+    await heal(again, chain);
+    expect(again.coverage()).toEqual([{ from: 1, to: LAST }]);
+    while ((again.accounts.coverage()?.missingHeights ?? 0) > 0) await again.accounts.extend();
+    const { from: lowest } = again.accounts.coverage()!;
+    expect(lowest).toBe(1);
+    await again.close();
+    await expectSound(path);
+  });
+
+  it('below all of them is refused, and names them', async () => {
+    const store = await manyRanges();
+    await expect(store.rewind(4)).rejects.toMatchObject({
+      exit: 'usage',
+      message: expect.stringContaining('5 to 10, 21 to 30 and 41 to 60') as string,
+    });
+  });
+});
+
+describe('readers', () => {
+  const [oftenTransaction = expect.unreachable()] = transactionIdsOf(often);
+
+  it('see the ranges that they are shown', async () => {
+    const path = await freshPath();
+    const store = await open(path, { isShared: true });
+    await store.initialise(metaFrom(LIVE));
+    await commitThrough(store, chain, LAST);
+    await fill(store, chain, { from: 11, to: 20 });
+    const replica = await LevelReplica.open({ path });
+    const show = (): void =>
+      replica.show({
+        meta: store.meta(),
+        latestIndexedHeight: store.latestIndexedHeight(),
+        coverage: store.coverage(),
+        latestBlock: store.latestBlock(),
+        accounts: store.accounts.coverage(),
+      });
+    show();
+    await fill(store, chain, { from: 1, to: 10 });
+    expect(replica.coverage()).toEqual([
+      { from: 11, to: 20 },
+      { from: LIVE, to: LAST },
+    ]);
+    expect((await replica.transaction(oftenTransaction))?.place.height).toBe(12);
+    expect(await replica.blockByHeight(3)).toBeUndefined();
+    show();
+    expect((await replica.transaction(oftenTransaction))?.place.height).toBe(3);
+    expect(await replica.transactionPlaces(oftenTransaction, 2)).toHaveLength(2);
+    expect((await replica.blockByHeight(3))?.block.id).toBe(chain[2]?.block.id);
+    await replica.close();
+  });
+});
+
+describe('verify of ranges', () => {
+  it('tells what it found of each, and names what is missing', async () => {
+    const path = await freshPath();
+    const store = await liveStore(path);
+    await fill(store, chain, { from: 11, to: 20 });
+    const run = await store.ranges.run({ from: 21, to: 30 });
+    await commitThrough(run, chain, 24);
+    await run.commit({ blocks: [chain[26]!], latestIndexedHeight: 24 });
+    await store.close();
+    const look = () => verifyStore({ path, chainId: TEST_CHAIN }, { logger });
+    expect(await look()).toMatchObject({
+      damageCount: 0,
+      range: { from: 11, to: LAST },
+      ranges: [
+        { kind: 'published', from: 11, to: 20, blocks: 10, damaged: [] },
+        { kind: 'open', from: 21, to: 30, blocks: 5, damaged: [] },
+        { kind: 'live', from: LIVE, to: LAST, blocks: LAST - LIVE + 1, damaged: [] },
+      ],
+    });
+    const blockKey = (height: number): Buffer =>
+      Buffer.from(`10${height.toString(16).padStart(16, '0')}`, 'hex');
+    await withRawDatabase(path, async (database) => {
+      const stray = await database.get(blockKey(12));
+      for (const height of [15, 22, 50]) await database.del(blockKey(height));
+      await database.put(blockKey(35), stray);
+    });
+    const damaged = await look();
+    expect(damaged.ranges.map(({ damaged: heights }) => heights)).toEqual([
+      [{ from: 15, to: 15 }],
+      [{ from: 22, to: 22 }],
+      [{ from: 50, to: 50 }],
+    ]);
+    expect(damaged.damages).toContainEqual({
+      ...{ height: 35, kind: 'unexpected' },
+      message: 'entries of height 35: no range of the store has it',
+    });
+  });
+});
