@@ -26,6 +26,7 @@ const tests: Readonly<Record<ReadinessCode, string>> = {
   start_height_ahead: diagnosis,
   unresolvable: diagnosis,
   store_stalled: diagnosis,
+  database_unreachable: diagnosis,
   reader_down: diagnosis,
   disk_low: diagnosis,
 };

@@ -73,6 +73,7 @@ const subFloors = {
   observability: [['progress'], ['metrics'], ['health'], ['logs']],
   ranges: [['local'], ['planner.ts'], ['ports.ts']],
   storage: [
+    ['postgres'],
     ['integrity'],
     ['leveldb'],
     ['accounts'],
@@ -111,6 +112,7 @@ const packageHomes = {
   ws: ['api'],
   'prom-client': ['observability'],
   pino: ['observability'],
+  pg: ['storage'],
   protobufjs: ['flow'],
 };
 

@@ -27,7 +27,7 @@ import type { IndexingParts } from './line/runIndexing.js';
 import { checkStartOfFilledStore } from './line/startHeight.js';
 import { hasReachedStop } from './line/stopHeight.js';
 import { startServers } from './startServers.js';
-import { openLevelStore } from './stores.js';
+import { openLevelStore, openStoreToIndex } from './stores.js';
 import type { OpenStore } from './stores.js';
 import { ReaderThread } from './threads/ReaderThread.js';
 import { startWorker } from './threads/startWorker.js';
@@ -130,7 +130,7 @@ async function run(
   const health = startHealth(config, { ...parts, readers, terminal });
   await startServers(config, { ...parts, readers, health });
   if (lifecycle.signal.aborted) return;
-  startScrubber(config, common);
+  if (config.store === undefined) startScrubber(config, common);
   await runIndexing(config, parts, (line) => health.running(line));
 }
 
@@ -140,11 +140,11 @@ function startReaderThread(
   config: DaemonConfig,
   { lifecycle, ports, ...common }: Common & { readonly ports: DaemonPorts },
 ): ReaderThread {
-  const { accessNodes, access, api, chainId, dataDir, log } = config;
+  const { accessNodes, access, api, chainId, dataDir, log, store } = config;
   const readers = new ReaderThread(
     {
       ...{ accessNodes, api, chainId, version: programVersion(), userAgent: userAgent() },
-      storePath: storePathOf(dataDir),
+      ...{ storePath: storePathOf(dataDir), storeUrl: store },
       maxMessageBytes: access.maxMessageBytes,
       logLevel: log.level,
     },
@@ -163,13 +163,7 @@ async function openOwnStore(
   { clock, lifecycle, logger, ports, readers }: Common & { ports: DaemonPorts; readers: ReaderThread },
 ): Promise<IndexStore> {
   const { openStore = openLevelStore } = ports;
-  const store = await openStore(
-    {
-      ...{ path: storePathOf(config.dataDir), chainId: config.chainId, accounts: config.index.accounts },
-      isShared: true,
-    },
-    { clock, logger },
-  );
+  const store = await openStoreToIndex(config, { openStore, clock, logger });
   // A thread that cannot be ended, because the disk hangs, still reads it. What was committed is on the disk.
   lifecycle.onClose('store', async () => {
     await readers.close();
@@ -177,7 +171,7 @@ async function openOwnStore(
   });
   // The directory is ours now: a record found in it is of a daemon that was killed.
   removeDaemonRecord(config.dataDir);
-  await warnOfOpenDirectory(config.dataDir, { logger });
+  if (config.store === undefined) await warnOfOpenDirectory(config.dataDir, { logger });
   if (config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version)) warnOfNode(logger);
   checkStartOfFilledStore(config, store);
   return store;
@@ -202,7 +196,7 @@ function lacksHistory({ backfill }: DaemonConfig, { ranges }: IndexStore): boole
 
 function startScrubber(config: DaemonConfig, { lifecycle, ...common }: Common): void {
   const scrubber = new TableScrubber(
-    { path: storePathOf(config.dataDir), bytesPerSecond: config.store.scrubBytesPerSecond },
+    { path: storePathOf(config.dataDir), bytesPerSecond: config.scrub.bytesPerSecond },
     common,
   );
   lifecycle.supervise(scrubber.run(lifecycle.signal));

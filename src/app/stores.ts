@@ -1,12 +1,22 @@
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readSporkTable } from '../access/index.js';
 import type { BackfillStatus, PlannedHeight } from '../api/index.js';
 import { MAX_HEIGHT } from '../config/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { silentLogger } from '../observability/index.js';
+import type { Logger } from '../observability/index.js';
 import { LocalWorkSource } from '../ranges/index.js';
 import { OperatorError, packageRoot, sleep, systemClock, systemRandom } from '../runtime/index.js';
-import { LevelIndexStore, rangesInWords, repairStore, StorageError, verifyStore } from '../storage/index.js';
+import type { Clock } from '../runtime/index.js';
+import {
+  LevelIndexStore,
+  loadPostgres,
+  rangesInWords,
+  repairStore,
+  StorageError,
+  verifyStore,
+} from '../storage/index.js';
 import type {
   HeightRange,
   IndexStore,
@@ -31,22 +41,65 @@ export const openLevelStore: OpenStore = (options, dependencies) =>
 const LOCK_WAIT_MS = 5_000;
 const LOCK_LOOK_MS = 200;
 
+/** How long a database is waited for that does not answer. */
+const DATABASE_WAIT_MS = 30_000;
+
+/** The store that a daemon indexes into. Expected errors: those of `OpenStore`, and of `PostgresIndexStore.open`. */
+export async function openStoreToIndex(
+  config: DaemonConfig,
+  {
+    openStore,
+    ...dependencies
+  }: { readonly openStore: OpenStore; readonly clock: Clock; readonly logger: Logger },
+): Promise<IndexStore> {
+  const { chainId, dataDir, index, store: url } = config;
+  if (url === undefined) {
+    const options = { path: storePathOf(dataDir), chainId, accounts: index.accounts, isShared: true };
+    return openStore(options, dependencies);
+  }
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  const { PostgresIndexStore } = await loadPostgres();
+  const options = { url, chainId, accounts: index.accounts, waitMs: DATABASE_WAIT_MS };
+  return PostgresIndexStore.open(options, dependencies);
+}
+
 /**
  * Opens the store of a configuration for a command that only reads. Expected errors: OperatorError (no store there,
- * locked by a running daemon, or by another command for longer than LOCK_WAIT_MS, another chain, a newer schema).
+ * locked by a running daemon, or by another command for longer than LOCK_WAIT_MS, another chain, a newer schema, a database
+ * that does not answer).
  */
-export function openStoreReadOnly(config: DaemonConfig): Promise<LevelIndexStore> {
-  return whenFree(config, () =>
-    LevelIndexStore.open({ ...placeOf(config), create: false }, { logger: silentLogger, clock: systemClock }),
-  );
+export function openStoreReadOnly(config: DaemonConfig): Promise<IndexStore> {
+  return openStoreWithoutDaemon(config, { isReadOnly: true });
+}
+
+/** As `openStoreReadOnly`; `isReadOnly` false: also for a command that changes what is planned. */
+async function openStoreWithoutDaemon(
+  config: DaemonConfig,
+  { isReadOnly }: { readonly isReadOnly: boolean },
+): Promise<IndexStore> {
+  const dependencies = { logger: silentLogger, clock: systemClock };
+  const { chainId, store: url } = config;
+  if (url !== undefined) {
+    const { PostgresIndexStore } = await loadPostgres();
+    return PostgresIndexStore.open({ url, chainId, create: false, isReadOnly }, dependencies);
+  }
+  return whenFree(config, () => LevelIndexStore.open({ ...placeOf(config), create: false }, dependencies));
 }
 
 /** As `verifyStore`, of the store of a configuration. Expected errors: moreover those of `openStoreReadOnly`. */
-export function verifyStoreOf(
+export async function verifyStoreOf(
   config: DaemonConfig,
   range: Pick<VerifyOptions, 'from' | 'to'>,
   dependencies: Pick<VerifyDependencies, 'onProgress' | 'signal'>,
 ): Promise<VerifyReport> {
+  const { chainId, store: url } = config;
+  if (url !== undefined) {
+    const { verifyPostgres } = await loadPostgres();
+    return verifyPostgres(
+      { url, chainId, ...range },
+      { clock: systemClock, logger: silentLogger, ...dependencies },
+    );
+  }
   const options = { ...placeOf(config), ...range };
   return whenFree(config, () => verifyStore(options, { logger: silentLogger, ...dependencies }));
 }
@@ -71,7 +124,7 @@ async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): Promise
  */
 export async function commandStore(config: DaemonConfig, command: BackfillCommand): Promise<BackfillOutcome> {
   const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
-  return onStore(config, (store, source) =>
+  return onStore(config, { isReadOnly: false }, (store, source) =>
     obeyBackfill(command, source, (heights, order) =>
       source.plan({ ...heightsOf(heights, store, { sporks }), order }),
     ),
@@ -80,7 +133,9 @@ export async function commandStore(config: DaemonConfig, command: BackfillComman
 
 /** What is planned on a store that no daemon runs on. Expected errors: as `openStoreReadOnly`. */
 export function backfillOf(config: DaemonConfig): Promise<BackfillStatus> {
-  return onStore(config, (_store, source) => Promise.resolve(documentOf(source.status())));
+  return onStore(config, { isReadOnly: true }, (_store, source) =>
+    Promise.resolve(documentOf(source.status())),
+  );
 }
 
 /** The plan to fill in a height of a store that no daemon runs on. */
@@ -90,9 +145,10 @@ export function plannedHeightOf(store: IndexStore, height: number): PlannedHeigh
 
 async function onStore<T>(
   config: DaemonConfig,
+  how: { readonly isReadOnly: boolean },
   use: (store: IndexStore, source: LocalWorkSource) => Promise<T>,
 ): Promise<T> {
-  const store = await openStoreReadOnly(config);
+  const store = await openStoreWithoutDaemon(config, how);
   try {
     return await use(store, sourceOf(store));
   } finally {
@@ -129,10 +185,12 @@ export async function rewindStore(
     apply = true,
   }: { readonly openStore?: OpenStore; readonly apply?: boolean } = {},
 ): Promise<RewindReport> {
-  const store = await openStore(
-    { path: storePathOf(config.dataDir), chainId: config.chainId, create: false, forRewind: true },
-    { logger: silentLogger, clock: systemClock },
-  );
+  const dependencies = { logger: silentLogger, clock: systemClock };
+  const how = { chainId: config.chainId, create: false, forRewind: true };
+  const store =
+    config.store === undefined
+      ? await openStore({ ...how, path: storePathOf(config.dataDir) }, dependencies)
+      : await (await loadPostgres()).PostgresIndexStore.open({ ...how, url: config.store }, dependencies);
   try {
     const meta = store.meta();
     if (meta === undefined || store.latestIndexedHeight() < 0)
@@ -171,6 +229,7 @@ function heightsAbove(ranges: readonly HeightRange[], height: number): number {
  * errors: as `openStoreReadOnly`.
  */
 export async function forgetAccountsOf(config: DaemonConfig): Promise<number | undefined> {
+  refuseDatabase(config, 'the account index is part of the tables there, and written with every block');
   const store = await LevelIndexStore.open(
     { ...placeOf(config), create: false },
     { logger: silentLogger, clock: systemClock },
@@ -191,9 +250,23 @@ function placeOf(config: DaemonConfig): { readonly path: string; readonly chainI
  * Finds out what of a damaged store can be kept, and with `apply` keeps it and forgets the rest. Expected errors:
  * OperatorError (no store there, locked by a running daemon, another chain, nothing that can be kept).
  */
-export function repairStoreOf(
+export async function repairStoreOf(
   config: DaemonConfig,
   { apply, signal }: { readonly apply: boolean; readonly signal: AbortSignal },
 ): Promise<RepairReport> {
+  refuseDatabase(
+    config,
+    'its files are the business of PostgreSQL. Restore the database from a copy, or "rewind" to below the damage that ' +
+      '"verify" names: the daemon fetches the heights above again',
+  );
   return repairStore({ ...placeOf(config), apply }, { logger: silentLogger, signal });
+}
+
+/** Expected errors: OperatorError (`usage`) where a database holds the index. */
+function refuseDatabase({ store }: DaemonConfig, why: string): void {
+  if (store === undefined) return;
+  throw new OperatorError(
+    'usage',
+    `This is for a store in a data directory, and the index is in a database (store): ${why}.`,
+  );
 }

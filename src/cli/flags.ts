@@ -6,6 +6,7 @@ import type { Setting, Settings } from '../config/index.js';
 export const storeSettings = {
   network: daemonSettings.network,
   dataDir: daemonSettings.dataDir,
+  store: daemonSettings.store,
 } satisfies Settings;
 
 /** The keys of commands that ask a running daemon. */

@@ -13,6 +13,8 @@ export interface DaemonConfig {
   readonly chainId: string;
   readonly accessNodes: readonly string[];
   readonly dataDir: string;
+  /** URL of the database that holds the index; `undefined`: LevelDB in `dataDir`. May contain a password. */
+  readonly store: string | undefined;
   readonly startHeight: number | 'root' | 'latest';
   readonly stopHeight: number | undefined;
   readonly window: number;
@@ -40,7 +42,7 @@ export interface DaemonConfig {
     readonly window: number;
   };
   readonly index: { readonly accounts: boolean };
-  readonly store: { readonly scrubBytesPerSecond: number };
+  readonly scrub: { readonly bytesPerSecond: number };
   readonly api: {
     readonly host: string;
     readonly port: number;
@@ -89,6 +91,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
     chainId: network.chainId,
     accessNodes,
     dataDir: values.dataDir ?? join('data', values.network),
+    store: values.store ?? undefined,
     startHeight: values.startHeight,
     stopHeight: values.stopHeight ?? undefined,
     window: values.window,
@@ -118,7 +121,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       window: values['backfill.window'],
     }),
     index: Object.freeze({ accounts: values['index.accounts'] }),
-    store: Object.freeze({ scrubBytesPerSecond: values['store.scrubBytesPerSecond'] }),
+    scrub: Object.freeze({ bytesPerSecond: values['scrub.bytesPerSecond'] }),
     api: Object.freeze({
       host: values['api.host'],
       port: values['api.port'],

@@ -73,6 +73,13 @@ export const daemonSettings = {
     default: null,
     defaultDoc: './data/<network>',
   }),
+  store: setting<string | null>({
+    doc: 'PostgreSQL database that holds the index in place of the data directory (docs/postgresql.md). Leave the password to PGPASSWORD or PGPASSFILE: flags are seen by everyone on the machine.',
+    value: 'postgres://host/database',
+    format: optional(text('a database such as postgres://host:port/database')),
+    default: null,
+    defaultDoc: 'none: LevelDB in `dataDir`',
+  }),
   startHeight: setting<number | 'root' | 'latest'>({
     doc: 'First height to index on an empty store: a height, `root` (the lowest height of the live spork) or `latest`. On a filled store, a number outside [first … indexed + 1] is refused.',
     format: integerOr(0, MAX_HEIGHT, ['root', 'latest']),
@@ -198,7 +205,7 @@ export const daemonSettings = {
     format: boolean,
     default: false,
   }),
-  'store.scrubBytesPerSecond': setting({
+  'scrub.bytesPerSecond': setting({
     doc: 'How many bytes per second the running daemon reads to check all tables of its store against their checksums, again and again. A damaged table stops the daemon, which names it (docs/operations.md, What is found, and when). 0 = never: then only `verify` checks old tables.',
     format: byteSize(0, GIB),
     default: 2 * MIB,

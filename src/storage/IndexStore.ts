@@ -287,6 +287,11 @@ export interface RangeBook {
 export interface IndexStore extends IndexReader, RangeStore {
   readonly accounts: AccountIndex;
   readonly ranges: RangeBook;
+  /**
+   * What keeps a store from answering that lies on another machine, in one sentence; `undefined` while nothing does. Its
+   * writes and reads wait meanwhile. Absent: the store is on this machine.
+   */
+  readonly trouble?: () => string | undefined;
   /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
   initialise(meta: StoreMeta): Promise<void>;
   /**

@@ -18,6 +18,8 @@ export type StorageErrorKind =
   | 'missing'
   /** The directory holds something other than a store. */
   | 'not_a_store'
+  /** A database that does not answer, for now. */
+  | 'unavailable'
   /** Any other failure of the device or the file system. */
   | 'io';
 

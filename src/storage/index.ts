@@ -45,3 +45,7 @@ export { TableScrubber } from './integrity/TableScrubber.js';
 export type { RangeReport, VerifyReport } from './integrity/verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './integrity/verify/verifyStore.js';
+export type { PostgresIndexStoreOptions } from './postgres/PostgresIndexStore.js';
+
+/** The store on PostgreSQL, whose packages are loaded here and not before. */
+export const loadPostgres = () => import('./postgres/postgres.js');

@@ -155,7 +155,7 @@ const table: readonly Scenario[] = [
 /** A byte that changes below a daemon that serves. */
 async function flippedWhileServed(stage: Stage, scrubBytesPerSecond: number) {
   const dataDir = stage.killedStore();
-  const flags = ['--store-scrub-bytes-per-second', String(scrubBytesPerSecond)];
+  const flags = ['--scrub-bytes-per-second', String(scrubBytesPerSecond)];
   const daemon = await stage.startAlone(dataDir, ...flags);
   if (!(daemon instanceof RunningDaemon)) return expect.unreachable('the store is sound');
   const file = fileOf(dataDir, TABLE);

@@ -116,7 +116,8 @@ function configOf(
     },
     backfill: { plan: undefined, parallelRanges: 4, window: 16 },
     index: { accounts: false },
-    store: { scrubBytesPerSecond: 0 },
+    store: undefined,
+    scrub: { bytesPerSecond: 0 },
     api: {
       host: '127.0.0.1',
       port: 0,

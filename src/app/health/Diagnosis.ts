@@ -65,6 +65,8 @@ export interface Symptoms {
   heldUp(): HeldUp | undefined;
   /** Monotonic milliseconds at which the batch in hand was given to the store; `undefined` when none is. */
   commitStartedAtMs(): number | undefined;
+  /** What keeps the database from answering, where one holds the index; `undefined` where none does. */
+  database(): { readonly trouble: string | undefined } | undefined;
   /** Readers are not served, though they should be. */
   readerDown(): { readonly message: string } | undefined;
   /** `undefined` while not known. */
@@ -132,6 +134,7 @@ export class Diagnosis {
       ...(phase === 'running' ? this.#running() : []),
       readerDown && { code: 'reader_down', ...readerDown },
       this.#disk(),
+      this.#database(),
     ];
     const byCode = new Map<string, Finding>();
     for (const finding of found) {
@@ -278,11 +281,12 @@ export class Diagnosis {
   #storeStalled(): Finding | undefined {
     const startedAtMs = this.#symptoms.commitStartedAtMs();
     const forMs = startedAtMs === undefined ? 0 : this.#clock.monotonic() - startedAtMs;
-    if (forMs < COMMIT_STALLED_AFTER_MS) return undefined;
+    const database = this.#symptoms.database();
+    if (forMs < COMMIT_STALLED_AFTER_MS || database?.trouble !== undefined) return undefined;
     return {
       code: 'store_stalled',
       height: this.#symptoms.latestIndexedHeight() + 1,
-      message: `the disk has been at work on one batch for ${Math.floor(forMs / 1000)} s`,
+      message: `the ${database === undefined ? 'disk' : 'database'} has been at work on one batch for ${Math.floor(forMs / 1000)} s`,
     };
   }
 
@@ -296,6 +300,11 @@ export class Diagnosis {
     if (stillMs < SILENT_FOR_MS) return undefined;
     const code = this.#options.ediOnly ? 'edi_unavailable' : 'upstream_unreachable';
     return { code, height, message: `${message}: nothing has come for ${Math.floor(stillMs / 1000)} s` };
+  }
+
+  #database(): Finding | undefined {
+    const message = this.#symptoms.database()?.trouble;
+    return message === undefined ? undefined : { code: 'database_unreachable', message };
   }
 
   #disk(): Finding | undefined {

@@ -40,6 +40,7 @@ export class LineSymptoms {
       unresolvable: () => this.#unresolvable(),
       heldUp: () => this.#heldUp(),
       commitStartedAtMs: () => this.#state.line?.indexer.commitStartedAtMs(),
+      database: () => store.trouble && { trouble: store.trouble() },
       readerDown: () => readers.down(),
       disk: () => diskWatch.disk(),
     };
@@ -78,7 +79,11 @@ export class LineSymptoms {
   /** What the lowest missing height waits for; `undefined` when there is none. */
   #heldUp(): HeldUp | undefined {
     const height = this.#state.latestIndexedHeight() + 1;
-    return height > (this.#state.target() ?? -1) ? undefined : this.#heldUpAt(height);
+    if (this.#state.line === undefined || height > (this.#state.target() ?? -1)) return undefined;
+    const trouble = this.#state.parts.store.trouble?.();
+    // Whatever else there is to say: without the database nothing goes on.
+    if (trouble !== undefined) return { height, message: trouble, code: 'database_unreachable' };
+    return this.#heldUpAt(height);
   }
 
   /** What a height that is not durable waits for. */

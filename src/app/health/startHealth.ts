@@ -31,7 +31,8 @@ export function startHealth(
 ): Health {
   const { clock, ends, lifecycle, logger, metrics } = parts;
   const diskWatch = new DiskWatch({ path: storePathOf(config.dataDir) }, { clock });
-  lifecycle.supervise(diskWatch.run(lifecycle.signal));
+  // A database has disks of its own.
+  if (config.store === undefined) lifecycle.supervise(diskWatch.run(lifecycle.signal));
   const backfillWatch = new BackfillWatch(config, parts);
   lifecycle.supervise(backfillWatch.run(lifecycle.signal));
   const state = new DaemonState({ config }, { ...parts, backfillWatch, diskWatch });

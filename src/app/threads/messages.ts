@@ -9,6 +9,8 @@ import type { ShownIndex } from '../../storage/index.js';
 /** What a reader thread starts with. Everything in this file can be cloned between threads. */
 export interface ReaderOptions {
   readonly storePath: string;
+  /** Of the database that holds the index in its place. */
+  readonly storeUrl?: string | undefined;
   readonly chainId: string;
   /** Of the program. */
   readonly version: string;

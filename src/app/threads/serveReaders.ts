@@ -4,7 +4,7 @@ import { createReaderMetrics } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { EndGate, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { LevelReplica } from '../../storage/index.js';
+import { LevelReplica, loadPostgres } from '../../storage/index.js';
 import { IndexerLink } from './IndexerLink.js';
 import { LinkedLogger } from './LinkedLogger.js';
 import type { FromReader, Port, ReaderAddresses, ReaderOptions, ToReader } from './messages.js';
@@ -96,8 +96,20 @@ async function openServers(
   },
 ): Promise<Servers> {
   const { clock, fail, gate, link, logger, metrics } = parts;
-  const { accessNodes, api: config, chainId, maxMessageBytes, storePath, userAgent, version } = options;
-  const replica = await LevelReplica.open({ path: storePath, gate });
+  const {
+    accessNodes,
+    api: config,
+    chainId,
+    maxMessageBytes,
+    storePath,
+    storeUrl,
+    userAgent,
+    version,
+  } = options;
+  const replica =
+    storeUrl === undefined
+      ? await LevelReplica.open({ path: storePath, gate })
+      : (await loadPostgres()).PostgresReplica.open({ url: storeUrl });
   replica.show(link.moment.shown);
   const common = { clock, logger, fail, metrics };
   const feed = new ChangeFeed({ reader: replica, status: link, clock, metrics });

@@ -5,8 +5,8 @@ import type { Invocation, Terminal } from '../command.js';
 import { configActions } from '../flags.js';
 import { checkEndpoints, configOf } from '../settings.js';
 
-/** The keys whose values are lists of endpoints. */
-const endpointKeys: ReadonlySet<string> = new Set(['accessNodes', 'edi.nodes']);
+/** The keys whose values may contain credentials. */
+const endpointKeys: ReadonlySet<string> = new Set(['accessNodes', 'edi.nodes', 'store']);
 
 /** `config print|check|docs`: the effective configuration, its validation, the reference. */
 export function config(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

@@ -87,6 +87,11 @@ export const readinessCodes = {
     cause: 'A write to the store has taken too long: the disk hangs.',
     mend: 'Check the disk. SIGTERM still stops the daemon.',
   },
+  database_unreachable: {
+    severity: 'trouble',
+    cause: 'The database that holds the index (`store`) does not answer, or takes no writes.',
+    mend: 'Mend the database, or the way to it. Nothing is lost: indexing waits, and goes on by itself.',
+  },
   reader_down: {
     severity: 'trouble',
     cause: 'The thread that serves readers has ended or does not answer. Indexing goes on.',

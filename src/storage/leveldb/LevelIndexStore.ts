@@ -39,7 +39,7 @@ import type { StoreBook, StoreState } from '../records/storeState.js';
 import { BookKeeper } from './BookKeeper.js';
 import { durableHeights, emptyLine, putChanges, rewoundBook, settled, withoutEntries } from './changeBook.js';
 import { LevelRangeBook } from './LevelRangeBook.js';
-import { stateAfter } from './applyCommit.js';
+import { stateAfter } from '../records/applyCommit.js';
 
 export interface LevelIndexStoreOptions {
   /** A directory of the store's own, created for its owner alone when it does not exist. */

@@ -13,7 +13,7 @@ import type { LevelAccountIndex } from '../accounts/LevelAccountIndex.js';
 import type { Database, WriteBatch } from '../records/Database.js';
 import { coverageOf, readHead } from '../records/storeState.js';
 import type { OpenState, StoreBook, StoreState } from '../records/storeState.js';
-import { isVouchedRoot, stateAfter } from './applyCommit.js';
+import { isVouchedRoot, stateAfter } from '../records/applyCommit.js';
 import type { BookKeeper } from './BookKeeper.js';
 import {
   isCovered,

@@ -19,6 +19,9 @@ import {
 } from './schema.js';
 import { corruptRecord } from '../StorageError.js';
 
+/** Where records and bodies are read from, by their keys. */
+type Values = Pick<Database, 'get' | 'getMany'>;
+
 /** A block record, checked and decoded. */
 export interface ReadBlock extends StoredBlock {
   /** One per guarantee, in guarantee order. */
@@ -27,7 +30,7 @@ export interface ReadBlock extends StoredBlock {
 }
 
 /** The block record of a height, or `undefined` when there is none. Expected errors: `StorageError` (`corrupt`). */
-export async function readBlock(database: Database, height: number): Promise<ReadBlock | undefined> {
+export async function readBlock(database: Values, height: number): Promise<ReadBlock | undefined> {
   const key = blockKey(height);
   const value = await database.get(key);
   return value && openBlockRecord(key, value, height);
@@ -80,7 +83,7 @@ export function headOf({ block: { height, id, parentId } }: StoredBlock): BlockH
  * such block. Expected errors: `StorageError` (`corrupt`).
  */
 export async function readSlice(
-  database: Database,
+  database: Values,
   height: number,
   slice: Slice,
 ): Promise<{ readonly read: ReadBlock; readonly encoded: Buffer } | undefined> {
@@ -110,7 +113,7 @@ function chunksThatMayHold({ offset, length }: Slice): number[] {
  * Part of a block's body; of a chunked one only the chunks that hold it are read. The result may be a view of a larger
  * buffer. Expected errors: `StorageError` (`corrupt`).
  */
-export async function readBody(database: Database, read: ReadBlock, slice: Slice): Promise<Buffer> {
+export async function readBody(database: Values, read: ReadBlock, slice: Slice): Promise<Buffer> {
   const { first, last } = chunksOf(read, slice);
   const keys: Buffer[] = [];
   for (let chunk = first; chunk <= last; chunk += 1) keys.push(bodyKey(read.block.height, chunk));

@@ -63,6 +63,7 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
     unresolvable: () => state.change.unresolvable?.(),
     heldUp: () => (state.latest < (state.head ?? -1) ? heldUpBy(facts(), clock) : undefined),
     commitStartedAtMs: () => state.facts.commitStartedAtMs,
+    database: () => state.change.database?.(),
     readerDown: () => state.change.readerDown?.(),
     disk: () => state.change.disk?.(),
   };
@@ -185,6 +186,23 @@ describe('the lowest missing height, held up', () => {
     state.facts = { stage: 'committing', commitStartedAtMs: clock.monotonic() };
     expect(await after(9_000)).toMatchObject([
       { code: 'store_stalled', message: 'the disk has been at work on one batch for 9 s' },
+    ]);
+  });
+
+  it('by a database is told in its own words, at once, and never as the disk', async () => {
+    const { after, clock, codes, state } = healthyDaemon();
+    state.head = 1010;
+    state.change = { database: () => ({ trouble: undefined }) };
+    expect(await codes(1_000)).toEqual([]);
+    state.change = { database: () => ({ trouble: 'nobody answers there' }) };
+    expect(await after(1_000)).toMatchObject([
+      { code: 'database_unreachable', message: 'nobody answers there' },
+    ]);
+    state.facts = { stage: 'committing', commitStartedAtMs: clock.monotonic() };
+    expect((await after(9_000)).map(({ code }) => code)).toEqual(['database_unreachable']);
+    state.change = { database: () => ({ trouble: undefined }) };
+    expect(await after(1_000)).toMatchObject([
+      { code: 'store_stalled', message: 'the database has been at work on one batch for 10 s' },
     ]);
   });
 

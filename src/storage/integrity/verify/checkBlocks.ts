@@ -7,7 +7,7 @@ import { headOf, readBlock } from '../../records/readRecords.js';
 import { contains, rangeOf, within } from '../../records/heightRanges.js';
 import { bodyChunks } from '../../records/schema.js';
 import { isCorruption } from '../../StorageError.js';
-import { isVouchedRoot } from '../../leveldb/applyCommit.js';
+import { isVouchedRoot } from '../../records/applyCommit.js';
 import { assembleEntry } from '../../records/assembleBlock.js';
 import { storedHeights } from './storedHeights.js';
 import type { StoredHeight } from './storedHeights.js';

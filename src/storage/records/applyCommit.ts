@@ -1,7 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
 import type { BlockEntry, BlockHead, CommitBatch, SporkRecord, StoreMeta } from '../IndexStore.js';
-import { MAX_BLOCKS_ABOVE_WATERMARK } from '../records/storeState.js';
-import type { StoreState } from '../records/storeState.js';
+import { MAX_BLOCKS_ABOVE_WATERMARK } from './storeState.js';
+import type { StoreState } from './storeState.js';
 
 /**
  * The state after a commit. The assertions check once more, before it becomes durable, what the writer believes it

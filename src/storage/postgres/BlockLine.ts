@@ -1,0 +1,148 @@
+import { ok as assert } from 'node:assert/strict';
+import type { BlockEntry, BlockHead, CommitBatch, StoreMeta } from '../IndexStore.js';
+import { stateAfter } from '../records/applyCommit.js';
+import type { StoreState } from '../records/storeState.js';
+import { BlockRows } from './BlockRows.js';
+import type { Fence } from './Fence.js';
+import type { Partitions } from './Partitions.js';
+import type { Session } from './PostgresDatabase.js';
+import type { Scripts } from './Scripts.js';
+import { DATA_TABLES } from './schema.js';
+
+/** What is durable of a run, beside its meta record. */
+export type LineState = Omit<StoreState, 'meta' | 'damaged'>;
+
+export interface BlockLineDependencies {
+  /** Of the run: its first height, and the sporks known so far. */
+  readonly meta: () => StoreMeta;
+  readonly fence: () => Fence;
+  readonly partitions: Partitions;
+  readonly scripts: Scripts;
+}
+
+/** Rows of the next commit, made ahead of it. */
+interface Staged {
+  readonly rows: BlockRows;
+  readonly entries: Set<BlockEntry>;
+}
+
+/** What becomes durable together with the blocks of a commit. */
+export interface Progress<T> {
+  readonly write: (session: Session, next: StoreState) => Promise<T>;
+  /** See `Fence`. */
+  readonly isGone?: (session: Session) => Promise<boolean>;
+}
+
+/** Writes the blocks of one run of heights, and knows which are durable. */
+export class BlockLine {
+  readonly #deps: BlockLineDependencies;
+  #state: LineState;
+  #staged: Staged | undefined;
+  #writing: Promise<unknown> | undefined;
+  /** The failed write: nothing is written after it. */
+  #failure: { readonly error: unknown } | undefined;
+  #isClosed = false;
+
+  constructor(state: LineState, dependencies: BlockLineDependencies) {
+    this.#state = state;
+    this.#deps = dependencies;
+  }
+
+  get state(): LineState {
+    return this.#state;
+  }
+
+  /** For what changes without a commit of this line. */
+  change(change: Partial<LineState>): void {
+    this.#state = { ...this.#state, ...change };
+  }
+
+  blocksAboveWatermark(): readonly BlockHead[] {
+    return [...this.#state.above.values()].sort((left, right) => left.height - right.height);
+  }
+
+  hasHeight(height: number): boolean {
+    const { above, latestIndexedHeight } = this.#state;
+    return above.has(height) || (height >= this.#deps.meta().firstHeight && height <= latestIndexedHeight);
+  }
+
+  stage(entry: BlockEntry): void {
+    if (this.#failure !== undefined || this.#isClosed) return;
+    const staged = (this.#staged ??= { rows: new BlockRows(), entries: new Set() });
+    if (staged.entries.has(entry)) return;
+    staged.entries.add(entry);
+    staged.rows.add(entry);
+  }
+
+  /** Rejects as `RangeStore.commit`. */
+  async commit<T>(batch: CommitBatch, { write, isGone }: Progress<T>): Promise<T> {
+    this.#assertIdle();
+    const next = stateAfter({ ...this.#state, meta: this.#deps.meta(), damaged: false }, batch);
+    const rows = this.#takeRows(batch.blocks);
+    const { fence, partitions, scripts } = this.#deps;
+    const result = await this.alone(async () => {
+      await partitions.make(batch.blocks.map(({ block }) => block.height));
+      return fence().write(async (session) => {
+        for (const statement of rows.statements((hash) => scripts.has(hash))) await session.query(statement);
+        return write(session, next);
+      }, isGone);
+    });
+    scripts.add(rows.scriptHashes);
+    const { above, latestBlock, latestIndexedHeight } = next;
+    this.change({ above, latestBlock, latestIndexedHeight });
+    return result;
+  }
+
+  /** Runs a write of its own. After one that failed for good, every further one rejects with its error. */
+  async alone<T>(action: () => Promise<T>): Promise<T> {
+    this.#assertIdle();
+    if (this.#failure !== undefined) throw this.#failure.error;
+    const writing = action();
+    this.#writing = writing;
+    try {
+      return await writing;
+    } catch (error) {
+      this.#failure = { error };
+      throw error;
+    } finally {
+      this.#writing = undefined;
+    }
+  }
+
+  discardStaged(): void {
+    this.#staged = undefined;
+  }
+
+  /** Refuses further writes and waits for the current one. */
+  async end(): Promise<void> {
+    this.#isClosed = true;
+    // Its caller gets the error.
+    await this.#writing?.catch(() => undefined);
+  }
+
+  #assertIdle(): void {
+    assert(this.#writing === undefined, 'a write is under way already');
+    assert(!this.#isClosed, 'the store is closed');
+  }
+
+  /** Those that were staged, unless there are more of them than this batch carries, and the others. */
+  #takeRows(blocks: readonly BlockEntry[]): BlockRows {
+    const staged = this.#staged;
+    this.#staged = undefined;
+    const carried = new Set(blocks);
+    const isUsable = staged !== undefined && [...staged.entries].every((entry) => carried.has(entry));
+    const rows = isUsable ? staged.rows : new BlockRows();
+    for (const entry of blocks) if (!isUsable || !staged.entries.has(entry)) rows.add(entry);
+    return rows;
+  }
+}
+
+/** Deletes every row of the heights `from … to`. */
+export async function deleteBlocks(session: Session, from: number, to: number): Promise<void> {
+  for (const table of DATA_TABLES) {
+    await session.query({
+      text: `DELETE FROM flow_store.${table} WHERE height BETWEEN $1 AND $2`,
+      values: [from, to],
+    });
+  }
+}

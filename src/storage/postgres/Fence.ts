@@ -1,0 +1,106 @@
+import { StorageError } from '../StorageError.js';
+import type { PostgresDatabase, Session } from './PostgresDatabase.js';
+
+/** A row that counts its writers (`epoch`) and their writes (`commits`). */
+export interface FenceRow {
+  readonly table: 'store' | 'open_range';
+  /** Which one, in a table of several. */
+  readonly fromHeight?: number;
+}
+
+interface Counts {
+  readonly epoch: string;
+  readonly commits: string;
+}
+
+/**
+ * The right to write: every write moves its row on, in the same transaction. So a writer that was replaced can write
+ * nothing, and one whose connection broke during a commit finds out whether that write counts.
+ */
+export class Fence {
+  readonly #database: PostgresDatabase;
+  readonly #row: PlacedRow;
+  readonly #epoch: number;
+  #commits: number;
+
+  private constructor(database: PostgresDatabase, row: FenceRow, counts: Counts) {
+    this.#database = database;
+    this.#row = placeOf(row);
+    this.#epoch = Number(counts.epoch);
+    this.#commits = Number(counts.commits);
+  }
+
+  /** Replaces the writer before. Expected errors: `StorageError`. */
+  static async take(database: PostgresDatabase, session: Session, row: FenceRow): Promise<Fence> {
+    const { table, where, values } = placeOf(row);
+    const { rows } = await session.query<Counts>({
+      text: `UPDATE ${table} SET epoch = epoch + 1 WHERE ${where} RETURNING epoch, commits`,
+      values,
+    });
+    const [counts] = rows;
+    if (counts === undefined) throw replaced(database.place);
+    return new Fence(database, row, counts);
+  }
+
+  /**
+   * One write: all of `work` or nothing, durable on return. Tried again while the database is away, so `work` may run more
+   * than once; it counts once. `isGone`: its last act removes the row; true when it has. Expected errors: `StorageError`
+   * (`locked`: there is another writer); those of `work`.
+   */
+  async write<T>(
+    work: (session: Session) => Promise<T>,
+    isGone: (session: Session) => Promise<boolean> = () => Promise.resolve(false),
+  ): Promise<T> {
+    let attempted: { readonly result: T } | undefined;
+    const result = await this.#database.persist(() =>
+      this.#database.transaction(async (session) => {
+        const { table, where, values } = this.#row;
+        const { rowCount } = await session.query({
+          name: `fence_${table}`,
+          text: `UPDATE ${table} SET commits = commits + 1 WHERE ${where} AND epoch = $2 AND commits = $3`,
+          values: [...values, this.#epoch, this.#commits],
+        });
+        if (rowCount === 1) {
+          attempted = { result: await work(session) };
+          return attempted.result;
+        }
+        if (attempted !== undefined && (await this.#counts(session, isGone))) return attempted.result;
+        throw replaced(this.#database.place);
+      }),
+    );
+    this.#commits += 1;
+    return result;
+  }
+
+  /** True when the write whose end is not known counts. */
+  async #counts(session: Session, isGone: (session: Session) => Promise<boolean>): Promise<boolean> {
+    const { table, where, values } = this.#row;
+    const { rows } = await session.query<Counts>({
+      text: `SELECT epoch, commits FROM ${table} WHERE ${where}`,
+      values,
+    });
+    const [counts] = rows;
+    if (counts === undefined) return isGone(session);
+    return Number(counts.epoch) === this.#epoch && Number(counts.commits) === this.#commits + 1;
+  }
+}
+
+interface PlacedRow {
+  readonly table: string;
+  /** With one value. */
+  readonly where: string;
+  readonly values: readonly number[];
+}
+
+function placeOf({ table, fromHeight }: FenceRow): PlacedRow {
+  const where = fromHeight === undefined ? 'one = $1' : 'from_height = $1';
+  return { table: `flow_store.${table}`, where, values: [fromHeight ?? 1] };
+}
+
+function replaced(place: string): StorageError {
+  return new StorageError(
+    'locked',
+    `Another daemon writes to the store at ${place} now: this one has been replaced and has written nothing since. ` +
+      'Let one daemon alone index into it.',
+  );
+}

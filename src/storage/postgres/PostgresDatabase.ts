@@ -1,0 +1,253 @@
+import pg from 'pg';
+import type { Pool, PoolClient, QueryResultRow } from 'pg';
+import { AbortError, sleep } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import type { Logger } from '../../observability/index.js';
+import { StorageError } from '../StorageError.js';
+import type { DatabasePlace } from './connection.js';
+import { faultOf, isPassing } from './faults.js';
+
+/** Connections for reads, and for ranges that are written beside the live one. */
+const MAX_CONNECTIONS = 8;
+/** A read that takes longer fails. */
+const READ_TIMEOUT_MS = 15_000;
+/** A write that takes longer is begun anew: that finds out whether the first one counts. */
+const WRITE_TIMEOUT_MS = 60_000;
+/** So long another's transaction, which may be a lost one of ours, may keep a write waiting. */
+const LOCK_TIMEOUT_MS = 15_000;
+/** A transaction whose client went silent is ended by the server. */
+const IDLE_TRANSACTION_MS = 20_000;
+const RETRY_MIN_MS = 100;
+const RETRY_MAX_MS = 5_000;
+/** How often an idle database is asked whether it is there, and how long it may take to say so. */
+const PING_EVERY_MS = 2_000;
+export const PING_TIMEOUT_MS = 4_000;
+
+export interface Statement {
+  /** Given: prepared once per connection. */
+  readonly name?: string;
+  readonly text: string;
+  readonly values?: readonly unknown[];
+}
+
+/** The answer to a statement. */
+export interface Rows<Row> {
+  readonly rows: Row[];
+  readonly rowCount: number;
+}
+
+/** What queries run in: a connection, or a transaction on one. */
+export interface Session {
+  query<Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>>;
+}
+
+export interface Connection extends Session {
+  /** Closes it. */
+  release(): void;
+}
+
+/**
+ * The connections to a database. Errors become `StorageError`; what goes over by itself is waited for by `persist`.
+ * No connection that breaks while nobody uses it is an error: the next use finds out.
+ */
+export class PostgresDatabase implements Session {
+  readonly place: string;
+  readonly #reads: Pool;
+  readonly #writes: Pool;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #closing = new AbortController();
+  #trouble: StorageError | undefined;
+
+  constructor(
+    { config, shown }: DatabasePlace,
+    { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
+  ) {
+    this.place = shown;
+    this.#clock = clock;
+    this.#logger = logger;
+    // A user's or database's own setting must not make commits less than durable.
+    const always = '-c synchronous_commit=on -c timezone=UTC -c search_path=';
+    this.#reads = quietPool({
+      ...config,
+      max: MAX_CONNECTIONS,
+      query_timeout: READ_TIMEOUT_MS,
+      statement_timeout: READ_TIMEOUT_MS,
+      options: always,
+    });
+    this.#writes = quietPool({
+      ...config,
+      max: MAX_CONNECTIONS,
+      query_timeout: WRITE_TIMEOUT_MS,
+      lock_timeout: LOCK_TIMEOUT_MS,
+      idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
+      options: always,
+    });
+  }
+
+  /** What keeps the database from answering now, as far as it is known. */
+  trouble(): StorageError | undefined {
+    return this.#trouble;
+  }
+
+  /** A read, on a connection of its own. Expected errors: `StorageError`. */
+  async query<Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>> {
+    try {
+      return await run<Row>(this.#reads, statement);
+    } catch (error) {
+      throw this.#fault(error, 'read the store');
+    }
+  }
+
+  /** All of it or nothing, durable on return. Expected errors: `StorageError`; those of `action`. */
+  async transaction<T>(action: (session: Session) => Promise<T>): Promise<T> {
+    let client: PoolClient | undefined;
+    let failure: Error | undefined;
+    try {
+      client = await this.#writes.connect();
+      const its = client;
+      await its.query('BEGIN');
+      const result = await action({ query: (statement) => run(its, statement) });
+      await its.query('COMMIT');
+      return result;
+    } catch (error) {
+      failure = error instanceof Error ? error : new Error(String(error));
+      throw this.#fault(error, 'write to the store');
+    } finally {
+      // Whatever state it is in: closing it undoes what is not committed.
+      client?.release(failure);
+    }
+  }
+
+  /**
+   * Tries again what failed because the database was away, as long as it takes, or up to `untilMs` (of the clock). Rejects
+   * when it is closed. Expected errors: `StorageError`; those of `action`.
+   */
+  async persist<T>(action: () => Promise<T>, untilMs = Infinity): Promise<T> {
+    let delayMs = RETRY_MIN_MS;
+    for (;;) {
+      try {
+        const result = await action();
+        this.#settle();
+        return result;
+      } catch (error) {
+        if (!isPassing(error) || this.#clock.monotonic() + delayMs > untilMs) throw error;
+        this.#notice(error);
+        await this.#pause(delayMs, error);
+        delayMs = Math.min(2 * delayMs, RETRY_MAX_MS);
+      }
+    }
+  }
+
+  /** Asks now and then whether the database is there, until it is closed. Expected errors: those of `ping`. */
+  async watch(ping: () => Promise<void>): Promise<void> {
+    const { signal } = this.#closing;
+    while (!this.#isClosing()) {
+      try {
+        await ping();
+        this.#settle();
+      } catch (error) {
+        const fault = this.#fault(error, 'reach the store');
+        if (!(fault instanceof StorageError)) throw fault;
+        if (!this.#isClosing()) this.#notice(fault);
+      }
+      await sleep(this.#clock, PING_EVERY_MS, signal).catch(() => undefined);
+    }
+  }
+
+  /** A connection to be kept: released by whoever asked for it. Rejects as `query`. */
+  async connect(): Promise<Connection> {
+    let client: PoolClient;
+    try {
+      client = await this.#writes.connect();
+    } catch (error) {
+      throw this.#fault(error, 'open the store');
+    }
+    return {
+      query: async (statement) => {
+        try {
+          return await run(client, statement, PING_TIMEOUT_MS);
+        } catch (error) {
+          throw this.#fault(error, 'reach the store');
+        }
+      },
+      release: () => client.release(true),
+    };
+  }
+
+  /** Waits no longer for a database that is away: what is tried now is tried for the last time. */
+  giveUp(): void {
+    this.#closing.abort(new AbortError('the store is closed'));
+  }
+
+  /** Ends the connections. Resolves also when the database does not answer. */
+  async close(): Promise<void> {
+    this.giveUp();
+    await Promise.all([endPool(this.#reads), endPool(this.#writes)]);
+  }
+
+  #fault(error: unknown, doing: string): unknown {
+    return faultOf(error, doing, this.place);
+  }
+
+  #notice(error: StorageError): void {
+    if (this.#trouble === undefined)
+      this.#logger.warn({ kind: error.kind, error }, 'the database does not answer');
+    this.#trouble = error;
+  }
+
+  #isClosing(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
+  #settle(): void {
+    if (this.#trouble !== undefined) this.#logger.info({}, 'the database answers again');
+    this.#trouble = undefined;
+  }
+
+  async #pause(delayMs: number, error: StorageError): Promise<void> {
+    try {
+      await sleep(this.#clock, delayMs, this.#closing.signal);
+    } catch {
+      throw error;
+    }
+  }
+}
+
+async function run<Row extends QueryResultRow>(
+  via: Pool | PoolClient,
+  { name, text, values }: Statement,
+  timeoutMs?: number,
+): Promise<Rows<Row>> {
+  const { rows, rowCount } = await via.query<Row>({
+    ...(name === undefined ? {} : { name }),
+    text,
+    values: [...(values ?? [])],
+    ...(timeoutMs === undefined ? {} : { query_timeout: timeoutMs }),
+  });
+  return { rows, rowCount: rowCount ?? 0 };
+}
+
+/** A broken connection is told to whoever uses it next; an event that nobody listens to would end the process. */
+function quietPool(config: pg.PoolConfig): Pool {
+  const pool = new pg.Pool({ ...config, allowExitOnIdle: true });
+  pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  return pool;
+}
+
+/** How long connections may take to say goodbye. */
+const END_TIMEOUT_MS = 2_000;
+
+function endPool(pool: Pool): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, END_TIMEOUT_MS);
+    pool.end().then(
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      () => resolve(),
+    );
+  });
+}

@@ -1,0 +1,165 @@
+import { ok as assert } from 'node:assert/strict';
+import type {
+  BlockEntry,
+  BlockHead,
+  CommitBatch,
+  HeightRange,
+  RangeStore,
+  SporkRecord,
+  StoredBlock,
+  StoreMeta,
+} from '../IndexStore.js';
+import { BlockLine, deleteBlocks } from './BlockLine.js';
+import type { BlockLineDependencies, LineState } from './BlockLine.js';
+import type { Session } from './PostgresDatabase.js';
+import type { PostgresIndexReader } from './PostgresIndexReader.js';
+import { bothSporks, checkBorders, publish } from './publish.js';
+import type { Published } from './publish.js';
+import { readCoverage, readHeads } from './readState.js';
+
+export interface PostgresRangeDependencies extends Omit<BlockLineDependencies, 'meta'> {
+  /** Of the covered heights, and of the run's own. */
+  readonly reader: PostgresIndexReader;
+  /** Of the store. */
+  readonly storeMeta: () => StoreMeta;
+  /** The range that begins at `from` is durable up to `next`, or published. */
+  readonly onProgress: (from: number, next: number) => void;
+  readonly onPublished: (published: Published) => void;
+  /** One publication at a time. */
+  readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
+}
+
+/** What is stored of an open range. */
+export interface RangeState extends LineState {
+  /** First seen with its blocks. */
+  readonly sporks: readonly SporkRecord[];
+  /** The covered block below it. */
+  readonly below: BlockHead | undefined;
+}
+
+/** An open range that is being filled. */
+export class PostgresRange implements RangeStore {
+  readonly #range: HeightRange;
+  readonly #line: BlockLine;
+  readonly #deps: PostgresRangeDependencies;
+  readonly #below: BlockHead | undefined;
+  #sporks: readonly SporkRecord[];
+  #isOver = false;
+
+  constructor(
+    range: HeightRange,
+    { sporks, below, ...state }: RangeState,
+    dependencies: PostgresRangeDependencies,
+  ) {
+    this.#range = range;
+    this.#sporks = sporks;
+    this.#below = below;
+    this.#line = new BlockLine(state, { ...dependencies, meta: () => this.meta() });
+    this.#deps = dependencies;
+  }
+
+  meta(): StoreMeta {
+    const meta = this.#deps.storeMeta();
+    return { ...meta, firstHeight: this.#range.from, sporks: bothSporks(meta.sporks, this.#sporks) };
+  }
+
+  latestIndexedHeight(): number {
+    return this.#line.state.latestIndexedHeight;
+  }
+
+  latestBlock(): BlockHead | undefined {
+    return this.#line.state.latestBlock ?? this.#below;
+  }
+
+  blocksAboveWatermark(): readonly BlockHead[] {
+    return this.#line.blocksAboveWatermark();
+  }
+
+  hasHeight(height: number): boolean {
+    return this.#line.hasHeight(height);
+  }
+
+  blockByHeight(height: number): Promise<StoredBlock | undefined> {
+    return this.#deps.reader.blockByHeight(height);
+  }
+
+  stage(entry: BlockEntry): void {
+    this.#line.stage(entry);
+  }
+
+  async commit(batch: CommitBatch): Promise<void> {
+    assert(!this.#isOver, 'the run of this range is over');
+    const { from, to } = this.#range;
+    const highest = Math.max(batch.latestIndexedHeight, ...batch.blocks.map(({ block }) => block.height));
+    assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
+    if (batch.latestIndexedHeight === to) await this.#deps.inTurn(() => this.#publish(batch));
+    else await this.#progress(batch);
+    this.#deps.onProgress(from, batch.latestIndexedHeight + 1);
+  }
+
+  async rewind(height: number): Promise<void> {
+    const { from, to } = this.#range;
+    assert(Number.isSafeInteger(height) && height >= from - 1, `the range begins at height ${from}`);
+    const { above, latestIndexedHeight } = this.#line.state;
+    if (Math.max(latestIndexedHeight, ...above.keys()) <= height) return;
+    const watermark = Math.min(latestIndexedHeight, height);
+    this.#line.discardStaged();
+    const [latestBlock] = await this.#line.alone(() =>
+      this.#deps.fence().write(async (session) => {
+        await deleteBlocks(session, height + 1, to);
+        await this.#writeProgress(session, watermark, this.#sporks);
+        return watermark < from ? [] : readHeads(session, watermark, watermark);
+      }),
+    );
+    const kept = new Map([...above].filter(([each]) => each <= height));
+    this.#line.change({ latestIndexedHeight: watermark, latestBlock, above: kept });
+    this.#deps.onProgress(from, watermark + 1);
+  }
+
+  /** The run is over: its range is dropped, or another run takes over. Waits for the write under way. */
+  end(): Promise<void> {
+    this.#isOver = true;
+    return this.#line.end();
+  }
+
+  async #progress(batch: CommitBatch): Promise<void> {
+    const { from, to } = this.#range;
+    const isAtBorder = batch.blocks.some(({ block }) => block.height === from || block.height === to);
+    this.#sporks = await this.#line.commit(batch, {
+      write: async (session, next) => {
+        const sporks = this.#ownOf(next.meta);
+        if (isAtBorder) await checkBorders(session, this.#range, next.meta);
+        await this.#writeProgress(session, next.latestIndexedHeight, sporks);
+        return sporks;
+      },
+    });
+  }
+
+  async #publish(batch: CommitBatch): Promise<void> {
+    const published = await this.#line.commit(batch, {
+      write: (session, { meta }) => publish(session, this.#range, this.#ownOf(meta)),
+      isGone: (session) => this.#isPublished(session),
+    });
+    this.#isOver = true;
+    this.#deps.onPublished(published);
+  }
+
+  async #writeProgress(session: Session, watermark: number, sporks: readonly SporkRecord[]): Promise<void> {
+    await session.query({
+      name: 'range_progress',
+      text: 'UPDATE flow_store.open_range SET next_height = $2, sporks = $3 WHERE from_height = $1',
+      values: [this.#range.from, watermark + 1, JSON.stringify(sporks)],
+    });
+  }
+
+  /** The sporks that the store does not have. */
+  #ownOf({ sporks }: StoreMeta): readonly SporkRecord[] {
+    const known = new Set(this.#deps.storeMeta().sporks);
+    return sporks.filter((spork) => !known.has(spork));
+  }
+
+  async #isPublished(session: Session): Promise<boolean> {
+    const { from, to } = this.#range;
+    return (await readCoverage(session)).some((each) => each.from <= from && each.to >= to);
+  }
+}

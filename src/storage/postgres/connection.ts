@@ -1,0 +1,97 @@
+import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import type { ClientConfig } from 'pg';
+import { OperatorError, quoted } from '../../runtime/index.js';
+
+/** How long a connection may take to come about. */
+const CONNECT_TIMEOUT_MS = 5_000;
+const DEFAULT_PORT = 5432;
+
+const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|::1)$/;
+const SSL_FILES = { sslrootcert: 'ca', sslcert: 'cert', sslkey: 'key' } as const;
+const KNOWN = new Set(['sslmode', 'host', ...Object.keys(SSL_FILES)]);
+const SSL_MODES = ['disable', 'require', 'verify-ca', 'verify-full'];
+
+/** What of a database URL may be shown: no user, no password. */
+export interface DatabasePlace {
+  readonly config: ClientConfig;
+  /** For messages: `postgres://host:port/database`. */
+  readonly shown: string;
+}
+
+/**
+ * Reads the URL of a database. The password is the URL's, that of PGPASSWORD, or that of the password file. TLS is used and
+ * checked unless the server is on this machine or the URL says `sslmode=disable`. Expected errors: `OperatorError`
+ * (`configuration`).
+ */
+export function databasePlace(text: string): DatabasePlace {
+  const url = parse(text);
+  const parameters = Object.fromEntries(url.searchParams);
+  const unknown = Object.keys(parameters).find((name) => !KNOWN.has(name));
+  if (unknown !== undefined) {
+    throw refusal(`parameter ${quoted(unknown)} is not known: use ${[...KNOWN].join(', ')}`);
+  }
+  const host = parameters['host'] ?? (bare(url.hostname) || 'localhost');
+  const port = url.port === '' ? DEFAULT_PORT : Number(url.port);
+  const database = decodeURIComponent(url.pathname.slice(1));
+  if (database === '') throw refusal('it names no database: postgres://HOST/DATABASE');
+  const [user, password] = [url.username, url.password].map(decodeURIComponent);
+  const shown = `postgres://${host.startsWith('/') ? `localhost (${host})` : host}:${port}/${database}`;
+  return {
+    shown,
+    config: {
+      ...{ host, port, database },
+      ...(user === undefined || user === '' ? {} : { user }),
+      ...(password === undefined || password === '' ? {} : { password }),
+      ssl: tls(parameters, host),
+      application_name: `flow-collection-indexer ${hostname()}:${process.pid}`,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      keepAlive: true,
+    },
+  };
+}
+
+function parse(text: string): URL {
+  try {
+    const url = new URL(text);
+    if (url.protocol === 'postgres:' || url.protocol === 'postgresql:') return url;
+  } catch {
+    // As below; the text is not repeated, it may hold a password.
+  }
+  throw refusal('it is no database URL: postgres://HOST:PORT/DATABASE');
+}
+
+function tls(parameters: Readonly<Record<string, string>>, host: string): ClientConfig['ssl'] {
+  const isLocal = host.startsWith('/') || LOOPBACK.test(host);
+  const mode = parameters['sslmode'] ?? (isLocal ? 'disable' : 'verify-full');
+  if (!SSL_MODES.includes(mode)) {
+    throw refusal(`sslmode=${mode} could fall back to an unchecked connection: use ${SSL_MODES.join(', ')}`);
+  }
+  if (mode === 'disable') return false;
+  const files = Object.entries(SSL_FILES).flatMap(([name, option]) => {
+    const path = parameters[name];
+    return path === undefined ? [] : [[option, readTlsFile(path)] as const];
+  });
+  return {
+    ...Object.fromEntries(files),
+    rejectUnauthorized: true,
+    ...(mode === 'verify-ca' ? { checkServerIdentity: () => undefined } : {}),
+  };
+}
+
+function readTlsFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw refusal(`${path} cannot be read (${error instanceof Error ? error.message : ''})`);
+  }
+}
+
+/** An IPv6 address without its brackets. */
+function bare(host: string): string {
+  return host.replace(/^\[(.*)\]$/, '$1');
+}
+
+function refusal(why: string): OperatorError {
+  return new OperatorError('configuration', `store cannot be used: ${why}.`);
+}

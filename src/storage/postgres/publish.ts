@@ -1,0 +1,112 @@
+import { BorderError } from '../BorderError.js';
+import type { BackfillPlan, HeightRange, SporkRecord, StoreMeta } from '../IndexStore.js';
+import { isVouchedRoot } from '../records/applyCommit.js';
+import { contains, without } from '../records/heightRanges.js';
+import type { Session } from './PostgresDatabase.js';
+import { readCoverage, readHeads, readPlans, readSporks, writePlans, writeSporks } from './readState.js';
+
+/** What is true once a range is published. */
+export interface Published {
+  /** Ascending; the last one is the live range. */
+  readonly coverage: readonly HeightRange[];
+  readonly sporks: readonly SporkRecord[];
+  readonly plans: readonly BackfillPlan[];
+}
+
+/**
+ * Makes a complete open range part of the coverage, joined with the ranges that it touches. Expected errors: those of the
+ * session; `BorderError`.
+ */
+export async function publish(
+  session: Session,
+  range: HeightRange,
+  sporks: readonly SporkRecord[],
+): Promise<Published> {
+  const { from, to } = range;
+  // One publication at a time, whoever publishes.
+  await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
+  const covered = await readCoverage(session, 'FOR UPDATE');
+  const lower = covered.find((each) => each.to === from - 1);
+  const upper = covered.find((each) => each.from === to + 1);
+  await writeSporks(session, sporks);
+  const known = await readSporks(session);
+  await checkBorders(session, range, { sporks: known });
+  await join(session, range, { lower, upper });
+  await session.query({ text: 'DELETE FROM flow_store.open_range WHERE from_height = $1', values: [from] });
+  const coverage = await readCoverage(session);
+  return { coverage, sporks: known, plans: await withoutDone(session, coverage) };
+}
+
+/** The upper neighbour keeps its row: it may be the live range, whose writer looks for its upper end. */
+async function join(
+  session: Session,
+  { from, to }: HeightRange,
+  { lower, upper }: { readonly lower: HeightRange | undefined; readonly upper: HeightRange | undefined },
+): Promise<void> {
+  if (upper !== undefined) {
+    if (lower !== undefined) {
+      await session.query({
+        text: 'DELETE FROM flow_store.coverage WHERE from_height = $1',
+        values: [lower.from],
+      });
+    }
+    await session.query({
+      text: 'UPDATE flow_store.coverage SET from_height = $1 WHERE from_height = $2',
+      values: [lower?.from ?? from, upper.from],
+    });
+  } else if (lower !== undefined) {
+    await session.query({
+      text: 'UPDATE flow_store.coverage SET to_height = $1 WHERE from_height = $2',
+      values: [to, lower.from],
+    });
+  } else {
+    await session.query({ text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)', values: [from, to] });
+  }
+}
+
+/**
+ * Checks the links of a range's first and last block, as far as they are there, to the covered blocks next to them. Expected
+ * errors: those of the session; `BorderError`.
+ */
+export async function checkBorders(
+  session: Session,
+  { from, to }: HeightRange,
+  known: Pick<StoreMeta, 'sporks'>,
+): Promise<void> {
+  const covered = await readCoverage(session);
+  for (const lowerHeight of [from - 1, to]) {
+    const neighbour = lowerHeight === to ? to + 1 : lowerHeight;
+    if (!contains(covered, neighbour)) continue;
+    const [lower, upper] = await readHeads(session, lowerHeight, lowerHeight + 1);
+    if (lower === undefined || upper === undefined || upper.parentId === lower.id) continue;
+    if (!isVouchedRoot(upper, known)) throw new BorderError(upper, lower);
+  }
+}
+
+/** Ascending; of two records of a spork the one that says more of its root. */
+export function bothSporks(
+  sporks: readonly SporkRecord[],
+  others: readonly SporkRecord[],
+): readonly SporkRecord[] {
+  const byRoot = new Map(sporks.map((spork) => [spork.rootHeight, spork]));
+  for (const spork of others) {
+    if (byRoot.get(spork.rootHeight)?.rootParentId === undefined) byRoot.set(spork.rootHeight, spork);
+  }
+  return [...byRoot.values()].sort((left, right) => left.rootHeight - right.rootHeight);
+}
+
+/** Removes the plans that are covered. */
+async function withoutDone(session: Session, coverage: readonly HeightRange[]): Promise<BackfillPlan[]> {
+  const plans = await readPlans(session);
+  const left = withHoles(plans, coverage);
+  if (left.length < plans.length) await writePlans(session, left);
+  return left;
+}
+
+/** Plans with a height below the live range that is not covered; the live range grows over what is above. */
+export function withHoles(plans: readonly BackfillPlan[], coverage: readonly HeightRange[]): BackfillPlan[] {
+  const firstHeight = coverage.at(-1)?.from ?? 0;
+  return plans.filter(
+    ({ from, to }) => without([{ from, to: Math.min(to, firstHeight - 1) }], coverage).length > 0,
+  );
+}

@@ -1,0 +1,117 @@
+import type { BackfillPlan, BlockHead, HeightRange, OpenRange, SporkRecord } from '../IndexStore.js';
+import type { Identifier } from '../../flow/index.js';
+import { parseIdentifier, toIdentifier } from '../../flow/index.js';
+import { MAX_BLOCKS_ABOVE_WATERMARK } from '../records/storeState.js';
+import { corruptRecord } from '../StorageError.js';
+import type { Session } from './PostgresDatabase.js';
+
+/** Ascending; the last one is the live range, which may be empty. None: the store was never initialised. */
+export async function readCoverage(session: Session, lock = ''): Promise<HeightRange[]> {
+  const { rows } = await session.query<{ from_height: string; to_height: string }>({
+    text: `SELECT from_height, to_height FROM flow_store.coverage ORDER BY from_height ${lock}`,
+  });
+  return rows.map((row) => ({ from: Number(row.from_height), to: Number(row.to_height) }));
+}
+
+export async function readSporks(session: Session): Promise<SporkRecord[]> {
+  const { rows } = await session.query<{
+    root_height: string;
+    spork_id: string;
+    root_parent_id: string | null;
+  }>({
+    text: 'SELECT root_height, spork_id, root_parent_id FROM flow_store.spork ORDER BY root_height',
+  });
+  return rows.map(({ root_height: rootHeight, spork_id: sporkId, root_parent_id: parent }) => {
+    const rootParentId = parent === null ? undefined : parseIdentifier(parent);
+    return {
+      rootHeight: Number(rootHeight),
+      sporkId,
+      ...(rootParentId === undefined ? {} : { rootParentId }),
+    };
+  });
+}
+
+/** Adds those that are not recorded yet, and what is known now of the root of one that is. */
+export async function writeSporks(session: Session, sporks: readonly SporkRecord[]): Promise<void> {
+  for (const { rootHeight, sporkId, rootParentId } of sporks) {
+    await session.query({
+      text: `INSERT INTO flow_store.spork VALUES ($1, $2, $3) ON CONFLICT (root_height) DO UPDATE
+        SET root_parent_id = coalesce(spork.root_parent_id, excluded.root_parent_id)`,
+      values: [rootHeight, sporkId, rootParentId ?? null],
+    });
+  }
+}
+
+interface OpenRow {
+  readonly from_height: string;
+  readonly to_height: string;
+  readonly next_height: string;
+  readonly failures: number;
+  readonly reason: string | null;
+}
+
+export async function readOpenRanges(session: Session): Promise<OpenRange[]> {
+  const { rows } = await session.query<OpenRow>({
+    text: `SELECT from_height, to_height, next_height, failures, reason FROM flow_store.open_range
+      ORDER BY from_height`,
+  });
+  return rows.map(openRangeOf);
+}
+
+export function openRangeOf(row: OpenRow): OpenRange {
+  return {
+    from: Number(row.from_height),
+    to: Number(row.to_height),
+    next: Number(row.next_height),
+    failures: row.failures,
+    reason: row.reason ?? undefined,
+  };
+}
+
+export async function readPlans(session: Session): Promise<BackfillPlan[]> {
+  const { rows } = await session.query<{
+    id: string;
+    from_height: string;
+    to_height: string;
+    sort_order: 'newest' | 'oldest';
+    is_paused: boolean;
+  }>({ text: 'SELECT id, from_height, to_height, sort_order, is_paused FROM flow_store.plan ORDER BY id' });
+  return rows.map((row) => ({
+    id: Number(row.id),
+    from: Number(row.from_height),
+    to: Number(row.to_height),
+    order: row.sort_order,
+    isPaused: row.is_paused,
+  }));
+}
+
+export async function writePlans(session: Session, plans: readonly BackfillPlan[]): Promise<void> {
+  await session.query({ text: 'DELETE FROM flow_store.plan' });
+  for (const { id, from, to, order, isPaused } of plans) {
+    await session.query({
+      text: 'INSERT INTO flow_store.plan VALUES ($1, $2, $3, $4, $5)',
+      values: [id, from, to, order, isPaused],
+    });
+  }
+}
+
+/** The blocks of the heights `from … to`, ascending. Expected errors: `StorageError` (more than there may be). */
+export async function readHeads(session: Session, from: number, to: number): Promise<BlockHead[]> {
+  const { rows } = await session.query<{ height: string; id: Buffer; parent_id: Buffer }>({
+    text: `SELECT height, id, parent_id FROM flow_store.block WHERE height BETWEEN $1 AND $2 ORDER BY height
+      LIMIT ${MAX_BLOCKS_ABOVE_WATERMARK + 1}`,
+    values: [from, to],
+  });
+  if (rows.length > MAX_BLOCKS_ABOVE_WATERMARK) {
+    throw corruptRecord(
+      'coverage',
+      undefined,
+      `more than ${MAX_BLOCKS_ABOVE_WATERMARK} blocks are stored above height ${from - 1}`,
+    );
+  }
+  return rows.map((row) => ({ height: Number(row.height), id: idOf(row.id), parentId: idOf(row.parent_id) }));
+}
+
+function idOf(bytes: Buffer): Identifier {
+  return toIdentifier(bytes);
+}

@@ -1,0 +1,160 @@
+/** A database with a higher version is refused. */
+export const POSTGRES_SCHEMA_VERSION = 1;
+/** Older servers are refused. */
+export const OLDEST_SERVER = 15;
+/** Heights per partition: mainnet's 158 million heights are 32 partitions. */
+export const PARTITION_HEIGHTS = 5_000_000;
+
+/** The data of blocks, partitioned by height. Rewinding, dropping and verifying go by this list. */
+export const DATA_TABLES = ['block', 'body', 'collection', 'transaction', 'account_transaction'] as const;
+
+/**
+ * All tables. Those that people may read are shown through the views of the schema `flow`, which hide what is not
+ * covered; the schema `flow_store` is the program's own. Everything is standard SQL of PostgreSQL 15 without extensions,
+ * exclusion constraints, triggers or notifications.
+ */
+export const SCHEMA_STATEMENTS: readonly string[] = [
+  'CREATE SCHEMA flow_store',
+  'CREATE SCHEMA IF NOT EXISTS flow',
+  // One row. `epoch` counts the writers of the live range, `commits` their writes: both are checked by every write, so a
+  // writer that was replaced can write nothing, and one that lost its connection finds out whether its write counts.
+  `CREATE TABLE flow_store.store (
+    one smallint PRIMARY KEY CHECK (one = 1),
+    schema_version integer NOT NULL,
+    chain_id text NOT NULL,
+    created_by text NOT NULL,
+    epoch bigint NOT NULL,
+    commits bigint NOT NULL
+  )`,
+  // Ranges that do not touch; the highest is the live one, which may be empty (to_height = from_height - 1).
+  `CREATE TABLE flow_store.coverage (
+    from_height bigint PRIMARY KEY,
+    to_height bigint NOT NULL CHECK (to_height >= from_height - 1)
+  )`,
+  `CREATE TABLE flow_store.spork (
+    root_height bigint PRIMARY KEY,
+    spork_id text NOT NULL,
+    root_parent_id text
+  )`,
+  // As `flow_store.store`, a writer and its writes per range.
+  `CREATE TABLE flow_store.open_range (
+    from_height bigint PRIMARY KEY,
+    to_height bigint NOT NULL CHECK (to_height >= from_height),
+    next_height bigint NOT NULL,
+    failures integer NOT NULL,
+    reason text,
+    sporks text NOT NULL,
+    epoch bigint NOT NULL,
+    commits bigint NOT NULL
+  )`,
+  `CREATE TABLE flow_store.plan (
+    id bigint PRIMARY KEY,
+    from_height bigint NOT NULL,
+    to_height bigint NOT NULL,
+    sort_order text NOT NULL CHECK (sort_order IN ('newest', 'oldest')),
+    is_paused boolean NOT NULL
+  )`,
+  // `record` and `body.value` are the bytes of the LevelDB store, checksums included.
+  `CREATE TABLE flow_store.block (
+    height bigint NOT NULL,
+    id bytea NOT NULL,
+    parent_id bytea NOT NULL,
+    time timestamptz,
+    collections integer NOT NULL,
+    transactions integer NOT NULL,
+    record bytea NOT NULL,
+    PRIMARY KEY (height)
+  ) PARTITION BY RANGE (height)`,
+  'CREATE INDEX block_id ON flow_store.block (id)',
+  `CREATE TABLE flow_store.body (
+    height bigint NOT NULL,
+    chunk integer NOT NULL,
+    value bytea NOT NULL,
+    PRIMARY KEY (height, chunk)
+  ) PARTITION BY RANGE (height)`,
+  `CREATE TABLE flow_store.collection (
+    height bigint NOT NULL,
+    collection_index integer NOT NULL,
+    id bytea NOT NULL,
+    transactions integer NOT NULL,
+    body_offset bigint NOT NULL,
+    bytes integer NOT NULL,
+    PRIMARY KEY (height, collection_index)
+  ) PARTITION BY RANGE (height)`,
+  'CREATE INDEX collection_id ON flow_store.collection (id)',
+  `CREATE TABLE flow_store.transaction (
+    height bigint NOT NULL,
+    collection_index integer NOT NULL,
+    transaction_index integer NOT NULL,
+    id bytea NOT NULL,
+    payer bytea NOT NULL,
+    proposer bytea NOT NULL,
+    proposer_key bigint NOT NULL,
+    sequence_number numeric(20, 0) NOT NULL,
+    authorizers bytea[] NOT NULL,
+    script_hash bytea NOT NULL,
+    reference_block_id bytea NOT NULL,
+    gas_limit numeric(20, 0) NOT NULL,
+    body_offset bigint NOT NULL,
+    bytes integer NOT NULL,
+    PRIMARY KEY (height, collection_index, transaction_index)
+  ) PARTITION BY RANGE (height)`,
+  'CREATE INDEX transaction_id ON flow_store.transaction (id)',
+  'CREATE INDEX transaction_script ON flow_store.transaction (script_hash)',
+  `CREATE TABLE flow_store.account_transaction (
+    address bytea NOT NULL,
+    height bigint NOT NULL,
+    collection_index integer NOT NULL,
+    transaction_index integer NOT NULL,
+    roles smallint NOT NULL,
+    PRIMARY KEY (address, height, collection_index, transaction_index)
+  ) PARTITION BY RANGE (height)`,
+  // Of every block that was ever stored: a rewind leaves them.
+  `CREATE TABLE flow_store.script (
+    hash bytea PRIMARY KEY,
+    body bytea NOT NULL
+  )`,
+  `CREATE VIEW flow.coverage AS
+    SELECT from_height, to_height FROM flow_store.coverage WHERE to_height >= from_height`,
+  'CREATE VIEW flow.spork AS SELECT root_height, spork_id, root_parent_id FROM flow_store.spork',
+  coveredView('block', ['height', 'id', 'parent_id', 'time', 'collections', 'transactions']),
+  coveredView('collection', ['height', 'collection_index', 'id', 'transactions', 'bytes']),
+  coveredView('transaction', [
+    ...['height', 'collection_index', 'transaction_index', 'id', 'payer', 'proposer', 'proposer_key'],
+    ...['sequence_number', 'authorizers', 'script_hash', 'reference_block_id', 'gas_limit', 'bytes'],
+  ]),
+  `CREATE VIEW flow.account_transaction AS
+    SELECT address, height, collection_index, transaction_index,
+      (roles & 1) <> 0 AS is_payer, (roles & 2) <> 0 AS is_proposer, (roles & 4) <> 0 AS is_authorizer
+    FROM flow_store.account_transaction data WHERE ${isCovered('data.height')}`,
+  'CREATE VIEW flow.script AS SELECT hash, body FROM flow_store.script',
+];
+
+function coveredView(table: string, columns: readonly string[]): string {
+  return `CREATE VIEW flow.${table} AS SELECT ${columns.join(', ')}
+    FROM flow_store.${table} data WHERE ${isCovered('data.height')}`;
+}
+
+/** A condition that holds for covered heights. */
+export function isCovered(height: string): string {
+  return `EXISTS (SELECT FROM flow_store.coverage
+    WHERE ${height} BETWEEN coverage.from_height AND coverage.to_height)`;
+}
+
+/** The number of the partition that a height is in. */
+export function partitionOf(height: number): number {
+  return Math.floor(height / PARTITION_HEIGHTS);
+}
+
+/**
+ * Makes a partition of a table. Attached, rather than created in place: that would lock the whole table, and wait for
+ * everybody who reads it.
+ */
+export function partitionStatements(table: string, partition: number): readonly string[] {
+  const name = `flow_store.${table}_${partition}`;
+  const from = partition * PARTITION_HEIGHTS;
+  return [
+    `CREATE TABLE IF NOT EXISTS ${name} (LIKE flow_store.${table} INCLUDING ALL)`,
+    `ALTER TABLE flow_store.${table} ATTACH PARTITION ${name} FOR VALUES FROM (${from}) TO (${from + PARTITION_HEIGHTS})`,
+  ];
+}

@@ -1,0 +1,244 @@
+import { abortReason, OperatorError } from '../../runtime/index.js';
+import { contains, rangesInWords, within } from '../records/heightRanges.js';
+import type { BlockEntry, BlockHead, HeightRange, SporkRecord } from '../IndexStore.js';
+import { DamageList } from '../integrity/verify/DamageList.js';
+import type { RangeReport, VerifyReport } from '../integrity/verify/DamageList.js';
+import type { VerifyDependencies, VerifyOptions } from '../integrity/verify/verifyStore.js';
+import { isVouchedRoot } from '../records/applyCommit.js';
+import { assembleEntry } from '../records/assembleBlock.js';
+import { bodyChunks } from '../records/schema.js';
+import { BlockRows } from './BlockRows.js';
+import { expectedRows, storedRows } from './comparedRows.js';
+import { databasePlace } from './connection.js';
+import { prepareDatabase } from './openDatabase.js';
+import { PostgresDatabase } from './PostgresDatabase.js';
+import type { PostgresIndexStoreDependencies } from './PostgresIndexStore.js';
+import { readCoverage, readHeads, readOpenRanges, readSporks } from './readState.js';
+import { isCovered } from './schema.js';
+
+/** Heights that are read at once. */
+const HEIGHTS_AT_ONCE = 50;
+const MAX_DAMAGES = 1000;
+
+export type PostgresVerifyOptions = Pick<VerifyOptions, 'chainId' | 'from' | 'to'> & { readonly url: string };
+export type PostgresVerifyDependencies = Pick<VerifyDependencies, 'onProgress' | 'signal'> &
+  PostgresIndexStoreDependencies;
+
+interface Pass {
+  readonly database: PostgresDatabase;
+  readonly damages: DamageList;
+  readonly sporks: readonly SporkRecord[];
+  readonly counts: {
+    heights: number;
+    collections: number;
+    transactions: number;
+    bytes: number;
+    pointers: number;
+  };
+}
+
+/**
+ * As `verifyStore`, of a database: every covered height is read, its bytes are checked and rehashed, and every row of it is
+ * compared with what the bytes say. Runs beside a daemon. Expected errors: those of `PostgresIndexStore.open`;
+ * `OperatorError` (`usage`, heights that are not covered); the signal's abort reason.
+ */
+export async function verifyPostgres(
+  { url, chainId, from, to }: PostgresVerifyOptions,
+  { clock, logger, onProgress, signal }: PostgresVerifyDependencies,
+): Promise<VerifyReport> {
+  const database = new PostgresDatabase(databasePlace(url), { clock, logger });
+  try {
+    await prepareDatabase(database, { chainId, create: false });
+    const whole = await readCoverage(database);
+    const covered = whole.filter((range) => range.to >= range.from);
+    const asked = rangesOf(covered, { from, to });
+    const damages = new DamageList({ max: MAX_DAMAGES });
+    const counts = { heights: 0, collections: 0, transactions: 0, bytes: 0, pointers: 0 };
+    const pass: Pass = { database, damages, counts, sporks: await readSporks(database) };
+    const ranges: Omit<RangeReport, 'damaged'>[] = [];
+    for (const range of asked) {
+      const before = counts.heights;
+      let below: BlockHead | undefined;
+      for (let height = range.from; height <= range.to; height += HEIGHTS_AT_ONCE) {
+        if (signal?.aborted === true) throw abortReason(signal);
+        onProgress?.({ phase: 'blocks', height, ...range });
+        below = await checkHeights(
+          pass,
+          { from: height, to: Math.min(range.to, height + HEIGHTS_AT_ONCE - 1) },
+          below,
+        );
+      }
+      const kind = range.to === covered.at(-1)?.to ? 'live' : 'published';
+      ranges.push({ ...range, kind, blocks: counts.heights - before });
+    }
+    if (from === undefined && to === undefined) await checkRest(database, damages);
+    const { damagedHeights, lostHeights } = damages;
+    const latestIndexedHeight = whole.at(-1)?.to;
+    return {
+      ...counts,
+      range: spanOf(asked),
+      latestIndexedHeight,
+      waiting: await waitingAbove(database, latestIndexedHeight),
+      ranges: ranges.map((each) => ({ ...each, damaged: within(damagedHeights, each) })),
+      damages: damages.kept,
+      ...{ damagedHeights, lostHeights },
+      damageCount: damages.count,
+      lowestDamagedHeight: damagedHeights[0]?.from,
+    };
+  } finally {
+    await database.close();
+  }
+}
+
+function rangesOf(
+  covered: readonly HeightRange[],
+  { from, to }: Pick<VerifyOptions, 'from' | 'to'>,
+): readonly HeightRange[] {
+  const first = covered[0]?.from ?? 0;
+  const last = covered.at(-1)?.to ?? -1;
+  const asked = { from: from ?? first, to: to ?? last };
+  const isNamed = from !== undefined || to !== undefined;
+  if (isNamed && (asked.from > asked.to || !contains(covered, asked.from) || !contains(covered, asked.to))) {
+    throw new OperatorError(
+      'usage',
+      `Cannot verify heights ${asked.from} to ${asked.to}: the store holds heights ${rangesInWords(covered)}.`,
+    );
+  }
+  return within(covered, asked);
+}
+
+function spanOf(ranges: readonly HeightRange[]): HeightRange | undefined {
+  const [first] = ranges;
+  const last = ranges.at(-1);
+  return first && last && { from: first.from, to: last.to };
+}
+
+/** Returns the highest block, for the link of the next one. */
+async function checkHeights(
+  pass: Pass,
+  range: HeightRange,
+  lower: BlockHead | undefined,
+): Promise<BlockHead | undefined> {
+  const { counts, damages, database } = pass;
+  const stored = await readStored(database, range);
+  const rows = new BlockRows();
+  const sound = new Set<number>();
+  let below = lower;
+  for (let height = range.from; height <= range.to; height += 1) {
+    const entry = entryOf(pass, height, stored.get(height));
+    if (entry === undefined) {
+      below = undefined;
+      continue;
+    }
+    const { block, collections } = entry;
+    if (below !== undefined && below.id !== block.parentId && !isVouchedRoot(block, pass)) {
+      damages.add(
+        'parent',
+        height,
+        `block of height ${height}: its parent is not the block of height ${height - 1}`,
+      );
+    }
+    below = block;
+    sound.add(height);
+    rows.add(entry);
+    counts.heights += 1;
+    counts.collections += collections.length;
+    for (const { encoded } of collections) counts.bytes += encoded.length;
+  }
+  counts.transactions += rows.transactions.length;
+  await compareRows(pass, range, { rows, sound });
+  return below;
+}
+
+interface Stored {
+  record: Buffer | undefined;
+  readonly body: Map<number, Buffer>;
+}
+
+async function readStored(
+  database: PostgresDatabase,
+  { from, to }: HeightRange,
+): Promise<Map<number, Stored>> {
+  const { rows } = await database.query<{ height: string; chunk: number; value: Buffer }>({
+    text: `SELECT height, -1 AS chunk, record AS value FROM flow_store.block WHERE height BETWEEN $1 AND $2
+      UNION ALL SELECT height, chunk, value FROM flow_store.body WHERE height BETWEEN $1 AND $2`,
+    values: [from, to],
+  });
+  const stored = new Map<number, Stored>();
+  for (const row of rows) {
+    const height = Number(row.height);
+    const its = stored.get(height) ?? { record: undefined, body: new Map<number, Buffer>() };
+    stored.set(height, its);
+    if (row.chunk < 0) its.record = row.value;
+    else its.body.set(row.chunk, row.value);
+  }
+  return stored;
+}
+
+/** The height's content if all of it is sound. */
+function entryOf({ damages }: Pass, height: number, stored: Stored | undefined): BlockEntry | undefined {
+  if (stored?.record === undefined) {
+    damages.add('missing_block', height, `height ${height} has no block record`);
+    return undefined;
+  }
+  try {
+    const entry = assembleEntry(height, stored.record, stored.body);
+    const bytes = entry.collections.reduce((sum, { encoded }) => sum + encoded.length, 0);
+    if (stored.body.size > bodyChunks(bytes)) {
+      damages.add('unexpected', height, `body of height ${height}: it has chunks that should not exist`);
+    }
+    return entry;
+  } catch (error) {
+    damages.addError('block', error, height);
+    return undefined;
+  }
+}
+
+async function compareRows(
+  { counts, damages, database }: Pass,
+  range: HeightRange,
+  { rows, sound }: { readonly rows: BlockRows; readonly sound: ReadonlySet<number> },
+): Promise<void> {
+  const expected = expectedRows(rows);
+  for (const { table, height, row } of await storedRows(database, range)) {
+    // What the rows of a damaged height should be is not known.
+    if (!sound.has(height)) continue;
+    counts.pointers += 1;
+    if (!expected.delete(`${table} ${height} ${row}`)) {
+      damages.add('unexpected', height, `row of ${table} of height ${height}: it is not what its block says`);
+    }
+  }
+  for (const missing of expected) {
+    const [table, height] = missing.split(' ', 2);
+    damages.add('pointer', Number(height), `row of ${table} of height ${height}: it is missing`);
+  }
+}
+
+/** What belongs to no height in particular. */
+async function checkRest(database: PostgresDatabase, damages: DamageList): Promise<void> {
+  const open = await readOpenRanges(database);
+  const isOpen = open.map(({ from, to }) => `height BETWEEN ${from} AND ${to}`).join(' OR ');
+  const { rows } = await database.query<{ height: string }>({
+    text: `SELECT height FROM flow_store.block WHERE NOT ${isCovered('height')}
+      AND height < (SELECT max(from_height) FROM flow_store.coverage) AND NOT (${isOpen || 'false'})
+      ORDER BY height LIMIT 100`,
+  });
+  for (const { height } of rows) {
+    damages.add('unexpected', Number(height), `block of height ${height}: no range has this height`);
+  }
+  const scripts = await database.query<{ hash: string }>({
+    text: `SELECT encode(hash, 'hex') AS hash FROM flow_store.script WHERE sha256(body) <> hash LIMIT 100`,
+  });
+  for (const { hash } of scripts.rows) damages.add('pointer', undefined, `script ${hash}: it is another one`);
+}
+
+async function waitingAbove(
+  database: PostgresDatabase,
+  watermark: number | undefined,
+): Promise<VerifyReport['waiting']> {
+  if (watermark === undefined) return undefined;
+  const heads = await readHeads(database, watermark + 1, Number.MAX_SAFE_INTEGER);
+  const [first] = heads;
+  const last = heads.at(-1);
+  return first && last && { blocks: heads.length, from: first.height, to: last.height };
+}

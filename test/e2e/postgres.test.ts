@@ -1,0 +1,128 @@
+import { execFileSync } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { packageRoot } from '../../src/runtime/index.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { asAdmin } from '../support/postgresServer.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { usePostgres } from '../support/storeKinds.js';
+import { TcpFaults } from '../support/tcpFaults.js';
+import { atEnd } from '../support/cleanup.js';
+
+const HEIGHTS = 60;
+
+describe('a daemon on PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  const begin = async (heights = HEIGHTS) => {
+    const devnet = await devnetForTest({ seed: 7, startHead: heights - 1, paused: true, sealedLag: 0 });
+    const { url } = await postgres.home();
+    const dataDir = scratchDirectory();
+    const store = ['--store', url];
+    return { devnet, url, dataDir, store };
+  };
+
+  it('indexes, answers, and is served by every command', async () => {
+    const { devnet, dataDir, store, url } = await begin();
+    const start = startArguments(devnet, dataDir, ...store, '--start-height', '0', '--index-accounts');
+    const daemon = await startDaemon(start);
+    await daemon.reaches(HEIGHTS - 1);
+    const block = await daemon.api('/v1/blocks?height=30&expand=payload');
+    expect(block.status).toBe(200);
+    expect((await daemon.health('/readyz')).status).toBe(200);
+    const first = await asAdmin(
+      url,
+      `SELECT encode(id, 'hex') AS id, encode(payer, 'hex') AS payer FROM flow.transaction LIMIT 1`,
+    );
+    const { id, payer } = first.rows[0] as { id: string; payer: string };
+    expect((await daemon.api(`/v1/transactions/${id}`)).status).toBe(200);
+    const account = await daemon.api(`/accounts/${payer}/transactions`);
+    expect(account.status).toBe(200);
+    await daemon.program.stop();
+    const where = ['--network', 'devnet', '--data-dir', dataDir, ...store];
+    const run = async (...args: string[]) => runProgram([...args, ...where]);
+    expect((await run('get', 'transaction', id)).stdout).toContain(id);
+    expect((await run('explain', '30')).code).toBe(0);
+    const verified = await run('verify');
+    expect([verified.code, verified.stdout]).toEqual([0, expect.stringContaining('no damage')]);
+    const out = join(dataDir, 'export.ndjson');
+    const exported = await run('export', '--from', '10', '--to', '19', '--output', out);
+    expect(exported.code).toBe(0);
+    expect((await readFile(out, 'utf8')).trim().split('\n').length).toBeGreaterThan(9);
+    expect((await run('rewind', '--to', '40', '--yes')).code).toBe(0);
+    expect((await run('get', 'block', '41')).code).toBe(66);
+    for (const command of [['repair'], ['forget', 'accounts', '--yes']]) {
+      const refused = await run(...command);
+      expect([refused.code, refused.stderr]).toEqual([
+        64,
+        expect.stringContaining('the index is in a database'),
+      ]);
+    }
+    const again = await startDaemon(start);
+    await again.reaches(HEIGHTS - 1);
+    const second = runProgram(startArguments(devnet, scratchDirectory(), ...store));
+    expect(await second).toMatchObject({ code: 74, stderr: expect.stringContaining('in use by') as string });
+    await again.program.stop();
+  });
+
+  it('waits while the database is away, says so, and goes on by itself', async () => {
+    const { devnet, dataDir, url } = await begin(4_000);
+    const faults = await TcpFaults.before(url);
+    atEnd(() => faults.close());
+    const flags = ['--store', faults.url, '--start-height', '0'];
+    const daemon = await startDaemon(startArguments(devnet, dataDir, ...flags));
+    await daemon.reaches(50);
+    await faults.down();
+    const unready = await eventually(async () => {
+      const answer = await daemon.health('/readyz');
+      return JSON.stringify(answer.body).includes('database_unreachable') ? answer : undefined;
+    });
+    expect(unready.status).toBe(503);
+    const refused = await daemon.api('/v1/blocks?height=10');
+    expect([refused.status, refused.body]).toMatchObject([503, { reason: 'storage' }]);
+    expect((await daemon.health('/livez')).status).toBe(200);
+    await faults.up();
+    await daemon.reaches(3_999);
+    expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
+    await daemon.program.stop();
+    const verified = await runProgram([
+      'verify',
+      '--network',
+      'devnet',
+      '--data-dir',
+      dataDir,
+      '--store',
+      url,
+    ]);
+    expect(verified.stdout).toContain('no damage');
+  });
+
+  it('is loaded by those who want it alone', () => {
+    const rooms = ['app', 'cli', 'storage'].map((room) => `await import('./dist/${room}/index.js');`);
+    const loaded = `console.log(Object.keys((await import('node:module')).Module._cache).filter((file) =>
+      /node_modules.pg/.test(file)).length)`;
+    const count = (...code: string[]): string =>
+      execFileSync(process.execPath, ['--input-type=module', '-e', code.join('')], {
+        cwd: packageRoot,
+        encoding: 'utf8',
+      });
+    expect(count(...rooms, loaded).trim()).toBe('0');
+    const postgresToo = `await (await import('./dist/storage/index.js')).loadPostgres();`;
+    expect(Number(count(...rooms, postgresToo, loaded))).toBeGreaterThan(5);
+  });
+
+  it('never shows the password', async () => {
+    const { dataDir } = await begin(5);
+    const secret = 'postgres://someone:hush-hush@127.0.0.1:1/flow';
+    const environment = { FCI_STORE: secret };
+    const printed = await runProgram(['config', 'print', '--data-dir', dataDir], environment);
+    expect(printed.stdout).toContain('postgres://***@127.0.0.1:1/flow');
+    const refused = await runProgram(
+      ['get', 'block', '1', '--network', 'devnet', '--data-dir', dataDir],
+      environment,
+    );
+    expect(refused.code).toBe(74);
+    for (const { stdout, stderr } of [printed, refused]) expect(stdout + stderr).not.toMatch(/hush|someone/);
+  });
+});

@@ -1,0 +1,357 @@
+import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/runtime/index.js';
+import { loadPostgres } from '../../../src/storage/index.js';
+import type { IndexStore } from '../../../src/storage/index.js';
+import { lastingPort } from '../../support/lastingPort.js';
+import { asAdmin } from '../../support/postgresServer.js';
+import type { PostgresMachine } from '../../support/postgresServer.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
+import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { usePostgres } from '../../support/storeKinds.js';
+import { TcpFaults } from '../../support/tcpFaults.js';
+
+const chain = makeChain(
+  10,
+  Array.from({ length: 40 }, (_, index) => [seededCollection(`of ${index}`, 2)]),
+);
+const at = (height: number) => chain[height - 10]!;
+
+describe('the store on PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  const begun = async (url: string) => {
+    const store = await postgres.open(url);
+    await store.initialise(metaFrom(10));
+    await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+    return store;
+  };
+
+  /** `undefined` where the server is somebody else's. */
+  const ours = (): PostgresMachine | undefined => postgres.server().machine;
+
+  const countOf = async (url: string, table: string): Promise<number> => {
+    const { rows } = await asAdmin(url, `SELECT count(*)::integer AS count FROM flow_store.${table}`);
+    return (rows[0] as { count: number }).count;
+  };
+
+  it('lets a writer that was replaced write nothing', async () => {
+    const { url } = await postgres.home();
+    const stale = await begun(url);
+    // As another one does that could not see the lock of the first.
+    await asAdmin(url, 'UPDATE flow_store.store SET epoch = epoch + 1');
+    await expect(stale.commit({ blocks: [at(11)], latestIndexedHeight: 11 })).rejects.toMatchObject({
+      kind: 'locked',
+    });
+    await expect(stale.ranges.change({ plans: [] })).rejects.toMatchObject({ kind: 'locked' });
+    expect(await countOf(url, 'block')).toBe(1);
+    const { rows } = await asAdmin(url, 'SELECT to_height FROM flow.coverage');
+    expect(rows).toEqual([{ to_height: '10' }]);
+    await expect(stale.commit({ blocks: [at(11)], latestIndexedHeight: 11 })).rejects.toMatchObject({
+      kind: 'locked',
+    });
+  });
+
+  it('lets a run of a range that was given to another write nothing', async () => {
+    const { url } = await postgres.home();
+    const store = await postgres.open(url);
+    await store.initialise(metaFrom(30));
+    await store.commit({ blocks: [at(30)], latestIndexedHeight: 30 });
+    const stale = await store.ranges.run({ from: 10, to: 19 });
+    await stale.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+    await asAdmin(url, 'UPDATE flow_store.open_range SET epoch = epoch + 1');
+    const rest = { blocks: chain.slice(1, 10), latestIndexedHeight: 19 };
+    await expect(stale.commit(rest)).rejects.toMatchObject({ kind: 'locked' });
+    expect(await countOf(url, 'block')).toBe(2);
+    const again = await store.ranges.run({ from: 10, to: 19 });
+    await again.commit(rest);
+    expect(store.coverage()).toEqual([
+      { from: 10, to: 19 },
+      { from: 30, to: 30 },
+    ]);
+  });
+
+  it('refuses rows that are there already, though the queue and the fence would let them pass', async () => {
+    const { url } = await postgres.home();
+    const store = await begun(url);
+    await asAdmin(
+      url,
+      `INSERT INTO flow_store.body SELECT 11, chunk, value FROM flow_store.body WHERE height = 10`,
+    );
+    await expect(store.commit({ blocks: [at(11)], latestIndexedHeight: 11 })).rejects.toMatchObject({
+      kind: 'corrupt',
+    });
+    expect(await countOf(url, 'block')).toBe(1);
+  });
+
+  it(
+    'goes on by itself when the server was killed, whatever it was doing',
+    { timeout: 120_000 },
+    async () => {
+      const machine = ours();
+      const { url } = await postgres.home();
+      const store = await begun(url);
+      for (let height = 11; height < 41; height += 1) {
+        const committed = store.commit({ blocks: [at(height)], latestIndexedHeight: height });
+        if (height % 6 === 0) await cutOff(url, machine, height % 12 === 0);
+        await committed;
+      }
+      expect(store.latestIndexedHeight()).toBe(40);
+      for (const table of ['block', 'collection']) expect(await countOf(url, table)).toBe(31);
+      expect(await countOf(url, 'transaction')).toBe(62);
+      await store.close();
+      const again = await postgres.open(url);
+      expect(again.coverage()).toEqual([{ from: 10, to: 40 }]);
+      for (let height = 10; height < 41; height += 1) {
+        expect((await again.blockByHeight(height))?.block.id).toBe(at(height).block.id);
+      }
+    },
+  );
+
+  it('finds out that a commit counts whose end it did not see', async () => {
+    const { url } = await postgres.home();
+    const faults = await TcpFaults.before(url);
+    try {
+      const store = await postgres.open(faults.url);
+      await store.initialise(metaFrom(10));
+      // The answer to COMMIT is lost, and the connection with it.
+      faults.cutAfterRequest('COMMIT');
+      await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+      expect(faults.cuts).toBe(1);
+      await store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+      expect(await countOf(url, 'block')).toBe(2);
+      await store.close();
+    } finally {
+      await faults.close();
+    }
+  });
+
+  it(
+    'says what is wrong while the database is away, and readers are told at once',
+    { timeout: 120_000 },
+    async () => {
+      const { url } = await postgres.home();
+      const faults = await TcpFaults.before(url);
+      const { PostgresReplica } = await loadPostgres();
+      const replica = PostgresReplica.open({ url: faults.url });
+      try {
+        const store = await postgres.open(faults.url);
+        await store.initialise(metaFrom(10));
+        await store.commit({ blocks: [at(10), at(11)], latestIndexedHeight: 11 });
+        replica.show({
+          ...{ meta: store.meta(), latestIndexedHeight: 11, coverage: store.coverage() },
+          ...{ latestBlock: store.latestBlock(), accounts: store.accounts.coverage() },
+        });
+        expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
+        await faults.down();
+        await expect(replica.blockByHeight(10)).rejects.toMatchObject({ kind: 'unavailable' });
+        const waiting = store.commit({ blocks: [at(12)], latestIndexedHeight: 12 });
+        const reading = store.blockByHeight(11);
+        await until(() => store.trouble() !== undefined);
+        expect(store.trouble()).toMatch(/127\.0\.0\.1:\d+\/fci_test_\w+ \(/);
+        await faults.up();
+        await waiting;
+        expect((await reading)?.block.id).toBe(at(11).block.id);
+        await until(() => store.trouble() === undefined);
+        expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
+        await store.close();
+      } finally {
+        await replica.close();
+        await faults.close();
+      }
+    },
+  );
+
+  it('notices a server that is there and says nothing', { timeout: 120_000 }, async () => {
+    const { url } = await postgres.home();
+    const faults = await TcpFaults.before(url);
+    try {
+      const store = await begun(faults.url);
+      faults.freeze();
+      const commit = store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+      await until(() => store.trouble() !== undefined);
+      faults.thaw();
+      await commit;
+      await until(() => store.trouble() === undefined);
+      expect(await countOf(url, 'block')).toBe(2);
+      await store.close();
+    } finally {
+      await faults.close();
+    }
+  });
+
+  it('can be closed while the database is away', async () => {
+    const { url } = await postgres.home();
+    const faults = await TcpFaults.before(url);
+    const store = await postgres.open(faults.url);
+    await store.initialise(metaFrom(10));
+    await faults.down();
+    const commit = store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+    const refused = expect(commit).rejects.toMatchObject({ kind: 'unavailable' });
+    await store.close();
+    await refused;
+    await faults.close();
+  });
+
+  describe('is refused with a sentence:', () => {
+    const opening = async (url: string): Promise<IndexStore> => {
+      const { PostgresIndexStore } = await loadPostgres();
+      const dependencies = { clock: systemClock, logger: new RecordingLogger() };
+      return postgres.later(PostgresIndexStore.open({ url, chainId: TEST_CHAIN }, dependencies));
+    };
+
+    it('of a newer schema', async () => {
+      const { url } = await postgres.home();
+      await (await begun(url)).close();
+      await asAdmin(url, 'UPDATE flow_store.store SET schema_version = 99');
+      await expect(opening(url)).rejects.toMatchObject({
+        exit: 'configuration',
+        message: expect.stringMatching(/schema 99/) as string,
+      });
+    });
+
+    it('where nobody answers', async () => {
+      const url = `postgres://somebody:secret@127.0.0.1:${await lastingPort()}/flow`;
+      await expect(opening(url)).rejects.toMatchObject({ kind: 'unavailable', exit: 'storage' });
+      const failure: unknown = await opening(url).catch((error: unknown) => error);
+      expect(String(failure)).not.toMatch(/secret|somebody/);
+    });
+
+    it('a database that does not exist', async () => {
+      const { url } = await postgres.home();
+      const other = new URL(url);
+      other.pathname = '/no_such_database';
+      await expect(opening(other.href)).rejects.toMatchObject({
+        kind: 'missing',
+        message: expect.stringMatching(/createdb/) as string,
+      });
+    });
+
+    it.each([
+      ['postgres://host/', /names no database/],
+      ['http://host/flow', /no database URL/],
+      ['postgres://host/flow?sslmode=prefer', /unchecked connection/],
+      ['postgres://host/flow?sslmode=verify-full&sslrootcert=/no/such/file', /cannot be read/],
+      ['postgres://host/flow?password=secret', /not known/],
+    ])('the URL %s', async (url, message) => {
+      await expect(opening(url)).rejects.toMatchObject({
+        exit: 'configuration',
+        message: expect.stringMatching(message) as string,
+      });
+    });
+
+    it('a server without TLS where TLS is asked for', async () => {
+      const { url } = await postgres.home();
+      await expect(opening(`${url}?sslmode=verify-full`)).rejects.toMatchObject({
+        message: expect.stringMatching(/SSL/) as string,
+      });
+    });
+  });
+
+  describe('is verified:', () => {
+    const verified = async (url: string, heights: { from?: number; to?: number } = {}) => {
+      const { verifyPostgres } = await loadPostgres();
+      const dependencies = { clock: systemClock, logger: new RecordingLogger() };
+      return verifyPostgres({ url, chainId: TEST_CHAIN, ...heights }, dependencies);
+    };
+
+    const filled = async () => {
+      const { url } = await postgres.home();
+      const store = await postgres.open(url);
+      await store.initialise(metaFrom(30));
+      await store.commit({ blocks: chain.slice(20, 30), latestIndexedHeight: 38 });
+      const run = await store.ranges.run({ from: 10, to: 19 });
+      await run.commit({ blocks: chain.slice(0, 10), latestIndexedHeight: 19 });
+      const open = await store.ranges.run({ from: 22, to: 25 });
+      await open.commit({ blocks: [at(22), at(24)], latestIndexedHeight: 22 });
+      return url;
+    };
+
+    it('all of it is sound, beside a daemon', async () => {
+      const url = await filled();
+      expect(await verified(url)).toMatchObject({
+        ...{ damageCount: 0, heights: 19, collections: 19, transactions: 38, latestIndexedHeight: 38 },
+        range: { from: 10, to: 38 },
+        waiting: { blocks: 1, from: 39, to: 39 },
+        ranges: [
+          { from: 10, to: 19, kind: 'published', blocks: 10, damaged: [] },
+          { from: 30, to: 38, kind: 'live', blocks: 9, damaged: [] },
+        ],
+      });
+      expect(await verified(url, { from: 12, to: 14 })).toMatchObject({ damageCount: 0, heights: 3 });
+      await expect(verified(url, { from: 15, to: 22 })).rejects.toMatchObject({ exit: 'usage' });
+    });
+
+    it('finds every damage, at its height', async () => {
+      const url = await filled();
+      const set = (height: number, table: string, change: string): string =>
+        `UPDATE flow_store.${table} SET ${change} WHERE height = ${height}`;
+      const lose = (height: number, table: string): string =>
+        `DELETE FROM flow_store.${table} WHERE height = ${height}`;
+      const damages: readonly [height: number, kind: string, sql: string][] = [
+        [10, 'block', set(10, 'body', 'value = set_byte(value, 9, 255)')],
+        [11, 'missing_block', lose(11, 'block')],
+        [12, 'block', lose(12, 'body')],
+        [13, 'pointer', `${lose(13, 'transaction')} AND transaction_index = 1`],
+        [14, 'unexpected', set(14, 'transaction', `payer = '\\x01'`)],
+        [15, 'pointer', lose(15, 'account_transaction')],
+        [16, 'unexpected', set(16, 'collection', `id = '\\x00'`)],
+        [17, 'unexpected', set(17, 'block', 'time = now()')],
+        [
+          18,
+          'unexpected',
+          `DELETE FROM flow_store.script WHERE hash = (SELECT script_hash FROM flow_store.transaction
+            WHERE height = 18 LIMIT 1)`,
+        ],
+      ];
+      await asAdmin(url, damages.map(([, , sql]) => sql).join(';'));
+      const report = await verified(url);
+      for (const [height, kind] of damages) {
+        expect(report.damages).toContainEqual(expect.objectContaining({ height, kind }));
+      }
+      expect(report.damagedHeights).toEqual([{ from: 10, to: 18 }]);
+    });
+
+    it('finds blocks of no range, and a script that is another one', async () => {
+      const url = await filled();
+      await asAdmin(url, `UPDATE flow_store.block SET height = 28 WHERE height = 39`);
+      await asAdmin(
+        url,
+        `UPDATE flow_store.script SET body = 'x' WHERE hash = (SELECT min(hash::text)::bytea FROM flow_store.script)`,
+      );
+      const report = await verified(url);
+      expect(report.damages.map(({ kind, height }) => [kind, height])).toEqual([
+        ['unexpected', 28],
+        ['pointer', undefined],
+      ]);
+    });
+  });
+
+  it('is read by commands beside the daemon, and written by none of them', async () => {
+    const { url } = await postgres.home();
+    await begun(url);
+    const reader = await postgres.open(url, { isReadOnly: true, create: false });
+    expect((await reader.transaction(transactionIdsOf(at(10).collections[0]!)[0]!))?.place.height).toBe(10);
+    await expect(reader.commit({ blocks: [at(11)], latestIndexedHeight: 11 })).rejects.toThrow(/to be read/);
+    await expect(postgres.open(url)).rejects.toMatchObject({
+      kind: 'locked',
+      message: expect.stringMatching(/flow-collection-indexer/) as string,
+    });
+  });
+});
+
+/** Ends the server, or where it is somebody else's, all its connections to a database. */
+async function cutOff(url: string, machine: PostgresMachine | undefined, isServer: boolean): Promise<void> {
+  if (machine === undefined || !isServer) {
+    const text = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid()`;
+    await asAdmin(url, text);
+    return;
+  }
+  await machine.kill();
+  await machine.start();
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 10));
+}

@@ -1,0 +1,110 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll } from 'vitest';
+import { systemClock } from '../../src/runtime/index.js';
+import { LevelIndexStore, loadPostgres } from '../../src/storage/index.js';
+import type { IndexStore } from '../../src/storage/index.js';
+import { startPostgres } from './postgresServer.js';
+import type { PostgresServer } from './postgresServer.js';
+import { RecordingLogger } from './recordingLogger.js';
+import { TEST_CHAIN } from './storeDirectory.js';
+
+export interface OpenHow {
+  readonly create?: boolean;
+  readonly chainId?: string;
+  readonly accounts?: boolean;
+  readonly forRewind?: boolean;
+}
+
+/** A place where one store is, or may be made. */
+export interface StoreHome {
+  open(how?: OpenHow): Promise<IndexStore>;
+}
+
+export interface StoreKind {
+  readonly name: string;
+  /** To be called in a `describe`: a new home for every call of what it returns, gone after each test. */
+  readonly use: () => () => Promise<StoreHome>;
+}
+
+/** Both stores: what holds for one holds for the other. */
+export const storeKinds: readonly StoreKind[] = [
+  { name: 'LevelDB', use: useDirectories },
+  { name: 'PostgreSQL', use: () => usePostgres().home },
+];
+
+function useDirectories(): () => Promise<StoreHome> {
+  const closing = useClosing();
+  const directories: string[] = [];
+  afterEach(async () => {
+    await closing.now();
+    for (const directory of directories.splice(0)) await rm(directory, { recursive: true, force: true });
+  });
+  return async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'fci-store-'));
+    directories.push(directory);
+    return {
+      open: (how = {}) =>
+        closing.later(
+          LevelIndexStore.open(
+            { path: join(directory, 'store'), chainId: TEST_CHAIN, ...how },
+            { clock: systemClock, logger: new RecordingLogger() },
+          ),
+        ),
+    };
+  };
+}
+
+/** A server for the tests of a file, and stores in it. */
+export function usePostgres() {
+  const closing = useClosing();
+  let server: PostgresServer | undefined;
+  beforeAll(async () => {
+    server = await startPostgres();
+  }, 60_000);
+  afterEach(() => closing.now(), 60_000);
+  afterAll(async () => {
+    await server?.close();
+  }, 60_000);
+  const running = (): PostgresServer => {
+    if (server === undefined) throw new Error('the server runs while tests do');
+    return server;
+  };
+  const open = async (
+    url: string,
+    how: OpenHow & { readonly isReadOnly?: boolean; readonly waitMs?: number } = {},
+  ) => {
+    const { PostgresIndexStore } = await loadPostgres();
+    return closing.later(
+      PostgresIndexStore.open(
+        { url, chainId: TEST_CHAIN, ...how },
+        { clock: systemClock, logger: new RecordingLogger() },
+      ),
+    );
+  };
+  const home = async (): Promise<StoreHome & { readonly url: string }> => {
+    const url = await running().database();
+    return { url, open: (how) => open(url, how) };
+  };
+  return { home, open, server: running, later: closing.later };
+}
+
+interface Closable {
+  close(): Promise<void>;
+}
+
+/** Closes what was opened when the test is over, the last one first. */
+function useClosing() {
+  const open: Closable[] = [];
+  return {
+    later: async <T extends Closable>(opening: Promise<T>): Promise<T> => {
+      const opened = await opening;
+      open.push(opened);
+      return opened;
+    },
+    now: async (): Promise<void> => {
+      for (const each of open.splice(0).reverse()) await each.close();
+    },
+  };
+}
