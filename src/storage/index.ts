@@ -38,7 +38,7 @@ export { LevelReplica } from './leveldb/LevelReplica.js';
 export { joined, missingIn, overlap, rangesInWords, without } from './records/heightRanges.js';
 export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';
-export { ACCOUNTS_SCHEMA_VERSION, SCHEMA_VERSION } from './records/schema.js';
+export { RANGES_SCHEMA_VERSION, SCHEMA_VERSION } from './records/schema.js';
 export type { KeyRange } from './records/schema.js';
 export { StorageError, storageErrorFrom } from './StorageError.js';
 export { TableScrubber } from './integrity/TableScrubber.js';
