@@ -59,7 +59,8 @@ export class Stage {
   /** A copy of the store that the killed daemon left behind. */
   killedStore(): string {
     const dataDir = scratchDirectory();
-    cpSync(this.#killed, dataDir, { recursive: true });
+    // A socket cannot be copied, and is nobody's without its daemon.
+    cpSync(this.#killed, dataDir, { recursive: true, filter: (path) => !path.endsWith('.sock') });
     return dataDir;
   }
 
