@@ -163,7 +163,8 @@ export function readHeightsToFill(text: string): HeightsToFill | undefined {
 
 /** Where a plan begins, and after two dots where it ends. */
 export const heightsToFill: Format<string> = (() => {
-  const allowed = 'a range of heights: FROM or FROM..TO, where FROM is a height, root, spork:NAME or everything, and TO a height';
+  const allowed =
+    'a range of heights: FROM or FROM..TO, where FROM is a height, root, spork:NAME or everything, and TO a height';
   const check = (value: unknown): string => {
     const read = typeof value === 'string' ? readHeightsToFill(value) : undefined;
     const isInOrder = typeof read?.from !== 'number' || read.from <= (read.to ?? Infinity);

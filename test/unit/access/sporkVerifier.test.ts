@@ -133,7 +133,9 @@ describe('a spork that the table does not have', () => {
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
     expect(net.sporkAt(200)?.rootHeight).toBe(100);
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
-    const warnings = world().logger.records.filter(({ message }) => message.includes('a spork that does not exist'));
+    const warnings = world().logger.records.filter(({ message }) =>
+      message.includes('a spork that does not exist'),
+    );
     expect(warnings.map(({ fields }) => fields)).toEqual([
       { rootHeight: 200, endpoints: ['a:1'], mend: 'if it is one: --access-spork-root 200' },
     ]);
