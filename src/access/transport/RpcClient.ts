@@ -246,10 +246,11 @@ export class RpcClient {
     return limiter;
   }
 
-  // eslint-disable-next-line @typescript-eslint/require-await, require-yield -- a stream that fails at once
-  async *#withoutStream<T>(method: StreamMethod): AsyncGenerator<T, void, undefined> {
+  /** A stream that fails at once. */
+  #withoutStream<T>(method: StreamMethod): AsyncIterable<T> {
     const message = `${method} at ${this.#name}: the node grants few streams, and history makes way`;
-    throw new UpstreamError('rate_limited', this.#where(method), message);
+    const error = new UpstreamError('rate_limited', this.#where(method), message);
+    return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(error) }) };
   }
 
   #source<T>(question: StreamQuestion<T>, rank: StreamRank): StreamSource<T> {
