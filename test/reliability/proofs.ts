@@ -131,6 +131,19 @@ export const proofs: readonly Proof[] = [
     read: (report) => ({ ...tests(report), remark: 'one of them: 200 rounds of weather' }),
   },
   {
+    name: 'cluster',
+    promise:
+      'Several daemons on one database, killed, stopped, cut off, without a database or with a full one: no row twice, none ' +
+      'missing, one coverage, the export of a straight run on one machine; within 12 seconds another daemon goes on.',
+    command: 'npm run test:cluster',
+    reportTo: asFile,
+    read: (report) => ({
+      runs: list(report, 'scenes').length,
+      failures: number(report, 'failures'),
+      unit: 'scenes',
+    }),
+  },
+  {
     name: 'fault matrix',
     promise:
       'Every fault of every upstream call, catching up and at the tip: what can be had another way is had another way within ' +

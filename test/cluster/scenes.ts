@@ -1,0 +1,258 @@
+import { rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Dice } from '../simulation/Dice.js';
+import { asAdmin } from '../support/postgresServer.js';
+import { Program } from '../support/program.js';
+import type { Cluster, Member } from './Cluster.js';
+import { demand } from './demand.js';
+
+/** Within which a dead worker's ranges run again, and a dead leader is replaced. */
+const TAKEOVER_LIMIT_MS = 12_000;
+/** Longer than any lease. */
+const LONGER_THAN_A_LEASE_MS = 25_000;
+
+export interface Scene {
+  readonly name: string;
+  /** What is done to the cluster. */
+  readonly what: string;
+  /** Expected errors: `Verdict`. What it returns is worth telling. */
+  readonly play: (cluster: Cluster, dice: Dice) => Promise<string | undefined>;
+}
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Everything is planned, and at least `count` ranges have begun. */
+async function begun(cluster: Cluster, count = 4): Promise<void> {
+  await cluster.command('backfill', 'plan', '--everything');
+  await cluster.until(`${count} ranges have begun`, async () => {
+    const open = await cluster.openRanges();
+    return open.filter(({ from, next }) => next > from).length >= count;
+  });
+}
+
+function signal({ daemon }: Member, name: NodeJS.Signals): void {
+  daemon.program.child.kill(name);
+}
+
+/** Nodes so slow that ranges last. */
+function slowNode({ world }: Cluster): void {
+  world.devnet.node.setFaults([{ method: '*', fault: 'latency', delayMs: 150 }]);
+}
+
+export const scenes: readonly Scene[] = [
+  {
+    name: 'kill',
+    what: 'workers are killed (SIGKILL) at random, and started again',
+    play: async (cluster, dice) => {
+      const { workers } = await cluster.startUsual();
+      await begun(cluster);
+      for (let kill = 0; kill < 6; kill += 1) {
+        await pause(500 + dice.random.next() * 2_500);
+        const worker = workers[Math.floor(dice.random.next() * workers.length)];
+        if (worker === undefined) continue;
+        await worker.daemon.program.stop('SIGKILL');
+        await cluster.restart(worker);
+      }
+      return '6 kills';
+    },
+  },
+  {
+    name: 'again',
+    what: 'a worker dies, and its ranges run again elsewhere within 12 s',
+    play: async (cluster) => {
+      await cluster.start('leader', { roles: 'live,api' });
+      await cluster.until('the live range has a block', async () => (await cluster.coverage()).length > 0);
+      slowNode(cluster);
+      const doomed = await cluster.start('doomed', { roles: 'backfill' });
+      await begun(cluster);
+      const before = new Map((await cluster.openRanges()).map(({ from, epoch }) => [from, epoch]));
+      await cluster.start('heir', { roles: 'backfill', ranges: 8 });
+      await doomed.daemon.program.stop('SIGKILL');
+      const diedAtMs = performance.now();
+      await cluster.until('the ranges of the dead run again', async () => {
+        const now = await cluster.openRanges();
+        return now.filter(({ from, epoch }) => epoch > (before.get(from) ?? epoch)).length >= before.size;
+      });
+      const tookMs = performance.now() - diedAtMs;
+      cluster.world.devnet.node.setFaults([]);
+      demand(tookMs <= TAKEOVER_LIMIT_MS, `its ranges ran again after ${seconds(tookMs)}`);
+      return `${before.size} ranges run again after ${seconds(tookMs)}`;
+    },
+  },
+  {
+    name: 'sleep',
+    what: 'a worker is stopped (SIGSTOP) for longer than its leases, and goes on',
+    play: async (cluster) => {
+      const { workers } = await cluster.startUsual();
+      slowNode(cluster);
+      await begun(cluster, 8);
+      const [sleeper] = workers;
+      if (sleeper === undefined) return undefined;
+      signal(sleeper, 'SIGSTOP');
+      await pause(LONGER_THAN_A_LEASE_MS);
+      signal(sleeper, 'SIGCONT');
+      cluster.world.devnet.node.setFaults([]);
+      return undefined;
+    },
+  },
+  {
+    name: 'database',
+    what: 'PostgreSQL is stopped at once (immediate) and started again after 3 s',
+    play: async (cluster) => {
+      await cluster.startUsual();
+      await begun(cluster);
+      await cluster.world.server.kill();
+      await pause(3_000);
+      await cluster.world.server.start();
+      return undefined;
+    },
+  },
+  {
+    name: 'disk',
+    what: 'the disk of PostgreSQL is full for a while',
+    play: async (cluster) => {
+      const disk = cluster.world.smallDisk;
+      if (disk === undefined) return 'left out: only root can mount a small disk';
+      await cluster.startUsual();
+      await begun(cluster);
+      const ballast = join(disk, 'ballast');
+      const { bavail, bsize } = statfsSync(disk);
+      writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - 65_536)));
+      await cluster.until('a daemon says that the database has no room', async () => {
+        const answers = await Promise.all(cluster.members.map(({ daemon }) => daemon.health('/readyz')));
+        return answers.some(({ body }) => JSON.stringify(body).includes('database_unreachable'));
+      });
+      rmSync(ballast);
+      return undefined;
+    },
+  },
+  {
+    name: 'planners',
+    what: 'two plan the same heights at the same moment',
+    play: async (cluster) => {
+      await cluster.startUsual();
+      const plan = async (): Promise<number | string> =>
+        new Program(['backfill', 'plan', '--everything', ...cluster.where()]).exited;
+      const codes = await Promise.all([plan(), plan(), plan()]);
+      demand(
+        codes.filter((code) => code === 0).length === 1,
+        `three planners ended with ${codes.join(', ')}`,
+      );
+      return undefined;
+    },
+  },
+  {
+    name: 'network',
+    what: 'the network between a worker and the database is dead for longer than its leases',
+    play: async (cluster) => {
+      const { workers } = await cluster.startUsual();
+      slowNode(cluster);
+      await begun(cluster, 8);
+      const [lonely, cut] = workers;
+      lonely?.faults.freeze();
+      await cut?.faults.down();
+      await pause(LONGER_THAN_A_LEASE_MS);
+      lonely?.faults.thaw();
+      await cut?.faults.up();
+      cluster.world.devnet.node.setFaults([]);
+      return undefined;
+    },
+  },
+  {
+    name: 'switch',
+    what: 'one worker is told to finish and leave, another to leave at once',
+    play: async (cluster) => {
+      const { workers } = await cluster.startUsual();
+      await begun(cluster, 8);
+      const [finishing, leaving] = workers;
+      if (finishing === undefined || leaving === undefined) return undefined;
+      await cluster.command('backfill', 'kill', await cluster.workerOf(leaving), '--now');
+      await cluster.command('backfill', 'kill', await cluster.workerOf(finishing));
+      for (const { daemon, name } of [leaving, finishing]) {
+        const code = await daemon.program.exited;
+        demand(code === 0, `${name} ended with ${code}`);
+      }
+      return undefined;
+    },
+  },
+  {
+    name: 'redrive',
+    what: 'a range that no node can give is disputed, and runs again by backfill redrive once they can',
+    play: async (cluster) => {
+      const { devnet } = cluster.world;
+      devnet.node.setFaults([
+        { method: '*Block*', fault: 'wrong_parent', fromHeight: 2_500, toHeight: 2_500 },
+      ]);
+      await cluster.startUsual();
+      await begun(cluster, 1);
+      await cluster.until('a range is disputed', async () =>
+        (await cluster.command('backfill', 'status')).includes('disputed'),
+      );
+      devnet.node.setFaults([]);
+      const said = await cluster.command('backfill', 'redrive');
+      demand(/^\d+ disputed ranges? run/.test(said), `redrive said: ${said}`);
+      return undefined;
+    },
+  },
+  {
+    name: 'lost',
+    what: 'a range is dropped behind everybody’s back while the plan is filled, and found by its verification',
+    play: async (cluster) => {
+      await cluster.startUsual();
+      await begun(cluster);
+      const isWhole = async (): Promise<boolean> =>
+        (await cluster.coverage()).some(({ from, to }) => to - from > 2_500);
+      await cluster.until('there is something to lose', isWhole);
+      const range = (await cluster.coverage()).find(({ from, to }) => to - from > 2_500);
+      if (range === undefined) return undefined;
+      const { from } = range;
+      const tables = ['block', 'body', 'collection', 'transaction', 'account_transaction'];
+      const gone = tables.map(
+        (table) => `DELETE FROM flow_store.${table} WHERE height BETWEEN ${from} AND ${from + 499}`,
+      );
+      await asAdmin(
+        cluster.url,
+        [
+          ...gone,
+          `UPDATE flow_store.coverage SET from_height = ${from + 500} WHERE from_height = ${from}`,
+        ].join(';'),
+      );
+      return `heights ${from} to ${from + 499}`;
+    },
+  },
+  {
+    name: 'leader',
+    what: 'the leader is stopped (SIGSTOP) while the chain grows, replaced within 12 s, and goes on behind',
+    play: async (cluster) => {
+      const { leader } = await cluster.startUsual();
+      const second = await cluster.start('second', { roles: 'live,api' });
+      await begun(cluster);
+      signal(leader, 'SIGSTOP');
+      const stoppedAtMs = performance.now();
+      const { head } = cluster.world.devnet.node;
+      head.advance(20);
+      const target = head.finalized;
+      await cluster.until('another one leads', async () => {
+        const live = (await cluster.coverage()).at(-1);
+        return live !== undefined && live.to >= target;
+      });
+      const tookMs = performance.now() - stoppedAtMs;
+      signal(leader, 'SIGCONT');
+      head.advance(20);
+      await cluster.until('both show the new head', async () => {
+        const shown = await Promise.all(
+          [leader, second].map(
+            async ({ daemon }) => (await daemon.api('/status')).body as { latestIndexed: number },
+          ),
+        );
+        return shown.every(({ latestIndexed }) => latestIndexed >= target + 20);
+      });
+      demand(tookMs <= TAKEOVER_LIMIT_MS, `another one led after ${seconds(tookMs)}`);
+      return `after ${seconds(tookMs)}`;
+    },
+  },
+];
+
+function seconds(ms: number): string {
+  return `${(ms / 1_000).toFixed(1)} s`;
+}
