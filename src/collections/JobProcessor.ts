@@ -5,7 +5,7 @@ import type { BlockJob, Worker } from '../jobqueue/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import { isAbort, type Clock } from '../runtime/index.js';
 import type { Disputes } from './disputes/Disputes.js';
-import { OffChainBlockError } from './indexer/DurableHeads.js';
+import { OffChainBlockError } from './heights/OffChainBlockError.js';
 import type { IndexingWindow } from './heights/IndexingWindow.js';
 import type { HeightRecord } from './heights/HeightRecord.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';

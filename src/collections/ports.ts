@@ -76,15 +76,17 @@ export interface BlockVerdict {
   readonly confirmedBy: number;
 }
 
+/** What a node gave when it was asked for its block of a height. */
+export interface BlockAnswer {
+  readonly node: AccessNode;
+  readonly method: AccessMethod;
+  readonly block: FinalizedBlock;
+}
+
 /** Who can ask the nodes for their block of a height. */
 export interface BlockAsker {
   /** Every node that serves the height. Expected errors: the signal's abort reason. */
-  ask(
-    height: number,
-    signal: AbortSignal,
-  ): Promise<
-    readonly { readonly node: AccessNode; readonly method: AccessMethod; readonly block: FinalizedBlock }[]
-  >;
+  ask(height: number, signal: AbortSignal): Promise<readonly BlockAnswer[]>;
   /** It is proven that a node forges what it gives by this call. */
   distrust(giver: Giver): void;
 }

@@ -14,8 +14,8 @@ import type { StartWaits } from './StartWaits.js';
 /** A node that answers is asked again who it is after this long: it may have crossed a spork unnoticed. */
 const IDENTIFY_EVERY_MS = 300_000;
 /**
- * A node that answered is not asked again sooner, however many of its other calls fail meanwhile: each of those would
- * otherwise bring up to four calls more.
+ * Failing calls make a node say who it is once at once, for another one may answer at its address; then no more often
+ * than this, however many of its other calls fail: each would otherwise bring up to four calls more.
  */
 const IDENTIFY_AT_MOST_EVERY_MS = 1_000;
 /** Pauses between attempts to reach a node that does not answer. */
@@ -104,13 +104,15 @@ export class NodeHandshake {
 
   async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
     const attempts: Attempts = { failures: 0, opens: 0 };
+    let hurriedAtMs = -Infinity;
     for (;;) {
       await this.#ask(member, attempts, signal);
       await this.#pause(this.#pauseMs(member, attempts), signal, member);
       // A call that failed meanwhile may have ended the pause at once.
-      const soonestAtMs = member.askedAtMs + IDENTIFY_AT_MOST_EVERY_MS;
+      const soonestAtMs = hurriedAtMs + IDENTIFY_AT_MOST_EVERY_MS;
       if (attempts.failures === 0) await this.#pause(soonestAtMs - this.#clock.monotonic(), signal);
       if (signal.aborted) return;
+      if (member.outage) hurriedAtMs = this.#clock.monotonic();
       const unwantedMs = this.#clock.monotonic() - member.wantedAtMs;
       if (member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
         this.#pool.remove(member);

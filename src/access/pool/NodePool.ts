@@ -21,6 +21,12 @@ const BELOW_ASKED_EVERY_MS = 5_000;
 /** While no node serves a wanted height, each gets a new handshake, but no more often than this. */
 const UNSERVED_ASKED_EVERY_MS = 5_000;
 
+/**
+ * A node that fails to tell its spork gives us no first block of it for so long: the spork is recorded with that block, and
+ * would be recorded without its id, or not at all.
+ */
+const BORDER_PATIENCE_MS = 600_000;
+
 /** Sporks whose agreed id is remembered: far more than follow on each other while a daemon runs. */
 const REMEMBERED_SPORKS_MAX = 64;
 
@@ -187,9 +193,23 @@ export class NodePool {
     for (const member of this.named()) if (isUsable(member) && member.askedAtMs <= beforeMs) member.wake?.();
   }
 
-  /** Why none of the nodes that the operator named serves the height: where each of them begins, or ends. */
+  /** The index comes to where this node begins, and the node may yet tell whether a spork begins there. */
+  #isUntold({ beginning, identity, range }: PoolMember, height: number): boolean {
+    if (identity?.rootTrouble === undefined || beginning === undefined || range.lowest !== height)
+      return false;
+    const isCrossing = (this.#expectation().firstHeight ?? Infinity) < height;
+    return isCrossing && this.#clock.monotonic() - beginning.sinceMs < BORDER_PATIENCE_MS;
+  }
+
+  /**
+   * Why no node serves the height: where those that the operator named begin, or end; and what those fail at that have yet to
+   * tell their spork.
+   */
   whyUnserved(height: number): readonly NodeTrouble[] {
-    return this.named().flatMap(({ node, range, beginning, troubles }): readonly NodeTrouble[] => {
+    return this.members.flatMap((member): readonly NodeTrouble[] => {
+      const { node, range, beginning, origin, troubles } = member;
+      if (this.#isUntold(member, height)) return troubles.all();
+      if (origin !== 'configured' || !member.roles.access) return [];
       if (beginning === undefined) return troubles.all();
       const { lowest = 0, endExclusive = Infinity } = range;
       const said =
@@ -208,7 +228,11 @@ export class NodePool {
   offered(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
     if (this.verifier.isUndecided(height)) return [];
     const serving = this.members.filter(
-      (member) => member.roles[role] && isUsable(member) && covers(member.range, height),
+      (member) =>
+        member.roles[role] &&
+        isUsable(member) &&
+        covers(member.range, height) &&
+        !this.#isUntold(member, height),
     );
     const named = serving.filter(({ origin }) => origin === 'configured');
     return named.length > 0 ? named : serving;

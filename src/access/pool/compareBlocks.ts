@@ -24,10 +24,9 @@ export async function compareBlocks(
     const { height, id: ours } = known;
     found = { height, isWatermark: true, ours, theirs: atWatermark.block.id };
   } else if (headHeight !== undefined && headHeight < known.height) {
-    const [stored, received] = await Promise.all([
-      expectation.storedBlock?.(headHeight),
-      outcomeOf(node.getBlockByHeight(headHeight, options)),
-    ]);
+    // A height in a hole of the index: there is nothing to compare with.
+    const stored = await expectation.storedBlock?.(headHeight);
+    const received = stored && (await outcomeOf(node.getBlockByHeight(headHeight, options)));
     if (stored !== undefined && isFinalized(received))
       found = { height: headHeight, isWatermark: false, ours: stored.id, theirs: received.block.id };
   }
@@ -50,10 +49,8 @@ async function sharedHeight(
   let shared = firstHeight - 1;
   for (let other = differing; other - shared > 1;) {
     const height = Math.floor((shared + other) / 2);
-    const [stored, received] = await Promise.all([
-      storedBlock?.(height),
-      outcomeOf(node.getBlockByHeight(height, options)),
-    ]);
+    const stored = await storedBlock?.(height);
+    const received = stored && (await outcomeOf(node.getBlockByHeight(height, options)));
     if (stored === undefined || !isFinalized(received)) return undefined;
     if (stored.id === received.block.id) shared = height;
     else other = height;

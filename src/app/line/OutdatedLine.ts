@@ -25,7 +25,7 @@ export class OutdatedLine {
   judge(error: unknown): void {
     const { lifecycle, logger } = this.#dependencies;
     if (error instanceof OffChainBlockError) {
-      this.#giveUp(`the block that was completed at height ${error.height} is not on the finalized chain`);
+      this.#giveUp(`the block in hand at height ${error.height} is not on the finalized chain`);
     } else if (error instanceof ParentLinkError) {
       logger.debug({ height: error.height, error: error.message }, 'blocks do not link');
       this.#giveUp(`the block at height ${error.height} does not continue the one below it`);

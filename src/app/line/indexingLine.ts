@@ -22,7 +22,7 @@ import { ComponentConsumer, WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { RangeStore } from '../../storage/index.js';
+import type { BlockHead, RangeStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import { blocksOptions, ediOptions, indexerOptions, requesterOptions, rootParentsOf } from './lineOptions.js';
 import { OutdatedLine } from './OutdatedLine.js';
@@ -60,6 +60,8 @@ export interface IndexingLineOptions {
   readonly isHistory?: boolean;
   /** What is known of the chain beside the spork table: the parent that the block above a range names. */
   readonly rootParents?: readonly RootParent[];
+  /** The block that the first one of a range must link to, where the store does not have it. */
+  readonly below?: BlockHead | undefined;
 }
 
 /** The parts that the status, the metrics and the health read. */
@@ -95,7 +97,7 @@ export function startIndexingLine(
   const onFatal = (error: unknown): void => outdated.judge(error);
   const { isHistory = false } = options;
   const middle = buildMiddle(config, parts, durableEnd, { isHistory, onFatal });
-  const front = buildFront(config, parts, { ...durableEnd, ...middle }, options);
+  const front = buildFront(config, parts, { ...durableEnd, ...middle }, options, onFatal);
   const line = { ...durableEnd, ...middle, ...front };
 
   const stopListening = listen(parts, line);
@@ -175,7 +177,8 @@ function buildFront(
   config: DaemonConfig,
   parts: IndexingLineParts,
   { disputes, heights, mcq, processor, requester }: DurableEnd & Middle,
-  { reachedHeight, rootParents = [] }: IndexingLineOptions,
+  { reachedHeight, rootParents = [], below }: IndexingLineOptions,
+  onFatal: (error: unknown) => void,
 ) {
   const { store, listener, ends, clock } = parts;
   const common = commonOf(parts);
@@ -186,7 +189,11 @@ function buildFront(
       sporkRoots: [...rootParentsOf(parts.sporks), ...rootParents],
     },
     {
-      ...{ ...common, watermark: store, heights, signal: workSignal },
+      ...{ ...common, heights, signal: workSignal },
+      watermark: {
+        latestIndexedHeight: () => store.latestIndexedHeight(),
+        latestBlock: () => store.latestBlock() ?? below,
+      },
       // The chain's own: at the stop height, blocks are not at the tip yet.
       head: () => listener.finalizedHeight() ?? 0,
       toldHead: (height) => listener.toldHead(height),
@@ -198,6 +205,7 @@ function buildFront(
   const review = new GuaranteeReview({
     ...{ ...common, heights, asker: blocks },
     replace: (block, giver) => processor.replace(block, giver),
+    fail: onFatal,
   });
   const reviewer = new DisputeReviewer({ mcq, disputes, requests: requester, reviewer: review, clock });
   const consumer = new ComponentConsumer(

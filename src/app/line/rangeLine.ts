@@ -8,6 +8,7 @@ import type { Clock, Timer } from '../../runtime/index.js';
 import { AbortError } from '../../runtime/index.js';
 import { BorderError } from '../../storage/index.js';
 import type { HeightRange, IndexStore } from '../../storage/index.js';
+import { blockBelow } from './blockBelow.js';
 import { startIndexingLine } from './indexingLine.js';
 import type { ChainHead, IndexingLine, IndexingLineParts } from './indexingLine.js';
 
@@ -37,9 +38,14 @@ export async function startRangeLine(
   config: DaemonConfig,
   parts: HistoryParts,
   { range, store }: RangeJob,
+  signal: AbortSignal,
 ): Promise<HistoryLine> {
   const { clock, network } = parts;
+  const nodes = new HistoryNodes({ nodes: network });
   const rootParents = await parentAbove(range, parts);
+  const isRoot = network.sporkAt(range.from)?.rootHeight === range.from;
+  const isBelowKnown = isRoot || store.latestBlock() !== undefined;
+  const below = isBelowKnown ? undefined : await blockBelow(range, { nodes, signal });
   let settle = (_outcome: RangeOutcome): void => undefined;
   let giveUp = (_error: unknown): void => undefined;
   const outcome = new Promise<RangeOutcome>((resolve, reject) => {
@@ -63,7 +69,7 @@ export async function startRangeLine(
     {
       ...parts,
       store,
-      nodes: new HistoryNodes({ nodes: network }),
+      nodes,
       ...{ listener, ends },
       lifecycle: {
         fail,
@@ -75,7 +81,7 @@ export async function startRangeLine(
       },
       logger: toldByTheRange(parts.logger, range),
     },
-    { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, rootParents },
+    { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, rootParents, below },
   );
   let isOutdated = false;
   void indexing.outdated.then((reason) => {

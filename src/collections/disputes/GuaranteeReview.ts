@@ -7,9 +7,12 @@ import { childOf, wasAborted } from '../../runtime/index.js';
 import { GuaranteeVotes } from '../heights/GuaranteeVotes.js';
 import type { HeightRecord } from '../heights/HeightRecord.js';
 import type { HeightTable } from '../heights/HeightTable.js';
-import type { BlockAsker, BlockReviewer, BlockVerdict } from '../ports.js';
+import { OffChainBlockError } from '../heights/OffChainBlockError.js';
+import type { BlockAnswer, BlockAsker, BlockReviewer, BlockVerdict } from '../ports.js';
 import { disputeOf } from './Disputes.js';
 
+/** So many nodes refute a block whose giver does not answer. */
+const WITNESSES_AGAINST = 2;
 /** Blocks of a forger that the nodes are asked for again at once. */
 const REVIEWS_AT_ONCE = 16;
 
@@ -21,6 +24,8 @@ export interface GuaranteeReviewDependencies {
   readonly metrics: { readonly invalidBlocks: { inc(labels: Record<'reason', string>): void } };
   /** Replaces the current block; false when that is complete, or gone. */
   replace(block: FinalizedBlock, giver: Giver): boolean;
+  /** No node has the block in hand any more: the line has to start over. */
+  fail(error: OffChainBlockError): void;
 }
 
 /**
@@ -82,7 +87,11 @@ export class GuaranteeReview implements BlockReviewer {
     if (heights.at(height) !== record || record.block !== held)
       return { kind: 'gone', giver: giver.name, confirmedBy: 0 };
 
-    // Another id at this height is another matter: the parent links decide that.
+    if (isRefuted(held, giver, answers)) {
+      this.#deps.fail(new OffChainBlockError(answers[0].block, held.id));
+      return { kind: 'gone', giver: giver.name, confirmedBy: 0 };
+    }
+    // Another id at this height is else another matter: the parent links decide that.
     const alike = answers
       .filter(({ block }) => block.id === held.id && block.parentId === held.parentId)
       .map(({ block, node, method }) => ({ block, giver: { name: node.name, method } }));
@@ -131,4 +140,18 @@ export class GuaranteeReview implements BlockReviewer {
     this.#forgers.set(name, forger);
     this.#forgerFound.notify();
   }
+}
+
+/**
+ * True when every node that answers has one and the same other block, its giver among them or at least two others. Parent
+ * links would show it too, but for a window that is full of such blocks, up to its end: nothing above is read then.
+ */
+function isRefuted(
+  held: FinalizedBlock,
+  giver: Giver,
+  answers: Awaited<ReturnType<BlockAsker['ask']>>,
+): answers is readonly [BlockAnswer, ...BlockAnswer[]] {
+  const ids = new Set(answers.map(({ block }) => block.id));
+  if (ids.size !== 1 || ids.has(held.id)) return false;
+  return answers.length >= WITNESSES_AGAINST || answers.some(({ node }) => node.name === giver.name);
 }

@@ -4,7 +4,7 @@ import type { Clock } from '../../runtime/index.js';
 import type { StreamEnd } from './StreamFault.js';
 
 /** What a node named as the lowest height it has is believed for this long: it may be given more history. */
-const PRUNED_MS = 3_600_000;
+const PRUNED_MS = 600_000;
 /** A sealed head that stands still for so long is worth a word. */
 const SEALING_STILL_MS = 10_000;
 

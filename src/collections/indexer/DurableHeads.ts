@@ -1,19 +1,6 @@
+import { OffChainBlockError } from '../heights/OffChainBlockError.js';
 import type { BlockHead, RangeStore } from '../../storage/index.js';
 import type { HeightTable } from '../heights/HeightTable.js';
-
-/**
- * The block that is durable above the watermark is another one than the chain has: it came from a node that lied, and the
- * process that wrote it ended before the lie was found out.
- */
-export class OffChainBlockError extends Error {
-  override readonly name = 'OffChainBlockError';
-  readonly height: number;
-
-  constructor({ height, id }: BlockHead, durableId: string) {
-    super(`block ${durableId} is durable at height ${height}, where the chain has block ${id}`);
-    this.height = height;
-  }
-}
 
 export interface DurableHeadsDependencies {
   readonly store: Pick<RangeStore, 'latestBlock' | 'blocksAboveWatermark' | 'hasHeight'>;

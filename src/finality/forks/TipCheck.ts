@@ -13,6 +13,8 @@ import type { ToldHead } from '../ports.js';
 const PATIENCE_MS = 1_000;
 /** How soon a witness that does not have the block yet is asked again. */
 const NOT_YET_MS = 200;
+/** So many nodes refute a block while others, its giver among them, cannot be heard. */
+const WITNESSES_AGAINST = 2;
 /** How soon the nodes are asked again for a block on which they disagree. */
 const AGAIN_MS = 2_000;
 
@@ -141,8 +143,12 @@ export class TipCheck {
     const { answers, complete } = await this.#deps.poll.ask(block.height, signal, known);
     const ids = new Set(answers.map((answer) => answer.block.id));
     if (ids.size !== 1) return 'doubtful';
-    if (!ids.has(block.id)) return 'false';
-    return complete ? 'true' : 'doubtful';
+    if (ids.has(block.id)) return complete ? 'true' : 'doubtful';
+    if (complete || answers.length >= WITNESSES_AGAINST) return 'false';
+    // One node against another: either may be the liar, unless the giver takes its block back.
+    const own = await this.#ask(check.answer.node, block.height, signal);
+    const isRecanted = typeof own !== 'string' && (own.status === 'unknown' || own.block.id !== block.id);
+    return isRecanted ? 'false' : 'doubtful';
   }
 
   /** Whom to ask; nobody when the block is not in doubt, or nobody else can answer. */
