@@ -22,23 +22,23 @@ import type { UpstreamErrorKind } from '../UpstreamError.js';
 
 /** A method that a node does not know is not tried again for this long: the node may be upgraded meanwhile. */
 const UNSUPPORTED_MS = 300_000;
-/** What these streams tell can be polled too. Execution data cannot: where streams are scarce it goes first. */
+/** Streams whose data can be polled too. Execution data cannot: it gets precedence when streams are scarce. */
 const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
   'SubscribeBlocksFromStartHeight',
   'SubscribeBlockDigestsFromLatest',
 ]);
-/** The other call that tells the same: it is asked while this one fails. */
+/** The equivalent call, which is used while this one fails. */
 const OTHER_WAY: Partial<Record<AccessMethod, AccessMethod>> = {
   SubscribeBlocksFromStartHeight: 'GetBlockByHeight',
   SubscribeBlockDigestsFromLatest: 'GetLatestBlockHeader',
   GetFullCollectionByID: 'GetCollectionByID',
   SubscribeExecutionDataFromStartBlockHeight: 'SubscribeExecutionData',
 };
-/** Callers that may wait for one method's turn at one node. */
+/** Callers that may wait for one method at one node. */
 const MAX_WAITING_CALLS = 1_024;
-/** Calls of one method in a row that lost their connection, before the method has a connection of its own. */
+/** Consecutive calls of one method that lost their connection before the method gets a connection of its own. */
 const BREAKS_BEFORE_APART = 2;
-/** Deadlines missed in a row, with no answer between, before the channel counts as dead and is replaced. */
+/** Consecutive missed deadlines, without an answer between them, before the channel counts as dead and is replaced. */
 const DEADLINES_BEFORE_RECONNECT = 3;
 
 export interface RpcClientOptions {
@@ -46,7 +46,7 @@ export interface RpcClientOptions {
   /** Unary calls per second and method; 0 = no limit. */
   readonly ratePerSecond: number;
   readonly maxMessageBytes: number;
-  /** Deadline of a unary call that names none, counted from the moment it leaves. */
+  /** Default deadline of a unary call, counted from when it is sent. */
   readonly timeoutMs: number;
   readonly userAgent: string;
 }
@@ -57,15 +57,15 @@ export type AccessMetrics = Pick<
   'upstreamRequests' | 'upstreamErrors' | 'upstreamLatency' | 'foreignNodes'
 >;
 
-/** What a node tells whoever manages it. Called synchronously from within calls; must not throw. */
+/** What a node reports to its pool. Called synchronously from within calls; must not throw. */
 export interface NodeEvents {
-  /** It refused a height as below the one it begins at. */
+  /** It refused a height as below its lowest one. */
   onLowestHeight?(height: number): void;
-  /** It told its latest finalized block. */
+  /** It reported its latest finalized block. */
   onHead?(height: number): void;
   /** A call could not reach it, or its connection broke. */
   onOutage?(): void;
-  /** Calls kept timing out: they go out on a new connection. Told once until something is answered again. */
+  /** Calls kept timing out and now use a new connection. Reported once until something is answered again. */
   onReconnect?(): void;
 }
 
@@ -79,7 +79,7 @@ export interface RpcClientDependencies {
   readonly openChannel?: OpenChannel | undefined;
 }
 
-/** One stream to open: where, what to ask, how to read the answer, and what to ask of a node that does not know it. */
+/** One stream to open: the method, the request, how to decode, and the fallback for a node that does not know it. */
 export interface StreamQuestion<T> {
   readonly method: StreamMethod;
   readonly request: object;
@@ -89,11 +89,10 @@ export interface StreamQuestion<T> {
 
 /**
  * Every call to one node passes here: paced per method, counted, its outcome typed and entered in the node's health
- * record. It remembers methods that the node does not know, and replaces a connection on which nothing comes back any
- * more.
+ * record. It remembers methods that the node does not know, and replaces dead connections.
  */
 export class RpcClient {
-  /** Streams that make way end in good order. */
+  /** Streams that make way end without an error. */
   readonly scarcity: StreamQuota;
   readonly #name: string;
   readonly #options: RpcClientOptions;
@@ -105,14 +104,14 @@ export class RpcClient {
   readonly #channel: Channel;
   readonly #openChannel: () => Channel;
   #isClosed = false;
-  /** Methods whose last calls lost their connection, which a proxy may have broken over them. */
+  /** Methods whose latest calls lost their connection, perhaps because a proxy breaks it over them. */
   readonly #breaking = new Map<UnaryMethod, { breaks: number; channel?: Channel }>();
   readonly #limiters = new Map<UnaryMethod, MethodLimiter>();
   readonly #unsupportedUntilMs = new Map<AccessMethod, number>();
   #calls = 0;
-  /** Deadlines missed in a row on the present connection. */
+  /** Consecutive missed deadlines on the present connection. */
   #missedDeadlines = 0;
-  /** New connections made in a row on which nothing came back either. */
+  /** Consecutive new connections on which nothing was answered either. */
   #reconnects = 0;
 
   constructor(options: RpcClientOptions, dependencies: RpcClientDependencies) {
@@ -134,7 +133,7 @@ export class RpcClient {
     return this.#calls;
   }
 
-  /** True while an answered rate limit holds any method back. */
+  /** True while a rate limit that the node answered holds any method back. */
   get heldBack(): boolean {
     for (const limiter of this.#limiters.values()) if (limiter.heldBack) return true;
     return false;
@@ -156,7 +155,7 @@ export class RpcClient {
   }
 
   /**
-   * One question, one answer, in its turn. Expected errors: `UpstreamError`; the signal's abort reason.
+   * One question, one answer, when the limiter admits it. Expected errors: `UpstreamError`; the signal's abort reason.
    */
   async unary<T>(
     method: UnaryMethod,
@@ -197,7 +196,7 @@ export class RpcClient {
       if (failure instanceof UpstreamError) {
         if (failure.kind === 'rate_limited') {
           limiter.rateLimited(permit);
-          // No limit of a rate, then: another call, or node, may be better.
+          // Not a rate limit, then: another call, or node, may be better.
           if (limiter.refusesEverything) this.#healthRecord.report('failing', failure.message, method);
         }
         if (failure.kind === 'deadline') this.#missedDeadline(generation);
@@ -223,7 +222,7 @@ export class RpcClient {
     return new MessageStream({ source: this.#source(question, rank), signal });
   }
 
-  /** Further calls fail; calls under way are left to their signals. */
+  /** Further calls fail; calls under way end by their signals. */
   close(): void {
     this.#isClosed = true;
     this.#channel.close();
@@ -231,7 +230,7 @@ export class RpcClient {
     this.#breaking.clear();
   }
 
-  /** The limiter of a method that is called here, for others who call it too; `undefined` for any other. */
+  /** The limiter of a method that the indexer calls, for others who call it too; `undefined` for any other. */
   limiterOf(method: string): MethodLimiter | undefined {
     return Object.hasOwn(this.#stubs, method) ? this.#limiter(method as UnaryMethod) : undefined;
   }
@@ -284,14 +283,14 @@ export class RpcClient {
   }
 
   /**
-   * A stream on a connection of its own. A node or a proxy that breaks the connection over one call would otherwise
-   * take every stream with it, and a stream that we leave unread would take up the window of all.
+   * A stream on a connection of its own. Otherwise a node or proxy that breaks the connection over one call would take
+   * every stream with it, and a stream that we do not read would use up the window of all.
    */
   #apart(path: string, request: Buffer, sink: StreamSink): StreamCall {
     if (this.#isClosed) return this.#channel.stream(path, request, sink);
     const channel = this.#openChannel();
     const call = channel.stream(path, request, sink);
-    // No further calls go out on it: it is closed with this one.
+    // No further calls use it: it closes with this one.
     channel.close();
     return call;
   }
@@ -305,13 +304,13 @@ export class RpcClient {
     if (breaking.breaks >= BREAKS_BEFORE_APART) breaking.channel ??= this.#openChannel();
   }
 
-  /** The node answers this method: its calls go out with the others again. */
+  /** The node answers this method: its calls share the connection again. */
   #rejoin(method: UnaryMethod): void {
     this.#breaking.get(method)?.channel?.close();
     this.#breaking.delete(method);
   }
 
-  /** The call, remembered until it is cancelled (as every call is in the end) as one that may have to make way. */
+  /** Remembers the call, as one that may have to make way, until it is cancelled (every call is in the end). */
   #yielding(call: StreamCall, rank: Exclude<StreamRank, 'needed'>, end: () => void): StreamCall {
     const over = this.scarcity.yielding(end, rank);
     return {
@@ -323,7 +322,7 @@ export class RpcClient {
     };
   }
 
-  /** The error as the caller sees it: statuses and malformed bytes typed; anything else, a bug or an abort, as it is. */
+  /** The error as the caller sees it: statuses and malformed bytes typed; bugs and aborts unchanged. */
   #typed(error: unknown, method: AccessMethod): Error {
     if (error instanceof CallFailure) return upstreamError(error.status, this.#where(method));
     if (error instanceof WireError) {
@@ -355,7 +354,7 @@ export class RpcClient {
     this.#reconnects = 0;
   }
 
-  /** Calls that left on an older connection say nothing about the present one. */
+  /** Calls sent on an older connection say nothing about the present one. */
   #missedDeadline(generation: object): void {
     if (generation !== this.#channel.generation) return;
     this.#missedDeadlines += 1;

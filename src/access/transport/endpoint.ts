@@ -18,7 +18,7 @@ const FORM = 'Write grpc://host:port, grpcs://host:port or host:port.';
 const HOST_NAME = /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?$/;
 
 /**
- * Reads `grpc://host:port`, `grpcs://host:port` or a bare `host:port`, which means grpc. An IPv6 address stands in
+ * Parses `grpc://host:port`, `grpcs://host:port` or a bare `host:port`, which means grpc. IPv6 addresses are in
  * brackets. Expected errors: OperatorError `configuration`; credentials do not appear in its message.
  */
 export function parseEndpoint(text: string): Endpoint {
@@ -56,7 +56,7 @@ export function parseEndpoint(text: string): Endpoint {
   return { name: `${hostText}:${port}`, host: hostText, port, tls: protocol === 'grpcs' };
 }
 
-/** The address as grpc-js takes it. */
+/** The address in the form that grpc-js takes. */
 export function grpcTarget(endpoint: Endpoint): string {
   return `dns:${endpoint.name}`;
 }
