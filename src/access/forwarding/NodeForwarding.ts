@@ -108,7 +108,7 @@ export class NodeForwarding {
     };
     const makeWay = (why: ForwardedStatus): void => {
       end(why);
-      call.cancelWithStatus(status.CANCELLED, 'the stream makes way');
+      call.cancelWithStatus(status.CANCELLED, 'the stream had to make way');
     };
     admission.onMakeWay(() => makeWay(MADE_WAY));
     const leave = request.isStream ? this.#drain?.opened(() => makeWay(SHUTTING_DOWN)) : undefined;
@@ -170,11 +170,11 @@ export function methodOf(path: string): string {
 
 const SHUTTING_DOWN: ForwardedStatus = {
   code: status.UNAVAILABLE,
-  details: 'the access node takes no more calls on this connection; ask again',
+  details: 'the access node takes no more calls on this connection; try again',
   metadata: new Metadata(),
 };
 const MADE_WAY: ForwardedStatus = {
   code: status.RESOURCE_EXHAUSTED,
-  details: 'the access node grants few streams, and the indexer needs them; ask again later',
+  details: 'the access node grants few streams, and the indexer needs them; try again later',
   metadata: new Metadata(),
 };

@@ -138,7 +138,7 @@ export class ChainCheck {
       { endpoint: node.name, reason, height, ...chains },
       'access node is foreign and left out',
     );
-    this.#logger.debug({ endpoint: node.name, ...foreign }, 'what the foreign access node has');
+    this.#logger.debug({ endpoint: node.name, ...foreign }, 'ids of the foreign access node');
   }
 }
 

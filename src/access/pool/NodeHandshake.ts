@@ -76,7 +76,7 @@ export class NodeHandshake {
 
   /** Runs until the signal aborts; then it resolves. Rejects for bugs only. Called once. */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#begin !== undefined) throw new Error('identification runs already');
+    if (this.#begin !== undefined) throw new Error('the handshakes are already running');
     const failed = new AbortController();
     const stop = AbortSignal.any([signal, failed.signal]);
     // The calls to all nodes listen to it: many listeners are not a leak.

@@ -102,7 +102,7 @@ export class NodeTroubles {
     return [
       ...[...this.#failures].map(([node, { count, sinceMs, last }]): NodeTrouble => {
         const [first, ...others] = [...last.values()].reverse();
-        if (first === undefined) throw new Error('a failure without words');
+        if (first === undefined) throw new Error('a failure without a message');
         // While two calls alternate, the cause must not change with each of them.
         const worst = others.reduce((a, b) => (WEIGHTS[b.kind] > WEIGHTS[a.kind] ? b : a), first);
         return { node, ...worst, count, sinceMs };

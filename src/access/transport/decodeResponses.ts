@@ -41,7 +41,7 @@ function part(fields: Fields, name: string): Fields {
 
 function text(value: unknown): string {
   if (typeof value !== 'string') return '';
-  if (value.length > MAX_TEXT_LENGTH) throw new WireError('a name is longer than any is');
+  if (value.length > MAX_TEXT_LENGTH) throw new WireError('a name is too long');
   return value;
 }
 

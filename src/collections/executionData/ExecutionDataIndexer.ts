@@ -177,7 +177,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
 
   /** Follows the stream until the signal aborts, then resolves. Rejects for bugs only. */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#state !== 'off') throw new Error('the execution-data indexer runs already');
+    if (this.#state !== 'off') throw new Error('the execution-data indexer is already running');
     this.#enter('connecting');
     try {
       while (!signal.aborted) {

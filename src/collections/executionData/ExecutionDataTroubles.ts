@@ -105,7 +105,7 @@ export class ExecutionDataTroubles {
     const nowMs = this.#clock.monotonic();
     if (unsealedSinceMs === undefined || nowMs - unsealedSinceMs < SEALING_STILL_MS) return undefined;
     const stands =
-      sealed === undefined ? 'no node tells the sealed head' : `the sealed head stands at ${sealed}`;
+      sealed === undefined ? 'no node reports the sealed head' : `the sealed head stands at ${sealed}`;
     const seconds = Math.floor((nowMs - unsealedSinceMs) / 1_000);
     return `waiting for height ${next} to be sealed for ${seconds} s: ${stands}`;
   }

@@ -66,7 +66,7 @@ export class IndexingWindow implements BlockWindow {
         reject(abortReason(signal));
         return;
       }
-      if (this.#waiters.size >= MAX_WAITERS) throw new Error('too many wait for the window to change');
+      if (this.#waiters.size >= MAX_WAITERS) throw new Error('too many waiters for a change of the window');
       const wake = (): void => {
         signal.removeEventListener('abort', onAbort);
         resolve();

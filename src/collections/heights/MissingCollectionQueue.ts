@@ -138,7 +138,7 @@ export class MissingCollectionQueue {
     const record = this.#heights.at(height) ?? this.#heights.link(block);
     if (record.status !== 'linked') throw new Error(`height ${height} was queued twice`);
     if (record.block !== block)
-      throw new Error(`height ${height} was queued with another block than is linked`);
+      throw new Error(`height ${height} was queued with a block other than the linked one`);
     if (this.incompleteHeights >= this.#maxHeights || this.size >= 2 * this.#maxHeights) {
       throw new Error(`height ${height} is one too many: the window holds ${this.#maxHeights} heights`);
     }

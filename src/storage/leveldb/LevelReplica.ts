@@ -14,7 +14,7 @@ import type { Database } from '../records/Database.js';
 import { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
 import { LevelIndexReader } from './LevelIndexReader.js';
 
-/** Blocks are cached by whoever opened the database first. */
+/** The thread that opened the database first caches its blocks. */
 const NO_CACHE_BYTES = 0;
 
 const NOTHING: ShownIndex = {
@@ -26,8 +26,8 @@ const NOTHING: ShownIndex = {
 };
 
 /**
- * The read side of a store that another thread of this process has opened and writes to. It knows nothing of progress by
- * itself: what may be read is what it is told to `show`, never less than before, and only once it is durable.
+ * The read side of a store that another thread of this process has opened and writes to. It does not follow progress by
+ * itself: `show` tells it what may be read, never less than before, and only once it is durable.
  */
 export class LevelReplica implements IndexReader {
   readonly accounts: AccountReader;
@@ -54,7 +54,7 @@ export class LevelReplica implements IndexReader {
     return new LevelReplica(await openLevelDatabase(path, tuning, { create: false, isShared: true, gate }));
   }
 
-  /** As `open`, over a database that is open already, which is closed with it. For the simulation. */
+  /** Like `open`, over a database that is open already, which is closed with it. For the simulation. */
   static over(database: Database): LevelReplica {
     return new LevelReplica(database);
   }

@@ -113,7 +113,7 @@ export async function refuseDamagedFiles(path: string): Promise<void> {
   const suspects = await readSuspects(path);
   const look = async () => (await inspectFiles(path, { tableBytes: TABLE_BYTES_AT_OPEN, suspects })).damages;
   const atFirst = await look().catch((error: unknown) => {
-    // A file that was there a moment ago: another process is at work.
+    // A file that was there a moment ago is gone: another process is at work.
     if (!hasCode(error, 'ENOENT')) throw error;
     return undefined;
   });
@@ -138,14 +138,14 @@ export async function holdsData(path: string): Promise<boolean> {
 
 /**
  * What LevelDB dropped from a damaged write-ahead log at this open: it reports that in its own log file only. Empty
- * after any clean stop, and after a crash as well (a record cut short by a crash is no damage).
+ * after any clean stop, and after a crash as well (a record cut short by a crash is not damage).
  */
 export async function droppedAtOpen(path: string): Promise<readonly string[]> {
   try {
     const log = await readFile(join(path, 'LOG'), 'utf8');
     return log.split('\n').filter((line) => /dropping \d+ bytes/.test(line));
   } catch {
-    // Without the file nothing is known, which is no fault of the data.
+    // Without the file nothing is known, which is not a fault of the data.
     return [];
   }
 }
