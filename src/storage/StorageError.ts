@@ -111,7 +111,7 @@ const faults: readonly Fault[] = [
     advice: (path) => {
       const holder = lockHolder(path);
       return holder === undefined
-        ? 'Another process uses this directory: a daemon that runs, or a command that reads the store. ' +
+        ? 'Another process uses this directory: a running daemon, or a command that reads the store. ' +
             'Find it with "fuser LOCK" or "lsof LOCK" inside the directory, stop it, or choose another --data-dir.'
         : `The directory is in use by ${holder}. Stop it, wait for it, or choose another --data-dir.`;
     },

@@ -24,27 +24,27 @@ import type {
 } from './messages.js';
 import type { ReaderHandle, StartReader } from './startWorker.js';
 
-/** How often the thread is checked, and sent the state with its surroundings at least. */
+/** How often the thread is checked. The state and its surroundings are sent at least this often. */
 const LOOK_EVERY_MS = 500;
-/** Without an acknowledgement for so long, readers count as not served. */
+/** Without an acknowledgement for this long, readers count as not served. */
 export const DOWN_AFTER_MS = 3_000;
-/** After so long the thread is terminated and replaced. */
+/** After this long the thread is terminated and replaced. */
 export const HUNG_AFTER_MS = 8_000;
-/** The same for a thread that does not listen yet. */
+/** The same for a thread that is not listening yet. */
 const START_LIMIT_MS = 30_000;
-/** To close in good order; its servers take CLOSE_GRACE_MS (2 s) at most. */
+/** Time for a graceful stop; its servers take CLOSE_GRACE_MS (2 s) at most. */
 const STOP_GRACE_MS = 4_000;
-/** A thread that ends is replaced at once; if the next one ends soon as well, after this pause. */
+/** A thread that ends is replaced at once; if its successor ends soon as well, after this pause. */
 const RESTART_PAUSE = { minMs: 1_000, maxMs: 30_000 };
-/** A thread that has served for so long has not failed at its start. */
+/** A thread that has served for this long did not fail at its start. */
 const STABLE_AFTER_MS = 60_000;
-/** How long to wait for a point at which the thread may be terminated. */
+/** How long to wait for a moment at which the thread may be terminated. */
 const GATE_LIMIT_MS = 1_000;
 const GATE_LOOK_MS = 10;
 /** How long a scrape waits for the thread's metrics. */
 const SCRAPE_LIMIT_MS = 250;
 
-/** What the thread is sent and may ask. All of it is immediate, except the admission of forwarded calls. */
+/** What the thread is sent and may ask. Everything is synchronous, except the admission of forwarded calls. */
 export interface ReaderSources {
   moment(): IndexMoment;
   surroundings(): Surroundings;
@@ -61,18 +61,18 @@ export interface ReaderThreadDependencies {
   readonly metrics: Pick<Metrics, 'readersReplaced'>;
 }
 
-/** One thread, from its beginning to its end. */
+/** One thread, from start to end. */
 interface Life {
   readonly handle: ReaderHandle;
   readonly gate: EndGate;
   readonly admissions: Map<number, { readonly withdraw: AbortController; admission: Admission | undefined }>;
-  /** A state was sent that is not acknowledged. */
+  /** A state was sent that is not acknowledged yet. */
   isOwed: boolean;
-  /** Without an acknowledgement of what was sent. */
+  /** Time without an acknowledgement of what was sent. */
   silentMs: number;
-  /** They were sent since the last check. */
+  /** Surroundings were sent since the last check. */
   knowsSurroundings: boolean;
-  /** Something has changed since the state that is not acknowledged yet. */
+  /** Something changed after the state that is not acknowledged yet. */
   hasNews: boolean;
   listensSinceMs: number | undefined;
   refusal: string | undefined;
@@ -80,9 +80,9 @@ interface Life {
 }
 
 /**
- * The thread that serves readers: feeds it with what may be read, answers what it asks, and watches it. What it is
- * sent is one message at a time, of the newest state, each acknowledged: that is its heartbeat as well. A thread that
- * ends or hangs is followed by another one on the same ports; indexing takes no notice.
+ * The reader thread as the main thread sees it: sends it what may be read, answers its questions, and watches it. It is
+ * sent one message at a time, the newest state, and acknowledges each: that is its heartbeat as well. A thread that
+ * ends or hangs is replaced by a new one on the same ports; indexing is not affected.
  */
 export class ReaderThread {
   readonly #dependencies: ReaderThreadDependencies;
@@ -96,9 +96,9 @@ export class ReaderThread {
   #timer: Timer | undefined;
   #restart: Timer | undefined;
   #lookedAtMs = 0;
-  /** Threads in a row that ended soon. */
+  /** Consecutive threads that ended soon. */
   #failures = 0;
-  /** Of the last thread that ended. */
+  /** Why the last thread ended. */
   #cause: unknown;
   #isClosing = false;
   #begun:
@@ -107,7 +107,7 @@ export class ReaderThread {
   #closing: Promise<void> | undefined;
   #onEnded: () => void = () => undefined;
 
-  /** Begins the thread, which loads what it needs, and waits for `serve`. */
+  /** Starts the thread, which loads its modules and waits for `serve`. */
   constructor(options: Omit<ReaderOptions, 'gate'>, dependencies: ReaderThreadDependencies) {
     this.#options = options;
     this.#dependencies = dependencies;
@@ -116,8 +116,8 @@ export class ReaderThread {
   }
 
   /**
-   * Resolves when the thread listens. Expected errors: OperatorError (an address that cannot be used, and what else
-   * the operator has to mend); AbortError when it is closed first.
+   * Resolves when the thread listens. Expected errors: OperatorError (an unusable address, and anything else that the
+   * operator must fix); AbortError when it is closed first.
    */
   serve(sources: ReaderSources): Promise<ReaderAddresses> {
     this.#sources = sources;
@@ -131,7 +131,7 @@ export class ReaderThread {
     });
   }
 
-  /** What may be read has changed. Costs next to nothing, and never throws. */
+  /** What may be read has changed. Cheap, and never throws. */
   notify(): void {
     const life = this.#life;
     if (life === undefined || this.#sources === undefined) return;
@@ -139,7 +139,7 @@ export class ReaderThread {
     else this.#send(life);
   }
 
-  /** As `notify`, for what else the readers are told: readiness, and the nodes to forward to. */
+  /** Like `notify`, for everything else the readers are told: readiness, and the nodes to forward to. */
   notifyOfSurroundings(): void {
     if (this.#life !== undefined) this.#life.knowsSurroundings = false;
     this.notify();
@@ -151,17 +151,17 @@ export class ReaderThread {
     const life = this.#life;
     if (life === undefined || life.ending !== undefined || life.listensSinceMs === undefined) {
       return {
-        message: `the thread that serves readers has ended (${messageOf(this.#cause)}); another one is begun`,
+        message: `the reader thread has ended (${messageOf(this.#cause)}); a new one is starting`,
       };
     }
     if (life.silentMs < DOWN_AFTER_MS) return undefined;
     const seconds = Math.floor(life.silentMs / 1_000);
     return {
-      message: `the thread that serves readers has not answered for ${seconds} s; after ${HUNG_AFTER_MS / 1_000} s another one is begun`,
+      message: `the reader thread has not answered for ${seconds} s; after ${HUNG_AFTER_MS / 1_000} s it is replaced`,
     };
   }
 
-  /** What all threads so far have counted. The current one is asked, but not waited for long. */
+  /** The totals of all threads so far. The current one is asked, with a short deadline. */
   async metrics(): Promise<readonly MetricsSnapshot[]> {
     const life = this.#life;
     if (life?.listensSinceMs !== undefined && life.ending === undefined) {
@@ -177,7 +177,7 @@ export class ReaderThread {
     return this.#told.all();
   }
 
-  /** Closes the servers and ends the thread; one that does not answer is terminated. Idempotent. */
+  /** Closes the servers and ends the thread; if it does not answer, it is terminated. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -288,7 +288,7 @@ export class ReaderThread {
 
   #answer(question: Question): Answer {
     const sources = this.#sources;
-    if (sources === undefined) throw new Error('asked before it was told anything');
+    if (sources === undefined) throw new Error('the reader thread asked before it was sent any state');
     switch (question.about) {
       case 'status':
         return sources.status();
@@ -343,7 +343,7 @@ export class ReaderThread {
 
   #look(): void {
     const nowMs = this.#clock.monotonic();
-    // A process that was suspended has received nothing.
+    // A suspended process has received nothing.
     const passedMs = Math.min(nowMs - this.#lookedAtMs, 2 * LOOK_EVERY_MS);
     this.#lookedAtMs = nowMs;
     const life = this.#life;

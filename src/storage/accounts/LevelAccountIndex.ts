@@ -65,7 +65,7 @@ export class LevelAccountIndex implements AccountIndex {
   }
 
   async extend(): Promise<void> {
-    assert(this.#step === undefined, 'a step of the account index is under way already');
+    assert(this.#step === undefined, 'a step of the account index is already under way');
     if (this.#isHeld || !this.isLive()) return;
     this.#step = this.#extend();
     try {

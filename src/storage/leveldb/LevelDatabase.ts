@@ -260,7 +260,7 @@ export async function rebuildManifest(path: string): Promise<void> {
     // The types cover only what Node and browsers share; this exists in Node's implementation alone.
     await (Level as unknown as { repair(location: string): Promise<void> }).repair(path);
   } catch (error) {
-    throw storageErrorFrom(error, 'put the tables of the store together', path);
+    throw storageErrorFrom(error, 'rebuild the manifest of the store', path);
   }
 }
 

@@ -123,7 +123,7 @@ export class LevelIndexWriter {
 
   /** Throws while a write of the live range is under way, and after `end`. */
   assertIdle(): void {
-    assert(!this.#isLiveBusy, 'a write is under way already');
+    assert(!this.#isLiveBusy, 'a write is already under way');
     assert(!this.#closed, 'the store is closed');
   }
 

@@ -97,8 +97,8 @@ function checked(plans: readonly BackfillPlan[]): readonly BackfillPlan[] {
   assert(plans.length <= MAX_PLANS, `there would be more than ${MAX_PLANS} plans`);
   let below = -1;
   for (const { id, from, to } of plans) {
-    assert(id > below, 'the ids of plans ascend');
-    assert(from >= 0 && to >= from, `plan ${id} is of no heights`);
+    assert(id > below, 'the ids of plans must ascend');
+    assert(from >= 0 && to >= from, `plan ${id} has no heights`);
     below = id;
   }
   return plans;

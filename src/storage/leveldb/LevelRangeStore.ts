@@ -203,7 +203,7 @@ export class LevelRangeStore implements RangeStore {
   }
 
   async #alone(action: () => Promise<void>): Promise<void> {
-    assert(!this.#isBusy, 'a write of this range is under way already');
+    assert(!this.#isBusy, 'a write of this range is already under way');
     this.#isBusy = true;
     try {
       await action();

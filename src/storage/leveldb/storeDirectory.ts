@@ -52,7 +52,7 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
   try {
     await makeDirectory(path);
   } catch (error) {
-    throw storageErrorFrom(error, 'make the directory of the store', path);
+    throw storageErrorFrom(error, 'create the directory of the store', path);
   }
 }
 
@@ -76,8 +76,8 @@ async function makeOne(path: string): Promise<void> {
     if (await isDirectory(path)) return;
     throw new StorageError(
       'missing',
-      `${path} is a file, or a link to a place that is not there (a disk that is not mounted?). ` +
-        'Mend it, or choose another --data-dir.',
+      `${path} is a file, or a link to nowhere (a disk that is not mounted?). ` +
+        'Fix it, or choose another --data-dir.',
     );
   }
 }
