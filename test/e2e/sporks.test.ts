@@ -47,7 +47,7 @@ function argumentsFor(
 
 /**
  * Confirms the second spork, as its entry in the spork table would. Without it the daemon watches for half a minute
- * whether the old chain goes on, which the test of a spork that appears later still waits for.
+ * whether the old chain goes on: the tests of a spork that appears later still wait for that.
  */
 const CONFIRMED = ['--access-spork-root', String(ROOT)];
 
@@ -164,7 +164,7 @@ describe('finalized blocks that a spork discarded', () => {
       { address: `127.0.0.1:${port}` },
     ];
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '0', ...CONFIRMED));
+    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '0'));
     await daemon.reaches(LAST + DISCARDED);
     await devnetForTest({ ...after, port });
 

@@ -5,7 +5,8 @@ import type { Clock } from '../../runtime/index.js';
 import { messageOf } from '../../runtime/index.js';
 import { openRpcChannel } from './rpcChannel.js';
 import { CallFailure } from './CallFailure.js';
-import type { Channel, OpenChannel, StreamCall, StreamSink } from './rpcChannel.js';
+import { NodeConnections } from './NodeConnections.js';
+import type { OpenChannel, StreamCall } from './rpcChannel.js';
 import type { Endpoint } from './endpoint.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
@@ -18,7 +19,6 @@ import type { StreamSource } from './MessageStream.js';
 import type { MethodStubs } from './methodStubs.js';
 import { UpstreamError } from '../UpstreamError.js';
 import type { AccessMethod, CallOptions, StreamMethod, StreamOptions, UnaryMethod } from '../types.js';
-import type { UpstreamErrorKind } from '../UpstreamError.js';
 
 /** A method that a node does not know is not tried again for this long: the node may be upgraded meanwhile. */
 const UNSUPPORTED_MS = 300_000;
@@ -36,10 +36,6 @@ const OTHER_WAY: Partial<Record<AccessMethod, AccessMethod>> = {
 };
 /** Callers that may wait for one method at one node. */
 const MAX_WAITING_CALLS = 1_024;
-/** Consecutive calls of one method that lost their connection before the method gets a connection of its own. */
-const BREAKS_BEFORE_APART = 2;
-/** Consecutive missed deadlines, without an answer between them, before the channel counts as dead and is replaced. */
-const DEADLINES_BEFORE_RECONNECT = 3;
 
 export interface RpcClientOptions {
   readonly endpoint: Endpoint;
@@ -101,18 +97,10 @@ export class RpcClient {
   readonly #healthRecord: NodeHealthRecord;
   readonly #metrics: AccessMetrics;
   readonly #events: NodeEvents;
-  readonly #channel: Channel;
-  readonly #openChannel: () => Channel;
-  #isClosed = false;
-  /** Methods whose latest calls lost their connection, perhaps because a proxy breaks it over them. */
-  readonly #breaking = new Map<UnaryMethod, { breaks: number; channel?: Channel }>();
+  readonly #connections: NodeConnections;
   readonly #limiters = new Map<UnaryMethod, MethodLimiter>();
   readonly #unsupportedUntilMs = new Map<AccessMethod, number>();
   #calls = 0;
-  /** Consecutive missed deadlines on the present connection. */
-  #missedDeadlines = 0;
-  /** Consecutive new connections on which nothing was answered either. */
-  #reconnects = 0;
 
   constructor(options: RpcClientOptions, dependencies: RpcClientDependencies) {
     this.#options = options;
@@ -124,8 +112,10 @@ export class RpcClient {
     this.#metrics = dependencies.metrics;
     this.#events = dependencies.events ?? {};
     const { openChannel = openRpcChannel } = dependencies;
-    this.#openChannel = () => openChannel(options, { clock: this.#clock });
-    this.#channel = this.#openChannel();
+    this.#connections = new NodeConnections({
+      openChannel: () => openChannel(options, { clock: this.#clock }),
+      events: this.#events,
+    });
   }
 
   /** Unary calls under way. */
@@ -178,7 +168,7 @@ export class RpcClient {
 
     this.#metrics.upstreamRequests.inc({ endpoint: this.#name, method });
     const stub = this.#stubs[method];
-    const channel = this.#breaking.get(method)?.channel ?? this.#channel;
+    const channel = this.#connections.channelFor(method);
     const { generation } = channel;
     const startedMs = this.#clock.monotonic();
     this.#calls += 1;
@@ -188,8 +178,7 @@ export class RpcClient {
       this.#metrics.upstreamLatency.observe({ endpoint: this.#name, method }, elapsedMs / 1_000);
       this.#healthRecord.answeredIn(elapsedMs);
       if (limiter.succeeded(permit)) this.#healthRecord.succeeded(method);
-      this.#rejoin(method);
-      this.#answered(generation);
+      this.#connections.answered(method, generation);
       return decode(message);
     } catch (error) {
       const failure = this.#typed(error, method);
@@ -199,12 +188,10 @@ export class RpcClient {
           // Not a rate limit, then: another call, or node, may be better.
           if (limiter.refusesEverything) this.#healthRecord.report('failing', failure.message, method);
         }
-        if (failure.kind === 'deadline') this.#missedDeadline(generation);
-        else if (failure.kind === 'unavailable') this.#lostConnection(method);
-        else if (isAnswer(failure.kind)) {
-          this.#answered(generation);
-          this.#rejoin(method);
-        }
+        // Any other error was sent by the node itself: it is there and its channel works.
+        if (failure.kind === 'deadline') this.#connections.missedDeadline(generation);
+        else if (failure.kind === 'unavailable') this.#connections.lost(method);
+        else this.#connections.answered(method, generation);
         this.#count(failure);
       }
       throw failure;
@@ -224,10 +211,7 @@ export class RpcClient {
 
   /** Further calls fail; calls under way end by their signals. */
   close(): void {
-    this.#isClosed = true;
-    this.#channel.close();
-    for (const { channel } of this.#breaking.values()) channel?.close();
-    this.#breaking.clear();
+    this.#connections.close();
   }
 
   /** The limiter of a method that the indexer calls, for others who call it too; `undefined` for any other. */
@@ -259,7 +243,7 @@ export class RpcClient {
       open: (sink) => {
         this.#metrics.upstreamRequests.inc({ endpoint: this.#name, method });
         const request = stub.encode(question.request);
-        const call = this.#apart(stub.path, request, sink);
+        const call = this.#connections.openStream(stub.path, request, sink);
         if (rank === 'needed') return call;
         return this.#yielding(call, rank, () => sink.onEnd({ code: status.OK, details: '' }));
       },
@@ -280,34 +264,6 @@ export class RpcClient {
       },
       ...(otherwise === undefined ? {} : { fallback: () => this.#source(otherwise, rank) }),
     };
-  }
-
-  /**
-   * A stream on a connection of its own. Otherwise a node or proxy that breaks the connection over one call would take
-   * every stream with it, and a stream that we do not read would use up the window of all.
-   */
-  #apart(path: string, request: Buffer, sink: StreamSink): StreamCall {
-    if (this.#isClosed) return this.#channel.stream(path, request, sink);
-    const channel = this.#openChannel();
-    const call = channel.stream(path, request, sink);
-    // No further calls use it: it closes with this one.
-    channel.close();
-    return call;
-  }
-
-  /** A method whose calls keep losing their connection gets one of its own, so that it takes no other call with it. */
-  #lostConnection(method: UnaryMethod): void {
-    if (this.#isClosed) return;
-    const breaking = this.#breaking.get(method) ?? { breaks: 0 };
-    this.#breaking.set(method, breaking);
-    breaking.breaks += 1;
-    if (breaking.breaks >= BREAKS_BEFORE_APART) breaking.channel ??= this.#openChannel();
-  }
-
-  /** The node answers this method: its calls share the connection again. */
-  #rejoin(method: UnaryMethod): void {
-    this.#breaking.get(method)?.channel?.close();
-    this.#breaking.delete(method);
   }
 
   /** Remembers the call, as one that may have to make way, until it is cancelled (every call is in the end). */
@@ -347,31 +303,8 @@ export class RpcClient {
     if (kind === 'below_root' && isOfNode) this.#events.onLowestHeight?.(lowestHeight);
     if (kind === 'unavailable') this.#events.onOutage?.();
   }
-
-  #answered(generation: object): void {
-    if (generation !== this.#channel.generation) return;
-    this.#missedDeadlines = 0;
-    this.#reconnects = 0;
-  }
-
-  /** Calls sent on an older connection say nothing about the present one. */
-  #missedDeadline(generation: object): void {
-    if (generation !== this.#channel.generation) return;
-    this.#missedDeadlines += 1;
-    if (this.#missedDeadlines < DEADLINES_BEFORE_RECONNECT) return;
-    this.#missedDeadlines = 0;
-    this.#channel.reconnect();
-    this.#reconnects += 1;
-    this.#events.onOutage?.();
-    if (this.#reconnects === 1) this.#events.onReconnect?.();
-  }
 }
 
 function rankOf(isHistory: boolean | undefined): CallRank {
   return isHistory === true ? 'history' : 'live';
-}
-
-/** True for errors that the node itself sent: it is there and its channel works. */
-function isAnswer(kind: UpstreamErrorKind): boolean {
-  return kind !== 'unavailable' && kind !== 'deadline';
 }

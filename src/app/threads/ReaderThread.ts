@@ -1,18 +1,11 @@
-import type { Admission, ForwardingDesk } from '../../access/index.js';
+import type { ForwardingDesk } from '../../access/index.js';
 import type { NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { MirroredMetrics } from '../../observability/index.js';
 import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index.js';
-import {
-  AbortError,
-  doublingMs,
-  EndGate,
-  isAbort,
-  messageOf,
-  OperatorError,
-  sleep,
-} from '../../runtime/index.js';
+import { AbortError, doublingMs, EndGate, messageOf, OperatorError, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
+import { CallAdmissions } from './CallAdmissions.js';
 import type {
   Answer,
   FromReader,
@@ -65,7 +58,7 @@ export interface ReaderThreadDependencies {
 interface Life {
   readonly handle: ReaderHandle;
   readonly gate: EndGate;
-  readonly admissions: Map<number, { readonly withdraw: AbortController; admission: Admission | undefined }>;
+  readonly admissions: CallAdmissions;
   /** A state was sent that is not acknowledged yet. */
   isOwed: boolean;
   /** Time without an acknowledgement of what was sent. */
@@ -209,7 +202,8 @@ export class ReaderThread {
     const gate = EndGate.forThread();
     const handle = this.#dependencies.start({ ...this.#options, gate: gate.memory });
     const life: Life = {
-      ...{ handle, gate, admissions: new Map() },
+      ...{ handle, gate },
+      admissions: new CallAdmissions({ clock: this.#clock, post: (message) => handle.post(message) }),
       ...{ isOwed: false, silentMs: 0, knowsSurroundings: false, hasNews: false },
       ...{ listensSinceMs: undefined, refusal: undefined, ending: undefined },
     };
@@ -254,15 +248,11 @@ export class ReaderThread {
         life.handle.post({ kind: 'answer', id: message.id, answer: this.#answer(message.question) });
         break;
       case 'admit':
-        void this.#admit(life, message);
+        void life.admissions.admit(message, this.#sources?.desk);
         break;
-      case 'over': {
-        const asked = life.admissions.get(message.id);
-        life.admissions.delete(message.id);
-        asked?.admission?.over(message.end);
-        asked?.withdraw.abort(new AbortError());
+      case 'over':
+        life.admissions.over(message);
         break;
-      }
       case 'metrics':
         this.#told.told(message.metrics);
         for (const wake of this.#onMetrics.splice(0)) wake();
@@ -296,41 +286,6 @@ export class ReaderThread {
         return sources.momentAt(question.height);
       case 'id':
         return sources.naming(question.id);
-    }
-  }
-
-  async #admit(
-    life: Life,
-    { id, node, call }: Extract<FromReader, { readonly kind: 'admit' }>,
-  ): Promise<void> {
-    const withdraw = new AbortController();
-    const asked: { readonly withdraw: AbortController; admission: Admission | undefined } = {
-      ...{ withdraw, admission: undefined },
-    };
-    life.admissions.set(id, asked);
-    const admitting = this.#sources?.desk.admit(node, call, withdraw.signal);
-    const waits = this.#clock.setTimer(0, () =>
-      life.handle.post({ kind: 'admission', id, outcome: 'waits' }),
-    );
-    try {
-      const admission = (await admitting) ?? 'gone';
-      waits.cancel();
-      if (typeof admission === 'string') {
-        life.admissions.delete(id);
-        life.handle.post({ kind: 'admission', id, outcome: admission === 'silent' ? 'gone' : admission });
-        return;
-      }
-      // Cancelled just as it was admitted.
-      if (!life.admissions.has(id)) {
-        admission.over('other');
-        return;
-      }
-      asked.admission = admission;
-      admission.onMakeWay(() => life.handle.post({ kind: 'makeWay', id }));
-      life.handle.post({ kind: 'admission', id, outcome: 'admitted' });
-    } catch (error) {
-      waits.cancel();
-      if (!isAbort(error)) throw error;
     }
   }
 
@@ -377,10 +332,7 @@ export class ReaderThread {
 
   #ended(life: Life, error: unknown): void {
     this.#life = undefined;
-    for (const { admission, withdraw } of life.admissions.values()) {
-      withdraw.abort(new AbortError());
-      admission?.over('other');
-    }
+    life.admissions.endAll();
     this.#told.ended();
     for (const wake of this.#onMetrics.splice(0)) wake();
     if (this.#isClosing) {
