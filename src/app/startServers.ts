@@ -59,7 +59,7 @@ async function startControlSocket(config: DaemonConfig, parts: ServedParts): Pro
   return control;
 }
 
-/** Lets the reader thread serve, and notifies it whenever there is something new to read. */
+/** Lets the reader thread serve, and tells it whenever there is something new to read. */
 async function serveReaders(config: DaemonConfig, parts: ServedParts) {
   const { ends, lifecycle, listener, network, readers } = parts;
   const serving = readers.serve(readerSources(config, parts));

@@ -72,7 +72,7 @@ export function openStoreReadOnly(config: DaemonConfig): Promise<IndexStore> {
   return openStoreWithoutDaemon(config, { isReadOnly: true });
 }
 
-/** Like `openStoreReadOnly`; `isReadOnly` false: also for a command that changes what is planned. */
+/** As `openStoreReadOnly`; `isReadOnly` false: also for a command that changes what is planned. */
 async function openStoreWithoutDaemon(
   config: DaemonConfig,
   { isReadOnly }: { readonly isReadOnly: boolean },
@@ -131,7 +131,7 @@ export async function commandStore(config: DaemonConfig, command: BackfillComman
   );
 }
 
-/** The plans of a store without a daemon. Expected errors: those of `openStoreReadOnly`. */
+/** What is planned on a store that no daemon runs on. Expected errors: as `openStoreReadOnly`. */
 export function backfillOf(config: DaemonConfig): Promise<BackfillStatus> {
   return onStore(config, { isReadOnly: true }, (_store, source) =>
     Promise.resolve(documentOf(source.status())),

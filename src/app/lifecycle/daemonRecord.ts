@@ -8,7 +8,7 @@ export interface DaemonRecord {
   readonly instance: string;
   /** Where the read API listens for HTTP. */
   readonly api: { readonly host: string; readonly port: number };
-  /** Absent when gRPC is off. */
+  /** Absent where gRPC is off. */
   readonly grpc?: { readonly host: string; readonly port: number };
   readonly metrics: { readonly host: string; readonly port: number };
   /** Path of the socket for commands that change something. */

@@ -5,7 +5,9 @@ import { OperatorError, programVersion } from '../../runtime/index.js';
 import { SCHEMA_VERSION } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 
-/** Checks a start height against a store that is not empty. Expected errors: OperatorError `configuration`. */
+/**
+ * Checks a start height against a store that holds something already. Expected errors: OperatorError `configuration`.
+ */
 export function checkStartOfFilledStore(config: DaemonConfig, store: IndexStore): void {
   const meta = store.meta();
   if (meta === undefined || typeof config.startHeight !== 'number') return;

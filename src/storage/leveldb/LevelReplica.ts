@@ -26,8 +26,8 @@ const NOTHING: ShownIndex = {
 };
 
 /**
- * The read side of a store that another thread of this process has opened and writes to. It does not follow progress by
- * itself: `show` tells it what may be read, never less than before, and only once it is durable.
+ * The read side of a store that another thread of this process has opened and writes to. It knows nothing of progress by
+ * itself: what may be read is what it is told to `show`, never less than before, and only once it is durable.
  */
 export class LevelReplica implements IndexReader {
   readonly accounts: AccountReader;
