@@ -70,7 +70,10 @@ async function verified<T extends { readonly stderr: string }>(running: Promise<
 }
 
 async function expectSound(dataDir: string): Promise<void> {
-  expect(await verified(runCommand(['verify', ...storeFlags(dataDir)]))).toMatchObject({ code: 0, stderr: '' });
+  expect(await verified(runCommand(['verify', ...storeFlags(dataDir)]))).toMatchObject({
+    code: 0,
+    stderr: '',
+  });
 }
 
 /** Runs `start` to its end. */

@@ -81,7 +81,9 @@ describe.each(storeKinds)('the store on $name', ({ use }) => {
       const shared = makeTransaction('shared');
       const once = makeCollection([shared]);
       const twice = makeCollection([makeTransaction('x'), shared, shared]);
-      const store = await filled(makeChain(5, [[seededCollection('a', 1)], [twice, once, twice], [], [once]]));
+      const store = await filled(
+        makeChain(5, [[seededCollection('a', 1)], [twice, once, twice], [], [once]]),
+      );
       const [id] = transactionIdsOf(once);
       const places: TransactionPlace[] = [
         [6, 0, 1],
