@@ -53,7 +53,7 @@ function checkLink(parent: BlockHead | undefined, child: BlockHead | undefined, 
   if (parent === undefined || child === undefined) return;
   assert(
     child.parentId === parent.id || isVouchedRoot(child, meta),
-    `the block of height ${child.height} is not a child of the stored block of height ${parent.height}`,
+    `the block of height ${child.height} is no child of the stored block of height ${parent.height}`,
   );
 }
 
