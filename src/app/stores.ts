@@ -41,7 +41,7 @@ export const openLevelStore: OpenStore = (options, dependencies) =>
 const LOCK_WAIT_MS = 5_000;
 const LOCK_LOOK_MS = 200;
 
-/** How long to wait for a database that does not answer. */
+/** How long a database is waited for that does not answer. */
 const DATABASE_WAIT_MS = 30_000;
 
 /** The store that a daemon indexes into. Expected errors: those of `OpenStore`, and of `PostgresIndexStore.open`. */
