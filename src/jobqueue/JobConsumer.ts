@@ -106,7 +106,7 @@ export class JobConsumer<J extends Job> {
    * errors: any rejection is the end of this consumer.
    */
   async start(): Promise<void> {
-    if (this.#startCalled) throw new Error('the consumer was already started');
+    if (this.#startCalled) throw new Error('the consumer was started before');
     if (this.#stopping) throw new Error('the consumer was stopped before it was started');
     this.#startCalled = true;
     this.#passing = true;
