@@ -112,6 +112,9 @@ function parsed(line: string): unknown {
   try {
     return JSON.parse(line) as unknown;
   } catch {
-    throw new OperatorError('usage', 'The daemon does not know this command. Is it another version?');
+    throw new OperatorError(
+      'usage',
+      'The daemon does not understand this command: is it of another version?',
+    );
   }
 }

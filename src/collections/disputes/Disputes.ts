@@ -69,7 +69,7 @@ export class Disputes {
         `the guarantees come from ${verdict.giver}, and ${verdict.confirmedBy} other nodes give the same`,
       );
     if (verdict?.kind === 'exchanged')
-      parts.push(`the guarantees were replaced by those of ${verdict.giver}`);
+      parts.push(`the guarantees were exchanged for those that ${verdict.giver} gives`);
     return parts.join('; ');
   }
 }
