@@ -3,8 +3,8 @@ import type { AccessNode, CallOptions, ReceivedBlock } from '../types.js';
 import type { BlockComparison, BlockName, Expectation } from './nodeIdentity.js';
 
 /**
- * Our last block beside the node's of that height; where the node has not come so far, its own latest block beside
- * ours. A block that is not finalized says nothing about the chain.
+ * Our last block beside the node's block of that height; for a node that is behind, its latest block beside ours. A
+ * block that is not finalized says nothing about the chain.
  */
 export async function compareBlocks(
   node: AccessNode,
@@ -13,7 +13,7 @@ export async function compareBlocks(
     readonly known: BlockName;
     readonly atWatermark: ReceivedBlock | UpstreamError | undefined;
     readonly headHeight: number | undefined;
-    /** It is known to have another block than ours: how far both agree was looked for. */
+    /** It is known to have another block than ours: the highest common height was searched already. */
     readonly isForeign: boolean;
   },
   options: CallOptions,
@@ -38,7 +38,9 @@ function isFinalized(received: ReceivedBlock | UpstreamError | undefined): recei
   return received !== undefined && !(received instanceof UpstreamError) && received.status !== 'unknown';
 }
 
-/** The highest block below `differing` that both have, by halving; `undefined` when there is none, or no telling. */
+/**
+ * The highest block below `differing` that both have, by bisection; `undefined` when there is none, or it is unknown.
+ */
 async function sharedHeight(
   node: AccessNode,
   { firstHeight, storedBlock }: Expectation,
@@ -58,7 +60,7 @@ async function sharedHeight(
   return shared < firstHeight ? undefined : shared;
 }
 
-/** What came of a call that may fail. Expected errors: the signal's abort reason. */
+/** The result of a call that may fail. Expected errors: the signal's abort reason. */
 export async function outcomeOf<T>(call: Promise<T>): Promise<T | UpstreamError> {
   try {
     return await call;

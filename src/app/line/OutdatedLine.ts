@@ -8,8 +8,8 @@ export interface OutdatedLineDependencies {
 }
 
 /**
- * Tells a line that must start over from one that failed: a node lied about a block, and that showed only after the block
- * had been completed on top of the watermark.
+ * Tells a line that must start over from one that failed: a node lied about a block, and that showed only after the
+ * block had been completed on top of the watermark.
  */
 export class OutdatedLine {
   readonly #dependencies: OutdatedLineDependencies;
@@ -21,7 +21,7 @@ export class OutdatedLine {
     this.#dependencies = dependencies;
   }
 
-  /** Takes what ended the line. */
+  /** Judges the error that ended the line. */
   judge(error: unknown): void {
     const { lifecycle, logger } = this.#dependencies;
     if (error instanceof OffChainBlockError) {

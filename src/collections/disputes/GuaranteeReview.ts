@@ -11,9 +11,9 @@ import { OffChainBlockError } from '../heights/OffChainBlockError.js';
 import type { BlockAnswer, BlockAsker, BlockReviewer, BlockVerdict } from '../ports.js';
 import { disputeOf } from './Disputes.js';
 
-/** So many nodes refute a block whose giver does not answer. */
+/** How many nodes refute a block whose giver does not answer. */
 const WITNESSES_AGAINST = 2;
-/** Blocks of a forger that the nodes are asked for again at once. */
+/** Blocks of a forger that are reviewed at the same time. */
 const REVIEWS_AT_ONCE = 16;
 
 export interface GuaranteeReviewDependencies {
@@ -29,19 +29,19 @@ export interface GuaranteeReviewDependencies {
 }
 
 /**
- * Decides between different lists of guarantees for one and the same block. A block's id does not bind its guarantees
- * in what nodes give us (the payload hash needs seals, receipts and results as well), so that a node may give a true
- * block with forged ones: it links, and never completes.
+ * Decides between different guarantee lists for the same block. The block id does not bind the guarantees in the data
+ * that nodes give us (the payload hash also needs seals, receipts and results). So a node may give a true block with
+ * forged guarantees: it links, and never completes.
  *
- * The list that most nodes give is the one worked on; of lists with as many votes, each has its turn. Nobody is
- * reported for a vote. What proves a list is that its collections were found, all of them: when the watermark has
- * passed the height, whoever said otherwise has lied.
+ * The list with the most votes is tried first; lists with equal votes alternate. Nobody is reported for a vote. A list
+ * is proven when all of its collections were found: once the watermark has passed the height, every node that gave
+ * another list has lied.
  */
 export class GuaranteeReview implements BlockReviewer {
   readonly #deps: GuaranteeReviewDependencies;
-  /** Those that were reviewed and are not proven: heights of the window. */
+  /** Reviewed but not proven yet: heights of the window. */
   readonly #reviewed = new Set<HeightRecord>();
-  /** Nodes that were found to forge guarantees, and whose other blocks are to be reviewed. */
+  /** Nodes that were caught forging guarantees, and whose other blocks are to be reviewed. */
   readonly #forgers = new Map<string, Giver>();
   readonly #forgerFound = new WorkSignal();
 
@@ -50,13 +50,13 @@ export class GuaranteeReview implements BlockReviewer {
   }
 
   /**
-   * A node that forged one block may have forged all that it gave: those are reviewed without waiting for doubt about each.
-   * Resolves when the signal aborts. No expected errors.
+   * A node that forged one block may have forged others: all that it gave are reviewed, without waiting for a doubt
+   * about each. Resolves when the signal aborts. No expected errors.
    */
   async run(parent: AbortSignal): Promise<void> {
     const child = childOf(parent);
     const { signal } = child;
-    // The calls of all reviews listen to it: many listeners are no leak.
+    // The calls of all reviews listen to it: many listeners are not a leak.
     setMaxListeners(0, signal);
     try {
       for (;;) {
@@ -111,7 +111,7 @@ export class GuaranteeReview implements BlockReviewer {
     return { kind, giver: giver.name, confirmedBy: confirming.length };
   }
 
-  /** The watermark has moved: the guarantees of what it passed are proven, and so are the lies about them. */
+  /** The guarantees of every block at or below the watermark are proven: reports who gave others. */
   settle(watermark: number): void {
     for (const record of this.#reviewed) {
       if (record.height > watermark) continue;
@@ -121,7 +121,7 @@ export class GuaranteeReview implements BlockReviewer {
     }
   }
 
-  /** The heights whose blocks this node gave by this call, ascending. */
+  /** Heights whose blocks this node gave by this call, ascending. */
   #givenBy({ name, method }: Giver): number[] {
     return Array.from(this.#deps.heights.all())
       .filter(({ giver }) => giver?.name === name && giver.method === method)

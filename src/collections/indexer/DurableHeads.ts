@@ -8,13 +8,13 @@ export interface DurableHeadsDependencies {
 }
 
 /**
- * The durable blocks from the watermark up, and which of those above it the chain has confirmed: what an earlier line or
- * process left above a gap counts only once its block is known to be the chain's.
+ * The durable blocks from the watermark up, and which of those above it the chain has confirmed. What an earlier line
+ * or process left above a gap counts only once its block is known to be the chain's.
  */
 export class DurableHeads {
   readonly #store: DurableHeadsDependencies['store'];
   readonly #heights: HeightTable;
-  /** What was above the watermark when this began, which was when it was first needed. */
+  /** What was above the watermark at first use. */
   #inherited: ReadonlyMap<number, BlockHead> | undefined;
   /** Those of them that are in doubt. */
   readonly #unconfirmed = new Set<number>();
@@ -31,7 +31,7 @@ export class DurableHeads {
     return latest?.height === height ? latest : this.#all().get(height);
   }
 
-  /** The chain has this block. True when it is durable and that was in doubt. Throws `OffChainBlockError`. */
+  /** The chain has this block. True when it is durable and was in doubt. Throws `OffChainBlockError`. */
   confirm(block: BlockHead): boolean {
     const { height } = block;
     const head = this.#all().get(height);

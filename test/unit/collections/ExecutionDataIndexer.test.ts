@@ -845,7 +845,7 @@ describe('running', () => {
   it('happens once at a time, and says so while it does not', async () => {
     const indexer = start();
     expect(indexer.trouble()).toBeUndefined();
-    await expect(indexer.run(controller.signal)).rejects.toThrow('runs already');
+    await expect(indexer.run(controller.signal)).rejects.toThrow('already running');
     controller.abort(new AbortError());
     await running;
     expect(indexer.trouble()).toBe('the execution-data stream is not followed');
