@@ -44,18 +44,18 @@ from the start.
 | --- | --- | --- | --- |
 ${metrics.map(row).join('\n')}
 
-To these come the usual metrics of a Node.js process: \`process_resident_memory_bytes\`, \`process_cpu_seconds_total\`,
+There are also the usual metrics of a Node.js process: \`process_resident_memory_bytes\`, \`process_cpu_seconds_total\`,
 \`process_start_time_seconds\`, \`nodejs_eventloop_lag_seconds\` and its percentiles, \`nodejs_heap_size_used_bytes\`,
-\`nodejs_gc_duration_seconds\` and more. \`promtool check metrics\` has nothing to say of any of them (\`npm run test:promtool\`).
+\`nodejs_gc_duration_seconds\` and more. \`promtool check metrics\` finds no fault with any of them (\`npm run test:promtool\`).
 
-Most of what follows is counted by the thread that serves readers. A scrape asks it, and tells what is known when it does not answer
-within a quarter of a second; when another thread takes its place, counters go on.
+Most of what follows is counted by the reader thread. A scrape asks it, and reports the last known values if it does not answer
+within a quarter of a second. When the thread is replaced, counters continue.
 
 ## Requests of callers
 
 \`interface\` is \`http\` or \`grpc\`. \`route\` is the pattern of a path (\`/v1/blocks/{ids}\`) or the path of a gRPC method
-(\`/flow.access.AccessAPI/GetBlockByHeight\`), never the path that was asked for; HTTP paths that are not served are \`other\`, and those of
-them that are passed on to a node \`forwarded\`. What the index has not and a node has is counted under its own route. \`status\` is the HTTP status, or the
+(\`/flow.access.AccessAPI/GetBlockByHeight\`), never the requested path; HTTP paths that are not served are \`other\`, and those of
+them that are forwarded to a node \`forwarded\`. What the index lacks and a node has is counted under its own route. \`status\` is the HTTP status, or the
 name of the gRPC code (\`OK\`, \`NOT_FOUND\`); \`cancelled\` where the caller left before anything was answered, over gRPC \`CANCELLED\`, also
 where its deadline passed or the library refused its message. Streams are counted when
 they end. Calls of gRPC methods that no service here has are refused by the library and not counted; nor is the port of the metrics.
@@ -73,7 +73,7 @@ first segment behind \`/v1\` (\`POST transactions\`); segments that Flow does no
 | \`unreachable\` | no node could be connected to |
 | \`lost\` | the connection broke, and nothing more is known |
 | \`busy\` | too many at once, here or at the nodes |
-| \`silent\` | the thread that indexes did not say in time whether the node takes it |
+| \`silent\` | the indexing thread did not say in time whether the node takes it |
 | \`overdue\` | the node took too long |
 | \`refused\` | not sent: the request did not come whole, was too large, or came while the daemon was stopping |
 | \`cancelled\` | the caller left first, or the daemon was stopping |
@@ -92,7 +92,7 @@ A caller's own deadline ends a call as \`cancelled\` or \`overdue\`, whoever not
 | Is a node bad? | \`endpoint_state\`, \`upstream_errors_total\` by \`kind\`, \`invalid_collections_total\` |
 | Is a stream silent? | \`stream_age_seconds\`, \`stream_reopens_total\` |
 | Does anybody follow the index, and is anybody too slow? | \`feed_followers\` and \`rate(feed_events_total)\` by \`kind\`, \`feed_followers_cut_total\` |
-| Is the thread that serves readers in good health? | \`reader_replaced_total\` by \`reason\`, \`reader_event_loop_lag_p99_seconds\`, \`reader_heap_used_bytes\` ([operations.md](operations.md#readers-and-indexing)) |
+| Is the reader thread in good health? | \`reader_replaced_total\` by \`reason\`, \`reader_event_loop_lag_p99_seconds\`, \`reader_heap_used_bytes\` ([operations.md](operations.md#readers-and-indexing)) |
 | Are callers served, and how fast? | \`rate(api_requests_total)\` by \`route\` and \`status\`, \`api_request_seconds\` |
 | Do callers need the nodes, and do the nodes answer them? | \`rate(forwarded_calls_total)\` by \`method\` and \`outcome\`, \`forwarded_call_seconds\` |
 | Is forwarding at a bound? | \`forwarded_calls_in_flight\` (100 gRPC calls, 100 streams, 64 REST requests, 20 subscriptions of each of 100 WebSocket connections), \`forwarded_calls_total\` with \`outcome="busy"\` |

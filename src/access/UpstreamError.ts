@@ -1,8 +1,8 @@
 import type { AccessMethod } from './types.js';
 
-/** Every way a call can fail, as the callers tell them apart. All of them are expected in normal operation. */
+/** Every kind of failed call that callers tell apart. All of them are expected in normal operation. */
 export type UpstreamErrorKind =
-  /** NotFound with the text of a collection that the node still has to fetch: ask again. */
+  /** NotFound with the text for a collection that the node has yet to fetch: try again. */
   | 'not_yet'
   | 'not_found'
   /** The height is below the node's root; `lowestHeight` says where the node begins. */
@@ -17,7 +17,7 @@ export type UpstreamErrorKind =
   | 'failed_precondition'
   | 'deadline'
   | 'unavailable'
-  /** The answer could not be decoded, or is not an answer to the question (another height, another id). */
+  /** The answer could not be decoded, or does not answer the question (another height, another id). */
   | 'malformed'
   | 'internal';
 
@@ -27,7 +27,7 @@ export class UpstreamError extends Error {
   readonly kind: UpstreamErrorKind;
   readonly node: string;
   readonly method: AccessMethod;
-  /** For `below_root`: the lowest height that the node serves, or this stream of it, when its text says so. */
+  /** For `below_root`: the lowest height that the node (or this stream of it) serves, if its text names it. */
   readonly lowestHeight: number | undefined;
 
   constructor(

@@ -45,7 +45,7 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
   return server;
 }
 
-/** Takes commands from this machine's owner of the data directory alone. */
+/** Takes commands from the owner of the data directory on this machine only. */
 async function startControlSocket(config: DaemonConfig, parts: ServedParts): Promise<ControlSocket> {
   const { backfill, lifecycle, logger } = parts;
   const control = new ControlSocket(config, {

@@ -31,13 +31,13 @@ import { obeyBackfill } from './line/backfillCommand.js';
 import type { BackfillCommand, BackfillOutcome } from './line/backfillCommand.js';
 import { heightsOf } from './line/plannedHeights.js';
 
-/** How a store is opened: as `LevelIndexStore.open`, with its expected errors. */
+/** How a store is opened: like `LevelIndexStore.open`, with its expected errors. */
 export type OpenStore = (...how: Parameters<typeof LevelIndexStore.open>) => Promise<IndexStore>;
 
 export const openLevelStore: OpenStore = (options, dependencies) =>
   LevelIndexStore.open(options, dependencies);
 
-/** How long a command that reads a store waits for another one that does, and how often it looks. */
+/** How long a command that reads a store waits for another one to finish, and how often it checks. */
 const LOCK_WAIT_MS = 5_000;
 const LOCK_LOOK_MS = 200;
 
@@ -86,7 +86,7 @@ async function openStoreWithoutDaemon(
   return whenFree(config, () => LevelIndexStore.open({ ...placeOf(config), create: false }, dependencies));
 }
 
-/** As `verifyStore`, of the store of a configuration. Expected errors: moreover those of `openStoreReadOnly`. */
+/** Like `verifyStore`, for the store of a configuration. Also expected: the errors of `openStoreReadOnly`. */
 export async function verifyStoreOf(
   config: DaemonConfig,
   range: Pick<VerifyOptions, 'from' | 'to'>,
@@ -119,8 +119,8 @@ async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): Promise
 }
 
 /**
- * Changes what history is filled in, on a store that no daemon runs on: the next one begins with it. Expected errors: as
- * `openStoreReadOnly`; OperatorError `usage`.
+ * Changes what history is filled in, on a store without a daemon: the next one begins with it. Expected errors: those
+ * of `openStoreReadOnly`; OperatorError `usage`.
  */
 export async function commandStore(config: DaemonConfig, command: BackfillCommand): Promise<BackfillOutcome> {
   const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
@@ -138,7 +138,7 @@ export function backfillOf(config: DaemonConfig): Promise<BackfillStatus> {
   );
 }
 
-/** The plan to fill in a height of a store that no daemon runs on. */
+/** The plan to fill in a height of a store without a daemon. */
 export function plannedHeightOf(store: IndexStore, height: number): PlannedHeight | undefined {
   return plannedAt(height, sourceOf(store).status(), rangeAtRest);
 }
@@ -156,26 +156,26 @@ async function onStore<T>(
   }
 }
 
-/** Nobody tells what the nodes serve: all of it, for all that is known. */
+/** It is unknown what the nodes serve: assume everything. */
 function sourceOf(store: IndexStore): LocalWorkSource {
   const chain = { borders: () => [], served: () => [{ from: 0, to: MAX_HEIGHT }] };
   const parts = { store, chain, clock: systemClock, random: systemRandom, logger: silentLogger };
   return new LocalWorkSource({}, parts);
 }
 
-/** What a rewind forgets. */
+/** What a rewind deletes. */
 export interface RewindReport {
   /** The watermark. */
   readonly from: number;
-  /** The watermark afterwards: lower than the height asked for where no range has that. */
+  /** The watermark afterwards: below the requested height if no range has that height. */
   readonly through: number;
-  /** What goes: in all ranges, and the blocks that wait above the watermark. `undefined`: nothing. */
+  /** What is deleted: in all ranges, and the blocks above the watermark. `undefined`: nothing. */
   readonly forgotten: { readonly heights: number; readonly from: number; readonly to: number } | undefined;
 }
 
 /**
- * Finds out what stands above `height`, and with `apply` forgets it. Expected errors: as `openStoreReadOnly`; OperatorError
- * `usage` when there is nothing to keep at that height.
+ * Finds out what is stored above `height`, and with `apply` deletes it. Expected errors: those of `openStoreReadOnly`;
+ * OperatorError `usage` when there is nothing to keep at that height.
  */
 export async function rewindStore(
   config: DaemonConfig,
@@ -225,8 +225,8 @@ function heightsAbove(ranges: readonly HeightRange[], height: number): number {
 }
 
 /**
- * Forgets the account index of a store. Returns how many entries it had; `undefined` when there was none. Expected
- * errors: as `openStoreReadOnly`.
+ * Deletes the account index of a store. Returns how many entries it had; `undefined` when there was none. Expected
+ * errors: those of `openStoreReadOnly`.
  */
 export async function forgetAccountsOf(config: DaemonConfig): Promise<number | undefined> {
   refuseDatabase(config, 'the account index is part of the tables there, and written with every block');
@@ -241,13 +241,13 @@ export async function forgetAccountsOf(config: DaemonConfig): Promise<number | u
   }
 }
 
-/** Where a store is, and of which chain. */
+/** The path of a store, and its chain. */
 function placeOf(config: DaemonConfig): { readonly path: string; readonly chainId: string } {
   return { path: storePathOf(config.dataDir), chainId: config.chainId };
 }
 
 /**
- * Finds out what of a damaged store can be kept, and with `apply` keeps it and forgets the rest. Expected errors:
+ * Finds out what can be kept of a damaged store, and with `apply` keeps that and deletes the rest. Expected errors:
  * OperatorError (no store there, locked by a running daemon, another chain, nothing that can be kept).
  */
 export async function repairStoreOf(
@@ -262,7 +262,7 @@ export async function repairStoreOf(
   return repairStore({ ...placeOf(config), apply }, { logger: silentLogger, signal });
 }
 
-/** Expected errors: OperatorError (`usage`) where a database holds the index. */
+/** Expected errors: OperatorError (`usage`) when a database holds the index. */
 function refuseDatabase({ store }: DaemonConfig, why: string): void {
   if (store === undefined) return;
   throw new OperatorError(

@@ -7,7 +7,7 @@ import type { IndexingWindow } from './heights/IndexingWindow.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 import type { CollectionRequests, RequestTrail } from './ports.js';
 
-/** A height that has lacked a collection for long. It is still being tried. */
+/** A height that has lacked a collection for a long time. It is still retried. */
 export interface UnresolvableHeight {
   readonly height: number;
   /** The ids that are missing. */
@@ -22,12 +22,12 @@ export interface OldestMissing {
   readonly missingIds: readonly Identifier[];
 }
 
-/** Where a height stands, and what was tried for what it lacks. */
+/** The state of a height, and what was tried for what it lacks. */
 export interface HeightExplanation {
   readonly height: number;
   /**
    * `indexed`: durable. `committing`: complete, its batch is not on disk yet. `collecting`: lacks collections.
-   * `queued`: within the window, its block is not known yet. `outside`: above the window, nothing asks for it yet.
+   * `queued`: within the window, its block is not known yet. `outside`: above the window.
    */
   readonly stage: 'indexed' | 'committing' | 'collecting' | 'queued' | 'outside';
   readonly blockId?: Identifier;
@@ -35,7 +35,7 @@ export interface HeightExplanation {
   readonly ageMs?: number;
   readonly guarantees?: number;
   readonly missing: readonly MissingExplanation[];
-  /** Why execution data does not bring it. */
+  /** Why execution data does not deliver it. */
   readonly executionData?: string;
   /** Why the block's guarantees are in doubt. */
   readonly dispute?: string;
@@ -52,14 +52,14 @@ export interface HeightExplainerDependencies {
   readonly mcq: MissingCollectionQueue;
   readonly window: IndexingWindow;
   readonly disputes: Disputes;
-  /** Left out with `ediOnly`. */
+  /** Absent with `ediOnly`. */
   readonly requests?: CollectionRequests | undefined;
-  /** Why execution data does not come, in one sentence; `undefined` while nothing is wrong with it. */
+  /** Why no execution data arrives, in one sentence; `undefined` while all is well. */
   readonly executionDataReason: () => string | undefined;
   readonly clock: Clock;
 }
 
-/** Tells where each height of the window stands and what keeps it there. It reads the records and changes nothing. */
+/** Reports the state of each height of the window and what holds it up. Read-only. */
 export class HeightExplainer {
   readonly #deps: HeightExplainerDependencies;
 
@@ -88,7 +88,7 @@ export class HeightExplainer {
       .map(({ height, ageMs }) => ({ height, ids: mcq.missingIds(height), ageMs }));
   }
 
-  /** For "why is it (not) here". */
+  /** Answers "why is it (not) here". */
   explain(height: number): HeightExplanation {
     const { clock, disputes, mcq, requests, window } = this.#deps;
     const queued = mcq.get(height);
@@ -110,7 +110,7 @@ export class HeightExplainer {
     };
   }
 
-  /** What holds a height up; `undefined` for one that was not handed out, or lacks nothing. */
+  /** What holds a height up; `undefined` if it was not handed out, or lacks nothing. */
   heldUpBy(height: number): HeldUpHeight | undefined {
     const { clock, disputes, mcq, requests } = this.#deps;
     const queued = mcq.get(height);

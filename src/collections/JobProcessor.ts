@@ -5,14 +5,14 @@ import type { BlockJob, Worker } from '../jobqueue/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import { isAbort, type Clock } from '../runtime/index.js';
 import type { Disputes } from './disputes/Disputes.js';
-import { OffChainBlockError } from './indexer/DurableHeads.js';
+import { OffChainBlockError } from './heights/OffChainBlockError.js';
 import type { IndexingWindow } from './heights/IndexingWindow.js';
 import type { HeightRecord } from './heights/HeightRecord.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 import type { BlockIndexer, CollectionRequests, CollectionSink, ReceivedCollection } from './ports.js';
 
 export interface JobProcessorOptions {
-  /** Never ask for a collection: execution data alone completes heights. */
+  /** Never request a collection: execution data alone completes heights. */
   readonly ediOnly: boolean;
 }
 
@@ -21,7 +21,7 @@ export interface JobProcessorDependencies {
   readonly indexer: BlockIndexer;
   readonly window: IndexingWindow;
   readonly disputes: Disputes;
-  /** Left out with `ediOnly`. */
+  /** Absent with `ediOnly`. */
   readonly requests?: CollectionRequests | undefined;
   readonly clock: Clock;
   readonly metrics: Pick<
@@ -34,17 +34,17 @@ export interface JobProcessorDependencies {
     | 'receiveToIndexed'
   >;
   readonly logger: Logger;
-  /** A block could not be made durable, or a bug showed: the owner stops the process. Called at most once. */
+  /** Called at most once, when a block could not be made durable or on a bug: the owner stops the process. */
   onFatal(error: unknown): void;
 }
 
 /**
- * Where a block and its collections meet: the worker of the job consumer, and the sink of both sources. Whichever
- * source completes a height first wins; the other's outstanding work for it is cancelled at once, and what arrives of
- * it nevertheless is counted as a duplicate.
+ * Where blocks and collections meet: the worker of the job consumer, and the sink of both sources. The source that
+ * completes a height first wins; outstanding requests for the height are cancelled at once, and late deliveries count
+ * as duplicates.
  *
- * Every method does its work on plain state and returns; `done` runs from the continuation of the durable commit, when
- * nothing is left open. No promise per collection, one per height.
+ * Every method works on plain state and returns. `done` runs after the durable commit, never inside another method. One
+ * promise per height, none per collection.
  */
 export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, CollectionSink {
   readonly #requests: CollectionRequests | undefined;
@@ -75,8 +75,9 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   /**
-   * Takes a height in. `done` runs after its durable commit; for a height that is durable already, at once, or once the
-   * watermark has passed it. Throws for a height above the window or one that is being worked on: bugs of the caller.
+   * Starts a height. `done` runs after its durable commit. If the height is durable already, `done` runs at once, or as
+   * soon as the watermark has passed it. Throws for a height above the window or one that is already in hand: bugs of
+   * the caller.
    */
   run(job: BlockJob<FinalizedBlock>, done: () => void): void {
     const { height, block } = job;
@@ -89,15 +90,15 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     }
     const bound = this.#window.limit();
     if (height > bound) throw new Error(`height ${height} is above the window, which ends at ${bound}`);
-    // Registered before it is asked for: an answer can never come for something that nobody knows to be missing.
+    // Register before requesting: an answer never arrives for an id that is not registered.
     const queued = this.#mcq.enqueueMissingCollections(block, this.#clock.monotonic(), done);
     this.#collect(queued);
   }
 
   /**
-   * Another block, or the same with other guarantees, takes the place of one that is not complete: a node had lied about the
-   * first, or may have. This is the one way in which a block is replaced. The job stays the same, so does its `done`. False
-   * when there is nothing to replace: the block is known already, gone, or complete.
+   * Replaces the block of an incomplete height, by another block or by the same one with other guarantees, when a node
+   * lied about the first or may have. The only way in which a block is replaced. The job and its `done` stay the same.
+   * False when there is nothing to replace: same block, unknown height, or complete.
    */
   replace(block: FinalizedBlock, giver?: Giver): boolean {
     const held = this.#mcq.known(block.height)?.block;
@@ -113,8 +114,8 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   /**
-   * The chain has this block where another one was handed out. Where that is complete it is too late to replace it:
-   * the lie is on its way to the disk, or there, above the watermark.
+   * The chain has this block where another one was handed out. If that one is complete it is too late to replace it:
+   * the false block is being written, or is already durable above the watermark.
    */
   onForked(block: FinalizedBlock, giver: Giver): void {
     const held = this.#mcq.known(block.height)?.block;
@@ -156,7 +157,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   /** The node is not blamed yet, unless the height is complete: then its guarantees are proven. */
   onContradiction(height: number, node: AccessNode, detail: string): void {
     const queued = this.#mcq.get(height);
-    // A block without collections is complete at once, and that proves nothing.
+    // A block without collections is complete at once, which proves nothing.
     if (queued === undefined || queued.block.collectionIds.length === 0) return;
     this.#disputes.contradicted(height, node, detail);
     if (queued.missingCount === 0) this.#disputes.completed(queued);
@@ -187,7 +188,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     }
   }
 
-  /** Stopping is no failure: the height is worked on again after the restart. */
+  /** Stopping is not a failure: the height is processed again after the restart. */
   #fail(error: unknown): void {
     if (isAbort(error) || this.#failed) return;
     this.#failed = true;
@@ -226,7 +227,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 }
 
-/** True when these are the block's collections, all of them, in its order. */
+/** True when these are all of the block's collections, in its order. */
 function matches(block: FinalizedBlock, collections: readonly ReceivedCollection[]): boolean {
   return (
     collections.length === block.collectionIds.length &&
@@ -234,7 +235,7 @@ function matches(block: FinalizedBlock, collections: readonly ReceivedCollection
   );
 }
 
-/** Counters are there from the first scrape, so that a rate over them sees the first event. */
+/** Counters exist from the first scrape, so that a rate over them includes the first event. */
 function showZeros(metrics: JobProcessorDependencies['metrics']): void {
   for (const source of ['requester', 'edi'] as const) {
     metrics.collectionsReceived.inc({ source }, 0);

@@ -7,15 +7,15 @@ export interface HeldUpHeight {
   /** Distinct collections still missing, and how many the block guarantees. */
   readonly missing: number;
   readonly of: number;
-  /** By node, the longest standing first: the most failures of any of its collections, and the latest words. */
+  /** By node, the longest standing first: the most failures of any of its collections, and the latest error text. */
   readonly troubles: readonly NodeTrouble[];
-  /** Nodes that are not asked before their rate limit lets us. */
+  /** Nodes that are not asked now because of their rate limit. */
   readonly heldBack: readonly HeldBackNode[];
   /** Why the block's guarantees are in doubt. */
   readonly dispute: string | undefined;
 }
 
-/** What the nodes did instead of giving these collections. */
+/** How the nodes failed to deliver these collections. */
 export function troublesOf(trails: readonly RequestTrail[], nowMs: number): readonly NodeTrouble[] {
   const troubles = new Map<string, NodeTrouble & { readonly lastAt: number }>();
   for (const { failures } of trails) {

@@ -59,4 +59,4 @@ export type {
   ReceivedCollection,
   Source,
 } from './ports.js';
-export { OffChainBlockError } from './indexer/DurableHeads.js';
+export { OffChainBlockError } from './heights/OffChainBlockError.js';

@@ -12,18 +12,18 @@ export interface ReceivedCollection {
   readonly receivedAtMs: number;
 }
 
-/** How a collection is asked for: whole, or the light one and then its transactions. */
+/** How a collection is requested: whole, or the light one followed by its transactions. */
 export type CollectionWay = 'GetFullCollectionByID' | 'GetCollectionByID';
 
-/** Who asks for what the queue says is missing. */
+/** Requests what the queue reports as missing. */
 export interface CollectionRequests {
-  /** Asks for what this height lacks. What is asked for already is not asked for twice. */
+  /** Requests what this height lacks. An id is never requested twice. */
   request(height: number): void;
-  /** The height lacks none of these any more: calls for what no other height lacks are cancelled. */
+  /** The height no longer lacks these: cancels calls for ids that no other height lacks. */
   cancel(height: number, ids: readonly Identifier[]): void;
-  /** What was tried for an id that is still wanted; `undefined` when nothing is known of it. */
+  /** What was tried for an id that is still wanted; `undefined` if it is unknown. */
   trail(id: Identifier): RequestTrail | undefined;
-  /** Nodes whose rate limit holds calls for this height back, and until when. */
+  /** Nodes whose rate limit delays calls for this height, and until when. */
   heldBack(height: number): readonly HeldBackNode[];
 }
 
@@ -41,19 +41,19 @@ export interface RequestTrail {
   readonly lastError: string | undefined;
   /** Wall-clock milliseconds of the last call. */
   readonly lastAskedAt?: number | undefined;
-  /** Calls that were answered with "no such collection", or "not yet". */
+  /** Attempts answered with "no such collection" or "not yet". */
   readonly notFound: number;
   /** A call for it is under way. */
   readonly isUnderWay: boolean;
-  /** Monotonic milliseconds at which the call under way left; `undefined` while none is. */
+  /** Monotonic milliseconds at which the current call was sent; `undefined` while none is under way. */
   readonly askedAtMs?: number | undefined;
-  /** By which the last call went. */
+  /** The method of the last call. */
   readonly lastMethod?: AccessMethod | undefined;
-  /** Nodes that did not give it, by name, in the order in which they first did not. */
+  /** Nodes that did not give it, by name, in order of their first failure. */
   readonly failures: ReadonlyMap<string, NodeFailures>;
 }
 
-/** What came of asking one node for one collection. */
+/** The result of asking one node for one collection. */
 export interface NodeFailures {
   readonly count: number;
   /** The call that failed last, and how. */
@@ -66,36 +66,38 @@ export interface NodeFailures {
   readonly sinceMs: number;
 }
 
-/** What came of asking the nodes again for a block. */
+/** The result of asking the nodes again for a block. */
 export interface BlockVerdict {
-  /** `gone`: the block is no longer worked on. `alone`: nobody but the giver could be asked. */
+  /** `gone`: the block is no longer in hand. `alone`: no node but the giver could be asked. */
   readonly kind: 'exchanged' | 'upheld' | 'alone' | 'gone';
-  /** The node that gave the guarantees that are worked on now. */
+  /** The node that gave the current guarantees. */
   readonly giver: string;
-  /** Other nodes that say the same. */
+  /** How many other nodes say the same. */
   readonly confirmedBy: number;
 }
 
-/** Who can ask the nodes for their block of a height. */
+/** A node's block of a height. */
+export interface BlockAnswer {
+  readonly node: AccessNode;
+  readonly method: AccessMethod;
+  readonly block: FinalizedBlock;
+}
+
+/** Asks the nodes for their block of a height. */
 export interface BlockAsker {
   /** Every node that serves the height. Expected errors: the signal's abort reason. */
-  ask(
-    height: number,
-    signal: AbortSignal,
-  ): Promise<
-    readonly { readonly node: AccessNode; readonly method: AccessMethod; readonly block: FinalizedBlock }[]
-  >;
-  /** It is proven that a node forges what it gives by this call. */
+  ask(height: number, signal: AbortSignal): Promise<readonly BlockAnswer[]>;
+  /** The node is proven to forge what it gives by this call. */
   distrust(giver: Giver): void;
 }
 
-/** Asks the nodes again for a block, and replaces its guarantees where others are right. */
+/** Asks the nodes again for a block, and replaces its guarantees if others are right. */
 export interface BlockReviewer {
   /** Expected errors: the signal's abort reason. */
   review(height: number, signal: AbortSignal): Promise<BlockVerdict>;
 }
 
-/** What the sources need to know of the window they work in. */
+/** What the sources need to know about the window. */
 export interface BlockWindow {
   latestIndexedHeight(): number;
   /** The highest height that may be worked on now: min(watermark + K, head). */
@@ -111,9 +113,9 @@ export interface BlockWindow {
   changed(signal: AbortSignal): Promise<void>;
 }
 
-/** What the requester needs to know of the execution-data stream in order to hold a request back for it. */
+/** What the requester needs to know about the execution-data stream in order to hold a request back for it. */
 export interface ExecutionDataForecast {
-  /** True while the stream is fresh and, at its present pace, delivers this height within so many milliseconds. */
+  /** True while the stream is fresh and is expected, at its present pace, to deliver this height in time. */
   expects(height: number, withinMs: number): boolean;
 }
 
@@ -121,13 +123,11 @@ export interface ExecutionDataForecast {
 export interface CollectionSink {
   /** One verified collection, asked for by id. */
   onCollection(received: ReceivedCollection): void;
-  /**
-   * All collections of a block in guarantee order (execution data). Resolves at once; the block is durable later.
-   */
+  /** All collections of a block in guarantee order (execution data). Returns at once; the block is durable later. */
   onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void;
   /**
-   * A node's execution data does not match the guarantees of the block. One of the two is a lie, and which one is open until
-   * the height is complete.
+   * A node's execution data does not match the guarantees of the block. One of the two is false; which one is open
+   * until the height is complete.
    */
   onContradiction(height: number, node: AccessNode, detail: string): void;
 }
@@ -138,8 +138,8 @@ export interface BlockIndexer {
   /** True when the height is durable: at or below the watermark, or stored above a gap. */
   isIndexed(height: number): boolean;
   /**
-   * The chain has this block at a height that is durable: the watermark passes no block of an earlier process before.
-   * Resolves once it has passed this one; `undefined` when there is nothing to wait for. Rejects as
+   * The chain has this block at a durable height: the watermark does not pass an earlier process's block without this.
+   * Resolves once it has passed; `undefined` when there is nothing to wait for. Rejects like
    * `onReceivedCollectionsForBlock`, or because another block is durable there.
    */
   confirm(block: FinalizedBlock): Promise<void> | undefined;

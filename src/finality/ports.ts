@@ -7,7 +7,7 @@ export interface LabelledCounter<L extends string> {
   inc(labels: Record<L, string>): void;
 }
 
-/** The metrics that following the chain moves. */
+/** The metrics of following the chain. */
 export interface FinalityMetrics {
   readonly streamReopens: LabelledCounter<'stream' | 'reason'>;
   readonly invalidBlocks: LabelledCounter<'reason'>;
@@ -20,18 +20,18 @@ export interface ToldHead {
   readonly node: string;
 }
 
-/** What finality knows of a height whose block links: its part of the record that the whole line keeps of it. */
+/** Finality's part of the record of a linked height. */
 export interface LinkedHeight extends BlockJob<FinalizedBlock> {
   /** `undefined`: nobody is held responsible for it. */
   readonly giver: Giver | undefined;
 }
 
-/** The records of the window, as far as finality keeps them. */
+/** The records of the window, as far as finality uses them. */
 export interface LinkedHeights {
   at(height: number): LinkedHeight | undefined;
   /**
-   * This block links at its height: from now on it is known, or known again. Answers the record of the height, which holds
-   * another block when that one was handed out: it is to be replaced.
+   * The block links at its height and is known from now on. Returns the record of the height. If that holds another
+   * block, which was handed out, the caller must replace it.
    */
   link(block: FinalizedBlock, giver: Giver): LinkedHeight;
   /** Forgets a block that was not handed out; one that was is worked on until another one replaces it. */

@@ -35,7 +35,7 @@ export function collectionIdOf(transactionIds: Uint8Array): Identifier {
   return collectionIdOfItems(items, new RlpWriter(items.length + 2 * RLP_HEADER_BYTES_MAX));
 }
 
-/** As `collectionIdOf`, from the RLP items of the ids, one character per byte. Overwrites what the writer held. */
+/** Like `collectionIdOf`, from the RLP items of the ids, one character per byte. Overwrites what the writer held. */
 function collectionIdOfItems(items: string, rlp: RlpWriter): Identifier {
   rlp.clear();
   rlp.reserve(items.length + 2 * RLP_HEADER_BYTES_MAX);

@@ -214,9 +214,7 @@ export class JobConsumer<J extends Job> {
     this.#done.resolve();
   }
 
-  /**
-   * Accounts for everything finished since the last time: hooks around one write of progress, and that only if P moved.
-   */
+  /** Accounts for everything finished since the last time: hooks around one write of progress, only if P moved. */
   async #settle(): Promise<void> {
     if (this.#failure !== undefined) return;
     const completed = this.#completed;

@@ -48,8 +48,7 @@ export class PersistedJobs<E, J extends Job> implements Jobs<J> {
 
   /**
    * Resolves with the entry's index once it is durable. Appends take effect in the order of the calls; the index of a
-   * failed one is given to the next. Await it: this is what holds back a fast producer. Expected errors: those of the
-   * store.
+   * failed one is reused. Await it: that is the back-pressure on a fast producer. Expected errors: those of the store.
    */
   append(entry: E): Promise<number> {
     const appended = this.#lastAppend.then(() => this.#appendNext(entry));

@@ -22,7 +22,8 @@ export interface RangeRunnerOptions {
 
 export interface RangeRunnerDependencies<L extends RangeLine> {
   readonly source: WorkSource;
-  readonly startLine: (job: RangeJob) => Promise<L>;
+  /** `signal` aborts when the line is not wanted any more: it is closed as soon as it is there. */
+  readonly startLine: (job: RangeJob, signal: AbortSignal) => Promise<L>;
   /** More is published. Must not throw. */
   readonly onPublished?: () => void;
   readonly logger: Logger;
@@ -86,7 +87,7 @@ export class RangeRunner<L extends RangeLine> {
     const { logger, startLine } = this.#dependencies;
     const { from, to } = job.range;
     if (signal.aborted) return job.release();
-    const line = await startLine(job);
+    const line = await startLine(job, AbortSignal.any([signal, job.signal]));
     const running = { job, line };
     this.#running.add(running);
     const stopped = new AbortController();

@@ -4,9 +4,9 @@ const CLOSED = 2;
 const LOADING = 3;
 
 /**
- * Keeps a thread from being ended by another one where that would do harm: while Node.js loads its modules, which would abort
- * the process, and while it makes something in native code that nobody would free again. Both threads have a gate over the
- * same memory.
+ * Keeps a thread from being terminated by another one at a harmful moment: while Node.js loads its modules, which would
+ * abort the process, and while it creates something in native code that nobody would free. Both threads have a gate
+ * over the same memory.
  */
 export class EndGate {
   /** Handed to the other thread. */
@@ -18,21 +18,21 @@ export class EndGate {
     this.#state = new Int32Array(memory);
   }
 
-  /** For a thread that is about to begin. */
+  /** For a thread that is about to start. */
   static forThread(): EndGate {
     const gate = new EndGate(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     Atomics.store(gate.#state, 0, LOADING);
     return gate;
   }
 
-  /** In the thread, once it has loaded what it needs. */
+  /** Called by the thread once its modules are loaded. */
   static loaded(memory: SharedArrayBuffer): EndGate {
     const gate = new EndGate(memory);
     Atomics.compareExchange(gate.#state, 0, LOADING, OPEN);
     return gate;
   }
 
-  /** In the thread: does what must not be cut in two. Throws once the thread is to end. */
+  /** Called by the thread: runs an action that must not be interrupted. Throws once the thread is to end. */
   within<T>(action: () => T): T {
     if (Atomics.compareExchange(this.#state, 0, OPEN, WITHIN) !== OPEN) {
       throw new Error('this thread is being ended');
@@ -48,7 +48,7 @@ export class EndGate {
     return Atomics.load(this.#state, 0) === LOADING;
   }
 
-  /** By whoever ends the thread. False: not now; ask again. */
+  /** Called by whoever ends the thread. False: not now, try again. */
   close(): boolean {
     const before = Atomics.compareExchange(this.#state, 0, OPEN, CLOSED);
     return before === OPEN || before === CLOSED;

@@ -1,14 +1,14 @@
 export interface RunningAverageOptions {
   /** How much one observation moves the average: a share of the difference. */
   readonly weight: number;
-  /** The average before anything was seen; without it the first observation is the average. */
+  /** The average before the first observation; without it the first observation is the average. */
   readonly initial?: number;
-  /** Between these an observation is held. */
+  /** Observations are clamped to these bounds. */
   readonly min?: number;
   readonly max?: number;
 }
 
-/** An average that forgets: of sizes, of durations. */
+/** An exponentially weighted average of sizes or durations. */
 export class RunningAverage {
   readonly #options: RunningAverageOptions;
   #value: number | undefined;
@@ -18,7 +18,7 @@ export class RunningAverage {
     this.#value = options.initial;
   }
 
-  /** `undefined` before there is anything to judge by. */
+  /** `undefined` before the first observation. */
   get value(): number | undefined {
     return this.#value;
   }

@@ -21,7 +21,7 @@ export function childOf(parent: AbortSignal): ChildSignal {
   };
 }
 
-/** True for the errors that an abort of this signal causes: they are no errors. */
+/** True for the errors that an abort of this signal causes, which need no handling. */
 export function wasAborted(error: unknown, signal: AbortSignal): boolean {
   return signal.aborted && (isAbort(error) || error === signal.reason);
 }

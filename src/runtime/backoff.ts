@@ -18,7 +18,7 @@ export function doublingMs(bounds: BackoffBounds, attempt: number): number {
 }
 
 /**
- * As `doublingMs` with jitter, which only lengthens the pause and never exceeds `maxMs`: nobody is asked earlier
+ * Like `doublingMs` with jitter, which only lengthens the pause and never exceeds `maxMs`: nobody is asked earlier
  * than announced, and no pause lasts minutes (onflow/flow-go#3406: such a bound made one bad node look like an
  * outage).
  */

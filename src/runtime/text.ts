@@ -23,7 +23,7 @@ export function quoted(text: string): string {
   return escaped(JSON.stringify(shortened(text)));
 }
 
-/** As `quoted`, but ordinary words get no quotes. */
+/** Like `quoted`, but ordinary words get no quotes. */
 export function named(text: string): string {
   return text.length <= MAX_QUOTED && PLAIN.test(text) ? text : quoted(text);
 }

@@ -1,14 +1,14 @@
 import type { BlockHead } from './IndexStore.js';
 
 /**
- * A range that is complete does not link to the covered block next to it: one of the two is not of the chain. Nothing
- * was written.
+ * A complete range does not link to the covered block next to it: one of the two is not on the chain. Nothing was
+ * written.
  */
 export class BorderError extends Error {
   override readonly name = 'BorderError';
   /** The upper of the two blocks. */
   readonly height: number;
-  /** What the upper one names as its parent, and the block that is below it. */
+  /** The parent that the upper one names, and the block that is below it. */
   readonly parentId: string;
   readonly lowerId: string;
 

@@ -3,7 +3,7 @@ import type { Address, FinalizedBlock, Identifier, VerifiedCollection } from '..
 /** One spork whose heights the store holds, recorded with its root so that nodes of another spork are recognised. */
 export interface SporkRecord {
   readonly rootHeight: number;
-  /** Spork id as the node gives it, hex; empty when the node gives none (old nodes). */
+  /** Spork id as reported by the node, hex; empty when the node reports none (old nodes). */
   readonly sporkId: string;
   /**
    * The parent that the root block names, where the network's spork table vouches for it. Only then may the root's
@@ -32,41 +32,41 @@ export interface HeightRange {
 
 /** The most heights of one open range. */
 export const MAX_RANGE_HEIGHTS = 1_000;
-/** The most ranges that are open at once, those that wait after failures included. */
+/** The most ranges open at once, including those that wait after failures. */
 export const MAX_OPEN_RANGES = 256;
 /** The most plans. */
 export const MAX_PLANS = 256;
 
 /**
- * A range below the live one that is being filled, upwards from `from`. It survives a restart, with everything that is
- * durable of it. Readers see it once it is published.
+ * A range below the live one that is being filled, upwards from `from`. It and its durable blocks survive a restart.
+ * Readers see it once it is published.
  */
 export interface OpenRange extends HeightRange {
-  /** The lowest height of it that is not durable. */
+  /** Its lowest height that is not durable. */
   readonly next: number;
-  /** Runs that failed in a row. */
+  /** Consecutive failed runs. */
   readonly failures: number;
   /** Why the last one failed. */
   readonly reason?: string | undefined;
 }
 
-/** Heights that are to be filled in below the live range. */
+/** Heights below the live range that are to be filled in. */
 export interface BackfillPlan extends HeightRange {
   readonly id: number;
-  /** Which of its missing heights are filled in first. */
+  /** Which missing heights are filled in first. */
   readonly order: 'newest' | 'oldest';
   readonly isPaused: boolean;
 }
 
-/** What changes in the book of ranges, at once. */
+/** One atomic change of plans and open ranges. */
 export interface RangeChange {
-  /** All plans from now on, in the order of their ids. */
+  /** The new list of plans, in the order of their ids. */
   readonly plans?: readonly BackfillPlan[] | undefined;
-  /** Open ranges whose `failures` and `reason` are now these; one that was not open is open from now on. */
+  /** Open ranges with new `failures` and `reason`; one that was not open is opened. */
   readonly failed?: readonly Omit<OpenRange, 'next'>[] | undefined;
   /**
-   * Open ranges whose blocks are forgotten. A range that is also in `failed` stays open, to be filled anew; any other is
-   * open no more. None of them may have a run.
+   * Open ranges whose blocks are deleted. A range that is also in `failed` stays open, to be filled anew; any other is
+   * closed. None of them may have a run.
    */
   readonly dropped?: readonly HeightRange[] | undefined;
 }
@@ -77,7 +77,7 @@ export interface BlockEntry {
   readonly collections: readonly VerifiedCollection[];
 }
 
-/** What one atomic, durable write carries. `latestIndexedHeight` may stay where it is (blocks above a gap). */
+/** What one atomic, durable write carries. `latestIndexedHeight` may stay unchanged (blocks above a gap). */
 export interface CommitBatch {
   readonly blocks: readonly BlockEntry[];
   readonly latestIndexedHeight: number;
@@ -85,20 +85,20 @@ export interface CommitBatch {
   readonly spork?: SporkRecord;
 }
 
-/** What is known of a stored block without reading its bodies. */
+/** A stored block without its bodies. */
 export interface BlockHead {
   readonly height: number;
   readonly id: Identifier;
   readonly parentId: Identifier;
 }
 
-/** Where a collection or transaction stands; the lowest of several positions. */
+/** The place of a collection or transaction; the lowest of several positions. */
 export interface CollectionPlace {
   readonly height: number;
   /** Index of the collection within its block. */
   readonly collectionIndex: number;
 }
-/** Where one transaction stands. */
+/** The place of one transaction. */
 export interface TransactionPlace extends CollectionPlace {
   /** Index of the transaction within its collection. */
   readonly transactionIndex: number;
@@ -133,7 +133,7 @@ export interface AccountCoverage {
   readonly from: number;
   /** The watermark. */
   readonly to: number;
-  /** Heights below `from` that are still to be indexed; 0: the index is complete. */
+  /** Heights below `from` that are still to be indexed; 0 when the index is complete. */
   readonly missingHeights: number;
 }
 
@@ -181,20 +181,21 @@ export interface AccountReader {
 /** The optional account index: on or off for as long as the store is open. */
 export interface AccountIndex extends AccountReader {
   /**
-   * Builds one bounded step further down, where heights from before the index was switched on are missing: one atomic,
-   * durable write, which may run beside a commit. One at a time. Expected errors: `StorageError`; `corrupt` when a
-   * stored block is damaged: nothing was written, and the next step would hit it again.
+   * Builds the next bounded step downwards, for heights from before the index was switched on: one atomic, durable
+   * write, which may run beside a commit. One at a time. Expected errors: `StorageError`; `corrupt` when a stored block
+   * is damaged: nothing was written, and the next step would hit it again.
    */
   extend(): Promise<void>;
 }
 
 /**
- * The read side of the port. Answers are of the covered heights only; `undefined` means "outside them". Expected errors: `StorageError` (`corrupt` when a checksum does not match; never wrong data).
+ * The read side of the port. Answers cover the covered heights only; `undefined` means "outside them". Expected errors:
+ * `StorageError` (`corrupt` when a checksum does not match; never wrong data).
  */
 export interface IndexReader {
   readonly accounts: AccountReader;
   /**
-   * The heights that can be read: ascending ranges that do not touch. The last one is the live range, which ends at the
+   * The readable heights: ascending ranges that do not touch. The last one is the live range, which ends at the
    * watermark; it is left out while it is empty.
    */
   coverage(): readonly HeightRange[];
@@ -210,12 +211,12 @@ export interface IndexReader {
   transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]>;
 }
 
-/** What of a store may be read at one moment, and what its answers say of themselves. */
+/** What may be read from a store at one moment, and what its answers say about themselves. */
 export interface ShownIndex {
   /** `undefined` for a store that was never initialised: nothing is shown. */
   readonly meta: StoreMeta | undefined;
   readonly latestIndexedHeight: number;
-  /** As `IndexReader.coverage`. */
+  /** Like `IndexReader.coverage`. */
   readonly coverage: readonly HeightRange[];
   readonly latestBlock: BlockHead | undefined;
   /** `undefined`: the account index is off. */
@@ -223,16 +224,16 @@ export interface ShownIndex {
 }
 
 /**
- * What one indexing line writes: a run of heights that grows upwards. The live range, which follows the head, is one; each
- * open range is another. The watermark is the last height of the run below which every height is durable.
+ * What one indexing line writes: a run of heights that grows upwards. The live range, which follows the head, is one;
+ * each open range is another. The watermark is the highest height of the run up to which every height is durable.
  */
 export interface RangeStore {
   /** `firstHeight` is that of the run. `undefined` for a store that was never initialised. */
   meta(): StoreMeta | undefined;
   latestIndexedHeight(): number;
   /**
-   * The block at the watermark. Of an open range without any block: the covered block below it, which its first block
-   * must link to, where there is one. Else `undefined`.
+   * The block at the watermark. For an open range without blocks: the covered block below it, which its first block
+   * must link to, if there is one. Else `undefined`.
    */
   latestBlock(): BlockHead | undefined;
   /** Blocks of the run that were made durable above a gap, in ascending order; at most one window of them. */
@@ -242,18 +243,19 @@ export interface RangeStore {
   /** Of this run, up to its watermark, and of every covered height. */
   blockByHeight(height: number): Promise<StoredBlock | undefined>;
   /**
-   * Announces that the next commit will carry this very entry, so that it can be prepared while the previous commit is
-   * under way. Stores nothing; if the next commit does not carry the entry, it is forgotten.
+   * Announces that the next commit will carry this entry, so that it can be prepared while the previous commit is under
+   * way. Stores nothing; if the next commit does not carry the entry, it is forgotten.
    */
   stage(entry: BlockEntry): void;
   /**
    * One atomic write, synced to disk before it resolves. At most one per run may be under way; commits of several runs
-   * take turns, the live one first. Expected errors: `StorageError` (the daemon stops with exit code 74). After one, the
-   * batch is durable as a whole or not at all, nobody sees it before the next open, and every further write is refused.
+   * take turns, the live one first. Expected errors: `StorageError` (the daemon stops with exit code 74). After one,
+   * the batch is durable as a whole or not at all, nobody sees it before the next open, and every further write is
+   * refused.
    *
-   * The commit that completes an open range also publishes it: it is open no more, and covered. Expected error:
+   * The commit that completes an open range also publishes it: it is covered, and no longer open. Expected error:
    * `BorderError` when its first or last block does not link to the covered block next to it. Then nothing was written,
-   * and the run is of no further use: the range has to be dropped and filled anew, from other nodes.
+   * and the run is useless: the range must be dropped and filled anew, from other nodes.
    */
   commit(batch: CommitBatch): Promise<void>;
   /**
@@ -263,18 +265,18 @@ export interface RangeStore {
   rewind(height: number): Promise<void>;
 }
 
-/** The plans of a store, and its open ranges. */
+/** The plans and open ranges of a store. */
 export interface RangeBook {
-  /** Those with a height that is not covered, in the order of their ids. */
+  /** Those with heights that are not covered, in the order of their ids. */
   plans(): readonly BackfillPlan[];
   /** In ascending order; they do not overlap, and lie below the live range. */
   open(): readonly OpenRange[];
-  /** All of it at once, durable on return. Expected errors: `StorageError`. */
+  /** Atomic, and durable on return. Expected errors: `StorageError`. */
   change(change: RangeChange): Promise<void>;
   /**
    * Begins a range, or continues an open one. A run ends when its range is published or dropped, or another run of it
-   * begins. The range lies below the live range, which holds a block already, and none of it is covered. It is within
-   * one spork. Expected errors: `StorageError`.
+   * begins. The range must be below the live range, which holds a block already, within one spork, and not covered
+   * anywhere. Expected errors: `StorageError`.
    */
   run(range: HeightRange): Promise<RangeStore>;
 }
@@ -288,17 +290,17 @@ export interface IndexStore extends IndexReader, RangeStore {
   readonly accounts: AccountIndex;
   readonly ranges: RangeBook;
   /**
-   * What keeps a store from answering that lies on another machine, in one sentence; `undefined` while nothing does. Its
-   * writes and reads wait meanwhile. Absent: the store is on this machine.
+   * Why a store on another machine does not answer, in one sentence; `undefined` while it does. Its writes and reads
+   * wait meanwhile. Absent: the store is on this machine.
    */
   readonly trouble?: () => string | undefined;
   /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
   initialise(meta: StoreMeta): Promise<void>;
   /**
-   * Forgets every block above `height`, in every range, and the plans for them. Where `height` is below the live range,
-   * the highest covered range at or below it becomes the live one. Idempotent; after a crash the next open finishes the
-   * work. Where it is below the live range, no range may have a run. Expected errors: `StorageError`; `OperatorError` (`usage`) when nothing is covered at
-   * or below `height`, unless it is the first height - 1 of a store that has no other range.
+   * Deletes every block above `height`, in every range, and the plans for them. If `height` is below the live range,
+   * the highest covered range at or below it becomes the live one, and no range may have a run. Idempotent; after a
+   * crash the next open finishes the work. Expected errors: `StorageError`; `OperatorError` (`usage`) when nothing is
+   * covered at or below `height`, unless it is the first height - 1 of a store that has no other range.
    */
   rewind(height: number): Promise<void>;
   close(): Promise<void>;

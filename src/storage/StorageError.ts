@@ -1,16 +1,16 @@
 import { OperatorError } from '../runtime/index.js';
 import { lockHolder } from './lockHolder.js';
 
-/** Every way the store can fail, as far as an operator must act differently. */
+/** Every kind of storage failure that calls for a different action by the operator. */
 export type StorageErrorKind =
   /** Another process uses the directory. */
   | 'locked'
-  /** No room on the device, or a quota is used up. */
+  /** No room on the device, or a quota is exhausted. */
   | 'disk_full'
   | 'permission'
   /** The file system is mounted read-only. */
   | 'read_only'
-  /** Stored bytes are not what was written. */
+  /** The stored bytes differ from what was written. */
   | 'corrupt'
   /** The process may not open more files. */
   | 'too_many_files'
@@ -51,7 +51,7 @@ const MEND =
   'Check the disk. Run "verify" to see which heights are lost, then "repair --yes" to keep all heights below them ' +
   '(the daemon fetches the others again), or restore the data directory from a copy.';
 
-/** A record whose bytes are not what was written. `what` names the record: "block record", "body", … */
+/** A record whose bytes differ from what was written. `what` names the record: "block record", "body", … */
 export function corruptRecord(
   what: string,
   height: number | undefined,
@@ -66,7 +66,7 @@ export function corruptRecord(
   });
 }
 
-/** Database files whose bytes are not what was written. `damage` names the first. */
+/** Database files whose bytes differ from what was written. `damage` names the first. */
 export function corruptFiles(path: string, damage: string): StorageError {
   return new StorageError('corrupt', `The store at ${path} is damaged: ${damage}. ${MEND}`, { damage });
 }
@@ -111,7 +111,7 @@ const faults: readonly Fault[] = [
     advice: (path) => {
       const holder = lockHolder(path);
       return holder === undefined
-        ? 'Another process uses this directory: a daemon that runs, or a command that reads the store. ' +
+        ? 'Another process uses this directory: a running daemon, or a command that reads the store. ' +
             'Find it with "fuser LOCK" or "lsof LOCK" inside the directory, stop it, or choose another --data-dir.'
         : `The directory is in use by ${holder}. Stop it, wait for it, or choose another --data-dir.`;
     },
@@ -131,7 +131,7 @@ const faults: readonly Fault[] = [
 
 /**
  * Turns a low-level failure into an error that the operator can act on. `doing` completes "Cannot …" ("open the
- * store"). An error that is not a storage fault is a bug and is returned as it is.
+ * store"). An error that is not a storage fault is a bug and is returned unchanged.
  */
 export function storageErrorFrom(error: unknown, doing: string, path: string): unknown {
   if (error instanceof OperatorError) return error;

@@ -2,12 +2,12 @@ import { readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { quoted, withoutCredentials } from '../runtime/index.js';
 
-/** Open files inspected, over all processes: a name is worth no more. */
+/** Most open files inspected, over all processes: finding the name is not worth more. */
 const MAX_LOOKS = 100_000;
 
 /**
- * The process that holds the lock of a database, in words: its number, and its command line where readable. `undefined`
- * where the system does not say (Linux does, for processes of the same user), or nobody holds it any more.
+ * The process that holds the lock of a database, in words: its number, and its command line if readable. `undefined` if
+ * the system does not say (Linux does, for processes of the same user), or nobody holds it any more.
  */
 export function lockHolder(path: string): string | undefined {
   let lock: string;

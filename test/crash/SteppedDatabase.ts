@@ -1,7 +1,8 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { openLevelDatabase } from '../../src/storage/index.js';
-import type { Database, Entry, KeyRange, OpenDatabase, WriteBatch } from '../../src/storage/index.js';
+import type { Database, OpenDatabase, WriteBatch } from '../../src/storage/index.js';
+import { WrappedDatabase } from '../support/WrappedDatabase.js';
 import { testify } from './Steps.js';
 import type { Steps } from './Steps.js';
 
@@ -21,54 +22,21 @@ function writeName({ operation, isStopping }: Steps, isRewindCommand: boolean, i
 }
 
 /** LevelDB, with a step between any two things that are done to it. */
-class SteppedDatabase implements Database {
-  readonly #inner: Database;
+class SteppedDatabase extends WrappedDatabase {
   readonly #path: string;
   readonly #steps: Steps;
   readonly #isRewindCommand: boolean;
   #rewindWrites = 0;
 
   constructor(inner: Database, path: string, steps: Steps, isRewindCommand: boolean) {
-    this.#inner = inner;
+    super(inner);
     this.#path = path;
     this.#steps = steps;
     this.#isRewindCommand = isRewindCommand;
   }
 
-  get(key: Buffer): Promise<Buffer | undefined> {
-    return this.#inner.get(key);
-  }
-
-  getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]> {
-    return this.#inner.getMany(keys);
-  }
-
-  hasMany(keys: Buffer[]): Promise<boolean[]> {
-    return this.#inner.hasMany(keys);
-  }
-
-  first(range: Partial<KeyRange>, limit: number): Promise<Entry[]> {
-    return this.#inner.first(range, limit);
-  }
-
-  lastKey(range: KeyRange): Promise<Buffer | undefined> {
-    return this.#inner.lastKey(range);
-  }
-
-  pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined> {
-    return this.#inner.pages(range);
-  }
-
-  keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined> {
-    return this.#inner.keyPages(range);
-  }
-
-  compact(range: KeyRange): Promise<void> {
-    return this.#inner.compact(range);
-  }
-
-  batch(): WriteBatch {
-    const batch = this.#inner.batch();
+  override batch(): WriteBatch {
+    const batch = super.batch();
     const filling = (): void => {
       if (this.#steps.operation === 'commit') this.#steps.take('commit.filling');
     };
@@ -89,9 +57,9 @@ class SteppedDatabase implements Database {
     };
   }
 
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     this.#steps.take('stop.closing');
-    const closing = this.#inner.close();
+    const closing = super.close();
     this.#steps.take('stop.close.under-way');
     await closing;
     this.#steps.take('stop.closed');

@@ -39,7 +39,7 @@ function serves(daemon: RunningDaemon): Promise<true> {
   });
 }
 
-describe('the thread that serves readers', () => {
+describe('the reader thread', () => {
   it('may loop for ever: that is told, indexing goes on, and another thread serves on the same ports', async () => {
     const { daemon, program, readers } = await inspected();
     await serves(daemon);

@@ -45,6 +45,12 @@ function argumentsFor(
   return startArguments(first, dataDir, ...named, '--requester-backoff-max-ms', '1000', ...flags);
 }
 
+/**
+ * Confirms the second spork, as its entry in the spork table would. Without it the daemon watches for half a minute
+ * whether the old chain goes on: the tests of a spork that appears later still wait for that.
+ */
+const CONFIRMED = ['--access-spork-root', String(ROOT)];
+
 /** What a node is asked last when it is asked who it is, unless it has a block at our watermark. */
 const LAST_QUESTION = { method: 'GetNodeVersionInfo' };
 
@@ -53,7 +59,7 @@ describe('a store that grows through a spork', () => {
     const [before, after] = sporks();
     const nodes = [await devnetForTest(after), await devnetForTest(before)];
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '0'));
+    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '0', ...CONFIRMED));
     const metrics = await daemon.reaches(HEAD);
     expect(metrics.sum('invalid_blocks_total')).toBe(0);
     expect(metrics.sum('foreign_nodes_total')).toBe(0);
@@ -100,7 +106,7 @@ describe('a start below the root of the live spork', () => {
     const [before, after] = sporks();
     const nodes = [await devnetForTest(after), await devnetForTest(before)];
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '80'));
+    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '80', ...CONFIRMED));
     await stopAndProve(daemon, dataDir, { ...chainsOf(before, after), firstHeight: 80 });
   });
 
@@ -118,7 +124,7 @@ describe('a start below the root of the live spork', () => {
     const [before, after] = sporks();
     const nodes = [await devnetForTest(after), await devnetForTest(before)];
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', 'root'));
+    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', 'root', ...CONFIRMED));
     await stopAndProve(daemon, dataDir, { ...chainsOf(before, after), firstHeight: ROOT });
   });
 });
@@ -166,7 +172,7 @@ describe('finalized blocks that a spork discarded', () => {
     expect(command).toEqual(['rewind', '--to', String(LAST), '--yes']);
     expect(await daemon.program.stop()).toBe(0);
     await mends(command, dataDir);
-    const again = await startDaemon(argumentsFor(nodes, dataDir));
+    const again = await startDaemon(argumentsFor(nodes, dataDir, ...CONFIRMED));
     const recorded = await stopAndProve(again, dataDir, chainsOf(before, after));
     expect(recorded).toEqual(sporkRecords(before, after));
   });

@@ -7,25 +7,25 @@ import type { Admission, ForwardingDesk, NotAdmitted } from './admission.js';
 import { methodOf, NodeForwarding } from './NodeForwarding.js';
 import type { ForwardedCall, ForwardedRequest, ForwardedSink } from './NodeForwarding.js';
 
-/** How a call ends whose connection broke, or that a node dropped while it shut down. */
+/** How a call ends whose connection broke, or that a node dropped while shutting down. */
 const CUT_OFF: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.INTERNAL]);
-/** Nodes that one call is tried at. */
+/** Most nodes tried for one call. */
 const MAX_NODES = 4;
 
 export type ForwardOutcome =
-  /** The sink was told the end, or nobody waits for it any more. */
+  /** The sink got the end, or nobody waits for it any more. */
   | 'ended'
-  /** No node can be connected to, or has said yet who it is. */
+  /** No node can be connected to, or none has identified itself yet. */
   | 'unreachable'
-  /** Every node that can be reached is held back by a rate, or has no streams to spare. */
+  /** Every reachable node is held back by a rate limit, or has no stream to spare. */
   | 'busy'
-  /** Whoever knows what the nodes allow did not answer in time. */
+  /** The admission desk did not answer in time. */
   | 'silent'
-  /** The connection broke, and whether the node got the call is not known. Only for what must not be sent twice. */
+  /** The connection broke, and whether the node got the call is unknown. Only for calls that must not be sent twice. */
   | 'lost';
 
 export interface ForwarderSink extends ForwardedSink {
-  /** The call was sent: what comes now is read from this one. Called again where it is sent to another node. */
+  /** The call was sent: read from this one now. Called again if it is sent to another node. */
   onCall(call: ForwardedCall): void;
 }
 
@@ -43,14 +43,14 @@ export interface ForwarderDependencies {
 }
 
 /**
- * Passes calls on to the best node that can be reached, and to the next one where a connection breaks before anything
- * came back. What must not be sent twice is sent once: only connecting is tried at several nodes. It takes nothing
- * that the indexer needs: it has connections of its own, and the desk says when a call may be sent.
+ * Forwards calls to the best node that can be reached, and to the next one if a connection breaks before anything came
+ * back. A call that must not be sent twice is sent once: only connecting is tried at several nodes. It takes nothing
+ * that the indexer needs: it has connections of its own, and the admission desk decides when a call may be sent.
  */
 export class Forwarder {
   readonly #options: ForwarderOptions;
   readonly #dependencies: ForwarderDependencies;
-  /** By name: of every node that was ever offered, which are those that are configured. */
+  /** By name: every node that was ever offered, that is, the configured ones. */
   readonly #nodes = new Map<string, NodeForwarding>();
 
   constructor(options: ForwarderOptions, dependencies: ForwarderDependencies) {
@@ -58,7 +58,7 @@ export class Forwarder {
     this.#dependencies = dependencies;
   }
 
-  /** Resolves when it is over. The signal cancels the call; the sink is not told then. */
+  /** Resolves when it is over. The signal cancels the call, without an end for the sink. */
   async forward(
     request: ForwardedRequest,
     sink: ForwarderSink,
@@ -81,7 +81,7 @@ export class Forwarder {
     return outcome;
   }
 
-  /** Ends the calls under way with UNAVAILABLE; no others are taken. */
+  /** Ends the calls under way with UNAVAILABLE and takes no more. */
   close(): void {
     for (const node of this.#nodes.values()) node.close();
   }
@@ -118,7 +118,7 @@ export class Forwarder {
   }
 }
 
-/** `lost`: the connection broke, or never was, and nothing came back. The sink knows nothing of it. */
+/** `lost`: the connection broke or was never made, and nothing came back. The sink knows nothing of it. */
 function attempt(
   node: NodeForwarding,
   request: ForwardedRequest,
@@ -143,7 +143,7 @@ function attempt(
       },
       onEnd: (end) => {
         signal.removeEventListener('abort', onAbort);
-        // Whatever a server says, it says with headers.
+        // A server that answers sends headers.
         const isSilent = !isAnswered && Object.keys(end.metadata.getMap()).length === 0;
         if (isSilent && CUT_OFF.has(end.code)) {
           resolve('lost');

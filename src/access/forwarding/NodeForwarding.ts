@@ -9,14 +9,14 @@ import type { Endpoint } from '../transport/endpoint.js';
 import { kindOfStatus } from '../transport/upstreamErrors.js';
 import type { Admission, AdmissionEnd } from './admission.js';
 
-/** What may wait here of one stream whose reader is slow. */
+/** What may be buffered here of one stream whose reader is slow. */
 const WINDOW_BYTES = 256 * 1024;
 /** Larger answers are refused, whatever `access.maxMessageBytes` allows. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
-/** After which a node that does not accept the connection counts as out of reach. */
+/** A node that has not accepted the connection by then counts as unreachable. */
 const CONNECT_TIMEOUT_MS = 5_000;
 
-/** One call to be passed on as it is. */
+/** One call to be forwarded unchanged. */
 export interface ForwardedRequest {
   /** `/package.Service/Method`. */
   readonly path: string;
@@ -42,7 +42,7 @@ export interface ForwardedSink {
 }
 
 export interface ForwardedCall {
-  /** Asks for one more message. Nothing is read from the channel without it. */
+  /** Requests one more message. Nothing is read from the channel without it. */
   read(): void;
   cancel(): void;
 }
@@ -58,7 +58,7 @@ export interface NodeForwardingDependencies {
   readonly metrics: Pick<AccessMetrics, 'upstreamRequests'>;
 }
 
-/** Passes calls of others on to one node, as bytes, over a connection of its own. */
+/** Forwards calls to one node, as bytes, over a connection of its own. */
 export class NodeForwarding {
   readonly name: string;
   readonly #options: NodeForwardingOptions;
@@ -77,7 +77,7 @@ export class NodeForwarding {
     this.#cancels = new CancelBudget({ clock: this.#clock });
   }
 
-  /** True where a call may be sent now, false where the node cannot be connected to. Nothing is sent. */
+  /** True when a call may be sent now, false when the node cannot be connected to. Sends nothing. */
   async reach(signal: AbortSignal): Promise<boolean> {
     const deadline = this.#clock.now() + CONNECT_TIMEOUT_MS;
     while (!this.#closed && !signal.aborted) {
@@ -93,7 +93,7 @@ export class NodeForwarding {
     return false;
   }
 
-  /** Sends a call that was admitted, and tells when it is over. */
+  /** Sends a call that was admitted, and reports its end to the admission. */
   open(request: ForwardedRequest, admission: Admission, sink: ForwardedSink): ForwardedCall {
     const method = methodOf(request.path);
     this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
@@ -108,7 +108,7 @@ export class NodeForwarding {
     };
     const makeWay = (why: ForwardedStatus): void => {
       end(why);
-      call.cancelWithStatus(status.CANCELLED, 'the stream makes way');
+      call.cancelWithStatus(status.CANCELLED, 'the stream had to make way');
     };
     admission.onMakeWay(() => makeWay(MADE_WAY));
     const leave = request.isStream ? this.#drain?.opened(() => makeWay(SHUTTING_DOWN)) : undefined;
@@ -130,7 +130,7 @@ export class NodeForwarding {
         ended = true;
         leave?.();
         if (!wasEnded) admission.over('other');
-        // A call that may run out by itself does so when too many were cut short: see CancelBudget.
+        // When too many calls were cancelled, one with a deadline is left to run out instead: see CancelBudget.
         if (!wasEnded && (this.#cancels.take() || request.isStream)) {
           call.cancelWithStatus(status.CANCELLED, 'cancelled by the client');
         }
@@ -138,7 +138,7 @@ export class NodeForwarding {
     };
   }
 
-  /** Ends the calls under way with UNAVAILABLE; no others are taken. */
+  /** Ends the calls under way with UNAVAILABLE and takes no more. */
   close(): void {
     this.#closed = true;
     this.#client?.close();
@@ -170,11 +170,11 @@ export function methodOf(path: string): string {
 
 const SHUTTING_DOWN: ForwardedStatus = {
   code: status.UNAVAILABLE,
-  details: 'the access node takes no more calls on this connection; ask again',
+  details: 'the access node takes no more calls on this connection; try again',
   metadata: new Metadata(),
 };
 const MADE_WAY: ForwardedStatus = {
   code: status.RESOURCE_EXHAUSTED,
-  details: 'the access node grants few streams, and the indexer needs them; ask again later',
+  details: 'the access node grants few streams, and the indexer needs them; try again later',
   metadata: new Metadata(),
 };

@@ -5,7 +5,7 @@ import { MethodLimiter } from '../transport/MethodLimiter.js';
 import type { StreamQuota } from '../transport/StreamQuota.js';
 import type { Admission, AdmittedCall } from './admission.js';
 
-/** Calls that may wait for one method's turn at one node. */
+/** Forwarded calls that may wait for one method at one node. */
 const MAX_WAITING_CALLS = 256;
 
 export interface NodeGateOptions {
@@ -18,21 +18,18 @@ export interface NodeGateDependencies {
   /** The indexer's own calls to the node. */
   readonly caller: {
     readonly scarcity: StreamQuota;
-    /** Of a method that the indexer calls as well. */
+    /** Set for methods that the indexer calls as well. */
     limiterOf(method: string): MethodLimiter | undefined;
   };
 }
 
-/**
- * Lets calls of others through to one node. What becomes of them says nothing about the node: they are made of what
- * callers send.
- */
+/** Admits forwarded calls to one node. How they end says nothing about the node: callers decide what they contain. */
 export class NodeGate {
   readonly endpoint: Endpoint;
   readonly #ratePerSecond: number;
   readonly #clock: Clock;
   readonly #caller: NodeGateDependencies['caller'];
-  /** Of the methods that the indexer does not call; those that are forwarded are known by name. */
+  /** Of methods that the indexer does not call; the forwarded ones are a fixed list. */
   readonly #limiters = new Map<string, MethodLimiter>();
 
   constructor(options: NodeGateOptions, dependencies: NodeGateDependencies) {
@@ -42,7 +39,7 @@ export class NodeGate {
     this.#caller = dependencies.caller;
   }
 
-  /** As `ForwardingDesk.admit`. */
+  /** Like `ForwardingDesk.admit`. */
   async admit({ method, isStream }: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> {
     if (isStream) return this.#admitStream();
     const limiter = this.#limiterOf(method);

@@ -1,17 +1,17 @@
-/** A call of others that is to be sent to one node. */
+/** A call to be forwarded to one node. */
 export interface AdmittedCall {
   readonly method: string;
   readonly isStream: boolean;
 }
 
-/** What the end of a forwarded call says of the rate that its node allows. */
+/** What the end of a forwarded call says about the node's rate limit. */
 export type AdmissionEnd = 'answered' | 'rate_limited' | 'other';
 
 /** A call that may be sent. */
 export interface Admission {
   /** The call is over. To be called once. */
   over(end: AdmissionEnd): void;
-  /** `end` is called when a stream has to make way for the indexer. */
+  /** Calls `end` when the stream must make way for the indexer. */
   onMakeWay(end: () => void): void;
 }
 
@@ -19,16 +19,16 @@ export interface Admission {
 export type NotAdmitted =
   /** Too many wait, or streams are scarce. */
   | 'busy'
-  /** The node may not be asked, now. */
+  /** The node may not be asked now. */
   | 'gone'
-  /** Whoever decides did not answer in time. */
+  /** The desk did not answer in time. */
   | 'silent';
 
 /**
- * Lets calls of others through to the nodes, behind the indexer's: of the rate of a method they get what the indexer leaves,
- * and their streams make way where streams are scarce.
+ * Admits forwarded calls behind the indexer's own: they get what the indexer leaves of a method's rate, and their
+ * streams make way when streams are scarce.
  */
 export interface ForwardingDesk {
-  /** Waits for the turn of a call. Expected errors: the signal's abort reason. */
+  /** Waits until the call may be sent. Expected errors: the signal's abort reason. */
   admit(node: string, call: AdmittedCall, signal: AbortSignal): Promise<Admission | NotAdmitted>;
 }

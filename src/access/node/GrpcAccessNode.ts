@@ -43,9 +43,9 @@ export type GrpcAccessNodeDependencies = RpcClientDependencies;
 
 /** A node as the pool holds it. */
 export interface PooledNode extends AccessNode, Candidate {
-  /** Lets calls of others through to it. Absent where it is not reached by gRPC. */
+  /** Admits forwarded calls. Absent if the node is not reached by gRPC. */
   readonly gate?: NodeGate;
-  /** Further calls fail; calls under way are left to their signals. */
+  /** Further calls fail; calls under way end by their signals. */
   close(): void;
 }
 

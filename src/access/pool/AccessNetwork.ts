@@ -31,12 +31,12 @@ export interface AccessNetworkOptions {
   readonly executionDataNodes?: readonly string[];
   /** Empty for a network without earlier sporks. */
   readonly sporks: SporkTable;
-  /** Where a spork begins that the table does not have. */
+  /** The root of a spork that is not in the table. */
   readonly sporkRoot?: number | undefined;
-  /** Unary calls per second, per node and method; 0 = no limit. Historic nodes are held to 80 at most. */
+  /** Unary calls per second, per node and method; 0 = no limit. Historic nodes are limited to 80 in any case. */
   readonly ratePerSecond: number;
   readonly maxMessageBytes: number;
-  /** Deadline of a unary call that names none. */
+  /** Default deadline of a unary call. */
   readonly timeoutMs: number;
   readonly userAgent: string;
 }
@@ -46,15 +46,15 @@ export interface AccessNetworkDependencies {
   readonly random: Random;
   readonly logger: Logger;
   readonly metrics: AccessMetrics;
-  /** What the nodes must agree with. Read at every identification: the store's sporks and watermark move. */
+  /** What the nodes must agree with. Read at every handshake: the store's sporks and watermark move. */
   readonly expectation: () => Expectation;
   /** How a node is reached. Default: gRPC. */
   readonly openNode?: OpenNode | undefined;
-  /** What the calls to a node go over. Default: gRPC. */
+  /** The channel to a node. Default: gRPC. */
   readonly openChannel?: OpenChannel | undefined;
 }
 
-/** What is known of one node, for metrics and the status page. */
+/** What is known about one node, for metrics and the status page. */
 export interface NodeState {
   readonly endpoint: string;
   readonly state: NodeHealth;
@@ -62,10 +62,10 @@ export interface NodeState {
   readonly executionData: boolean;
   readonly latencyMs: number;
   readonly callsInFlight: number;
-  /** Empty when it does not tell, or has not answered yet. */
+  /** Empty when unknown. */
   readonly semver: string;
   readonly lowestHeight: number | undefined;
-  /** What makes a foreign node foreign. */
+  /** Why a foreign node is foreign. */
   readonly foreign: ForeignReason | undefined;
   /** Why its handshake fails; `undefined` while it succeeds. */
   readonly trouble: string | undefined;
@@ -76,11 +76,11 @@ export interface NodeState {
 }
 
 /**
- * All nodes that may be asked: those the operator named and, behind them, the historic nodes of the spork table. No
- * node is offered before it has said who it is; a foreign one never is.
+ * All nodes that may be asked: the configured ones and, behind them, the historic nodes of the spork table. A node is
+ * offered only once it has identified itself; a foreign one never.
  */
 export class AccessNetwork implements AccessNodes {
-  /** Lets calls of others through to the nodes that may be asked: never to a foreign one. */
+  /** Admits forwarded calls to the nodes that may be asked: never to a foreign one. */
   readonly forwardingDesk: ForwardingDesk = {
     admit: async (name, call, signal) => {
       const member = this.#pool.live().find(({ node }) => node.name === name);
@@ -93,7 +93,7 @@ export class AccessNetwork implements AccessNodes {
   readonly #waits: StartWaits;
   readonly #handshake: NodeHandshake;
 
-  /** Calls nobody yet. Expected errors: OperatorError `configuration` for an endpoint that cannot be used. */
+  /** Makes no call yet. Expected errors: OperatorError `configuration` for an unusable endpoint. */
   constructor(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies) {
     this.#logger = dependencies.logger;
     const accessNodes = parseEndpoints(options.accessNodes);
@@ -111,7 +111,7 @@ export class AccessNetwork implements AccessNodes {
       hooks: {
         onMember: (member) => this.#handshake.follow(member),
         onReconnect: ({ node }) => {
-          // What the calls hold up, if anything, is warned of by the readiness.
+          // Readiness warns of whatever these calls hold up.
           this.#logger.info({ endpoint: node.name }, 'calls kept timing out, reconnecting');
         },
       },
@@ -133,8 +133,8 @@ export class AccessNetwork implements AccessNodes {
   }
 
   /**
-   * Beside what the contract says: empty while the only nodes that could serve the height have not yet said who they
-   * are (historic ones are first reached when first wanted). Ask again after a pause.
+   * In addition to the contract: empty while the only nodes that could serve the height have not identified themselves
+   * yet (historic ones are contacted when first wanted). Ask again after a pause.
    */
   forHeight(height: number, method?: AccessMethod): readonly AccessNode[] {
     return inOrder(this.#pool.serving(height, 'access'), method);
@@ -145,13 +145,15 @@ export class AccessNetwork implements AccessNodes {
     return inOrder(this.#pool.serving(height, 'executionData'), 'SubscribeExecutionDataFromStartBlockHeight');
   }
 
-  /** Where calls of others may be forwarded to, in the order of asking. */
+  /** Where calls may be forwarded to, in the order of asking. */
   forwardingNodes(): readonly Endpoint[] {
     const nodes = inOrderOfAsking(this.#pool.live().map(({ node }) => node));
     return nodes.flatMap(({ gate }) => gate?.endpoint ?? []);
   }
 
-  /** The names of the nodes that `forHeight` would give now. For reports: it neither dials nor keeps a historic node. */
+  /**
+   * The names of the nodes that `forHeight` would return now. For reports: it neither dials nor keeps a historic node.
+   */
   namesServing(height: number): ReadonlySet<string> {
     return new Set(this.#pool.offered(height, 'access').map(({ node }) => node.name));
   }
@@ -165,19 +167,19 @@ export class AccessNetwork implements AccessNodes {
     const penaltyMs = this.#pool.member(node.name)?.node.healthRecord.report(fault, detail, method);
     if (penaltyMs === undefined) return;
     const fields = { endpoint: node.name, method, fault, seconds: penaltyMs / 1_000 };
-    // What a failing call holds up, if anything, is warned of where that is known: by the readiness.
+    // Readiness warns of whatever a failing call holds up.
     if (fault === 'lied') this.#logger.warn(fields, 'access node penalized');
     else this.#logger.debug(fields, 'a call to an access node penalized');
   }
 
-  /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when none tells. */
+  /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when unknown. */
   lowestHeight(): number | undefined {
     return this.#pool.lowestHeight();
   }
 
   /**
-   * The lowest height, from this one up, that a usable node, or a historic one of the table, serves: a higher one when this
-   * one lies in a gap between sporks; `undefined` when all of them end below it.
+   * The lowest height, from this one up, that a usable node, or a historic one of the table, serves: a higher one if
+   * this one lies in a gap between sporks; `undefined` when all of them end below it.
    */
   lowestServedFrom(height: number): number | undefined {
     return this.#pool.lowestServedFrom(height);
@@ -191,27 +193,27 @@ export class AccessNetwork implements AccessNodes {
     return this.#pool.servedRanges();
   }
 
-  /** Heights at which a spork begins, as far as usable nodes and the table tell. */
+  /** Heights at which a spork begins, as far as usable nodes and the table know. */
   sporkRoots(): readonly number[] {
     return this.#pool.sporkRoots;
   }
 
-  /** The lowest height that the nodes of the live spork serve; `undefined` when none tells. */
+  /** The lowest height that the nodes of the live spork serve; `undefined` when unknown. */
   liveRoot(): number | undefined {
     return this.#pool.liveRoot();
   }
 
-  /** The spork that a height belongs to, as far as usable nodes and the table tell; for the store's record. */
+  /** The spork of a height, as far as usable nodes and the table know; for the store's record. */
   sporkAt(height: number): SporkRoot | undefined {
     return this.#pool.sporkAt(height);
   }
 
-  /** Why no configured access node serves the height, for each node. */
+  /** Why no configured access node serves the height, by node. */
   whyUnserved(height: number): readonly NodeTrouble[] {
     return this.#pool.whyUnserved(height);
   }
 
-  /** What the access nodes that the operator named do instead of saying who they are; empty when all have said it. */
+  /** How configured access nodes fail to identify themselves; empty when all have. */
   identityTroubles(): readonly NodeTrouble[] {
     return this.#pool.named().flatMap(({ troubles }) => troubles.all());
   }
@@ -221,22 +223,25 @@ export class AccessNetwork implements AccessNodes {
     return this.#check.chainReplaced();
   }
 
-  /** Set while every head that the nodes told lately, all of our chain, is far below the last block that is stored. */
+  /** Set while every recently reported head, all of our chain, is far below the last stored block. */
   headBelow(): HeadBelow | undefined {
     return this.#check.headBelow();
   }
 
-  /** Calls back when a node that did not answer, or was foreign, can be asked again. Returns a function that ends it. */
+  /**
+   * Calls back when a node that did not answer, or was foreign, can be asked again. Returns a function that
+   * unsubscribes.
+   */
   onAnswering(callback: () => void): () => void {
     return this.#handshake.onAnswering(callback);
   }
 
-  /** Which spork keeps this height and those above from being asked for: it is not known whether there is one. */
+  /** The spork that keeps this height and those above from being requested: it is not known whether it exists. */
   undecidedSporkAt(height: number): UndecidedSpork | undefined {
     return this.#pool.verifier.undecidedAt(height);
   }
 
-  /** Every node with its state at the time of asking. */
+  /** A snapshot of every node's state. */
   states(): readonly NodeState[] {
     return this.#pool.members.map(({ node, origin, roles, identity, range, foreign, trouble }) => ({
       endpoint: node.name,
@@ -255,47 +260,47 @@ export class AccessNetwork implements AccessNodes {
   }
 
   /**
-   * Asks the nodes who they are and keeps asking (after outages, and every five minutes) until the signal aborts; then
-   * it resolves. Rejects for bugs only. Called once.
+   * Identifies the nodes, again after outages and every five minutes, until the signal aborts; then it resolves.
+   * Rejects for bugs only. Called once.
    */
   run(signal: AbortSignal): Promise<void> {
     return this.#handshake.run(signal);
   }
 
   /**
-   * Resolves once an access node that the operator named is usable. While none answers it waits; `run` must be running.
-   * Expected errors: OperatorError `foreign` when all that answer are foreign; the signal's abort reason.
+   * Resolves once a configured access node is usable; waits while none answers. `run` must be running. Expected errors:
+   * OperatorError `foreign` when all that answer are foreign; the signal's abort reason.
    */
   whenIdentified(signal: AbortSignal): Promise<void> {
     return this.#waits.whenIdentified(signal);
   }
 
   /**
-   * Resolves once every access node that the operator named was asked who it is, whatever came of it, and it is
-   * decided which sporks are believed, or a minute later: `lowestHeight` and `liveRoot` know all that can be known
-   * then. `run` must be running. Expected errors: the signal's abort reason.
+   * Resolves once every configured access node was asked to identify itself, with whatever result, and it is decided
+   * which sporks are believed, or a minute later: `lowestHeight` and `liveRoot` then know all that can be known. `run`
+   * must be running. Expected errors: the signal's abort reason.
    */
   whenAllAsked(signal: AbortSignal): Promise<void> {
     return this.#waits.whenAllAsked(signal);
   }
 
   /**
-   * Resolves once it is known which spork a height belongs to, when no node may yet tell it, or after a minute. `run`
-   * must be running. Expected errors: the signal's abort reason.
+   * Resolves once the spork of a height is known, when no node can tell it any more, or after a minute. `run` must be
+   * running. Expected errors: the signal's abort reason.
    */
   whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
     return this.#waits.whenSporkTold(height, signal);
   }
 
   /**
-   * Resolves once the root of the live spork is told; when no node that failed to tell it may yet; or after a minute.
+   * Resolves once the root of the live spork is known, when no failing node can tell it any more, or after a minute.
    * `run` must be running. Expected errors: the signal's abort reason.
    */
   whenRootTold(signal: AbortSignal): Promise<void> {
     return this.#waits.whenRootTold(signal);
   }
 
-  /** Closes every channel. Calls under way are left to their own signals. */
+  /** Closes every channel. Calls under way end by their own signals. */
   close(): void {
     for (const { node } of this.#pool.members) node.close();
   }

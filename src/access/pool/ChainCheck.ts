@@ -8,21 +8,21 @@ import type { NodePool } from './NodePool.js';
 import { anchorOf, isUsable } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
 
-/** Heads told longer ago say nothing about where the nodes stand. */
+/** Older heads say nothing about where the nodes are now. */
 const HEAD_FRESH_MS = 10_000;
-/** A head so far below the last stored block is more than a late answer. */
+/** A head this far below the last stored block is more than a late answer. */
 const HEAD_FAR_BELOW_HEIGHTS = 20;
 
 /** Every access node that answers serves another chain than the stored one. */
 export interface ChainReplaced {
-  /** One or two sentences for the operator: what was found and what mends it. */
+  /** One or two sentences for the operator: what was found and how to fix it. */
   readonly message: string;
-  /** Monotonic milliseconds since when none of ours answers. */
+  /** Monotonic milliseconds since when no node of our chain answers. */
   readonly sinceMs: number;
   readonly nodes: readonly string[];
 }
 
-/** The highest head that nodes of our chain tell, and the last block that is stored. */
+/** The highest head that nodes of our chain report, and the last stored block. */
 export interface HeadBelow {
   readonly head: number;
   readonly watermark: number;
@@ -36,7 +36,7 @@ export interface ChainCheckDependencies {
   readonly expectation: () => Expectation;
 }
 
-/** Compares who the nodes say they are with the chain that we have. It alone makes a node usable or foreign. */
+/** Compares the nodes' identities with our chain. It alone makes a node usable or foreign. */
 export class ChainCheck {
   readonly #pool: NodePool;
   readonly #clock: Clock;
@@ -52,7 +52,7 @@ export class ChainCheck {
     this.#expectation = dependencies.expectation;
   }
 
-  /** Judges all nodes again: what one says of our last block may matter for the others. */
+  /** Judges all nodes again: what one says about our last block may matter for the others. */
   judge(): void {
     const expectation = this.#expectation();
     const { hasSporks, members } = this.#pool;
@@ -69,7 +69,7 @@ export class ChainCheck {
       );
       const before = node.healthRecord.identity;
       const foreign = foreignness(identity, expectation, { confirmed, hasSporks });
-      // How far both chains agree is looked for once.
+      // The highest common height is searched once.
       const sharedHeight = foreign?.sharedHeight ?? member.foreign?.sharedHeight;
       member.foreign = foreign === undefined ? undefined : { ...foreign, sharedHeight };
       node.healthRecord.identity = foreign === undefined ? 'usable' : 'foreign';
@@ -79,16 +79,18 @@ export class ChainCheck {
     }
   }
 
-  /** Expected errors: OperatorError `foreign` when one of the named nodes is. Call it when none of them is usable. */
+  /**
+   * Expected errors: OperatorError `foreign` when one of the configured nodes is. Call it when none of them is usable.
+   */
   refuseForeign(): void {
     const foreign = foreignOf(this.#pool.named());
     if (foreign.length > 0) throw new OperatorError('foreign', foreignMessage(foreign, this.#expectation()));
   }
 
-  /** Set while every named access node that answers serves another chain than the stored one. */
+  /** Set while every configured access node that answers serves another chain than the stored one. */
   chainReplaced(): ChainReplaced | undefined {
     const named = this.#pool.named();
-    // What one of them said before it fell silent says nothing of what will be there when it is back.
+    // What a node said before it fell silent says nothing about what it will serve when it is back.
     const answering = named.filter(({ outage }) => !outage);
     const foreign = foreignOf(answering);
     if (foreign.length === 0 || named.some(isUsable)) return undefined;
@@ -99,7 +101,7 @@ export class ChainCheck {
     };
   }
 
-  /** Set while every head that nodes of our chain told lately is far below the last block that is stored. */
+  /** Set while every head that nodes of our chain reported recently is far below the last stored block. */
   headBelow(): HeadBelow | undefined {
     const watermark = this.#expectation().watermark?.height;
     const sinceMs = this.#clock.monotonic() - HEAD_FRESH_MS;
@@ -113,7 +115,7 @@ export class ChainCheck {
     return head <= watermark - HEAD_FAR_BELOW_HEIGHTS ? { head, watermark } : undefined;
   }
 
-  /** What a node has above the root of a later spork, that one may have discarded: unless there is no such spork. */
+  /** What a node has above the root of a later spork may have been discarded by it, if that spork exists. */
   #mayBeDiscardedBy({ sporkRootHeight }: NodeIdentity, other: PoolMember): boolean {
     const anchor = anchorOf(other);
     if (sporkRootHeight === undefined || anchor === undefined || anchor >= sporkRootHeight) return false;
@@ -136,7 +138,7 @@ export class ChainCheck {
       { endpoint: node.name, reason, height, ...chains },
       'access node is foreign and left out',
     );
-    this.#logger.debug({ endpoint: node.name, ...foreign }, 'what the foreign access node has');
+    this.#logger.debug({ endpoint: node.name, ...foreign }, 'ids of the foreign access node');
   }
 }
 

@@ -16,7 +16,7 @@ import type {
 
 const HISTORY = { isHistory: true } as const;
 
-/** The same nodes, asked for history: behind all other calls, with what they leave of rates and streams. */
+/** The same nodes, asked for history: behind all other calls, with what those leave of rates and streams. */
 export class HistoryNodes implements AccessNodes {
   readonly #nodes: AccessNodes;
   readonly #wrapped = new WeakMap<AccessNode, AccessNode>();
@@ -41,7 +41,7 @@ export class HistoryNodes implements AccessNodes {
     this.#nodes.succeeded(node, method);
   }
 
-  /** A stream that history is refused says nothing of what the others get. */
+  /** A stream refused to history says nothing about the streams of others. */
   report(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
     if (fault !== 'lied' && method.startsWith('Subscribe')) return;
     this.#nodes.report(node, fault, detail, method);

@@ -11,16 +11,16 @@ import { isUsable, tellHead } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
 import type { StartWaits } from './StartWaits.js';
 
-/** A node that answers is asked again who it is after this long: it may have crossed a spork unnoticed. */
+/** A node that answers repeats its handshake after this long: it may have crossed a spork unnoticed. */
 const IDENTIFY_EVERY_MS = 300_000;
 /**
- * A node that answered is not asked again sooner, however many of its other calls fail meanwhile: each of those would
- * otherwise bring up to four calls more.
+ * A node that loses its connection is asked at once, since another node may answer at its address; after that no more
+ * often than this, however many of its calls fail: otherwise each failure would bring up to four more calls.
  */
 const IDENTIFY_AT_MOST_EVERY_MS = 1_000;
 /** Pauses between attempts to reach a node that does not answer. */
 const RETRY = { minMs: 250, maxMs: 2_000 };
-/** Deadline of each call; the longer one after two timeouts, as the node may be slow. */
+/** Deadline of each call; the longer one after two timeouts, in case the node is slow. */
 const PATIENCE_MS = 3_000;
 const LONG_PATIENCE_MS = 8_000;
 const FAILURES_BEFORE_PATIENCE = 2;
@@ -28,12 +28,12 @@ const FAILURES_BEFORE_PATIENCE = 2;
 const FOREIGN_AGAIN_MS = 5_000;
 /** How often a node is asked whose head may change the verdict on a spork. */
 const WITNESS_EVERY_MS = 10_000;
-/** Pauses before a node that has yet to tell where its spork begins is asked again, and how often: most never will. */
+/** Pauses and number of attempts for a node that has not told where its spork begins: most never will. */
 const ROOT_RETRY = { minMs: 500, maxMs: 10_000 };
 const ROOT_ASKED_AGAIN = 10;
-/** While a new store waits for it, it is asked for more often. */
+/** While a new store waits for it, it is asked more often. */
 const WANTED_ROOT_RETRY = { minMs: 500, maxMs: 2_000 };
-/** A historic node that nobody wanted for this long is let go. */
+/** A historic node that nobody wanted for this long is dropped. */
 const HISTORIC_IDLE_MS = 600_000;
 
 export interface NodeHandshakeDependencies {
@@ -46,7 +46,7 @@ export interface NodeHandshakeDependencies {
   readonly expectation: () => Expectation;
 }
 
-/** How often a node was asked in a row to no avail. */
+/** Consecutive handshakes without result. */
 interface Attempts {
   /** It did not answer. */
   failures: number;
@@ -54,13 +54,13 @@ interface Attempts {
   opens: number;
 }
 
-/** Asks every node of the pool who it is: at first contact, after every outage, and every five minutes. */
+/** Identifies every node of the pool: at first contact, after every outage, and every five minutes. */
 export class NodeHandshake {
   readonly #dependencies: NodeHandshakeDependencies;
   readonly #pool: NodePool;
   readonly #clock: Clock;
   readonly #answeringListeners = new Listeners();
-  /** Present while `run` runs. */
+  /** Set while `run` runs. */
   #begin: ((member: PoolMember) => void) | undefined;
 
   constructor(dependencies: NodeHandshakeDependencies) {
@@ -69,17 +69,17 @@ export class NodeHandshake {
     this.#clock = dependencies.clock;
   }
 
-  /** Follows a member that came in while `run` runs. */
+  /** Follows a member that was added while `run` runs. */
   follow(member: PoolMember): void {
     this.#begin?.(member);
   }
 
-  /** Until the signal aborts; then it resolves. Rejects for bugs only. Called once. */
+  /** Runs until the signal aborts; then it resolves. Rejects for bugs only. Called once. */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#begin !== undefined) throw new Error('identification runs already');
+    if (this.#begin !== undefined) throw new Error('the handshakes are already running');
     const failed = new AbortController();
     const stop = AbortSignal.any([signal, failed.signal]);
-    // The calls to all nodes listen to it: many listeners are no leak.
+    // The calls to all nodes listen to it: many listeners are not a leak.
     setMaxListeners(0, stop);
     const following = new Set<Promise<void>>();
     this.#begin = (member) => {
@@ -97,20 +97,22 @@ export class NodeHandshake {
     if (failed.signal.aborted) throw abortReason(failed.signal);
   }
 
-  /** Calls back when a node says who it is after it did not. Returns a function that ends it. */
+  /** Calls back when a node answers the handshake again. Returns a function that unsubscribes. */
   onAnswering(callback: () => void): () => void {
     return this.#answeringListeners.add(callback);
   }
 
   async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
     const attempts: Attempts = { failures: 0, opens: 0 };
+    let hurriedAtMs = -Infinity;
     for (;;) {
       await this.#ask(member, attempts, signal);
       await this.#pause(this.#pauseMs(member, attempts), signal, member);
       // A call that failed meanwhile may have ended the pause at once.
-      const soonestAtMs = member.askedAtMs + IDENTIFY_AT_MOST_EVERY_MS;
+      const soonestAtMs = hurriedAtMs + IDENTIFY_AT_MOST_EVERY_MS;
       if (attempts.failures === 0) await this.#pause(soonestAtMs - this.#clock.monotonic(), signal);
       if (signal.aborted) return;
+      if (member.outage) hurriedAtMs = this.#clock.monotonic();
       const unwantedMs = this.#clock.monotonic() - member.wantedAtMs;
       if (member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
         this.#pool.remove(member);
@@ -119,7 +121,7 @@ export class NodeHandshake {
     }
   }
 
-  /** Asks once, and draws the consequences for all nodes. */
+  /** One handshake, and its consequences for all nodes. */
   async #ask(member: PoolMember, attempts: Attempts, signal: AbortSignal): Promise<void> {
     const { check, expectation } = this.#dependencies;
     let isNews = false;
@@ -160,7 +162,7 @@ export class NodeHandshake {
     return backoffMs(waits.wantsRoot ? WANTED_ROOT_RETRY : ROOT_RETRY, opens - 1, random);
   }
 
-  /** A successful handshake clears only handshake failures: its other calls may go on failing. */
+  /** A successful handshake clears only handshake failures; the node's other calls may go on failing. */
   #reached(member: PoolMember, { head, lowestHeight, ...identity }: NodeIdentity): void {
     const { logger, waits } = this.#dependencies;
     const nowMs = this.#clock.monotonic();
@@ -192,7 +194,7 @@ export class NodeHandshake {
     );
   }
 
-  /** Where a node tells of a spork that is not known, those that should know are asked at once. */
+  /** When a node claims an unknown spork, the nodes that should know of it are asked at once. */
   #verifySporks(): void {
     const { logger, waits } = this.#dependencies;
     const { members, verifier } = this.#pool;
@@ -208,7 +210,7 @@ export class NodeHandshake {
     waits.notify();
   }
 
-  /** Waits; less when the signal aborts or the member, if one is given, is woken. */
+  /** Waits; less when the signal aborts, or when the member, if given, is woken. */
   #pause(pauseMs: number, signal: AbortSignal, member?: PoolMember): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted || pauseMs <= 0) {

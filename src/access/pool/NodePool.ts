@@ -21,7 +21,13 @@ const BELOW_ASKED_EVERY_MS = 5_000;
 /** While no node serves a wanted height, each gets a new handshake, but no more often than this. */
 const UNSERVED_ASKED_EVERY_MS = 5_000;
 
-/** Sporks whose agreed id is remembered: far more than follow on each other while a daemon runs. */
+/**
+ * How long a node that fails to name its spork is not asked for the first block it has: the spork is recorded with that
+ * block, and would be recorded without its id, or not at all.
+ */
+const BORDER_PATIENCE_MS = 600_000;
+
+/** Sporks whose agreed id is remembered: far more than a daemon sees while it runs. */
 const REMEMBERED_SPORKS_MAX = 64;
 
 /** How a node is reached. */
@@ -33,20 +39,20 @@ export type OpenNode = (
 
 export interface NodePoolOptions {
   readonly sporks: SporkTable;
-  /** Where a spork begins that the table does not have. */
+  /** The root of a spork that is not in the table. */
   readonly sporkRoot?: number | undefined;
   readonly ratePerSecond: number;
 }
 
 export interface NodePoolHooks {
-  /** A member came in: it must be asked who it is. */
+  /** A member was added: it needs a handshake. */
   onMember(member: PoolMember): void;
   onReconnect(member: PoolMember): void;
 }
 
 /**
- * The nodes and which of them serve which heights. Historic nodes of the spork table come in when a height that no
- * named node serves is first wanted; at most as many as the table has.
+ * The nodes, and which of them serve which heights. A historic node of the spork table is added when a height that no
+ * configured node serves is first wanted; bounded by the table.
  */
 export class NodePool {
   readonly #options: NodePoolOptions;
@@ -56,11 +62,11 @@ export class NodePool {
   readonly #expectation: () => Expectation;
   readonly verifier: SporkVerifier;
   readonly #byName = new Map<string, PoolMember>();
-  /** Where sporks begin that are followed, ascending. */
+  /** Roots of the followed sporks, ascending. */
   #sporkRoots: readonly number[] = [];
   /**
-   * The ids that were agreed on last, by root. A node's blocks may be on their way into the store when it, the only one to
-   * tell of its spork, goes over to another chain: what is recorded must not depend on that.
+   * The latest agreed ids, by root. When a node is the only one of its spork and moves to another chain, its blocks may
+   * still be on their way into the store: what is recorded must not depend on that.
    */
   readonly #agreedIds = new Map<number, string>();
 
@@ -93,7 +99,7 @@ export class NodePool {
     );
   }
 
-  /** True where the network has had sporks. */
+  /** True when the network has had sporks. */
   get hasSporks(): boolean {
     return this.#options.sporks.length > 0;
   }
@@ -140,7 +146,7 @@ export class NodePool {
     return member;
   }
 
-  /** Lets a historic node go. It comes in again when it is wanted again. */
+  /** Drops a historic node. It is added again when it is wanted again. */
   remove(member: PoolMember): void {
     this.#byName.delete(member.node.name);
     this.verifier.forget(member);
@@ -148,7 +154,7 @@ export class NodePool {
     this.refreshRanges();
   }
 
-  /** Nodes that follow the head; when the operator named historic ones only, those of the latest spork. */
+  /** Nodes that follow the head; if only historic ones are configured, those of the latest spork. */
   live(): readonly PoolMember[] {
     const named = this.named().filter(isUsable);
     const following = named.filter(({ range }) => range.endExclusive === undefined);
@@ -157,14 +163,14 @@ export class NodePool {
     return named.filter(({ range }) => range.endExclusive === latest);
   }
 
-  /** The access nodes that the operator named. */
+  /** The configured access nodes. */
   named(): readonly PoolMember[] {
     return this.members.filter(({ origin, roles }) => origin === 'configured' && roles.access);
   }
 
   /**
-   * Usable nodes of a role that serve a height; those the operator named if there are any, else historic ones. None while it
-   * is not decided whether the height is of a spork that some node tells of.
+   * Usable nodes of a role that serve a height: configured ones if there are any, else historic ones. None while it is
+   * undecided whether the height belongs to a spork that some node claims.
    */
   serving(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
     const serving = this.offered(height, role);
@@ -181,15 +187,26 @@ export class NodePool {
     return serving;
   }
 
-  /** Nobody serves a wanted height: what the nodes said of their ranges may be wrong or outdated. */
+  /** Nobody serves a wanted height: what the nodes said about their ranges may be wrong or outdated. */
   #askWhoTheyAre(): void {
     const beforeMs = this.#clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
     for (const member of this.named()) if (isUsable(member) && member.askedAtMs <= beforeMs) member.wake?.();
   }
 
-  /** Why none of the nodes that the operator named serves the height: where each of them begins, or ends. */
+  /** True when the index has reached the height at which this node begins and the node may yet name its spork. */
+  #isUntold({ beginning, identity, range }: PoolMember, height: number): boolean {
+    if (identity?.rootTrouble === undefined || beginning === undefined || range.lowest !== height)
+      return false;
+    const isCrossing = (this.#expectation().firstHeight ?? Infinity) < height;
+    return isCrossing && this.#clock.monotonic() - beginning.sinceMs < BORDER_PATIENCE_MS;
+  }
+
+  /** Why no node serves the height: where each configured node begins or ends, or what keeps it from naming its spork. */
   whyUnserved(height: number): readonly NodeTrouble[] {
-    return this.named().flatMap(({ node, range, beginning, troubles }): readonly NodeTrouble[] => {
+    return this.members.flatMap((member): readonly NodeTrouble[] => {
+      const { node, range, beginning, origin, troubles } = member;
+      if (this.#isUntold(member, height)) return troubles.all();
+      if (origin !== 'configured' || !member.roles.access) return [];
       if (beginning === undefined) return troubles.all();
       const { lowest = 0, endExclusive = Infinity } = range;
       const said =
@@ -204,17 +221,21 @@ export class NodePool {
     });
   }
 
-  /** What `serving` gives, without bringing a historic node in or keeping one: looking must not change who is dialled. */
+  /** What `serving` would return, without adding or keeping a historic node: looking must not change who is dialled. */
   offered(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
     if (this.verifier.isUndecided(height)) return [];
     const serving = this.members.filter(
-      (member) => member.roles[role] && isUsable(member) && covers(member.range, height),
+      (member) =>
+        member.roles[role] &&
+        isUsable(member) &&
+        covers(member.range, height) &&
+        !this.#isUntold(member, height),
     );
     const named = serving.filter(({ origin }) => origin === 'configured');
     return named.length > 0 ? named : serving;
   }
 
-  /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when none tells. */
+  /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when unknown. */
   lowestHeight(): number | undefined {
     const told = this.members.filter((member) => member.roles.access && isUsable(member));
     return minimum([
@@ -243,26 +264,26 @@ export class NodePool {
     ];
   }
 
-  /** Heights at which a spork begins, as far as usable nodes and the table tell. */
+  /** Heights at which a spork begins, as far as usable nodes and the table know. */
   get sporkRoots(): readonly number[] {
     return [...this.#sporkRoots, ...this.#options.sporks.map(({ rootHeight }) => rootHeight)];
   }
 
-  /** The lowest height that the nodes of the live spork serve; `undefined` when none tells. */
+  /** The lowest height that the nodes of the live spork serve; `undefined` when unknown. */
   liveRoot(): number | undefined {
     return minimum(this.live().map(({ range }) => range.lowest));
   }
 
   /**
-   * The spork that a height belongs to, as far as usable nodes and the table tell. Its id is the one that more than half of
-   * those tell who tell one, or told last while nobody does; empty when there is none.
+   * The spork of a height, as far as usable nodes and the table know. Its id is the one that a majority of the nodes
+   * that name one agree on, or the last agreed one while none names any; empty when there is none.
    */
   sporkAt(height: number): SporkRoot | undefined {
     const roots = this.members
       .filter(isUsable)
       .map(({ identity }) => identity?.sporkRootHeight)
       .filter((root) => root !== undefined && root <= height && this.verifier.mayRecord(root, height))
-      // The table's word waits for nobody.
+      // The table's word needs no confirmation.
       .concat(sporkOf(this.#options.sporks, height)?.rootHeight);
     const rootHeight = maximum(roots);
     return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.#agreedSporkId(rootHeight) };
@@ -286,7 +307,7 @@ export class NodePool {
     if (this.#agreedIds.size > REMEMBERED_SPORKS_MAX && oldest !== undefined) this.#agreedIds.delete(oldest);
   }
 
-  /** To be called whenever a node said who it is: its spork may end the heights of another. */
+  /** Call it after every handshake: the node's spork may end the heights of another node. */
   refreshRanges(): void {
     const roots = new Set<number>(this.verifier.known);
     for (const member of this.members) {

@@ -2,18 +2,18 @@ import type { Clock } from '../../runtime/index.js';
 import { anchorOf, isUsable, RISES_KEPT } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
 
-/** A chain that has not grown for so long has ended. */
+/** A chain that has not grown for this long has ended. */
 const STANDSTILL_MS = 30_000;
-/** A node that has not reported a head for so long is not waited for. */
+/** A node that has not reported a head for this long is not waited for. */
 const UNHEARD_MS = 60_000;
 
 /**
  * `followed`: the spork ends the heights of earlier ones. `contradicted`: it does not, another node's chain goes on
- * above its root. `undecided`: the others have yet to be heard.
+ * above its root. `undecided`: other nodes have yet to be heard.
  */
 export type SporkVerdict = 'followed' | 'contradicted' | 'undecided';
 
-/** A spork that nodes tell of and that is neither in the spork table nor configured. */
+/** A spork that nodes claim and that is neither in the spork table nor configured. */
 interface Claim {
   readonly rootHeight: number;
   readonly toldAtMs: number;
@@ -22,10 +22,10 @@ interface Claim {
   wasFollowed: boolean;
 }
 
-/** A spork that is not decided on, and who could. */
+/** An undecided spork, and which nodes could decide it. */
 export interface UndecidedSpork {
   readonly rootHeight: number;
-  /** The nodes that tell of it. */
+  /** The nodes that claim it. */
   readonly tellers: readonly string[];
   /** The nodes of earlier sporks that neither contradict it nor have come to their end. */
   readonly awaited: readonly string[];
@@ -41,20 +41,20 @@ export interface SporkVerifierDependencies {
 }
 
 /**
- * Which sporks are followed. Those of the spork table and the configuration are; one that only nodes tell of is
- * unless an honest node contradicts it: that its first block continues our chain, the parent links decide.
+ * Decides which sporks are followed. Those of the spork table and the configuration are. A spork that only nodes claim
+ * is followed unless an honest node contradicts it; that its first block continues our chain is checked by the parent
+ * links.
  *
- * Whoever tells of a spork says that the nodes of earlier ones have nothing above its root. A lie would leave the
- * liar alone with those heights. So each of those nodes is heard first: one whose chain goes on past the root
- * contradicts. That it has a block there does not: the spork may have discarded that. Bounded by the number of nodes:
- * one claim each.
+ * A claim says that the nodes of earlier sporks have nothing above its root. A lie would leave the liar alone with
+ * those heights. So each of those nodes is heard first: one whose chain goes on past the root contradicts. A block at
+ * the root alone is no contradiction: the spork may have discarded it. Bounded by the number of nodes: one claim each.
  */
 export class SporkVerifier {
   /** Where the sporks begin and end that are believed without a question. */
   readonly known: readonly number[];
   readonly #dependencies: SporkVerifierDependencies;
   readonly #claims = new Map<number, Claim>();
-  /** Nodes whose claim of a spork was contradicted: their next claim holds up nothing. */
+  /** Nodes whose claim was contradicted: their next claim holds up nothing. */
   readonly #doubted = new Set<PoolMember>();
 
   constructor(options: { readonly known: readonly number[] }, dependencies: SporkVerifierDependencies) {
@@ -63,8 +63,8 @@ export class SporkVerifier {
   }
 
   /**
-   * Call it after every handshake, successful or not: judges all claims again. Returns whether one came in,
-   * and those that are contradicted now and were not before.
+   * Call it after every handshake, successful or not: judges all claims again. Returns whether there is a new one, and
+   * those that are newly contradicted.
    */
   update(): { readonly isNews: boolean; readonly contradicted: readonly UndecidedSpork[] } {
     const isNews = this.#collect();
@@ -82,13 +82,13 @@ export class SporkVerifier {
 
   verdict(rootHeight: number): SporkVerdict {
     if (this.known.includes(rootHeight)) return 'followed';
-    // Told this moment: it is entered with the answer.
+    // A claim of this very moment: it is entered with the answer.
     return this.#claims.get(rootHeight)?.verdict ?? 'undecided';
   }
 
   /**
-   * True for a spork that a block of this height may be recorded as being of: it is followed, or was when its root
-   * was taken, and somebody else came meanwhile who has to be heard.
+   * True when a block of this height may be recorded as of this spork: it is followed, or was when its root was read,
+   * before another node appeared that has to be heard.
    */
   mayRecord(rootHeight: number, height: number): boolean {
     const verdict = this.verdict(rootHeight);
@@ -96,18 +96,18 @@ export class SporkVerifier {
     return height === rootHeight && this.#claims.get(rootHeight)?.wasFollowed === true;
   }
 
-  /** True while it is not known whether a height is of a spork that somebody tells of: nobody is asked for it meanwhile. */
+  /** True while it is undecided whether a height belongs to a claimed spork: it is not requested meanwhile. */
   isUndecided(height: number): boolean {
     return this.#undecided(height) !== undefined;
   }
 
-  /** What keeps the heights from this one on from being asked for. */
+  /** The undecided spork that keeps the heights from this one on from being requested. */
   undecidedAt(height: number): UndecidedSpork | undefined {
     const claim = this.#undecided(height);
     return claim && this.#describe(claim);
   }
 
-  /** True for a node whose head may yet change a verdict: it is worth asking for. */
+  /** True for a node whose head may still change a verdict. */
   isWitness(member: PoolMember): boolean {
     return [...this.#claims.values()].some(
       (claim) =>
@@ -122,7 +122,7 @@ export class SporkVerifier {
     this.#collect();
   }
 
-  /** Enters the claims that are new, and drops those that nobody makes any more. True when there is a new one. */
+  /** Enters new claims, and drops those that nobody makes any more. True when there is a new one. */
   #collect(): boolean {
     const members = this.#dependencies.members().filter(isUsable);
     const told = new Set(members.flatMap(({ identity }) => identity?.sporkRootHeight ?? []));
@@ -156,7 +156,7 @@ export class SporkVerifier {
       .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight);
   }
 
-  /** Nodes of earlier sporks whose heights the claim would end: those the operator named, that did not end before. */
+  /** Nodes of earlier sporks whose heights the claim would end: configured ones that did not end before. */
   #witnesses({ rootHeight }: Claim): readonly PoolMember[] {
     return this.#dependencies.members().filter((member) => {
       if (member.origin !== 'configured' || !isUsable(member)) return false;
@@ -172,13 +172,13 @@ export class SporkVerifier {
     const unknown = members.filter(
       ({ identity, origin }) => origin === 'configured' && identity === undefined,
     );
-    // A store without blocks below the root has nothing to lose by it.
+    // A store without blocks below the root has nothing to lose.
     const isWaitedFor = this.#dependencies.isAboveFirst(claim.rootHeight) && this.#isYoung(claim.toldAtMs);
     const witnesses = this.#witnesses(claim).filter((witness) => this.#mayGoOn(witness, claim));
     return [...unknown.filter(({ tried }) => !tried || isWaitedFor), ...witnesses];
   }
 
-  /** It was not seen to stand still since the claim was made, and it has told its head lately. */
+  /** It was not seen to stand still since the claim was made, and it has reported its head recently. */
   #mayGoOn({ head, risesMs }: PoolMember, { toldAtMs }: Claim): boolean {
     const heardAtMs = head?.atMs ?? -Infinity;
     if (heardAtMs - Math.max(toldAtMs, risesMs.at(-1) ?? -Infinity) >= STANDSTILL_MS) return false;

@@ -5,7 +5,7 @@ import type { NodePool } from './NodePool.js';
 import { isUsable } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
 
-/** How long a new store waits for its spork to be told by nodes that may yet tell it. */
+/** How long a new store waits for nodes to tell their spork. */
 const ROOT_WAIT_MS = 60_000;
 /** How long to wait for nodes that fail to answer. */
 const TROUBLED_ROOT_WAIT_MS = 4_500;
@@ -18,10 +18,7 @@ export interface StartWaitsDependencies {
   readonly clock: Clock;
 }
 
-/**
- * What a start waits for: that the nodes have said who they are. Expected errors of each wait: the signal's abort
- * reason.
- */
+/** What a start waits for: the nodes' handshakes. Expected errors of each wait: the signal's abort reason. */
 export class StartWaits {
   readonly #pool: NodePool;
   readonly #check: ChainCheck;
@@ -40,14 +37,14 @@ export class StartWaits {
     return this.#wantsRoot;
   }
 
-  /** To be called whenever a node was asked who it is, whatever came of it. */
+  /** Call it after every handshake, whatever its result. */
   notify(): void {
     this.#watchers.tell();
   }
 
   /**
-   * Resolves once an access node that the operator named is usable; waits while none answers.
-   * Expected errors besides: OperatorError `foreign` when all that answer are foreign.
+   * Resolves once a configured access node is usable; waits while none answers. Also expected: OperatorError `foreign`
+   * when all that answer are foreign.
    */
   async whenIdentified(signal: AbortSignal): Promise<void> {
     for (;;) {
@@ -60,8 +57,8 @@ export class StartWaits {
   }
 
   /**
-   * Resolves once every access node that the operator named was asked who it is, whatever came of it, and it is
-   * decided which sporks are followed, or a minute later: from then on it is known which heights the nodes have.
+   * Resolves once every configured access node was asked to identify itself, with whatever result, and it is decided
+   * which sporks are followed, or a minute later: from then on it is known which heights the nodes have.
    */
   async whenAllAsked(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw abortReason(signal);
@@ -69,10 +66,7 @@ export class StartWaits {
     await this.#changedUntil(() => !this.#pool.verifier.isUndecided(Infinity), SPORKS_WAIT_MS, signal);
   }
 
-  /**
-   * Resolves once it is known which spork a height belongs to; when no node that the operator named may yet tell it; or
-   * after a minute.
-   */
+  /** Resolves once the spork of a height is known; when no configured node can tell it any more; or after a minute. */
   async whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
     const isDecided = (): boolean => this.#pool.sporkAt(height) !== undefined || this.#open().length === 0;
     await this.#changedUntil(isDecided, TROUBLED_ROOT_WAIT_MS, signal);
@@ -81,8 +75,8 @@ export class StartWaits {
   }
 
   /**
-   * Resolves once the root of the live spork is told, or no node may yet tell it; or after a minute. Meanwhile the members'
-   * troubles have what the nodes say instead.
+   * Resolves once the root of the live spork is known, or no node can tell it any more; or after a minute. Meanwhile
+   * the members' troubles show what the nodes answer instead.
    */
   async whenRootTold(signal: AbortSignal): Promise<void> {
     const isDecided = (): boolean => this.#pool.liveRoot() !== undefined || this.#open().length === 0;
@@ -94,12 +88,12 @@ export class StartWaits {
     }
   }
 
-  /** Nodes that may yet tell where their spork begins. */
+  /** Nodes that may still tell where their spork begins. */
   #open(): readonly PoolMember[] {
     return this.#pool.named().filter((member) => isUsable(member) && member.identity?.isRootOpen === true);
   }
 
-  /** Resolves once the condition holds, or after the time. */
+  /** Resolves once the condition holds, or when the time is over. */
   async #changedUntil(condition: () => boolean, limitMs: number, signal: AbortSignal): Promise<void> {
     const limit = childOf(signal);
     const timer = this.#clock.setTimer(limitMs, () => limit.abort());

@@ -6,7 +6,7 @@ import type { UpstreamErrorKind } from '../UpstreamError.js';
 import { compareBlocks, outcomeOf } from './compareBlocks.js';
 import type { Expectation, NodeIdentity } from './nodeIdentity.js';
 
-/** Answers that say "I have no such thing": they tell nothing about the node's identity. */
+/** Answers that mean "I have no such thing": they say nothing about the node's identity. */
 const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
   'not_found',
   'not_yet',
@@ -19,22 +19,22 @@ const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
 /** Longest wait for one answer before the next question is sent. */
 const NEXT_ASKED_AFTER_MS = 500;
 
-/** What else to ask of a node in the handshake, and how long to wait. */
+/** What else to ask in the handshake, and how long to wait. */
 export interface Inquiry {
   /** Deadline of each call. */
   readonly timeoutMs: number;
-  /** It is known to have another block than ours: how far both agree was looked for. */
+  /** It is known to have another block than ours: the highest common height was searched already. */
   readonly isForeign: boolean;
-  /** Told of each question as it leaves. */
+  /** Called for each question as it is sent. */
   readonly onAsked: (method: AccessMethod) => void;
   readonly clock: Clock;
 }
 
 /**
- * Asks a node who it is, in four calls and few more. A node that lacks a call, or fails it, is served all the same:
- * what it does not tell stays open. All it has to tell is its chain, in its parameters or in its latest header. One
- * call after the other, the header last: a call that breaks the connection breaks off all that are under way on it.
- * Expected errors: `UpstreamError` when it tells neither; the signal's abort reason.
+ * Identifies a node in four calls or a few more. A node that lacks a call, or fails it, is served all the same: what it
+ * does not tell stays unknown. Only its chain is required, from its parameters or its latest header. The calls are sent
+ * one after the other, the header last: a call that breaks the connection breaks all calls under way on it. Expected
+ * errors: `UpstreamError` when the chain is not told; the signal's abort reason.
  */
 export async function askIdentity(
   node: AccessNode,
@@ -65,7 +65,7 @@ export async function askIdentity(
 
 type Ask = <T>(method: AccessMethod, ask: () => Promise<T>) => Promise<T | UpstreamError>;
 
-/** Asks one thing after the other, as far as answers come soon. */
+/** Sends one question after the other; the next one also when an answer is late. */
 function inTurns({ clock, onAsked }: Inquiry): Ask {
   let turn = Promise.resolve();
   return (method, ask) => {
@@ -78,7 +78,7 @@ function inTurns({ clock, onAsked }: Inquiry): Ask {
   };
 }
 
-/** Resolves once it is settled, or has not been for a while. */
+/** Resolves once it is settled, or after a while. */
 function settledSoon(outcome: Promise<unknown>, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     const timer = clock.setTimer(NEXT_ASKED_AFTER_MS, resolve);
@@ -99,7 +99,7 @@ function chainOf(
   throw parameters.kind === 'unimplemented' ? head : parameters;
 }
 
-/** No chain begins above its own head: a node that says so is asked another way where it begins. */
+/** No chain begins above its own head: a node that says so is asked in another way where it begins. */
 function believable(
   { name }: AccessNode,
   info: NodeVersionInfo | UpstreamError,
@@ -118,7 +118,9 @@ type Roots = Pick<
   'sporkRootHeight' | 'lowestHeight' | 'isRootOpen' | 'rootTrouble' | 'rootRefusal'
 >;
 
-/** Where the node and its spork begin. Zero may mean "not told" (older nodes lack the fields): then height 0 decides. */
+/**
+ * Where the node and its spork begin. Zero may mean "not told" (older nodes lack the fields): then height 0 decides.
+ */
 async function askRoots(
   node: AccessNode,
   info: NodeVersionInfo | UpstreamError,
@@ -136,7 +138,7 @@ async function askRoots(
     return { sporkRootHeight: sporkRoot, lowestHeight, isRootOpen: false, rootTrouble, rootRefusal };
   }
   const zero = await askZero(node, signal, inquiry);
-  // The spork's id is missing: it is recorded once the node tells it, and so is its root.
+  // The spork's id is missing: id and root are recorded once the node tells the id.
   const isOpen = rootTrouble !== undefined;
   if (!(zero instanceof UpstreamError)) {
     const root = sporkRoot ?? 0;
@@ -149,7 +151,7 @@ async function askRoots(
     };
   }
   const root = namedRoot(zero.message);
-  // A node that misses height 0 only because it joined later is of a spork that begins there.
+  // A node that lacks height 0 only because it joined later belongs to a spork that begins there.
   const named = root?.of === 'spork' ? root.height : root?.of === 'node' ? 0 : undefined;
   const sporkRootHeight = isOpen ? undefined : (sporkRoot ?? named);
   const isAnswer = NOTHING_THERE.has(zero.kind);
@@ -163,8 +165,8 @@ async function askRoots(
 }
 
 /**
- * Asks for block 0, and by stream where the call names no root, or not soon. The answer, or the refusal that may name
- * one.
+ * Requests block 0, and by stream if the call names no root, or is slow. Returns the answer, or the refusal that may
+ * name one.
  */
 async function askZero(
   node: AccessNode,
@@ -197,7 +199,7 @@ function tellsRoot(answer: 'there' | UpstreamError): boolean {
   return answer === 'there' || answer.kind === 'below_root';
 }
 
-/** What the block stream tells of block 0; `undefined` when that is nothing. */
+/** What the block stream tells about block 0, if anything. */
 async function streamZero(
   node: AccessNode,
   signal: AbortSignal,

@@ -3,8 +3,8 @@ import type { AccessNode, CallOptions, ReceivedBlock } from '../types.js';
 import type { BlockComparison, BlockName, Expectation } from './nodeIdentity.js';
 
 /**
- * Our last block beside the node's of that height; where the node has not come so far, its own latest block beside
- * ours. A block that is not finalized says nothing about the chain.
+ * Our last block beside the node's block of that height; for a node that is behind, its latest block beside ours. A
+ * block that is not finalized says nothing about the chain.
  */
 export async function compareBlocks(
   node: AccessNode,
@@ -13,7 +13,7 @@ export async function compareBlocks(
     readonly known: BlockName;
     readonly atWatermark: ReceivedBlock | UpstreamError | undefined;
     readonly headHeight: number | undefined;
-    /** It is known to have another block than ours: how far both agree was looked for. */
+    /** It is known to have another block than ours: the highest common height was searched already. */
     readonly isForeign: boolean;
   },
   options: CallOptions,
@@ -24,10 +24,9 @@ export async function compareBlocks(
     const { height, id: ours } = known;
     found = { height, isWatermark: true, ours, theirs: atWatermark.block.id };
   } else if (headHeight !== undefined && headHeight < known.height) {
-    const [stored, received] = await Promise.all([
-      expectation.storedBlock?.(headHeight),
-      outcomeOf(node.getBlockByHeight(headHeight, options)),
-    ]);
+    // A height in a hole of the index: there is nothing to compare with.
+    const stored = await expectation.storedBlock?.(headHeight);
+    const received = stored && (await outcomeOf(node.getBlockByHeight(headHeight, options)));
     if (stored !== undefined && isFinalized(received))
       found = { height: headHeight, isWatermark: false, ours: stored.id, theirs: received.block.id };
   }
@@ -39,7 +38,9 @@ function isFinalized(received: ReceivedBlock | UpstreamError | undefined): recei
   return received !== undefined && !(received instanceof UpstreamError) && received.status !== 'unknown';
 }
 
-/** The highest block below `differing` that both have, by halving; `undefined` when there is none, or no telling. */
+/**
+ * The highest block below `differing` that both have, by bisection; `undefined` when there is none, or it is unknown.
+ */
 async function sharedHeight(
   node: AccessNode,
   { firstHeight, storedBlock }: Expectation,
@@ -50,10 +51,8 @@ async function sharedHeight(
   let shared = firstHeight - 1;
   for (let other = differing; other - shared > 1;) {
     const height = Math.floor((shared + other) / 2);
-    const [stored, received] = await Promise.all([
-      storedBlock?.(height),
-      outcomeOf(node.getBlockByHeight(height, options)),
-    ]);
+    const stored = await storedBlock?.(height);
+    const received = stored && (await outcomeOf(node.getBlockByHeight(height, options)));
     if (stored === undefined || !isFinalized(received)) return undefined;
     if (stored.id === received.block.id) shared = height;
     else other = height;
@@ -61,7 +60,7 @@ async function sharedHeight(
   return shared < firstHeight ? undefined : shared;
 }
 
-/** What came of a call that may fail. Expected errors: the signal's abort reason. */
+/** The result of a call that may fail. Expected errors: the signal's abort reason. */
 export async function outcomeOf<T>(call: Promise<T>): Promise<T | UpstreamError> {
   try {
     return await call;

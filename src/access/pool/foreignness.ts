@@ -5,24 +5,24 @@ export type ForeignReason = 'chain' | 'spork' | 'block';
 
 export interface Foreignness {
   readonly reason: ForeignReason;
-  /** What we hold: a chain id, a spork id or a block id. */
+  /** What we have: a chain id, a spork id or a block id. */
   readonly expected: string;
-  /** What the node has in its place. */
+  /** What the node has instead. */
   readonly found: string;
-  /** The height that the ids are of; for a chain `undefined`. */
+  /** The height of the ids; `undefined` for a chain. */
   readonly height?: number;
-  /** The highest block that it has and we have, if it was found. */
+  /** The highest common block, if it was found. */
   readonly sharedHeight?: number | undefined;
 }
 
 /**
  * Whether a node is foreign, and why.
  *
- * Another block at the watermark needs care: a new spork may have discarded our last blocks, and then the node is
- * right. It counts against the node when the node is of a spork that the store has crossed already (within one spork
- * a finalized block never changes), when the network has no sporks and the node tells of none, or when `confirmed`:
- * another node of our chain has our block. Else the node is served, its block does not link to ours, and that is
- * reported with the way out (parent_mismatch).
+ * A different block at the watermark needs care: a new spork may have discarded our last blocks, and then the node is
+ * right. The node is foreign when it belongs to a spork that the store has already crossed (within one spork a
+ * finalized block never changes), when the network has no sporks and the node claims none, or when `confirmed`: another
+ * node of our chain has our block. Otherwise the node is served; its block does not link to ours, and that is reported
+ * with the remedy (parent_mismatch).
  */
 export function foreignness(
   identity: NodeIdentity,
@@ -39,7 +39,7 @@ export function foreignness(
     if (identity.sporkId !== expected) return { reason: 'spork', expected, found: identity.sporkId, height };
   }
   if (comparison === undefined || comparison.ours === comparison.theirs) return undefined;
-  // A node of an earlier spork may still hold blocks above its end that the next spork discarded.
+  // A node of an earlier spork may still have blocks above its end that the next spork discarded.
   const ended = expectation.sporks.some(
     ({ rootHeight }) =>
       sporkRootHeight !== undefined && rootHeight > sporkRootHeight && rootHeight <= comparison.height,
@@ -50,13 +50,13 @@ export function foreignness(
   return { reason: 'block', expected: ours, found: theirs, height, sharedHeight: comparison.sharedHeight };
 }
 
-/** True when the node has our last block: it then stands witness against nodes that have another. */
+/** True when the node has our last block: it is then a witness against nodes that have another. */
 export function confirmsWatermark(identity: NodeIdentity): boolean {
   const { comparison } = identity;
   return comparison?.isWatermark === true && comparison.ours === comparison.theirs;
 }
 
-/** One or two sentences for the operator about nodes all of which are foreign: what was found, and what mends it. */
+/** One or two sentences for the operator when all nodes are foreign: what was found, and how to fix it. */
 export function foreignMessage(
   nodes: readonly { readonly name: string; readonly foreign: Foreignness }[],
   { network, firstHeight }: Expectation,
@@ -80,7 +80,7 @@ function describe({ reason, expected, found, height = 0 }: Foreignness, network:
   }
 }
 
-/** What to do about nodes all of which are foreign. */
+/** What to do when all nodes are foreign. */
 function mendOf(found: readonly Foreignness[], firstHeight: number | undefined): string {
   if (found.some(({ reason }) => reason === 'chain'))
     return 'Name an --access-node of that network, or the --network that the node serves with a --data-dir of its own.';

@@ -1,10 +1,10 @@
 import type { Identifier } from '../../flow/index.js';
 import type { UpstreamError } from '../UpstreamError.js';
 
-/** A spork as far as it tells nodes apart. */
+/** A spork, as far as it tells nodes apart. */
 export interface SporkRoot {
   readonly rootHeight: number;
-  /** Hex; empty when nobody told. */
+  /** Hex; empty when unknown. */
   readonly sporkId: string;
 }
 
@@ -28,37 +28,37 @@ export interface Expectation {
   readonly storedBlock?: (height: number) => Promise<{ readonly id: Identifier } | undefined>;
 }
 
-/** Who a node says it is. */
+/** What a node says about itself. */
 export interface NodeIdentity {
-  /** Empty when it does not tell. */
+  /** Empty when unknown. */
   readonly chainId: string;
   readonly semver: string;
-  /** Hex; empty when it does not tell. */
+  /** Hex; empty when unknown. */
   readonly sporkId: string;
   readonly sporkRootHeight: number | undefined;
-  /** The lowest height it serves; `undefined` when it does not tell. */
+  /** The lowest height it serves; `undefined` when unknown. */
   readonly lowestHeight: number | undefined;
   /**
-   * It neither tells where its spork begins nor has block 0. So answer nodes that cannot tell, and for a moment those whose
-   * spork begins at 0: worth asking again.
+   * It neither tells where its spork begins nor has block 0. Nodes that cannot tell answer like this and, for a moment,
+   * those whose spork begins at 0: worth asking again.
    */
   readonly isRootOpen: boolean;
-  /** Why it did not tell where its spork begins, where it did not answer: it may yet. */
+  /** Why it did not answer where its spork begins: it may still do so. */
   readonly rootTrouble: UpstreamError | undefined;
-  /** How it refused block 0, by which its root would be known; `undefined` where that was not open. */
+  /** How it refused block 0, which would tell its root; `undefined` when that was not asked. */
   readonly rootRefusal: UpstreamError | undefined;
-  /** A block of ours and its block of that height; `undefined` when it cannot be said. */
+  /** One of our blocks and its block of that height; `undefined` when unknown. */
   readonly comparison: BlockComparison | undefined;
-  /** The height of the latest finalized block that it has; `undefined` when it does not tell. */
+  /** The height of its latest finalized block; `undefined` when unknown. */
   readonly head: number | undefined;
 }
 
 export interface BlockComparison {
-  /** That of our last block; the node's head where that is lower. */
+  /** That of our last block; the node's head if lower. */
   readonly height: number;
   readonly isWatermark: boolean;
   readonly ours: Identifier;
   readonly theirs: Identifier;
-  /** Where they differ: the highest block that both have, if it was found. */
+  /** If they differ: the highest common block, if it was found. */
   readonly sharedHeight?: number | undefined;
 }

@@ -4,46 +4,46 @@ import type { NodeIdentity } from './nodeIdentity.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
 import { NodeTroubles } from '../selection/NodeTroubles.js';
 
-/** One node in the pool and what is known of it. */
+/** One node in the pool and what is known about it. */
 export interface PoolMember {
   readonly node: PooledNode;
-  /** `configured`: named by the operator. `historic`: from the spork table, made when first wanted. */
+  /** `configured`: named by the operator. `historic`: from the spork table, added when first wanted. */
   readonly origin: 'configured' | 'historic';
   /** Named as a source of blocks and collections, of execution data, or both. */
   readonly roles: { access: boolean; executionData: boolean };
-  /** Set once it was asked who it is, with whatever outcome. */
+  /** Set after its first handshake, whatever the result. */
   tried: boolean;
   identity: NodeIdentity | undefined;
   foreign: Foreignness | undefined;
   /** Monotonic milliseconds since when it is foreign. */
   foreignSinceMs: number;
-  /** When it was last asked who it is. */
+  /** When its last handshake began. */
   askedAtMs: number;
-  /** The latest finalized head that it told, and when; see `tellHead`. */
+  /** The latest finalized head that it reported, and when; see `tellHead`. */
   head: { readonly height: number; readonly atMs: number } | undefined;
   highestHead: number;
-  /** When it last told a head above all that it had told before, and the times before that; at most `RISES_KEPT`. */
+  /** When it last reported a new highest head, and the times before; at most `RISES_KEPT`. */
   risesMs: readonly number[];
-  /** What happened since it last said who it is. */
+  /** What happened since its last successful handshake. */
   readonly troubles: NodeTroubles;
-  /** Where it said that it begins, how often in a row and since when (monotonic milliseconds). */
+  /** Where it said that it begins, how many times in a row and since when (monotonic milliseconds). */
   beginning:
     { readonly height: number | undefined; readonly count: number; readonly sinceMs: number } | undefined;
   /** The heights it serves, from its identity and the sporks known. */
   range: ServedRange;
-  /** Higher than what its identity says, when it refused a height since. */
+  /** Higher than in its identity, when it refused a height since. */
   refusedBelow: number;
-  /** A call could not reach it: it must say who it is once it is back. */
+  /** A call could not reach it: it needs a handshake once it is back. */
   outage: boolean;
-  /** Why its handshake fails; `undefined` while it succeeds. The log was told when it was set. */
+  /** Why its handshake fails; `undefined` while it succeeds. Logged when it was set. */
   trouble: string | undefined;
-  /** Ends the pause before it is asked again. */
+  /** Ends the pause before its next handshake. */
   wake: (() => void) | undefined;
-  /** When `forHeight` last offered it. */
+  /** When `forHeight` last returned it. */
   wantedAtMs: number;
 }
 
-/** Heights from `lowest` (`undefined` = not told) below `endExclusive` (`undefined` = it follows the head). */
+/** Heights from `lowest` (`undefined`: unknown) below `endExclusive` (`undefined`: it follows the head). */
 export interface ServedRange {
   readonly lowest: number | undefined;
   readonly endExclusive: number | undefined;
@@ -78,13 +78,15 @@ export function newPoolMember(
   };
 }
 
-/** A chain that was seen to grow so often goes on: fewer rises may come from several nodes behind one address. */
+/** A chain that rose this often is still growing: fewer rises may come from several nodes behind one address. */
 export const RISES_KEPT = 4;
 
-/** A lower head than one that the node told a moment ago says little: a call may have been overtaken, or one of two lie. */
+/**
+ * A head lower than one reported a moment ago says little: a call may have been overtaken, or one of the two is a lie.
+ */
 const HIGHER_HEAD_HOLDS_MS = 5_000;
 
-/** The node told its head: by a stream, an answer, or when it said who it is. */
+/** The node reported its head: in a stream, an answer, or its handshake. */
 export function tellHead(member: PoolMember, height: number, atMs: number): void {
   const { head, highestHead, risesMs } = member;
   if (height > highestHead) {
@@ -105,7 +107,7 @@ export function covers({ lowest, endExclusive }: ServedRange, height: number): b
 
 /**
  * The heights a node serves: from its own root to where the next known spork begins. `sporkRoots` is ascending. A node
- * whose spork is the latest known, or that does not say which it is of, follows the head.
+ * of the latest known spork, or of an unknown one, follows the head.
  */
 export function rangeOf(member: PoolMember, sporkRoots: readonly number[]): ServedRange {
   const lowest = lowestOf(member);

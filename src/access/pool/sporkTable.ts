@@ -12,8 +12,8 @@ export interface Spork {
   /** Id of the root block's parent, as 64 hex digits. */
   readonly rootParentId: string;
   /**
-   * Whether that parent is the block below the root that nodes of the spork before have: then nothing else may stand there.
-   * Default true: heights and parents go on. False only where it is known that they do not.
+   * Whether that parent is the block below the root, as nodes of the spork before have it: then no other may be there.
+   * Default true. False only if heights or parents are known not to continue.
    */
   readonly rootParentIsBelow?: boolean;
   /** At least one, in the form of `parseEndpoint`. */
@@ -21,8 +21,8 @@ export interface Spork {
 }
 
 /**
- * The sporks of one network whose heights somebody still serves, in ascending order, without overlap. Not without
- * gaps: sporks that left no public node are not in it.
+ * The sporks of one network whose heights somebody still serves, ascending, without overlap. There may be gaps: sporks
+ * without a public node are not listed.
  */
 export type SporkTable = readonly Spork[];
 
@@ -44,7 +44,7 @@ export async function readSporkTable(path: string, network: string): Promise<Spo
   return parseSporkTable(content, network, path);
 }
 
-/** As `readSporkTable`, from parsed JSON; `origin` names it in messages. */
+/** Like `readSporkTable`, from parsed JSON; `origin` names it in messages. */
 export function parseSporkTable(content: unknown, network: string, origin: string): SporkTable {
   const refuse = (what: string): never => {
     throw new OperatorError('configuration', `The spork table ${origin} is not usable: ${what}.`);

@@ -4,13 +4,13 @@ import type { NodeFault } from '../types.js';
 
 /** How long a call, or a node, is asked after the others. */
 const PENALTY = { minMs: 10_000, maxMs: 300_000 };
-/** Failures in a row before a call is penalized rather than just asked later. */
+/** Consecutive failures before a call is penalized rather than just asked later. */
 const FAILURES_BEFORE_PENALTY = 3;
 /** A single failure moves a call behind the others for this long. */
 const FAILING_MS = 10_000;
-/** Failures in a row after which a call rests while there is another that tells the same. */
+/** Consecutive failures after which a call rests while an equivalent one works. */
 const FAILURES_BEFORE_REST = 2;
-/** What a silence counts for: it costs the time of several failures. */
+/** How many failures a silence counts for: it costs as much time. */
 const FAILURES_PER_SILENCE = 2;
 /** How long it rests. */
 const REST = { minMs: 10_000, maxMs: 120_000 };
@@ -19,17 +19,19 @@ const REST = { minMs: 10_000, maxMs: 120_000 };
 export interface CallRecord {
   readonly state: 'failing' | 'set_aside';
   readonly fault: NodeFault;
-  /** Faults in a row. */
+  /** Consecutive faults. */
   readonly count: number;
   /** The node's own words, or what was wrong with its answer. */
   readonly said: string;
-  /** Monotonic milliseconds of the first fault in the row. */
+  /** Monotonic milliseconds of the first of these faults. */
   readonly sinceMs: number;
   /** Monotonic milliseconds at which it is healthy again, unless it fails meanwhile. */
   readonly untilMs: number;
 }
 
-/** The record of one call to a node, or of the node's word as a whole. Time passes by being looked at; no timers. */
+/**
+ * The record of one call to a node, or of the node's word as a whole. Time is evaluated when read; there are no timers.
+ */
 export class CallHealth {
   readonly #clock: Clock;
   #failures = 0;
@@ -62,25 +64,22 @@ export class CallHealth {
     return { state, ...this.#row, untilMs };
   }
 
-  /** When it failed last; minus infinity when it never did, or was clean since. */
+  /** When it failed last; -Infinity if never, or not since its last success. */
   get failedAtMs(): number {
     return this.#failedAtMs;
   }
 
-  /** It failed twice in a row: what it tells is better had by another call for a while. */
+  /** It failed twice in a row: the equivalent call is used for a while. */
   get rests(): boolean {
     return this.#clock.monotonic() < this.#restsUntilMs;
   }
 
-  /** Whatever replaced it fails as well: it is asked again at once. */
+  /** Its replacement fails as well: it may be used again at once. */
   endRest(): void {
     this.#restsUntilMs = -Infinity;
   }
 
-  /**
-   * The record is clean again. What is penalized for a lie serves the time first: answering one question does not take
-   * back a lie about another.
-   */
+  /** Clears the record. A penalty for a lie is served first: one good answer does not undo a lie. */
   succeeded(): void {
     this.#failures = 0;
     this.#failingUntilMs = -Infinity;
@@ -96,7 +95,7 @@ export class CallHealth {
 
   /**
    * Counts a fault. Lies and silences are penalized at once, failures the third time in a row, and from then on each
-   * time until a success. Returns for how long it is newly penalized, or `undefined`.
+   * time until a success. Returns the length of a new penalty, or `undefined`.
    */
   report(fault: NodeFault, said: string): number | undefined {
     const now = this.#clock.monotonic();

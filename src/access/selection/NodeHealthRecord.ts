@@ -6,16 +6,16 @@ import type { AccessMethod, NodeFault, NodeHealth } from '../types.js';
 
 /** Weight of the newest latency in the average. */
 const LATENCY_WEIGHT = 0.1;
-/** A latency that was not measured again loses half its say in this time, so that a slow node is tried again. */
+/** A latency that is not measured again loses half its weight in this time, so that a slow node is tried again. */
 const LATENCY_HALF_LIFE_MS = 60_000;
 
 /** The outcome of a node's handshake. */
 export type Identity = 'unknown' | 'usable' | 'foreign';
 
 /**
- * The record of one node: who it is, how it and each of its calls behaves, how fast it answers. The node writes
- * latencies, the callers write successes and faults, and the order of asking is read from it. A fault is that of the
- * call; the node as a whole answers for lies, and for not saying who it is.
+ * The record of one node: its identity, the health of the node and of each call, its latency. The node writes
+ * latencies, callers write successes and faults, and the order of asking is read from it. A fault counts against the
+ * call; lies and a failing handshake count against the whole node.
  */
 export class NodeHealthRecord {
   identity: Identity = 'unknown';
@@ -35,7 +35,7 @@ export class NodeHealthRecord {
     return this.identity === 'usable' ? this.#whole.state : this.identity;
   }
 
-  /** The node's health, or that of the call where it is worse. */
+  /** The worse of the node's health and that of the call. */
   healthOf(method: AccessMethod | undefined): NodeHealth {
     const whole = this.health;
     const call = method === undefined ? undefined : this.#calls.get(method)?.state;
@@ -48,7 +48,7 @@ export class NodeHealthRecord {
     return call?.rests === true && (this.#calls.get(other)?.failedAtMs ?? -Infinity) < call.failedAtMs;
   }
 
-  /** Average latency of answered calls, fading while nothing is measured; 0 when nothing is known. */
+  /** Average latency of answered calls, fading while nothing is measured; 0 when unknown. */
   get expectedLatencyMs(): number {
     const ageMs = this.#clock.monotonic() - this.#latencyAtMs;
     return (this.#latencyMs.value ?? 0) * 0.5 ** (ageMs / LATENCY_HALF_LIFE_MS);
@@ -60,8 +60,8 @@ export class NodeHealthRecord {
   }
 
   /**
-   * The record of the call is clean again, and the node's, unless it is penalized for a lie. No method: the node said
-   * who it is.
+   * Clears the record of the call and of the node, unless it is penalized for a lie. No method: the handshake
+   * succeeded.
    */
   succeeded(method?: AccessMethod): void {
     this.#whole.succeeded();
@@ -69,8 +69,8 @@ export class NodeHealthRecord {
   }
 
   /**
-   * Counts a fault of a call; a lie counts against the node as well. No method: the node does not say who it is. Returns for
-   * how long the call, or the node, is newly penalized, or `undefined`.
+   * Counts a fault of a call; a lie counts against the node as well. No method: the handshake failed. Returns the
+   * length of a new penalty of the call or the node, or `undefined`.
    */
   report(fault: NodeFault, said: string, method?: AccessMethod): number | undefined {
     if (method === undefined) return this.#whole.report(fault, said);
@@ -105,20 +105,20 @@ export interface Candidate {
   readonly healthRecord: NodeHealthRecord;
   /** Calls under way. */
   readonly inFlight: number;
-  /** An answered rate limit holds it back. */
+  /** A rate limit that the node answered holds it back. */
   readonly heldBack: boolean;
 }
 
 const RANKS: Record<NodeHealth, number> = { healthy: 0, failing: 1, set_aside: 2, unknown: 3, foreign: 4 };
 
-/** Of what needs two calls. */
+/** The health of something that needs two calls. */
 export function worseOf(a: NodeHealth, b: NodeHealth): NodeHealth {
   return RANKS[a] < RANKS[b] ? b : a;
 }
 
 /**
- * Best first for a call: by its health and the node's, then those no rate limit holds back, then by the latency to
- * expect with the load they have.
+ * Best first for a call: by health of call and node, then those not held back by a rate limit, then by expected latency
+ * under their present load.
  */
 export function inOrderOfAsking<T extends Candidate>(
   candidates: readonly T[],

@@ -11,21 +11,21 @@ export type NodeChoice =
   /** `undefined`: not a matter of time, a slot has to become free. */
   | { readonly node: undefined; readonly retryInMs: number | undefined };
 
-/** What one question knows of the nodes besides their own health. */
+/** What one question knows about the nodes besides their own health. */
 export interface NodeReadiness {
-  /** A call may leave for this node now as far as slots go. */
+  /** The node has a free slot for a call now. */
   isFree(node: AccessNode): boolean;
   /** Milliseconds until the node takes a call. */
   delayMs(node: AccessNode): number;
-  /** Of the node, and of the call that it would be asked by. */
+  /** The worse of the node's health and that of the call to be used. */
   healthOf(node: AccessNode): NodeHealth;
 }
 
 /**
- * Remembers, for one question that is asked until it is answered, who failed to answer it. The nodes of the best health
- * there is are asked in turn, best first; when they are only busy they are waited for, rather than handing the call to
- * one that is failing or penalized. Those lesser ones get one attempt in three, so that no data is out of reach because
- * its only holder once failed. Bounded by the number of nodes.
+ * Remembers, for one question that is repeated until answered, which nodes failed to answer. The nodes of the best
+ * available health are asked in turn, best first; if they are only busy they are waited for, rather than asking one
+ * that is failing or penalized. Those get one attempt in three, so that data stays in reach even if its only holder
+ * once failed. Bounded by the number of nodes.
  */
 export class NodeRotation {
   #failures = 0;
@@ -43,7 +43,7 @@ export class NodeRotation {
     this.declined(node);
   }
 
-  /** It did not answer because it was asked too much: the others are preferred, and no failure is counted. */
+  /** It refused because it was asked too often: the others are preferred, and no failure is counted. */
   declined(node: AccessNode): void {
     this.#last = node.name;
     (this.#asked ??= new Set()).add(node.name);

@@ -6,36 +6,36 @@ import type { UpstreamError, UpstreamErrorKind } from '../UpstreamError.js';
 export type TroubleKind =
   /** It cannot be reached, or does not answer. */
   | 'unreachable'
-  /** It says that it has no such thing: it may be early, or others may have it. */
+  /** It says that it does not have it: it may be early, or others may have it. */
   | 'denied'
   /** It answers with an error. */
   | 'refused'
   /** Its rate limit holds us back. */
   | 'rate_limited'
-  /** What it gives is wrong. */
+  /** It gives wrong data. */
   | 'invalid';
 
-/** What one node said, in a row, to one question: of several calls that it can be asked by, the one that failed worst. */
+/** How one node repeatedly failed one question; if it was asked by several calls, the worst of them. */
 export interface NodeTrouble {
   readonly node: string;
   readonly method: AccessMethod;
   readonly kind: TroubleKind;
   /** The latest failure: the status and the node's own words, or what is wrong with its answer. */
   readonly said: string;
-  /** 0 while it has said nothing at all. */
+  /** 0 while it has not answered at all. */
   readonly count: number;
   /** Monotonic milliseconds of the first failure, or of the question that has no answer yet. */
   readonly sinceMs: number;
 }
 
-/** What a node did, in whatever way it was asked: the last of each call. */
+/** How a node failed, by call: the latest of each. */
 interface Failures {
   count: number;
   readonly sinceMs: number;
   readonly last: Map<AccessMethod, Pick<NodeTrouble, 'method' | 'kind' | 'said'>>;
 }
 
-/** Wrong data says more of a node than a refusal, that more than silence, and that more than a denial. */
+/** Wrong data weighs more than a refusal, that more than silence, and that more than a denial. */
 const WEIGHTS: Readonly<Record<TroubleKind, number>> = {
   denied: 0,
   unreachable: 1,
@@ -44,12 +44,12 @@ const WEIGHTS: Readonly<Record<TroubleKind, number>> = {
   invalid: 3,
 };
 
-/** A question that is unanswered for so long counts as trouble. */
+/** A question that is unanswered for this long counts as trouble. */
 export const SILENT_AFTER_MS = 3_000;
 
 /**
- * By node: why something that is requested until it comes has not come. Cleared when it comes. Bounded by the number
- * of nodes.
+ * By node: why something that is requested until it arrives has not arrived. Cleared when it does. Bounded by the
+ * number of nodes.
  */
 export class NodeTroubles {
   readonly #clock: Clock;
@@ -60,7 +60,7 @@ export class NodeTroubles {
     this.#clock = dependencies.clock;
   }
 
-  /** A question leaves; one at a time for each node. */
+  /** A question was sent; one at a time for each node. */
   asked(node: string, method: AccessMethod): void {
     this.#open.set(node, { method, askedAtMs: this.#clock.monotonic() });
   }
@@ -82,18 +82,18 @@ export class NodeTroubles {
     failures.last.set(method, { method, kind, said });
   }
 
-  /** Its answer is no failure: it is asked another way. */
+  /** It answered, not a failure: it will be asked in another way. */
   answered(node: string): void {
     this.#open.delete(node);
   }
 
-  /** It came, or is no longer wanted. */
+  /** The answer arrived, or is no longer wanted. */
   clear(): void {
     this.#failures.clear();
     this.#open.clear();
   }
 
-  /** One of each node, in the order in which they first failed; then those that have yet to answer. */
+  /** One per node, in the order of their first failures; then those that have yet to answer. */
   all(): readonly NodeTrouble[] {
     const nowMs = this.#clock.monotonic();
     const silent = [...this.#open].filter(
@@ -102,8 +102,8 @@ export class NodeTroubles {
     return [
       ...[...this.#failures].map(([node, { count, sinceMs, last }]): NodeTrouble => {
         const [first, ...others] = [...last.values()].reverse();
-        if (first === undefined) throw new Error('a failure without words');
-        // While two calls take turns, the cause must not change with each of them.
+        if (first === undefined) throw new Error('a failure without a message');
+        // While two calls alternate, the cause must not change with each of them.
         const worst = others.reduce((a, b) => (WEIGHTS[b.kind] > WEIGHTS[a.kind] ? b : a), first);
         return { node, ...worst, count, sinceMs };
       }),
@@ -115,7 +115,7 @@ export class NodeTroubles {
   }
 }
 
-/** Which trouble a failed call is. */
+/** The kind of trouble of a failed call. */
 export function troubleOf(kind: UpstreamErrorKind): TroubleKind {
   switch (kind) {
     case 'unavailable':

@@ -1,7 +1,7 @@
 import type { NodeFault } from '../types.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
 
-/** What a failed call says of the node; `undefined` when it says nothing against it (not yet there, busy, too old). */
+/** What counts against the node for a failed call; `undefined` when nothing does (not yet there, busy, too old). */
 export function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
   switch (kind) {
     case 'deadline':

@@ -1,6 +1,9 @@
 import type { CallStatus } from './upstreamErrors.js';
 
-/** A call that did not end with OK. Internal to this room: turned into `UpstreamError` by whoever knows the method. */
+/**
+ * A call that did not end with OK. Internal to this room: the caller that knows the method turns it into
+ * `UpstreamError`.
+ */
 export class CallFailure extends Error {
   override readonly name = 'CallFailure';
   readonly status: CallStatus;

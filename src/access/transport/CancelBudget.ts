@@ -6,9 +6,9 @@ const PER_SECOND = 20;
 const SECOND_MS = 1_000;
 
 /**
- * How often calls on one connection may be cancelled. Since the rapid-reset attacks on HTTP/2 (CVE-2023-44487), servers and
- * proxies close connections on which streams are reset too fast (Node.js: 1,000 at once, 33 per second), and all that is
- * under way on them is lost. A call beyond the budget is left to run out; nobody waits for it.
+ * How often calls on one connection may be cancelled. Since the rapid-reset attacks on HTTP/2 (CVE-2023-44487), servers
+ * and proxies close connections on which streams are reset too fast (Node.js: 1,000 at once, 33 per second), and every
+ * call on them is lost. A call beyond the budget is left to run out; nobody waits for it.
  */
 export class CancelBudget {
   readonly #clock: Clock;
@@ -20,7 +20,7 @@ export class CancelBudget {
     this.#refilledAtMs = this.#clock.monotonic();
   }
 
-  /** True when one more may be cancelled: it is counted then. */
+  /** True, and counted, when one more may be cancelled. */
   take(): boolean {
     const nowMs = this.#clock.monotonic();
     const gained = ((nowMs - this.#refilledAtMs) / SECOND_MS) * PER_SECOND;

@@ -2,13 +2,12 @@ import { connectivityState } from '@grpc/grpc-js';
 import type { ChannelInterface } from '@grpc/grpc-js';
 import type { Clock } from '../../runtime/index.js';
 
-/** Where the connection broke, its streams have ended by then, each with its own status. */
+/** If the connection broke, its streams have ended by then, each with its own status. */
 const DRAIN_AFTER_MS = 1_000;
 
 /**
- * A node that shuts down gracefully says GOAWAY and waits for open calls: streams would hold it up for ever, so they
- * are ended. All that grpc-js tells of a GOAWAY is that the connection is no longer ready, while the calls on it go
- * on.
+ * A node that shuts down gracefully sends GOAWAY and waits for open calls. Streams would hold it up for ever, so they
+ * are ended. grpc-js reports a GOAWAY only as a connection that is no longer ready, while the calls on it continue.
  */
 export class DrainWatch {
   readonly #channel: ChannelInterface;

@@ -8,7 +8,7 @@ export interface StreamSource<T> {
   open(sink: StreamSink): StreamCall;
   /** Whatever it throws ends the stream and is thrown to the reader. */
   decode(message: Buffer): T;
-  /** The error that a status becomes for the reader. */
+  /** Turns a status into the reader's error. */
   fail(callStatus: CallStatus): Error;
   /** What to read instead when the node does not know the method. */
   fallback?(): StreamSource<T> | undefined;
@@ -22,9 +22,8 @@ interface Reader<T> {
 const DONE: IteratorReturnResult<undefined> = { done: true, value: undefined };
 
 /**
- * A server stream as an async iterator, pulled one message at a time: `next()` asks the channel for one message and
- * nothing is read ahead. Written out instead of an async generator: one promise per message, no more. The call is
- * opened by the first `next()`.
+ * A server stream as an async iterator: each `next()` requests one message from the channel, and nothing is read ahead.
+ * Not an async generator, for speed: one promise per message. The first `next()` opens the call.
  */
 export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
   #source: StreamSource<T>;
@@ -49,7 +48,7 @@ export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
     if (this.#end === undefined && this.#signal.aborted) this.#finish(abortReason(this.#signal));
     if (this.#end !== undefined) {
       const { error } = this.#end;
-      // An error is thrown once; afterwards the iterator is simply over.
+      // An error is thrown once; afterwards the iterator is simply done.
       this.#end = { error: undefined };
       return error === undefined ? Promise.resolve(DONE) : Promise.reject(error);
     }
@@ -67,7 +66,7 @@ export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
     });
   }
 
-  /** Cancels the call. A read that is under way ends as the end of the stream. */
+  /** Cancels the call. A pending read ends as the end of the stream. */
   return(): Promise<IteratorResult<T, undefined>> {
     if (this.#end === undefined) this.#finish(undefined);
     return Promise.resolve(DONE);
@@ -88,7 +87,7 @@ export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
 
   #deliver(message: Buffer): void {
     const reader = this.#reader;
-    // No message comes without a read; dropping one would leave a gap.
+    // No message arrives without a read; dropping one would leave a gap.
     if (reader === undefined) {
       this.#finish(new Error('the channel delivered a message that nobody asked for'));
       return;

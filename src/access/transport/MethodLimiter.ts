@@ -1,34 +1,37 @@
 import type { Clock, Timer } from '../../runtime/index.js';
 import { abortReason, doublingMs } from '../../runtime/index.js';
 
-/** Pause after an answered rate limit: short, doubling while limits keep being answered. */
+/** Pause after the node answered with a rate limit: short, doubling while it keeps doing so. */
 const PAUSE = { minMs: 250, maxMs: 4_000 };
-/** What remains of the rate after an answered rate limit. */
+/** What remains of the rate after that. */
 const RATE_CUT = 0.5;
 /** The adapted rate never falls below one call in this time. */
 const MIN_RATE_PER_SECOND = 1;
-/** Recovery per second at full pace, as a share of the rate at which the limit was answered. */
+/** Recovery per second at full pace, as a share of the rate at which the limit was hit. */
 const RECOVERY_SHARE = 0.05;
-/** What each success adds to the rate that doubles it in a second at full pace. */
+/** What each success adds to a rate that doubles every second at full pace. */
 const DOUBLING_STEP = Math.LN2;
-/** After so many refusals in a row, the last of them of a call by itself, it was not for the rate that the node refused. */
+/** After this many consecutive refusals, the last of them of a lone call, the rate was not the reason. */
 const REFUSALS_OF_EVERYTHING = 4;
-/** Without a configured rate, the adapted one is dropped once it reaches this multiple of where the limit bit. */
+/**
+ * Without a configured rate, the adapted one is dropped once it reaches this multiple of the rate at which the limit
+ * was hit.
+ */
 const RELEASE_MULTIPLE = 2;
-/** Calls that may leave at once after a quiet time, in seconds of the rate (at least one call). */
+/** Calls that may be sent at once after a quiet time, in seconds of the rate (at least one call). */
 const BURST_SECONDS = 0.1;
 const SECOND_MS = 1_000;
 
 export interface MethodLimiterOptions {
   /** Calls per second; 0 = no limit of ours. */
   readonly ratePerSecond: number;
-  /** Callers that may wait here at once; more are turned away. */
+  /** Callers that may wait at once; more are rejected. */
   readonly maxWaiting: number;
 }
 
-/** Proof that a call was let through; handed back with its outcome. */
+/** Admits one call; handed back with its outcome. */
 export interface Permit {
-  /** Cuts of the rate before this call left: an answer to an older call says nothing about the present rate. */
+  /** Cuts of the rate before this call was sent: the answer to an older call says nothing about the present rate. */
   readonly cuts: number;
 }
 
@@ -36,20 +39,22 @@ interface Waiter {
   readonly admit: () => void;
 }
 
-/** Who goes first: the line that follows the head, then calls of others that are forwarded, then history that is filled in. */
+/** Priority: the line that follows the head, then forwarded calls, then history. */
 export const callRanks = ['live', 'forwarded', 'history'] as const;
 export type CallRank = (typeof callRanks)[number];
 
-/** Calls that history leaves to those before it, where as many may leave at once: they need not wait for it. */
+/**
+ * Calls that history leaves free for the others where that many may be sent at once, so that they need not wait for it.
+ */
 const LEFT_BY_HISTORY = 1;
 
 /**
  * Paces the calls of one method to one access node: a token bucket for the configured rate, and what the node's own
  * "rate limit reached" answers teach. Each such answer holds the method back (250 ms doubling to 4 s) and halves the
- * rate, which then grows again with every call that succeeds (additive increase, multiplicative decrease). What is
- * refused in a row, with no success between, is one episode. It began at the rate that the node could not take: half
- * of that is safe, and is returned to by doubling. Where the node refused everything for a while, no rate of ours was
- * the reason: it doubles until the next refusal.
+ * rate, which then grows with every successful call (additive increase, multiplicative decrease). Consecutive refusals
+ * without a success between them are one episode. It began at the rate that was too high for the node: half of that is
+ * safe, and is reached again by doubling. If the node refused everything for a while, our rate was not the reason: it
+ * doubles until the next refusal.
  */
 export class MethodLimiter {
   readonly #configuredRate: number | undefined;
@@ -57,7 +62,7 @@ export class MethodLimiter {
   readonly #clock: Clock;
   /** Set while the node's answers hold the rate below the configured one (or below no limit). */
   #adaptedRate: number | undefined;
-  /** The rate at which the node answered its limit, first in the present episode. */
+  /** The rate at which the node first refused in the present episode. */
   #ceiling = 0;
   /** Below this rate the adapted one doubles every second. */
   #doublesBelow = 0;
@@ -69,7 +74,7 @@ export class MethodLimiter {
   #secondStartedMs: number;
   #sentThisSecond = 0;
   #sentLastSecond = 0;
-  /** A line for each rank: its callers leave only while none of a line before waits. */
+  /** A queue for each rank: its callers are admitted only while no queue before it has any. */
   readonly #lines: Readonly<Record<CallRank, Set<Waiter>>> = {
     live: new Set(),
     forwarded: new Set(),
@@ -85,17 +90,17 @@ export class MethodLimiter {
     this.#refilledAtMs = this.#secondStartedMs = this.#clock.monotonic();
   }
 
-  /** True while an answered rate limit holds every call back. */
+  /** True while a rate limit that the node answered holds every call back. */
   get heldBack(): boolean {
     return this.#clock.monotonic() < this.#pausedUntilMs;
   }
 
-  /** True while the node has refused so many calls in a row that it was not for their rate. */
+  /** True while the node has refused so many consecutive calls that the rate is not the reason. */
   get refusesEverything(): boolean {
     return this.#pauses >= REFUSALS_OF_EVERYTHING;
   }
 
-  /** Calls per second that may leave now; `undefined` = any number. */
+  /** Calls per second that may be sent now; `undefined` = unlimited. */
   get ratePerSecond(): number | undefined {
     return this.#adaptedRate ?? this.#configuredRate;
   }
@@ -105,14 +110,15 @@ export class MethodLimiter {
     return this.#lines[rank].size >= this.#maxWaiting;
   }
 
-  /** Milliseconds until a call of the rank that came now could leave, behind those that wait before it. */
+  /** Milliseconds until a new call of the rank could be sent, behind those that wait before it. */
   delayMs(rank: CallRank = 'live'): number {
     return this.#delayMs(rank, this.#waitingBefore(rank));
   }
 
   /**
-   * A permit when a call may leave now, else the promise of one; first come, first served within a rank, and only what the ranks
-   * before it leave of the rate. The caller checks `isFull` first. Expected errors: the signal's abort reason.
+   * A permit if a call may be sent now, else the promise of one; first come, first served within a rank, and only what
+   * the ranks before it leave of the rate. The caller checks `isFull` first. Expected errors: the signal's abort
+   * reason.
    */
   acquire(signal?: AbortSignal, rank: CallRank = 'live'): Permit | Promise<Permit> {
     if (this.#waitingBefore(rank) === 0 && this.delayMs(rank) === 0) return this.#take();
@@ -120,8 +126,8 @@ export class MethodLimiter {
   }
 
   /**
-   * The node answered the call: the pause starts short again and the adapted rate grows. True when it had refused everything
-   * until then.
+   * The node answered the call: the pause starts short again and the adapted rate grows. True when it had refused
+   * everything until then.
    */
   succeeded(permit: Permit): boolean {
     if (permit.cuts !== this.#cuts) return false;
@@ -142,7 +148,7 @@ export class MethodLimiter {
     this.#tokens = Math.min(this.#tokens, this.#burst());
   }
 
-  /** The node answered its rate limit. Of the calls that were under way together only the first counts. */
+  /** The node answered with its rate limit. Of the calls that were under way together only the first counts. */
   rateLimited(permit: Permit): void {
     if (permit.cuts !== this.#cuts) return;
     const now = this.#clock.monotonic();
@@ -194,7 +200,7 @@ export class MethodLimiter {
     return this.#waitingBefore('history') === 0;
   }
 
-  /** Callers of the rank and of those before it. */
+  /** Waiting callers of the rank and of those before it. */
   #waitingBefore(rank: CallRank): number {
     const ranks = callRanks.slice(0, callRanks.indexOf(rank) + 1);
     return ranks.reduce((sum, each) => sum + this.#lines[each].size, 0);
@@ -228,7 +234,7 @@ export class MethodLimiter {
     this.#secondStartedMs = now;
   }
 
-  /** Milliseconds until a call of the rank may leave behind so many others. */
+  /** Milliseconds until a call of the rank may be sent behind so many others. */
   #delayMs(rank: CallRank, others: number): number {
     const now = this.#clock.monotonic();
     this.#refill(now);

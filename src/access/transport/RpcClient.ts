@@ -5,7 +5,8 @@ import type { Clock } from '../../runtime/index.js';
 import { messageOf } from '../../runtime/index.js';
 import { openRpcChannel } from './rpcChannel.js';
 import { CallFailure } from './CallFailure.js';
-import type { Channel, OpenChannel, StreamCall, StreamSink } from './rpcChannel.js';
+import { NodeConnections } from './NodeConnections.js';
+import type { OpenChannel, StreamCall } from './rpcChannel.js';
 import type { Endpoint } from './endpoint.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
@@ -18,35 +19,30 @@ import type { StreamSource } from './MessageStream.js';
 import type { MethodStubs } from './methodStubs.js';
 import { UpstreamError } from '../UpstreamError.js';
 import type { AccessMethod, CallOptions, StreamMethod, StreamOptions, UnaryMethod } from '../types.js';
-import type { UpstreamErrorKind } from '../UpstreamError.js';
 
 /** A method that a node does not know is not tried again for this long: the node may be upgraded meanwhile. */
 const UNSUPPORTED_MS = 300_000;
-/** What these streams tell can be polled too. Execution data cannot: where streams are scarce it goes first. */
+/** Streams whose data can be polled too. Execution data cannot: it gets precedence when streams are scarce. */
 const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
   'SubscribeBlocksFromStartHeight',
   'SubscribeBlockDigestsFromLatest',
 ]);
-/** The other call that tells the same: it is asked while this one fails. */
+/** The equivalent call, which is used while this one fails. */
 const OTHER_WAY: Partial<Record<AccessMethod, AccessMethod>> = {
   SubscribeBlocksFromStartHeight: 'GetBlockByHeight',
   SubscribeBlockDigestsFromLatest: 'GetLatestBlockHeader',
   GetFullCollectionByID: 'GetCollectionByID',
   SubscribeExecutionDataFromStartBlockHeight: 'SubscribeExecutionData',
 };
-/** Callers that may wait for one method's turn at one node. */
+/** Callers that may wait for one method at one node. */
 const MAX_WAITING_CALLS = 1_024;
-/** Calls of one method in a row that lost their connection, before the method has a connection of its own. */
-const BREAKS_BEFORE_APART = 2;
-/** Deadlines missed in a row, with no answer between, before the channel counts as dead and is replaced. */
-const DEADLINES_BEFORE_RECONNECT = 3;
 
 export interface RpcClientOptions {
   readonly endpoint: Endpoint;
   /** Unary calls per second and method; 0 = no limit. */
   readonly ratePerSecond: number;
   readonly maxMessageBytes: number;
-  /** Deadline of a unary call that names none, counted from the moment it leaves. */
+  /** Default deadline of a unary call, counted from when it is sent. */
   readonly timeoutMs: number;
   readonly userAgent: string;
 }
@@ -57,15 +53,15 @@ export type AccessMetrics = Pick<
   'upstreamRequests' | 'upstreamErrors' | 'upstreamLatency' | 'foreignNodes'
 >;
 
-/** What a node tells whoever manages it. Called synchronously from within calls; must not throw. */
+/** What a node reports to its pool. Called synchronously from within calls; must not throw. */
 export interface NodeEvents {
-  /** It refused a height as below the one it begins at. */
+  /** It refused a height as below its lowest one. */
   onLowestHeight?(height: number): void;
-  /** It told its latest finalized block. */
+  /** It reported its latest finalized block. */
   onHead?(height: number): void;
   /** A call could not reach it, or its connection broke. */
   onOutage?(): void;
-  /** Calls kept timing out: they go out on a new connection. Told once until something is answered again. */
+  /** Calls kept timing out and now use a new connection. Reported once until something is answered again. */
   onReconnect?(): void;
 }
 
@@ -79,7 +75,7 @@ export interface RpcClientDependencies {
   readonly openChannel?: OpenChannel | undefined;
 }
 
-/** One stream to open: where, what to ask, how to read the answer, and what to ask of a node that does not know it. */
+/** One stream to open: the method, the request, how to decode, and the fallback for a node that does not know it. */
 export interface StreamQuestion<T> {
   readonly method: StreamMethod;
   readonly request: object;
@@ -89,11 +85,10 @@ export interface StreamQuestion<T> {
 
 /**
  * Every call to one node passes here: paced per method, counted, its outcome typed and entered in the node's health
- * record. It remembers methods that the node does not know, and replaces a connection on which nothing comes back any
- * more.
+ * record. It remembers methods that the node does not know, and replaces dead connections.
  */
 export class RpcClient {
-  /** Streams that make way end in good order. */
+  /** Streams that make way end without an error. */
   readonly scarcity: StreamQuota;
   readonly #name: string;
   readonly #options: RpcClientOptions;
@@ -102,18 +97,10 @@ export class RpcClient {
   readonly #healthRecord: NodeHealthRecord;
   readonly #metrics: AccessMetrics;
   readonly #events: NodeEvents;
-  readonly #channel: Channel;
-  readonly #openChannel: () => Channel;
-  #isClosed = false;
-  /** Methods whose last calls lost their connection, which a proxy may have broken over them. */
-  readonly #breaking = new Map<UnaryMethod, { breaks: number; channel?: Channel }>();
+  readonly #connections: NodeConnections;
   readonly #limiters = new Map<UnaryMethod, MethodLimiter>();
   readonly #unsupportedUntilMs = new Map<AccessMethod, number>();
   #calls = 0;
-  /** Deadlines missed in a row on the present connection. */
-  #missedDeadlines = 0;
-  /** New connections made in a row on which nothing came back either. */
-  #reconnects = 0;
 
   constructor(options: RpcClientOptions, dependencies: RpcClientDependencies) {
     this.#options = options;
@@ -125,8 +112,10 @@ export class RpcClient {
     this.#metrics = dependencies.metrics;
     this.#events = dependencies.events ?? {};
     const { openChannel = openRpcChannel } = dependencies;
-    this.#openChannel = () => openChannel(options, { clock: this.#clock });
-    this.#channel = this.#openChannel();
+    this.#connections = new NodeConnections({
+      openChannel: () => openChannel(options, { clock: this.#clock }),
+      events: this.#events,
+    });
   }
 
   /** Unary calls under way. */
@@ -134,7 +123,7 @@ export class RpcClient {
     return this.#calls;
   }
 
-  /** True while an answered rate limit holds any method back. */
+  /** True while a rate limit that the node answered holds any method back. */
   get heldBack(): boolean {
     for (const limiter of this.#limiters.values()) if (limiter.heldBack) return true;
     return false;
@@ -156,7 +145,7 @@ export class RpcClient {
   }
 
   /**
-   * One question, one answer, in its turn. Expected errors: `UpstreamError`; the signal's abort reason.
+   * One question, one answer, when the limiter admits it. Expected errors: `UpstreamError`; the signal's abort reason.
    */
   async unary<T>(
     method: UnaryMethod,
@@ -179,7 +168,7 @@ export class RpcClient {
 
     this.#metrics.upstreamRequests.inc({ endpoint: this.#name, method });
     const stub = this.#stubs[method];
-    const channel = this.#breaking.get(method)?.channel ?? this.#channel;
+    const channel = this.#connections.channelFor(method);
     const { generation } = channel;
     const startedMs = this.#clock.monotonic();
     this.#calls += 1;
@@ -189,23 +178,20 @@ export class RpcClient {
       this.#metrics.upstreamLatency.observe({ endpoint: this.#name, method }, elapsedMs / 1_000);
       this.#healthRecord.answeredIn(elapsedMs);
       if (limiter.succeeded(permit)) this.#healthRecord.succeeded(method);
-      this.#rejoin(method);
-      this.#answered(generation);
+      this.#connections.answered(method, generation);
       return decode(message);
     } catch (error) {
       const failure = this.#typed(error, method);
       if (failure instanceof UpstreamError) {
         if (failure.kind === 'rate_limited') {
           limiter.rateLimited(permit);
-          // No limit of a rate, then: another call, or node, may be better.
+          // Not a rate limit, then: another call, or node, may be better.
           if (limiter.refusesEverything) this.#healthRecord.report('failing', failure.message, method);
         }
-        if (failure.kind === 'deadline') this.#missedDeadline(generation);
-        else if (failure.kind === 'unavailable') this.#lostConnection(method);
-        else if (isAnswer(failure.kind)) {
-          this.#answered(generation);
-          this.#rejoin(method);
-        }
+        // Any other error was sent by the node itself: it is there and its channel works.
+        if (failure.kind === 'deadline') this.#connections.missedDeadline(generation);
+        else if (failure.kind === 'unavailable') this.#connections.lost(method);
+        else this.#connections.answered(method, generation);
         this.#count(failure);
       }
       throw failure;
@@ -223,15 +209,12 @@ export class RpcClient {
     return new MessageStream({ source: this.#source(question, rank), signal });
   }
 
-  /** Further calls fail; calls under way are left to their signals. */
+  /** Further calls fail; calls under way end by their signals. */
   close(): void {
-    this.#isClosed = true;
-    this.#channel.close();
-    for (const { channel } of this.#breaking.values()) channel?.close();
-    this.#breaking.clear();
+    this.#connections.close();
   }
 
-  /** The limiter of a method that is called here, for others who call it too; `undefined` for any other. */
+  /** The limiter of a method that the indexer calls, for others who call it too; `undefined` for any other. */
   limiterOf(method: string): MethodLimiter | undefined {
     return Object.hasOwn(this.#stubs, method) ? this.#limiter(method as UnaryMethod) : undefined;
   }
@@ -260,7 +243,7 @@ export class RpcClient {
       open: (sink) => {
         this.#metrics.upstreamRequests.inc({ endpoint: this.#name, method });
         const request = stub.encode(question.request);
-        const call = this.#apart(stub.path, request, sink);
+        const call = this.#connections.openStream(stub.path, request, sink);
         if (rank === 'needed') return call;
         return this.#yielding(call, rank, () => sink.onEnd({ code: status.OK, details: '' }));
       },
@@ -283,35 +266,7 @@ export class RpcClient {
     };
   }
 
-  /**
-   * A stream on a connection of its own. A node or a proxy that breaks the connection over one call would otherwise
-   * take every stream with it, and a stream that we leave unread would take up the window of all.
-   */
-  #apart(path: string, request: Buffer, sink: StreamSink): StreamCall {
-    if (this.#isClosed) return this.#channel.stream(path, request, sink);
-    const channel = this.#openChannel();
-    const call = channel.stream(path, request, sink);
-    // No further calls go out on it: it is closed with this one.
-    channel.close();
-    return call;
-  }
-
-  /** A method whose calls keep losing their connection gets one of its own, so that it takes no other call with it. */
-  #lostConnection(method: UnaryMethod): void {
-    if (this.#isClosed) return;
-    const breaking = this.#breaking.get(method) ?? { breaks: 0 };
-    this.#breaking.set(method, breaking);
-    breaking.breaks += 1;
-    if (breaking.breaks >= BREAKS_BEFORE_APART) breaking.channel ??= this.#openChannel();
-  }
-
-  /** The node answers this method: its calls go out with the others again. */
-  #rejoin(method: UnaryMethod): void {
-    this.#breaking.get(method)?.channel?.close();
-    this.#breaking.delete(method);
-  }
-
-  /** The call, remembered until it is cancelled (as every call is in the end) as one that may have to make way. */
+  /** Remembers the call, as one that may have to make way, until it is cancelled (every call is in the end). */
   #yielding(call: StreamCall, rank: Exclude<StreamRank, 'needed'>, end: () => void): StreamCall {
     const over = this.scarcity.yielding(end, rank);
     return {
@@ -323,7 +278,7 @@ export class RpcClient {
     };
   }
 
-  /** The error as the caller sees it: statuses and malformed bytes typed; anything else, a bug or an abort, as it is. */
+  /** The error as the caller sees it: statuses and malformed bytes typed; bugs and aborts unchanged. */
   #typed(error: unknown, method: AccessMethod): Error {
     if (error instanceof CallFailure) return upstreamError(error.status, this.#where(method));
     if (error instanceof WireError) {
@@ -348,31 +303,8 @@ export class RpcClient {
     if (kind === 'below_root' && isOfNode) this.#events.onLowestHeight?.(lowestHeight);
     if (kind === 'unavailable') this.#events.onOutage?.();
   }
-
-  #answered(generation: object): void {
-    if (generation !== this.#channel.generation) return;
-    this.#missedDeadlines = 0;
-    this.#reconnects = 0;
-  }
-
-  /** Calls that left on an older connection say nothing about the present one. */
-  #missedDeadline(generation: object): void {
-    if (generation !== this.#channel.generation) return;
-    this.#missedDeadlines += 1;
-    if (this.#missedDeadlines < DEADLINES_BEFORE_RECONNECT) return;
-    this.#missedDeadlines = 0;
-    this.#channel.reconnect();
-    this.#reconnects += 1;
-    this.#events.onOutage?.();
-    if (this.#reconnects === 1) this.#events.onReconnect?.();
-  }
 }
 
 function rankOf(isHistory: boolean | undefined): CallRank {
   return isHistory === true ? 'history' : 'live';
-}
-
-/** True for errors that the node itself sent: it is there and its channel works. */
-function isAnswer(kind: UpstreamErrorKind): boolean {
-  return kind !== 'unavailable' && kind !== 'deadline';
 }

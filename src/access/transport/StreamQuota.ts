@@ -1,18 +1,18 @@
 import type { Clock } from '../../runtime/index.js';
 
-/** After a node refused a stream because it has none left, we open no stream there that we can do without for this long. */
+/** After a node refused a stream because it has none left, no dispensable stream is opened there for this long. */
 const SCARCE_MS = 60_000;
 
 /** How a stream is opened: those of a lower rank make way first. */
 export type StreamRank =
-  /** Cannot do without. */
+  /** Indispensable. */
   | 'needed'
-  /** Can be polled instead, or is forwarded for others. */
+  /** Its data can be polled instead, or it is forwarded. */
   | 'spare'
-  /** History is filled in by it. */
+  /** For filling in history. */
   | 'history';
 
-/** The streams of one node that make way where it grants few. */
+/** The streams of one node that make way when it grants few. */
 export class StreamQuota {
   readonly #clock: Clock;
   /** Ends each open stream that makes way. */
@@ -24,7 +24,7 @@ export class StreamQuota {
     this.#clock = dependencies.clock;
   }
 
-  /** True while no stream should be opened that can do without. */
+  /** True while no dispensable stream should be opened. */
   get scarce(): boolean {
     return this.#clock.monotonic() < this.#untilMs;
   }
@@ -34,14 +34,14 @@ export class StreamQuota {
     return this.scarce || this.#clock.monotonic() < this.#historyUntilMs;
   }
 
-  /** A stream that makes way was opened. Returns what is to be called when it is over. */
+  /** A stream that makes way was opened. Returns a function to call when it is over. */
   yielding(end: () => void, rank: Exclude<StreamRank, 'needed'> = 'spare'): () => void {
     const open = this.#open[rank];
     open.add(end);
     return () => open.delete(end);
   }
 
-  /** The node has no stream to spare. Those of a lower rank than the one that got none make way. */
+  /** The node has no stream to spare: streams of a lower rank than the refused one make way. */
   refused(rank: StreamRank): void {
     const untilMs = this.#clock.monotonic() + SCARCE_MS;
     if (rank === 'history') {

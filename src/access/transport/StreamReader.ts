@@ -13,20 +13,17 @@ export interface StreamReaderDependencies<T> {
   /** Cancels the reader when it aborts. */
   readonly signal: AbortSignal;
   readonly clock: Clock;
-  /**
-   * Takes a bug that shows in the stream after it was cancelled. Default: it reaches the process as an unhandled
-   * rejection.
-   */
+  /** Gets a bug that shows in the stream after it was cancelled. Default: an unhandled rejection. */
   readonly onLateError?: (error: unknown) => void;
 }
 
 export type StreamRead<T> = IteratorResult<T, unknown> | 'silent';
 
 /**
- * A stream read one item at a time. A pending read ends at once when the reader is cancelled, whether or not the
- * stream heeds its signal. One listener and one timer serve the whole stream: one of each per item costs more than
- * the items of a fast stream. (Racing each read against one long-lived promise would leak a reaction per item.)
- * Cancel it when done with it.
+ * Reads a stream one item at a time. A pending read ends at once when the reader is cancelled, even if the stream
+ * ignores its signal. One listener and one timer serve the whole stream: one of each per item would cost more than the
+ * items of a fast stream. (Racing each read against one long-lived promise would leak a reaction per item.) Cancel it
+ * when done.
  */
 export class StreamReader<T> {
   readonly #limitMs: number | undefined;
@@ -75,8 +72,8 @@ export class StreamReader<T> {
   }
 
   /**
-   * Ends the stream; a pending read rejects with the reason. It waits for nothing: a stream that hangs cannot hold
-   * its reader. Idempotent: the first reason stands.
+   * Ends the stream; a pending read rejects with the reason. It waits for nothing: a hanging stream cannot block its
+   * reader. Idempotent: the first reason wins.
    */
   cancel(reason: Error = new AbortError()): void {
     if (this.#controller.signal.aborted) return;
@@ -123,8 +120,7 @@ export class StreamReader<T> {
 }
 
 /**
- * True for what comes of work that nobody waits for any more: it was cancelled, or the node failed. Anything else is
- * a bug.
+ * True for failures that need no attention after cancellation: aborts, and errors of the node. Anything else is a bug.
  */
 export function isExpectedEnd(error: unknown): boolean {
   return isAbort(error) || error instanceof UpstreamError;

@@ -3,12 +3,14 @@ import type { Identifier } from '../../flow/index.js';
 import type { MethodStub } from './methodStubs.js';
 import type { BlockDigest, BlockHeader, NodeVersionInfo } from '../types.js';
 
-// Answers that are asked for rarely are decoded by the protobuf library; the hot ones by src/flow.
+// Rare answers are decoded by the protobuf library; the hot ones by src/flow.
 
-/** Names of chains and versions have a few tens of characters. They are logged, so they must not be endless. */
+/** Names of chains and versions have a few dozen characters. They are logged, so they must be bounded. */
 const MAX_TEXT_LENGTH = 256;
 
-/** Fields as the protobuf library gives them: bytes as Buffer, 64-bit integers as decimal text, defaults filled in. */
+/**
+ * Fields as the protobuf library returns them: bytes as Buffer, 64-bit integers as decimal text, defaults filled in.
+ */
 type Fields = Readonly<Record<string, unknown>>;
 
 /** Expected errors: `WireError`. */
@@ -39,7 +41,7 @@ function part(fields: Fields, name: string): Fields {
 
 function text(value: unknown): string {
   if (typeof value !== 'string') return '';
-  if (value.length > MAX_TEXT_LENGTH) throw new WireError('a name is longer than any is');
+  if (value.length > MAX_TEXT_LENGTH) throw new WireError('a name is too long');
   return value;
 }
 
@@ -70,7 +72,7 @@ export function decodeBlockHeader(stub: MethodStub, message: Buffer): BlockHeade
   };
 }
 
-/** Whole seconds will do. Nonsense is as good as nothing: nothing that is stored depends on it. */
+/** Whole seconds are enough. An invalid value counts as none: nothing stored depends on it. */
 function timestampMs(timestamp: unknown): number | undefined {
   if (typeof timestamp !== 'object' || timestamp === null) return undefined;
   const ms = Number((timestamp as Fields)['seconds']) * 1_000;

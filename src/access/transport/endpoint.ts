@@ -18,7 +18,7 @@ const FORM = 'Write grpc://host:port, grpcs://host:port or host:port.';
 const HOST_NAME = /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?$/;
 
 /**
- * Reads `grpc://host:port`, `grpcs://host:port` or a bare `host:port`, which means grpc. An IPv6 address stands in
+ * Parses `grpc://host:port`, `grpcs://host:port` or a bare `host:port`, which means grpc. IPv6 addresses are in
  * brackets. Expected errors: OperatorError `configuration`; credentials do not appear in its message.
  */
 export function parseEndpoint(text: string): Endpoint {
@@ -31,7 +31,7 @@ export function parseEndpoint(text: string): Endpoint {
   const [, scheme, rest = ''] = /^(?:([a-z][a-z0-9+.-]*):\/\/)?(.*)$/is.exec(text.trim()) ?? [];
   const protocol = scheme?.toLowerCase() ?? 'grpc';
   if (protocol !== 'grpc' && protocol !== 'grpcs') {
-    return refuse(`${protocol} is not a protocol it can be asked by`);
+    return refuse(`its protocol must be grpc or grpcs, not ${protocol}`);
   }
   const address = rest.endsWith('/') ? rest.slice(0, -1) : rest;
   if (/[/?#@\s]/.test(address)) return refuse('it may hold nothing but a host and a port');
@@ -47,8 +47,8 @@ export function parseEndpoint(text: string): Endpoint {
 
   if (hostText.startsWith('[') || hostText.includes(':')) {
     const host = hostText.replace(/^\[(.*)\]$/, '$1');
-    if (host === hostText) return refuse('an IPv6 address stands in brackets');
-    if (!isIPv6(host)) return refuse('what stands in brackets is not an IPv6 address');
+    if (host === hostText) return refuse('an IPv6 address must be in brackets');
+    if (!isIPv6(host)) return refuse('the text in brackets is not an IPv6 address');
     return { name: `[${host}]:${port}`, host, port, tls: protocol === 'grpcs' };
   }
   if (hostText === '') return refuse('it has no host');
@@ -56,7 +56,7 @@ export function parseEndpoint(text: string): Endpoint {
   return { name: `${hostText}:${port}`, host: hostText, port, tls: protocol === 'grpcs' };
 }
 
-/** The address as grpc-js takes it. */
+/** The address in the form that grpc-js takes. */
 export function grpcTarget(endpoint: Endpoint): string {
   return `dns:${endpoint.name}`;
 }

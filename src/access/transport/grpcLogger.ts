@@ -1,13 +1,13 @@
 import { setLogger } from '@grpc/grpc-js';
 import type { Logger } from '../../observability/index.js';
 
-/** Of one remark. */
+/** Longest text of one message. */
 const MAX_TEXT_CHARACTERS = 500;
 
 /**
- * The gRPC library writes what it notices to standard error by itself, and the words of callers and nodes with it:
- * anybody could fill it, or forge lines. From here on its remarks are fields of our log, at the debug level. For the
- * whole process, as the library has no other way: for the composition root alone.
+ * By default the gRPC library writes to standard error, including text from callers and nodes: anybody could flood it,
+ * or forge lines. This makes its messages fields of our log, at the debug level. It affects the whole process, because
+ * the library has no other way: for the composition root alone.
  */
 export function redirectGrpcLog({ logger }: { readonly logger: Pick<Logger, 'debug'> }): void {
   const note = (...words: readonly unknown[]): void => {

@@ -16,8 +16,8 @@ const ACCESS = 'flow.access.AccessAPI';
 const EXECUTION_DATA = 'flow.executiondata.ExecutionDataAPI';
 
 /**
- * The methods we call, from the package's own protobuf definitions. These are read for the first call, which takes tens of
- * milliseconds: the daemon serves by then.
+ * The methods we call, from the package's own protobuf definitions. Loaded at the first call, because it takes tens of
+ * milliseconds: the daemon is serving by then.
  */
 export function loadMethodStubs(): MethodStubs {
   let protocol: ReturnType<typeof loadProtocol> | undefined;

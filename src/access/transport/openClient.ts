@@ -10,12 +10,12 @@ const RECONNECT_MAX_MS = 2_000;
 const KEEPALIVE_MS = 330_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
 
-/** A connection of its own to one node. It connects when it is first used, and again when it was lost. */
+/** A connection of its own to one node. It connects when first used, and again after it was lost. */
 export function openClient(options: {
   readonly endpoint: Endpoint;
   readonly maxMessageBytes: number;
   readonly userAgent: string;
-  /** What may be on the way, or wait here for a paused reader, of one stream. */
+  /** Bytes of one stream that may be in transit, or buffered here for a paused reader. */
   readonly windowBytes: number;
 }): Client {
   const { endpoint, maxMessageBytes, userAgent, windowBytes } = options;
@@ -27,9 +27,9 @@ export function openClient(options: {
     'grpc.keepalive_time_ms': KEEPALIVE_MS,
     'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
     'grpc.primary_user_agent': userAgent,
-    // A connection of its own: a rebuilt channel must not be given the connection that it replaces.
+    // A connection of its own: a rebuilt channel must not get the connection that it replaces.
     'grpc.use_local_subchannel_pool': 1,
-    // Callers decide on retries; and no extra DNS lookup for a service configuration.
+    // Callers decide on retries; no extra DNS lookup for a service configuration.
     'grpc.enable_retries': 0,
     'grpc.service_config_disable_resolution': 1,
   };

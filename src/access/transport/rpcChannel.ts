@@ -10,15 +10,15 @@ import type { Endpoint } from './endpoint.js';
 import type { CallStatus } from './upstreamErrors.js';
 
 /**
- * What may be on the way, or wait here for a paused reader. It bounds a stream to so much per round trip: over 100 ms,
- * 1 MiB is 10 MB/s. Larger is dearer than it looks: what waits here outlives the young generation, and then lies about
- * as garbage many times over. Measured while catching up (test/bench/sweep.ts): 2 MiB cost 16 MiB of resident memory
- * more than 1 MiB and are twice as fast at a distance, 4 MiB cost 55 MiB more.
+ * Bytes of one stream that may be in transit, or buffered here for a paused reader. It bounds a stream per round trip:
+ * over 100 ms, 1 MiB is 10 MB/s. A larger window costs more than it looks: buffered messages outlive the young
+ * generation and become garbage many times over. Measured while catching up (test/bench/sweep.ts): 2 MiB cost 16 MiB of
+ * resident memory more than 1 MiB and are twice as fast at a distance, 4 MiB cost 55 MiB more.
  */
 const FLOW_CONTROL_WINDOW_BYTES = 2 * 1024 * 1024;
 /**
- * A unary call that has not ended so long after its deadline is ended from here. gRPC reckons deadlines by the wall
- * clock, which may be set, and whatever else keeps it from ending a call must not keep a height waiting for ever.
+ * A unary call that has not ended this long after its deadline is ended here. gRPC takes deadlines from the wall clock,
+ * which may be set; and nothing may keep a height waiting for ever.
  */
 const OVERDUE_MS = 2_000;
 
@@ -29,22 +29,22 @@ export interface ChannelOptions {
   readonly userAgent: string;
 }
 
-/** What a stream hands over, one message per `read()`. */
+/** Receives a stream, one message per `read()`. */
 export interface StreamSink {
   onMessage(message: Buffer): void;
-  /** Once, last; code 0 when the node ended the stream in order. */
+  /** Once, last; code 0 when the node ended the stream without an error. */
   onEnd(callStatus: CallStatus): void;
 }
 
 export interface StreamCall {
-  /** Asks for one more message. Nothing is read from the channel without it. */
+  /** Requests one more message. Nothing is read from the channel without it. */
   read(): void;
   cancel(): void;
 }
 
 /** Bytes in, bytes out: unary calls and server streams to one node. It decodes nothing and retries nothing. */
 export interface Channel {
-  /** Which connection calls go out on; changes with `reconnect`. */
+  /** Which connection calls use; changes with `reconnect`. */
   readonly generation: object;
   /** One request, one answer. Expected errors: `CallFailure`; the signal's abort reason. */
   unary(
@@ -53,16 +53,16 @@ export interface Channel {
     limits: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
   ): Promise<Buffer>;
   /**
-   * One request, a stream of answers, each taken by `read()`. It has no deadline; its reader watches freshness. It
-   * ends in good order when the node says that it takes no more calls on this connection.
+   * One request, a stream of answers, each taken by `read()`. It has no deadline; its reader watches freshness. It ends
+   * without an error when the node says that it takes no more calls on this connection.
    */
   stream(path: string, request: Buffer, sink: StreamSink): StreamCall;
   /**
-   * Makes a new connection for all further calls. Calls under way stay on the old one, which is closed with the last
-   * of them. For connections on which calls no longer leave although they look alive (grpc/grpc-node#3019, #2785).
+   * Makes a new connection for all further calls. Calls under way stay on the old one, which closes with the last of
+   * them. For connections that look alive but no longer send calls (grpc/grpc-node#3019, #2785).
    */
   reconnect(): void;
-  /** Calls under way are left to their signals; further ones fail with UNAVAILABLE. */
+  /** Calls under way end by their signals; further ones fail with UNAVAILABLE. */
   close(): void;
 }
 
@@ -76,14 +76,17 @@ interface Connection {
   calls: number;
   retired: boolean;
   readonly cancels: CancelBudget;
-  /** Given up by their callers and left to run out: as many as the node answers late, for the time limit of a call. */
+  /**
+   * Given up by their callers and left to run out: bounded by the calls that the node answers late, each until its time
+   * limit.
+   */
   readonly forsaken: Set<StreamCall>;
   readonly drain: DrainWatch;
 }
 
 /**
- * A channel of gRPC, over one connection. Calls are made on grpc-js's channel itself, beneath its client classes, because
- * those read sixteen stream messages ahead: here the reader alone decides when the next message is taken.
+ * A gRPC channel over one connection. Uses grpc-js's channel itself, beneath its client classes, because those read
+ * sixteen stream messages ahead: here only the reader decides when the next message is taken.
  */
 class RpcChannel implements Channel {
   readonly #options: ChannelOptions;
@@ -228,7 +231,7 @@ class RpcChannel implements Channel {
   }
 }
 
-/** Over gRPC, the only way there is outside of tests. */
+/** Over gRPC, the only kind outside of tests. */
 export const openRpcChannel: OpenChannel = (options, dependencies) => new RpcChannel(options, dependencies);
 
 const MADE_WAY: CallStatus = { code: status.OK, details: '' };

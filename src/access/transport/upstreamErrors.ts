@@ -9,17 +9,17 @@ export interface CallStatus {
   readonly details: string;
 }
 
-/** A root height that a node named while it refused a height. */
+/** A root height that a node named in a refusal. */
 export interface NamedRoot {
   readonly height: number;
   /**
    * `spork`: where its spork begins. `node`: where this node begins, in mid-spork. Old texts do not say. `stream`:
-   * where what it streams begins; the node's other calls may go further back.
+   * where its stream begins; the node's other calls may go further back.
    */
   readonly of: 'spork' | 'node' | 'stream' | undefined;
 }
 
-/** Where a stream begins that was asked for something lower. */
+/** Where a stream begins that was requested from a lower height. */
 const BELOW_INDEX = /start height \d+ is lower than (?:the )?lowest indexed height (\d+)/i;
 
 const BELOW_ROOT = [
@@ -49,16 +49,16 @@ export function namedRoot(details: string): NamedRoot | undefined {
 const TOO_LARGE = /message larger than max|decompresses to a size larger/i;
 /** The node knows the block but has not fetched this collection yet. */
 const NOT_YET = /please retry for collection/i;
-/** A compressed message that cannot be unpacked is a malformed one. */
+/** A compressed message that cannot be decompressed is malformed. */
 const UNPACKABLE = /failed to decompress|unsupported compression/i;
 
-/** As much of a status text as is looked at and kept: a node may send as much as headers hold, of whatever it likes. */
+/** How much of a status text is read and kept: a node may send as much as headers hold. */
 const MAX_DETAILS_LENGTH = 1_000;
 
-/** What grpc-js appends to a failed connection when it has nothing to say of the name's resolution. */
+/** What grpc-js appends to a failed connection when it has nothing to say about name resolution. */
 const EMPTY_NOTE = /\s*Resolution note:\s*$/;
 
-/** Which kind of upstream error a status is. Every status is expected; a success is never passed in. */
+/** The kind of upstream error of a status. Every status is expected; OK is never passed in. */
 export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
   switch (code) {
     case status.NOT_FOUND:
@@ -75,7 +75,7 @@ export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
       return namedRoot(details)?.of === 'stream' ? 'below_root' : 'failed_precondition';
     case status.DEADLINE_EXCEEDED:
       return 'deadline';
-    // CANCELLED is the node's doing here (it shuts down): our own cancellation never comes this way.
+    // CANCELLED comes from the node (it shuts down): our own cancellation never arrives this way.
     case status.CANCELLED:
     case status.UNAVAILABLE:
       return 'unavailable';

@@ -29,7 +29,7 @@ export async function explainDocument(
 ): Promise<ExplainDocument> {
   const subject = await subjectOf(reader, key, source);
   const { kind, height } = subject;
-  // Range and work are of one moment. Below all heights there is no work.
+  // Range and work are from the same moment. Below all heights there is no work.
   const moment = await source.momentAt(height ?? NO_HEIGHT);
   const { range, daemon } = moment;
   const at = height === null ? undefined : daemon?.work;
@@ -75,13 +75,13 @@ function stageOf(height: number, { range, durableId, daemon, history }: WorkMome
   }
 }
 
-/** Of a height below the live range that cannot be read. */
+/** For a height below the live range that cannot be read. */
 function missingStage(height: number, range: IndexedRange, history: PlannedHeight | undefined): ExplainStage {
   if (history !== undefined) return 'backfill';
   return height < (coverageOf(range)[0]?.from ?? Infinity) ? 'below_first_indexed' : 'hole';
 }
 
-/** What waits above the watermark of a store that no daemon works on. */
+/** What is stored above the watermark while no daemon runs. */
 export function workOfStore(
   store: Pick<IndexStore, 'blocksAboveWatermark'>,
   range: () => IndexedRange,
@@ -125,7 +125,7 @@ async function subjectOf(reader: IndexReader, key: string, source: WorkSource): 
     const stored = await reader.blockByHeight(id);
     return { key, kind: 'height', height: id, blockId: stored?.block.id ?? null };
   }
-  // What is no longer in progress may have been indexed since the first look.
+  // What is no longer in progress may have been indexed since the first read.
   const found =
     (await placeInIndex(reader, id)) ?? (await placeInWork(source, id)) ?? (await placeInIndex(reader, id));
   return { key, ...(found ?? { kind: 'unknown', height: null, blockId: null }) };

@@ -84,7 +84,7 @@ export class ChangeFeed {
     return this.#followers.size;
   }
 
-  /** The starting point of a stream. Expected errors: as `cursorAt`; ApiError (stopping). */
+  /** The starting point of a stream. Expected errors: those of `cursorAt`; ApiError (stopping). */
   async cursorAt(point: StartPoint, { waits = false } = {}): Promise<Cursor> {
     if (this.#closed) throw stopping();
     const view = new IndexView(this.#dependencies.status.range(), this.#dependencies);

@@ -51,7 +51,7 @@ async function behind(
   if (height > latest) return rewound(latest, view);
   if (rangeWith(height, view.range) === undefined) {
     const isMissing = next <= latest && rangeWith(next, view.range) === undefined;
-    // What is missing would be skipped silently.
+    // A missing height would be skipped silently.
     if (isMissing && !waits) throw heightOutside(next, view.range);
     return plain(next);
   }

@@ -41,7 +41,7 @@ export function isStream(path: string): boolean {
   return /\/(?:SendAnd)?Subscribe[^/]*$/.test(path);
 }
 
-/** Passes calls on to the access nodes unchanged, and the responses back. */
+/** Forwards calls to the access nodes unchanged, and the responses back. */
 export class GrpcForwarding {
   readonly #dependencies: GrpcForwardingDependencies;
   readonly #received = new Semaphore({ places: MAX_RECEIVED });
@@ -55,7 +55,7 @@ export class GrpcForwarding {
     this.#counts = new ForwardingMetrics({ protocol: 'grpc' }, dependencies);
   }
 
-  /** True where a node may be able to serve a call that ended this way. */
+  /** True when a node may be able to serve a call that ended this way. */
   takes(path: string, error: unknown): error is ApiError {
     return path.startsWith(OF_FLOW) && isElsewhere(error);
   }

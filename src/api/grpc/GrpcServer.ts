@@ -135,7 +135,7 @@ export class GrpcServer {
     return this.#life.address();
   }
 
-  /** As `ServerLife.close`. Further calls are refused; streams are their owner's to end. */
+  /** Like `ServerLife.close`. Further calls are refused; streams are their owner's to end. */
   close(): Promise<void> {
     return this.#life.close();
   }

@@ -33,7 +33,7 @@ interface Moment {
   readonly metadata: Buffer;
 }
 
-/** Serves a call from one view of the index. Expected errors: as `UnaryCall`. */
+/** Serves a call from one view of the index. Expected errors: those of `UnaryCall`. */
 type ViewedCall = (request: RequestFields, moment: Moment) => Promise<Buffer>;
 
 /**

@@ -17,10 +17,10 @@ export interface StreamSink {
   refuse(reason: unknown): void;
 }
 
-/** Begins a stream; returns a function to call when it is over. Expected errors: as `UnaryCall`. */
+/** Begins a stream; returns a function to call when it is over. Expected errors: those of `UnaryCall`. */
 export type StreamCall = (request: RequestFields, sink: StreamSink) => (() => void) | Promise<() => void>;
 
-/** Responds to each message of an open call, in order. Expected errors: as `UnaryCall`; they end the call. */
+/** Responds to each message of an open call, in order. Expected errors: those of `UnaryCall`; they end the call. */
 export type Conversation = (request: Buffer) => Buffer;
 
 /** What is served, by path (`/package.Service/Method`). */

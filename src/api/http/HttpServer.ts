@@ -160,7 +160,7 @@ export class HttpServer {
     return this.#life.address();
   }
 
-  /** As `ServerLife.close`. */
+  /** Like `ServerLife.close`. */
   close(): Promise<void> {
     return this.#life.close();
   }

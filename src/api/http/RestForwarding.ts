@@ -37,7 +37,7 @@ export interface RestForwardingDependencies {
   readonly forwardingOff?: (() => string | undefined) | undefined;
 }
 
-/** Passes requests under `/v1` on to a node's REST interface unchanged, and the responses back. */
+/** Forwards requests under `/v1` to a node's REST interface unchanged, and the responses back. */
 export class RestForwarding {
   readonly #base: URL;
   readonly #agent: Agent;
@@ -53,7 +53,7 @@ export class RestForwarding {
     this.#agent = this.#isSecure ? new TlsAgent(keeping) : new Agent(keeping);
   }
 
-  /** True for a request that may be passed on: of Flow's own routes, with a path that stays below them. */
+  /** True for a request that may be forwarded: to one of Flow's own routes, with a path that stays below it. */
   takes(method: string, url: string): boolean {
     if (!['GET', 'HEAD', 'POST'].includes(method)) return false;
     const [root, version, resource = '', ...rest] = segmentsOf(url);
@@ -112,7 +112,7 @@ export class RestForwarding {
   }
 }
 
-/** What a request is counted as. */
+/** The label under which a request is counted. */
 function nameOf({ method = '', url = '' }: IncomingMessage): string {
   const resource = segmentsOf(url)[2] ?? '';
   return `${method} ${KNOWN.has(resource) ? resource : 'other'}`;

@@ -99,7 +99,7 @@ export class UpstreamExchange {
     upstream.on('error', () => {
       // A response that has begun reports its own end.
       if (hasResponse || this.#isOver || upstream !== this.#upstream) return;
-      // The node closed a kept connection just as it was used again: that says nothing.
+      // The node closed a kept connection just as it was used again: that proves nothing.
       if (upstream.reusedSocket) this.#send({ isOnNewConnection: true });
       else this.#refuse(this.#unreachable(), this.#isConnected ? 'lost' : 'unreachable');
     });

@@ -66,7 +66,7 @@ export function refusedByRouter(error: unknown): ApiError | undefined {
   return new ApiError(statusCode, 'bad_request', message);
 }
 
-/** Refuses bytes that are no HTTP request, and requests that a limit cut off, then hangs up. */
+/** Refuses bytes that are not an HTTP request, and requests that a limit cut off, then hangs up. */
 export function refuseClient(error: Error & { readonly code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();

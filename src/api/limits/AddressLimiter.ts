@@ -64,8 +64,8 @@ export class AddressLimiter {
 }
 
 /**
- * What counts as one address: an IPv4 address, even when written as an IPv6 one, or the /64 of an IPv6 address, of
- * which a single machine has as many as it likes.
+ * What counts as one address: an IPv4 address, even when written as an IPv6 one, or the /64 of an IPv6 address, because
+ * a single machine can use as many of those as it likes.
  */
 function networkOf(address: string): string {
   const plain = address.replace(/^::ffff:/i, '').replace(/%.*$/, '');

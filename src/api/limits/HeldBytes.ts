@@ -7,7 +7,7 @@ const MAX_HELD_BYTES = 256 * 1024 * 1024;
 
 /** One response that waits for its caller. */
 export interface Held {
-  /** It has another size than announced. */
+  /** Its size differs from what was announced. */
   readonly resize: (bytes: number) => void;
   /** It was taken, or is no longer wanted. Idempotent. */
   readonly release: () => void;

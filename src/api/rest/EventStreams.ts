@@ -34,7 +34,7 @@ export class EventStreams {
     this.#clock = dependencies.clock;
   }
 
-  /** Serves `/events`. Expected errors: ApiError (invalid_argument), and as `ChangeFeed.cursorAt`. */
+  /** Serves `/events`. Expected errors: ApiError (invalid_argument), and those of `ChangeFeed.cursorAt`. */
   async open(request: HttpRequest): Promise<StreamingResponse> {
     const waits = waitsOf(request);
     const from = await this.#feed.cursorAt(startOf(request), { waits });

@@ -42,7 +42,7 @@ export class NodeSocket {
       { limitMs: SILENCE_TIMEOUT_MS },
       {
         clock: dependencies.clock,
-        // While a slow client keeps us from reading, the node is not silent.
+        // While a slow client keeps us from reading, the node does not count as silent.
         isExcused: () => this.#isPaused,
         onSilent: () => this.#socket?.terminate(),
       },

@@ -63,7 +63,7 @@ function parsedObject(text: string): Readonly<Record<string, unknown>> {
   );
 }
 
-/** `undefined` for anything that is no JSON. */
+/** `undefined` for anything that is not JSON. */
 function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -8,37 +8,37 @@ import { messageOf, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 
 const SOCKET_FILE = 'control.sock';
-/** What a system takes as the path of a socket, with some room to spare. */
+/** The longest socket path that systems accept, with some margin. */
 const MAX_PATH_BYTES = 100;
-/** Those of one user who command at once. */
+/** Most concurrent commands, all of one user. */
 const MAX_CONNECTIONS = 16;
 const MAX_REQUEST_BYTES = 4_096;
-/** For a command to arrive. */
+/** How long a command may take to arrive. */
 const REQUEST_TIMEOUT_MS = 5_000;
 
-/** What a command is answered: what it brought, or why it is refused. */
+/** The answer to a command: its result, or why it is refused. */
 export type ControlAnswer =
   { readonly done: unknown } | { readonly refused: { readonly exit: ExitReason; readonly message: string } };
 
 export interface ControlSocketDependencies {
-  /** Obeys a command. Expected errors: OperatorError, which the caller is told. */
+  /** Runs a command. Expected errors: OperatorError, which is returned to the caller. */
   readonly obey: (command: unknown) => Promise<unknown>;
-  /** Is told of every other error: the owner stops the process. */
+  /** Called with every other error: the owner stops the process. */
   readonly fail: (error: unknown) => void;
   readonly logger: Logger;
 }
 
 /**
- * Takes commands that change something, from the user of the daemon alone: a socket in the data directory, which is the owner's
- * like the store itself. No page, no other machine and no other user reaches it, whatever address the servers listen on. One
- * line of JSON in, one out.
+ * Takes commands that change something, from the daemon's own user: a socket in the data directory, which belongs to
+ * its owner like the store itself. No page, no other machine and no other user reaches it, whatever address the servers
+ * listen on. One line of JSON in, one out.
  */
 export class ControlSocket {
   readonly path: string;
   readonly #dependencies: ControlSocketDependencies;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  /** Where the data directory's own path is too long for a socket. */
+  /** Set when the path of the data directory is too long for a socket. */
   readonly #folder: string | undefined;
 
   constructor({ dataDir }: { readonly dataDir: string }, dependencies: ControlSocketDependencies) {
@@ -53,11 +53,11 @@ export class ControlSocket {
 
   /** Expected errors: OperatorError `storage`. */
   async start(): Promise<void> {
-    // One that is there was left by a daemon that was killed: the store's lock is ours.
+    // An existing socket was left by a daemon that was killed: we hold the store's lock.
     rmSync(this.path, { force: true });
     await new Promise<void>((started, reject) => {
       this.#server.once('error', (error) => {
-        const why = `Commands cannot be taken at ${this.path}: ${messageOf(error)}. Choose another --data-dir.`;
+        const why = `Cannot listen for commands at ${this.path}: ${messageOf(error)}. Choose another --data-dir.`;
         reject(new OperatorError('storage', why, { cause: error }));
       });
       this.#server.listen({ path: this.path }, started);
@@ -75,7 +75,7 @@ export class ControlSocket {
   #serve(socket: Socket): void {
     this.#sockets.add(socket);
     socket.setTimeout(REQUEST_TIMEOUT_MS, () => socket.destroy());
-    // Whoever asks may go: what was asked is done all the same.
+    // The caller may hang up: the command is carried out all the same.
     socket.on('error', () => socket.destroy());
     socket.on('close', () => this.#sockets.delete(socket));
     let text = '';

@@ -3,14 +3,14 @@ import type { Clock } from '../../runtime/index.js';
 import type { Logger } from '../../observability/index.js';
 
 /**
- * How long closing may take before what is left is abandoned. The process is to be gone within 10 s of the signal: the
- * rest is for its end.
+ * How long closing may take before the rest is abandoned. The process must end within 10 s of the signal; the remaining
+ * time is for its exit.
  */
 export const STOP_TIMEOUT_MS = 8_000;
 
 /**
- * The whole life of the daemon: one signal that says "stop taking work", one list of things to close (in the reverse
- * order of their making), and the first unexpected error, which ends everything (invariant 11).
+ * The whole life of the daemon: one signal that says "stop taking work", one list of things to close (in reverse order
+ * of creation), and the first unexpected error, which ends everything (invariant 11).
  */
 export class Lifecycle {
   readonly #controller = new AbortController();
@@ -18,7 +18,7 @@ export class Lifecycle {
   readonly #clock: Clock;
   readonly #logger: Logger;
   #failure: { readonly error: unknown } | undefined;
-  /** Monotonic milliseconds by which everything is to be closed; set when the daemon is told to stop. */
+  /** Monotonic milliseconds by which everything must be closed; set when the daemon is told to stop. */
   #closedByMs = Infinity;
 
   constructor(dependencies: { readonly clock: Clock; readonly logger: Logger }) {
@@ -31,14 +31,14 @@ export class Lifecycle {
     return this.#controller.signal;
   }
 
-  /** Stops the daemon as asked. Idempotent. */
+  /** Stops the daemon on request. Idempotent. */
   stop(): void {
     if (this.signal.aborted) return;
     this.#closedByMs = this.#clock.monotonic() + STOP_TIMEOUT_MS;
     this.#controller.abort(new AbortError('stopping'));
   }
 
-  /** Stops the daemon because of an error that nobody expected; the first one is what `outcome` throws. */
+  /** Stops the daemon because of an unexpected error; `outcome` throws the first one. */
   fail(error: unknown): void {
     this.#failure ??= { error };
     this.stop();
@@ -51,7 +51,7 @@ export class Lifecycle {
     });
   }
 
-  /** Registers what is to be closed; the last one registered is closed first. */
+  /** Registers something to close; the last one registered is closed first. */
   onClose(name: string, close: () => void | Promise<void>): void {
     this.#closers.push({ name, close });
   }
@@ -65,7 +65,8 @@ export class Lifecycle {
   }
 
   /**
-   * Waits for work that ends when the daemon stops, and then no longer than closing may take. Its failure ends the daemon.
+   * Waits for work that ends when the daemon stops, but then no longer than closing may take. Its failure ends the
+   * daemon.
    */
   async waitFor(name: string, work: Promise<void>): Promise<void> {
     this.supervise(work);

@@ -11,7 +11,7 @@ export interface DaemonRecord {
   /** Absent where gRPC is off. */
   readonly grpc?: { readonly host: string; readonly port: number };
   readonly metrics: { readonly host: string; readonly port: number };
-  /** Path of the socket that takes commands which change something. */
+  /** Path of the socket for commands that change something. */
   readonly control?: string;
 }
 
@@ -28,7 +28,7 @@ export function writeDaemonRecord(dataDir: string, record: DaemonRecord): void {
   writeFileSync(join(dataDir, RECORD_FILE), JSON.stringify(record) + '\n', { mode: 0o600 });
 }
 
-/** `undefined` when there is none or it cannot be read: then no daemon is known here. */
+/** `undefined` when it is missing or unreadable: then no daemon is known here. */
 export function readDaemonRecord(dataDir: string): DaemonRecord | undefined {
   try {
     const parsed: unknown = JSON.parse(readFileSync(join(dataDir, RECORD_FILE), 'utf8'));
@@ -38,7 +38,7 @@ export function readDaemonRecord(dataDir: string): DaemonRecord | undefined {
   }
 }
 
-/** True when the process of the record in a data directory still runs; whether it is that daemon, its instance tells. */
+/** True when the process of the record is running. Whether it is still that daemon, its instance tells. */
 export function daemonRuns(dataDir: string): boolean {
   const record = readDaemonRecord(dataDir);
   return record !== undefined && isAlive(record.pid);

@@ -8,8 +8,8 @@ const OTHERS = 0o077;
 const hasModes = process.platform !== 'win32';
 
 /**
- * Warns when others than the owner may enter the data directory or the store in it, which the daemon itself makes with
- * access for the owner only. It changes nothing: whoever opened an existing directory may have had a reason.
+ * Warns when others than the owner may enter the data directory or the store in it; the daemon creates both for the
+ * owner only. Changes nothing: whoever opened an existing directory may have had a reason.
  */
 export async function warnOfOpenDirectory(
   dataDir: string,

@@ -5,17 +5,14 @@ import { isAlive } from './daemonRecord.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/**
- * A daemon of this user that says that it runs. What it is doing, and whether it is still the one, its data directory
- * tells.
- */
+/** A running daemon of this user. Its data directory tells what it is doing, and whether it is still the same one. */
 interface RunEntry {
   readonly pid: number;
   /** Absolute. */
   readonly dataDir: string;
 }
 
-/** Windows has no user numbers: its directory for temporary files is the user's own. */
+/** Windows has no user numbers: its temporary directory is the user's own. */
 const user = process.getuid?.() ?? 'user';
 
 function registryOf(environment: Environment): string {
@@ -25,15 +22,15 @@ function registryOf(environment: Environment): string {
     : join(runtime, 'flow-collection-indexer');
 }
 
-/** In a directory that all may write to, somebody else could have made it. */
+/** In a directory that everybody may write to, somebody else could have made it. */
 function isOurs(registry: string): boolean {
   const about = lstatSync(registry);
   return about.isDirectory() && (process.getuid === undefined || about.uid === process.getuid());
 }
 
 /**
- * Lets `status` find this daemon, wherever its data directory is. Returns what takes it back. Where no file can be
- * written (a read-only container), it is only found by its data directory.
+ * Lets `status` find this daemon, wherever its data directory is. Returns a function that removes the entry. Where no
+ * file can be written (a read-only container), it can only be found by its data directory.
  */
 export function announceRun(dataDir: string, environment: Environment): () => void {
   const registry = registryOf(environment);
@@ -49,7 +46,7 @@ export function announceRun(dataDir: string, environment: Environment): () => vo
   return () => rmSync(path, { force: true });
 }
 
-/** The data directories of daemons of this user whose processes run. Entries of others are taken away. */
+/** The data directories of this user's running daemons. Stale entries are removed. */
 export function announcedRuns(environment: Environment): readonly string[] {
   const registry = registryOf(environment);
   let names: string[];

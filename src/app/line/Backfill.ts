@@ -46,7 +46,7 @@ export class Backfill {
     this.#runner = new RangeRunner(config.backfill, {
       source: this.#source,
       onPublished: () => this.#tell(),
-      startLine: (job) => startRangeLine(config, parts, job),
+      startLine: (job, signal) => startRangeLine(config, parts, job, signal),
       logger,
     });
   }

@@ -8,8 +8,8 @@ export interface OutdatedLineDependencies {
 }
 
 /**
- * Tells a line that must start over from one that failed: a node lied about a block, and that showed only after the block
- * had been completed on top of the watermark.
+ * Tells a line that must start over from one that failed: a node lied about a block, and that showed only after the
+ * block had been completed on top of the watermark.
  */
 export class OutdatedLine {
   readonly #dependencies: OutdatedLineDependencies;
@@ -21,11 +21,11 @@ export class OutdatedLine {
     this.#dependencies = dependencies;
   }
 
-  /** Takes what ended the line. */
+  /** Judges the error that ended the line. */
   judge(error: unknown): void {
     const { lifecycle, logger } = this.#dependencies;
     if (error instanceof OffChainBlockError) {
-      this.#giveUp(`the block that was completed at height ${error.height} is not on the finalized chain`);
+      this.#giveUp(`the block in hand at height ${error.height} is not on the finalized chain`);
     } else if (error instanceof ParentLinkError) {
       logger.debug({ height: error.height, error: error.message }, 'blocks do not link');
       this.#giveUp(`the block at height ${error.height} does not continue the one below it`);

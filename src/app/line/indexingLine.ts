@@ -22,22 +22,22 @@ import { ComponentConsumer, WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { RangeStore } from '../../storage/index.js';
+import type { BlockHead, RangeStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import { blocksOptions, ediOptions, indexerOptions, requesterOptions, rootParentsOf } from './lineOptions.js';
 import { OutdatedLine } from './OutdatedLine.js';
 
-/** What tells the line how far the chain is: a FinalizationListener, or the end of a range. */
+/** Tells the line how far the chain has come: a FinalizationListener, or the end of a range. */
 export type ChainHead = Pick<
   FinalizationListener,
   'finalizedHeight' | 'sealedHeight' | 'toldHead' | 'onAnswerAgain'
 >;
 
-/** What one line is built on. */
+/** What one line is built from. */
 export interface IndexingLineParts {
   /** The run of heights that the line writes: the live range, or one of history. */
   readonly store: RangeStore;
-  /** Asked for everything. */
+  /** The source of everything. */
   readonly nodes: AccessNodes;
   readonly network: Pick<AccessNetwork, 'sporkAt' | 'onAnswering'>;
   readonly listener: ChainHead;
@@ -45,7 +45,7 @@ export interface IndexingLineParts {
   readonly ends: WindowEnds;
   readonly lifecycle: Pick<Lifecycle, 'fail' | 'supervise'>;
   readonly sporks: SporkTable;
-  /** Of the nodes, shared by all lines. */
+  /** Shared by all lines. */
   readonly slots: EndpointSlots;
   readonly clock: Clock;
   readonly random: Random;
@@ -56,13 +56,15 @@ export interface IndexingLineParts {
 export interface IndexingLineOptions {
   /** See `FinalizedBlocks`. */
   readonly reachedHeight: number;
-  /** A range of history, behind the live one in everything. Default false. */
+  /** A range of history, which goes behind the live one in everything. Default false. */
   readonly isHistory?: boolean;
-  /** What is known of the chain beside the spork table: the parent that the block above a range names. */
+  /** Known parents besides the spork table: the one that the block above a range names. */
   readonly rootParents?: readonly RootParent[];
+  /** The parent of the range's first block, where the store does not have it. */
+  readonly below?: BlockHead | undefined;
 }
 
-/** The parts that the status, the metrics and the health read. */
+/** The parts that status, metrics and health read. */
 export interface IndexingLine {
   readonly blocks: FinalizedBlocks;
   readonly mcq: MissingCollectionQueue;
@@ -76,14 +78,14 @@ export interface IndexingLine {
   readonly edi: ExecutionDataIndexer | undefined;
   /** Resolves with the reason when the line must start over (see `OutdatedLine`). */
   readonly outdated: Promise<string>;
-  /** Ends the sources, lets the writer finish the batch in hand, and waits for all of it. Idempotent. */
+  /** Ends the sources, lets the writer finish the current batch, and waits for all of it. Idempotent. */
   close(): Promise<void>;
 }
 
 /**
- * Starts the line from a finalized block to a durable record, as the picture in docs/architecture.md draws it. Each part is
- * given those that come after it, so the line is built from its durable end backwards; `listen` and `run` set it going from
- * the front. Everything it runs ends with the life cycle.
+ * Starts the line from a finalized block to a durable record, as drawn in docs/architecture.md. Each part is given
+ * those that come after it, so the line is built backwards from its durable end; `listen` and `run` start it from the
+ * front. Everything it runs ends with the life cycle.
  */
 export function startIndexingLine(
   config: DaemonConfig,
@@ -95,7 +97,7 @@ export function startIndexingLine(
   const onFatal = (error: unknown): void => outdated.judge(error);
   const { isHistory = false } = options;
   const middle = buildMiddle(config, parts, durableEnd, { isHistory, onFatal });
-  const front = buildFront(config, parts, { ...durableEnd, ...middle }, options);
+  const front = buildFront(config, parts, { ...durableEnd, ...middle }, options, onFatal);
   const line = { ...durableEnd, ...middle, ...front };
 
   const stopListening = listen(parts, line);
@@ -106,7 +108,7 @@ export function startIndexingLine(
     await line.requester?.stop();
     line.indexer.stop();
     await line.indexer.idle();
-    // A range that is filled is published, and written to no more.
+    // A complete range is published, and no longer written to.
     const isPublished = isHistory && parts.store.latestIndexedHeight() === config.stopHeight;
     if (!isPublished) await line.indexer.recordLateSpork();
     await Promise.allSettled(running);
@@ -118,7 +120,7 @@ type DurableEnd = ReturnType<typeof buildDurableEnd>;
 type Middle = ReturnType<typeof buildMiddle>;
 type Front = ReturnType<typeof buildFront>;
 
-/** The indexer, and what is known of each height above the watermark. */
+/** The indexer, and the record of each height above the watermark. */
 function buildDurableEnd(config: DaemonConfig, parts: IndexingLineParts) {
   const { store, network, ends } = parts;
   const rootParents = rootParentsOf(parts.sporks);
@@ -170,12 +172,13 @@ function buildMiddle(
   return { edi, requester, disputes, processor, explainer };
 }
 
-/** Finalized blocks, who decides when nodes give several, and the consumer that hands them to the processor. */
+/** Finalized blocks, the arbiters for when nodes give several, and the consumer that hands blocks to the processor. */
 function buildFront(
   config: DaemonConfig,
   parts: IndexingLineParts,
   { disputes, heights, mcq, processor, requester }: DurableEnd & Middle,
-  { reachedHeight, rootParents = [] }: IndexingLineOptions,
+  { reachedHeight, rootParents = [], below }: IndexingLineOptions,
+  onFatal: (error: unknown) => void,
 ) {
   const { store, listener, ends, clock } = parts;
   const common = commonOf(parts);
@@ -186,8 +189,12 @@ function buildFront(
       sporkRoots: [...rootParentsOf(parts.sporks), ...rootParents],
     },
     {
-      ...{ ...common, watermark: store, heights, signal: workSignal },
-      // The chain's own: at the stop height, blocks are not at the tip yet.
+      ...{ ...common, heights, signal: workSignal },
+      watermark: {
+        latestIndexedHeight: () => store.latestIndexedHeight(),
+        latestBlock: () => store.latestBlock() ?? below,
+      },
+      // The chain's own head: at the stop height, blocks are not at the tip yet.
       head: () => listener.finalizedHeight() ?? 0,
       toldHead: (height) => listener.toldHead(height),
       upperBound: () => ends.upperBound(),
@@ -198,6 +205,7 @@ function buildFront(
   const review = new GuaranteeReview({
     ...{ ...common, heights, asker: blocks },
     replace: (block, giver) => processor.replace(block, giver),
+    fail: onFatal,
   });
   const reviewer = new DisputeReviewer({ mcq, disputes, requests: requester, reviewer: review, clock });
   const consumer = new ComponentConsumer(
@@ -211,8 +219,8 @@ function buildFront(
 }
 
 /**
- * Tells the parts when the watermark or the head has moved, and when nodes answer again. Returns a function that ends
- * it.
+ * Notifies the parts when the watermark or the head has moved, and when nodes answer again. Returns a function that
+ * unsubscribes.
  */
 function listen(parts: IndexingLineParts, line: DurableEnd & Front): () => void {
   const { ends, listener, network, store } = parts;
@@ -240,7 +248,7 @@ function run({ lifecycle }: IndexingLineParts, { blocks, consumer, edi, review, 
   const { signal } = scope;
   const running = [
     blocks.run(signal),
-    // Jobs that lack collections would never return: they are abandoned, and the next line works on them again.
+    // Jobs that lack collections would never return: they are abandoned, and the next line processes them again.
     consumer.run(signal, signal),
     ...(edi === undefined ? [] : [edi.run(signal)]),
     review.run(signal),

@@ -10,20 +10,17 @@ import { parseIdentifier } from '../../flow/index.js';
 import type { RangeStore } from '../../storage/index.js';
 
 /**
- * Heights and bytes of one durable batch at most: large enough that the sync of a batch costs nothing, and at most half
- * the window, so that the other half is fetched meanwhile.
+ * Most heights and bytes of one durable batch: large enough that its sync costs little per height, and at most half the
+ * window, so that the other half is fetched meanwhile.
  */
 const GROUP_MAX_HEIGHTS = 32;
-/** A height without collections costs a batch next to nothing: of those, the sync is most of the cost. */
+/** A height without collections costs a batch next to nothing: for those, the sync is most of the cost. */
 const GROUP_MAX_EMPTY_HEIGHTS = 128;
 const GROUP_MAX_BYTES = 8 * 1024 * 1024;
 
-/** Where execution data is the only source, nodes without it are asked again whether they have it so often. */
+/** When execution data is the only source, how often nodes without it are asked again whether they offer it. */
 const ONLY_SOURCE_PROBE_MS = 5_000;
-/**
- * Execution data that is due and does not come for this long has the stream opened again: within ten seconds, looks
- * included.
- */
+/** When due execution data is missing for this long, the stream is reopened: within ten seconds, checks included. */
 const EDI_SILENCE_MS = 7_000;
 
 export function indexerOptions({ window }: DaemonConfig): BlockCollectionIndexerOptions {
@@ -66,7 +63,7 @@ export function blocksOptions(
   };
 }
 
-/** The table's parents of root blocks: a spork may have discarded blocks that we hold as the parent. */
+/** The parents of root blocks in the table: a spork may have discarded the blocks that we hold there. */
 export function rootParentsOf(sporks: SporkTable): RootParent[] {
   return sporks.flatMap(({ rootHeight, rootParentId, rootParentIsBelow = true }) => {
     const parsed = parseIdentifier(rootParentId);

@@ -3,13 +3,13 @@ import type { HeightsToFill } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { HeightRange, IndexStore } from '../../storage/index.js';
 
-/** What is known of the chain. Without nodes, the spork table alone. */
+/** What is known about the chain. Without nodes, the spork table alone. */
 export interface KnownChain {
   readonly sporks: SporkTable;
   readonly network?: Pick<AccessNetwork, 'liveRoot' | 'lowestHeight'> | undefined;
 }
 
-/** The heights in numbers. Expected errors: OperatorError `usage`. */
+/** The heights as numbers. Expected errors: OperatorError `usage`. */
 export function heightsOf(
   { from, to }: HeightsToFill,
   store: Pick<IndexStore, 'meta' | 'latestBlock'>,

@@ -8,14 +8,15 @@ import type { Clock, Timer } from '../../runtime/index.js';
 import { AbortError } from '../../runtime/index.js';
 import { BorderError } from '../../storage/index.js';
 import type { HeightRange, IndexStore } from '../../storage/index.js';
+import { blockBelow } from './blockBelow.js';
 import { startIndexingLine } from './indexingLine.js';
 import type { ChainHead, IndexingLine, IndexingLineParts } from './indexingLine.js';
 
-/** How often it is looked whether what the nodes give fits what is indexed next to the range. */
+/** How often the nodes' blocks are compared with those indexed next to the range. */
 const LOOK_EVERY_MS = 1_000;
-/** A block that has not fitted for so long, whichever node was asked, fails the run. */
+/** A block that has not linked for this long, whichever node was asked, fails the run. */
 const MISFIT_FAILS_AFTER_MS = 5_000;
-/** Bytes in flight that a range gets at least. */
+/** A range gets at least this many bytes in flight. */
 const MIN_IN_FLIGHT_BYTES = 1024 ** 2;
 
 /** A range of history that is being filled. */
@@ -23,23 +24,28 @@ export interface HistoryLine extends RangeLine {
   readonly indexing: IndexingLine;
 }
 
-/** What ranges need of the daemon around them. */
+/** What ranges need from the daemon around them. */
 export interface HistoryParts extends Omit<IndexingLineParts, 'store' | 'nodes' | 'ends' | 'lifecycle'> {
   readonly store: IndexStore;
   readonly network: IndexingLineParts['network'] & IndexingLineParts['nodes'];
 }
 
 /**
- * Fills one range by the same line that follows the head: bounded by the end of the range, with a window and a budget of its
- * own, and behind the live range at every node. Expected errors: `StorageError`.
+ * Fills one range by the same line that follows the head: bounded by the end of the range, with a window and a budget
+ * of its own, and behind the live range at every node. Expected errors: `StorageError`.
  */
 export async function startRangeLine(
   config: DaemonConfig,
   parts: HistoryParts,
   { range, store }: RangeJob,
+  signal: AbortSignal,
 ): Promise<HistoryLine> {
   const { clock, network } = parts;
+  const nodes = new HistoryNodes({ nodes: network });
   const rootParents = await parentAbove(range, parts);
+  const isRoot = network.sporkAt(range.from)?.rootHeight === range.from;
+  const isBelowKnown = isRoot || store.latestBlock() !== undefined;
+  const below = isBelowKnown ? undefined : await blockBelow(range, { nodes, signal });
   let settle = (_outcome: RangeOutcome): void => undefined;
   let giveUp = (_error: unknown): void => undefined;
   const outcome = new Promise<RangeOutcome>((resolve, reject) => {
@@ -63,7 +69,7 @@ export async function startRangeLine(
     {
       ...parts,
       store,
-      nodes: new HistoryNodes({ nodes: network }),
+      nodes,
       ...{ listener, ends },
       lifecycle: {
         fail,
@@ -75,7 +81,7 @@ export async function startRangeLine(
       },
       logger: toldByTheRange(parts.logger, range),
     },
-    { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, rootParents },
+    { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, rootParents, below },
   );
   let isOutdated = false;
   void indexing.outdated.then((reason) => {
@@ -91,7 +97,7 @@ export async function startRangeLine(
   const end = async (): Promise<void> => {
     misfits.cancel();
     await indexing.close();
-    // What stands above its watermark is only work saved, and some of it is a lie.
+    // Blocks above its watermark are only work saved, and one of them is a lie.
     if (isOutdated) await store.rewind(store.latestIndexedHeight());
   };
   return { indexing, outcome, close: () => (closing ??= end()) };
@@ -108,7 +114,7 @@ function rangeConfig(config: DaemonConfig, { to }: HeightRange): DaemonConfig {
   };
 }
 
-/** The chain has long been beyond the range, whatever is told of its head. */
+/** The chain is long past the range, whatever head is reported. */
 function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'>): ChainHead {
   return {
     finalizedHeight: () => Math.max(listener.finalizedHeight() ?? 0, store.latestIndexedHeight()),
@@ -118,19 +124,19 @@ function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'
   };
 }
 
-/** The block above, where it is indexed, says which block is the last of the range: no other is taken. */
+/** The block above, if indexed, says which block is the last of the range: no other is accepted. */
 async function parentAbove(
   { to }: HeightRange,
   { sporks, store }: Pick<HistoryParts, 'sporks' | 'store'>,
 ): Promise<readonly RootParent[]> {
   const rootHeight = to + 1;
-  // The root of a spork may name another parent; what is known of that is in the table.
+  // The root of a spork may name another parent; the table has what is known.
   if (sporks.some((spork) => spork.rootHeight === rootHeight)) return [];
   const above = await store.blockByHeight(rootHeight);
   return above === undefined ? [] : [{ rootHeight, rootParentId: above.block.parentId }];
 }
 
-/** Tells once when the nodes have no blocks that fit what is indexed below or above the range. */
+/** Reports once when the nodes have no blocks that link to those indexed below or above the range. */
 function watchMisfits(
   { blocks }: IndexingLine,
   {
@@ -154,7 +160,10 @@ function watchMisfits(
   return { cancel: () => timer.cancel() };
 }
 
-/** What holds up a range is told of the range as a whole: what its parts say, which is meant for the live one, is for debugging. */
+/**
+ * What holds up a range is reported for the range as a whole; what its parts log is meant for the live one, and goes to
+ * debug.
+ */
 function toldByTheRange(logger: Logger, { from, to }: HeightRange): Logger {
   const quiet = (fields: object, message: string): void => logger.debug({ from, to, ...fields }, message);
   return { debug: quiet, info: quiet, warn: quiet, error: quiet };

@@ -12,7 +12,7 @@ export function checkStartOfFilledStore(config: DaemonConfig, store: IndexStore)
   const meta = store.meta();
   if (meta === undefined || typeof config.startHeight !== 'number') return;
   const next = store.latestIndexedHeight() + 1;
-  // After a repair the heights below a hole are still this store's, and so is the hole, which is planned.
+  // After a repair the heights below a hole still belong to this store, and so does the hole, which is planned.
   const beginnings = [...store.coverage(), ...store.ranges.plans()].map(({ from }) => from);
   if (config.startHeight >= Math.min(meta.firstHeight, ...beginnings) && config.startHeight <= next) return;
   throw new OperatorError(
@@ -24,8 +24,8 @@ export function checkStartOfFilledStore(config: DaemonConfig, store: IndexStore)
 }
 
 /**
- * Decides the first height of an empty store. Waits for the head where it is needed. Expected errors: OperatorError
- * `configuration` when no node has the height asked for; the signal's abort reason.
+ * Decides the first height of an empty store. Waits for the head if it is needed. Expected errors: OperatorError
+ * `configuration` when no node has the requested height; the signal's abort reason.
  */
 export async function firstHeightOf(
   config: DaemonConfig,
@@ -77,7 +77,7 @@ async function wantedFirstHeight(
   return config.startHeight;
 }
 
-/** The nodes that did not answer, and so might have what the others have not. */
+/** The nodes that did not answer, and so might have what the others lack. */
 function exceptFor(network: AccessNetwork): string {
   const silent = network.states().filter(({ state }) => state === 'unknown');
   return silent.length === 0 ? '' : ` (${silent.map(({ endpoint }) => endpoint).join(', ')} did not answer)`;

@@ -3,12 +3,12 @@ import type { Logger } from '../../observability/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 
-/** True when everything up to the stop height is indexed: nothing is left to be asked for. */
+/** True when everything up to the stop height is indexed: nothing is left to request. */
 export function hasReachedStop({ stopHeight }: DaemonConfig, store: IndexStore): boolean {
   return stopHeight !== undefined && store.meta() !== undefined && store.latestIndexedHeight() >= stopHeight;
 }
 
-/** Stops the daemon at its stop height, once the account index is built as well, where it is on, and what is planned is filled. */
+/** Stops the daemon at its stop height, once the account index (if on) is complete and all plans are filled. */
 export function stopWhenFinished(
   config: DaemonConfig,
   {

@@ -14,9 +14,9 @@ import type {
   ToReader,
 } from './messages.js';
 
-/** For the thread that indexes to answer a question, or to say that a call waits for its turn. */
+/** How long the indexing thread may take to answer a question, or to say that a call is queued. */
 export const QUESTION_LIMIT_MS = 2_000;
-/** Questions that are not answered yet. */
+/** Most unanswered questions. */
 export const MAX_QUESTIONS = 64;
 
 const NOTHING: IndexMoment = {
@@ -36,7 +36,7 @@ interface Asked {
   readonly timer: Timer;
 }
 
-/** A forwarded call, from the question whether it may be sent to its end. */
+/** A forwarded call, from the request for admission to its end. */
 interface AskedAdmission {
   readonly decide: (outcome: Admission | NotAdmitted) => void;
   timer: Timer | undefined;
@@ -45,14 +45,14 @@ interface AskedAdmission {
 }
 
 /**
- * The reader thread's end of the way to the thread that indexes: what that told last, questions with a deadline, and the
- * admission of forwarded calls.
+ * The reader thread's link to the indexing thread: its latest state, questions with a deadline, and the admission of
+ * forwarded calls.
  */
 export class IndexerLink implements StatusSource, WorkSource, ForwardingDesk {
   readonly #clock: Clock;
   readonly #post: (message: FromReader) => void;
   readonly #asked = new Map<number, Asked>();
-  /** Bounded by those who forward. */
+  /** Bounded by the limits on forwarded calls. */
   readonly #admissions = new Map<number, AskedAdmission>();
   #ids = 0;
   #moment = NOTHING;
@@ -67,7 +67,7 @@ export class IndexerLink implements StatusSource, WorkSource, ForwardingDesk {
     return this.#moment;
   }
 
-  /** Takes what concerns it. */
+  /** Handles the messages that concern it. */
   receive(message: ToReader): void {
     switch (message.kind) {
       case 'state':
@@ -156,7 +156,7 @@ export class IndexerLink implements StatusSource, WorkSource, ForwardingDesk {
   /** Expected errors: ApiError (`busy`, `indexer_silent`). */
   #ask(question: Question): Promise<Answer> {
     if (this.#asked.size >= MAX_QUESTIONS) {
-      const message = `at most ${MAX_QUESTIONS} questions to the thread that indexes may wait; ask again`;
+      const message = `at most ${MAX_QUESTIONS} requests may wait for the indexing thread; retry`;
       return Promise.reject(new ApiError(503, 'busy', message));
     }
     return new Promise((resolve, reject) => {
@@ -203,7 +203,7 @@ export class IndexerLink implements StatusSource, WorkSource, ForwardingDesk {
     asked.makeWay?.();
   }
 
-  /** `end`: what the other thread is to be told. */
+  /** `end`: what to tell the other thread. */
   #leave(id: number, end: Parameters<Admission['over']>[0] | undefined): void {
     const asked = this.#admissions.get(id);
     if (asked === undefined) return;

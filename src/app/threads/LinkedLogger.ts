@@ -2,7 +2,7 @@ import type { Logger, LogLevel } from '../../observability/index.js';
 import { errorFields } from '../../observability/index.js';
 import type { FromReader } from './messages.js';
 
-/** Records that may be on their way to the other thread since it last gave a sign of life; further ones are dropped. */
+/** Log records sent since the other thread last answered; further ones are dropped. */
 export const MAX_RECORDS_UNDER_WAY = 1_000;
 
 const levels = ['debug', 'info', 'warn', 'error'] as const;
@@ -39,7 +39,7 @@ export class LinkedLogger implements Logger {
     this.#send('error', fields, message);
   }
 
-  /** The other thread gave a sign of life: it has taken all that was sent before. */
+  /** The other thread answered: it has taken everything sent before. */
   taken(): void {
     this.#underWay = 0;
     if (this.#dropped === 0) return;

@@ -1,18 +1,11 @@
-import type { Admission, ForwardingDesk } from '../../access/index.js';
+import type { ForwardingDesk } from '../../access/index.js';
 import type { NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { MirroredMetrics } from '../../observability/index.js';
 import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index.js';
-import {
-  AbortError,
-  doublingMs,
-  EndGate,
-  isAbort,
-  messageOf,
-  OperatorError,
-  sleep,
-} from '../../runtime/index.js';
+import { AbortError, doublingMs, EndGate, messageOf, OperatorError, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
+import { CallAdmissions } from './CallAdmissions.js';
 import type {
   Answer,
   FromReader,
@@ -24,27 +17,27 @@ import type {
 } from './messages.js';
 import type { ReaderHandle, StartReader } from './startWorker.js';
 
-/** How often the thread is checked, and sent the state with its surroundings at least. */
+/** How often the thread is checked. The state and its surroundings are sent at least this often. */
 const LOOK_EVERY_MS = 500;
-/** Without an acknowledgement for so long, readers count as not served. */
+/** Without an acknowledgement for this long, readers count as not served. */
 export const DOWN_AFTER_MS = 3_000;
-/** After so long the thread is terminated and replaced. */
+/** After this long the thread is terminated and replaced. */
 export const HUNG_AFTER_MS = 8_000;
-/** The same for a thread that does not listen yet. */
+/** The same for a thread that is not listening yet. */
 const START_LIMIT_MS = 30_000;
-/** To close in good order; its servers take CLOSE_GRACE_MS (2 s) at most. */
+/** Time for a graceful stop; its servers take CLOSE_GRACE_MS (2 s) at most. */
 const STOP_GRACE_MS = 4_000;
-/** A thread that ends is replaced at once; if the next one ends soon as well, after this pause. */
+/** A thread that ends is replaced at once; if its successor ends soon as well, after this pause. */
 const RESTART_PAUSE = { minMs: 1_000, maxMs: 30_000 };
-/** A thread that has served for so long has not failed at its start. */
+/** A thread that has served for this long did not fail at its start. */
 const STABLE_AFTER_MS = 60_000;
-/** How long to wait for a point at which the thread may be terminated. */
+/** How long to wait for a moment at which the thread may be terminated. */
 const GATE_LIMIT_MS = 1_000;
 const GATE_LOOK_MS = 10;
 /** How long a scrape waits for the thread's metrics. */
 const SCRAPE_LIMIT_MS = 250;
 
-/** What the thread is sent and may ask. All of it is immediate, except the admission of forwarded calls. */
+/** What the thread is sent and may ask. Everything is synchronous, except the admission of forwarded calls. */
 export interface ReaderSources {
   moment(): IndexMoment;
   surroundings(): Surroundings;
@@ -61,18 +54,18 @@ export interface ReaderThreadDependencies {
   readonly metrics: Pick<Metrics, 'readersReplaced'>;
 }
 
-/** One thread, from its beginning to its end. */
+/** One thread, from start to end. */
 interface Life {
   readonly handle: ReaderHandle;
   readonly gate: EndGate;
-  readonly admissions: Map<number, { readonly withdraw: AbortController; admission: Admission | undefined }>;
-  /** A state was sent that is not acknowledged. */
+  readonly admissions: CallAdmissions;
+  /** A state was sent that is not acknowledged yet. */
   isOwed: boolean;
-  /** Without an acknowledgement of what was sent. */
+  /** Time without an acknowledgement of what was sent. */
   silentMs: number;
-  /** They were sent since the last check. */
+  /** Surroundings were sent since the last check. */
   knowsSurroundings: boolean;
-  /** Something has changed since the state that is not acknowledged yet. */
+  /** Something changed after the state that is not acknowledged yet. */
   hasNews: boolean;
   listensSinceMs: number | undefined;
   refusal: string | undefined;
@@ -80,9 +73,9 @@ interface Life {
 }
 
 /**
- * The thread that serves readers: feeds it with what may be read, answers what it asks, and watches it. What it is
- * sent is one message at a time, of the newest state, each acknowledged: that is its heartbeat as well. A thread that
- * ends or hangs is followed by another one on the same ports; indexing takes no notice.
+ * The reader thread as the main thread sees it: sends it what may be read, answers its questions, and watches it. It is
+ * sent one message at a time, the newest state, and acknowledges each: that is its heartbeat as well. A thread that
+ * ends or hangs is replaced by a new one on the same ports; indexing is not affected.
  */
 export class ReaderThread {
   readonly #dependencies: ReaderThreadDependencies;
@@ -96,9 +89,9 @@ export class ReaderThread {
   #timer: Timer | undefined;
   #restart: Timer | undefined;
   #lookedAtMs = 0;
-  /** Threads in a row that ended soon. */
+  /** Consecutive threads that ended soon. */
   #failures = 0;
-  /** Of the last thread that ended. */
+  /** Why the last thread ended. */
   #cause: unknown;
   #isClosing = false;
   #begun:
@@ -107,7 +100,7 @@ export class ReaderThread {
   #closing: Promise<void> | undefined;
   #onEnded: () => void = () => undefined;
 
-  /** Begins the thread, which loads what it needs, and waits for `serve`. */
+  /** Starts the thread, which loads its modules and waits for `serve`. */
   constructor(options: Omit<ReaderOptions, 'gate'>, dependencies: ReaderThreadDependencies) {
     this.#options = options;
     this.#dependencies = dependencies;
@@ -116,8 +109,8 @@ export class ReaderThread {
   }
 
   /**
-   * Resolves when the thread listens. Expected errors: OperatorError (an address that cannot be used, and what else
-   * the operator has to mend); AbortError when it is closed first.
+   * Resolves when the thread listens. Expected errors: OperatorError (an unusable address, and anything else that the
+   * operator must fix); AbortError when it is closed first.
    */
   serve(sources: ReaderSources): Promise<ReaderAddresses> {
     this.#sources = sources;
@@ -131,7 +124,7 @@ export class ReaderThread {
     });
   }
 
-  /** What may be read has changed. Costs next to nothing, and never throws. */
+  /** What may be read has changed. Cheap, and never throws. */
   notify(): void {
     const life = this.#life;
     if (life === undefined || this.#sources === undefined) return;
@@ -139,7 +132,7 @@ export class ReaderThread {
     else this.#send(life);
   }
 
-  /** As `notify`, for what else the readers are told: readiness, and the nodes to forward to. */
+  /** Like `notify`, for everything else the readers are told: readiness, and the nodes to forward to. */
   notifyOfSurroundings(): void {
     if (this.#life !== undefined) this.#life.knowsSurroundings = false;
     this.notify();
@@ -151,17 +144,17 @@ export class ReaderThread {
     const life = this.#life;
     if (life === undefined || life.ending !== undefined || life.listensSinceMs === undefined) {
       return {
-        message: `the thread that serves readers has ended (${messageOf(this.#cause)}); another one is begun`,
+        message: `the reader thread has ended (${messageOf(this.#cause)}); a new one is starting`,
       };
     }
     if (life.silentMs < DOWN_AFTER_MS) return undefined;
     const seconds = Math.floor(life.silentMs / 1_000);
     return {
-      message: `the thread that serves readers has not answered for ${seconds} s; after ${HUNG_AFTER_MS / 1_000} s another one is begun`,
+      message: `the reader thread has not answered for ${seconds} s; after ${HUNG_AFTER_MS / 1_000} s it is replaced`,
     };
   }
 
-  /** What all threads so far have counted. The current one is asked, but not waited for long. */
+  /** The totals of all threads so far. The current one is asked, with a short deadline. */
   async metrics(): Promise<readonly MetricsSnapshot[]> {
     const life = this.#life;
     if (life?.listensSinceMs !== undefined && life.ending === undefined) {
@@ -177,7 +170,7 @@ export class ReaderThread {
     return this.#told.all();
   }
 
-  /** Closes the servers and ends the thread; one that does not answer is terminated. Idempotent. */
+  /** Closes the servers and ends the thread; if it does not answer, it is terminated. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -209,7 +202,8 @@ export class ReaderThread {
     const gate = EndGate.forThread();
     const handle = this.#dependencies.start({ ...this.#options, gate: gate.memory });
     const life: Life = {
-      ...{ handle, gate, admissions: new Map() },
+      ...{ handle, gate },
+      admissions: new CallAdmissions({ clock: this.#clock, post: (message) => handle.post(message) }),
       ...{ isOwed: false, silentMs: 0, knowsSurroundings: false, hasNews: false },
       ...{ listensSinceMs: undefined, refusal: undefined, ending: undefined },
     };
@@ -254,15 +248,11 @@ export class ReaderThread {
         life.handle.post({ kind: 'answer', id: message.id, answer: this.#answer(message.question) });
         break;
       case 'admit':
-        void this.#admit(life, message);
+        void life.admissions.admit(message, this.#sources?.desk);
         break;
-      case 'over': {
-        const asked = life.admissions.get(message.id);
-        life.admissions.delete(message.id);
-        asked?.admission?.over(message.end);
-        asked?.withdraw.abort(new AbortError());
+      case 'over':
+        life.admissions.over(message);
         break;
-      }
       case 'metrics':
         this.#told.told(message.metrics);
         for (const wake of this.#onMetrics.splice(0)) wake();
@@ -288,7 +278,7 @@ export class ReaderThread {
 
   #answer(question: Question): Answer {
     const sources = this.#sources;
-    if (sources === undefined) throw new Error('asked before it was told anything');
+    if (sources === undefined) throw new Error('the reader thread asked before it was sent any state');
     switch (question.about) {
       case 'status':
         return sources.status();
@@ -296,41 +286,6 @@ export class ReaderThread {
         return sources.momentAt(question.height);
       case 'id':
         return sources.naming(question.id);
-    }
-  }
-
-  async #admit(
-    life: Life,
-    { id, node, call }: Extract<FromReader, { readonly kind: 'admit' }>,
-  ): Promise<void> {
-    const withdraw = new AbortController();
-    const asked: { readonly withdraw: AbortController; admission: Admission | undefined } = {
-      ...{ withdraw, admission: undefined },
-    };
-    life.admissions.set(id, asked);
-    const admitting = this.#sources?.desk.admit(node, call, withdraw.signal);
-    const waits = this.#clock.setTimer(0, () =>
-      life.handle.post({ kind: 'admission', id, outcome: 'waits' }),
-    );
-    try {
-      const admission = (await admitting) ?? 'gone';
-      waits.cancel();
-      if (typeof admission === 'string') {
-        life.admissions.delete(id);
-        life.handle.post({ kind: 'admission', id, outcome: admission === 'silent' ? 'gone' : admission });
-        return;
-      }
-      // Cancelled just as it was admitted.
-      if (!life.admissions.has(id)) {
-        admission.over('other');
-        return;
-      }
-      asked.admission = admission;
-      admission.onMakeWay(() => life.handle.post({ kind: 'makeWay', id }));
-      life.handle.post({ kind: 'admission', id, outcome: 'admitted' });
-    } catch (error) {
-      waits.cancel();
-      if (!isAbort(error)) throw error;
     }
   }
 
@@ -343,7 +298,7 @@ export class ReaderThread {
 
   #look(): void {
     const nowMs = this.#clock.monotonic();
-    // A process that was suspended has received nothing.
+    // A suspended process has received nothing.
     const passedMs = Math.min(nowMs - this.#lookedAtMs, 2 * LOOK_EVERY_MS);
     this.#lookedAtMs = nowMs;
     const life = this.#life;
@@ -377,10 +332,7 @@ export class ReaderThread {
 
   #ended(life: Life, error: unknown): void {
     this.#life = undefined;
-    for (const { admission, withdraw } of life.admissions.values()) {
-      withdraw.abort(new AbortError());
-      admission?.over('other');
-    }
+    life.admissions.endAll();
     this.#told.ended();
     for (const wake of this.#onMetrics.splice(0)) wake();
     if (this.#isClosing) {

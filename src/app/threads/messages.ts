@@ -9,12 +9,12 @@ import type { ShownIndex } from '../../storage/index.js';
 /** What a reader thread starts with. Everything in this file can be cloned between threads. */
 export interface ReaderOptions {
   readonly storePath: string;
-  /** Of the database that holds the index in its place. */
+  /** The database, if the index is not in a directory. */
   readonly storeUrl?: string | undefined;
   readonly chainId: string;
-  /** Of the program. */
+  /** The program's version. */
   readonly version: string;
-  /** Ports that were any free ones are the ones that were found, once a thread has listened. */
+  /** Port 0 is replaced by the port found, once a thread has listened. */
   readonly api: DaemonConfig['api'];
   readonly accessNodes: readonly string[];
   readonly maxMessageBytes: number;
@@ -26,11 +26,11 @@ export interface ReaderOptions {
 
 export interface ReaderAddresses {
   readonly api: { readonly host: string; readonly port: number };
-  /** Absent where gRPC is off. */
+  /** Absent when gRPC is off. */
   readonly grpc?: { readonly host: string; readonly port: number };
 }
 
-/** The index at one moment: what readers see. */
+/** The index at one moment, as readers see it. */
 export interface IndexMoment {
   readonly shown: ShownIndex;
   /** `null`: not known yet. */
@@ -38,7 +38,7 @@ export interface IndexMoment {
   readonly sealed: number | null;
 }
 
-/** The daemon around it, as far as readers are told. */
+/** The daemon around it, as far as readers need it. */
 export interface Surroundings {
   readonly isReady: boolean;
   /** Why nothing may be forwarded now; `undefined` while it may. */
@@ -47,7 +47,7 @@ export interface Surroundings {
   readonly nodes: readonly Endpoint[];
 }
 
-/** What only the thread that indexes knows. */
+/** What only the indexing thread knows. */
 export type Question =
   | { readonly about: 'status' }
   | { readonly about: 'height'; readonly height: number }
@@ -61,15 +61,15 @@ export interface Answers {
 export type Answer = Answers[keyof Answers];
 
 export type ToReader =
-  /** At most one that is not acknowledged. The first one begins the servers. */
+  /** At most one unacknowledged at a time. The first one starts the servers. */
   | {
       readonly kind: 'state';
       readonly moment: IndexMoment;
-      /** Left out: as before. */
+      /** Absent: unchanged. */
       readonly surroundings?: Surroundings;
     }
   | { readonly kind: 'answer'; readonly id: number; readonly answer: Answer }
-  /** `waits`: its turn will come. */
+  /** `waits`: it is queued. */
   | {
       readonly kind: 'admission';
       readonly id: number;
@@ -77,17 +77,17 @@ export type ToReader =
     }
   | { readonly kind: 'makeWay'; readonly id: number }
   | { readonly kind: 'scrape' }
-  /** Close in good order, and end. */
+  /** Stop gracefully. */
   | { readonly kind: 'stop' };
 
 export type FromReader =
   | { readonly kind: 'ack' }
   | { readonly kind: 'listening'; readonly addresses: ReaderAddresses }
-  /** The operator has to mend something; the thread ends. */
+  /** The operator must fix something; the thread ends. */
   | { readonly kind: 'refused'; readonly exit: ExitReason; readonly message: string }
   | { readonly kind: 'ask'; readonly id: number; readonly question: Question }
   | { readonly kind: 'admit'; readonly id: number; readonly node: string; readonly call: AdmittedCall }
-  /** A call that was admitted, or waits for it, is over. */
+  /** A call that was admitted, or queued, is over. */
   | { readonly kind: 'over'; readonly id: number; readonly end: AdmissionEnd }
   | { readonly kind: 'metrics'; readonly metrics: MetricsSnapshot }
   | {
@@ -97,7 +97,7 @@ export type FromReader =
       readonly message: string;
     };
 
-/** One end of the way between the two threads. A `MessagePort` fits, and so does a `Worker`. */
+/** One end of the channel between the two threads: a `MessagePort` or a `Worker`. */
 export interface Port {
   postMessage(message: unknown): void;
   on(event: 'message', listener: (message: unknown) => void): unknown;

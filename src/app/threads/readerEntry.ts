@@ -1,4 +1,4 @@
-// What a reader thread runs.
+// The main module of a reader thread.
 import { parentPort, workerData } from 'node:worker_threads';
 import { redirectGrpcLog } from '../../access/index.js';
 import { systemClock } from '../../runtime/index.js';
@@ -7,7 +7,7 @@ import { serveReaders } from './serveReaders.js';
 
 if (parentPort === null) throw new Error('this is for a thread of the daemon');
 const fail = (error: unknown): void => {
-  // Uncaught, it ends the thread and is told to whoever began it; the caller gets its answer first.
+  // Uncaught, it ends the thread and reaches whoever started it; the caller gets its response first.
   setImmediate(() => {
     throw error;
   });
@@ -17,5 +17,5 @@ await serveReaders(workerData as ReaderOptions, {
   // The library logs for the whole thread.
   onLogger: (logger) => redirectGrpcLog({ logger }),
 });
-// Nothing that a caller or a node left behind holds up the end.
+// Nothing that a caller or a node left behind may delay the end.
 process.exit();

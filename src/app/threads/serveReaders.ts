@@ -10,16 +10,16 @@ import { LinkedLogger } from './LinkedLogger.js';
 import type { FromReader, Port, ReaderAddresses, ReaderOptions, ToReader } from './messages.js';
 
 export interface ServeReadersDependencies {
-  /** To the thread that indexes. */
+  /** To the indexing thread. */
   readonly port: Port;
   readonly clock: Clock;
   /** Called for every error that is a bug: it ends the thread. */
   readonly fail: (error: unknown) => void;
-  /** Told of the logger that reaches the daemon's log. */
+  /** Receives the logger that writes to the daemon's log. */
   readonly onLogger?: (logger: Logger) => void;
 }
 
-/** All that serves readers, while it is open. */
+/** All servers for readers, while open. */
 interface Servers {
   readonly addresses: ReaderAddresses;
   /** There is something new to see. */
@@ -28,8 +28,8 @@ interface Servers {
 }
 
 /**
- * Serves readers over a replica of the store, from the first state on that the thread which indexes sends, until that
- * says to stop. Resolves when all is closed.
+ * Serves readers over a replica of the store, from the first state that the indexing thread sends until it says to
+ * stop. Resolves when everything is closed.
  */
 export function serveReaders(options: ReaderOptions, dependencies: ServeReadersDependencies): Promise<void> {
   const { clock, fail, port } = dependencies;
@@ -85,7 +85,7 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
   });
 }
 
-/** Expected errors: OperatorError (an address that cannot be used; as `LevelReplica.open`). */
+/** Expected errors: OperatorError (an unusable address; those of `LevelReplica.open`). */
 async function openServers(
   options: ReaderOptions,
   parts: Pick<ServeReadersDependencies, 'clock' | 'fail'> & {
@@ -133,7 +133,7 @@ async function openServers(
         );
   const close = async (): Promise<void> => {
     const feedClosed = feed.close();
-    // Together: each may take as long as its callers do, up to a limit. Streams would never end by themselves.
+    // In parallel: each may take as long as its callers do, up to a limit. Streams would never end by themselves.
     await Promise.all([feedClosed, api.close(), grpc?.close()]);
     forwarder?.close();
     await replica.close();

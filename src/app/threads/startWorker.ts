@@ -1,19 +1,16 @@
 import { Worker } from 'node:worker_threads';
 import type { FromReader, ReaderOptions, ToReader } from './messages.js';
 
-/**
- * What the objects of a reader thread may take; beyond that the thread ends, and nothing else. Buffers are not among
- * them.
- */
+/** Heap limit of a reader thread; beyond it only that thread ends. Buffers do not count. */
 export const MAX_READER_HEAP_MIB = 1_024;
 
 /** A reader thread, as its owner sees it. */
 export interface ReaderHandle {
   post(message: ToReader): void;
   onMessage(listener: (message: FromReader) => void): void;
-  /** Told once, when it has ended; with the error that nobody caught in it, if there was one. */
+  /** Called once, when it has ended; with the uncaught error, if there was one. */
   onEnd(listener: (error: unknown) => void): void;
-  /** Ends it, whatever it does. */
+  /** Ends it, whatever it is doing. */
   terminate(): void;
 }
 

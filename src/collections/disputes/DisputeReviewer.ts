@@ -5,13 +5,13 @@ import type { Disputes } from './Disputes.js';
 import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { BlockReviewer, CollectionRequests } from '../ports.js';
 
-/** How often heights are looked at. */
+/** How often heights are checked. */
 const LOOK_MS = 1_000;
-/** A younger height may just be early: collections come after their block, and execution data later still. */
+/** Younger heights may just be early: collections arrive after their block, and execution data later still. */
 const REVIEW_AFTER_MS = 5_000;
-/** "No such collection" (or "not yet") so often for one id casts doubt on the block that names it. */
+/** After this many "no such collection" (or "not yet") answers for one id, its block is in doubt. */
 const NOT_FOUND_BEFORE_DOUBT = 3;
-/** Blocks that are reviewed per look: nodes that only lag are not asked for a whole window again. */
+/** Blocks reviewed per check: a whole window is never requested again just because the nodes lag. */
 const REVIEWS_PER_LOOK = 8;
 /** Pause before the nodes are asked again for the same block. */
 const REVIEW_AGAIN = { minMs: 2_000, maxMs: 30_000 };
@@ -19,15 +19,15 @@ const REVIEW_AGAIN = { minMs: 2_000, maxMs: 30_000 };
 export interface DisputeReviewerDependencies {
   readonly mcq: MissingCollectionQueue;
   readonly disputes: Disputes;
-  /** Left out with `ediOnly`. */
+  /** Absent with `ediOnly`. */
   readonly requests?: Pick<CollectionRequests, 'trail'> | undefined;
   readonly reviewer: BlockReviewer;
   readonly clock: Clock;
 }
 
 /**
- * Has the block of a height reviewed when its guarantees are in doubt: execution data that does not match, or
- * a collection that the nodes do not know. Lowest height first, one at a time, ever more slowly.
+ * Has a block reviewed when its guarantees are in doubt: execution data contradicts them, or the nodes do not know a
+ * collection. Lowest height first, one at a time, with growing pauses.
  */
 export class DisputeReviewer {
   readonly #deps: DisputeReviewerDependencies;

@@ -4,11 +4,11 @@ import type { HeightTable } from '../heights/HeightTable.js';
 import type { BlockVerdict } from '../ports.js';
 
 /**
- * Heights at which execution data and guarantees do not match. Either of them may be the lie, so that nobody is reported at
- * first: neither is it the node that gave the execution data. Once all collections of the guarantees were found and
- * verified, it was.
+ * Heights at which execution data and guarantees contradict each other. Either may be false, so at first nobody is
+ * reported. Once all guaranteed collections were found and verified, the execution data was the lie, and its node is
+ * reported.
  *
- * It all stands in the records of the heights. Bounds: per height, the nodes that offer execution data.
+ * All state is in the height records. Bound: per height, the nodes that offer execution data.
  */
 export class Disputes {
   readonly #nodes: Pick<AccessNodes, 'report'>;
@@ -39,7 +39,7 @@ export class Disputes {
     voidWhatWasSaid(dispute);
   }
 
-  /** Another block, or other guarantees, are worked on now: what was said against the former ones is void. */
+  /** The block or its guarantees were replaced: accusations against the former ones are void. */
   replaced({ block, dispute }: HeightRecord): void {
     if (dispute === undefined) return;
     voidWhatWasSaid(dispute);
@@ -74,7 +74,7 @@ export class Disputes {
   }
 }
 
-/** The dispute about a height, from now on there is one. */
+/** The dispute about a height; begins one if there is none. */
 export function disputeOf(record: HeightRecord): Dispute {
   return (record.dispute ??= {
     accused: new Map(),

@@ -7,10 +7,13 @@ import { childOf, wasAborted } from '../../runtime/index.js';
 import { GuaranteeVotes } from '../heights/GuaranteeVotes.js';
 import type { HeightRecord } from '../heights/HeightRecord.js';
 import type { HeightTable } from '../heights/HeightTable.js';
-import type { BlockAsker, BlockReviewer, BlockVerdict } from '../ports.js';
+import { OffChainBlockError } from '../heights/OffChainBlockError.js';
+import type { BlockAnswer, BlockAsker, BlockReviewer, BlockVerdict } from '../ports.js';
 import { disputeOf } from './Disputes.js';
 
-/** Blocks of a forger that the nodes are asked for again at once. */
+/** How many nodes refute a block whose giver does not answer. */
+const WITNESSES_AGAINST = 2;
+/** Blocks of a forger that are reviewed at the same time. */
 const REVIEWS_AT_ONCE = 16;
 
 export interface GuaranteeReviewDependencies {
@@ -21,22 +24,24 @@ export interface GuaranteeReviewDependencies {
   readonly metrics: { readonly invalidBlocks: { inc(labels: Record<'reason', string>): void } };
   /** Replaces the current block; false when that is complete, or gone. */
   replace(block: FinalizedBlock, giver: Giver): boolean;
+  /** No node has the block in hand any more: the line has to start over. */
+  fail(error: OffChainBlockError): void;
 }
 
 /**
- * Decides between different lists of guarantees for one and the same block. A block's id does not bind its guarantees
- * in what nodes give us (the payload hash needs seals, receipts and results as well), so that a node may give a true
- * block with forged ones: it links, and never completes.
+ * Decides between different guarantee lists for the same block. The block id does not bind the guarantees in the data
+ * that nodes give us (the payload hash also needs seals, receipts and results). So a node may give a true block with
+ * forged guarantees: it links, and never completes.
  *
- * The list that most nodes give is the one worked on; of lists with as many votes, each has its turn. Nobody is
- * reported for a vote. What proves a list is that its collections were found, all of them: when the watermark has
- * passed the height, whoever said otherwise has lied.
+ * The list with the most votes is tried first; lists with equal votes alternate. Nobody is reported for a vote. A list
+ * is proven when all of its collections were found: once the watermark has passed the height, every node that gave
+ * another list has lied.
  */
 export class GuaranteeReview implements BlockReviewer {
   readonly #deps: GuaranteeReviewDependencies;
-  /** Those that were reviewed and are not proven: heights of the window. */
+  /** Reviewed but not proven yet: heights of the window. */
   readonly #reviewed = new Set<HeightRecord>();
-  /** Nodes that were found to forge guarantees, and whose other blocks are to be reviewed. */
+  /** Nodes that were caught forging guarantees, and whose other blocks are to be reviewed. */
   readonly #forgers = new Map<string, Giver>();
   readonly #forgerFound = new WorkSignal();
 
@@ -45,13 +50,13 @@ export class GuaranteeReview implements BlockReviewer {
   }
 
   /**
-   * A node that forged one block may have forged all that it gave: those are reviewed without waiting for doubt about each.
-   * Resolves when the signal aborts. No expected errors.
+   * A node that forged one block may have forged others: all that it gave are reviewed, without waiting for a doubt
+   * about each. Resolves when the signal aborts. No expected errors.
    */
   async run(parent: AbortSignal): Promise<void> {
     const child = childOf(parent);
     const { signal } = child;
-    // The calls of all reviews listen to it: many listeners are no leak.
+    // The calls of all reviews listen to it: many listeners are not a leak.
     setMaxListeners(0, signal);
     try {
       for (;;) {
@@ -82,7 +87,11 @@ export class GuaranteeReview implements BlockReviewer {
     if (heights.at(height) !== record || record.block !== held)
       return { kind: 'gone', giver: giver.name, confirmedBy: 0 };
 
-    // Another id at this height is another matter: the parent links decide that.
+    if (isRefuted(held, giver, answers)) {
+      this.#deps.fail(new OffChainBlockError(answers[0].block, held.id));
+      return { kind: 'gone', giver: giver.name, confirmedBy: 0 };
+    }
+    // Another id at this height is else another matter: the parent links decide that.
     const alike = answers
       .filter(({ block }) => block.id === held.id && block.parentId === held.parentId)
       .map(({ block, node, method }) => ({ block, giver: { name: node.name, method } }));
@@ -102,7 +111,7 @@ export class GuaranteeReview implements BlockReviewer {
     return { kind, giver: giver.name, confirmedBy: confirming.length };
   }
 
-  /** The watermark has moved: the guarantees of what it passed are proven, and so are the lies about them. */
+  /** The guarantees of every block at or below the watermark are proven: reports who gave others. */
   settle(watermark: number): void {
     for (const record of this.#reviewed) {
       if (record.height > watermark) continue;
@@ -112,7 +121,7 @@ export class GuaranteeReview implements BlockReviewer {
     }
   }
 
-  /** The heights whose blocks this node gave by this call, ascending. */
+  /** Heights whose blocks this node gave by this call, ascending. */
   #givenBy({ name, method }: Giver): number[] {
     return Array.from(this.#deps.heights.all())
       .filter(({ giver }) => giver?.name === name && giver.method === method)
@@ -131,4 +140,18 @@ export class GuaranteeReview implements BlockReviewer {
     this.#forgers.set(name, forger);
     this.#forgerFound.notify();
   }
+}
+
+/**
+ * True when every node that answers has one and the same other block, its giver among them or at least two others. Parent
+ * links would show it too, but for a window that is full of such blocks, up to its end: nothing above is read then.
+ */
+function isRefuted(
+  held: FinalizedBlock,
+  giver: Giver,
+  answers: Awaited<ReturnType<BlockAsker['ask']>>,
+): answers is readonly [BlockAnswer, ...BlockAnswer[]] {
+  const ids = new Set(answers.map(({ block }) => block.id));
+  if (ids.size !== 1 || ids.has(held.id)) return false;
+  return answers.length >= WITNESSES_AGAINST || answers.some(({ node }) => node.name === giver.name);
 }

@@ -2,13 +2,13 @@ import { RunningAverage } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 
 export interface DeliveryForecastOptions {
-  /** Heights ahead of the stream that may be counted on at most. */
+  /** Most heights ahead of the stream that may be expected from it. */
   readonly lookaheadHeights: number;
-  /** How long after its last sign of life a stream is counted on. */
+  /** How long after its last sign of life a stream is still expected to deliver. */
   readonly freshMs: number;
 }
 
-/** What may be counted on from a stream: judged by its last sign of life and by its pace. */
+/** What a stream is expected to deliver, from its last sign of life and its pace. */
 export class DeliveryForecast {
   readonly #options: DeliveryForecastOptions;
   readonly #clock: Clock;
@@ -21,7 +21,7 @@ export class DeliveryForecast {
     this.#clock = dependencies.clock;
   }
 
-  /** The stream was opened in good order, delivered, or is read again after a pause of ours. */
+  /** The stream opened without error, delivered, or is read again after we paused it. */
   alive(): void {
     this.#aliveAtMs = this.#clock.monotonic();
   }
@@ -30,14 +30,14 @@ export class DeliveryForecast {
     this.#aliveAtMs = undefined;
   }
 
-  /** One height took this long from asking for it until it was handed in, although it was due when asked for. */
+  /** One height, due when it was requested, took this long until it was handed in. */
   took(durationMs: number): void {
     this.#heightMs.observe(durationMs);
   }
 
   /**
-   * True when a height is counted on within this time. `ahead`: how far it is above the one that comes next. A stream
-   * that we keep waiting does not go stale.
+   * True when a height is expected within this time. `ahead`: its distance from the next height. A stream that we pause
+   * does not go stale.
    */
   expects(ahead: number, withinMs: number, isPausedByUs: boolean): boolean {
     if (this.#aliveAtMs === undefined || ahead < 0 || ahead >= this.#options.lookaheadHeights) return false;

@@ -18,24 +18,24 @@ import { FaultReporter } from '../sources/FaultReporter.js';
 import type { BlockWindow, CollectionSink, ExecutionDataForecast } from '../ports.js';
 import type { StreamEnd } from './StreamFault.js';
 
-/** The call that is used while it is known and works, and the one that stands in for it. */
+/** The call that is used while it is known and works, and its fallback. */
 const CURRENT = 'SubscribeExecutionDataFromStartBlockHeight';
 const DEPRECATED = 'SubscribeExecutionData';
 
 export interface ExecutionDataIndexerOptions {
-  /** How long data that is due may fail to come before the stream is opened again. */
+  /** How long due data may be missing before the stream is reopened. */
   readonly silenceMs: number;
-  /** Pause before the stream is opened again: doubles from here … */
+  /** Pause before the stream is reopened: doubles from here … */
   readonly backoffMinMs: number;
   /** … up to here. */
   readonly backoffMaxMs: number;
-  /** How often a node that does not offer execution data is asked again whether it does. */
+  /** How often a node without execution data is asked again whether it offers any. */
   readonly probeMs?: number;
-  /** Durable heights the stream may be behind the watermark before it is opened again above it. */
+  /** Durable heights the stream may be behind the watermark before it is reopened above it. */
   readonly skipAheadHeights?: number;
-  /** Heights ahead of the stream for which it may be counted on at most, however fast it is. */
+  /** Most heights ahead of the stream that may be expected from it, however fast it is. */
   readonly lookaheadHeights?: number;
-  /** How long after its last sign of life the stream is counted on. */
+  /** How long after its last sign of life a stream is still expected to deliver. */
   readonly freshMs?: number;
 }
 
@@ -51,27 +51,27 @@ export interface ExecutionDataIndexerDependencies {
   readonly metrics: Pick<Metrics, 'invalidCollections' | 'executionDataSkipped' | 'streamReopens'>;
 }
 
-/** A stream as it was opened. */
+/** An opened stream. */
 interface Opened {
   readonly node: AccessNode;
   readonly method: AccessMethod;
   readonly height: number;
 }
 
-/** What the execution-data stream does. */
+/** The state of the execution-data stream. */
 export type ExecutionDataState =
   /** Not running. */
   | 'off'
-  /** Being opened, or between two attempts; `lastError` says what went wrong with the last one. */
+  /** Being opened, or pausing between two attempts; `lastError` has the last failure. */
   | 'connecting'
   /** Delivering, or waiting for the next block to be sealed. */
   | 'streaming'
-  /** Paused by us: ahead of the window, of the blocks handed out, or the byte budget is used up. */
+  /** Paused by us: it is ahead of the window or of the blocks handed out, or the byte budget is used up. */
   | 'waiting_window'
   /** No node offers execution data, or none for the next height. */
   | 'unavailable';
 
-/** The stream at the moment of asking. */
+/** A snapshot of the stream. */
 export interface ExecutionDataStatus {
   readonly state: ExecutionDataState;
   readonly stateAgeMs: number;
@@ -79,15 +79,15 @@ export interface ExecutionDataStatus {
   readonly nextHeight: number;
   /** The height of the last message; `undefined` before the first. */
   readonly lastHeight: number | undefined;
-  /** Since the last message, on whichever stream. */
+  /** Since the last message of any stream. */
   readonly lastMessageAgeMs: number | undefined;
   /** What ended the last stream; cleared by the next message. */
   readonly lastError: string | undefined;
-  /** How long it has waited for the next height to be sealed; `undefined` while it does not. */
+  /** How long it has waited for the next height to be sealed; `undefined` when not waiting. */
   readonly unsealedMs: number | undefined;
 }
 
-/** Values that are good enough not to be settings. */
+/** Values that need no setting. */
 const EXECUTION_DATA_DEFAULTS = {
   probeMs: 60_000,
   skipAheadHeights: 32,
@@ -95,24 +95,21 @@ const EXECUTION_DATA_DEFAULTS = {
   freshMs: 1_000,
 } as const;
 
-/** While no node serves the height, or none that does has execution data: how often the list is looked at again. */
+/** While no node serves the height or offers execution data: how often the pool is checked again. */
 const NO_NODE_RETRY_MS = 1_000;
 
-/** A node that has no stream to spare is asked again before others take the next one that is. */
+/** Longest pause after a node refused a stream for lack of capacity: others would take the next free one. */
 const REFUSED_MAX_MS = 2_000;
-/**
- * A new stream that brings nothing is left for another node, or the other call, sooner than one that has delivered;
- * twice.
- */
+/** A new stream that brings nothing is abandoned sooner than one that has delivered, at most twice in a row. */
 const OPENING_SILENCE = { ms: 4_000, times: 2 };
-/** Heights in a row by which a stream shows that it does its work: one that breaks after each of them does not. */
+/** Consecutive heights after which a stream counts as working: one that breaks after each height does not. */
 const HEIGHTS_BEFORE_PRAISE = 3;
-/** After so many failures in a row a pause has its full length, whatever happens meanwhile. */
+/** After this many consecutive failures a new head no longer shortens the pause. */
 const SHORT_PAUSES = 2;
-/** A pause that a new head ends lasts so long at least. */
+/** Shortest pause that a new head can end. */
 const WAKE_AFTER_MS = 1_000;
 
-/** One stream at a time: no slots to run out of, and streams wait for no rate limit. */
+/** Streams need neither a slot nor a rate-limit token: there is only one at a time. */
 const ALWAYS_READY: NodeReadiness = {
   isFree: () => true,
   delayMs: () => 0,
@@ -121,12 +118,12 @@ const ALWAYS_READY: NodeReadiness = {
 
 /**
  * EDI: follows the execution-data stream from just above the watermark, checks each block's collections against its
- * guarantees, and hands whole blocks in. It holds one message at most and takes the next one only when that height's
- * block has been handed out and the byte budget admits it: back-pressure, never a drop (onflow/flow-go#8114).
+ * guarantees, and hands in whole blocks. It holds at most one message and reads the next one only when that height's
+ * block has been handed out and the byte budget has room: back-pressure, never a drop (onflow/flow-go#8114).
  *
- * Nothing a node does stops it. A stream that ends, stalls, lags, lies or is refused is opened again, on another node
- * where there is one; nodes without the feed are asked again every minute, or as `probeMs` says. The system chunk is
- * dropped. A block without collections is passed over: it is complete without us.
+ * Nothing a node does stops it. A stream that ends, stalls, lags, lies or is refused is reopened, on another node if
+ * there is one; nodes without the feed are asked again every `probeMs` (default: a minute). The system chunk is
+ * dropped. Blocks without collections are skipped: they are complete without us.
  */
 export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #options: Required<ExecutionDataIndexerOptions>;
@@ -138,7 +135,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #troubles: ExecutionDataTroubles;
   /** Verified messages of the current stream. */
   #verified = 0;
-  /** Streams in a row that brought nothing for one height of one node. */
+  /** Consecutive streams that brought nothing for the same height of the same node. */
   #fruitless = { node: '', height: 0, count: 0 };
   #isRefused = false;
   #method: AccessMethod = CURRENT;
@@ -170,7 +167,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
         onMessage: (node, isVerified, atMs) => this.#onMessage(node, isVerified, atMs),
         onWaiting: (isWaiting) => this.#onWaiting(isWaiting),
         onLook: () => {
-          // It was not refused for a whole look: the node has the feed.
+          // Not refused for a whole check interval: the node has the feed.
           if (this.#state === 'unavailable') this.#enter('connecting');
         },
         onLateError: (error) => (this.#lateError ??= { error }),
@@ -180,7 +177,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
 
   /** Follows the stream until the signal aborts, then resolves. Rejects for bugs only. */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#state !== 'off') throw new Error('the execution-data indexer runs already');
+    if (this.#state !== 'off') throw new Error('the execution-data indexer is already running');
     this.#enter('connecting');
     try {
       while (!signal.aborted) {
@@ -211,12 +208,12 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     };
   }
 
-  /** By node: why the next height's execution data does not come; empty while we wait for room or for its sealing. */
+  /** By node: why the next height's execution data is missing; empty while we wait for room or for the seal. */
   troubles(): readonly NodeTrouble[] {
     return this.#state === 'off' ? [] : this.#troubles.all(this.#position());
   }
 
-  /** Why execution data does not come, in one sentence; `undefined` while nothing is wrong with it. */
+  /** Why no execution data arrives, in one sentence; `undefined` while all is well. */
   trouble(): string | undefined {
     if (this.#state === 'off') return 'the execution-data stream is not followed';
     const sentence = this.#troubles.sentence(this.#position());
@@ -235,7 +232,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     const node = await this.#chooseNode(signal);
     if (node === undefined) return;
     this.#node = node;
-    // Right after a failure, opening is no sign of life.
+    // Right after a failure, opening a stream is not a sign of life.
     if (this.#rotation.failures === 0) this.#outlook.alive();
     this.#method = methodOf(node);
     this.#verified = 0;
@@ -250,8 +247,8 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   }
 
   /**
-   * Before a stream is opened again. Not for long when one height alone was the trouble, and it has come otherwise; nor when
-   * the node could not be reached, and a new head shows that some node can.
+   * Pauses before the next stream. Cut short when only one height failed and has since arrived otherwise, or when the
+   * node was unreachable and a new head shows that some node can be reached.
    */
   async #pause(pauseMs: number, end: StreamEnd, signal: AbortSignal): Promise<void> {
     const { clock, window } = this.#dependencies;
@@ -277,7 +274,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#reader.skipDurable();
   }
 
-  /** `undefined` after a pause when there was nobody to ask. */
+  /** `undefined` after a pause when no node could be asked. */
   async #chooseNode(signal: AbortSignal): Promise<AccessNode | undefined> {
     const { clock, logger, nodes } = this.#dependencies;
     const nowMs = clock.monotonic();
@@ -295,7 +292,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     }
     if (this.#state !== 'unavailable') logger.info({ height }, 'no access node offers execution data');
     this.#enter('unavailable');
-    // Another node may come up before one of these is to be asked again.
+    // Another node may come up before one of these may be asked again.
     const untilMs = all.map((node) => this.#troubles.lacksUntilMs(node, height));
     const askAgainInMs = Math.min(...untilMs) - nowMs;
     await sleep(clock, Math.min(askAgainInMs, NO_NODE_RETRY_MS), signal);
@@ -325,13 +322,13 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#enter(isWaiting ? 'waiting_window' : this.#resumedState);
   }
 
-  /** Answers how long to pause before the next stream is opened. */
+  /** Returns the pause before the next stream. */
   #onStreamEnd({ node, method: opened, height }: Opened, end: StreamEnd): number {
     const { clock, logger, metrics, random } = this.#dependencies;
     const method = end.method ?? this.#usedMethod(node, opened);
     this.#lastError = end.text;
     if (end.reason === 'unimplemented') {
-      // It only stood in for the other one.
+      // It was only the fallback.
       if (opened === DEPRECATED) return 0;
       this.#troubles.offersNone(node, end.said, this.#options.probeMs);
       return 0;
@@ -356,9 +353,9 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   }
 
   /**
-   * What is no fault by itself (a start that is refused near the tip, data that does not match) is one of the call
-   * when it keeps the same sealed height from us: there is another call. A refusal for lack of streams counts too:
-   * the other call may have some.
+   * Some endings are not faults by themselves (a refused start near the tip, data that does not match). They become
+   * faults of the call when it keeps withholding the same sealed height, because there is another call. A refusal for
+   * lack of streams counts too: the other call may have some.
    */
   #faultOf(node: AccessNode, { kind }: StreamEnd, isFruitless: boolean): NodeFault | undefined {
     const height = this.#reader.next;
@@ -392,7 +389,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   }
 }
 
-/** The call by which a node is asked: the deprecated one while the current one rests, or is not known. */
+/** The call to use with a node: the deprecated one while the current one is resting or unknown to it. */
 function methodOf(node: AccessNode): typeof CURRENT | typeof DEPRECATED {
   return !node.supports(CURRENT) && node.supports(DEPRECATED) ? DEPRECATED : CURRENT;
 }

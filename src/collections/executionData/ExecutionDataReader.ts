@@ -12,7 +12,7 @@ import type { StreamEnd } from './StreamFault.js';
 import { StreamMonitor } from './StreamMonitor.js';
 
 export interface ExecutionDataReaderOptions {
-  /** How long data that is due may fail to come. */
+  /** How long due data may be missing. */
   readonly silenceMs: number;
   /** Durable heights the stream may be behind the watermark. */
   readonly skipAheadHeights: number;
@@ -20,11 +20,11 @@ export interface ExecutionDataReaderOptions {
 
 /** Called synchronously at each step. */
 export interface ExecutionDataReaderEvents {
-  /** A message with the right height is dealt with; `isVerified` unless it was passed over unread. */
+  /** A message of the right height was processed; `isVerified` is false when it was skipped unread. */
   onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void;
-  /** It begins, or ends, to wait for room in the window. */
+  /** Waiting for room in the window began or ended. */
   onWaiting(isWaiting: boolean): void;
-  /** A check has passed and the stream is still open. */
+  /** A periodic check found the stream open. */
   onLook(): void;
   /** A bug showed in a stream that was already closed. */
   onLateError(error: unknown): void;
@@ -41,27 +41,27 @@ export interface ExecutionDataReaderDependencies {
   readonly events: ExecutionDataReaderEvents;
 }
 
-/** Over how long a stream must have lost ground on the sealed head to be left for another one. */
+/** A stream that fell further behind the sealed head over this time is replaced. */
 const PACE_SPAN_MS = 30_000;
-/** What one message may weigh, trie updates included: the bounds of the estimate by which it is admitted. */
+/** Size of one message, trie updates included: the bounds of the estimate used for admission. */
 const MESSAGE_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: 64 * 1024 * 1024 };
 
 /**
- * A block at height 0 is a root block and has no collections. Nor can it be asked for everywhere: to older nodes, a start at
- * height 0 is one that was not given, and they begin at their sealed head.
+ * The block at height 0 is a root block and has no collections. Older nodes also take a start height of 0 as "not
+ * given", and begin at their sealed head.
  */
 const LOWEST_HEIGHT = 1;
 
 /**
- * What is verified before yielding to the event loop: readers of the store and the node's keepalive wait no longer, however
- * much has arrived. Every message weighs something, the empty ones too.
+ * Bytes verified before yielding to the event loop, so that store readers and keepalives wait no longer than that.
+ * Empty messages count too.
  */
 const TURN_BYTES = 256 * 1024;
 const MESSAGE_WEIGHT_BYTES = 2 * 1024;
 
 /**
- * Reads one execution-data stream after another from where the last one ended: takes a message only when there is room
- * for it, verifies it against its block, and hands it in. Holds one message at most.
+ * Reads execution-data streams one after another, each from where the last one ended. Takes a message only when there
+ * is room for it, verifies it against its block, and hands it in. Holds at most one message.
  */
 export class ExecutionDataReader {
   readonly #options: ExecutionDataReaderOptions;
@@ -77,22 +77,22 @@ export class ExecutionDataReader {
     this.#dependencies = dependencies;
   }
 
-  /** The height that comes next: never at or below the watermark once a stream is about to be opened. */
+  /** The next height. When a stream is about to be opened, it is above the watermark. */
   get next(): number {
     return this.#next;
   }
 
-  /** Since when the next height's message is due, or the next height is waited for that is not sealed. */
+  /** Since when the next height's message is due, or since when the next height has not been sealed. */
   get waits(): { readonly dueSinceMs: number | undefined; readonly unsealedSinceMs: number | undefined } {
     return { dueSinceMs: this.#watching?.dueSinceMs, unsealedSinceMs: this.#watching?.unsealedSinceMs };
   }
 
-  /** Passes over heights that are durable: a stream that failed at one of them is opened above it. */
+  /** Skips durable heights: a stream that failed at one of them is reopened above it. */
   skipDurable(): void {
     while (this.#dependencies.window.isIndexed(this.#next)) this.#next += 1;
   }
 
-  /** Waits until there is a height to open a stream at, and goes there. Expected errors: the abort reason. */
+  /** Waits until there is a height to open a stream at, and moves there. Expected errors: the abort reason. */
   async goToNext(signal: AbortSignal): Promise<void> {
     const { window } = this.#dependencies;
     for (;;) {
@@ -102,7 +102,9 @@ export class ExecutionDataReader {
     }
   }
 
-  /** Reads one stream until something ends it. The signal is not aborted yet. Expected errors: its abort reason. */
+  /**
+   * Reads one stream until something ends it. The signal must not be aborted yet. Expected errors: its abort reason.
+   */
   async follow(
     node: AccessNode,
     { openingSilenceMs }: { readonly openingSilenceMs: number },
@@ -128,7 +130,7 @@ export class ExecutionDataReader {
         const readAtMs = clock.monotonic();
         const read = await reader.read();
         watch.pulled();
-        // Silence is told by the watch.
+        // The monitor reports silence.
         if (read === 'silent' || read.done === true)
           throw new StreamFault('ended', 'the node ended the stream');
         const message = read.value;
@@ -145,7 +147,7 @@ export class ExecutionDataReader {
     } catch (error) {
       const end = judgeStreamEnd(error);
       if (end === undefined) throw error;
-      // A node drops a consumer that does not read for some 30 s: that is our doing.
+      // A node drops a consumer that does not read for about 30 s: we caused that.
       return justPaused && end.fault !== undefined && end.refused === undefined
         ? { ...end, fault: undefined }
         : end;
@@ -190,7 +192,7 @@ export class ExecutionDataReader {
     return true;
   }
 
-  /** What is durable is read to be passed over; all else only when its block is here and its bytes are admitted. */
+  /** Durable heights are read only to be skipped; others need their block and room for their bytes. */
   #hasRoom(): boolean {
     const { window } = this.#dependencies;
     const height = this.#next;
@@ -213,7 +215,7 @@ export class ExecutionDataReader {
       try {
         this.#deliver(block, message, receivedAtMs);
       } catch (error) {
-        // Above its end a node of an earlier spork may hold blocks that the next one discarded: no lie of its own.
+        // Above the end of its spork a node may hold blocks that the next spork discarded: it does not lie.
         throw this.#moved(node) ?? error;
       }
     }
@@ -222,7 +224,7 @@ export class ExecutionDataReader {
     events.onMessage(node, block !== undefined, receivedAtMs);
   }
 
-  /** The height's block; `undefined` once it is durable. It is here already but for the moment it is being replaced. */
+  /** The height's block; `undefined` once it is durable. It is already here unless it is being replaced just now. */
   async #blockOf(height: number, signal: AbortSignal): Promise<FinalizedBlock | undefined> {
     const { window } = this.#dependencies;
     for (;;) {

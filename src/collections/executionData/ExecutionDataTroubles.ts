@@ -3,37 +3,37 @@ import type { AccessMethod, AccessNode, NodeTrouble } from '../../access/index.j
 import type { Clock } from '../../runtime/index.js';
 import type { StreamEnd } from './StreamFault.js';
 
-/** What a node named as the lowest height it has is believed for this long: it may be given more history. */
-const PRUNED_MS = 3_600_000;
-/** A sealed head that stands still for so long is worth a word. */
+/** How long the lowest height that a node named is believed: it may be given more history. */
+const PRUNED_MS = 600_000;
+/** A sealed head that has not moved for this long is reported. */
 const SEALING_STILL_MS = 10_000;
 
-/** A node that has nothing for us, or nothing so low. */
+/** A node that has no execution data, or none that low. */
 interface Lack {
   readonly sinceMs: number;
   readonly untilMs: number;
-  /** It has execution data from there on. */
+  /** The node's execution data begins here. */
   readonly below: number;
   readonly said: string;
-  /** How often it was asked without success. */
+  /** Attempts without success. */
   readonly count: number;
 }
 
-/** What the stream waits for at the moment of asking. */
+/** What the stream waits for, as a snapshot. */
 export interface StreamPosition {
   readonly next: number;
   readonly node: string | undefined;
   readonly method: AccessMethod;
   readonly sealed: number | undefined;
-  /** Since when the next height is sealed, asked for, and not there. */
+  /** Since when the next height has been sealed, requested, and missing. */
   readonly dueSinceMs: number | undefined;
   /** Since when it waits for the next height to be sealed. */
   readonly unsealedSinceMs: number | undefined;
 }
 
 /**
- * Why the next height's execution data does not come: which nodes do not have it, or do not offer any, and what came
- * of asking the others. Bounded by the number of nodes.
+ * Why the next height's execution data is missing: which nodes do not have or offer it, and what the others answered.
+ * Bounded by the number of nodes.
  */
 export class ExecutionDataTroubles {
   readonly #clock: Clock;
@@ -47,18 +47,18 @@ export class ExecutionDataTroubles {
     this.#failures = new NodeTroubles(dependencies);
   }
 
-  /** Until when this node is not asked for a height; minus infinity when it may be. */
+  /** Until when this node is not asked for a height; -Infinity when it may be asked. */
   lacksUntilMs(node: AccessNode, height: number): number {
     const lack = this.#lacks.get(node.name);
     return lack === undefined || height >= lack.below ? -Infinity : lack.untilMs;
   }
 
-  /** The node does not offer execution data, in these words: it is asked again whether it does after a while. */
+  /** The node does not offer execution data, for the reason given; it is asked again after `forMs`. */
   offersNone(node: AccessNode, words: string, forMs: number): void {
     this.#lack(node, Infinity, `${node.name} does not offer execution data: ${words}`, forMs);
   }
 
-  /** A stream ended that stood at this height. */
+  /** A stream ended at this height. */
   ended(node: AccessNode, method: AccessMethod, height: number, end: StreamEnd): void {
     if (height !== this.#height) this.#failures.clear();
     this.#height = height;
@@ -75,7 +75,7 @@ export class ExecutionDataTroubles {
     this.#sentence ??= 'no access node serves the next height';
   }
 
-  /** A message came. */
+  /** A message arrived. */
   came(node: AccessNode): void {
     this.#failures.clear();
     this.#lacks.delete(node.name);
@@ -97,7 +97,7 @@ export class ExecutionDataTroubles {
     return troubles;
   }
 
-  /** In one sentence; `undefined` while nothing is wrong. */
+  /** In one sentence; `undefined` while all is well. */
   sentence({ next, sealed, unsealedSinceMs }: StreamPosition): string | undefined {
     const lacks = [...this.#lacks].filter(([, { below }]) => next < below && below < Infinity);
     if (lacks.length > 0) return lacks.map(([, { said }]) => said).join(', ');
@@ -105,7 +105,7 @@ export class ExecutionDataTroubles {
     const nowMs = this.#clock.monotonic();
     if (unsealedSinceMs === undefined || nowMs - unsealedSinceMs < SEALING_STILL_MS) return undefined;
     const stands =
-      sealed === undefined ? 'no node tells the sealed head' : `the sealed head stands at ${sealed}`;
+      sealed === undefined ? 'no node reports the sealed head' : `the sealed head stands at ${sealed}`;
     const seconds = Math.floor((nowMs - unsealedSinceMs) / 1_000);
     return `waiting for height ${next} to be sealed for ${seconds} s: ${stands}`;
   }

@@ -3,17 +3,17 @@ import type { AccessMethod, NodeFault, TroubleKind } from '../../access/index.js
 import { InvalidCollectionError } from '../../flow/index.js';
 import type { Fault } from '../sources/FaultReporter.js';
 
-/** Why a stream is left by our own decision. */
+/** Why we give up a stream. */
 export type StreamFaultReason =
   /** The node ended it. */
   | 'ended'
-  /** Data is due and does not come. */
+  /** Due data does not arrive. */
   | 'silent'
-  /** Nothing ever came, although the height that it was opened at is sealed. */
+  /** Nothing ever arrived, although the height at which it was opened is sealed. */
   | 'absent'
-  /** It comes, but slower than the chain grows. */
+  /** Data arrives more slowly than the chain grows. */
   | 'lagging'
-  /** What it brings next is long durable: cheaper to open again above. */
+  /** Its next heights are already durable: reopening above them is cheaper. */
   | 'skip_ahead'
   /** The node does not serve the heights that follow (the edge of a spork). */
   | 'moved'
@@ -41,7 +41,7 @@ const TROUBLES: Record<StreamFaultReason, TroubleKind | undefined> = {
   malformed: 'invalid',
 };
 
-/** Thrown and caught within the execution-data indexer: this stream is done with, open another one. */
+/** Thrown and caught within the execution-data indexer: give up this stream and open another. */
 export class StreamFault extends Error {
   override readonly name = 'StreamFault';
   readonly reason: StreamFaultReason;
@@ -52,26 +52,26 @@ export class StreamFault extends Error {
   }
 }
 
-/** What the end of a stream means. */
+/** How a stream ended. */
 export interface StreamEnd extends Fault {
   /** The reason label of `stream_reopens_total`. */
   readonly reason: string;
-  /** What it brought does not match the block's guarantees: either of them may be the lie. */
+  /** Its data contradicts the block's guarantees: either may be the lie. */
   readonly contradicts?: true;
-  /** Why the data did not come; `undefined` when we left the stream for our own reasons. */
+  /** Why the data is missing; `undefined` when we left the stream for our own reasons. */
   readonly kind: TroubleKind | undefined;
-  /** What is wrong, without the kind of error. */
+  /** What went wrong, without the kind of error. */
   readonly said: string;
-  /** The call, where the error tells. */
+  /** The call, if the error names it. */
   readonly method?: AccessMethod;
   /** The node has no execution data below this height. */
   readonly prunedBelow?: number;
 }
 
-/** A node whose execution data begins above the height asked for, in the words of flow-go. */
+/** How flow-go says that a node's execution data begins above the requested height. */
 const PRUNED = /lower than (?:the )?lowest indexed height (\d+)/i;
 
-/** Reads what ended a stream. `undefined` for anything that is not expected. */
+/** Classifies the error that ended a stream; `undefined` if it is unexpected. */
 export function judgeStreamEnd(error: unknown): StreamEnd | undefined {
   if (error instanceof StreamFault) {
     const { reason, message } = error;
@@ -89,7 +89,7 @@ export function judgeStreamEnd(error: unknown): StreamEnd | undefined {
   if (error instanceof UpstreamError) {
     const { kind, message, method } = error;
     const refused = kind === 'malformed' || kind === 'too_large' ? kind : undefined;
-    // No deadline of ours: the node, or what stands before it, ended the stream.
+    // We set no deadline: the node, or a proxy before it, ended the stream.
     const named = Number(PRUNED.exec(message)?.[1] ?? error.lowestHeight);
     return {
       ...{ reason: kind, text: message, refused, fault: kind === 'deadline' ? 'failing' : faultOf(kind) },

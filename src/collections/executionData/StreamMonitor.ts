@@ -2,11 +2,11 @@ import type { Clock, Timer } from '../../runtime/index.js';
 import { StreamFault } from './StreamFault.js';
 
 export interface StreamMonitorOptions {
-  /** How long data that is due may fail to come. */
+  /** How long due data may be missing. */
   readonly silenceMs: number;
-  /** The same for the first message, when it is due as the stream is opened. */
+  /** The same for the first message, if it is due when the stream is opened. */
   readonly openingSilenceMs: number;
-  /** Over how long a stream must have lost ground on the sealed head before it counts as too slow. */
+  /** A stream that fell further behind the sealed head over this time counts as too slow. */
   readonly paceSpanMs: number;
   /** Heights behind the sealed head within which a stream is never too slow. */
   readonly paceSlackHeights: number;
@@ -14,21 +14,20 @@ export interface StreamMonitorOptions {
 
 export interface StreamMonitorDependencies {
   readonly clock: Clock;
-  /** The next height the stream owes, and the sealed head; called at every look. */
+  /** The next height that the stream owes, and the sealed head; called at every check. */
   position(): { readonly next: number; readonly sealed: number | undefined };
-  /** Called at every look in addition; may name a fault of its own. */
+  /** Also called at every check; may return a fault of its own. */
   look(): StreamFault | undefined;
   onFault(fault: StreamFault): void;
 }
 
-/** Looks per silence: the longest a fault can go unnoticed is a quarter of the silence. */
+/** Checks per silence: a fault goes unnoticed for at most a quarter of the silence. */
 const LOOKS_PER_SILENCE = 4;
 
 /**
- * Watches whether a stream delivers what is due, not merely whether it is open: what a node owes is what the sealed head
- * says is there. A quiet chain is no fault, and neither is a stream that we ourselves do not read. One timer, and
- * nothing per message but two comparisons. (A stream slower than block production looks alive:
- * subsquid/squid-sdk PR 549.)
+ * Watches whether a stream delivers what is due, not merely whether it is open. The sealed head says what is due. A
+ * quiet chain is not a fault, nor is a stream that we do not read. One timer; two comparisons per message. (A stream
+ * slower than block production looks alive: subsquid/squid-sdk PR 549.)
  */
 export class StreamMonitor {
   readonly #options: StreamMonitorOptions;
@@ -36,7 +35,7 @@ export class StreamMonitor {
   #timer: Timer | undefined;
   #isPulling = false;
   #pullingSinceMs = 0;
-  /** The message that was due as the stream was opened has not come. */
+  /** The message that was due when the stream was opened has not arrived. */
   #isOpening: boolean | undefined;
   #dueSinceMs: number | undefined;
   #span: { readonly atMs: number; readonly lag: number } | undefined;
@@ -46,12 +45,12 @@ export class StreamMonitor {
     this.#dependencies = dependencies;
   }
 
-  /** Since when the next message is due and does not come; `undefined` while it is not. */
+  /** Since when the next message has been overdue; `undefined` while it is not due. */
   get dueSinceMs(): number | undefined {
     return this.#isPulling && this.#isDue() ? this.#dueSinceMs : undefined;
   }
 
-  /** Since when the next message is waited for that is not due yet; `undefined` while it is. */
+  /** Since when the next message has been awaited before it is due; `undefined` once it is due. */
   get unsealedSinceMs(): number | undefined {
     return this.#isPulling && !this.#isDue() ? this.#pullingSinceMs : undefined;
   }
@@ -86,7 +85,7 @@ export class StreamMonitor {
     this.#dueSinceMs = undefined;
   }
 
-  /** We did not read for a while: what was lost on the head meanwhile is not the stream's doing. */
+  /** We did not read for a while: ground lost meanwhile is not the stream's fault. */
   paused(): void {
     this.#span = undefined;
   }

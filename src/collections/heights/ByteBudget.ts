@@ -10,10 +10,10 @@ export interface ByteBudgetDependencies {
 }
 
 /**
- * Says whether more may be taken, by the bytes of collections between their receipt and their durable commit.
- * The height that holds up the watermark is always admitted: holding it back would hold back the very commit that frees
- * the budget. No other is: while the lowest height is complete, its commit is on the way, and however slow the disk is, no
- * more than the budget gathers behind it. What was received is always counted, also beyond the limit.
+ * Admits collections by the bytes held between receipt and durable commit. The lowest incomplete height, which holds up
+ * the watermark, is always admitted: refusing it would prevent the commit that frees the budget. No other height is:
+ * while the lowest is complete its commit is under way, so even a slow disk gathers no more than the budget behind it.
+ * Received bytes always count, also beyond the limit.
  */
 export class ByteBudget {
   readonly limitBytes: number;

@@ -1,28 +1,27 @@
 import type { AccessMethod, Giver } from '../../access/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 
-/** Different lists that one node may be remembered with, per height; one that gives more is a liar by any of them. */
+/** Different lists remembered per node and height; a node that gives more is a liar by any of them. */
 const MAX_LISTS_PER_NODE = 4;
 
-/** A block as somebody gave it. */
+/** A block and who gave it. */
 export interface GivenBlock {
   readonly block: FinalizedBlock;
   readonly giver: Giver;
 }
 
 /**
- * What the nodes said of the guarantees of one block that is in doubt. Bounded by the nodes, and MAX_LISTS_PER_NODE
- * for each.
+ * What nodes said about the guarantees of one disputed block. Bounded by the nodes, and MAX_LISTS_PER_NODE for each.
  */
 export class GuaranteeVotes {
   readonly blockId: Identifier;
-  /** The guarantees in hand. */
+  /** The current guarantees. */
   #list: string;
-  /** By node: each list that it gave, with the call that it answered by it. */
+  /** By node: each list that it gave, and by which call. */
   readonly #said = new Map<string, Map<string, AccessMethod>>();
-  /** A block with each list, and who gave it first. */
+  /** A block for each list, and who gave it first. */
   readonly #blocks = new Map<string, GivenBlock>();
-  /** How often each list was put in hand. */
+  /** How often each list was tried. */
   readonly #tried = new Map<string, number>();
 
   constructor({ id, collectionIds }: FinalizedBlock) {
@@ -51,12 +50,12 @@ export class GuaranteeVotes {
   }
 
   /**
-   * A list other than the current one with at least as many votes; of several, the least tried. A node has one vote for each
-   * list that it gives now: whoever gave the block in hand, by stream perhaps, stands by that too.
+   * A list other than the current one with at least as many votes; of several, the least tried. A node has one vote for
+   * each list that it gives now; the giver of the current block also votes for that.
    */
   rival(given: readonly GivenBlock[], giver: Giver): GivenBlock | undefined {
     const votes = new Map<string, Set<string>>([[this.#list, new Set([giver.name])]]);
-    // A single node that has given several lists, by stream and by call, has each of them tried.
+    // A single node that gave several lists, by stream and by call, has each of them tried.
     for (const list of this.#said.get(giver.name)?.keys() ?? []) votes.set(list, new Set([giver.name]));
     for (const { block, giver: by } of given) {
       const list = listOf(block);

@@ -7,23 +7,23 @@ import type { WantedCollection } from './WantedCollection.js';
 
 /**
  * Where a height stands. `linked`: its block is known, and links. `collecting`: handed out, lacks collections.
- * `complete`: has all of them. `committing`: in the batch that is being written. `durable`: on disk, perhaps above
- * the watermark.
+ * `complete`: has all of them. `committing`: in the batch that is being written. `durable`: on disk, perhaps above the
+ * watermark.
  */
 export type HeightStatus = 'linked' | 'collecting' | 'complete' | 'committing' | 'durable';
 
-/** The life of a height. What is not named here does not happen. */
+/** All allowed transitions of a height. */
 export const NEXT_STATUSES: Readonly<Record<HeightStatus, readonly HeightStatus[]>> = {
-  // An earlier process may have made it durable; the collections of a block may come along with it, or be none.
+  // An earlier process may have made it durable; a block may come with its collections, or have none.
   linked: ['collecting', 'complete', 'durable'],
   collecting: ['complete'],
-  // It may turn out to be durable when its turn comes.
+  // It may turn out to be durable when its commit begins.
   complete: ['committing', 'durable'],
   committing: ['durable'],
   durable: [],
 };
 
-/** What must hold of a height that enters a status, in words. */
+/** What must hold when a height enters a status, in words. */
 const PROMISES: Readonly<
   Record<HeightStatus, readonly [what: string, holds: (record: HeightRecord) => boolean]>
 > = {
@@ -40,9 +40,9 @@ const PROMISES: Readonly<
 /** Which source gave the last missing collection of a height; `none` for a block without collections. */
 export type CompletionSource = Source | 'none';
 
-/** What the requester keeps of a height. */
+/** What the requester knows about a height. */
 export interface HeightRequests {
-  /** Ids that may be asked for now, oldest wish first; an id stands at its lowest height only. */
+  /** Ids that may be requested now, oldest first; an id is listed at its lowest height only. */
   readonly askable: Set<WantedCollection>;
   /** Calls under way for it. */
   workers: number;
@@ -53,16 +53,16 @@ export interface HeightRequests {
 
 /** Why the guarantees of a block are in doubt, and what the nodes say. */
 export interface Dispute {
-  /** Nodes whose execution data does not match, and how; by name. */
+  /** Nodes whose execution data does not match, by name, and what differs. */
   readonly accused: Map<string, { readonly node: AccessNode; readonly detail: string }>;
-  /** What came of asking the nodes again for the block, so many times, and when that is due again. */
+  /** The result of asking the nodes again for the block, how often that was done, and when it is due again. */
   verdict: BlockVerdict | undefined;
   reviews: number;
   nextReviewAtMs: number | undefined;
   votes: GuaranteeVotes | undefined;
 }
 
-/** A complete height on its way to the disk. */
+/** A complete height that waits for its durable batch. */
 export interface Commit {
   readonly record: HeightRecord;
   readonly block: FinalizedBlock;
@@ -74,38 +74,38 @@ export interface Commit {
 }
 
 /**
- * All that is known of one height of the window, from the moment its block links until the watermark has passed it.
- * `moveTo` is the only way from one status to the next. Each part of the line writes its own fields: the queue what
- * is missing and received, the requester `requests`, the indexer `commit`.
+ * Everything known about one height of the window, from the moment its block links until the watermark has passed it.
+ * Only `moveTo` changes the status. Each part of the line writes its own fields: the queue what is missing and
+ * received, the requester `requests`, the indexer `commit`.
  */
 export class HeightRecord implements BlockJob<FinalizedBlock> {
   readonly height: number;
   #status: HeightStatus = 'linked';
   #block: FinalizedBlock;
-  /** Who gave the block; `undefined`: nobody is held responsible for it. */
+  /** Who gave the block; `undefined` if nobody is held responsible. */
   giver: Giver | undefined;
-  /** Monotonic milliseconds at which the height was handed out; a replaced block keeps it. */
+  /** Monotonic milliseconds at which the height was handed out; unchanged when the block is replaced. */
   queuedAtMs = 0;
-  /** The job's own completion, kept here for whoever makes the height durable. */
+  /** The job's completion callback, for whoever makes the height durable. */
   done: () => void = notHandedOut;
   /**
-   * One slot per guarantee, in guarantee order. A slot is empty while its collection is missing, and the second and
-   * later slots of an id that the block lists more than once stay empty for good.
+   * One slot per guarantee, in guarantee order. A slot is empty while its collection is missing. For an id that the
+   * block lists more than once, only the first slot is ever filled.
    */
   received: (ReceivedCollection | undefined)[] = [];
   /** Distinct ids that are still missing. */
   missingCount = 0;
   /** The block lists an id more than once. */
   repeats = false;
-  /** Source of the latest collection taken. Once the height is complete: of the last missing one. */
+  /** Source of the latest collection; once the height is complete, of the last missing one. */
   source: CompletionSource = 'none';
-  /** Bytes of what was received; `HeightTable.count` counts them. */
+  /** Bytes received; `HeightTable.count` keeps it. */
   bytes = 0;
-  /** `undefined` until it is asked for. */
+  /** `undefined` until first requested. */
   requests: HeightRequests | undefined;
   /** `undefined` while the block is not in doubt. */
   dispute: Dispute | undefined;
-  /** From the moment it is handed to the indexer. */
+  /** Set when it is handed to the indexer. */
   commit: Commit | undefined;
 
   constructor(block: FinalizedBlock, giver?: Giver) {
@@ -114,7 +114,7 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
     this.#block = block;
   }
 
-  /** As a job. */
+  /** Its id as a job. */
   get id(): string {
     return String(this.height);
   }
@@ -132,7 +132,7 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
     return this.#status !== 'linked' && this.#status !== 'durable';
   }
 
-  /** The one place where a height changes its status; `HeightTable.move` calls it, and counts. */
+  /** The only place where a status changes; called by `HeightTable.move`, which counts. */
   moveTo(status: HeightStatus): void {
     const [what, holds] = PROMISES[status];
     if (!NEXT_STATUSES[this.#status].includes(status))
@@ -141,12 +141,12 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
     this.#status = status;
   }
 
-  /** Another block may take the place of one that is not complete: nothing was made of it that cannot be undone. */
+  /** An incomplete block may be replaced: nothing has been done with it that cannot be undone. */
   get mayBeReplaced(): boolean {
     return this.#status === 'linked' || this.#status === 'collecting';
   }
 
-  /** Puts another block in the place of the one held. */
+  /** Replaces the block. */
   replaceBlock(block: FinalizedBlock, giver: Giver | undefined): void {
     if (!this.mayBeReplaced || block.height !== this.height)
       throw new Error(`height ${this.height} is ${this.#status}: its block stays`);
@@ -154,7 +154,7 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
     this.giver = giver;
   }
 
-  /** All collections in guarantee order, repeated ids repeated. Only for a height that lacks none. */
+  /** All collections in guarantee order, repeated ids repeated. Throws while one is missing. */
   collections(): VerifiedCollection[] {
     if (this.missingCount > 0) throw new Error(`height ${this.height} still lacks collections`);
     const collections: VerifiedCollection[] = [];

@@ -10,8 +10,8 @@ export interface HeightTableDependencies {
 }
 
 /**
- * The records of the window, by height. One comes in when its block is linked and goes when it is durable and the
- * watermark has passed it; so it holds the window, and for a moment what the last batch made durable.
+ * The records of the window, by height. A record begins when its block links and goes when it is durable and the
+ * watermark has passed it. So the table holds the window and, for a moment, what the last batch made durable.
  */
 export class HeightTable {
   readonly #watermark: HeightTableDependencies['watermark'];
@@ -23,7 +23,7 @@ export class HeightTable {
   #lowestInHand = 0;
   /** No height that lacks a collection is below it. */
   #lowestCollecting = 0;
-  /** No record that may go is at or below it. */
+  /** Records at or below it have been dropped. */
   #passed: number;
 
   constructor(dependencies: HeightTableDependencies) {
@@ -41,7 +41,7 @@ export class HeightTable {
     return this.#collecting;
   }
 
-  /** Bytes of the collections that were received for heights in hand. */
+  /** Bytes of collections received for heights in hand. */
   get bytesInHand(): number {
     return this.#bytesInHand;
   }
@@ -68,8 +68,8 @@ export class HeightTable {
   }
 
   /**
-   * This block links at its height: begins a record, or finds the one that it had before it was taken back. A record
-   * that holds another block is answered as it is: that block was handed out, and is to be replaced.
+   * The block links at its height: begins a record, or returns the existing one. If that holds another block, it was
+   * already handed out and must be replaced by the caller.
    */
   link(block: FinalizedBlock, giver?: Giver): HeightRecord {
     let record = this.#records.get(block.height);
@@ -85,13 +85,13 @@ export class HeightTable {
     if (this.#records.get(height)?.status === 'linked') this.#records.delete(height);
   }
 
-  /** The height has received so many bytes more, or lets go of so many. */
+  /** Adds received bytes to the height; negative when some are released. */
   count(record: HeightRecord, bytes: number): void {
     record.bytes += bytes;
     this.#bytesInHand += bytes;
   }
 
-  /** The height goes on to its next status. A durable one stays only while it waits for the watermark. */
+  /** Moves the height to its next status. A durable one stays only while it waits for the watermark. */
   move(record: HeightRecord, status: HeightStatus): void {
     const { height, isInHand: wasInHand, status: before } = record;
     record.moveTo(status);
@@ -112,7 +112,7 @@ export class HeightTable {
     if (height <= this.#watermark.latestIndexedHeight()) this.#records.delete(height);
   }
 
-  /** Drops what the watermark has passed. What is in hand goes by itself once it knows that it is durable. */
+  /** Drops what the watermark has passed. Heights in hand are dropped once they learn that they are durable. */
   prune(): void {
     const watermark = this.#watermark.latestIndexedHeight();
     if (watermark <= this.#passed) return;

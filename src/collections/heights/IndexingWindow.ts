@@ -12,12 +12,12 @@ export interface IndexingWindowDependencies {
   readonly budget: ByteBudget;
 }
 
-/** Who may wait for changes: the two sources, and a few readers. More is a leak. */
+/** How many may wait for changes: the two sources, and a few readers. More is a leak. */
 const MAX_WAITERS = 32;
 
 /**
- * The window as the sources see it. It owns nothing but the list of those who wait: every answer is read from the part that
- * owns it, and whoever changes such a part calls `notify`.
+ * The window as the sources see it. It owns only the list of waiters: every answer comes from the part that owns the
+ * data, and whoever changes such a part calls `notify`.
  */
 export class IndexingWindow implements BlockWindow {
   readonly #dependencies: IndexingWindowDependencies;
@@ -57,8 +57,8 @@ export class IndexingWindow implements BlockWindow {
   }
 
   /**
-   * Resolves at the next `notify`. Whoever looks, finds nothing to do and calls this without awaiting in between, misses
-   * no change. Expected errors: the signal's abort reason.
+   * Resolves at the next `notify`. A caller that checks, finds nothing to do, and calls this without awaiting in
+   * between misses no change. Expected errors: the signal's abort reason.
    */
   changed(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -66,7 +66,7 @@ export class IndexingWindow implements BlockWindow {
         reject(abortReason(signal));
         return;
       }
-      if (this.#waiters.size >= MAX_WAITERS) throw new Error('too many wait for the window to change');
+      if (this.#waiters.size >= MAX_WAITERS) throw new Error('too many waiters for a change of the window');
       const wake = (): void => {
         signal.removeEventListener('abort', onAbort);
         resolve();
@@ -80,7 +80,7 @@ export class IndexingWindow implements BlockWindow {
     });
   }
 
-  /** Something that the window answers from has changed: its ends, the blocks in it, or the byte budget. */
+  /** The ends of the window, its blocks, or the byte budget changed. */
   notify(): void {
     if (this.#waiters.size === 0) return;
     const waiters = [...this.#waiters];

@@ -5,13 +5,13 @@ import type { HeightRecord } from './HeightRecord.js';
 import type { HeightTable } from './HeightTable.js';
 import { WantedCollection } from './WantedCollection.js';
 
-/** What became of one delivered collection. */
+/** The result of one delivered collection. */
 export interface Receipt {
   /** `duplicate`: received or indexed before. `unsolicited`: no height of the window ever wanted it. */
   readonly decision: 'taken' | 'duplicate' | 'unsolicited';
-  /** Heights that wanted it, in ascending order. */
+  /** Heights that wanted it, ascending. */
   readonly takers: readonly HeightRecord[];
-  /** Those of the takers that it completed. */
+  /** The takers that it completed. */
   readonly completed: readonly HeightRecord[];
 }
 
@@ -28,19 +28,19 @@ const DUPLICATE: Receipt = { decision: 'duplicate', takers: [], completed: [] };
 const UNSOLICITED: Receipt = { decision: 'unsolicited', takers: [], completed: [] };
 
 /**
- * MCQ: which heights lack which collections, what has come for them, and which id is wanted by whom. The face of the
- * height table for whoever collects, and the one index by id. Pure state: it never indexes, and never calls anybody
+ * MCQ: which heights lack which collections, what has arrived for them, and which heights want an id. The face of the
+ * height table for collections, and the one index by id. Pure state: it never indexes, and never calls back
  * (docs/architecture.md, "The parts").
  *
  * A height is in hand from `enqueueMissingCollections` until `onIndexedForBlock`, complete or not. Bounds: at most
- * `maxHeights` incomplete heights and twice as many in hand, because a batch may move the window before the heights
- * it made durable have left; the ids of the last `maxHeights` durable heights with collections, by which a late
- * delivery is told from an unsolicited one.
+ * `maxHeights` incomplete heights and twice as many in hand, because a batch may move the window before its durable
+ * heights have left. The ids of the last `maxHeights` durable heights with collections are kept to tell a late delivery
+ * from an unsolicited one.
  */
 export class MissingCollectionQueue {
   readonly #maxHeights: number;
   readonly #heights: HeightTable;
-  /** Every id that a height lacks, or that the requester has yet to let go of. */
+  /** Every id that a height lacks, or that the requester has not released yet. */
   readonly #wanted = new Map<Identifier, WantedCollection>();
   #missingCollections = 0;
   /** Ring of the ids of the heights that left last. */
@@ -78,7 +78,7 @@ export class MissingCollectionQueue {
     return this.#heights.at(height);
   }
 
-  /** What is known of an id that some height lacks, or that a call is under way for. */
+  /** The entry of an id that some height lacks, or for which a call is under way. */
   wanted(id: Identifier): WantedCollection | undefined {
     return this.#wanted.get(id);
   }
@@ -88,15 +88,15 @@ export class MissingCollectionQueue {
     return this.#wanted.values();
   }
 
-  /** The requester has nothing more to do with an id. */
+  /** The requester is done with an id. */
   letGo(wanted: WantedCollection): void {
     wanted.isAskedFor = false;
     this.#dropIfIdle(wanted);
   }
 
   /**
-   * The lowest height here whose block is this one, or names this collection, received or not. Looks through all of them:
-   * off the hot path only.
+   * The lowest height whose block has this id, or guarantees this collection, received or not. Scans all of them: not
+   * for the hot path.
    */
   naming(id: Identifier): { readonly kind: 'block' | 'collection'; readonly height: number } | undefined {
     let lowest: HeightRecord | undefined;
@@ -119,7 +119,7 @@ export class MissingCollectionQueue {
     return this.#heights.lowestCollecting()?.height;
   }
 
-  /** The distinct ids that a height lacks, in guarantee order; none for a height that is complete or not here. */
+  /** The distinct ids that a height lacks, in guarantee order; none for a height that is complete or unknown. */
   missingIds(height: number): Identifier[] {
     const record = this.get(height);
     if (record === undefined || record.missingCount === 0) return [];
@@ -130,15 +130,15 @@ export class MissingCollectionQueue {
   }
 
   /**
-   * Takes a height in and registers its ids as missing. A block without collections is complete at once. A height that
-   * is in hand already, or one too many, is a bug of the caller and throws.
+   * Registers the missing ids of a height. A block without collections is complete at once. Throws for a height that is
+   * already in hand or one too many: bugs of the caller.
    */
   enqueueMissingCollections(block: FinalizedBlock, queuedAtMs: number, done: () => void): HeightRecord {
     const { height } = block;
     const record = this.#heights.at(height) ?? this.#heights.link(block);
     if (record.status !== 'linked') throw new Error(`height ${height} was queued twice`);
     if (record.block !== block)
-      throw new Error(`height ${height} was queued with another block than is linked`);
+      throw new Error(`height ${height} was queued with a block other than the linked one`);
     if (this.incompleteHeights >= this.#maxHeights || this.size >= 2 * this.#maxHeights) {
       throw new Error(`height ${height} is one too many: the window holds ${this.#maxHeights} heights`);
     }
@@ -150,8 +150,8 @@ export class MissingCollectionQueue {
   }
 
   /**
-   * Puts another block in the place of an incomplete one and keeps what was received and is still wanted. `undefined`
-   * when the height is not here or complete already: nothing was changed then.
+   * Replaces the block of an incomplete height; keeps received collections that are still wanted. Returns `undefined`,
+   * and changes nothing, when the height is unknown or complete.
    */
   replaceBlock(block: FinalizedBlock, giver?: Giver): HeightRecord | undefined {
     const record = this.#heights.at(block.height);
@@ -185,8 +185,8 @@ export class MissingCollectionQueue {
   }
 
   /**
-   * All collections of one block, in guarantee order, for this height alone: an id that other heights lack as well
-   * stays wanted by them. Answers which slots were still missing. The caller has compared the ids.
+   * All collections of one block, in guarantee order, for this height alone: other heights keep wanting the ids that
+   * they lack. Returns the slots that were still missing. The caller has compared the ids.
    */
   onReceivedCollectionsForBlock(
     height: number,
@@ -203,7 +203,7 @@ export class MissingCollectionQueue {
     return taken;
   }
 
-  /** The height is durable: everything kept for it goes. One that is incomplete is a bug and throws. */
+  /** The height is durable: drops everything kept for it. Throws if it is incomplete, which is a bug. */
   onIndexedForBlock(record: HeightRecord): void {
     const { height, missingCount, status } = record;
     if (status === 'linked' || missingCount !== 0)
@@ -215,7 +215,7 @@ export class MissingCollectionQueue {
     this.#nextIndexedIds = (this.#nextIndexedIds + 1) % this.#maxHeights;
   }
 
-  /** Registers the ids of a record's block that `carried` does not have. */
+  /** Registers the ids of a record's block that are not in `carried`. */
   #register(record: HeightRecord, carried?: ReadonlyMap<Identifier, ReceivedCollection>): void {
     const { collectionIds } = record.block;
     record.received = new Array<ReceivedCollection | undefined>(collectionIds.length).fill(undefined);
@@ -269,7 +269,7 @@ export class MissingCollectionQueue {
     if (!wanted.isWanted && !wanted.isAskedFor) this.#wanted.delete(wanted.id);
   }
 
-  /** Off the hot path: a late answer is rare, so nothing is indexed for it. */
+  /** Not on the hot path: late answers are rare, so there is no index for them. */
   #knows(id: Identifier): boolean {
     for (const { block, isInHand } of this.#heights.all()) {
       if (isInHand && block.collectionIds.includes(id)) return true;

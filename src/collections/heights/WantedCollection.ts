@@ -3,44 +3,44 @@ import type { Identifier } from '../../flow/index.js';
 import type { CollectionWay, NodeFailures } from '../ports.js';
 import type { HeightRecord } from './HeightRecord.js';
 
-/** What came of asking one node for one collection, and what follows from it for the next call. */
+/** The result of asking one node for one collection, and its consequence for the next call. */
 export interface NodeRecord extends NodeFailures {
   /** The ways that failed. */
   readonly ways: ReadonlySet<CollectionWay>;
-  /** It said that it has no such collection: not a failure of the node. */
+  /** The node said that it has no such collection: not a failure of the node. */
   readonly isDenial: boolean;
-  /** The way by which it keeps saying so; once that has lasted. */
+  /** The way by which it keeps denying the collection; set once that has lasted. */
   readonly deniedBy: CollectionWay | undefined;
-  /** When it said so last: milliseconds after the block was known. */
+  /** When it last said so: milliseconds after the block was known. */
   readonly lackedMs: number;
 }
 
 /** One call under way. */
 export interface Call {
-  /** The height that it was sent for, which may have let go of it. */
+  /** The height for which it was sent, which may no longer want it. */
   readonly sentFor: HeightRecord;
   readonly controller: AbortController;
   /** Settles with the call. */
   returned: Promise<void>;
-  /** Nothing is left to cancel. */
+  /** Too late to cancel. */
   isAnswered: boolean;
 }
 
-/** One collection id that heights lack, or that a call is still under way for: an entry of the one index by id. */
+/** One collection id that heights lack, or for which a call is still under way: an entry of the one index by id. */
 export class WantedCollection {
   readonly id: Identifier;
-  /** The heights that lack it, ascending: it is asked for on behalf of the first. */
+  /** The heights that lack it, ascending; it is requested for the first. */
   readonly heights: HeightRecord[] = [];
-  /** The place in each of their blocks. */
+  /** Its slot in each of their blocks. */
   readonly slots: number[] = [];
 
-  // The requester's.
+  // The rest belongs to the requester.
 
-  /** The requester is at it: it stays in the index until the requester lets go. */
+  /** In the requester's hands: it stays in the index until the requester is done with it. */
   isAskedFor = false;
   call: Call | undefined;
   attempts = 0;
-  /** Attempts that were answered with "no such collection", or "not yet". */
+  /** Attempts answered with "no such collection" or "not yet". */
   notFound = 0;
   lastNode: string | undefined;
   lastWay: CollectionWay | undefined;
@@ -49,17 +49,17 @@ export class WantedCollection {
   firstAskedAtMs: number | undefined;
   /** Wall-clock milliseconds of the last call. */
   lastAskedAt: number | undefined;
-  /** Monotonic milliseconds at which the last call left. */
+  /** Monotonic milliseconds at which the last call was sent. */
   sentAtMs = 0;
   /** Monotonic milliseconds at which the last call failed. */
   failedAtMs = 0;
-  /** Monotonic milliseconds at which its block, a new one, was known; `undefined` for older blocks. */
+  /** Monotonic milliseconds at which its block became known, if it was new then; `undefined` for older blocks. */
   newSinceMs: number | undefined;
-  /** Attempts that asked too early for a collection of a new block. */
+  /** Attempts that came too early for a collection of a new block. */
   earlyAttempts = 0;
-  /** Calls that were not answered. */
+  /** Calls that got no answer. */
   silences = 0;
-  /** By node; nothing before the first failure. Bounded by the number of nodes. */
+  /** By node; `undefined` before the first failure. Bounded by the number of nodes. */
   failures: Map<string, NodeRecord> | undefined;
   #rotation: NodeRotation | undefined;
 
@@ -87,8 +87,7 @@ export class WantedCollection {
   }
 
   /**
-   * Nobody wants it. Should it be wanted again before the call returns, that is a new wish: what was tried counts no
-   * longer.
+   * Nobody wants it. If it is wanted again before the call returns, it starts anew: earlier attempts no longer count.
    */
   forget(): void {
     this.attempts = 0;

@@ -1,7 +1,7 @@
 import { Listeners } from '../../runtime/index.js';
 
 export interface WindowEndsOptions {
-  /** K: no height above the watermark plus this is ever worked on. */
+  /** K: no height above watermark + K is ever worked on. */
   readonly windowHeights: number;
   /** Nothing above it is asked for. Default: no such height. */
   readonly stopHeight?: number | undefined;
@@ -9,13 +9,13 @@ export interface WindowEndsOptions {
 
 export interface WindowEndsDependencies {
   readonly watermark: { latestIndexedHeight(): number };
-  /** The finalized head; `undefined` until a node has told it. */
+  /** The finalized head; `undefined` until known. */
   finalizedHeight(): number | undefined;
 }
 
 /**
- * The two ends of the window: the watermark below, the head above. Whoever moves one of them calls `moved`; whoever needs to
- * know subscribes with `onMoved`. Nobody is told in any other way.
+ * The two ends of the window: the watermark below, the head above. Whoever moves one calls `moved`; whoever needs to
+ * know subscribes with `onMoved`. There is no other notification.
  */
 export class WindowEnds {
   readonly windowHeights: number;
@@ -33,10 +33,7 @@ export class WindowEnds {
     return this.#dependencies.watermark.latestIndexedHeight();
   }
 
-  /**
-   * What there is to reach: the finalized head, or the stop height if that is lower. `undefined` until the head is
-   * known.
-   */
+  /** The finalized head, or the stop height if lower; `undefined` until the head is known. */
   target(): number | undefined {
     const head = this.#dependencies.finalizedHeight();
     return head === undefined ? undefined : Math.min(head, this.#stopHeight ?? head);
@@ -52,7 +49,10 @@ export class WindowEnds {
     return Math.min(this.limit(), this.target() ?? 0);
   }
 
-  /** Calls the listener whenever the watermark or the head has moved. It must not throw. Returns a function that ends it. */
+  /**
+   * Calls the listener whenever the watermark or the head has moved. It must not throw. Returns a function that
+   * unsubscribes.
+   */
   onMoved(listener: () => void): () => void {
     return this.#listeners.add(listener);
   }

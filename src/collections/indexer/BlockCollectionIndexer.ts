@@ -22,26 +22,25 @@ export interface BlockCollectionIndexerOptions {
 
 export interface BlockCollectionIndexerDependencies {
   readonly store: RangeStore;
-  /** A block above their limit is a bug of the caller. They are told when the watermark has moved. */
+  /** A block above their limit is a bug of the caller. Notified when the watermark has moved. */
   readonly ends: WindowEnds;
-  /** Where the heights stand. One that is handed in and not there is put there. */
+  /** The state of each height. A height that is handed in and unknown is added. */
   readonly heights: HeightTable;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'commitDuration' | 'commitHeights' | 'commitBytes'>;
   readonly logger: Logger;
-  /** The spork that a height belongs to, where that is known. Recorded together with its root block. */
+  /** The spork of a height, if known. Recorded together with its root block. */
   readonly sporkFor?: (height: number) => SporkRecord | undefined;
   /**
-   * The parent that the root block of a spork names, for roots that are known to: it need not be the block below, which
-   * the spork may have discarded.
+   * The parent of a spork's root block, if known. It need not be the block below, which the spork may have discarded.
    */
   readonly rootParentAt?: (height: number) => Identifier | undefined;
 }
 
 /**
- * Two neighbours that do not link: one of them is not of the chain. Blocks are linked before they are handed out, so
- * this means that one which was complete, or durable above a gap, before its node was found out came from a lie. What
- * was durable above the watermark has been forgotten when this is thrown, so that a restart begins with a clean chain.
+ * Two neighbouring blocks do not link: one of them is not on the chain. Blocks are linked before they are handed out,
+ * so a block that was complete, or durable above a gap, before its node was found out came from a lie. When this is
+ * thrown, everything durable above the watermark has been deleted, so that a restart begins with a clean chain.
  */
 export class ParentLinkError extends Error {
   override readonly name = 'ParentLinkError';
@@ -57,17 +56,17 @@ export class ParentLinkError extends Error {
   }
 }
 
-/** What is staged before yielding to the event loop. */
+/** Bytes staged before yielding to the event loop. */
 const TURN_BYTES = 128 * 1024;
 
 /**
  * The one writer. Group commit: while a durable batch is being written, every block that becomes ready joins the next
- * one, lowest heights first, so that a slow disk makes larger groups rather than longer queues. Its entries are put
- * together meanwhile (`RangeStore.stage`): the disk need not wait for that. Blocks above a gap are written at once;
- * the watermark passes over them in the batch that closes the gap (those of an earlier process: once the chain has
- * borne them out).
+ * one, lowest heights first: a slow disk makes larger groups, not longer queues. The next batch's entries are prepared
+ * meanwhile (`RangeStore.stage`), so that the disk does not wait for them. Blocks above a gap are written at once; the
+ * watermark passes over them in the batch that closes the gap. Those of an earlier process must first be confirmed by
+ * the chain.
  *
- * What is stored depends on the chain alone: not on the source, the order, the time or the grouping.
+ * The stored bytes depend on the chain alone: not on source, order, time or grouping.
  */
 export class BlockCollectionIndexer implements BlockIndexer {
   readonly #bounds: GroupBounds;
@@ -82,15 +81,15 @@ export class BlockCollectionIndexer implements BlockIndexer {
   readonly #rootParentAt: (height: number) => Identifier | undefined;
   /** Ready, not yet in a batch. With `#next`, at most one window of them. */
   #waiting: Commit[] = [];
-  /** What the next batch has so far. */
+  /** The next batch, as far as it is filled. */
   #next: CommitGroup;
-  /** The rest of it is staged after this turn of the event loop. */
+  /** The rest of it is staged in a later turn of the event loop. */
   #staging = false;
   /** In the batch that is being written. */
   #writing: readonly Commit[] = [];
   #commitStartedAtMs: number | undefined;
   #running: Promise<void> | undefined;
-  /** Why nothing more is taken: stopped, or the store failed. */
+  /** Why it takes no more blocks: stopped, or the store failed. */
   #refusal: Error | undefined;
 
   constructor(options: BlockCollectionIndexerOptions, dependencies: BlockCollectionIndexerDependencies) {
@@ -117,7 +116,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     return this.#store.latestIndexedHeight();
   }
 
-  /** Monotonic milliseconds at which the store was given the batch in hand; `undefined` when none is. */
+  /** Monotonic milliseconds at which the current batch was handed to the store; `undefined` when none is. */
   commitStartedAtMs(): number | undefined {
     return this.#commitStartedAtMs;
   }
@@ -127,7 +126,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   }
 
   /**
-   * Idempotent: a height that is durable, or that another caller has handed in, is not written again and answers
+   * Idempotent. A height that is durable, or that another caller has handed in, is not written again; the result is
    * `false`, in the second case once it is durable. Rejects with AbortError after `stop`, with `StorageError` when the
    * store fails, with `ParentLinkError`; collections that are not the block's own are a bug.
    */
@@ -157,9 +156,9 @@ export class BlockCollectionIndexer implements BlockIndexer {
   }
 
   /**
-   * The chain has this block at a height that is durable. Resolves once the watermark has passed it, should it have been
-   * all that the watermark waited for; `undefined` when there is nothing to wait for. Rejects as
-   * `onReceivedCollectionsForBlock` does, and with `OffChainBlockError`.
+   * The chain has this block at a durable height. Resolves once the watermark has passed it, if only this confirmation
+   * was missing; `undefined` when there is nothing to wait for. Rejects like `onReceivedCollectionsForBlock`, and with
+   * `OffChainBlockError`.
    */
   confirm(block: BlockHead): Promise<void> | undefined {
     const { height } = block;
@@ -180,8 +179,8 @@ export class BlockCollectionIndexer implements BlockIndexer {
   }
 
   /**
-   * Records a spork whose root was written before any node named it; usually there is none. For the end, once idle: the
-   * next batch would carry it. Expected errors: `StorageError`.
+   * Records a spork whose root was written before any node named it; usually there is none. For shutdown, when idle:
+   * otherwise the next batch carries it. Expected errors: `StorageError`.
    */
   async recordLateSpork(): Promise<void> {
     if (this.#refusal !== undefined && !isAbort(this.#refusal)) return;
@@ -196,14 +195,14 @@ export class BlockCollectionIndexer implements BlockIndexer {
   }
 
   /**
-   * Finishes the batch in hand and writes no other: whoever waits for a later one is refused with AbortError, as is
-   * whoever comes later. Such a block is fetched again after the restart.
+   * Finishes the current batch and writes no other: callers that wait for a later one, and later callers, are rejected
+   * with AbortError. Their blocks are fetched again after the restart.
    */
   stop(): void {
     this.#refuse(new AbortError('the indexer has stopped'));
   }
 
-  /** The pair of the check that made the collections: they are the block's, all of them, in its order. */
+  /** Second check of what the job processor checked first: these are all of the block's collections, in its order. */
   #defectOf(block: FinalizedBlock, collections: readonly VerifiedCollection[]): string | undefined {
     const { height, collectionIds } = block;
     const bound = this.#ends.limit();
@@ -236,8 +235,8 @@ export class BlockCollectionIndexer implements BlockIndexer {
   }
 
   /**
-   * While a batch is being written: the lowest heights that are ready join the next one, and the store is given them to
-   * put together, some at a time.
+   * While a batch is being written: moves the lowest ready heights into the next one, and has the store prepare them,
+   * some at a time.
    */
   #stage(): void {
     if (this.#staging) return;
@@ -247,14 +246,14 @@ export class BlockCollectionIndexer implements BlockIndexer {
     this.#staging = true;
     this.#clock.setTimer(0, () => {
       this.#staging = false;
-      // Else they are in a batch by now, or refused.
+      // Otherwise they are in a batch by now, or rejected.
       if (this.#commitStartedAtMs !== undefined) this.#stage();
     });
   }
 
   /**
-   * Moves the lowest heights that are ready into the next batch, as long as they fit. `hasMore`: more would fit, but these
-   * are `maxBytes` already.
+   * Moves the lowest ready heights into the next batch while they fit. `hasMore`: more would fit, but these already
+   * have `maxBytes`.
    */
   #join(maxBytes: number): { readonly joined: readonly Commit[]; readonly hasMore: boolean } {
     if (this.#waiting.length === 0 || this.#next.isFull) return { joined: [], hasMore: false };
@@ -270,7 +269,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     return { joined, hasMore: bytes >= maxBytes && this.#waiting.length > 0 && !this.#next.isFull };
   }
 
-  /** The next batch, with all that fits. Empty when all of it turned out durable. */
+  /** The next batch, with all that fits. Empty when all of it turned out to be durable. */
   #takeGroup(): CommitGroup {
     this.#next.dropThose((commit) => this.#isThere(commit));
     this.#join(Infinity);
@@ -289,7 +288,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     return group;
   }
 
-  /** The second of the two checks: its turn has come, and it is there already. */
+  /** The second of the two checks, now that it is the height's turn. */
   #isThere(commit: Commit): boolean {
     if (!this.isIndexed(commit.block.height)) return false;
     this.#heights.move(commit.record, 'durable');
@@ -326,7 +325,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     for (const commit of blocks) commit.resolve(true);
   }
 
-  /** The highest height such that every one up to it is in the batch in hand, or durable and of the chain. */
+  /** The end of the unbroken run, from the watermark, of heights that are in this batch or durable and confirmed. */
   #newWatermark(): number {
     let height = this.#store.latestIndexedHeight();
     while (this.#isCommitting(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;
@@ -347,7 +346,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     if (upper.parentId !== this.#rootParentAt(upper.height)) throw new ParentLinkError(upper, lower.id);
   }
 
-  /** What is above the watermark is not the index yet, only work saved: where it is in doubt it goes. */
+  /** Blocks above the watermark are not part of the index yet, only work saved: when in doubt, they are deleted. */
   async #afterMending(error: unknown): Promise<Error> {
     try {
       if (error instanceof ParentLinkError && this.#store.blocksAboveWatermark().length > 0) {

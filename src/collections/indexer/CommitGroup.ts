@@ -28,7 +28,7 @@ export function byHeight(left: Commit, right: Commit): number {
   return left.block.height - right.block.height;
 }
 
-/** The heights of one durable batch, as they come together: within the bounds, and with one spork record at most. */
+/** The heights of one durable batch while it is assembled: within the bounds, and with at most one spork record. */
 export class CommitGroup {
   readonly #bounds: GroupBounds;
   #commits: Commit[] = [];
@@ -63,7 +63,7 @@ export class CommitGroup {
     return this.#filled >= maxHeights || this.size >= maxEmptyHeights || this.#bytes >= maxBytes;
   }
 
-  /** `root`: the record of the spork that begins with this block. False: it has to wait for the next batch. */
+  /** `root`: the record of the spork that begins with this block. False if it must wait for the next batch. */
   add(commit: Commit, root: SporkRecord | undefined): boolean {
     const isTooMuch = this.isFull || this.#bytes + commit.bytes > this.#bounds.maxBytes;
     if (this.size > 0 && isTooMuch) return false;
@@ -75,7 +75,7 @@ export class CommitGroup {
     return true;
   }
 
-  /** Leaves out those that turned out to be durable. */
+  /** Drops heights that turned out to be durable. */
   dropThose(isThere: (commit: Commit) => boolean): void {
     this.#commits = this.#commits.filter((commit) => {
       if (!isThere(commit)) return true;

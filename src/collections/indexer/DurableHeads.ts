@@ -1,19 +1,6 @@
+import { OffChainBlockError } from '../heights/OffChainBlockError.js';
 import type { BlockHead, RangeStore } from '../../storage/index.js';
 import type { HeightTable } from '../heights/HeightTable.js';
-
-/**
- * The block that is durable above the watermark is another one than the chain has: it came from a node that lied, and the
- * process that wrote it ended before the lie was found out.
- */
-export class OffChainBlockError extends Error {
-  override readonly name = 'OffChainBlockError';
-  readonly height: number;
-
-  constructor({ height, id }: BlockHead, durableId: string) {
-    super(`block ${durableId} is durable at height ${height}, where the chain has block ${id}`);
-    this.height = height;
-  }
-}
 
 export interface DurableHeadsDependencies {
   readonly store: Pick<RangeStore, 'latestBlock' | 'blocksAboveWatermark' | 'hasHeight'>;
@@ -21,13 +8,13 @@ export interface DurableHeadsDependencies {
 }
 
 /**
- * The durable blocks from the watermark up, and which of those above it the chain has confirmed: what an earlier line or
- * process left above a gap counts only once its block is known to be the chain's.
+ * The durable blocks from the watermark up, and which of those above it the chain has confirmed. What an earlier line
+ * or process left above a gap counts only once its block is known to be the chain's.
  */
 export class DurableHeads {
   readonly #store: DurableHeadsDependencies['store'];
   readonly #heights: HeightTable;
-  /** What was above the watermark when this began, which was when it was first needed. */
+  /** What was above the watermark at first use. */
   #inherited: ReadonlyMap<number, BlockHead> | undefined;
   /** Those of them that are in doubt. */
   readonly #unconfirmed = new Set<number>();
@@ -44,7 +31,7 @@ export class DurableHeads {
     return latest?.height === height ? latest : this.#all().get(height);
   }
 
-  /** The chain has this block. True when it is durable and that was in doubt. Throws `OffChainBlockError`. */
+  /** The chain has this block. True when it is durable and was in doubt. Throws `OffChainBlockError`. */
   confirm(block: BlockHead): boolean {
     const { height } = block;
     const head = this.#all().get(height);

@@ -3,13 +3,13 @@ import type { BlockHead, RangeStore, SporkRecord } from '../../storage/index.js'
 
 export interface SporkRecordsDependencies {
   readonly store: Pick<RangeStore, 'meta'>;
-  /** The spork that a height belongs to, where that is known. */
+  /** The spork of a height, if known. */
   readonly sporkFor: (height: number) => SporkRecord | undefined;
-  /** The parent that the root block of a spork names, for roots that are known to. */
+  /** The parent of a spork's root block, if known. */
   readonly rootParentAt: (height: number) => Identifier | undefined;
 }
 
-/** Which spork is to be recorded with which batch: what the store has not recorded yet of what is known. */
+/** Decides which spork is recorded with which batch: known sporks that the store has not recorded yet. */
 export class SporkRecords {
   readonly #deps: SporkRecordsDependencies;
 
@@ -18,8 +18,8 @@ export class SporkRecords {
   }
 
   /**
-   * The record of the spork whose root this block is, unless the store has it with the root's parent. Depends on the chain
-   * alone: a store that begins at a root has the record that one which came from below has.
+   * The record of the spork whose root this block is, unless the store has it with the root's parent. Depends on the
+   * chain alone: a store that begins at a root gets the same record as one that reached it from below.
    */
   newAt({ height, parentId }: BlockHead): SporkRecord | undefined {
     const { rootParentAt, sporkFor, store } = this.#deps;
@@ -34,7 +34,7 @@ export class SporkRecords {
 
   /**
    * The spork of this height when its root was written before any node named it: a node that moves to the next spork
-   * delivers its blocks a moment before its next handshake.
+   * delivers its blocks shortly before its next handshake.
    */
   lateAt(height: number): SporkRecord | undefined {
     const { sporkFor, store } = this.#deps;

@@ -1,14 +1,14 @@
-/** Blocks from which is learned when collections come. */
+/** How many recent blocks arrival times are learned from. */
 const BLOCKS = 100;
-/** However many collections those blocks have. */
+/** Most samples, however many collections those blocks have. */
 const MAX_SAMPLES = 512;
-/** Before that many collections have come nothing is known: they are asked for at once. */
+/** With fewer samples nothing is known: collections are requested at once. */
 const MIN_SAMPLES = 5;
-/** A collection that did not come in time is assumed to take twice that time plus this. */
+/** A collection that was not there in time is assumed to take twice that time plus this. */
 const GUESS_MS = 50;
 /** The share of collections that should be there when they are first requested. */
 const SHARE = 0.55;
-/** Halvings of the time in question: beyond a tenth of a millisecond nothing is gained. */
+/** Bisection steps: finer than a tenth of a millisecond is pointless. */
 const HALVINGS = 20;
 
 /** One collection, in milliseconds after its block was known: not there yet at `lackedMs`, there by `hadMs`. */
@@ -18,7 +18,7 @@ interface Arrival {
   readonly hadMs: number;
 }
 
-/** Of one node: how long after a block is known its collections usually come. */
+/** Of one node: how long after a block is known its collections usually arrive. */
 class NodeArrivals {
   readonly #arrivals: Arrival[] = [];
   #usualMs: number | undefined;
@@ -36,8 +36,8 @@ class NodeArrivals {
   }
 
   /**
-   * The time by which SHARE of them had come. When exactly one came is not known, only between which two questions: each
-   * moment between them is taken for as likely. So a node that was asked too late is asked earlier, until it is not.
+   * The time by which SHARE of them had arrived. The exact arrival is unknown, only the two requests around it: every
+   * moment between them counts as equally likely. So a node that was asked too late is asked earlier next time.
    */
   #measure(): number {
     if (this.#arrivals.length < MIN_SAMPLES) return 0;
@@ -62,13 +62,13 @@ class NodeArrivals {
 }
 
 /**
- * A node has a new block before it has its collections. Learns of each node how much later they come, so that it is
- * asked when they are likely to be there. Bounded by the number of nodes, and MAX_SAMPLES for each.
+ * A node has a new block before it has its collections. Learns how long each node takes, so that it is asked when it is
+ * likely to have them. Bounded by the number of nodes, and MAX_SAMPLES for each.
  */
 export class ArrivalTimes {
   readonly #nodes = new Map<string, NodeArrivals>();
 
-  /** How long after a block is known this node is best asked for its collections; 0 while nothing is known of it. */
+  /** How long after a block is known this node is best asked for its collections; 0 while unknown. */
   usualMs(node: string): number {
     return this.#nodes.get(node)?.usualMs ?? 0;
   }

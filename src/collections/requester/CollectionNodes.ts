@@ -8,12 +8,12 @@ import type { CollectionWay, HeldBackNode } from '../ports.js';
 import { lastingDenial } from './requestRecord.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
 
-/** While no node at all serves a height, how often the list is looked at again. */
+/** While no node serves a height, how often the pool is checked again. */
 const NO_NODE_RETRY_MS = 1_000;
-/** A shorter delay is the pace of a rate limit; a longer one is worth a word. */
+/** A shorter delay is ordinary pacing by a rate limit; a longer one is reported. */
 const HELD_BACK_MS = 100;
 
-/** Whom to ask, by which call, and how long it may take; or how long until somebody may be asked. */
+/** Which node to ask, by which call, and for how long; or how long until one may be asked. */
 export type CollectionChoice =
   | { readonly node: AccessNode; readonly way: CollectionWay; readonly timeoutMs: number }
   /** `undefined`: not a matter of time, a slot has to become free. */
@@ -49,13 +49,13 @@ export class CollectionNodes {
       healthOf: (node) => healthOf(node, this.#wayTo(node, wanted)),
     });
     if (choice.node === undefined) return choice;
-    // A way that rests, for it failed here, is one of them.
+    // A way that is resting because it failed here counts as well.
     const ways = nodes.reduce((sum, node) => sum + countWays(node, wanted), 0);
     const timeoutMs = this.#ways.timeoutMs(ways - 1 - wanted.silences);
     return { node: choice.node, way: this.#wayTo(choice.node, wanted), timeoutMs };
   }
 
-  /** How long after a new block is known the first of the nodes usually has its collections. */
+  /** How long after a new block is known the fastest node usually has its collections. */
   untilFirstHasMs(height: number): number {
     const nodes = this.#serving(height);
     return nodes.length === 0 ? 0 : Math.min(...nodes.map(({ name }) => this.#arrivals.usualMs(name)));
@@ -81,7 +81,7 @@ export class CollectionNodes {
     this.#ways.sent(node, way);
   }
 
-  /** `answeredInMs`: it brought something. */
+  /** `answeredInMs`: set when the call brought something. */
   returned(node: AccessNode, way: CollectionWay, answeredInMs: number | undefined): void {
     this.#ways.returned(node, way);
     if (answeredInMs !== undefined) this.#ways.answered(answeredInMs);
@@ -91,7 +91,7 @@ export class CollectionNodes {
     this.#ways.failed(node, way);
   }
 
-  /** The node gave it, verified. */
+  /** The node delivered it, and it was verified. */
   gave(wanted: WantedCollection, node: AccessNode, way: CollectionWay, sentAtMs: number): void {
     const denial = lastingDenial(wanted, node, this.#dependencies.clock.monotonic());
     if (denial !== undefined && denial !== way) {
@@ -118,7 +118,7 @@ export class CollectionNodes {
     }
   }
 
-  /** Those that know one of the calls; all of them when none does: they may have learned it. */
+  /** Nodes that know one of the calls; if none does, all of them: they may have learned it. */
   #serving(height: number): readonly AccessNode[] {
     const all = this.#dependencies.nodes.forHeight(height, 'GetFullCollectionByID');
     const able = all.filter((node) => waysOf(node).length > 0);
@@ -137,7 +137,7 @@ export class CollectionNodes {
   }
 }
 
-/** The light collection is of no use before its transactions come. */
+/** A light collection is useless until its transactions arrive. */
 function healthOf(node: AccessNode, way: CollectionWay): NodeHealth {
   const health = node.healthOf(way);
   return way === 'GetCollectionByID' ? worseOf(health, node.healthOf('GetTransaction')) : health;

@@ -38,15 +38,17 @@ export interface CollectionRequesterOptions {
   readonly concurrency: number;
   /** Collection calls under way at once for one height. */
   readonly workersPerHeight: number;
-  /** Deadline of a call; while there is another way or node to ask, a silent one is left sooner. */
+  /** Deadline of a call; a silent node is given up sooner while there is another way or node to ask. */
   readonly timeoutMs: number;
-  /** Pause before an id is asked for again: doubles from here … */
+  /** Pause before an id is requested again: doubles from here … */
   readonly backoffMinMs: number;
   /** … up to here. */
   readonly backoffMaxMs: number;
   /** For a range of history. Default: for the live range. */
   readonly isHistory?: boolean;
-  /** How long a height's requests wait at most for an execution-data stream that is about to deliver it; 0 = never. */
+  /**
+   * How long a height's requests wait at most for an execution-data stream that is expected to deliver it; 0 = never.
+   */
   readonly holdBackMs: number;
 }
 
@@ -57,9 +59,9 @@ export interface CollectionRequesterDependencies {
   /** Takes the collection into `mcq`. */
   readonly sink: Pick<CollectionSink, 'onCollection'>;
   readonly window: Pick<BlockWindow, 'admits' | 'changed' | 'headHeight'>;
-  /** Absent where execution data is not followed. */
+  /** Absent when execution data is not followed. */
   readonly outlook?: ExecutionDataForecast | undefined;
-  /** Shared by the requesters of all ranges: those of history take what the live one leaves. Default: its own. */
+  /** Shared by the requesters of all ranges: history uses what the live range leaves. Default: its own. */
   readonly slots?: EndpointSlots | undefined;
   readonly clock: Clock;
   readonly random: Random;
@@ -76,13 +78,13 @@ export interface CollectionRequesterDependencies {
   onFatal(error: unknown): void;
 }
 
-/** Bounds of the size estimate by which a call is admitted (Flow allows 3 MB at most). */
+/** Bounds of the size estimate used for admission (Flow allows 3 MB at most). */
 const COLLECTION_BYTES = { weight: 1 / 16, initial: 16 * 1024, min: 512, max: 3 * 1024 * 1024 };
 
-/** So near the head a block is new: its nodes may have yet to fetch its collections. */
+/** Within this distance of the head a block is new: its nodes may not have its collections yet. */
 const NEW_HEIGHTS = 3;
 
-/** One call: what is requested, of whom, and how. */
+/** One call: what is requested, from which node, and how. */
 interface Question {
   readonly wanted: WantedCollection;
   readonly node: AccessNode;
@@ -91,15 +93,14 @@ interface Question {
 }
 
 /**
- * Asks access nodes for collections by id, lowest height first (onflow/flow-go#8117: a random order starves the one
- * height that moves the watermark), each id as soon as a slot is free and never twice at once, until it comes: attempts
- * are unlimited, and what is no longer wanted is cancelled at once.
+ * Requests collections by id from access nodes, lowest height first (onflow/flow-go#8117: a random order starves the
+ * one height that moves the watermark). Each id is requested as soon as a slot is free, never twice at once, until it
+ * arrives. Attempts are unlimited; what is no longer wanted is cancelled at once.
  *
- * An answer gives its slot to the next call before it is verified, so that the node has work while we have.
+ * An answer passes its slot on before it is verified, so that the node works while we do.
  *
- * Bounds: the calls by `concurrency` per node and `workersPerHeight` per height; answers that gave their slot away by
- * `concurrency`; what is remembered by the ids of the heights that want them, that is by the window; one timer; one wait
- * for the window.
+ * Bounds: calls by `concurrency` per node and `workersPerHeight` per height; answers that passed their slot on by
+ * `concurrency`; remembered ids by the window; one timer; one wait for the window.
  */
 export class CollectionRequester implements CollectionRequests {
   readonly #options: CollectionRequesterOptions;
@@ -111,7 +112,7 @@ export class CollectionRequester implements CollectionRequests {
   readonly #pauses: RetryPauses;
   readonly #pace: FetchRate;
   readonly #collectionBytes = new RunningAverage(COLLECTION_BYTES);
-  /** Ids that pause before their next attempt, and heights that are held back, by the time at which that ends. */
+  /** Ids that pause before their next attempt and heights that are held back, by the end of the wait. */
   readonly #due: TimerQueue<WantedCollection | HeightRecord>;
   #callsUnderWay = 0;
   readonly #answers: ResponseQueue;
@@ -182,12 +183,12 @@ export class CollectionRequester implements CollectionRequests {
     return this.#nodes.heldBack(height);
   }
 
-  /** Collection calls under way: a light collection with its transactions is one. */
+  /** Collection calls under way: a light collection with its transactions counts as one. */
   inFlight(): number {
     return this.#callsUnderWay;
   }
 
-  /** Cancels every call and asks for nothing more. Resolves when the calls have returned. Idempotent. */
+  /** Cancels every call and requests nothing more. Resolves when the calls have returned. Idempotent. */
   async stop(): Promise<void> {
     const reason = new AbortError('stopping');
     if (!this.#stopping.signal.aborted) this.#stopping.abort(reason);
@@ -201,7 +202,7 @@ export class CollectionRequester implements CollectionRequests {
     await Promise.all(calls.map((call) => call.returned));
   }
 
-  /** Nobody wants it any more. A call under way is cancelled, and the last to let go. */
+  /** Nobody wants it any more. A call under way is cancelled and removes the entry when it returns. */
   #leave(wanted: WantedCollection): void {
     this.#due.delete(wanted);
     wanted.forget();
@@ -229,7 +230,7 @@ export class CollectionRequester implements CollectionRequests {
     }
   }
 
-  /** Sends whatever may leave now, lowest height first. What stops the lowest height stops all: nobody overtakes it. */
+  /** Sends whatever may be sent now, lowest height first. If the lowest height cannot send, no other overtakes it. */
   #pump(): void {
     if (this.#pumping || this.#stopping.signal.aborted) return;
     this.#pumping = true;
@@ -268,7 +269,7 @@ export class CollectionRequester implements CollectionRequests {
     return height === this.#mcq.lowest() ? 'lowest' : 'other';
   }
 
-  /** Counts what the calls under way will bring, for the window knows only of what has come. */
+  /** Counts what the calls under way will bring, because the window only counts what has arrived. */
   #isAdmitted(height: number): boolean {
     const bytes = (this.#collectionBytes.value ?? 0) * (this.#callsUnderWay + 1);
     return this.#dependencies.window.admits(height, bytes);
@@ -290,7 +291,7 @@ export class CollectionRequester implements CollectionRequests {
       });
   }
 
-  /** What a new block wants is asked for when the first of the nodes usually has it. */
+  /** Requests the collections of a new block when the fastest node usually has them. */
   #awaitArrival(height: number): void {
     const nowMs = this.#dependencies.clock.monotonic();
     const delayMs = this.#nodes.untilFirstHasMs(height);
@@ -364,7 +365,7 @@ export class CollectionRequester implements CollectionRequests {
     }
   }
 
-  /** The call goes on; what holds it up is known before it ends. */
+  /** The call continues; what delays it is known before it ends. */
   #onRefused(wanted: WantedCollection, node: AccessNode, way: CollectionWay, error: UpstreamError): void {
     const failure = judgeFailure(error);
     if (failure !== undefined) remember(wanted, node, way, failure);
@@ -387,7 +388,7 @@ export class CollectionRequester implements CollectionRequests {
     if (answer.wanted.isWanted) this.#take(answer);
   }
 
-  /** A call is over. What it was for may not be wanted any more. */
+  /** A call has returned. Its collection may no longer be wanted. */
   #returned(wanted: WantedCollection): void {
     this.#callsUnderWay -= 1;
     this.#order.returned(wanted);
@@ -421,7 +422,7 @@ export class CollectionRequester implements CollectionRequests {
     const failure = judgeFailure(error);
     if (cancelled) {
       if (failure === undefined && !isAbort(error)) throw error;
-      // Wanted again since: the cancelled call only had to get out of the way.
+      // Wanted again since: it only had to wait for the cancelled call.
       if (wanted.isWanted) this.#order.makeAskable(wanted);
       return;
     }

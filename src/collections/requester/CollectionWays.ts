@@ -7,9 +7,9 @@ const LIGHT = 'GetCollectionByID';
 
 /** A call without an answer by then is abandoned for another call or node, if there is one. */
 const PATIENCE_MS = 4_000;
-/** A node that is slow but answers gets this multiple of the slowest of its late answers. */
+/** A node that is slow but answers gets this multiple of the slowest of its recent answers. */
 const PATIENCE_MULTIPLE = 2;
-/** How much of the slowest answer is still believed one answer later. */
+/** How much of the slowest answer still counts one answer later. */
 const SLOWEST_FADES = 0.95;
 
 export interface CollectionWaysOptions {
@@ -17,16 +17,16 @@ export interface CollectionWaysOptions {
   readonly timeoutMs: number;
 }
 
-/** One node's record: what went wrong since each way last worked, and what is under way. */
+/** One node's record: failures since each way last worked, and what is under way. */
 interface WaysOfNode {
   readonly doubted: Set<CollectionWay>;
   readonly underWay: Record<CollectionWay, number>;
 }
 
 /**
- * By which call each node is asked for a collection, and how long that call may take. The full collection is preferred; the
- * node itself says when that call rests (`supports`). One that failed is tried again with a single call at a time while the
- * other way works. Two counts and two marks per node that was ever asked.
+ * Which call to use for collections with each node, and how long it may take. The full collection is preferred; the
+ * node says when that call is resting (`supports`). A way that failed is retried with a single call at a time while the
+ * other way works. Two counts and two flags per node that was ever asked.
  */
 export class CollectionWays {
   readonly #timeoutMs: number;
@@ -60,7 +60,7 @@ export class CollectionWays {
     this.#nodes.get(node.name)?.doubted.delete(way);
   }
 
-  /** A call took this long to be answered with a collection. */
+  /** The call returned a collection after this long. */
   answered(durationMs: number): void {
     this.#slowestMs = Math.max(durationMs, this.#slowestMs * SLOWEST_FADES);
   }
@@ -71,7 +71,7 @@ export class CollectionWays {
     return Math.min(this.#timeoutMs, Math.max(PATIENCE_MS, PATIENCE_MULTIPLE * this.#slowestMs));
   }
 
-  /** The full call failed lately, one such call finds out whether it works again, and the light one works. */
+  /** The full call failed lately, one such call is testing whether it works again, and the light one works. */
   #isBeingTried(name: string): boolean {
     const ways = this.#nodes.get(name);
     return (
@@ -89,7 +89,7 @@ export class CollectionWays {
   }
 }
 
-/** The ways that a node takes calls by at present. */
+/** The ways that a node accepts at present. */
 export function waysOf(node: AccessNode): CollectionWay[] {
   return ([FULL, LIGHT] as const).filter((way) => node.supports(way));
 }

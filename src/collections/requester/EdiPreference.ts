@@ -5,20 +5,20 @@ import type { ExecutionDataForecast } from '../ports.js';
 import type { HeightRecord } from '../heights/HeightRecord.js';
 import type { RequestOrder } from './RequestOrder.js';
 
-/** A good length for `holdBackMs`. A stream that falls silent is counted on no longer, so its silence costs less. */
+/** A good value for `holdBackMs`. A silent stream is no longer expected to deliver, so its silence costs less. */
 export const DEFAULT_HOLD_BACK_MS = 2_000;
 
 /**
- * While it is not known how long fetching would take, the stream is counted on for what it brings within this time;
- * what lies beyond is asked for, and shows how long it takes.
+ * While the fetch time is unknown, heights that the stream is expected to bring within this time are held back; those
+ * beyond are requested, which measures the fetch time.
  */
 const UNTRIED_FETCH_MS = 500;
 
-/** How often it is asked again whether a height that is held back is still expected. */
+/** How often a held-back height is checked for whether it is still expected. */
 const CHECK_MS = 250;
 
 export interface EdiPreferenceDependencies {
-  /** Absent where execution data is not followed: nothing is held back then. */
+  /** Absent when execution data is not followed: nothing is held back then. */
   readonly outlook: ExecutionDataForecast | undefined;
   readonly order: Pick<RequestOrder, 'countThrough' | 'hold'>;
   readonly pace: Pick<FetchRate, 'durationMs'>;
@@ -27,9 +27,9 @@ export interface EdiPreferenceDependencies {
 }
 
 /**
- * A height is held back while the stream is expected to bring it before we could have fetched it, and never beyond its
- * time (docs/decisions/0003-hold-back.md). Judged when a call is about to leave, not when it was wished for: the stream
- * may have come near meanwhile, or fallen silent.
+ * Holds a height back while the stream is expected to bring it sooner than a request would, and never beyond its time
+ * (docs/decisions/0003-hold-back.md). Decided when a call is about to be sent, not when it was queued: the stream may
+ * have caught up meanwhile, or fallen silent.
  */
 export class EdiPreference {
   readonly #holdBackMs: number;
@@ -41,7 +41,7 @@ export class EdiPreference {
     this.#dependencies = dependencies;
   }
 
-  /** Milliseconds after which to ask again about a height that is held back from now on; `undefined`: it may leave. */
+  /** Milliseconds after which to check a held-back height again; `undefined`: it may be requested. */
   hold(record: HeightRecord): number | undefined {
     const { clock, metrics, order, outlook, pace } = this.#dependencies;
     const { height } = record;

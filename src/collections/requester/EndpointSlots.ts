@@ -3,21 +3,22 @@ export interface EndpointSlotsOptions {
   readonly concurrency: number;
 }
 
-/** For whom a slot is taken: the lowest missing height of the live range, any other height of it, or a range of history. */
+/** What a slot is for: the lowest missing height of the live range, any other height of it, or a range of history. */
 export type SlotUse = 'lowest' | 'other' | 'history';
 
 /**
- * Of each endpoint's slots, those that only the lowest missing height may take: it alone moves the watermark, and must
- * not stand behind calls of higher heights that hang until their deadline.
+ * Slots of each endpoint that only the lowest missing height may take: it alone moves the watermark, and must not queue
+ * behind calls of higher heights that hang until their deadline.
  */
 const LOWEST_HEIGHT_RESERVE = 1;
 
-/** The share of each endpoint's slots that history never takes, so that the live range finds one free at any time. */
+/** The share of each endpoint's slots that history never takes, so that the live range always finds one free. */
 const LIVE_RESERVE_SHARE = 1 / 4;
 
 /**
- * Counts the calls under way at each endpoint: those of the live range, and of all ranges of history together. History gets what
- * the live range leaves: while that waits for a slot, no other takes one. Holds three numbers per endpoint that has any.
+ * Counts the calls under way at each endpoint: those of the live range, and of all ranges of history together. History
+ * gets what the live range leaves: while the live range waits for a slot, history takes none. Holds three numbers per
+ * endpoint in use.
  */
 export class EndpointSlots {
   readonly #concurrency: number;
@@ -56,7 +57,7 @@ export class EndpointSlots {
     return true;
   }
 
-  /** Gives back a slot that was acquired for this use. */
+  /** Releases a slot that was acquired for this use. */
   release(endpoint: string, use: SlotUse): void {
     const taken = this.#taken.get(endpoint);
     if (taken === undefined || taken[use] === 0) throw new Error('a slot was released twice');
@@ -65,14 +66,17 @@ export class EndpointSlots {
     this.#tell();
   }
 
-  /** Calls back soon after slots became free, the live range before history. Must not throw. Returns a function that ends it. */
+  /**
+   * Calls back soon after slots became free, the live range before history. Must not throw. Returns a function that
+   * unsubscribes.
+   */
   onFreed(range: 'live' | 'history', callback: () => void): () => void {
     const listeners = this.#listeners[range];
     listeners.add(callback);
     return () => void listeners.delete(callback);
   }
 
-  /** Whoever gave a slot back knows it: without history, nobody else is to be told. */
+  /** The releasing range knows: without history, nobody else needs to be notified. */
   #tell(): void {
     const { live, history } = this.#listeners;
     if (this.#isTelling || history.size === 0) return;

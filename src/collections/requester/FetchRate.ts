@@ -5,14 +5,14 @@ import type { Clock } from '../../runtime/index.js';
 const AVERAGE = { weight: 1 / 32 };
 
 /**
- * How fast collections come when as many are asked for as may be: measured from answer to answer, and only while it was
- * the nodes, their slots or their rate limits that kept more calls from leaving. Three numbers.
+ * How fast collections arrive at full load: measured from answer to answer, and only while nodes, slots or rate limits
+ * kept further calls waiting. Three numbers.
  */
 export class FetchRate {
   readonly #clock: Clock;
   readonly #callMs = new RunningAverage(AVERAGE);
   readonly #intervalMs = new RunningAverage(AVERAGE);
-  /** Of the last answer; `undefined` when since then there was a moment in which no call had to wait. */
+  /** Of the last answer; `undefined` if no call had to wait at some moment since. */
   #answeredAtMs: number | undefined;
 
   constructor(dependencies: { readonly clock: Clock }) {
@@ -27,12 +27,12 @@ export class FetchRate {
     this.#answeredAtMs = nowMs;
   }
 
-  /** Everything that may be asked for is: the pace is that of the wishes, not of the nodes. */
+  /** Everything that may be requested has been: the pace is now that of the demand, not of the nodes. */
   idles(): void {
     this.#answeredAtMs = undefined;
   }
 
-  /** Expected time until so many more have come; `undefined` before there is any data. */
+  /** Expected time until this many more have arrived; `undefined` before there is any data. */
   durationMs(collections: number): number | undefined {
     const [call, interval] = [this.#callMs.value, this.#intervalMs.value];
     return call === undefined || interval === undefined ? undefined : call + collections * interval;

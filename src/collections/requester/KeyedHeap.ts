@@ -1,6 +1,6 @@
 /**
- * A binary heap whose entries have a key, so that an entry can be moved or taken out from the middle: every operation
- * is O(log n) and nothing stale is ever left behind. Entries of equal priority come in no particular order.
+ * A binary heap with keyed entries, so that any entry can be moved or removed: every operation is O(log n), and there
+ * are no stale entries. Entries of equal priority come in no particular order.
  */
 export class KeyedHeap<K> {
   readonly #keys: K[] = [];
@@ -11,7 +11,7 @@ export class KeyedHeap<K> {
     return this.#keys.length;
   }
 
-  /** The key of the smallest priority. */
+  /** The key with the smallest priority. */
   peek(): K | undefined {
     return this.#keys[0];
   }
@@ -25,14 +25,14 @@ export class KeyedHeap<K> {
     return this.#places.has(key);
   }
 
-  /** Puts the key in, or moves it when it is in already. */
+  /** Adds the key, or moves it. */
   set(key: K, priority: number): void {
     const place = this.#places.get(key) ?? this.#keys.length;
     this.#put(place, key, priority);
     this.#settle(place);
   }
 
-  /** False when the key was not in. */
+  /** False when the key was not in the heap. */
   delete(key: K): boolean {
     const place = this.#places.get(key);
     if (place === undefined) return false;

@@ -8,13 +8,13 @@ export interface RequestOrderOptions {
 }
 
 /**
- * What may be asked for next, lowest height first: marks on the records of the heights, and the place from which to
- * look. It knows nothing of nodes or time.
+ * What may be requested next, lowest height first: marks on the height records, and where to start looking. It knows
+ * nothing of nodes or time.
  */
 export class RequestOrder {
   readonly #workersPerHeight: number;
   readonly #mcq: MissingCollectionQueue;
-  /** No height below it may ask now, and none above `#highest`. */
+  /** No height below it may request now, and none above `#highest`. */
   #lowest = 0;
   #highest = -1;
 
@@ -39,7 +39,7 @@ export class RequestOrder {
     return (missingCollections / incompleteHeights) * through;
   }
 
-  /** The lowest height that may ask now. */
+  /** The lowest height that may request now. */
   next(): HeightRecord | undefined {
     for (; this.#lowest <= this.#highest; this.#lowest += 1) {
       const record = this.#mcq.get(this.#lowest);
@@ -48,12 +48,12 @@ export class RequestOrder {
     return undefined;
   }
 
-  /** The next id to ask for at this height, oldest wish first. */
+  /** The next id to request for this height, oldest first. */
   nextAt({ requests }: HeightRecord): WantedCollection | undefined {
     return requests?.askable.values().next().value;
   }
 
-  /** What the height lacks may be asked for. */
+  /** What the height lacks may be requested. */
   add(record: HeightRecord): void {
     for (const wanted of this.wantedAt(record.height)) {
       const [lowest = record, heir] = wanted.heights;
@@ -66,12 +66,12 @@ export class RequestOrder {
     this.#refresh(record);
   }
 
-  /** The height stops asking for an id; the next one that lacks it takes over. */
+  /** The height no longer requests an id; the next one that lacks it takes over. */
   withdraw(record: HeightRecord, wanted: WantedCollection): void {
     if (record.requests?.askable.delete(wanted) === true) this.makeAskable(wanted);
   }
 
-  /** Keeps the height from asking until `release`. Answers when it may be held no longer: what its first hold was given. */
+  /** Holds the height back until `release`. Returns the end of its time, which the first hold set. */
   hold(record: HeightRecord, endsAtMs: number): number {
     const requests = requestsOf(record);
     requests.held = true;
@@ -84,7 +84,7 @@ export class RequestOrder {
     this.#refresh(record);
   }
 
-  /** The id may be asked for (again); no call for it is under way. */
+  /** The id may be requested (again); no call for it is under way. */
   makeAskable(wanted: WantedCollection): void {
     const [record] = wanted.heights;
     if (record === undefined) return;
@@ -92,12 +92,12 @@ export class RequestOrder {
     this.#refresh(record);
   }
 
-  /** The id may not be asked for until `makeAskable`. */
+  /** The id may not be requested until `makeAskable`. */
   pause(wanted: WantedCollection): void {
     wanted.heights[0]?.requests?.askable.delete(wanted);
   }
 
-  /** A call leaves. */
+  /** A call is sent. */
   sent(wanted: WantedCollection, call: Call): void {
     if (wanted.call !== undefined) throw new Error('a collection was asked for twice at once');
     wanted.call = call;
@@ -106,7 +106,7 @@ export class RequestOrder {
     requests.askable.delete(wanted);
   }
 
-  /** The call came back, whatever it brought. */
+  /** The call returned, whatever it brought. */
   returned(wanted: WantedCollection): void {
     const { call } = wanted;
     if (call === undefined) throw new Error('a call returned twice');

@@ -4,10 +4,10 @@ import type { CollectionWay } from '../ports.js';
 import type { Clock } from '../../runtime/index.js';
 import type { SlotUse } from './EndpointSlots.js';
 
-/** How long answers are processed before yielding to the event loop, so that the next calls can leave. */
+/** How long answers are processed before yielding to the event loop, so that the next calls can be sent. */
 const TURN_MS = 2;
 
-/** A collection as a node answered it, not verified yet. */
+/** A collection as a node sent it, not verified yet. */
 export interface Answer {
   readonly wanted: WantedCollection;
   readonly node: AccessNode;
@@ -17,13 +17,13 @@ export interface Answer {
   readonly sentAtMs: number;
   /** Monotonic milliseconds. */
   readonly receivedAtMs: number;
-  /** Its slot, when the next call may not have it before this answer is dealt with. */
+  /** Its slot, if the next call may not have it before this answer has been processed. */
   readonly slotUse: SlotUse | undefined;
 }
 
 export interface ResponseQueueDependencies {
   readonly clock: Clock;
-  /** Deals with one answer. */
+  /** Processes one answer. */
   onAnswer(answer: Answer): void;
   /** A turn is over: the queue is shorter. */
   onTurnEnd(): void;
@@ -32,9 +32,9 @@ export interface ResponseQueueDependencies {
 }
 
 /**
- * Answers in the order in which they came, dealt with in turns of the event loop. What a connection is to send leaves it
- * between two turns only, and servers answer between two turns only: whoever works through a burst of answers in a single
- * turn keeps its node waiting meanwhile, and waits for it afterwards. Whoever pushes bounds the queue.
+ * Processes answers in order of arrival, in turns of the event loop. A connection sends only between turns, so
+ * processing a burst in a single turn would leave the node idle, and us waiting for it afterwards. The caller bounds
+ * the queue.
  */
 export class ResponseQueue {
   readonly #dependencies: ResponseQueueDependencies;
@@ -53,12 +53,12 @@ export class ResponseQueue {
     if (this.#answers.length === 1) this.#nextTurn();
   }
 
-  /** Empties the queue; answers what was in it. */
+  /** Empties the queue and returns its answers. */
   clear(): Answer[] {
     return this.#answers.splice(0);
   }
 
-  /** Once everything that is due by now has had its turn. */
+  /** After everything that is due by now has run. */
   #nextTurn(): void {
     this.#dependencies.clock.setTimer(0, () => this.#onTurn());
   }

@@ -9,14 +9,14 @@ import type { WantedCollection } from '../heights/WantedCollection.js';
 import type { RequestOrder } from './RequestOrder.js';
 
 /**
- * Pauses of a collection that was asked for too early: from here, each longer than the one before, up to there, and
- * so many times. They reach nearly a second beyond the first question: a block is as late as its latest collection,
- * and of a thousand collections one may come half a second after the others.
+ * Pauses of a collection that was requested too early: the first, the growth of each next one, the longest, and how
+ * many. Together they reach nearly a second: a block is as late as its latest collection, and of a thousand collections
+ * one may arrive half a second after the others.
  */
 const EARLY_PAUSE = { minMs: 30, growth: 1.15, maxMs: 80, times: 14 };
-/** Until each node was asked both ways no pause is longer: one of them may be the only honest one. */
+/** No pause is longer until each node was asked both ways: one of them may be the only honest one. */
 const UNTRIED_MAX_MS = 2_000;
-/** A pause that is cut short lasts at least this long: wake-ups may come many times a second. */
+/** Shortest length of a pause that is ended early: wake-ups may come many times a second. */
 const WAKE_AFTER_MS = 1_000;
 
 export interface RetryPausesOptions {
@@ -35,13 +35,13 @@ export interface RetryPausesDependencies {
 }
 
 /**
- * How long an id that was not given pauses before it is asked for again, and what ends its pause early: word of an
- * outage that is over. Ended early, an id is asked for once; every further failure lengthens its next pause as ever.
+ * How long an id pauses after a failed attempt, and what ends the pause early: signs that an outage is over. An early
+ * end allows one attempt; every further failure lengthens the next pause as usual.
  */
 export class RetryPauses {
   readonly #options: RetryPausesOptions;
   readonly #dependencies: RetryPausesDependencies;
-  /** Nodes whose last word was a failure. Bounded by the number of nodes. */
+  /** Nodes whose latest result was a failure. Bounded by the number of nodes. */
   readonly #failing = new Set<string>();
   #headHeight = 0;
 
@@ -50,17 +50,17 @@ export class RetryPauses {
     this.#dependencies = dependencies;
   }
 
-  /** The latest head that was seen. */
+  /** The latest head seen. */
   get headHeight(): number {
     return this.#headHeight;
   }
 
-  /** A new head would be news: some node failed, and has given nothing since. */
+  /** A new head would be news: some node failed, and has delivered nothing since. */
   get awaitsHead(): boolean {
     return this.#failing.size > 0;
   }
 
-  /** The id was not given, and pauses. `isUntried`: some node was not asked in every way. */
+  /** The attempt failed, and the id pauses. `isUntried`: some node was not asked in every way. */
   failed(wanted: WantedCollection, node: AccessNode, failure: RequestFailure, isUntried: boolean): void {
     const { clock, due } = this.#dependencies;
     wanted.failedAtMs = clock.monotonic();
@@ -68,7 +68,7 @@ export class RetryPauses {
     if (!failure.isNotFound && !failure.isNodeBusy) this.#failing.add(node.name);
   }
 
-  /** The node gave it. Its siblings may have come to the node with it; and whatever failed at the node may not fail now. */
+  /** The node delivered. It may now have the collection's siblings too, and its earlier failures may be over. */
   gave({ heights }: WantedCollection, { name }: AccessNode): void {
     const { mcq, order } = this.#dependencies;
     for (const { height } of heights) this.#wake(order.wantedAt(height));
@@ -79,7 +79,7 @@ export class RetryPauses {
     );
   }
 
-  /** A head that moves is a sign of life: what holds the watermark up is asked for again, unless it was denied. */
+  /** A moving head is a sign of life: whatever holds up the watermark is requested again, unless it was denied. */
   sawHead(headHeight: number): void {
     if (headHeight <= this.#headHeight) return;
     this.#headHeight = headHeight;
@@ -91,7 +91,7 @@ export class RetryPauses {
     });
   }
 
-  /** "Not yet" for a new block is no failure: it is requested again soon, a few times. */
+  /** "Not yet" for a new block is not a failure: it is requested again soon, a few times. */
   #pauseMs(wanted: WantedCollection, node: AccessNode, failure: RequestFailure, isUntried: boolean): number {
     const { backoffMinMs: minMs, backoffMaxMs } = this.#options;
     const isEarly = failure.isNotFound && wanted.newSinceMs !== undefined;
@@ -104,7 +104,7 @@ export class RetryPauses {
     if (failure.isNodeBusy) wanted.rotation.declined(node);
     else wanted.rotation.failed(node);
     const untriedMaxMs = Math.min(backoffMaxMs, Math.max(minMs, UNTRIED_MAX_MS));
-    // A busy node counts as no failure: the first pause is the shortest either way.
+    // A busy node does not count as a failure: the first pause is the shortest either way.
     const attempt = Math.max(wanted.rotation.failures, 1) - 1;
     const maxMs = isUntried ? untriedMaxMs : backoffMaxMs;
     return backoffMs({ minMs, maxMs }, attempt, this.#dependencies.random);

@@ -8,8 +8,8 @@ export interface TimerQueueDependencies<K> {
 }
 
 /**
- * Many delays behind one timer of the clock. A delay that was taken back may leave one idle wake-up behind; there is
- * never more than one timer, and none when nothing is waited for.
+ * Many delays behind one timer of the clock. A cancelled delay may leave one idle wake-up behind; there is never more
+ * than one timer, and none when nothing is delayed.
  */
 export class TimerQueue<K> {
   readonly #clock: Clock;
@@ -23,7 +23,7 @@ export class TimerQueue<K> {
     this.#onDue = (keys) => dependencies.onDue(keys);
   }
 
-  /** Starts the key's delay, or starts it afresh. */
+  /** Starts or restarts the key's delay. */
   set(key: K, delayMs: number): void {
     this.#due.set(key, this.#clock.monotonic() + delayMs);
     this.#arm();
@@ -43,8 +43,8 @@ export class TimerQueue<K> {
   }
 
   /**
-   * Asks for a wake-up without a key, in whole milliseconds: less than the clock can tell apart would be due at once, again
-   * and again. Replaces the one asked for before. `undefined`: none is needed any more.
+   * Sets or replaces the wake-up without a key; `undefined` cancels it. Whole milliseconds: a delay below the clock's
+   * resolution would be due at once, again and again.
    */
   lookAgainIn(delayMs: number | undefined): void {
     this.#lookAtMs = delayMs === undefined ? Infinity : this.#clock.monotonic() + Math.ceil(delayMs);

@@ -5,12 +5,12 @@ import type { Identifier } from '../../flow/index.js';
 import { AbortError, abortReason } from '../../runtime/index.js';
 import type { CollectionWay } from '../ports.js';
 
-/** Transactions of one collection that are asked for at once; each takes a slot of the endpoint, the first has one. */
+/** Transactions of one collection requested at once; each takes a slot of the endpoint, the first uses the caller's. */
 const MAX_PARALLEL_TRANSACTIONS = 8;
 
 /**
- * How often a transaction is asked for again that was refused for the node's rate limit. The node is then held back by that
- * limit; restarting all transactions each time would never finish a large collection under a low limit.
+ * How often a transaction is retried that the node's rate limit refused. The limit itself then delays calls to the
+ * node; restarting all transactions each time would never finish a large collection under a low limit.
  */
 const MAX_RATE_LIMITED = 5;
 
@@ -22,21 +22,21 @@ export interface FetchOptions {
 }
 
 export interface FetchDependencies {
-  /** Told of each collection call as it leaves: full or light, not of the transactions behind a light one. */
+  /** Called for each collection call as it is sent: full or light, not for the transactions behind a light one. */
   onCall(way: CollectionWay): void;
-  /** A transaction was refused for the node's rate limit, and is asked for again. */
+  /** The rate limit refused a transaction, which is requested again. */
   onRefused(error: UpstreamError): void;
-  /** A further slot of the endpoint when one is free now. */
+  /** Takes a further slot of the endpoint if one is free now. */
   tryAcquireSlot(): boolean;
   releaseSlot(): void;
 }
 
 /**
- * One attempt to get a collection's transactions, as wire bytes in order, from one node: by `GetFullCollectionByID`,
- * or, that way or where the node does not know that call, the light collection and then each transaction from the
+ * One attempt to get a collection's transactions from one node, as wire bytes in order. Uses `GetFullCollectionByID`,
+ * or, when told to or when the node does not know that call, the light collection and then each transaction from the
  * same node. The caller holds one slot of the endpoint throughout. The body is not verified here; the light
- * collection's list is, before anything is fetched on its word. Expected errors: UpstreamError;
- * InvalidCollectionError; the signal's abort reason.
+ * collection's list is, before anything is fetched from it. Expected errors: UpstreamError; InvalidCollectionError; the
+ * signal's abort reason.
  */
 export async function fetchCollection(
   id: Identifier,
@@ -62,9 +62,7 @@ export async function fetchCollection(
   return await fetchTransactions(transactionIds, node, options, dependencies);
 }
 
-/**
- * All or nothing: the first failure, rate limits aside, cancels the others, and is thrown once all of them have returned.
- */
+/** All or nothing: the first failure, rate limits aside, cancels the others, and is thrown once all have returned. */
 async function fetchTransactions(
   ids: readonly Identifier[],
   node: AccessNode,
@@ -111,7 +109,7 @@ async function fetchTransactions(
   return bodies;
 }
 
-/** The call's answer; of refusals for a rate limit, some are passed over, unless the node refuses all such calls. */
+/** Retries a call that the rate limit refused, a few times, unless the node refuses all such calls. */
 async function patiently<T>(
   call: () => Promise<T>,
   { node, onRefused }: { readonly node: AccessNode } & Pick<FetchDependencies, 'onRefused'>,

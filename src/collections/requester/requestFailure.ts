@@ -5,18 +5,21 @@ import type { Fault } from '../sources/FaultReporter.js';
 
 /** What a failed attempt means. */
 export interface RequestFailure extends Fault {
-  /** A rate limit: the node's own delay slows it down, the collection itself does not back off further. */
+  /** A rate limit: the node's own delay slows it down; the collection itself does not back off further. */
   readonly isNodeBusy: boolean;
-  /** The node has no such collection. Many a node cannot tell one that it has yet to fetch from one that never was. */
+  /**
+   * The node has no such collection. Many nodes cannot tell a collection that they have not fetched yet from one that
+   * never existed.
+   */
   readonly isNotFound: boolean;
   /** There was no answer in time. */
   readonly isSilence: boolean;
   readonly kind: TroubleKind;
-  /** The call that failed, where the error tells. */
+  /** The call that failed, if the error names it. */
   readonly method: AccessMethod | undefined;
 }
 
-/** Reads an error of one attempt. `undefined` for anything that is not expected of an access node. */
+/** Classifies the error of one attempt; `undefined` if it is unexpected. */
 export function judgeFailure(error: unknown): RequestFailure | undefined {
   if (error instanceof InvalidCollectionError) {
     const text = `${error.reason}: ${error.message}`;
@@ -30,7 +33,7 @@ export function judgeFailure(error: unknown): RequestFailure | undefined {
     return {
       ...{ text: error.message, kind },
       refused: error.kind === 'malformed' || error.kind === 'too_large' ? error.kind : undefined,
-      // There is nothing wrong with asking for a collection by its id.
+      // Requesting a collection by its id is always a valid request.
       fault: isRefusal(error.kind) ? 'failing' : faultOf(error.kind),
       isNodeBusy: error.kind === 'rate_limited',
       isNotFound: kind === 'denied',

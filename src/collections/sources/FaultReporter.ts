@@ -8,7 +8,7 @@ export interface Fault {
   readonly text: string;
   /** The reason label of `invalid_collections_total` when data was refused. */
   readonly refused: string | undefined;
-  /** What is held against the node; nothing when it did no wrong. */
+  /** What counts against the node; `undefined` if it did nothing wrong. */
   readonly fault: NodeFault | undefined;
 }
 
@@ -18,11 +18,11 @@ export interface FaultReporterDependencies {
   readonly metrics: Pick<Metrics, 'invalidCollections'>;
 }
 
-/** Says of nodes what one source learns about them: to the pool, to the metrics and to the log. */
+/** Reports what one source learns about nodes: to the pool, the metrics and the log. */
 export class FaultReporter {
   readonly #source: Source;
   readonly #dependencies: FaultReporterDependencies;
-  /** Nodes that gave something that was refused and nothing good since: the warning fires on the edge. */
+  /** Nodes whose data was refused and that have delivered nothing good since: warn only once. */
   readonly #refused = new Set<string>();
 
   constructor(options: { readonly source: Source }, dependencies: FaultReporterDependencies) {
@@ -30,13 +30,13 @@ export class FaultReporter {
     this.#dependencies = dependencies;
   }
 
-  /** The node gave what was asked, and it was verified. */
+  /** The node delivered what was requested, and it was verified. */
   succeeded(node: AccessNode, method: AccessMethod): void {
     this.#refused.delete(node.name);
     this.#dependencies.nodes.succeeded(node, method);
   }
 
-  /** `fields`, and the node's own words, go to the debug log only: they name ids. */
+  /** `fields` and the node's own words go to the debug log only: they contain ids. */
   report(
     node: AccessNode,
     method: AccessMethod,

@@ -31,7 +31,7 @@ export class ReverseIndex {
     return this.findNumber(keyOf(hash, offset));
   }
 
-  /** As `add`, for whole numbers below 2^52. */
+  /** Like `add`, for whole numbers below 2^52. */
   addNumber(key: number, height: number): void {
     const slot = findSlot(this.#newer, key + 1);
     if (this.#newer.keys[slot] === 0) {

@@ -201,7 +201,7 @@ export function parseFaults(json: string, source = 'the fault script'): FaultRul
   return checkFaults(value, source);
 }
 
-/** As `parseFaults`, for parsed JSON. */
+/** Like `parseFaults`, for parsed JSON. */
 export function checkFaults(value: unknown, source = 'the fault script'): FaultRule[] {
   if (!Array.isArray(value)) {
     throw new OperatorError(

@@ -21,14 +21,14 @@ import { Pause } from '../upstream/Pause.js';
 import { BLOCK_STREAM, pollBlocks } from '../upstream/pollBlocks.js';
 import type { TwoWays, Way } from '../upstream/TwoWays.js';
 
-/** How often NotFound at the tip is asked again quickly: some nodes learn of a block a moment after the others. */
+/** How often NotFound at the tip is retried quickly: some nodes learn of a block a moment after the others. */
 const MAX_QUICK_RETRIES = 25;
-/** And for how long in all, as refusals may be slow. */
+/** And for how long in all, because refusals may be slow. */
 const QUICK_RETRIES_MS = 5_000;
 
 /**
- * Failed searches for a node before that is reported: at the edge of a spork the next nodes have yet to complete
- * their handshake.
+ * Failed searches for a node before they are reported: at the edge of a spork the next nodes have yet to complete their
+ * handshake.
  */
 const UNSERVED_LOOKS_BEFORE_TOLD = 5;
 
@@ -38,15 +38,15 @@ const BLOCKS_BEFORE_PRAISE = 3;
 /** A stream that fails after we left it unread for so long is our fault: the node rightly closed it. */
 const FORGIVEN_PAUSE_MS = 10_000;
 
-/** How long a node without a free stream is polled before it is asked for one again. */
+/** How long a node without a free stream is polled before a stream is requested again. */
 const POLLED_INSTEAD_MS = 60_000;
 
 export interface BlockReaderOptions {
-  /** A stream that owes a block for so long is reopened. */
+  /** A stream that owes a block for this long is reopened. */
   readonly silentAfterMs: number;
-  /** Delay before NotFound at the tip is asked again. */
+  /** Delay before NotFound at the tip is retried. */
   readonly notFoundRetryMs: number;
-  /** Blocks asked for at once of a node without streams. */
+  /** Blocks requested at once from a node without streams. */
   readonly parallelReads: number;
 }
 
@@ -56,7 +56,7 @@ export interface BlockReaderDependencies {
   readonly ways: TwoWays;
   readonly resolver: ForkResolver;
   readonly refusals: Refusals;
-  /** What has gone wrong since the last block came. */
+  /** What went wrong since the last block arrived. */
   readonly troubles: NodeTroubles;
   /** The highest height that may be read now. */
   readonly upperBound: () => number;
@@ -89,14 +89,14 @@ export class BlockReader {
   readonly #troubles: NodeTroubles;
   readonly #pause: Pause;
   readonly #moved = new WorkSignal();
-  /** Where a node's stream begins, if above its own lowest block: below that it is asked block by block. */
+  /** Where a node's stream begins, if above the node's lowest block: below that its blocks are requested one by one. */
   readonly #streamFrom = new Map<string, number>();
   #quickRetries = 0;
-  /** When the first of them was made. */
+  /** When the first of these retries was made. */
   #quickSinceMs = -Infinity;
-  /** Reads in a row that ended because nothing came in time. */
+  /** Consecutive reads that ended because nothing arrived in time. */
   #silences = 0;
-  /** Looks in a row at which no node served the next height. */
+  /** Consecutive checks in which no node served the next height. */
   #unservedLooks = 0;
 
   constructor(options: BlockReaderOptions, dependencies: BlockReaderDependencies) {
@@ -108,7 +108,7 @@ export class BlockReader {
     this.#pause = new Pause({ clock: dependencies.clock });
   }
 
-  /** No node serves the next height, and has not for a while. */
+  /** No node serves the next height, and none has for a while. */
   get isUnserved(): boolean {
     return this.#unservedLooks >= UNSERVED_LOOKS_BEFORE_TOLD;
   }
@@ -118,7 +118,7 @@ export class BlockReader {
     this.#moved.notify();
   }
 
-  /** A node answers again: whatever is waited for is asked for at once. */
+  /** A node answers again: ends the current pause. */
   wake(): void {
     this.#pause.wake();
   }
@@ -141,7 +141,7 @@ export class BlockReader {
     return this.#linked.next <= this.#deps.upperBound();
   }
 
-  /** Reads from the best node until there is a reason to choose again, and draws the consequences. */
+  /** Reads from the best node until there is a reason to choose again, and handles that reason. */
   async #readOn(signal: AbortSignal): Promise<void> {
     const { nodes, logger, metrics } = this.#deps;
     const way = this.#ways.choose(nodes.forHeight(this.#linked.next, BLOCK_STREAM), (node) =>
@@ -165,7 +165,7 @@ export class BlockReader {
         return;
       case 'ended':
         reopened('ended');
-        // It may have had to make way.
+        // It may have been ended to make way for another stream.
         if (!streams || ending.delivered > 0 || !this.#mayStream(way.node)) return;
         this.#hold(way, 'refused', 'failing', `ended the stream without block ${this.#linked.next}`);
         return this.#pause.sleep(this.#ways.pauseMs(), signal);
@@ -224,7 +224,7 @@ export class BlockReader {
         }
         // The next height may belong to the next spork's nodes, or the watermark may have passed what was read.
         if (this.#linked.next !== height + 1 || !this.#serves(node, height + 1)) return { kind: 'moved' };
-        // It was found out meanwhile, or has to make way.
+        // The node was found to lie meanwhile, or its stream must make way.
         if (this.#ways.isStream(way) && !this.#mayStream(node)) return { kind: 'moved' };
         if (this.#isOutdone(way)) return { kind: 'moved' };
       }
@@ -264,7 +264,7 @@ export class BlockReader {
     return best !== undefined && best.healthOf(method) !== 'set_aside';
   }
 
-  /** A single answer shows that the call does its work, and so does a stream that goes on. */
+  /** A single answer shows that the call works, and so does a stream that continues. */
   #praise(way: Way, delivered: number): void {
     const streams = this.#ways.isStream(way);
     if (delivered !== (streams ? BLOCKS_BEFORE_PRAISE : 1)) return;
@@ -291,7 +291,7 @@ export class BlockReader {
     const isQuick = this.#quickRetries < MAX_QUICK_RETRIES && nowMs - this.#quickSinceMs < QUICK_RETRIES_MS;
     if (kind === 'not_found' && isQuick) {
       this.#quickRetries += 1;
-      // It learns of the block in a moment: meanwhile another may be what it waits for.
+      // This node learns of the block in a moment: meanwhile another may be the real obstacle.
       this.#troubles.answered(node.name);
       this.#ways.skip(way);
       return this.#pause.sleep(this.#options.notFoundRetryMs, signal);
@@ -301,7 +301,7 @@ export class BlockReader {
       'reading blocks failed',
     );
     if (this.#ways.isStream(way)) {
-      // Its few streams may all be taken, and by us: blocks can be had without one.
+      // Its few streams may all be taken, even by us: blocks can be read without one.
       if (kind === 'rate_limited') this.#ways.callInstead(node.name, POLLED_INSTEAD_MS);
       if (kind === 'below_root' && (lowestHeight ?? 0) > this.#linked.next) {
         this.#streamFrom.set(node.name, lowestHeight ?? 0);
@@ -310,7 +310,7 @@ export class BlockReader {
     }
     if (kind === 'malformed') this.#deps.metrics.invalidBlocks.inc({ reason: 'malformed' });
     if (kind === 'deadline') this.#silences += 1;
-    // A node too old for the stream is asked block by block.
+    // A node too old for the stream is asked for single blocks.
     if (kind === 'unimplemented' && this.#ways.isStream(way)) this.#troubles.answered(node.name);
     else this.#troubles.failed(error);
     if (kind === 'rate_limited' || kind === 'unimplemented' || kind === 'below_root') this.#ways.avoid(way);
@@ -321,7 +321,7 @@ export class BlockReader {
     await this.#pause.sleep(this.#ways.pauseMs(), signal);
   }
 
-  /** Nothing came: held against the call, and named. */
+  /** Nothing arrived: counts against the call, and is reported. */
   #hold(way: Way, kind: NodeTrouble['kind'], fault: Exclude<NodeFault, 'lied'>, what: string): void {
     const { node, method } = way;
     const said = `${method} at ${node.name}: ${what}`;

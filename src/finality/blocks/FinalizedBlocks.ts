@@ -20,23 +20,23 @@ import { TwoWays } from '../upstream/TwoWays.js';
 import { BlockReader } from './BlockReader.js';
 
 export interface FinalizedBlocksOptions {
-  /** K: no height above the watermark plus K is asked for. */
+  /** K: no height above watermark + K is requested. */
   readonly window: number;
-  /** Nothing above it is asked for. */
+  /** Nothing above it is requested. */
   readonly stopHeight?: number | undefined;
   /** The lowest height of the store, for the `rewind` advice. Default: the one above the watermark at construction. */
   readonly firstHeight?: number | undefined;
   /**
-   * A height that the chain is known to have reached, whatever the head is said to be: nodes that lag tell of a low one at
+   * A height that the chain is known to have reached, whatever head is reported. Lagging nodes report a low one at
    * first, and a block far below the tip must not count as the tip (see `head`). Default: none.
    */
   readonly reachedHeight?: number | undefined;
   readonly sporkRoots?: readonly RootParent[];
-  /** A stream that owes a block for so long is reopened. Default 5,000. */
+  /** A stream that owes a block for this long is reopened. Default 5,000. */
   readonly silentAfterMs?: number;
-  /** Delay before NotFound at the tip is asked again. Default 200. */
+  /** Delay before NotFound at the tip is retried. Default 200. */
   readonly notFoundRetryMs?: number;
-  /** Blocks asked for at once of a node without streams. Default 8. */
+  /** Blocks requested at once from a node without streams. Default 8. */
   readonly parallelReads?: number;
   /** Delay before a failed source is replaced. Defaults 250 and 10,000. */
   readonly backoffMinMs?: number;
@@ -56,7 +56,7 @@ export interface FinalizedBlocksDependencies {
   readonly toldHead?: (height: number) => ToldHead | undefined;
   /** The highest height that may be worked on now. */
   readonly upperBound: () => number;
-  /** Notified whenever a height became available: the consumer's wake-up. */
+  /** Notified whenever a height became available: wakes the consumer. */
   readonly signal: Notifiable;
   readonly clock: Clock;
   readonly random: Random;
@@ -64,17 +64,17 @@ export interface FinalizedBlocksDependencies {
   readonly metrics: FinalityMetrics;
   /** For the `rewind` advice; without it the advice is one height below the watermark. */
   readonly storedBlock?: StoredBlockReader;
-  /** Another block was handed out at this height, by a node that lied; this is the right one. */
+  /** Another block was handed out at this height, from a node that lied; this is the right one. */
   readonly onReplaced: (block: FinalizedBlock, giver: Giver) => void;
 }
 
-/** So close below the head a block is handed out before its child is known. */
+/** Within this distance of the head a block is handed out before its child is known. */
 const TIP_HEIGHTS = 2;
 
-/** How long a node that lied in its stream is asked block by block. */
+/** How long a node that lied in its stream is asked for single blocks instead. */
 const FORGER_POLLED_MS = 600_000;
 
-/** Why the lowest missing block at or below the head does not come. */
+/** Why the lowest missing block at or below the head does not arrive. */
 export interface HeldUpBlock {
   readonly height: number;
   readonly troubles: readonly NodeTrouble[];
@@ -100,7 +100,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #ways: TwoWays;
   readonly #reader: BlockReader;
   readonly #refusals: Refusals;
-  /** What happened since the last block came. */
+  /** What happened since the last block arrived. */
   readonly #troubles: NodeTroubles;
   #handedOutTo: number;
 
@@ -173,12 +173,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#reader.notify();
   }
 
-  /** A node answers again: whatever is waited for is asked for at once. */
+  /** A node answers again: ends the current pause. */
   wake(): void {
     this.#reader.wake();
   }
 
-  /** What holds up the lowest block that has not come; `undefined` while nothing is known to be wrong. */
+  /** What holds up the lowest missing block; `undefined` while nothing is known to be wrong. */
   heldUpBy(): HeldUpBlock | undefined {
     const height = this.#linked.next;
     const doubtful = this.#tipCheck.trouble();
@@ -195,7 +195,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return (await this.#poll.ask(height, signal)).answers;
   }
 
-  /** It is proven that a node forges what it gives by this call: a stream of it is not read on. */
+  /** A node is proven to forge what it gives by this call: its stream is abandoned. */
   distrust({ name, method }: Giver): void {
     if (method === BLOCK_STREAM) this.#ways.callInstead(name, FORGER_POLLED_MS);
   }
@@ -208,11 +208,11 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   }
 
   /**
-   * The highest height that `atIndex` has. A block that links may still be a lie, one off the finalized chain, and
-   * shows it only when its child names another parent: were it complete and durable by then, nothing but a `rewind`
-   * would mend it. So the last linked block waits for its child, except near the tip, where no child may be known for
-   * long, and at the stop height, where none may be asked for: there `TipCheck` has it borne out; and except with a
-   * window of one, and where the spork table vouches for the block.
+   * The highest height that `atIndex` has. A block that links may still be off the finalized chain, and that shows only
+   * when its child names another parent. If it were complete and durable by then, only a `rewind` would help. So the
+   * last linked block waits for its child. Exceptions: near the tip, where no child may be known for long, and at the
+   * stop height, where none may be requested (there `TipCheck` confirms the block); a window of one; a block that the
+   * spork table vouches for.
    */
   head(): number {
     const linked = this.#linked.next - 1;
@@ -221,7 +221,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
   }
 
-  /** No child may be known of it for long, or none may be asked for. */
+  /** Its child may not be known for long, or may not be requested. */
   #isTip(height: number): boolean {
     const tip = Math.max(this.#deps.head(), this.#reachedHeight);
     return height >= tip - TIP_HEIGHTS || height >= this.#stopHeight;
@@ -265,8 +265,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   }
 
   /**
-   * The last block, which was not handed out, is not on the finalized chain. Single calls say of each block whether
-   * it is.
+   * The last block, which was not handed out, is not on the finalized chain. Single calls report the status of each
+   * block.
    */
   #takeBack(lie: Answer): void {
     const { node, block } = lie;

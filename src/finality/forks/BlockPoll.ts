@@ -3,7 +3,7 @@ import type { AccessMethod, AccessNode, AccessNodes } from '../../access/index.j
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import { BLOCK_CALL } from '../upstream/pollBlocks.js';
 
-/** Deadline of one call: the verdict of a round, even of two, is due within ten seconds. */
+/** Deadline of one call: the verdict of a round, or even of two, is due within ten seconds. */
 const ASK_TIMEOUT_MS = 3_000;
 
 /** Most nodes asked for one height. */
@@ -14,7 +14,7 @@ const MAX_CONFIRMATIONS = 48;
 
 export interface Answer {
   readonly node: AccessNode;
-  /** The call that it answered. */
+  /** The call that returned the block. */
   readonly method: AccessMethod;
   readonly block: FinalizedBlock;
 }
@@ -24,7 +24,7 @@ export type StoredBlockReader = (
   height: number,
 ) => { readonly id: Identifier } | undefined | Promise<{ readonly id: Identifier } | undefined>;
 
-/** Asks the nodes what they think of a height, one unary call each, when their blocks do not fit together. */
+/** Asks the nodes for their blocks of a height, one unary call each, when blocks contradict each other. */
 export class BlockPoll {
   readonly #nodes: AccessNodes;
   readonly #storedBlock: StoredBlockReader | undefined;
@@ -41,7 +41,7 @@ export class BlockPoll {
     this.#onFailure = dependencies.onFailure;
   }
 
-  /** Every node's finalized block of this height, best node first. `complete` is true when all of them answered. */
+  /** Every node's finalized block of this height, best node first. `complete`: all of them answered. */
   async ask(
     height: number,
     signal: AbortSignal,
@@ -61,10 +61,10 @@ export class BlockPoll {
   }
 
   /**
-   * The block that the nodes agree on below `upper`, all of whose answers are blocks of one height. Only a node whose two
-   * answers fit together has a say: one that gives a child of another block than its own contradicts itself. One that
-   * does not serve the upper height (its spork ends here) has a say when anybody's answer there is a child of its block.
-   * Resolves with `undefined` when no node, or not all of those, name the same block.
+   * The block that the nodes agree on below `upper`, whose answers are all blocks of one height. Only a node whose two
+   * answers fit together counts: one that gives a child of another block than its own contradicts itself. A node that
+   * does not serve the upper height (its spork ends here) counts when anybody's answer there is a child of its block.
+   * Resolves with `undefined` when no node counts, or when they do not all name the same block.
    */
   async agreedParent(upper: readonly Answer[], signal: AbortSignal): Promise<FinalizedBlock | undefined> {
     const height = upper[0]?.block.height;
@@ -82,10 +82,10 @@ export class BlockPoll {
   }
 
   /**
-   * The highest stored height, below `watermark` and not below `lowest`, whose block the nodes still know; `undefined`
-   * when it cannot be found within the bound. Blocks that a spork discarded are the topmost ones, so that steps may
-   * double downward and then halve the last one. What nobody serves any more (the spork before the nodes' own) is
-   * searched from below: its last block is known as the parent of the first that is served.
+   * The highest stored height, below `watermark` and not below `lowest`, whose block the nodes still have; `undefined`
+   * when it cannot be found within the bound. A spork discards the topmost blocks, so the search doubles its steps
+   * downward, then halves the last one. Heights that nobody serves any more (of the spork before the nodes' own) are
+   * searched from below: the last block is known as the parent of the first one served.
    */
   async highestConfirmed(
     watermark: number,
@@ -122,7 +122,7 @@ export class BlockPoll {
     return child === undefined ? undefined : child.parentId === stored.id;
   }
 
-  /** The block of the best node that has one. Nodes that do not answer in time are not waited for a second time: `mute`. */
+  /** The block of the best node that has one. Nodes that did not answer in time are not waited for again: `mute`. */
   async #anyBlock(
     height: number,
     signal: AbortSignal,

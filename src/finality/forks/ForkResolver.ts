@@ -9,17 +9,17 @@ import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
 import type { Refusals } from './Refusals.js';
 import type { TwoWays } from '../upstream/TwoWays.js';
 
-/** After so many rounds a mismatch is certain even if some nodes do not answer. */
+/** After this many rounds a mismatch is certain even if some nodes do not answer. */
 const CERTAIN_AFTER_ROUNDS = 2;
 
 /** Indexing is stuck because of the chain itself, not the connections or us. */
 export interface ChainTrouble {
   readonly code: 'parent_mismatch' | 'not_vouched';
-  /** The height at which nothing is accepted. */
+  /** The height at which no block is accepted. */
   readonly height: number;
-  /** Monotonic milliseconds at which it was first certain. */
+  /** Monotonic milliseconds at which it first became certain. */
   readonly sinceMs: number;
-  /** What does not fit. */
+  /** What does not match. */
   readonly what: string;
   /** The cause, as far as it is known, and the fix: the rest of the sentence. */
   readonly mend: string;
@@ -36,13 +36,13 @@ export interface ParentMismatch extends ChainTrouble {
 export type Resolution =
   /** This block links. */
   | { readonly kind: 'accept'; readonly answer: Answer }
-  /** Read on after a pause, from other nodes than these if there are any. */
+  /** Read again after a pause, from other nodes than these if there are any. */
   | { readonly kind: 'retry'; readonly avoid: readonly Answer[]; readonly pauseMs: number };
 
 /**
  * Decides who is wrong when a block does not name the one below it as its parent: the node that gave it, the node that
- * gave the one below (then that is taken back and read again), or our own store, whose last blocks a spork has discarded.
- * It never changes what is durable.
+ * gave the one below (which is then taken back and read again), or our own store, whose last blocks a spork has
+ * discarded. It never changes what is durable.
  */
 export class ForkResolver {
   readonly #firstHeight: number;
@@ -97,7 +97,7 @@ export class ForkResolver {
     return this.#missingEnd;
   }
 
-  /** A block was linked: whatever was wrong with the watermark is over. */
+  /** A block was linked: any mismatch at the watermark is over. */
   linkedAgain(): void {
     this.#rounds = 0;
     if (this.#missingEnd !== undefined) {
@@ -112,10 +112,10 @@ export class ForkResolver {
   /** Asks every node about the height of a block that does not link. Expected errors: the signal's abort reason. */
   async resolve(refused: Answer, signal: AbortSignal): Promise<Resolution> {
     const height = refused.block.height;
-    // A node whose stream does not fit may give another block when it is asked for that one alone.
+    // A node whose stream does not match may give another block in a single call.
     const known = refused.method === BLOCK_CALL ? [refused] : [];
     const { answers: asked, complete } = await this.#poll.ask(height, signal, known);
-    // The watermark may have moved while the nodes were asked: what does not link any more is simply read again.
+    // The watermark may have moved while the nodes were asked: what no longer links is simply read again.
     if (this.#linked.next !== height) return { kind: 'retry', avoid: [], pauseMs: 0 };
 
     const isAnswered = asked.some(({ node }) => node.name === refused.node.name);
@@ -147,7 +147,7 @@ export class ForkResolver {
     signal: AbortSignal,
   ): Promise<Resolution> {
     const below = refused.block.height - 1;
-    // It is another one than ours: none of these answers links.
+    // It is not ours: none of these answers links.
     const agreed = await this.#poll.agreedParent(answers, signal);
     const held = this.#linked.at(below);
     const giver = held?.giver;
@@ -184,7 +184,7 @@ export class ForkResolver {
     this.#refusals.refuse(answer, 'parent_mismatch', answer.block.height);
   }
 
-  /** Nobody who answers has the block that the spork table vouches for: that one, or none. */
+  /** No node that answers has the block that the spork table vouches for: wait for it, accept no other. */
   #awaitEnd(refused: Answer, complete: boolean): Resolution {
     const { height } = refused.block;
     this.#rounds += 1;
@@ -230,7 +230,7 @@ export class ForkResolver {
       mend: this.#causeAndMend(target),
     };
     const { height, what, mend } = this.#mismatch;
-    // The one message with ids above the debug level: the operator has to see what would be given up.
+    // The one message with ids above the debug level: the operator must see which blocks a rewind would delete.
     this.#logger.error(
       { height, mend: `${what}: ${mend}` },
       'no access node confirms the latest stored block',

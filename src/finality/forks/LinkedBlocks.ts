@@ -3,7 +3,7 @@ import { isSameBlock } from '../../flow/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import type { LinkedHeight, LinkedHeights } from '../ports.js';
 
-/** What is known of a block without its body. */
+/** A block without its body. */
 export interface BlockLink {
   readonly height: number;
   readonly id: Identifier;
@@ -12,7 +12,7 @@ export interface BlockLink {
 
 /** The durable end of the chain: the indexer's watermark. */
 export interface Watermark {
-  /** Every height up to it is durable; the first height minus one on an empty store. */
+  /** Every height up to it is durable; first height - 1 on an empty store. */
   latestIndexedHeight(): number;
   /** The block at the watermark; `undefined` on an empty store, whose first block has no parent to check. */
   latestBlock(): BlockLink | undefined;
@@ -22,18 +22,18 @@ export interface Watermark {
 export interface RootParent {
   readonly rootHeight: number;
   readonly rootParentId: Identifier;
-  /** False where the parent is known to be another block than the one that nodes have below the root. Default true. */
+  /** False when the parent is known not to be the block that nodes have below the root. Default true. */
   readonly rootParentIsBelow?: boolean;
 }
 
 /**
- * The blocks above the watermark that link to it, parent by parent, without a gap: the heights between two numbers,
- * whose blocks stand in the records of the line.
+ * The blocks above the watermark that link to it, parent by parent, without a gap. Holds two heights; the blocks are in
+ * the line's records.
  */
 export class LinkedBlocks {
   readonly #watermark: Watermark;
   readonly #rootParents: ReadonlyMap<number, Identifier>;
-  /** By height: the only block that may stand there. */
+  /** By height: the only block that may be there. */
   readonly #vouched: ReadonlyMap<number, Identifier>;
   readonly #heights: LinkedHeights;
   #base: number;
@@ -80,18 +80,18 @@ export class LinkedBlocks {
     return latest;
   }
 
-  /** The id of the block at the end of a spork, where the root of the next one tells it. */
+  /** The id of the last block of a spork, if the root of the next one names it. */
   vouchedAt(height: number): Identifier | undefined {
     return this.#vouched.get(height);
   }
 
-  /** False for a block that stands where the spork table vouches for another one. */
+  /** False when the spork table vouches for another block at this height. */
   mayStand({ height, id }: BlockLink): boolean {
     const vouched = this.#vouched.get(height);
     return vouched === undefined || vouched === id;
   }
 
-  /** True when the block may stand at `next`. */
+  /** True when the block links at `next`. */
   links(block: FinalizedBlock): boolean {
     const tip = this.tip();
     return block.height === this.#next && this.mayStand(block) && this.#follows(block, tip);
@@ -103,7 +103,7 @@ export class LinkedBlocks {
     );
   }
 
-  /** Appends a block that links. False when another block was handed out at its height, which it has to replace. */
+  /** Appends a block that links. False when another block was handed out at its height: this one must replace it. */
   append(block: FinalizedBlock, giver: Giver): boolean {
     if (!this.links(block)) throw new Error(`block ${block.height} does not link`);
     this.#next = block.height + 1;
@@ -117,8 +117,8 @@ export class LinkedBlocks {
   }
 
   /**
-   * Drops what the watermark has passed. When what stands above does not follow it (it passed blocks that an earlier run had
-   * made durable), all of that is taken back.
+   * Drops what the watermark has passed. If the blocks above do not follow it (it passed blocks that an earlier run had
+   * made durable), all of them are taken back.
    */
   prune(): void {
     const watermark = this.#watermark.latestIndexedHeight();

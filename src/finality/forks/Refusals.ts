@@ -6,8 +6,8 @@ import type { Answer } from './BlockPoll.js';
 export type RefusalReason = 'orphaned' | 'wrong_height' | 'parent_mismatch' | 'not_vouched';
 
 /**
- * What becomes of a block that is refused: it is held against the node, it is named as what holds the height up, and
- * the log is told once, until a block is accepted. Bounded by the nodes that are asked for one height.
+ * Handles refused blocks: each counts against its node, is named as what holds the height up, and is logged once until
+ * a block is accepted. Bounded by the nodes that are asked for one height.
  */
 export class Refusals {
   readonly #nodes: AccessNodes;
@@ -25,7 +25,7 @@ export class Refusals {
     this.#logger = dependencies.logger;
   }
 
-  /** `awaited`: the height that was asked for. */
+  /** `awaited`: the height that was requested. */
   refuse(answer: Answer, reason: RefusalReason, awaited: number): void {
     const { node, method, block } = answer;
     this.name(answer, reason, awaited);

@@ -9,10 +9,12 @@ import type { Answer, BlockPoll } from './BlockPoll.js';
 import { Pause } from '../upstream/Pause.js';
 import type { ToldHead } from '../ports.js';
 
-/** How long a witness has to answer and to learn of the block: nodes do not learn of it all at once. */
+/** How long a witness may take to answer and to learn of the block: nodes do not learn of it all at once. */
 const PATIENCE_MS = 1_000;
 /** How soon a witness that does not have the block yet is asked again. */
 const NOT_YET_MS = 200;
+/** How many nodes refute a block whose giver does not answer. */
+const WITNESSES_AGAINST = 2;
 /** How soon the nodes are asked again for a block on which they disagree. */
 const AGAIN_MS = 2_000;
 
@@ -22,7 +24,7 @@ export interface TipCheckDependencies {
   readonly clock: Clock;
   /** The last report of a head at this height, from any node. */
   readonly toldHead: (height: number) => ToldHead | undefined;
-  /** No block was put on top of this one, or in its place. */
+  /** No block has been put on top of this one, or in its place. */
   readonly isLast: (block: FinalizedBlock) => boolean;
   /** The last block is confirmed. */
   readonly onTrue: () => void;
@@ -33,7 +35,7 @@ export interface TipCheckDependencies {
 interface Check {
   readonly answer: Answer;
   readonly sinceMs: number;
-  /** How often the nodes were found to disagree. */
+  /** How often the nodes disagreed. */
   doubts: number;
   witness: string;
 }
@@ -41,17 +43,17 @@ interface Check {
 type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
 
 /**
- * Whether a block that came by stream is on the finalized chain, where no child confirms it yet: a stream gives
- * blocks without a status. The head that another node told confirms it at no cost; else the best other node is asked
- * once. A node alone is taken at its word, as long as the head that it tells does not speak against it. Whoever has
- * nothing to say holds nothing up for longer than `PATIENCE_MS`, once; where nodes disagree, the block waits for its
- * child. Bounds: one block; one call at a time, and one to each node when they disagree.
+ * Checks whether a streamed block is on the finalized chain while no child confirms it: a stream gives blocks without a
+ * status. A head that another node reported confirms it at no cost; otherwise the best other node is asked once. A node
+ * alone is believed unless the head that it reports contradicts the block. A node without an answer delays the block by
+ * at most `PATIENCE_MS`, once; if nodes disagree, the block waits for its child. Bounds: one block; one call at a time,
+ * and one to each node when they disagree.
  */
 export class TipCheck {
   readonly #deps: TipCheckDependencies;
   readonly #begun = new WorkSignal();
   readonly #pause: Pause;
-  /** Nodes that did not have the last block that they were asked for in time: they are not waited for again. */
+  /** Nodes that did not have the previous block in time: they are not waited for again. */
   readonly #late = new Set<string>();
   #check: Check | undefined;
 
@@ -60,7 +62,7 @@ export class TipCheck {
     this.#pause = new Pause(dependencies);
   }
 
-  /** Until the signal aborts. Expected errors: its abort reason. */
+  /** Runs until the signal aborts. Expected errors: its abort reason. */
   async run(signal: AbortSignal): Promise<void> {
     for (;;) {
       const check = this.#current();
@@ -69,7 +71,7 @@ export class TipCheck {
     }
   }
 
-  /** This is the last block now. */
+  /** This is now the last block. */
   begin(answer: Answer): void {
     const witness = this.#witnessFor(answer);
     if (witness === undefined) return;
@@ -78,12 +80,12 @@ export class TipCheck {
     this.#pause.wake();
   }
 
-  /** True while the last block is not to be handed out before its child is known. */
+  /** True while the last block must not be handed out before its child is known. */
   holds(): boolean {
     return this.#current() !== undefined;
   }
 
-  /** The last block, if another node has another one there. */
+  /** The last block, if another node has a different one there. */
   trouble(): { readonly height: number; readonly trouble: NodeTrouble } | undefined {
     const check = this.#current();
     if (check === undefined || check.doubts === 0) return undefined;
@@ -141,11 +143,15 @@ export class TipCheck {
     const { answers, complete } = await this.#deps.poll.ask(block.height, signal, known);
     const ids = new Set(answers.map((answer) => answer.block.id));
     if (ids.size !== 1) return 'doubtful';
-    if (!ids.has(block.id)) return 'false';
-    return complete ? 'true' : 'doubtful';
+    if (ids.has(block.id)) return complete ? 'true' : 'doubtful';
+    if (complete || answers.length >= WITNESSES_AGAINST) return 'false';
+    // One node against another: either may be the liar, unless the giver takes its block back.
+    const own = await this.#ask(check.answer.node, block.height, signal);
+    const isRecanted = typeof own !== 'string' && (own.status === 'unknown' || own.block.id !== block.id);
+    return isRecanted ? 'false' : 'doubtful';
   }
 
-  /** Whom to ask; nobody when the block is not in doubt, or nobody else can answer. */
+  /** The node to ask; `undefined` when the block is not in doubt, or no other node can answer. */
   #witnessFor({ node, block }: Answer): AccessNode | undefined {
     const { nodes, toldHead } = this.#deps;
     const able = nodes

@@ -5,7 +5,7 @@ import type { Clock, Random } from '../../runtime/index.js';
 import { HeadSubscription } from './HeadSubscription.js';
 import type { FinalityMetrics, ToldHead } from '../ports.js';
 
-/** Heads that are remembered with their ids: more than there are blocks at the tip. */
+/** Heads remembered with their ids: more than there are blocks at the tip. */
 const TOLD_HEADS = 16;
 
 export interface FinalizationListenerOptions {
@@ -13,9 +13,9 @@ export interface FinalizationListenerOptions {
   readonly pollIntervalMs?: number;
   /** How often some node is polled for its head while a stream is followed. Default 2,000. */
   readonly freshnessPollMs?: number;
-  /** A stream that delivers nothing for so long while the polled head moves is reopened. Default 5,000. */
+  /** A stream that delivers nothing for this long while the polled head moves is reopened. Default 5,000. */
   readonly silentAfterMs?: number;
-  /** Delay before a stream is opened again. Defaults 250 and 10,000. */
+  /** Delay before a stream is reopened. Defaults 250 and 10,000. */
   readonly backoffMinMs?: number;
   readonly backoffMaxMs?: number;
 }
@@ -29,8 +29,8 @@ export interface FinalizationListenerDependencies {
 }
 
 /**
- * Knows the finalized and the sealed head of the network. Neither ever goes down, whatever node answers (heights behind
- * a load balancer do). It judges streams by what they deliver, not by their being open.
+ * Knows the finalized and the sealed head of the network. Neither ever goes down, whichever node answers (heights
+ * behind a load balancer do). Streams are judged by what they deliver, not by being open.
  */
 export class FinalizationListener {
   readonly #clock: Clock;
@@ -84,18 +84,18 @@ export class FinalizationListener {
     return runTogether(signal, [(ended) => this.#finalized.run(ended), (ended) => this.#sealed.run(ended)]);
   }
 
-  /** A node answers again: the heads are asked for at once. */
+  /** A node answers again: both heads are requested at once. */
   wake(): void {
     this.#finalized.wake();
     this.#sealed.wake();
   }
 
-  /** Why the finalized head is not known; empty while any node tells it. */
+  /** Why the finalized head is unknown; empty while any node reports it. */
   headTroubles(): readonly NodeTrouble[] {
     return this.#finalized.troubles();
   }
 
-  /** Why the sealed head is not known; empty while any node tells it. */
+  /** Why the sealed head is unknown; empty while any node reports it. */
   sealedTroubles(): readonly NodeTrouble[] {
     return this.#sealed.troubles();
   }
@@ -136,35 +136,35 @@ export class FinalizationListener {
     });
   }
 
-  /** Calls back each time the finalized head rises. Returns a function that ends it. */
+  /** Calls back each time the finalized head rises. Returns a function that unsubscribes. */
   onHead(callback: (height: number) => void): () => void {
     return this.#headListeners.add(callback);
   }
 
-  /** Calls back each time the sealed head rises. Returns a function that ends it. */
+  /** Calls back each time the sealed head rises. Returns a function that unsubscribes. */
   onSealed(callback: () => void): () => void {
     return this.#sealedListeners.add(callback);
   }
 
-  /** Calls back when a node tells a head again after none did for a while. Returns a function that ends it. */
+  /** Calls back when a node reports a head after none did for a while. Returns a function that unsubscribes. */
   onAnswerAgain(callback: () => void): () => void {
     return this.#answerListeners.add(callback);
   }
 
-  /** Milliseconds since any node told its finalized head, risen or not; `undefined` while none ever did. */
+  /** Milliseconds since any node reported its finalized head, risen or not; `undefined` before the first report. */
   lastAnswerAgeMs(): number | undefined {
     return this.#since(this.#answeredAtMs);
   }
 
   /**
-   * Milliseconds since the finalized head last rose; `undefined` while it is not known. On a quiet chain it grows while
+   * Milliseconds since the finalized head last rose; `undefined` while unknown. On a quiet chain it grows while
    * `lastAnswerAgeMs` does not.
    */
   lastAdvanceAgeMs(): number | undefined {
     return this.#since(this.#advancedAtMs);
   }
 
-  /** Milliseconds since the sealed head last rose; `undefined` while it is not known. */
+  /** Milliseconds since the sealed head last rose; `undefined` while unknown. */
   sealedAdvanceAgeMs(): number | undefined {
     return this.#since(this.#sealedAdvancedAtMs);
   }

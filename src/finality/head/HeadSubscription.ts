@@ -13,13 +13,13 @@ import type { Way } from '../upstream/TwoWays.js';
 const STREAM = 'SubscribeBlockDigestsFromLatest';
 const HEADER = 'GetLatestBlockHeader';
 
-/** How often the freshness of the stream is judged. */
+/** How often the freshness of the stream is checked. */
 const WATCH_INTERVAL_MS = 1_000;
 
-/** A stream that has not delivered what a poll has just seen gets this long before it counts as silent. */
+/** A stream that has not delivered what a poll has just seen counts as silent after this time. */
 const GRACE_MS = 2_000;
 
-/** Streams in a row that never reached the polled height before the poll is no longer believed. */
+/** Consecutive streams that never reached the polled height before the poll is no longer believed. */
 const MAX_MISSES = 2;
 
 export interface HeadSubscriptionOptions {
@@ -37,33 +37,33 @@ export interface HeadSubscriptionDependencies {
   readonly random: Random;
   readonly logger: Logger;
   readonly metrics: Pick<FinalityMetrics, 'streamReopens'>;
-  /** Any node has told the head; `wasSilent`: after none had for a while. */
+  /** A node reported the head; `wasSilent`: after none had for a while. */
   readonly onAnswer: (how: { readonly wasSilent: boolean }) => void;
   /** A block that is at least finalized; not necessarily higher than the last. */
   readonly onHead: (head: ToldHead) => void;
 }
 
-/** The node that is followed just now, by stream or by polling. */
+/** The node that is being followed, by stream or by polling. */
 interface Source extends Way {
   readonly reader: StreamReader<ToldHead>;
   deliveredAtMs: number;
   height: number;
-  /** The first height that a poll has seen above this source, until the source reaches it. */
+  /** The first height above this source that a poll has seen, until the source reaches it. */
   owed: { readonly height: number; readonly sinceMs: number } | undefined;
   stale: boolean;
 }
 
 /**
- * Follows one head (finalized or sealed) by the digest stream of one node at a time, or by polling where no node in good
- * standing streams. Beside it, a slow poll that goes round the nodes tells whether the source keeps up: an open socket
- * proves nothing. A source that delivers nothing, or lags, while the polled head moves is replaced.
+ * Follows one head (finalized or sealed) by the digest stream of one node at a time, or by polling if no node in good
+ * standing streams. A slow poll round the nodes tells whether the source keeps up: an open socket proves nothing. A
+ * source that delivers nothing, or lags, while the polled head moves is replaced.
  */
 export class HeadSubscription {
   readonly #options: HeadSubscriptionOptions;
   readonly #deps: HeadSubscriptionDependencies;
   readonly #pause: Pause;
   readonly #ways: TwoWays;
-  /** What went wrong since a node last told the head: with the source, and with the polls. */
+  /** What went wrong since a node last reported the head: with the source, and with the polls. */
   readonly #troubles: { readonly source: NodeTroubles; readonly polls: NodeTroubles };
   #source: Source | undefined;
   #polled = { height: -1, misses: 0 };
@@ -72,9 +72,9 @@ export class HeadSubscription {
   #best = -1;
   #deliveredAtMs: number;
   #answeredAtMs = -Infinity;
-  /** Answers in a row that did not come in time. */
+  /** Consecutive answers that did not arrive in time. */
   #silences = 0;
-  /** By which call the source was lost, while that was logged and it does not deliver again. */
+  /** The call by which the source was lost, from when that was logged until it delivers again. */
   #lostBy: AccessMethod | undefined;
   readonly #edge: EdgeLog;
 
@@ -90,7 +90,7 @@ export class HeadSubscription {
     this.#deliveredAtMs = clock.monotonic();
   }
 
-  /** Why this head is not known; empty while any node tells it. */
+  /** Why this head is unknown; empty while any node reports it. */
   troubles(): readonly NodeTrouble[] {
     if (this.#deps.clock.monotonic() - this.#answeredAtMs < SILENT_AFTER_MS) return [];
     return [...this.#troubles.source.all(), ...this.#troubles.polls.all()];
@@ -149,7 +149,7 @@ export class HeadSubscription {
         }
         if (!streams) return 'streams_again';
         const said = `${STREAM} at ${node.name}: the node ended the stream`;
-        // It may have had to make way.
+        // It may have been ended to make way for another stream.
         if (source.height >= 0 || !this.#ways.mayStream(node)) this.#ways.avoid(way);
         else this.#hold(source, 'refused', said);
         return 'ended';
@@ -185,7 +185,7 @@ export class HeadSubscription {
       yield { height, id, node: node.name };
   }
 
-  /** Ends when the node may have a stream for us by now. */
+  /** Ends when the node may have a stream for us again. */
   async *#pollNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<ToldHead, void> {
     while (!this.#ways.mayStream(node)) {
       const timeoutMs = patienceMs(this.#silences);
@@ -220,7 +220,7 @@ export class HeadSubscription {
     this.#deps.onHead(head);
   }
 
-  /** A node has told the head: whatever is waited for is asked for at once. */
+  /** A node reported the head: ends the pause of the poll. */
   #answered(): void {
     const { source, polls } = this.#troubles;
     const wasSilent = this.troubles().length > 0;
@@ -273,7 +273,8 @@ export class HeadSubscription {
     const silentMs = nowMs - source.deliveredAtMs;
     const stood = `its ${this.#options.stream} head stood at ${source.height} while`;
     if (source.owed === undefined) {
-      // Every stream begins with a head: one that does not gives nothing, whether or not a poll can tell what it owes.
+      // Every stream begins with a head: one that does not delivers nothing, whether or not a poll can tell what it
+      // owes.
       if (
         source.height >= 0 ||
         source.method !== STREAM ||
@@ -298,7 +299,7 @@ export class HeadSubscription {
     source.reader.cancel();
   }
 
-  /** The source gave nothing, or too little: held against the call, and named. */
+  /** The source gave nothing, or too little: counts against the call, and is reported. */
   #hold(source: Source, kind: 'refused' | 'unreachable', said: string): void {
     const { node, method } = source;
     this.#troubles.source.note(node.name, method, kind, said);

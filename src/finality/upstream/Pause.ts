@@ -25,7 +25,7 @@ export class Pause {
     }
   }
 
-  /** Ends the pause; nothing happens where there is none. */
+  /** Ends the pause, if there is one. */
   wake(): void {
     this.#wake?.();
   }

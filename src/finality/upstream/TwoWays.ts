@@ -11,7 +11,7 @@ export interface Way {
 
 export interface TwoWaysOptions {
   readonly stream: StreamMethod;
-  /** Tells the same, one question at a time. */
+  /** The unary call with the same information. */
   readonly call: UnaryMethod;
   /** Between two unsuccessful attempts. */
   readonly pauses: { readonly minMs: number; readonly maxMs: number };
@@ -20,17 +20,17 @@ export interface TwoWaysOptions {
 export interface TwoWaysDependencies {
   readonly clock: Clock;
   readonly random: Random;
-  /** Single calls serve from here on; `reason`: what the last stream did. */
+  /** Single calls are used from here on; `reason`: how the last stream failed. */
   readonly onLeft?: (node: string, reason: string) => void;
-  /** A stream does its work again. */
+  /** A stream works again. */
   readonly onBack?: (node: string) => void;
 }
 
 /**
  * Chooses the next node, and which of two equivalent calls to use there: the best healthy one that streams; else the
- * best healthy one by single calls; else the best there is. Whoever has just failed is asked after the others.
- * Streams that fail twice in a row leave the work to single calls for a while; a single call that fails then gives
- * the streams their turn.
+ * best healthy one by single calls; else the best there is. A node that has just failed is asked after the others.
+ * After two failed streams in a row single calls are used for a while; when a single call fails then, streams are tried
+ * again.
  */
 export class TwoWays {
   readonly #options: TwoWaysOptions;
@@ -38,19 +38,21 @@ export class TwoWays {
   readonly #random: Random;
   readonly #onLeft: TwoWaysDependencies['onLeft'];
   readonly #onBack: TwoWaysDependencies['onBack'];
-  /** The stream's health at all nodes together: two that fail in a row, at whichever nodes, give way to single calls. */
+  /**
+   * The stream's health at all nodes together: two consecutive failures, at whichever nodes, switch to single calls.
+   */
   readonly #streams: CallHealth;
   /** Nodes whose call has just failed. */
   readonly #avoided = new Set<string>();
-  /** Nodes that are asked by single calls, whatever their streams do, and until when. */
+  /** Nodes for which single calls are used regardless of their streams, and until when. */
   readonly #callsUntilMs = new Map<string, number>();
-  /** Rounds of all nodes without success since the last success. */
+  /** Consecutive rounds of all nodes without success. */
   #rounds = 0;
   #isRoundInVain = false;
-  /** How many there were to ask. */
+  /** How many nodes there were to choose from. */
   #candidates = 1;
   #lastFailure: { readonly node: string; readonly said: string } | undefined;
-  /** True from when it was told that streams are left until it is told that they are back. */
+  /** True from `onLeft` to `onBack`. */
   #isLeft = false;
 
   constructor(options: TwoWaysOptions, dependencies: TwoWaysDependencies) {
@@ -66,7 +68,7 @@ export class TwoWays {
     return method === this.#options.stream;
   }
 
-  /** True while this node is to be asked by stream. */
+  /** True while this node should be asked by stream. */
   mayStream(node: AccessNode): boolean {
     if (this.#streams.rests || !node.supports(this.#options.stream)) return false;
     return this.#clock.monotonic() >= (this.#callsUntilMs.get(node.name) ?? -Infinity);
@@ -93,28 +95,28 @@ export class TwoWays {
     return chosen;
   }
 
-  /** The pause before the next is asked: the more there are, the sooner. */
+  /** The pause before the next attempt: the more nodes, the shorter. */
   pauseMs(): number {
     return backoffMs(this.#options.pauses, this.#rounds, this.#random) / this.#candidates;
   }
 
-  /** It is asked after the others; nothing is held against its call. */
+  /** The node is asked after the others; nothing counts against its call. */
   avoid(way: Way): void {
     this.skip(way);
     this.#isRoundInVain = true;
   }
 
-  /** As `avoid`, where it need not wait any longer than usual: what was asked for will be there in a moment. */
+  /** Like `avoid`, but without a longer pause: what was requested will be there in a moment. */
   skip(way: Way): void {
     this.#avoided.add(keyOf(way));
   }
 
-  /** The node has no stream left, or none that can be trusted: use single calls there for so long. */
+  /** The node has no stream left, or none that can be trusted: single calls are used there for this long. */
   callInstead(node: string, durationMs: number): void {
     this.#callsUntilMs.set(node, this.#clock.monotonic() + durationMs);
   }
 
-  /** Its call failed, in whatever way, and gave nothing. */
+  /** The call failed, in whatever way, and delivered nothing. */
   failed(way: Way, said: string): void {
     this.avoid(way);
     if (!this.isStream(way)) {
@@ -125,13 +127,13 @@ export class TwoWays {
     this.#streams.report('failing', said);
   }
 
-  /** Something new came: nodes that failed before may be asked again. */
+  /** Something new arrived: nodes that failed before may be asked again. */
   cameBy(): void {
     this.#avoided.clear();
     this.#rounds = 0;
   }
 
-  /** A stream does its work. */
+  /** A stream works. */
   streams({ node }: Way): void {
     this.#streams.succeeded();
     this.#lastFailure = undefined;

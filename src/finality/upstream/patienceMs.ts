@@ -1,11 +1,11 @@
-/** Deadlines of the small calls that everything waits for, so that another node or another call is asked soon. */
+/** Deadline of the small calls that everything waits for, so that another node or call is tried soon. */
 const PATIENCE_MS = 4_000;
-/** Where nobody answered in that time: they may be slow. */
+/** The deadline when nobody answered in that time: the nodes may be slow. */
 const LONG_PATIENCE_MS = 8_000;
-/** Silences in a row before nodes are given more time. */
+/** Consecutive silences before nodes get more time. */
 const SILENCES_BEFORE_PATIENCE = 2;
 
-/** How long to wait for an answer after so many silences in a row. */
+/** How long to wait for an answer after this many consecutive silences. */
 export function patienceMs(silences: number, shortMs = PATIENCE_MS): number {
   return silences < SILENCES_BEFORE_PATIENCE ? shortMs : Math.max(shortMs, LONG_PATIENCE_MS);
 }

@@ -5,8 +5,8 @@ export const BLOCK_STREAM = 'SubscribeBlocksFromStartHeight';
 export const BLOCK_CALL = 'GetBlockByHeight';
 
 /**
- * The blocks of a node without streams, in ascending order, several asked for at once but none above `upperBound()`. Ends
- * when the node may have a stream for us by now. Expected errors: those of the node's calls.
+ * The blocks of a node without streams, in ascending order, several requested at once but none above `upperBound()`.
+ * Ends when the node may have a stream for us again. Expected errors: those of the node's calls.
  */
 export async function* pollBlocks(
   node: AccessNode,

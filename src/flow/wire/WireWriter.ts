@@ -35,7 +35,7 @@ export class WireWriter {
     return value === 0 || value === 0n ? this : this.presentNumber(field, value);
   }
 
-  /** As `number`, for a field whose presence matters: zero is written too. */
+  /** Like `number`, for a field whose presence matters: zero is written too. */
   presentNumber(field: number, value: number | bigint): this {
     this.#reserve(TAG_AND_NUMBER_BYTES);
     this.#tag(field, 0);

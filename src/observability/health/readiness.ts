@@ -54,8 +54,8 @@ export const readinessCodes = {
   not_vouched: {
     severity: 'trouble',
     cause:
-      'No node has the last block of a spork that the spork table names; or nodes tell of a spork that the table lacks, and others can neither confirm nor contradict it.',
-    mend: 'Name an `--access-node` that has the block in the message; or say with `--access-spork-root` that there is such a spork. Most often a minute decides.',
+      'No node has the last block of a spork that the spork table names; or nodes claim a spork that the table lacks, and others can neither confirm nor contradict it.',
+    mend: 'Name an `--access-node` that has the block in the message; or confirm the spork with `--access-spork-root`. Usually it is decided within a minute.',
   },
   chain_replaced: {
     severity: 'trouble',
@@ -90,12 +90,12 @@ export const readinessCodes = {
   database_unreachable: {
     severity: 'trouble',
     cause: 'The database that holds the index (`store`) does not answer, or takes no writes.',
-    mend: 'Mend the database, or the way to it. Nothing is lost: indexing waits, and goes on by itself.',
+    mend: 'Fix the database, or the connection to it. Nothing is lost: indexing waits, and continues by itself.',
   },
   reader_down: {
     severity: 'trouble',
-    cause: 'The thread that serves readers has ended or does not answer. Indexing goes on.',
-    mend: 'Wait: another one is begun by itself, within seconds. Should it come again, the log says what ended it; report that.',
+    cause: 'The reader thread has ended or does not answer. Indexing continues.',
+    mend: 'Wait: it is replaced within seconds. If this happens again, report what the log says ended it.',
   },
   disk_low: {
     severity: 'trouble',

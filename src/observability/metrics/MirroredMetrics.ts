@@ -5,11 +5,11 @@ import type { MetricObjectWithValues, MetricValue, Registry } from 'prom-client'
 export type MetricsSnapshot = MetricObjectWithValues<MetricValue<string>>[];
 
 /**
- * The metrics of threads that follow each other, as they told them: what those of before counted stays, and what was told last
- * holds until something newer is.
+ * The metrics of consecutive threads, as they reported them: the counts of earlier ones stay, and the latest report
+ * counts until a newer one arrives.
  */
 export class MirroredMetrics {
-  /** Of the threads that have ended: what never goes back. */
+  /** Of the threads that have ended: counters only. */
   #before: MetricsSnapshot | undefined;
   #last: MetricsSnapshot | undefined;
 
@@ -17,7 +17,7 @@ export class MirroredMetrics {
     this.#last = snapshot;
   }
 
-  /** The thread has ended: its levels are gone. */
+  /** The thread has ended: its gauges are gone. */
   ended(): void {
     const counted = this.all().map((snapshot) => snapshot.filter(({ type }) => !isGauge(type)));
     this.#before = counted.length === 0 ? undefined : summed(counted);
@@ -29,7 +29,7 @@ export class MirroredMetrics {
   }
 }
 
-/** A registry, and what others told of theirs, as one page. */
+/** One page from a registry and the reports of others. */
 export async function mergedPage(
   own: Registry,
   others: readonly MetricsSnapshot[],
@@ -39,7 +39,7 @@ export async function mergedPage(
 }
 
 function summed(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
-  // It is written and read by prom-client alone, whose types leave it open.
+  // Only prom-client writes and reads it, and its types leave it open.
   return AggregatorRegistry.aggregate([...snapshots]).getMetricsAsArray() as unknown as MetricsSnapshot;
 }
 

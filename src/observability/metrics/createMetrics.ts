@@ -14,7 +14,7 @@ const heightSources = [...collectionSources, 'none'] as const;
 /** The states of a range of history that was begun. */
 const rangeStates = ['waiting', 'running', 'failed', 'disputed'] as const;
 
-/** Why a reader thread was followed by another one. */
+/** Why a reader thread was replaced. */
 const readerEnds = ['died', 'hung'] as const;
 
 /** Values read at each scrape, so that they are correct even when nothing moves. */
@@ -65,8 +65,9 @@ export interface ScrapedValues {
 }
 
 /**
- * Every metric of the thread that indexes, and of the process, made once (docs/metrics.md is generated from here and from `createReaderMetrics`). Label names are checked
- * by the compiler; heights and ids are never labels. Series whose labels are known beforehand exist from the start.
+ * Every metric of the indexing thread, and of the process, made once (docs/metrics.md is generated from here and from
+ * `createReaderMetrics`). Label names are checked by the compiler; heights and ids are never labels. Series whose labels
+ * are known beforehand exist from the start.
  */
 export function createMetrics(build: { readonly version: string; readonly node: string }) {
   const registry = new Registry();

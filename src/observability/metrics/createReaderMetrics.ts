@@ -14,7 +14,7 @@ const forwardedKinds = [
 const NANOSECONDS_PER_SECOND = 1e9;
 const LOOP_DELAY_RESOLUTION_MS = 20;
 
-/** Every metric of a thread that serves readers, made once per thread. As `createMetrics`. */
+/** Every metric of a reader thread, made once per thread. Like `createMetrics`. */
 export function createReaderMetrics() {
   const registry = new Registry();
   const registers = [registry];
@@ -24,7 +24,7 @@ export function createReaderMetrics() {
   delay.enable();
   new Gauge({
     name: `${PREFIX}reader_event_loop_lag_p99_seconds`,
-    help: 'How late the event loop of the thread that serves readers is: the 99th percentile since the last scrape.',
+    help: 'How late the event loop of the reader thread is: the 99th percentile since the last scrape.',
     registers,
     collect() {
       const seconds = delay.percentile(99) / NANOSECONDS_PER_SECOND;
@@ -34,7 +34,7 @@ export function createReaderMetrics() {
   });
   new Gauge({
     name: `${PREFIX}reader_heap_used_bytes`,
-    help: 'What the objects of the thread that serves readers take.',
+    help: 'Heap in use by the reader thread.',
     registers,
     collect() {
       this.set(getHeapStatistics().used_heap_size);

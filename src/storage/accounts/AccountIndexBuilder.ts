@@ -4,17 +4,14 @@ import type { Clock } from '../../runtime/index.js';
 import type { AccountCoverage, AccountIndex } from '../IndexStore.js';
 import { isCorruption } from '../StorageError.js';
 
-/**
- * The largest share of time spent on building, whatever else there is to do: after each step it rests four times as
- * long.
- */
+/** The largest share of time spent on building: after each step it rests four times as long. */
 export const BUILD_SHARE = 0.2;
 /** A step with almost nothing in it takes almost no time. */
 const MIN_REST_MS = 1;
 /** Between two log lines. */
 const REPORT_EVERY_MS = 10_000;
 
-/** How far the account index is. */
+/** How far the account index has come. */
 export interface AccountIndexProgress {
   /** `stopped`: a stored block is damaged, and the index cannot get past it. */
   readonly state: 'off' | 'building' | 'stopped' | 'complete';

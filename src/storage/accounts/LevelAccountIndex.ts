@@ -28,7 +28,7 @@ export class LevelAccountIndex implements AccountIndex {
   #step: Promise<void> | undefined;
   #isHeld = false;
 
-  /** `isWanted`: a store that has not begun yet will have the index. */
+  /** `isWanted`: a store that has no blocks yet will have the index. */
   constructor(
     options: { readonly coverage: Coverage | undefined; readonly isWanted: boolean },
     dependencies: AccountIndexDependencies,
@@ -65,7 +65,7 @@ export class LevelAccountIndex implements AccountIndex {
   }
 
   async extend(): Promise<void> {
-    assert(this.#step === undefined, 'a step of the account index is under way already');
+    assert(this.#step === undefined, 'a step of the account index is already under way');
     if (this.#isHeld || !this.isLive()) return;
     this.#step = this.#extend();
     try {
@@ -76,9 +76,8 @@ export class LevelAccountIndex implements AccountIndex {
   }
 
   /**
-   * Puts the record of the index with a range whose blocks have all been committed with their entries. No step is under
-   * way then, and none begins before the function returned is called, once the record is durable. `undefined`: there is
-   * no index.
+   * Adds to the record of the index a range whose blocks were all committed with their entries. No step runs then, and
+   * none begins until the returned function is called, once the record is durable. `undefined`: there is no index.
    */
   async enter(range: HeightRange, put: Put): Promise<(() => void) | undefined> {
     if (this.#coverage === undefined) return undefined;

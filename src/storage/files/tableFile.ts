@@ -66,7 +66,7 @@ export function checkTable(file: Buffer, check: TableCheck): TableDamage | undef
   }
 }
 
-/** As `checkTable`, with a yield after every STEP_BYTES. */
+/** Like `checkTable`, with a yield after every STEP_BYTES. */
 export function* checkTableInSteps(
   file: Buffer,
   check: TableCheck,

@@ -8,7 +8,7 @@ import { noteSuspect } from '../files/suspects.js';
 import { checkTableInSteps, describeDamage, tableName, wrongSize } from '../files/tableFile.js';
 import { corruptFiles, hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 
-/** A pass over a small store is not followed by the next at once. */
+/** The shortest time between the beginnings of two passes, for small stores. */
 const MIN_PASS_MS = 3_600_000;
 /** An unreadable manifest is read again: it may have been in the middle of a write. */
 const MANIFEST_TRIES = 5;
@@ -46,8 +46,8 @@ export class TableScrubber {
   }
 
   /**
-   * Ends by rejecting: with a `StorageError`, `corrupt` when a table is damaged (and a note is left for the next open);
-   * or with the signal's abort reason. Resolves at once where nothing is to be read.
+   * Always ends by rejecting: with a `StorageError`, `corrupt` when a table is damaged (and a note is left for the next
+   * open); or with the signal's abort reason. Resolves at once when there is nothing to read.
    */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#options.bytesPerSecond === 0) return;
@@ -82,7 +82,7 @@ export class TableScrubber {
     return { tables: tables.length, bytes: passed };
   }
 
-  /** Being out of file descriptors is reported by those who need one; this table is checked in the next pass. */
+  /** Running out of file descriptors is reported by those who need one; this table is checked in the next pass. */
   async #checkUnlessBusy(number: number, size: number, signal: AbortSignal): Promise<string | undefined> {
     try {
       return await this.#check(number, size, signal);

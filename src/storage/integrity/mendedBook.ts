@@ -7,7 +7,7 @@ import { coverageOfBook } from '../records/storeState.js';
 import type { OpenState, StoreBook } from '../records/storeState.js';
 import { withinGap } from './verify/DamageList.js';
 
-/** What is left of a store whose damaged heights are gone. */
+/** What remains of a store without its damaged heights. */
 export interface MendedBook {
   readonly book: StoreBook;
   /** The covered heights that are lost, below the live range. */
@@ -15,8 +15,8 @@ export interface MendedBook {
 }
 
 /**
- * The live range is what is left of the highest one. What is lost below it is planned, newest first; what is lost above
- * it is indexed again by following the head.
+ * The live range is what remains of the highest one. Heights lost below it are planned, newest first; those lost above
+ * it are indexed again by following the head.
  */
 export function mendedBook(before: StoreBook, damaged: HeightRanges): MendedBook {
   const { meta } = before.live;
@@ -51,7 +51,7 @@ function mendedOpen({ record, line }: OpenState, damaged: HeightRanges): OpenSta
   return { record: { ...record, next: Math.min(next, lowest), keep: undefined }, line };
 }
 
-/** A plan for each hole; where that is too many, for holes that are close together. */
+/** A plan for each hole; if there are too many, one for several holes that are close together. */
 function withHoles(plans: readonly BackfillPlan[], holes: HeightRanges): readonly BackfillPlan[] {
   let wanted = holes;
   const room = Math.max(1, MAX_PLANS - plans.length);
@@ -65,8 +65,8 @@ function withHoles(plans: readonly BackfillPlan[], holes: HeightRanges): readonl
 }
 
 /**
- * True for a height whose entries may stay: what is covered, what is durable of open ranges, and what waits above the
- * watermark, where that is still the same.
+ * True for a height whose entries may stay: covered heights, durable heights of open ranges, and those above the
+ * watermark, where that is unchanged.
  */
 export function keeps(before: StoreBook, { live, ...book }: StoreBook, height: number): boolean {
   if (height > live.latestIndexedHeight) return live.latestIndexedHeight === before.live.latestIndexedHeight;

@@ -69,14 +69,15 @@ export interface RepairReport {
   readonly keptThrough: number | undefined;
   /** What the repaired store holds; empty where nothing had to be repaired. */
   readonly kept: HeightRanges;
-  /** Heights below the new watermark that were lost. A plan has the daemon fill them in again. */
+  /** Heights below the new watermark that were lost. A plan makes the daemon fill them in again. */
   readonly holes: HeightRanges;
   readonly applied: boolean;
 }
 
 /**
- * Repairs a damaged store: every sound block is kept as it is, wherever it lies, and what leads to it is made anew from
- * it. Heights whose block is damaged become holes, which are planned: the daemon fills them in at its next start. It works on a copy beside the store, which takes only the space of the damaged files and replaces the store once `verifyStore`
+ * Repairs a damaged store: every sound block is kept unchanged, wherever it is, and its pointers are rebuilt from it.
+ * Heights whose block is damaged become planned holes: the daemon fills them in after its next start. It works on a
+ * copy beside the store, which takes only the space of the damaged files and replaces the store once `verifyStore`
  * finds no damage in it. Interrupted at any moment, it can be run again.
  *
  * Expected errors: `StorageError` (`corrupt` when nothing can be kept; `locked`, `missing`, `disk_full`, …);
@@ -136,7 +137,7 @@ async function repairAt(
   return { ...report, ...kept };
 }
 
-/** Removes every damaged height, and whatever has no place in the store, and plans the holes. */
+/** Removes every damaged height and everything that does not belong in the store, and plans the holes. */
 async function forgetDamage(copy: string, path: string, found: VerifyReport) {
   const database = await LevelDatabase.open(copy, defaultTuning, { create: false });
   try {
@@ -174,7 +175,7 @@ async function forgetDamage(copy: string, path: string, found: VerifyReport) {
   }
 }
 
-/** Puts everything that leads to the blocks of these heights anew. */
+/** Rebuilds every pointer to the blocks of these heights. */
 async function restorePointers(database: Database, heights: HeightRanges, accounts: HeightRanges) {
   for (const { from, to } of heights) {
     for await (const keys of database.keyPages(heightRange(Prefix.block, from, to))) {
@@ -192,7 +193,7 @@ async function restorePointers(database: Database, heights: HeightRanges, accoun
   }
 }
 
-/** Without its progress record nobody knows which of the blocks above a gap counted: none of them does. */
+/** Without the progress record it is unknown which of the blocks above a gap counted: none of them does. */
 async function lostHeights(database: Database, found: VerifyReport): Promise<HeightRanges> {
   const progress = await soundly(() => readProgress(database));
   const { latestIndexedHeight = -1, lostHeights: lost } = found;
@@ -200,7 +201,7 @@ async function lostHeights(database: Database, found: VerifyReport): Promise<Hei
   return [{ from: lost[0]?.from ?? latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }];
 }
 
-/** Of a damaged store, what its records say, as far as they can be read. Nothing is known of the blocks. */
+/** What the records of a damaged store say, as far as they are readable. Nothing is known of the blocks. */
 async function bookOf(database: Database, meta: StoreMeta, watermark?: number): Promise<StoreBook> {
   const { firstHeight } = meta;
   const latestIndexedHeight = Math.max(watermark ?? -1, firstHeight - 1);
@@ -216,7 +217,7 @@ async function bookOf(database: Database, meta: StoreMeta, watermark?: number): 
   };
 }
 
-/** Of a record that is damaged: `undefined`. */
+/** `undefined` for a damaged record. */
 async function soundly<T>(read: () => Promise<T>): Promise<T | undefined> {
   try {
     return await read();

@@ -4,7 +4,7 @@ import type { StoreBook } from '../records/storeState.js';
 import { putChanges } from './changeBook.js';
 import type { LevelIndexWriter, Line } from './LevelIndexWriter.js';
 
-/** What a write makes of the book, and what else it carries. */
+/** The book after a write, and what else the write carries. */
 export interface Change {
   readonly after: StoreBook;
   readonly batch?: WriteBatch;
@@ -17,7 +17,7 @@ export interface BookKeeperDependencies {
   readonly writer: LevelIndexWriter;
 }
 
-/** Owns what the records of an open store say, as far as it is durable, and writes what changes of it. */
+/** Owns what the records of an open store say, as far as it is durable, and writes changes. */
 export class BookKeeper {
   readonly #database: Database;
   readonly #writer: LevelIndexWriter;
@@ -39,14 +39,14 @@ export class BookKeeper {
     return this.#book;
   }
 
-  /** The records have been written by other means. */
+  /** The records were written by other means. */
   replace(book: StoreBook): void {
     this.#book = book;
   }
 
   /**
-   * Waits for the turn of a line; then writes what `change` makes of the book, in one batch with what it has put into
-   * one, and has the new book from then on. `undefined`: nothing is written. Rejects with the error of `change`, and as
+   * Waits for the line's turn, then writes what `change` makes of the book, together with what it put into the batch;
+   * the new book counts from then on. `undefined`: nothing is written. Rejects with the error of `change`, and like
    * `LevelIndexWriter.write`.
    */
   async record(line: Line, change: (book: StoreBook) => MaybePromise<Change | undefined>): Promise<void> {

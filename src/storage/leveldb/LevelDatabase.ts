@@ -56,7 +56,7 @@ export interface OpenOptions {
   readonly create: boolean;
   /** Other threads of this process may open it too; whoever opened it first closes it last. Default: false. */
   readonly isShared?: boolean;
-  /** For a thread that may be ended from outside: an iterator half made would be held by LevelDB for ever. */
+  /** For a thread that may be terminated from outside: LevelDB would hold a half-made iterator for ever. */
   readonly gate?: EndGate | undefined;
 }
 
@@ -69,7 +69,7 @@ export class LevelDatabase implements Database {
   readonly #tuning: LevelTuning;
   readonly #level: Level<Buffer, Buffer>;
   readonly #gate: EndGate | undefined;
-  /** Empty, to be used again: at most as many as were ever in use at once. */
+  /** Empty, to be reused: at most as many as were ever in use at once. */
   readonly #spares: ReusableBatch[] = [];
   readonly #reads = new ReadBatcher({ read: (keys) => this.#level.getMany(keys) });
   /** Every write succeeded, so closing may tidy up. */
@@ -189,7 +189,7 @@ export class LevelDatabase implements Database {
         return length;
       },
       write: () => {
-        // What a failed write leaves behind is for the next open to sort out.
+        // The next open deals with what a failed write leaves behind.
         this.#settle = false;
         return this.#guard('write to the store', async () => {
           await batch._write({ sync: true });
@@ -213,7 +213,7 @@ export class LevelDatabase implements Database {
       const again = await openLevel(this.#path, this.#tuning, { create: false });
       await again.close();
     } catch {
-      // Whoever holds the lock by now, or meets the same fault at the next open, does this work; all data are on disk.
+      // Whoever has the lock by now, or hits the same fault at the next open, does this work; all data is on disk.
     }
   }
 
@@ -260,7 +260,7 @@ export async function rebuildManifest(path: string): Promise<void> {
     // The types cover only what Node and browsers share; this exists in Node's implementation alone.
     await (Level as unknown as { repair(location: string): Promise<void> }).repair(path);
   } catch (error) {
-    throw storageErrorFrom(error, 'put the tables of the store together', path);
+    throw storageErrorFrom(error, 'rebuild the manifest of the store', path);
   }
 }
 
@@ -269,7 +269,7 @@ async function openLevel(
   tuning: LevelTuning,
   { create, isShared = false }: OpenOptions,
 ): Promise<Level<Buffer, Buffer>> {
-  // Of Node's implementation alone, which the types do not show.
+  // Only in Node's implementation, and not in the types.
   const sharing = { multithreading: isShared };
   const level = new Level<Buffer, Buffer>(path, {
     ...sharing,

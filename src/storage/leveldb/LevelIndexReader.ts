@@ -24,8 +24,8 @@ export interface LevelIndexReaderDependencies {
 }
 
 /**
- * The read side of the port. It needs no lock and no snapshot: nothing of a covered height ever changes, and the
- * coverage is checked for each pointer and block.
+ * The read side of the port. It needs no lock and no snapshot: a covered height never changes, and the coverage is
+ * checked for each pointer and block.
  */
 export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverage' | 'latestIndexedHeight'> {
   readonly #database: Database;
@@ -41,7 +41,7 @@ export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverag
     return read && { block: read.block, transactionCounts: read.transactionCounts };
   }
 
-  /** Whether it is covered or not. Expected errors: `StorageError`. */
+  /** Covered or not. Expected errors: `StorageError`. */
   async storedBlock(height: number): Promise<StoredBlock | undefined> {
     const read = await readBlock(this.#database, height);
     return read && { block: read.block, transactionCounts: read.transactionCounts };
@@ -110,8 +110,8 @@ export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverag
   }
 
   /**
-   * Pointers of an id at covered heights, lowest position first: one read, and another for each range at most, since
-   * one that is not covered leads on to the next range.
+   * Pointers of an id at covered heights, lowest position first: one read, and at most one more per range, because an
+   * uncovered pointer leads on to the next range.
    */
   async #pointers(prefix: number, id: Identifier, limit: number): Promise<ReadPointer[]> {
     const coverage = this.#coverage();
@@ -139,7 +139,10 @@ export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverag
     return pointer;
   }
 
-  /** What a collection or transaction pointer leads to; in a buffer of its own, which does not pin the whole body. */
+  /**
+   * The data that a collection or transaction pointer leads to; in a buffer of its own, which does not pin the whole
+   * body.
+   */
   async #follow({ height, collectionIndex, slice }: ReadPointer) {
     const found = this.#present(height, await readSlice(this.#database, height, slice));
     if (found === undefined) return undefined;

@@ -50,12 +50,12 @@ export interface LevelIndexStoreOptions {
   readonly create?: boolean;
   /**
    * Default false. True: a damaged block at or above the watermark does not keep the store from opening, so that it can
-   * be rewound away. Nothing but `rewind` may be called then.
+   * be rewound away. Only `rewind` may be called then.
    */
   readonly forRewind?: boolean;
   /** Default false. True: readers on other threads may open it beside this one (`LevelReplica`); they close it first. */
   readonly isShared?: boolean;
-  /** Whether the account index is kept. Default: it is left as it is, for commands that index nothing. */
+  /** Whether the account index is kept. Default: unchanged, for commands that index nothing. */
   readonly accounts?: boolean;
   /** Overrides of the measured defaults. */
   readonly tuning?: Partial<LevelTuning>;
@@ -146,7 +146,7 @@ export class LevelIndexStore implements IndexStore {
   }
 
   /**
-   * As `open`, over an open database, which is closed with the store. For the simulation, whose database can lose
+   * Like `open`, over an open database, which is closed with the store. For the simulation, whose database can lose
    * power.
    */
   static async over(
@@ -244,9 +244,7 @@ export class LevelIndexStore implements IndexStore {
     });
   }
 
-  /**
-   * As the port says. Logs its progress. Damaged records above the target are removed as well.
-   */
+  /** Like `IndexStore.rewind`. Logs its progress. Damaged records above the target are removed as well. */
   async rewind(height: number): Promise<void> {
     this.#writer.assertIdle();
     const { live } = this.#keeper.initialised();
@@ -265,7 +263,7 @@ export class LevelIndexStore implements IndexStore {
 
   /**
    * Removes the account index, whether it is on or was; a store opened with it later rebuilds it. Returns the number of
-   * entries removed; `undefined` when there was no index. Rejects as `rewind`.
+   * entries removed; `undefined` when there was no index. Rejects like `rewind`.
    */
   async forgetAccounts(): Promise<number | undefined> {
     this.#writer.assertIdle();

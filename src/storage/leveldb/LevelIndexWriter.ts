@@ -8,7 +8,7 @@ import type { Database, WriteBatch } from '../records/Database.js';
 import type { BlockEntry } from '../IndexStore.js';
 
 /**
- * Bytes put into a batch before the event loop gets a turn, so that readers do not wait for a group of many blocks. A
+ * Bytes put into a batch before yielding to the event loop, so that readers do not wait for a group of many blocks. A
  * group at the tip, a block or two, is prepared in one go.
  */
 const TURN_BYTES = 128 * 1024;
@@ -41,7 +41,7 @@ export class LevelIndexWriter {
   #turn: Promise<unknown> | undefined;
   /** The live range has its turn, or waits for it. */
   #isLiveBusy = false;
-  /** Who waits for a turn: the live range, and the others in the order in which they came, one entry per range. */
+  /** Who waits for a turn: the live range, and the others in order of arrival, at most one per range. */
   #waitingLive: (() => void) | undefined;
   readonly #waiting: (() => void)[] = [];
   /** The failed write: what is on disk is unknown until the next open, so nothing is written on top of it. */
@@ -54,7 +54,7 @@ export class LevelIndexWriter {
     this.#hasAccounts = hasAccounts;
   }
 
-  /** As `RangeStore.stage`, for the live range. */
+  /** Like `RangeStore.stage`, for the live range. */
   stage(entry: BlockEntry): void {
     if (this.#failure !== undefined || this.#closed) return;
     const { entries, write } = (this.#staged ??= { write: this.#database.batch(), entries: new Set() });
@@ -79,8 +79,8 @@ export class LevelIndexWriter {
   }
 
   /**
-   * Waits for the turn of a line and runs an action, beside which no other line writes. The live range, which may want
-   * one turn at a time, gets the next one. Rejects with the error of the action.
+   * Waits for the line's turn and runs an action while no other line writes. The live range goes first. Rejects with
+   * the error of the action.
    */
   async inTurn<T>(line: Line, action: () => Promise<T>): Promise<T> {
     if (line === 'live') this.assertIdle();
@@ -99,7 +99,7 @@ export class LevelIndexWriter {
     }
   }
 
-  /** Runs a write, within a turn. Rejects with its error, and from then on always with that one. */
+  /** Runs a write, within a turn. Rejects with its error, and from then on always with that error. */
   async write(action: () => Promise<void>): Promise<void> {
     this.assertSound();
     try {
@@ -110,20 +110,20 @@ export class LevelIndexWriter {
     }
   }
 
-  /** A turn of the live range that is one write, of any length. Rejects as `write`. */
+  /** A turn of the live range that is one write, of any length. Rejects like `write`. */
   alone(action: () => Promise<void>): Promise<void> {
     return this.inTurn('live', () => this.write(action));
   }
 
-  /** Runs a write that touches nothing that others touch, and may run beside them. Rejects as `write`. */
+  /** Runs a write that touches nothing that others touch, and may run beside them. Rejects like `write`. */
   async beside(action: () => Promise<void>): Promise<void> {
     assert(!this.#closed, 'the store is closed');
     await this.write(action);
   }
 
-  /** Throws while a write of the live range is under way, and after the end. */
+  /** Throws while a write of the live range is under way, and after `end`. */
   assertIdle(): void {
-    assert(!this.#isLiveBusy, 'a write is under way already');
+    assert(!this.#isLiveBusy, 'a write is already under way');
     assert(!this.#closed, 'the store is closed');
   }
 
@@ -135,7 +135,7 @@ export class LevelIndexWriter {
   /** Refuses further writes and waits for the current one. */
   async end(): Promise<void> {
     this.#closed = true;
-    // Its caller gets the error; here it only must not be interrupted.
+    // Its caller gets the error; here it only has to finish.
     await this.#turn?.catch(() => undefined);
   }
 

@@ -18,7 +18,7 @@ import type { LevelRangeStoreDependencies } from './LevelRangeStore.js';
 /** The plans and the open ranges of an open store. */
 export class LevelRangeBook implements RangeBook {
   readonly #deps: LevelRangeStoreDependencies;
-  /** The latest run of each open range, by the height at which it begins. */
+  /** The latest run of each open range, by its first height. */
   readonly #runs = new Map<number, LevelRangeStore>();
 
   constructor(dependencies: LevelRangeStoreDependencies) {
@@ -69,7 +69,7 @@ export class LevelRangeBook implements RangeBook {
     return run;
   }
 
-  /** No run of any range writes any more. */
+  /** Ends the runs of all ranges. */
   endRuns(): void {
     for (const from of [...this.#runs.keys()]) this.#endRun(from);
   }
@@ -79,7 +79,7 @@ export class LevelRangeBook implements RangeBook {
     this.#runs.delete(from);
   }
 
-  /** A range that was not open. */
+  /** A range that was not open before. */
   #begun(book: StoreBook, { from, to }: HeightRange) {
     const isRange = Number.isSafeInteger(from) && Number.isSafeInteger(to) && from >= 0 && to >= from;
     assert(isRange && to - from < MAX_RANGE_HEIGHTS, `${from} to ${to} is no range`);
@@ -97,8 +97,8 @@ function checked(plans: readonly BackfillPlan[]): readonly BackfillPlan[] {
   assert(plans.length <= MAX_PLANS, `there would be more than ${MAX_PLANS} plans`);
   let below = -1;
   for (const { id, from, to } of plans) {
-    assert(id > below, 'the ids of plans ascend');
-    assert(from >= 0 && to >= from, `plan ${id} is of no heights`);
+    assert(id > below, 'the ids of plans must ascend');
+    assert(from >= 0 && to >= from, `plan ${id} has no heights`);
     below = id;
   }
   return plans;

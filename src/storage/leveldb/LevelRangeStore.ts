@@ -43,7 +43,7 @@ export class LevelRangeStore implements RangeStore {
   /** The covered block below the range when the run began. */
   readonly #below: BlockHead | undefined;
   readonly #deps: LevelRangeStoreDependencies;
-  /** What is known of the range once it is published, and of one that is somebody else's. */
+  /** The last known state of a range that was published, or that another run has taken over. */
   #last: StoreState | undefined;
   #isOver = false;
   #isBusy = false;
@@ -58,7 +58,7 @@ export class LevelRangeStore implements RangeStore {
     this.#deps = dependencies;
   }
 
-  /** Of a range that is open. Expected errors: `StorageError`. */
+  /** For an open range. Expected errors: `StorageError`. */
   static async of(range: HeightRange, dependencies: LevelRangeStoreDependencies): Promise<LevelRangeStore> {
     const { database, keeper } = dependencies;
     const isBordered = isCovered(keeper.initialised(), range.from - 1);
@@ -92,7 +92,7 @@ export class LevelRangeStore implements RangeStore {
   }
 
   stage(): void {
-    // A range has time.
+    // Nothing is prepared ahead here: history is not in a hurry.
   }
 
   commit(batch: CommitBatch): Promise<void> {
@@ -171,8 +171,8 @@ export class LevelRangeStore implements RangeStore {
   }
 
   /**
-   * Checks the links to both neighbours: at once for a block that is next to one, and once more when the range is whole,
-   * as a neighbour may have been published meanwhile.
+   * Checks the links to both neighbours: at once for a block that is next to one, and again when the range is complete,
+   * because a neighbour may have been published meanwhile.
    */
   async #checkBorders(
     book: StoreBook,
@@ -197,13 +197,13 @@ export class LevelRangeStore implements RangeStore {
     }
   }
 
-  /** The account index covers the range from this write on; the function returned tells it so. */
+  /** The account index covers the range from this write on; call the returned function once it is durable. */
   #enterAccounts(write: WriteBatch): Promise<(() => void) | undefined> {
     return this.#deps.accounts.enter(this.#range, (key, value) => write.put(key, value));
   }
 
   async #alone(action: () => Promise<void>): Promise<void> {
-    assert(!this.#isBusy, 'a write of this range is under way already');
+    assert(!this.#isBusy, 'a write of this range is already under way');
     this.#isBusy = true;
     try {
       await action();
@@ -213,7 +213,7 @@ export class LevelRangeStore implements RangeStore {
   }
 }
 
-/** Removes the blocks of an open range that its record says are to go, and the range itself if it is to. */
+/** Removes the blocks that an open range's record marks for removal, and the range itself if marked. */
 export async function removeRange(
   range: HeightRange,
   { database, keeper, writer }: Pick<LevelRangeStoreDependencies, 'database' | 'keeper' | 'writer'>,

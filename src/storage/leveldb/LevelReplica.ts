@@ -14,7 +14,7 @@ import type { Database } from '../records/Database.js';
 import { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
 import { LevelIndexReader } from './LevelIndexReader.js';
 
-/** Blocks are cached by whoever opened the database first. */
+/** The thread that opened the database first caches its blocks. */
 const NO_CACHE_BYTES = 0;
 
 const NOTHING: ShownIndex = {
@@ -54,7 +54,7 @@ export class LevelReplica implements IndexReader {
     return new LevelReplica(await openLevelDatabase(path, tuning, { create: false, isShared: true, gate }));
   }
 
-  /** As `open`, over a database that is open already, which is closed with it. For the simulation. */
+  /** Like `open`, over a database that is open already, which is closed with it. For the simulation. */
   static over(database: Database): LevelReplica {
     return new LevelReplica(database);
   }

@@ -10,20 +10,20 @@ interface Question {
 }
 
 /**
- * Combines the reads of one turn of the event loop into one. Most of the cost of a small read is handing it to another
- * thread and back; that is paid once for all of them.
+ * Combines the reads of one turn of the event loop into one. Most of the cost of a small read is the round trip to
+ * another thread, which is now paid once for all of them.
  */
 export class ReadBatcher {
   readonly #read: (keys: Buffer[]) => Promise<Values>;
   #questions: Question[] = [];
   #keys = 0;
 
-  /** `read`: the values of some keys, in order, all of one moment. */
+  /** `read`: the values of some keys, in order, all from one moment. */
   constructor(dependencies: { readonly read: (keys: Buffer[]) => Promise<Values> }) {
     this.#read = dependencies.read;
   }
 
-  /** The values of some keys, all of one moment, not before the call. Expected errors: as `read`. */
+  /** The values of some keys, all from one moment, not before the call. Expected errors: those of `read`. */
   getMany(keys: readonly Buffer[]): Promise<(Buffer | undefined)[]> {
     return new Promise((resolve, reject) => {
       if (this.#keys + keys.length > MAX_KEYS) this.#ask();

@@ -21,7 +21,7 @@ import {
 import { coverageOfBook } from '../records/storeState.js';
 import type { LineState, OpenState, StoreBook, StoreState } from '../records/storeState.js';
 
-/** Puts every record that a change of the book changes. `before` is `undefined` for a store that begins. */
+/** Puts every record that changes with the book. `before` is `undefined` for a new store. */
 export function putChanges(before: StoreBook | undefined, after: StoreBook, batch: WriteBatch): void {
   const { live, published, plans, open } = after;
   const put = (key: Buffer, payload: Buffer): void => batch.put(key, seal(key, payload));
@@ -43,7 +43,7 @@ export function putChanges(before: StoreBook | undefined, after: StoreBook, batc
   for (const { from } of records) if (!left.has(from)) batch.del(openKey(from));
 }
 
-/** Without the plans that are done, and with the schema version of what is left. */
+/** Without completed plans, and with the schema version for what remains. */
 export function settled(book: StoreBook): StoreBook {
   const missing = book.plans.filter((plan) => holesOf(book, plan).length > 0);
   const plans = missing.length === book.plans.length ? book.plans : missing;
@@ -54,7 +54,9 @@ export function settled(book: StoreBook): StoreBook {
   return { ...book, plans, live: { ...live, meta: { ...live.meta, schemaVersion } } };
 }
 
-/** The heights of a range below the live one that are not covered. Those above it are not a hole: the live range grows. */
+/**
+ * The heights of a range below the live one that are not covered. Those above it are not a hole: the live range grows.
+ */
 function holesOf(book: StoreBook, { from, to }: HeightRange): HeightRange[] {
   return without([{ from, to: Math.min(to, book.live.meta.firstHeight - 1) }], coverageOfBook(book));
 }
@@ -63,7 +65,7 @@ export function openAt({ open }: StoreBook, { from, to }: HeightRange): OpenStat
   return open.find(({ record }) => record.from === from && record.to === to);
 }
 
-/** With an open range in place of the one that begins where it does, if there is one. */
+/** Adds an open range, or replaces the one with the same first height. */
 export function withOpen(book: StoreBook, open: OpenState): StoreBook {
   const others = book.open.filter(({ record }) => record.from !== open.record.from);
   return { ...book, open: [...others, open].sort((left, right) => left.record.from - right.record.from) };
@@ -73,13 +75,13 @@ export function withoutOpen(book: StoreBook, from: number): StoreBook {
   return { ...book, open: book.open.filter(({ record }) => record.from !== from) };
 }
 
-/** How a line sees its open range. */
+/** The state of an open range as its line sees it. */
 export function stateOfOpen({ live }: StoreBook, { record, line }: OpenState): StoreState {
   const sporks = bothSporks(live.meta.sporks, record.sporks);
   return { ...line, meta: { ...live.meta, firstHeight: record.from, sporks } };
 }
 
-/** An open range whose line is now this one. */
+/** The open range after a commit. */
 export function openAfter(book: StoreBook, { record }: OpenState, state: StoreState): OpenState {
   const known = new Set(book.live.meta.sporks);
   const { latestIndexedHeight, latestBlock, above, damaged } = state;
@@ -109,7 +111,7 @@ export function withoutEntries(open: OpenState): OpenState {
   return record.hasAccounts ? { ...open, record: { ...record, hasAccounts: false } } : open;
 }
 
-/** An open range is complete: it is covered, and part of the live range where it touches that. */
+/** A complete open range becomes covered, and part of the live range if it touches that. */
 export function withPublished(book: StoreBook, open: OpenState): StoreBook {
   const { from, to } = open.record;
   const published = joined([...book.published, { from, to }]);
@@ -125,7 +127,7 @@ export function withPublished(book: StoreBook, open: OpenState): StoreBook {
   });
 }
 
-/** Ascending; of two records of a spork the one that says more of its root. */
+/** Ascending; of two records of a spork, the one that says more about its root. */
 function bothSporks(sporks: readonly SporkRecord[], others: readonly SporkRecord[]): readonly SporkRecord[] {
   if (others.length === 0) return sporks;
   const byRoot = new Map(sporks.map((spork) => [spork.rootHeight, spork]));
@@ -136,7 +138,7 @@ function bothSporks(sporks: readonly SporkRecord[], others: readonly SporkRecord
   return [...byRoot.values()].sort((left, right) => left.rootHeight - right.rootHeight);
 }
 
-/** What a rewind leaves, and above which height everything goes; `undefined` when it would leave nothing. */
+/** The book after a rewind, and the height above which everything is removed; `undefined` if nothing would remain. */
 export function rewoundBook(
   book: StoreBook,
   height: number,
@@ -154,8 +156,8 @@ export function rewoundBook(
 }
 
 /**
- * The book when `range` is the live one and nothing above `target` is kept. Its blocks, plans and version are settled when
- * it is loaded again: until the work is done, the version stays.
+ * The book when `range` is the live one and nothing above `target` is kept. Its blocks, plans and version are settled
+ * when it is loaded again: until the work is done, the version stays.
  */
 function withLive(
   book: StoreBook,
@@ -183,7 +185,9 @@ function planUpTo(plan: BackfillPlan, height: number): readonly BackfillPlan[] {
   return plan.from > height ? [] : [{ ...plan, to: Math.min(plan.to, height) }];
 }
 
-/** Heights whose blocks are there if nothing is damaged: the covered ones, and those of open ranges below their gaps. */
+/**
+ * Heights whose blocks exist unless something is damaged: the covered ones, and those of open ranges below their gaps.
+ */
 export function durableHeights(book: StoreBook): HeightRange[] {
   const open = book.open.map(({ record: { from, next } }) => ({ from, to: next - 1 }));
   return joined([...coverageOfBook(book), ...open]);

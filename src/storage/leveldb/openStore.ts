@@ -45,9 +45,9 @@ export interface LoadedStore {
 }
 
 /**
- * Reads the records, once they are known to be of a store that this program may touch. Finishes an interrupted rewind,
- * and the removal of a range that was dropped, and switches the account index on or off where requested. Expected
- * errors: `StorageError`; `OperatorError` (`foreign`, `configuration`).
+ * Reads the records, once they are known to be of a store that this program may touch. Finishes an interrupted rewind
+ * and the removal of a dropped range, and switches the account index on or off if requested. Expected errors:
+ * `StorageError`; `OperatorError` (`foreign`, `configuration`).
  */
 export async function loadStore(
   database: Database,
@@ -69,7 +69,7 @@ export async function loadStore(
   return accounts === undefined ? loaded : switchAccounts(database, loaded, accounts);
 }
 
-/** Finishes what a process that ended was removing. Expected errors: `StorageError`. */
+/** Finishes what an earlier process had begun to remove. Expected errors: `StorageError`. */
 export async function finishInterrupted(database: Database, meta: StoreMeta, logger: Logger): Promise<void> {
   const rewind = await readRewind(database);
   if (rewind !== undefined) {
@@ -93,8 +93,8 @@ export async function finishInterrupted(database: Database, meta: StoreMeta, log
 }
 
 /**
- * How far the store is, in all of its ranges. What was removed last may have been the last of its kind: then the schema
- * version goes back. Expected errors: `StorageError` (`corrupt`).
+ * Loads the book: all ranges of the store. If the last feature of its kind was removed, the schema version goes back.
+ * Expected errors: `StorageError` (`corrupt`).
  */
 export async function loadBook(database: Database, meta: StoreMeta, forRewind: boolean): Promise<StoreBook> {
   const { firstHeight, schemaVersion } = meta;

@@ -32,8 +32,8 @@ const MAX_HEIGHTS_PER_BATCH = 64;
 const MAX_DELETIONS_PER_BATCH = 20_000;
 
 /**
- * The first step, one atomic batch: from here on nothing above the target counts as indexed, and whoever opens the
- * store finishes the work.
+ * The first step, one atomic batch: from here on nothing above the target counts as indexed, and the next open finishes
+ * the work.
  */
 export async function beginRewind(
   database: Database,
@@ -47,9 +47,9 @@ export async function beginRewind(
 }
 
 /**
- * Removes every record above the target, highest first, in bounded batches that each record how far they came: a crash
- * loses at most the current batch. `coverage` is that of before the rewind, and stays recorded until the end. A record
- * that shares an id with a kept block has its own pointers, so the kept block is not touched.
+ * Removes every record above the target, highest first, in bounded batches that each record their progress: a crash
+ * loses at most the current batch. `coverage` is that of before the rewind, and stays recorded until the end. Pointers
+ * are per position, so a kept block that shares an id with a removed one is not touched.
  */
 export async function finishRewind(
   database: Database,
@@ -89,7 +89,7 @@ export async function finishRewind(
 }
 
 /**
- * Removes the blocks of an open range above a height, highest first, in bounded batches. Each is handed to `write`.
+ * Removes the blocks of an open range above a height, highest first, in bounded batches, each handed to `write`.
  * Expected errors: `StorageError`, `corrupt` when damage hides what belongs to a block.
  */
 export async function removeBlocks(
@@ -129,7 +129,7 @@ async function highestStored(database: Database, from: number, to: number): Prom
     database.lastKey(heightRange(Prefix.block, from, to)),
     database.lastKey(heightRange(Prefix.body, from, to)),
   ]);
-  // A key that is not one of ours hides nothing: height by height then.
+  // A foreign key hides nothing: search height by height then.
   const heights = [block && (parseBlockKey(block) ?? to), body && (parseBodyKey(body)?.height ?? to)];
   const stored = heights.filter((height) => height !== undefined);
   return stored.length === 0 ? undefined : Math.max(...stored);
@@ -155,14 +155,14 @@ async function removeHeight(
     putAccounts(height, entry.collections, (key) => accounts.push(Buffer.from(key)));
   }
   for (const key of [...pointers, ...accounts]) batch.del(key);
-  // At uncovered heights some entries may exist and some not.
+  // Uncovered heights may have some entries but not others.
   if (covers(coverage, height)) pointers.push(...accounts);
-  // A pointer missing from its place stands under a corrupted key somewhere else.
+  // A pointer missing from its place is under a corrupted key somewhere else.
   const present = await database.hasMany(pointers);
   return present.every(Boolean) ? 'whole' : 'damaged';
 }
 
-/** Deletes whatever lies at a height that is not kept, or under no valid key, by checking every key. */
+/** Deletes everything at heights that are not kept, and under invalid keys, by checking every key. */
 export async function sweepOutside(
   database: Database,
   keeps: (height: number, prefix: number) => boolean,

@@ -52,7 +52,7 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
   try {
     await makeDirectory(path);
   } catch (error) {
-    throw storageErrorFrom(error, 'make the directory of the store', path);
+    throw storageErrorFrom(error, 'create the directory of the store', path);
   }
 }
 
@@ -76,8 +76,8 @@ async function makeOne(path: string): Promise<void> {
     if (await isDirectory(path)) return;
     throw new StorageError(
       'missing',
-      `${path} is a file, or a link to a place that is not there (a disk that is not mounted?). ` +
-        'Mend it, or choose another --data-dir.',
+      `${path} is a file, or a link to nowhere (a disk that is not mounted?). ` +
+        'Fix it, or choose another --data-dir.',
     );
   }
 }
@@ -113,7 +113,7 @@ export async function refuseDamagedFiles(path: string): Promise<void> {
   const suspects = await readSuspects(path);
   const look = async () => (await inspectFiles(path, { tableBytes: TABLE_BYTES_AT_OPEN, suspects })).damages;
   const atFirst = await look().catch((error: unknown) => {
-    // A file that was there a moment ago: another process is at work.
+    // A file that was there a moment ago is gone: another process is at work.
     if (!hasCode(error, 'ENOENT')) throw error;
     return undefined;
   });
@@ -138,14 +138,14 @@ export async function holdsData(path: string): Promise<boolean> {
 
 /**
  * What LevelDB dropped from a damaged write-ahead log at this open: it reports that in its own log file only. Empty
- * after any clean stop, and after a crash as well (a record cut short by a crash is no damage).
+ * after any clean stop, and after a crash as well (a record cut short by a crash is not damage).
  */
 export async function droppedAtOpen(path: string): Promise<readonly string[]> {
   try {
     const log = await readFile(join(path, 'LOG'), 'utf8');
     return log.split('\n').filter((line) => /dropping \d+ bytes/.test(line));
   } catch {
-    // Without the file nothing is known, which is no fault of the data.
+    // Without the file nothing is known, which is not a fault of the data.
     return [];
   }
 }

@@ -28,7 +28,9 @@ export type Put = (key: Buffer, value: Buffer) => void;
  * the single definition of what belongs to a block.
  */
 export class BlockEntryWriter {
-  /** Where bodies are assembled, one after the other: a new buffer for each costs more than all copying. */
+  /**
+   * Where bodies are assembled, one after the other: allocating a buffer for each would cost more than all the copying.
+   */
   readonly #body = Buffer.allocUnsafeSlow(MAX_WHOLE_BODY_BYTES + CHECKSUM_BYTES);
 
   put(entry: BlockEntry, put: Put): void {

@@ -4,8 +4,8 @@ import { MAX_BLOCKS_ABOVE_WATERMARK } from './storeState.js';
 import type { StoreState } from './storeState.js';
 
 /**
- * The state after a commit. The assertions check once more, before it becomes durable, what the writer believes it
- * hands in. A failed one is a bug and stops the process.
+ * The state after a commit. The assertions check, before the batch becomes durable, what the writer claims. A failed
+ * one is a bug and stops the process.
  */
 export function stateAfter(state: StoreState, batch: CommitBatch): StoreState {
   const { latestIndexedHeight: latest } = state;
@@ -65,8 +65,8 @@ export function isVouchedRoot(block: BlockHead, meta: Pick<StoreMeta, 'sporks'>)
 }
 
 /**
- * Adds a spork in ascending order; one that is recorded already changes nothing, unless only now its root's parent is
- * vouched for. A later spork may have been recorded first: its root may stand above the gap that this one's root is in.
+ * Adds a spork in ascending order. One that is already recorded changes nothing, unless only now its root's parent is
+ * vouched for. A later spork may have been recorded first: its root may be above the gap that this one's root is in.
  */
 function withSpork({ meta, latestIndexedHeight }: StoreState, spork: SporkRecord): StoreMeta {
   const known = meta.sporks.find(({ rootHeight }) => rootHeight === spork.rootHeight);

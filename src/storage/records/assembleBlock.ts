@@ -17,8 +17,8 @@ import { corruptRecord, isCorruption } from '../StorageError.js';
 export type BodyValues = ReadonlyMap<number, Buffer>;
 
 /**
- * A stored block as it was committed, from its stored values, with nothing taken on trust: checksums, canonical
- * encodings, counts, and every transaction and collection rehashed.
+ * A stored block as it was committed, from its stored values, with everything checked: checksums, canonical encodings,
+ * counts, and every transaction and collection rehashed.
  *
  * Expected errors: `StorageError` (`corrupt`).
  */
@@ -66,7 +66,7 @@ function recompute(height: number, index: number, id: Identifier, stored: Buffer
   return collection;
 }
 
-/** As `assembleEntry`, read from the database; `undefined` when the height has no block record. */
+/** Like `assembleEntry`, read from the database; `undefined` when the height has no block record. */
 export async function readEntry(
   database: Database,
   height: number,
@@ -83,7 +83,7 @@ export async function readEntry(
   }
 }
 
-/** The chunks that a body of this length should have, as far as they exist. */
+/** The existing chunks of a body of this length. */
 export async function readBodyValues(
   database: Database,
   height: number,

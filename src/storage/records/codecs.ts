@@ -67,16 +67,16 @@ export function decodeProgress(payload: Buffer): number | undefined {
   return next === undefined ? undefined : next - 1;
 }
 
-/** What is left of a rewind: heights `target + 1 … remaining`. Written before anything is removed. */
+/** The work left of a rewind: heights `target + 1 … remaining`. Written before anything is removed. */
 export interface RewindIntent {
   readonly target: number;
   readonly remaining: number;
   /** The watermark before: a missing record at or below it is damage, one above it a gap. */
   readonly watermarkBefore: number;
-  /** Damage was found: the pointers of some block can no longer be derived and are searched for one by one. */
+  /** Damage was found: the pointers of some block cannot be derived and are searched for one by one. */
   readonly sweep: boolean;
   /**
-   * Of a store with several ranges: the heights above the target whose block was there before, in place of all those up
+   * In a store with several ranges: the heights above the target whose block existed before, instead of all heights up
    * to the watermark before.
    */
   readonly covered?: readonly HeightRange[] | undefined;
@@ -137,7 +137,7 @@ export function decodeCoverage(payload: Buffer): Coverage | undefined {
   return ranges;
 }
 
-/** What is recorded of an open range. */
+/** The record of an open range. */
 export interface OpenRecord extends HeightRange {
   readonly next: number;
   readonly failures: number;
@@ -155,7 +155,7 @@ export interface OpenRecord extends HeightRange {
 /** A reason is a sentence or two. */
 const MAX_REASON_CHARACTERS = 1_000;
 
-/** As `encodeMeta`; the key holds `from`. */
+/** Like `encodeMeta`; the key holds `from`. */
 export function encodeOpenRecord(record: OpenRecord): Buffer {
   const { to, next, failures, reason, sporks, hasAccounts, keep, isDropped } = record;
   return Buffer.from(
@@ -187,7 +187,7 @@ export function decodeOpenRecord(from: number, payload: Buffer): OpenRecord | un
   };
 }
 
-/** As `encodeMeta`. */
+/** Like `encodeMeta`. */
 export function encodePlans(plans: readonly BackfillPlan[]): Buffer {
   const ordered = plans.map(({ id, from, to, order, isPaused }) => ({ id, from, to, order, isPaused }));
   return Buffer.from(JSON.stringify(ordered));
@@ -225,7 +225,7 @@ export function encodeMeta({ schemaVersion, chainId, firstHeight, createdBy, spo
 
 /**
  * `undefined` when the payload is not a meta record. Of a newer schema only `schemaVersion` and `chainId` are read: the
- * rest is not ours to judge.
+ * rest may have another meaning.
  */
 export function decodeMeta(payload: Buffer, schemaVersion: number): StoreMeta | undefined {
   const json = parseJson(payload);

@@ -3,7 +3,7 @@ import type { HeightRange } from '../IndexStore.js';
 /** Ascending ranges that neither overlap nor touch. */
 export type HeightRanges = readonly HeightRange[];
 
-/** The one that a height is in. */
+/** The range that contains a height. */
 export function rangeOf<Range extends HeightRange>(
   ranges: readonly Range[],
   height: number,
@@ -24,7 +24,7 @@ export function contains(ranges: HeightRanges, height: number): boolean {
   return Number.isSafeInteger(height) && rangeOf(ranges, height) !== undefined;
 }
 
-/** All heights of ranges in any order. */
+/** All heights of the ranges, which may be in any order. */
 export function joined(ranges: readonly HeightRange[]): HeightRange[] {
   const result: HeightRange[] = [];
   for (const range of [...ranges].sort((left, right) => left.from - right.from)) {
@@ -37,7 +37,7 @@ export function joined(ranges: readonly HeightRange[]): HeightRange[] {
   return result;
 }
 
-/** The heights of `ranges` that `removed` does not have. */
+/** The heights of `ranges` that are not in `removed`. */
 export function without(ranges: HeightRanges, removed: HeightRanges): HeightRange[] {
   return ranges.flatMap((range) => {
     const left: HeightRange[] = [];
@@ -52,19 +52,19 @@ export function without(ranges: HeightRanges, removed: HeightRanges): HeightRang
   });
 }
 
-/** The heights of a range that are in none of these. */
+/** The heights of a range that are in none of `ranges`. */
 export function missingIn(range: HeightRange, ranges: HeightRanges): HeightRange[] {
   return without([range], ranges);
 }
 
-/** The heights that are in a range as well. */
+/** The heights of `ranges` that are in a range. */
 export function within(ranges: HeightRanges, { from, to }: HeightRange): HeightRange[] {
   return upTo(ranges, to)
     .map((range) => ({ from: Math.max(range.from, from), to: range.to }))
     .filter((range) => range.to >= range.from);
 }
 
-/** The heights up to one. */
+/** The heights up to a limit. */
 export function upTo(ranges: HeightRanges, height: number): HeightRange[] {
   return ranges
     .filter(({ from }) => from <= height)
@@ -80,7 +80,7 @@ export function rangesInWords(ranges: HeightRanges): string {
   return `${some.join(', ')} and ${last}`;
 }
 
-/** Ranges in a message. */
+/** Most ranges listed in a message. */
 const MAX_WORDS = 8;
 
 export function overlap(left: HeightRange, right: HeightRange): boolean {

@@ -78,9 +78,9 @@ export function headOf({ block: { height, id, parentId } }: StoredBlock): BlockH
 }
 
 /**
- * A block record and part of the block's body, read at once although only the record says how the body is cut: an
- * unneeded chunk costs less than a second wait. The part may be a view of a larger buffer. `undefined` when there is no
- * such block. Expected errors: `StorageError` (`corrupt`).
+ * A block record and part of the block's body, read at once although only the record says how the body is chunked: an
+ * unneeded chunk costs less than a second round trip. The part may be a view of a larger buffer. `undefined` when there
+ * is no such block. Expected errors: `StorageError` (`corrupt`).
  */
 export async function readSlice(
   database: Values,
@@ -98,7 +98,7 @@ export async function readSlice(
   return { read, encoded };
 }
 
-/** Of a body that is one value, and of one that is cut. */
+/** The chunks to read, whether the body is one value or chunked. */
 function chunksThatMayHold({ offset, length }: Slice): number[] {
   if (length === 0) return [];
   const end = offset + length;

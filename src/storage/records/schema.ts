@@ -12,12 +12,12 @@ export const SCHEMA_VERSION = 1;
 export const ACCOUNTS_SCHEMA_VERSION = 2;
 
 /**
- * Version of a store that has a range beside its live one, an open range or a plan, so that no program that knows one
- * range only reads or continues it. It may have an account index. A store with a higher version is refused.
+ * Version of a store that has a range besides its live one, an open range or a plan, so that no program that knows only
+ * one range reads or continues it. It may have an account index. A store with a higher version is refused.
  */
 export const RANGES_SCHEMA_VERSION = 3;
 
-/** The lowest version that has what a store has: it goes back when the last of something is gone. */
+/** The lowest version for the features that a store has: it goes back when the last use of one is gone. */
 export function schemaVersionOf(has: { readonly accounts: boolean; readonly ranges: boolean }): number {
   if (has.ranges) return RANGES_SCHEMA_VERSION;
   return has.accounts ? ACCOUNTS_SCHEMA_VERSION : SCHEMA_VERSION;
@@ -25,8 +25,8 @@ export function schemaVersionOf(has: { readonly accounts: boolean; readonly rang
 
 /**
  * The whole key space, one line per prefix: key → value. Integers are big-endian, heights are u64 (safe integers only),
- * every value ends with the CRC-32 of key and value. A prefix that is given up keeps its line, marked "retired", and is
- * never reused.
+ * every value ends with the CRC-32 of key and value. An abandoned prefix keeps its line, marked "retired", and is never
+ * reused.
  *
  * Bodies are stored under ascending heights (append-like, cheap to compact); under hashes there are only pointers. The
  * position is part of a pointer's key, so a repeated id needs no read before its write, and a rewind no merge.
@@ -38,11 +38,11 @@ export const Prefix = {
   progress: 0x02,
   /** `rewind` → RewindIntent; only while a rewind is under way */
   rewind: 0x03,
-  /** `coverage` → the heights that the account index covers; version 2, absent where there never was such an index */
+  /** `coverage` → the heights that the account index covers; version 2, absent if there never was such an index */
   coverage: 0x04,
-  /** `published` → the covered ranges below the live one; version 3, absent where there are none */
+  /** `published` → the covered ranges below the live one; version 3, absent if there are none */
   published: 0x05,
-  /** `plans` → JSON of the plans; version 3, absent where there are none */
+  /** `plans` → JSON of the plans; version 3, absent if there are none */
   plans: 0x06,
   /** `open, height` → JSON of OpenRecord: the open range that begins at this height; version 3 */
   open: 0x07,
@@ -124,7 +124,7 @@ export function idRange(prefix: number, id: Uint8Array): KeyRange {
   return { gte, lt };
 }
 
-/** Where the pointers of an id at a height, or above it, begin. */
+/** The first key of an id's pointers at or above a height. */
 export function idKey(prefix: number, id: Uint8Array, height: number): Buffer {
   const key = Buffer.allocUnsafe(BLOCK_ID_KEY_BYTES);
   key[0] = prefix;
@@ -147,7 +147,7 @@ export function openKey(from: number): Buffer {
   return key;
 }
 
-/** Where the range of an open range's key begins; `undefined` for any other key. */
+/** The first height of the range in an open range's key; `undefined` for any other key. */
 export function parseOpenKey(key: Buffer): number | undefined {
   if (key[0] !== Prefix.open || key.length !== OPEN_KEY_BYTES) return undefined;
   return tryReadHeight(key, 1);
@@ -272,7 +272,7 @@ export function decodeAccountValue(payload: Buffer): AccountValue | undefined {
   return { roles, offset: payload.readUInt32BE(1), length: payload.readUInt32BE(5) };
 }
 
-/** Where a collection or transaction stands in its block's body. */
+/** The place of a collection or transaction in its block's body. */
 export interface Slice {
   readonly offset: number;
   readonly length: number;

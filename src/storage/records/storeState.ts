@@ -48,7 +48,7 @@ export interface LineState {
   readonly damaged: boolean;
 }
 
-/** A run of heights with the meta record that it goes by: its `firstHeight` is where the run begins. */
+/** A run of heights and its meta record, whose `firstHeight` is the beginning of the run. */
 export interface StoreState extends LineState {
   readonly meta: StoreMeta;
 }
@@ -59,7 +59,7 @@ export interface OpenState {
   readonly line: LineState;
 }
 
-/** What an open store keeps in memory: all that its records say, but for the account index. */
+/** What an open store keeps in memory: everything its records say except the account index. */
 export interface StoreBook {
   /** The live range, which is the highest. */
   readonly live: StoreState;

@@ -36,6 +36,8 @@ export interface ReadResult {
   readonly readsPerSecond: number;
   /** From the moment a read was due (open loop) or sent (closed loop) to its answer. */
   readonly latenciesMs: readonly number[];
+  /** Of an open loop, likewise, before it has settled; those above are without them. */
+  readonly firstLatenciesMs: readonly number[];
   readonly bytesPerRead: number;
   /** Reads that were answered with 503, and are none of the above. */
   readonly turnedAway: number;

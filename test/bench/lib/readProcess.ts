@@ -9,8 +9,11 @@ import { HttpConnection } from './HttpConnection.js';
 import type { ReaderOptions, ReadKind, ReadResult, ReadTask } from './readClient.js';
 
 const STATUS_POLL_MS = 100;
-/** Reads that are due earlier are sent and not counted: connections are opened and hot code is compiled meanwhile. */
-const SETTLE_MS = 1_500;
+/**
+ * Reads that are due earlier count as those of a daemon that has just started: its hot code is compiled meanwhile, and what
+ * has piled up is answered.
+ */
+const SETTLE_MS = 4_000;
 /** Reads that are due later are not counted: the daemon has done its work and stops. */
 const STOPPING_MS = 1_000;
 /** Too many readers, or the daemon is about to stop. */
@@ -81,7 +84,10 @@ async function closedLoop(task: Exclude<ReadTask, { how: 'offer' }>): Promise<Re
   );
   const readsPerSecond = (latenciesMs.length * 1000) / (performance.now() - startedAtMs);
   for (const reader of readers) reader.close();
-  return { reads, readsPerSecond, latenciesMs, bytesPerRead: bytes / reads, turnedAway: 0, unanswered: 0 };
+  return {
+    ...{ reads, readsPerSecond, latenciesMs, bytesPerRead: bytes / reads },
+    ...{ firstLatenciesMs: [], turnedAway: 0, unanswered: 0 },
+  };
 }
 
 interface Reader {
@@ -194,6 +200,9 @@ async function offer({
     reads,
     readsPerSecond: (reads * 1000) / (countedToMs - countedFromMs),
     latenciesMs: counted.map(({ latencyMs }) => latencyMs),
+    firstLatenciesMs: answered
+      .filter(({ dueAtMs }) => dueAtMs < countedFromMs)
+      .map(({ latencyMs }) => latencyMs),
     bytesPerRead: counted.reduce((sum, { bytes }) => sum + bytes, 0) / reads,
     turnedAway: turnedAway.filter(counts).length,
     unanswered: [...underWay, ...due].filter(counts).length,

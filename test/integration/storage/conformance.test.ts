@@ -79,24 +79,34 @@ describe.each(storeKinds)('the store on $name', ({ use }) => {
 
     it('all positions of an id, the lowest first', async () => {
       const shared = makeTransaction('shared');
-      const twice = makeCollection([shared, shared]);
-      const store = await filled(makeChain(5, [[twice], [], [seededCollection('x', 1), twice]]));
-      const [id] = transactionIdsOf(twice);
+      const once = makeCollection([shared]);
+      const twice = makeCollection([makeTransaction('x'), shared, shared]);
+      const store = await filled(
+        makeChain(5, [[seededCollection('a', 1)], [twice, once, twice], [], [once]]),
+      );
+      const [id] = transactionIdsOf(once);
       const places: TransactionPlace[] = [
-        [5, 0, 0],
-        [5, 0, 1],
-        [7, 1, 0],
-        [7, 1, 1],
+        [6, 0, 1],
+        [6, 0, 2],
+        [6, 1, 0],
+        [6, 2, 1],
+        [6, 2, 2],
+        [8, 0, 0],
       ].map(([height = 0, collectionIndex = 0, transactionIndex = 0]) => ({
         ...{ height, collectionIndex, transactionIndex },
       }));
       expect(await store.transactionPlaces(id!, 9)).toEqual(places);
       expect(await store.transactionPlaces(id!, 3)).toEqual(places.slice(0, 3));
-      expect((await store.transaction(id!))?.place).toEqual(places[0]);
+      expect(await store.transaction(id!)).toMatchObject({ place: places[0], collectionId: twice.id });
       expect(await store.collectionPlaces(twice.id, 9)).toEqual([
-        { height: 5, collectionIndex: 0 },
-        { height: 7, collectionIndex: 1 },
+        { height: 6, collectionIndex: 0 },
+        { height: 6, collectionIndex: 2 },
       ]);
+      expect(await store.collectionPlaces(once.id, 9)).toEqual([
+        { height: 6, collectionIndex: 1 },
+        { height: 8, collectionIndex: 0 },
+      ]);
+      expect((await store.collection(once.id))?.place).toEqual({ height: 6, collectionIndex: 1 });
     });
 
     it('nothing of what it does not hold', async () => {
@@ -106,6 +116,7 @@ describe.each(storeKinds)('the store on $name', ({ use }) => {
       expect(await store.blockById(UNKNOWN)).toBeUndefined();
       expect(await store.collection(UNKNOWN)).toBeUndefined();
       expect(await store.transaction(UNKNOWN)).toBeUndefined();
+      expect(await store.collectionPlaces(UNKNOWN, 3)).toEqual([]);
       expect(await store.transactionPlaces(UNKNOWN, 3)).toEqual([]);
     });
 

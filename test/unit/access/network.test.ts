@@ -212,6 +212,21 @@ describe('identification', () => {
     expect(node.asked).toBe(3);
   });
 
+  it('asks at once when the connection is lost, for another node may answer at the address', async () => {
+    const { network: net, nodes } = network({ 'a:1': { version: version(5) } }, { accessNodes: ['a:1'] });
+    await net.whenIdentified(stop.signal);
+    const node = nodes.node('a:1');
+    await clock.advance(100);
+    node.breakConnection();
+    await clock.settle();
+    expect(node.asked).toBe(2);
+    node.breakConnection();
+    await clock.advance(900);
+    expect(node.asked).toBe(2);
+    await clock.advance(200);
+    expect(node.asked).toBe(3);
+  });
+
   it('tells of a node that went away and came back, each once', async () => {
     const script: NodeScript = { version: version(5) };
     const { network: net, nodes } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
@@ -239,8 +254,8 @@ describe('identification', () => {
       net.report(node, 'failing', 'a call could not reach it', 'GetTransaction');
       await clock.advance(100);
     }
-    // Ten seconds: asked once more per second at most, set aside for its failures, and never said to be back.
-    expect(node.asked).toBeLessThanOrEqual(11);
+    // Ten seconds: asked once at once, then once per second at most, set aside for its failures, and never said to be back.
+    expect(node.asked).toBeLessThanOrEqual(12);
     expect(node.health).toBe('healthy');
     expect(node.healthRecord.healthOf('GetTransaction')).toBe('set_aside');
     expect(logger.messages()).not.toContain('access node answers again');

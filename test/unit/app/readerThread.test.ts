@@ -165,7 +165,7 @@ describe('a thread that does not answer', () => {
     expect(threads).toHaveLength(2);
     // On the ports that the first one was given.
     expect(last().options.api).toMatchObject({ port: 4001, grpcPort: 4002 });
-    expect(thread.down()?.message).toMatch(/another one is begun/);
+    expect(thread.down()?.message).toMatch(/a new one is starting/);
     expect(heights(last().states())).toEqual([1]);
     last().say({ kind: 'ack' });
     last().say({ kind: 'listening', addresses });

@@ -88,6 +88,8 @@ export class Reading {
   readonly signal = new WorkSignal();
   readonly replaced: { readonly height: number; readonly id: string }[] = [];
   /** Blocks whose guarantees were exchanged, and whether that is still possible. */
+  /** Heights whose block no node has any more. */
+  readonly refuted: number[] = [];
   readonly exchanged: { readonly height: number; readonly ids: readonly string[] }[] = [];
   mayExchange = true;
   watermark: number;
@@ -131,6 +133,7 @@ export class Reading {
         this.heights.at(block.height)!.replaceBlock(block, giver);
         return true;
       },
+      fail: ({ height }) => void this.refuted.push(height),
     });
     world.run(this.blocks);
     world.run(this.review);

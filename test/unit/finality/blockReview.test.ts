@@ -66,6 +66,20 @@ describe('a block whose guarantees are in doubt', () => {
     await world.end();
   });
 
+  it('is refuted when no node has it any more: parent links would not show it in a full window', async () => {
+    const { world, reading, review } = await begin(['foreign', 'a'], {});
+    const other: FinalizedBlock = { ...forged(world, 'true'), id: toIdentifier(sha3(Buffer.from('other'))) };
+    world.node('a').odd.set(HEIGHT, { block: other, status: 'finalized' });
+    world.node('foreign').odd.set(HEIGHT, 'unavailable');
+    // One node against one that cannot be heard.
+    expect(await review()).toMatchObject({ kind: 'alone' });
+    expect(reading.refuted).toEqual([]);
+    world.node('foreign').odd.set(HEIGHT, { block: other, status: 'finalized' });
+    expect(await review()).toMatchObject({ kind: 'gone' });
+    expect(reading.refuted).toEqual([HEIGHT]);
+    await world.end();
+  });
+
   it('keeps those that most nodes give, however long their collections do not come', async () => {
     const { world, reading, review, held, truth } = await begin(['a', 'b', 'liar'], { liar: 'forged' });
     for (let round = 0; round < 3; round += 1)

@@ -126,6 +126,25 @@ describe('blocks that do not fit', () => {
       await world.end();
     });
 
+    it('blames nobody while one node stands against one that cannot be heard', async () => {
+      const world = new World('a', 'foreign', 'dead');
+      world.node('foreign').odd.set(102, { block: lieIn(world), status: 'finalized' });
+      // The streams go on, the calls are lost.
+      for (const name of ['a', 'dead']) {
+        const node = world.node(name);
+        node.getBlockByHeight = () => Promise.reject(node.error('unavailable', 'GetBlockByHeight'));
+      }
+      const reading = new Reading(world, { window: 10 });
+      await reading.moveHead(102);
+      await world.clock.advance(3_000);
+      expect(world.nodes.faults()).not.toContain('a lied');
+      await reading.moveHead(103);
+      await world.clock.advance(1_000);
+      expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+      expect(world.nodes.faults()).not.toContain('a lied');
+      await world.end();
+    });
+
     it('waits for the child of a block on which the nodes disagree, and names who gave it', async () => {
       const world = new World('liar', 'honest');
       world.node('liar').odd.set(102, { block: lieIn(world), status: 'finalized' });

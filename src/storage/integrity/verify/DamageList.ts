@@ -55,7 +55,7 @@ export interface VerifyReport {
   readonly damageCount: number;
   /** Every damaged height; of very many, some sound ones between them as well. */
   readonly damagedHeights: HeightRanges;
-  /** Those of them whose block is not sound, or not there. */
+  /** Those of them whose block is damaged or missing. */
   readonly lostHeights: HeightRanges;
   /** The lowest damaged height; undefined where no damage has a height. */
   readonly lowestDamagedHeight: number | undefined;
@@ -73,7 +73,7 @@ export class DamageList {
     this.#max = max;
   }
 
-  /** `heights`: all that are damaged, where it is not `height` alone. */
+  /** `heights`: all that are damaged, if more than `height`. */
   add(kind: DamageKind, height: number | undefined, message: string, heights?: HeightRange): void {
     this.count += 1;
     if (height !== undefined) {
@@ -99,7 +99,7 @@ export class DamageList {
   }
 }
 
-/** Damage of the block itself. What leads to a sound block can be made anew from the block. */
+/** Damage of the block itself. Pointers to a sound block can be rebuilt from it. */
 const LOSSES: ReadonlySet<DamageKind> = new Set(['missing_block', 'block', 'parent']);
 
 /** Separate runs of damaged heights that are kept apart; beyond that, runs that are close together become one. */

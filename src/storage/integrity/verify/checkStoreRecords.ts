@@ -38,7 +38,7 @@ import {
 } from '../../records/storeState.js';
 import type { DamageList } from './DamageList.js';
 
-/** How far the store reaches, by its own records or, where those are damaged, by its block records. */
+/** The heights of the store, by its own records or, if those are damaged, by its block records. */
 export interface Extent {
   /** Of the live range. */
   readonly firstHeight: number;
@@ -48,18 +48,18 @@ export interface Extent {
   readonly open: readonly OpenRecord[];
   /** Every one of these heights must be there. */
   readonly required: HeightRanges;
-  /** Nothing may be at any other: blocks may be durable above a gap, in the live range and in open ones. */
+  /** Every other height must be empty: blocks may be durable above a gap, in the live range and in open ones. */
   readonly allowed: HeightRanges;
   /** The sporks that the store has crossed. */
   readonly sporks: readonly SporkRecord[];
   /**
-   * The heights whose account entries must be there; `undefined`: no entry may be there at all; `unknown`: the record
-   * is damaged, and the index lost with it.
+   * The heights whose account entries must exist; `undefined`: no entry may exist; `unknown`: the record is damaged,
+   * and the index lost with it.
    */
   readonly coverage: Coverage | 'unknown' | undefined;
 }
 
-/** True for a height whose account entries must be there. */
+/** True for a height whose account entries must exist. */
 export function isCovered({ coverage }: Extent, height: number): boolean {
   return coverage !== 'unknown' && covers(coverage, height);
 }
@@ -116,7 +116,7 @@ export async function checkStoreRecords(
   };
 }
 
-/** The ranges beside the live one, as far as their records are sound. */
+/** The ranges besides the live one, as far as their records are sound. */
 async function checkRanges(
   database: Database,
   meta: StoreMeta | undefined,

@@ -1,0 +1,95 @@
+import type { UnaryMethod } from '../types.js';
+import type { Channel, StreamCall, StreamSink } from './rpcChannel.js';
+
+/** Consecutive calls of one method that lost their connection before the method gets a connection of its own. */
+const BREAKS_BEFORE_APART = 2;
+/** Consecutive missed deadlines, without an answer between them, before the channel counts as dead and is replaced. */
+const DEADLINES_BEFORE_RECONNECT = 3;
+
+export interface NodeConnectionsDependencies {
+  readonly openChannel: () => Channel;
+  readonly events: {
+    /** Nothing was answered on a connection. */
+    onOutage?(): void;
+    /** Calls go out on a new connection. Reported once until something is answered again. */
+    onReconnect?(): void;
+  };
+}
+
+/**
+ * The connections to one node: one for all unary calls, one for each stream, and one for each method whose calls keep
+ * breaking theirs. A connection on which nothing is answered any more is replaced.
+ */
+export class NodeConnections {
+  readonly #dependencies: NodeConnectionsDependencies;
+  readonly #shared: Channel;
+  /** Methods whose latest calls lost their connection, perhaps because a proxy breaks it over them. */
+  readonly #breaking = new Map<UnaryMethod, { breaks: number; channel?: Channel }>();
+  /** Consecutive missed deadlines on the present connection. */
+  #missedDeadlines = 0;
+  /** Consecutive new connections on which nothing was answered either. */
+  #reconnects = 0;
+  #isClosed = false;
+
+  constructor(dependencies: NodeConnectionsDependencies) {
+    this.#dependencies = dependencies;
+    this.#shared = dependencies.openChannel();
+  }
+
+  /** The channel for a unary call. */
+  channelFor(method: UnaryMethod): Channel {
+    return this.#breaking.get(method)?.channel ?? this.#shared;
+  }
+
+  /**
+   * A stream on a connection of its own. Otherwise a node or proxy that breaks the connection over one call would take
+   * every stream with it, and a stream that we do not read would use up the window of all.
+   */
+  openStream(path: string, request: Buffer, sink: StreamSink): StreamCall {
+    if (this.#isClosed) return this.#shared.stream(path, request, sink);
+    const channel = this.#dependencies.openChannel();
+    const call = channel.stream(path, request, sink);
+    // No further calls use it: it closes with this one.
+    channel.close();
+    return call;
+  }
+
+  /** The node answered a call that was sent on a connection of this generation: its method shares it again. */
+  answered(method: UnaryMethod, generation: object): void {
+    this.#breaking.get(method)?.channel?.close();
+    this.#breaking.delete(method);
+    if (generation !== this.#shared.generation) return;
+    this.#missedDeadlines = 0;
+    this.#reconnects = 0;
+  }
+
+  /** A method whose calls keep losing their connection gets one of its own, so that it takes no other call with it. */
+  lost(method: UnaryMethod): void {
+    if (this.#isClosed) return;
+    const breaking = this.#breaking.get(method) ?? { breaks: 0 };
+    this.#breaking.set(method, breaking);
+    breaking.breaks += 1;
+    if (breaking.breaks >= BREAKS_BEFORE_APART) breaking.channel ??= this.#dependencies.openChannel();
+  }
+
+  /** A call got no answer in time. One sent on an older connection says nothing about the present one. */
+  missedDeadline(generation: object): void {
+    if (generation !== this.#shared.generation) return;
+    this.#missedDeadlines += 1;
+    if (this.#missedDeadlines < DEADLINES_BEFORE_RECONNECT) return;
+    this.#missedDeadlines = 0;
+    this.#shared.reconnect();
+    this.#reconnects += 1;
+    const { events } = this.#dependencies;
+    events.onOutage?.();
+    if (this.#reconnects === 1) events.onReconnect?.();
+  }
+
+  /** Further calls fail; calls under way end by their signals. */
+  close(): void {
+    this.#isClosed = true;
+    this.#shared.close();
+    for (const { channel } of this.#breaking.values()) channel?.close();
+    this.#breaking.clear();
+  }
+}

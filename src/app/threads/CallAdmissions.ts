@@ -1,0 +1,70 @@
+import type { Admission, ForwardingDesk } from '../../access/index.js';
+import { AbortError, isAbort } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import type { FromReader, ToReader } from './messages.js';
+
+type AdmitMessage = Extract<FromReader, { readonly kind: 'admit' }>;
+type OverMessage = Extract<FromReader, { readonly kind: 'over' }>;
+
+interface AskedAdmission {
+  readonly withdraw: AbortController;
+  /** `undefined` while the call is queued. */
+  admission: Admission | undefined;
+}
+
+/** The forwarded calls of one reader thread: those that wait to be admitted, and those under way. */
+export class CallAdmissions {
+  readonly #clock: Clock;
+  readonly #post: (message: ToReader) => void;
+  /** Bounded by the limits on forwarded calls. */
+  readonly #asked = new Map<number, AskedAdmission>();
+
+  constructor(dependencies: { readonly clock: Clock; readonly post: (message: ToReader) => void }) {
+    this.#clock = dependencies.clock;
+    this.#post = dependencies.post;
+  }
+
+  /** Asks the desk whether a call may be sent, and tells the thread. Without a desk, no call may. */
+  async admit({ id, node, call }: AdmitMessage, desk: ForwardingDesk | undefined): Promise<void> {
+    const asked: AskedAdmission = { withdraw: new AbortController(), admission: undefined };
+    this.#asked.set(id, asked);
+    const admitting = desk?.admit(node, call, asked.withdraw.signal);
+    const waits = this.#clock.setTimer(0, () => this.#post({ kind: 'admission', id, outcome: 'waits' }));
+    try {
+      const admission = (await admitting) ?? 'gone';
+      waits.cancel();
+      if (typeof admission === 'string') {
+        this.#asked.delete(id);
+        this.#post({ kind: 'admission', id, outcome: admission === 'silent' ? 'gone' : admission });
+        return;
+      }
+      // Cancelled just as it was admitted.
+      if (!this.#asked.has(id)) {
+        admission.over('other');
+        return;
+      }
+      asked.admission = admission;
+      admission.onMakeWay(() => this.#post({ kind: 'makeWay', id }));
+      this.#post({ kind: 'admission', id, outcome: 'admitted' });
+    } catch (error) {
+      waits.cancel();
+      if (!isAbort(error)) throw error;
+    }
+  }
+
+  /** The call is over, or no longer wants to be admitted. */
+  over({ id, end }: OverMessage): void {
+    const asked = this.#asked.get(id);
+    this.#asked.delete(id);
+    asked?.admission?.over(end);
+    asked?.withdraw.abort(new AbortError());
+  }
+
+  /** The thread has ended, and all of its calls with it. */
+  endAll(): void {
+    for (const { admission, withdraw } of this.#asked.values()) {
+      withdraw.abort(new AbortError());
+      admission?.over('other');
+    }
+  }
+}
