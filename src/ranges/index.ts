@@ -6,10 +6,13 @@ export type { RangeLine, RangeOutcome, RunningRange } from './RangeRunner.js';
 export type {
   BackfillState,
   FillOrder,
+  Leader,
+  Leadership,
   PlanState,
   RangeJob,
   RangePhase,
   RangeState,
+  Term,
   WantedPlan,
   WorkSource,
 } from './ports.js';

@@ -68,3 +68,30 @@ export interface BackfillState {
   /** Of all plans together, each height once. */
   readonly missingHeights: number;
 }
+
+/** Which of several processes follows the chain: one at a time. */
+export interface Leadership {
+  /**
+   * Waits until this process leads; `undefined` once the signal aborts. One caller at a time. What a former leader still
+   * writes is refused by the fence of the store, never by this alone.
+   */
+  lead(signal: AbortSignal): Promise<Term | undefined>;
+  /** As far as this process knows: what it was last told, or nothing while the database is away. */
+  leader(): Leader | undefined;
+}
+
+/** The time that this process leads. */
+export interface Term {
+  /** Aborts when another may lead. */
+  readonly lost: AbortSignal;
+  /** Lets another lead, at once. Idempotent, also after a loss. */
+  release(): Promise<void>;
+}
+
+export interface Leader {
+  /** Its id in the list of workers. */
+  readonly worker: string;
+  readonly host: string;
+  /** Milliseconds since it was last heard of. */
+  readonly beatAgeMs: number;
+}
