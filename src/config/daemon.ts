@@ -4,8 +4,8 @@ import { loadSettings } from './load.js';
 import type { Origin, Sources } from './load.js';
 import { networks, PUBLIC_HEAD_AGE_SECONDS, PUBLIC_NODE_RATE_PER_SECOND } from './networks.js';
 import type { NetworkName } from './networks.js';
-import { daemonSettings } from './settings.js';
-import type { DaemonValues } from './settings.js';
+import { allRoles, daemonSettings } from './settings.js';
+import type { DaemonValues, Role } from './settings.js';
 
 /** The daemon's effective configuration: all defaults resolved, frozen. */
 export interface DaemonConfig {
@@ -15,6 +15,8 @@ export interface DaemonConfig {
   readonly dataDir: string;
   /** URL of the database that holds the index; `undefined`: LevelDB in `dataDir`. May contain a password. */
   readonly store: string | undefined;
+  /** All of them where no database is shared. */
+  readonly roles: readonly Role[];
   readonly startHeight: number | 'root' | 'latest';
   readonly stopHeight: number | undefined;
   readonly window: number;
@@ -77,6 +79,13 @@ export function loadConfig(sources: Sources, terminal: { readonly isTerminal: bo
   const { values, origins } = loadSettings(daemonSettings, sources);
   const config = resolve(values, terminal);
   refuseContradictions(config);
+  if (values.roles !== null && config.store === undefined) {
+    throw new OperatorError(
+      'configuration',
+      `roles (${values.roles.join(', ')}) divide the work among processes that share a database, and no store is given, so ` +
+        'this process has to do all of it. Add --store postgres://host/database, or leave --roles out.',
+    );
+  }
   return Object.freeze({ config, effective: effectiveValues(config), origins });
 }
 
@@ -92,6 +101,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
     accessNodes,
     dataDir: values.dataDir ?? join('data', values.network),
     store: values.store ?? undefined,
+    roles: values.roles ?? allRoles,
     startHeight: values.startHeight,
     stopHeight: values.stopHeight ?? undefined,
     window: values.window,

@@ -21,6 +21,7 @@ export type {
   RangeBook,
   RangeChange,
   RangeStore,
+  SharedStore,
   ShownIndex,
   SporkRecord,
   StoredBlock,

@@ -14,6 +14,7 @@ import { contains, overlap } from '../records/heightRanges.js';
 import { deleteBlocks } from './BlockLine.js';
 import type { LineState } from './BlockLine.js';
 import { Fence } from './Fence.js';
+import type { Writer } from './Fence.js';
 import type { Partitions } from './Partitions.js';
 import type { PostgresDatabase, Session } from './PostgresDatabase.js';
 import type { PostgresIndexReader } from './PostgresIndexReader.js';
@@ -29,7 +30,7 @@ export interface PostgresRangeBookDependencies {
   readonly partitions: Partitions;
   readonly scripts: Scripts;
   /** Of the store. */
-  readonly fence: () => Fence;
+  readonly fence: () => Writer;
   readonly storeMeta: () => StoreMeta;
   readonly live: () => LineState;
   readonly coverage: () => readonly HeightRange[];
