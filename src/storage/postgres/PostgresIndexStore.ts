@@ -144,9 +144,7 @@ export class PostgresIndexStore implements IndexStore {
     };
     this.#book = new PostgresRangeBook(loaded, {
       ...{ database, partitions: this.#partitions, scripts: this.#scripts },
-      fence: () => this.#writable(),
       storeMeta: () => this.#initialised(),
-      live: () => this.#live().state,
       coverage: () => this.coverage(),
       readerOf: (coverage) => this.#readerOf(coverage),
       inTurn: (action) => this.#inTurn(action),
