@@ -126,6 +126,20 @@ export class PostgresDatabase implements Session {
     }
   }
 
+  /** One statement, or several, as other packages want them run: errors are the server's own. */
+  async executeSql(text: string, values?: unknown[]): Promise<pg.QueryResult> {
+    return this.#writes.query(text, values);
+  }
+
+  /** Expected errors: `StorageError` in place of what the server says; those of `action`. `doing` completes "Cannot …". */
+  async explained<T>(doing: string, action: () => Promise<T>): Promise<T> {
+    try {
+      return await action();
+    } catch (error) {
+      throw this.#fault(error, doing);
+    }
+  }
+
   /**
    * Tries again what failed because the database was away, as long as it takes, or up to `untilMs` (of the clock). Rejects
    * when it is closed. Expected errors: `StorageError`; those of `action`.

@@ -21,7 +21,6 @@ import { StorageError } from '../StorageError.js';
 import { BlockLine } from './BlockLine.js';
 import { databasePlace } from './connection.js';
 import { Fence } from './Fence.js';
-import type { Writer } from './Fence.js';
 import { loadStore, readMark } from './loadStore.js';
 import type { Loaded, StoreMark } from './loadStore.js';
 import { prepareDatabase } from './openDatabase.js';
@@ -132,9 +131,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     };
     this.#book = new PostgresRangeBook(loaded, {
       ...{ database, partitions: this.#partitions, scripts: this.#scripts },
-      fence: () => this.#leading?.fence ?? this.#beside,
       storeMeta: () => this.#initialised(),
-      live: () => this.#live().state,
       coverage: () => this.coverage(),
       readerOf: (coverage) => this.#readerOf(coverage),
       inTurn: (action) => this.#inTurn(action),
@@ -421,17 +418,6 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     assert(this.#leading !== undefined, 'this process does not lead');
     return this.#leading.fence;
   }
-
-  /** For what any process may change: one at a time, whoever it is. It may happen twice, which makes no difference. */
-  readonly #beside: Writer = {
-    write: (work) =>
-      this.#database.persist(() =>
-        this.#database.transaction(async (session) => {
-          await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
-          return work(session);
-        }),
-      ),
-  };
 
   async #close(): Promise<void> {
     this.#database.giveUp();

@@ -25,6 +25,8 @@ export interface PostgresRangeDependencies extends Omit<BlockLineDependencies, '
   /** The range that begins at `from` is durable up to `next`, or published. */
   readonly onProgress: (from: number, next: number) => void;
   readonly onPublished: (published: Published) => void;
+  /** Becomes true together with the publication, or keeps it from happening by its error. */
+  readonly publishing?: ((session: Session) => Promise<void>) | undefined;
   /** One publication at a time. */
   readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
 }
@@ -137,7 +139,11 @@ export class PostgresRange implements RangeStore {
 
   async #publish(batch: CommitBatch): Promise<void> {
     const published = await this.#line.commit(batch, {
-      write: (session, { meta }) => publish(session, this.#range, this.#ownOf(meta)),
+      write: async (session, { meta }) => {
+        const result = await publish(session, this.#range, this.#ownOf(meta));
+        await this.#deps.publishing?.(session);
+        return result;
+      },
       isGone: (session) => this.#isPublished(session),
     });
     this.#isOver = true;

@@ -1,0 +1,47 @@
+import type {
+  BackfillPlan,
+  HeightRange,
+  IndexStore,
+  OpenRange,
+  RangeBook,
+  RangeChange,
+  RangeStore,
+} from '../IndexStore.js';
+import type { Session } from './PostgresDatabase.js';
+
+/** What the database holds of ranges. */
+export interface RangeFacts {
+  /** Ascending; the last one is the live range, which may be empty. None: the store was never initialised. */
+  readonly coverage: readonly HeightRange[];
+  readonly open: readonly OpenRange[];
+  readonly plans: readonly BackfillPlan[];
+}
+
+export interface BookTransaction {
+  readonly session: Session;
+  /** Keeps every other process from changing plans and ranges until the transaction ends. */
+  lock(): Promise<void>;
+  read(): Promise<RangeFacts>;
+  write(change: RangeChange): Promise<void>;
+}
+
+/** The ranges of a store that several processes fill: each change is decided by what the database holds. */
+export interface SharedRangeBook extends RangeBook {
+  /** Expected errors: `StorageError`. */
+  read(): Promise<RangeFacts>;
+  /**
+   * All of it or nothing, durable on return. Begun anew while the database is away, so `work` may run more than once, also
+   * when it counted already. Expected errors: `StorageError`; those of `work`.
+   */
+  transact<T>(work: (transaction: BookTransaction) => Promise<T>): Promise<T>;
+  /**
+   * Moreover, `publishing` is part of the transaction that publishes the range. Expected errors: `RangeTakenError`. Writes
+   * of a run that was replaced reject with `RangeLostError`.
+   */
+  run(range: HeightRange, publishing?: (session: Session) => Promise<void>): Promise<RangeStore>;
+}
+
+/** `undefined` for a store that one process alone fills. */
+export function sharedRangesOf({ ranges }: Pick<IndexStore, 'ranges'>): SharedRangeBook | undefined {
+  return 'transact' in ranges ? (ranges as SharedRangeBook) : undefined;
+}
