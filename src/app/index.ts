@@ -5,6 +5,7 @@ export type { DaemonRecord } from './lifecycle/daemonRecord.js';
 export { announcedRuns } from './lifecycle/runRegistry.js';
 export { openUpstream, runIndexing } from './line/runIndexing.js';
 export type { IndexingDependencies } from './line/runIndexing.js';
+export { placeOfStore } from './line/startHeight.js';
 export type { Backfill } from './line/Backfill.js';
 export type { IndexingLine, IndexingLineParts } from './line/indexingLine.js';
 export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle/Lifecycle.js';
@@ -13,6 +14,7 @@ export { ControlSocket } from './lifecycle/ControlSocket.js';
 export type { ControlAnswer } from './lifecycle/ControlSocket.js';
 export {
   backfillOf,
+  checkDatabaseUrls,
   commandStore,
   forgetAccountsOf,
   openLevelStore,
@@ -26,6 +28,7 @@ export type { OpenStore, RewindReport } from './stores.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export { Diagnosis } from './health/Diagnosis.js';
 export type { DiagnosisOptions, Symptoms } from './health/Diagnosis.js';
+export { LeaderWatch } from './health/LeaderWatch.js';
 export { DiskWatch } from './health/DiskWatch.js';
 export { heldUpBy } from './health/heldUp.js';
 export type { HeldUpFacts } from './health/heldUp.js';

@@ -49,6 +49,8 @@ export interface DaemonConfig {
     readonly host: string;
     readonly port: number;
     readonly grpcPort: number | 'off';
+    /** URL of the database that readers use in place of `store`. May contain a password. */
+    readonly store: string | undefined;
     /** Forward gRPC calls that the index cannot answer to the access nodes. */
     readonly forward: boolean;
     /** Base address of a node's REST interface, without `/v1`. */
@@ -136,6 +138,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       host: values['api.host'],
       port: values['api.port'],
       grpcPort: values['api.grpcPort'],
+      store: values['api.store'] ?? undefined,
       forward: values['api.forward'],
       forwardRest: values['api.forwardRest'] ?? undefined,
       corsOrigins: values['api.corsOrigins'],
@@ -160,6 +163,13 @@ function refuseContradictions(config: DaemonConfig): void {
       'configuration',
       'ediOnly takes collections from the execution-data stream alone, but edi.enabled is false, so nothing could ever ' +
         'be indexed. Remove --no-edi (or set edi.enabled to true), or drop --edi-only.',
+    );
+  }
+  if (config.api.store !== undefined && config.store === undefined) {
+    throw new OperatorError(
+      'configuration',
+      'api.store names a replica of the database that holds the index, and no store is given, so no database does. Add ' +
+        '--store postgres://host/database, or leave --api-store out.',
     );
   }
   if (config.requester.backoffMinMs > config.requester.backoffMaxMs) {

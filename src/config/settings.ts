@@ -249,6 +249,13 @@ export const daemonSettings = {
     default: null,
     defaultDoc: 'none: such requests get 404',
   }),
+  'api.store': setting<string | null>({
+    doc: 'Database that readers use in place of `store`: a streaming replica of it, of which they are shown what it has. One server, not a pool of several (docs/scale-out.md, Readers from a replica).',
+    value: 'postgres://host/database',
+    format: optional(text('a database such as postgres://host:port/database')),
+    default: null,
+    defaultDoc: 'none: `store`',
+  }),
   'api.corsOrigins': setting<readonly string[]>({
     doc: 'Origins whose web pages may use the read API, including forwarded requests and /v1/ws; repeat the flag for several. `*` = all, as access nodes do; `none` = no page (SECURITY.md, Exposure).',
     format: origins,

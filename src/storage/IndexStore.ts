@@ -293,6 +293,8 @@ export interface SharedStore {
   /** Leads no longer: waits for the write under way, and refuses others. What is staged is forgotten. Idempotent. */
   follow(): Promise<void>;
   isLeading(): boolean;
+  /** What it takes up on the disks of the database. Expected errors: `StorageError`. */
+  weigh(): Promise<number>;
   /** Calls back when others have changed what the store holds. The callback must not throw. Returns a function that ends it. */
   onChanged(callback: () => void): () => void;
 }

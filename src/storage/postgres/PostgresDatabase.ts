@@ -103,11 +103,7 @@ export class PostgresDatabase implements Session {
     return this.#inTransaction(this.#writes, 'BEGIN', action);
   }
 
-  async #inTransaction<T>(
-    pool: Pool,
-    begin: string,
-    action: (session: Session) => Promise<T>,
-  ): Promise<T> {
+  async #inTransaction<T>(pool: Pool, begin: string, action: (session: Session) => Promise<T>): Promise<T> {
     let client: PoolClient | undefined;
     let failure: Error | undefined;
     try {

@@ -21,7 +21,7 @@ import { StorageError } from '../StorageError.js';
 import { BlockLine } from './BlockLine.js';
 import { databasePlace } from './connection.js';
 import { Fence } from './Fence.js';
-import { loadStore, readMark } from './loadStore.js';
+import { loadStore, readMark, weighStore } from './loadStore.js';
 import type { Loaded, StoreMark } from './loadStore.js';
 import { prepareDatabase } from './openDatabase.js';
 import { Partitions } from './Partitions.js';
@@ -127,6 +127,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       lead: () => this.#lead(),
       follow: () => this.#follow(),
       isLeading: () => this.#leading !== undefined,
+      weigh: () => weighStore(database),
       onChanged: (callback) => this.#changes.add(callback),
     };
     this.#book = new PostgresRangeBook(loaded, {
@@ -225,7 +226,10 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     const latestIndexedHeight = meta.firstHeight - 1;
     await this.#asLeader(({ fence }) =>
       fence.write(async (session) => {
-        await session.query({ text: 'UPDATE flow_store.store SET created_by = $1', values: [meta.createdBy] });
+        await session.query({
+          text: 'UPDATE flow_store.store SET created_by = $1',
+          values: [meta.createdBy],
+        });
         await session.query({
           text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)',
           values: [meta.firstHeight, latestIndexedHeight],
@@ -326,7 +330,8 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     const mark = await readMark(this.#database);
     const leading = this.#leading;
     if (leading !== undefined && mark.epoch > leading.fence.epoch) leading.replaced.abort(replacement());
-    const isKnown = mark.rest === this.#mark?.rest && (leading !== undefined || mark.live === this.#mark.live);
+    const isKnown =
+      mark.rest === this.#mark?.rest && (leading !== undefined || mark.live === this.#mark.live);
     if (isKnown) return;
     await this.#inTurn(async () => {
       const loaded = await this.#database.snapshot((session) => loadStore(session, true));

@@ -94,3 +94,12 @@ const MARK = `
     (SELECT string_agg(concat_ws(',', root_height, spork_id, root_parent_id), ';' ORDER BY root_height)
       FROM flow_store.spork))) AS rest
   FROM flow_store.store`;
+
+/** Bytes of all tables, their indexes and parts. Expected errors: those of the session. */
+export async function weighStore(session: Session): Promise<number> {
+  const { rows } = await session.query<{ bytes: string | null }>({
+    text: `SELECT sum(pg_total_relation_size(oid)) AS bytes FROM pg_class
+      WHERE relnamespace = 'flow_store'::regnamespace AND relkind = 'r'`,
+  });
+  return Number(rows[0]?.bytes ?? 0);
+}

@@ -1,4 +1,11 @@
-import type { AccountReader, BlockHead, HeightRange, IndexReader, ShownIndex, StoreMeta } from '../IndexStore.js';
+import type {
+  AccountReader,
+  BlockHead,
+  HeightRange,
+  IndexReader,
+  ShownIndex,
+  StoreMeta,
+} from '../IndexStore.js';
 import { DelegatingReader } from './DelegatingReader.js';
 
 const NOTHING: ShownIndex = {
