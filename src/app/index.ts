@@ -14,7 +14,6 @@ export { ControlSocket } from './lifecycle/ControlSocket.js';
 export type { ControlAnswer } from './lifecycle/ControlSocket.js';
 export {
   backfillOf,
-  checkDatabaseUrls,
   commandStore,
   forgetAccountsOf,
   openLevelStore,
@@ -24,6 +23,7 @@ export {
   rewindStore,
   verifyStoreOf,
 } from './stores.js';
+export { checkDatabaseUrls } from './databases.js';
 export type { OpenStore, RewindReport } from './stores.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export { Diagnosis } from './health/Diagnosis.js';

@@ -165,6 +165,13 @@ function refuseContradictions(config: DaemonConfig): void {
         'be indexed. Remove --no-edi (or set edi.enabled to true), or drop --edi-only.',
     );
   }
+  if (config.backfill.plan !== undefined && !config.roles.includes('backfill')) {
+    throw new OperatorError(
+      'configuration',
+      `backfill.plan (${config.backfill.plan}) is for a process that fills in history, and roles (${config.roles.join(', ')}) ` +
+        'leave that out. Add the role backfill, or drop --backfill and use the command "backfill plan".',
+    );
+  }
   if (config.api.store !== undefined && config.store === undefined) {
     throw new OperatorError(
       'configuration',

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { atEnd } from '../support/cleanup.js';
+import { replicaMaker, startReplica } from '../support/postgresReplica.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
@@ -55,6 +56,27 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
       return latestIndexed === 39 ? true : undefined;
     });
     expect((await daemon.api('/v1/blocks?height=40')).status).toBe(404);
+  });
+
+  it('see what a streaming replica has come to', async ({ skip }) => {
+    const maker = replicaMaker();
+    if (maker === undefined || postgres.server().machine === undefined) skip('pg_basebackup is not installed here');
+    const { devnet, url, start } = await begin();
+    const replica = await startReplica(url, maker ?? '');
+    atEnd(() => replica.close());
+    const daemon = await start('--api-store', replica.urlOf(url));
+    await daemon.reaches(40);
+    const readable = (height: number) =>
+      eventually(async () =>
+        (await daemon.api(`/v1/blocks?height=${height}`)).status === 200 ? true : undefined,
+      );
+    await readable(40);
+    await replica.pause();
+    devnet.node.head.advance(5);
+    await daemon.reaches(45);
+    expect((await daemon.api('/v1/blocks?height=45')).status).toBe(404);
+    await replica.resume();
+    await readable(45);
   });
 
   it('are told when it is away, while indexing goes on', async () => {

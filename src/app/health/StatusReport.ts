@@ -119,6 +119,8 @@ export class StatusReport implements StatusSource {
   #ediStatus(): StatusDocument['sources']['edi'] {
     const none = { endpoint: null, height: null, ageSeconds: null, reason: null };
     if (!this.#state.config.edi.enabled) return { state: 'off', ...none };
+    const { shared } = this.#state.parts.store;
+    if (shared?.isLeading() === false) return { state: 'off', ...none, reason: 'this process does not lead' };
     const edi = this.#state.line?.edi?.status();
     return {
       state: this.#ediState(edi),

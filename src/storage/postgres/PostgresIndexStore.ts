@@ -3,7 +3,6 @@ import type { Logger } from '../../observability/index.js';
 import { AbortError, Listeners } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type {
-  AccountCoverage,
   AccountIndex,
   BlockEntry,
   BlockHead,
@@ -12,15 +11,14 @@ import type {
   IndexStore,
   RangeBook,
   SharedStore,
-  SporkRecord,
   StoreMeta,
 } from '../IndexStore.js';
 import { DelegatingReader } from '../records/DelegatingReader.js';
-import { SCHEMA_VERSION } from '../records/schema.js';
 import { StorageError } from '../StorageError.js';
-import { BlockLine } from './BlockLine.js';
+import type { BlockLine } from './BlockLine.js';
 import { databasePlace } from './connection.js';
 import { Fence } from './Fence.js';
+import { KnownStore } from './KnownStore.js';
 import { loadStore, readMark, weighStore } from './loadStore.js';
 import type { Loaded, StoreMark } from './loadStore.js';
 import { prepareDatabase } from './openDatabase.js';
@@ -29,8 +27,6 @@ import { PostgresDatabase } from './PostgresDatabase.js';
 import type { Session } from './PostgresDatabase.js';
 import { PostgresIndexReader } from './PostgresIndexReader.js';
 import { PostgresRangeBook } from './PostgresRangeBook.js';
-import { bothSporks } from './publish.js';
-import type { Published } from './publish.js';
 import { writeSporks } from './readState.js';
 import { forgetAbove, rewound } from './rewindRows.js';
 import { Scripts } from './Scripts.js';
@@ -78,20 +74,11 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #book: PostgresRangeBook;
-  readonly #scripts = new Scripts();
-  readonly #partitions: Partitions;
+  readonly #known: KnownStore;
   readonly #changes = new Listeners();
-  #createdBy = '';
   #leading: Leading | undefined;
   /** Of what is known here. */
   #mark: StoreMark | undefined;
-  /** Below the live range, ascending. */
-  #published: readonly HeightRange[] = [];
-  #firstHeight = 0;
-  #sporks: readonly SporkRecord[] = [];
-  #isDamaged = false;
-  /** `undefined` for a store that was never initialised. */
-  #line: BlockLine | undefined;
   #closing: Promise<void> | undefined;
   readonly #watching: Promise<void> | undefined;
   /** Publications and looks at what others have done, one after the other. */
@@ -115,10 +102,11 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     this.#database = database;
     this.#logger = logger;
     this.#clock = clock;
-    this.#partitions = new Partitions({ database });
+    const common = { partitions: new Partitions({ database }), scripts: new Scripts() };
+    this.#known = new KnownStore(options, { ...common, fence: () => this.#writable(), book: () => this.#book });
     this.reads = this.#readerOf(() => this.coverage());
     this.accounts = {
-      coverage: () => (accounts ? this.#accountCoverage() : undefined),
+      coverage: () => (accounts ? this.#known.accountCoverage() : undefined),
       page: (query) => this.reads.accountPage(query, this.accounts.coverage()),
       // Its entries are written with the blocks.
       extend: () => Promise.resolve(),
@@ -131,14 +119,14 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       onChanged: (callback) => this.#changes.add(callback),
     };
     this.#book = new PostgresRangeBook(loaded, {
-      ...{ database, partitions: this.#partitions, scripts: this.#scripts },
-      storeMeta: () => this.#initialised(),
+      ...{ ...common, database },
+      storeMeta: () => this.#known.initialised(),
       coverage: () => this.coverage(),
       readerOf: (coverage) => this.#readerOf(coverage),
       inTurn: (action) => this.#inTurn(action),
-      onPublished: (published) => this.#onPublished(published),
+      onPublished: (published) => this.#known.publish(published),
     });
-    this.#load(loaded);
+    this.#known.load(loaded);
     this.#watching = isReadOnly ? undefined : database.watch(() => this.#look(), LOOK_EVERY_MS);
   }
 
@@ -187,41 +175,32 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   }
 
   coverage(): readonly HeightRange[] {
-    const to = this.latestIndexedHeight();
-    if (this.#line === undefined || to < this.#firstHeight) return this.#published;
-    return [...this.#published, { from: this.#firstHeight, to }];
+    return this.#known.coverage();
   }
 
   meta(): StoreMeta | undefined {
-    if (this.#line === undefined) return undefined;
-    return {
-      schemaVersion: SCHEMA_VERSION,
-      chainId: this.#options.chainId,
-      firstHeight: this.#firstHeight,
-      createdBy: this.#createdBy,
-      sporks: this.#sporks,
-    };
+    return this.#known.meta();
   }
 
   /** 0 for a store that was never initialised. */
   latestIndexedHeight(): number {
-    return this.#line?.state.latestIndexedHeight ?? 0;
+    return this.#known.latestIndexedHeight();
   }
 
   latestBlock(): BlockHead | undefined {
-    return this.#line?.state.latestBlock;
+    return this.#known.line?.state.latestBlock;
   }
 
   blocksAboveWatermark(): readonly BlockHead[] {
-    return this.#line?.blocksAboveWatermark() ?? [];
+    return this.#known.line?.blocksAboveWatermark() ?? [];
   }
 
   hasHeight(height: number): boolean {
-    return this.#line?.hasHeight(height) === true;
+    return this.#known.line?.hasHeight(height) === true;
   }
 
   async initialise(meta: StoreMeta): Promise<void> {
-    assert(this.#line === undefined, 'the store is initialised already');
+    assert(this.meta() === undefined, 'the store is initialised already');
     assert(meta.chainId === this.#options.chainId, 'a store is of one chain');
     const latestIndexedHeight = meta.firstHeight - 1;
     await this.#asLeader(({ fence }) =>
@@ -237,7 +216,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
         await writeSporks(session, meta.sporks);
       }),
     );
-    this.#load({
+    this.#known.load({
       ...{ coverage: [{ from: meta.firstHeight, to: latestIndexedHeight }], sporks: meta.sporks },
       createdBy: meta.createdBy,
       ...{ open: [], plans: [], latestBlock: undefined, above: new Map(), isDamaged: false },
@@ -245,7 +224,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   }
 
   stage(entry: BlockEntry): void {
-    this.#line?.stage(entry);
+    this.#known.line?.stage(entry);
   }
 
   async commit(batch: CommitBatch): Promise<void> {
@@ -260,16 +239,16 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
         },
       }),
     );
-    if (batch.spork !== undefined) this.#sporks = bothSporks(this.#sporks, sporks);
+    if (batch.spork !== undefined) this.#known.addSporks(sporks);
   }
 
   /** As the port says. Damaged records above the target are removed as well. */
   async rewind(height: number): Promise<void> {
     const line = this.#live();
     const { above, latestIndexedHeight } = line.state;
-    const live = { from: this.#firstHeight, to: latestIndexedHeight };
-    const after = rewound({ published: this.#published, live }, height);
-    if (Math.max(latestIndexedHeight, ...above.keys()) <= height && !this.#isDamaged) return;
+    const { live, published, isDamaged } = this.#known;
+    const after = rewound({ published, live }, height);
+    if (Math.max(latestIndexedHeight, ...above.keys()) <= height && !isDamaged) return;
     if (after.live.from !== live.from) await this.#book.endRuns();
     const startedAtMs = this.#clock.monotonic();
     line.discardStaged();
@@ -277,7 +256,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       await this.#asLeader(({ fence }) =>
         line.alone(() => fence.write((session) => forgetAbove(session, height))),
       );
-      this.#load(await this.#loaded({ isTolerant: false }));
+      this.#known.load(await this.#loaded({ isTolerant: false }));
     });
     this.#logger.info({ height, durationMs: this.#clock.monotonic() - startedAtMs }, 'rewind done');
   }
@@ -297,8 +276,8 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     const replaced = new AbortController();
     await this.#inTurn(async () => {
       const loaded = await this.#loaded({ isTolerant: this.#options.forRewind === true });
-      this.#line = undefined;
-      this.#load(loaded);
+      this.#known.load(loaded);
+      this.#known.renew();
       this.#leading = { fence, replaced };
     });
     this.#changes.tell();
@@ -307,10 +286,9 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
 
   async #follow(): Promise<void> {
     if (this.#leading === undefined) return;
-    await this.#line?.end();
+    await this.#known.line?.end();
     this.#leading = undefined;
-    // What was not written is forgotten, and so is a write that failed.
-    if (this.#line !== undefined) this.#line = new BlockLine(this.#line.state, this.#lineParts());
+    this.#known.renew();
   }
 
   /** A write of the leader. One that another has replaced is told so. */
@@ -335,21 +313,11 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     if (isKnown) return;
     await this.#inTurn(async () => {
       const loaded = await this.#database.snapshot((session) => loadStore(session, true));
-      if (this.#leading === undefined) this.#load(loaded);
-      else this.#join(loaded);
+      if (this.#leading === undefined) this.#known.load(loaded);
+      else this.#known.join(loaded);
       this.#mark = mark;
     });
     this.#changes.tell();
-  }
-
-  /** The leader knows the end of the live range first, and its sporks. */
-  #join({ coverage, sporks, open, plans }: Loaded): void {
-    const live = coverage.at(-1);
-    if (live === undefined) return;
-    this.#published = coverage.slice(0, -1);
-    this.#firstHeight = live.from;
-    this.#sporks = bothSporks(this.#sporks, sporks);
-    this.#book.load({ open, plans });
   }
 
   #loaded({ isTolerant }: { readonly isTolerant: boolean }): Promise<Loaded> {
@@ -367,56 +335,16 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     });
   }
 
-  #load({ createdBy, coverage, sporks, open, plans, latestBlock, above, isDamaged }: Loaded): void {
-    this.#createdBy = createdBy;
-    this.#isDamaged = isDamaged;
-    const live = coverage.at(-1);
-    this.#published = coverage.slice(0, -1);
-    this.#sporks = sporks;
-    this.#book.load({ open, plans });
-    if (live === undefined) return;
-    this.#firstHeight = live.from;
-    const state = { latestIndexedHeight: live.to, latestBlock, above };
-    if (this.#line !== undefined) this.#line.change(state);
-    else this.#line = new BlockLine(state, this.#lineParts());
-  }
-
-  #lineParts() {
-    return {
-      fence: () => this.#writable(),
-      partitions: this.#partitions,
-      scripts: this.#scripts,
-      meta: () => this.#initialised(),
-    };
-  }
-
-  #onPublished({ coverage, sporks, plans }: Published): void {
-    this.#published = coverage.slice(0, -1);
-    this.#firstHeight = coverage.at(-1)?.from ?? this.#firstHeight;
-    this.#sporks = bothSporks(this.#sporks, sporks);
-    this.#book.load({ plans });
-  }
-
   #inTurn<T>(action: () => Promise<T>): Promise<T> {
     const turn = this.#turn.then(action, action);
     this.#turn = turn.catch(() => undefined);
     return turn;
   }
 
-  #accountCoverage(): AccountCoverage {
-    if (this.#line === undefined) return { from: 0, to: -1, missingHeights: 0 };
-    return { from: this.#firstHeight, to: this.latestIndexedHeight(), missingHeights: 0 };
-  }
-
-  #initialised(): StoreMeta {
-    const meta = this.meta();
-    assert(meta !== undefined, 'the store is not initialised');
-    return meta;
-  }
-
   #live(): BlockLine {
-    assert(this.#line !== undefined, 'the store is not initialised');
-    return this.#line;
+    const { line } = this.#known;
+    assert(line !== undefined, 'the store is not initialised');
+    return line;
   }
 
   #writable(): Fence {
@@ -426,7 +354,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
 
   async #close(): Promise<void> {
     this.#database.giveUp();
-    await this.#line?.end();
+    await this.#known.line?.end();
     await this.#book.endRuns();
     await this.#database.close();
     await this.#watching;

@@ -357,6 +357,9 @@ describe('roles', () => {
   it('are refused where they are not known, or there is no database to share', () => {
     const wrong = () => load({ flags: { ...database, roles: ['live,reader'] } });
     expect(wrong).toThrow(/--roles.*live, backfill, api/);
+    expect(() => load({ flags: { ...database, roles: ['live'], 'backfill.plan': ['root'] } })).toThrow(
+      /Add the role backfill/,
+    );
     expect(() => load({ flags: { roles: ['live'] } })).toThrow(
       expect.objectContaining({
         exit: 'configuration',
