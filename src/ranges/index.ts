@@ -1,6 +1,6 @@
-export { FAILURES_BEFORE_DISPUTE, LocalWorkSource } from './local/LocalWorkSource.js';
-export type { ServedHeights } from './local/LocalWorkSource.js';
+export { LocalWorkSource } from './local/LocalWorkSource.js';
 export { common, countHeights, cutNext, lacking } from './planner.js';
+export { FAILURES_BEFORE_DISPUTE } from './plans.js';
 export { RangeRunner } from './RangeRunner.js';
 export type { RangeLine, RangeOutcome, RunningRange } from './RangeRunner.js';
 export type {
@@ -12,6 +12,7 @@ export type {
   RangeJob,
   RangePhase,
   RangeState,
+  ServedHeights,
   Term,
   WantedPlan,
   WorkSource,

@@ -3,6 +3,14 @@ import type { BackfillPlan, HeightRange, OpenRange, RangeStore } from '../storag
 /** In which order the heights of a plan are filled in. */
 export type FillOrder = BackfillPlan['order'];
 
+/** Which heights can be had, as far as it is known; both are read at every choice. */
+export interface ServedHeights {
+  /** Heights at which another spork begins: no range has heights on both sides of one. */
+  borders(): readonly number[];
+  /** `to` may be far above the head. */
+  served(): readonly HeightRange[];
+}
+
 /**
  * A missing range that this process has taken in order to fill it. Exactly one of `succeed`, `fail` and `release` is called,
  * once, and after that nothing is written any more.

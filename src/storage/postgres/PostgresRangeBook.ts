@@ -72,9 +72,9 @@ export class PostgresRangeBook implements SharedRangeBook {
 
   async change(change: RangeChange): Promise<void> {
     for (const { from } of change.dropped ?? []) await this.#endRun(from);
-    await this.transact(async ({ lock, write }) => {
-      await lock();
-      await write(change);
+    await this.transact(async (transaction) => {
+      await transaction.lock();
+      await transaction.write(change);
     });
   }
 
