@@ -6,6 +6,7 @@ export type { RangeLine, RangeOutcome, RunningRange } from './RangeRunner.js';
 export type {
   BackfillState,
   FillOrder,
+  KillWish,
   Leader,
   Leadership,
   PlanState,
@@ -15,5 +16,11 @@ export type {
   ServedHeights,
   Term,
   WantedPlan,
+  WorkerState,
   WorkSource,
 } from './ports.js';
+export type { BossWorkSource } from './pgboss/BossWorkSource.js';
+export type { SharedQueue } from './pgboss/SharedQueue.js';
+
+/** The queue of many machines, whose packages are loaded here and not before. */
+export const loadQueue = () => import('./pgboss/pgboss.js');
