@@ -22,7 +22,7 @@ import { withHoles } from './publish.js';
 import type { Published } from './publish.js';
 import { openRangeOf, readCoverage, readHeads, readOpenRanges, readPlans, writePlans } from './readState.js';
 import type { Scripts } from './Scripts.js';
-import type { BookTransaction, RangeFacts, SharedRangeBook } from './SharedRangeBook.js';
+import type { BookTransaction, RangeFacts, RunHooks, SharedRangeBook } from './SharedRangeBook.js';
 
 export interface PostgresRangeBookDependencies {
   readonly database: PostgresDatabase;
@@ -72,9 +72,9 @@ export class PostgresRangeBook implements SharedRangeBook {
 
   async change(change: RangeChange): Promise<void> {
     for (const { from } of change.dropped ?? []) await this.#endRun(from);
-    await this.transact(async ({ lock, write }) => {
-      await lock();
-      await write(change);
+    await this.transact(async (transaction) => {
+      await transaction.lock();
+      await transaction.write(change);
     });
   }
 
@@ -100,7 +100,7 @@ export class PostgresRangeBook implements SharedRangeBook {
     return result;
   }
 
-  async run(range: HeightRange, publishing?: (session: Session) => Promise<void>): Promise<RangeStore> {
+  async run(range: HeightRange, hooks: RunHooks = {}): Promise<RangeStore> {
     const { from, to } = range;
     await this.#endRun(from);
     const { database } = this.#deps;
@@ -119,7 +119,7 @@ export class PostgresRangeBook implements SharedRangeBook {
     await database.persist(() => this.read());
     const run: PostgresRange = new PostgresRange(range, state, {
       ...this.#deps,
-      publishing,
+      hooks,
       fence: () => fence,
       reader: this.#deps.readerOf(() => [
         ...this.#deps.coverage(),

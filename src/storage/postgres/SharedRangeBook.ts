@@ -34,11 +34,15 @@ export interface SharedRangeBook extends RangeBook {
    * when it counted already. Expected errors: `StorageError`; those of `work`.
    */
   transact<T>(work: (transaction: BookTransaction) => Promise<T>): Promise<T>;
-  /**
-   * Moreover, `publishing` is part of the transaction that publishes the range. Expected errors: `RangeTakenError`. Writes
-   * of a run that was replaced reject with `RangeLostError`.
-   */
-  run(range: HeightRange, publishing?: (session: Session) => Promise<void>): Promise<RangeStore>;
+  /** Expected errors: `RangeTakenError`. Writes of a run that was replaced reject with `RangeLostError`. */
+  run(range: HeightRange, hooks?: RunHooks): Promise<RangeStore>;
+}
+
+export interface RunHooks {
+  /** Part of the transaction that publishes the range, which its error undoes. */
+  readonly publishing?: (session: Session) => Promise<void>;
+  /** A write was refused with `RangeLostError`, which it rejects with afterwards. */
+  readonly onLost?: () => void;
 }
 
 /** `undefined` for a store that one process alone fills. */
