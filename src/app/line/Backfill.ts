@@ -2,7 +2,7 @@ import type { AccessNetwork } from '../../access/index.js';
 import type { DaemonConfig, HeightsToFill } from '../../config/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { LocalWorkSource, RangeRunner } from '../../ranges/index.js';
-import type { BackfillState, FillOrder, RunningRange } from '../../ranges/index.js';
+import type { BackfillState, FillOrder, RunningRange, SharedQueue } from '../../ranges/index.js';
 import { messageOf, OperatorError, wasAborted } from '../../runtime/index.js';
 import type { BackfillPlan, HeightRange } from '../../storage/index.js';
 import { MAX_HEIGHT, readHeightsToFill } from '../../config/index.js';
@@ -12,6 +12,8 @@ import type { HistoryLine, HistoryParts } from './rangeLine.js';
 
 interface BackfillParts extends HistoryParts {
   readonly network: AccessNetwork;
+  /** Of a store that several processes have. */
+  readonly queue?: SharedQueue | undefined;
 }
 
 export interface BackfillOptions {

@@ -62,7 +62,15 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
       userAgent: userAgent(),
     },
     {
-      ...{ clock, random, logger, metrics, openNode, openChannel, sharers: queue && (() => queue.liveWorkers()) },
+      ...{
+        clock,
+        random,
+        logger,
+        metrics,
+        openNode,
+        openChannel,
+        sharers: queue && (() => queue.liveWorkers()),
+      },
       expectation: () => ({
         chainId: config.chainId,
         network: config.network,
