@@ -92,8 +92,9 @@ function useLocal(): () => Promise<World> {
 function usePgBoss(): () => Promise<World & { readonly url: string }> {
   const postgres = usePostgres();
   return async () => {
-    const { url, open } = await postgres.home();
-    const live = await open();
+    const home = await postgres.home();
+    const { url } = home;
+    const live = await home.open();
     await beginLive(live);
     return {
       url,
