@@ -25,6 +25,7 @@ import type {
   VerifyOptions,
   VerifyReport,
 } from '../storage/index.js';
+import { DATABASE_WAIT_MS, takeLead } from './databases.js';
 import { documentOf, plannedAt, rangeAtRest } from './health/BackfillWatch.js';
 import { daemonRuns, storePathOf } from './lifecycle/daemonRecord.js';
 import { obeyBackfill } from './line/backfillCommand.js';
@@ -40,9 +41,6 @@ export const openLevelStore: OpenStore = (options, dependencies) =>
 /** How long a command that reads a store waits for another one that does, and how often it looks. */
 const LOCK_WAIT_MS = 5_000;
 const LOCK_LOOK_MS = 200;
-
-/** How long a database is waited for that does not answer. */
-const DATABASE_WAIT_MS = 30_000;
 
 /** The store that a daemon indexes into. Expected errors: those of `OpenStore`, and of `PostgresIndexStore.open`. */
 export async function openStoreToIndex(
@@ -212,7 +210,10 @@ export async function rewindStore(
     const waiting = store.blocksAboveWatermark();
     const open = store.ranges.open().map((range) => ({ from: range.from, to: range.next - 1 }));
     const heights = heightsAbove([...ranges, ...open], through) + waiting.length;
-    if (apply) await store.rewind(height);
+    if (apply) {
+      await takeLead(config, store);
+      await store.rewind(height);
+    }
     const to = waiting.at(-1)?.height ?? from;
     return { from, through, forgotten: heights === 0 ? undefined : { heights, from: through + 1, to } };
   } finally {

@@ -1,4 +1,5 @@
 export { LocalWorkSource } from './local/LocalWorkSource.js';
+export { SoleLeadership } from './local/SoleLeadership.js';
 export { common, countHeights, cutNext, lacking } from './planner.js';
 export { FAILURES_BEFORE_DISPUTE } from './plans.js';
 export { RangeRunner } from './RangeRunner.js';

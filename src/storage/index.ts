@@ -23,6 +23,7 @@ export type {
   RangeBook,
   RangeChange,
   RangeStore,
+  SharedStore,
   ShownIndex,
   SporkRecord,
   StoredBlock,

@@ -60,12 +60,20 @@ export class StatusReport implements StatusSource {
         oldest === undefined
           ? null
           : { height: oldest.height, missing: oldest.missingIds.length, ageSeconds: oldest.ageSeconds },
+      cluster: this.#cluster(),
       accountIndex: this.#accountIndex(),
       backfill: parts.backfillWatch.status(),
       ready: readiness.ready,
       reasons: readiness.reasons,
       uptimeSeconds: (this.#state.parts.clock.monotonic() - this.#startedAtMs) / 1000,
     };
+  }
+
+  #cluster(): StatusDocument['cluster'] {
+    const { config, parts } = this.#state;
+    const { shared } = parts.store;
+    if (shared === undefined) return null;
+    return { roles: [...config.roles], leads: shared.isLeading(), leader: parts.leaderWatch.leader() };
   }
 
   #accountIndex(): StatusDocument['accountIndex'] {
@@ -111,6 +119,8 @@ export class StatusReport implements StatusSource {
   #ediStatus(): StatusDocument['sources']['edi'] {
     const none = { endpoint: null, height: null, ageSeconds: null, reason: null };
     if (!this.#state.config.edi.enabled) return { state: 'off', ...none };
+    const { shared } = this.#state.parts.store;
+    if (shared?.isLeading() === false) return { state: 'off', ...none, reason: 'this process does not lead' };
     const edi = this.#state.line?.edi?.status();
     return {
       state: this.#ediState(edi),

@@ -9,6 +9,9 @@ export interface FenceRow {
   readonly fromHeight?: number;
 }
 
+/** What writes go through. */
+export type Writer = Pick<Fence, 'write'>;
+
 interface Counts {
   readonly epoch: string;
   readonly commits: string;
@@ -41,6 +44,11 @@ export class Fence {
     const [counts] = rows;
     if (counts === undefined) throw replaced(placeOf(row), database.place);
     return new Fence(database, row, counts);
+  }
+
+  /** Which writer of its row this is: the highest is the one that may write. */
+  get epoch(): number {
+    return this.#epoch;
   }
 
   /**
@@ -103,7 +111,6 @@ function replaced({ isRange }: Pick<PlacedRow, 'isRange'>, place: string): Stora
   if (isRange) return new RangeLostError(place);
   return new StorageError(
     'locked',
-    `Another daemon writes to the store at ${place} now: this one has been replaced and has written nothing since. ` +
-      'Let one daemon alone index into it.',
+    `Another process writes this part of the store at ${place} now: this one has been replaced and has written nothing since.`,
   );
 }
