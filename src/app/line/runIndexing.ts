@@ -62,7 +62,15 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
       userAgent: userAgent(),
     },
     {
-      ...{ clock, random, logger, metrics, openNode, openChannel, sharers: queue && (() => queue.liveWorkers()) },
+      ...{
+        clock,
+        random,
+        logger,
+        metrics,
+        openNode,
+        openChannel,
+        sharers: queue && (() => queue.liveWorkers()),
+      },
       expectation: () => ({
         chainId: config.chainId,
         network: config.network,
@@ -128,6 +136,11 @@ export async function runIndexing(
     isFilling = true;
     const filling = backfill.run(signal);
     lifecycle.supervise(filling);
+    // Resolved before the daemon stops, it has done what it was to finish.
+    filling.then(
+      () => lifecycle.stop(),
+      () => undefined,
+    );
     lifecycle.onClose('backfill', () => filling.catch(() => undefined));
   };
   const live = new LiveIndexing(config, {
