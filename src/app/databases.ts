@@ -2,8 +2,8 @@ import type { DaemonConfig } from '../config/index.js';
 import { silentLogger } from '../observability/index.js';
 import type { Logger } from '../observability/index.js';
 import { loadQueue } from '../ranges/index.js';
-import type { KillWish, SharedQueue } from '../ranges/index.js';
-import { sleep, systemClock, systemRandom } from '../runtime/index.js';
+import type { KillWish, SharedQueue, WorkerState } from '../ranges/index.js';
+import { OperatorError, sleep, systemClock, systemRandom } from '../runtime/index.js';
 import type { Clock, Random } from '../runtime/index.js';
 import { loadPostgres, StorageError } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
@@ -64,15 +64,61 @@ export async function checkDatabaseUrls({ api, store }: DaemonConfig): Promise<v
   if (api.store !== undefined) databasePlace(api.store, 'api.store');
 }
 
-/** For a command that writes to a store: of a database, in which others may be at work. Expected errors: StorageError (`locked`). */
-export async function takeLead({ store: url }: DaemonConfig, store: IndexStore): Promise<void> {
-  if (url === undefined || store.shared === undefined) return;
+/** The queue of a database, for a command. Expected errors: OperatorError (there is no database; it does not answer). */
+export async function onQueue<T>(
+  { store: url }: DaemonConfig,
+  use: (queue: SharedQueue) => Promise<T>,
+): Promise<T> {
+  if (url === undefined) {
+    throw new OperatorError(
+      'usage',
+      'Workers are processes that share a database, and this index is in a data directory. Name the database with --store.',
+    );
+  }
   const { SharedQueue } = await loadQueue();
-  const dependencies = { clock: systemClock, random: systemRandom, logger: silentLogger };
-  const queue = await SharedQueue.open({ url, roles: [] }, dependencies);
+  const queue = await SharedQueue.open(
+    { url, roles: [] },
+    { clock: systemClock, random: systemRandom, logger: silentLogger },
+  );
   try {
-    const workers = await queue.workers();
-    const leader = workers.find(({ isAlive, leads }) => isAlive && leads);
+    return await use(queue);
+  } finally {
+    await queue.close();
+  }
+}
+
+/** The processes that share the database. Expected errors: as `openStoreReadOnly`. */
+export async function workersOf(config: DaemonConfig): Promise<readonly WorkerState[]> {
+  return onQueue(config, (queue) => queue.workers());
+}
+
+/**
+ * Tells a worker to end, which is named by the beginning of its id, or all of them. Returns how many were told. Expected errors:
+ * as `openStoreReadOnly`; OperatorError `usage` (no such worker, or several).
+ */
+export async function killWorkersOf(config: DaemonConfig, which: string, wish: KillWish): Promise<number> {
+  return onQueue(config, async (queue) => {
+    const alive = (await queue.workers()).filter(({ isAlive }) => isAlive);
+    const chosen = which === 'all' ? alive : alive.filter(({ id }) => id.startsWith(which));
+    if (which !== 'all' && chosen.length !== 1) {
+      throw new OperatorError(
+        'usage',
+        `${chosen.length === 0 ? 'No' : 'More than one'} live worker has an id that begins with ${which}. "workers" lists them.`,
+      );
+    }
+    return queue.kill(
+      chosen.map(({ id }) => id),
+      wish,
+    );
+  });
+}
+
+/** For a command that writes to a store: of a database, in which others may be at work. Expected errors: StorageError (`locked`). */
+export async function takeLead(config: DaemonConfig, store: IndexStore): Promise<void> {
+  const { shared } = store;
+  if (config.store === undefined || shared === undefined) return;
+  await onQueue(config, async (queue) => {
+    const leader = (await queue.workers()).find(({ isAlive, leads }) => isAlive && leads);
     if (leader !== undefined) {
       throw new StorageError(
         'locked',
@@ -80,8 +126,6 @@ export async function takeLead({ store: url }: DaemonConfig, store: IndexStore):
           'role live first.',
       );
     }
-    await store.shared.lead();
-  } finally {
-    await queue.close();
-  }
+    await shared.lead();
+  });
 }

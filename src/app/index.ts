@@ -23,7 +23,7 @@ export {
   rewindStore,
   verifyStoreOf,
 } from './stores.js';
-export { checkDatabaseUrls } from './databases.js';
+export { checkDatabaseUrls, killWorkersOf, workersOf } from './databases.js';
 export type { OpenStore, RewindReport } from './stores.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export { Diagnosis } from './health/Diagnosis.js';

@@ -15,7 +15,7 @@ import {
   systemClock,
   systemRandom,
 } from '../runtime/index.js';
-import type { SharedQueue } from '../ranges/index.js';
+import type { KillWish, SharedQueue } from '../ranges/index.js';
 import type { ExitReason, Random } from '../runtime/index.js';
 import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
@@ -129,8 +129,12 @@ async function run(
   }
   const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
   const replica = readers && (await openReplica(config, { ...common, readers }));
-  const queue = await openOwnQueue(config, common);
+  let onKill = (_wish: KillWish): void => lifecycle.stop();
+  const queue = await openOwnQueue(config, { ...common, onKill: (wish) => onKill(wish) });
   const parts = openUpstream(config, { ...common, store, queue, sporks, openChannel: ports.openChannel });
+  onKill = (wish) => {
+    if (wish === 'release' || !parts.backfill.finish()) lifecycle.stop();
+  };
   const health = startHealth(config, { ...parts, readers, replica, terminal });
   await startServers(config, { ...parts, readers, replica, health });
   if (lifecycle.signal.aborted) return;
@@ -195,9 +199,14 @@ async function openOwnStore(
 /** What the processes of one database share beside it; `undefined` without a database. Expected errors: OperatorError. */
 async function openOwnQueue(
   config: DaemonConfig,
-  { clock, lifecycle, logger, random }: Common & { readonly random: Random },
+  {
+    clock,
+    lifecycle,
+    logger,
+    onKill,
+    random,
+  }: Common & { readonly random: Random; readonly onKill: (wish: KillWish) => void },
 ): Promise<SharedQueue | undefined> {
-  const onKill = (): void => lifecycle.stop();
   const queue = await openQueueToWork(config, { clock, logger, random, onKill });
   if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
   return queue;

@@ -1,3 +1,4 @@
+import { ok as assert } from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readSporkTable } from '../access/index.js';
@@ -7,6 +8,7 @@ import type { DaemonConfig } from '../config/index.js';
 import { silentLogger } from '../observability/index.js';
 import type { Logger } from '../observability/index.js';
 import { LocalWorkSource } from '../ranges/index.js';
+import type { SharedQueue, WorkSource } from '../ranges/index.js';
 import { OperatorError, packageRoot, sleep, systemClock, systemRandom } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
 import {
@@ -14,6 +16,7 @@ import {
   loadPostgres,
   rangesInWords,
   repairStore,
+  sharedRangesOf,
   StorageError,
   verifyStore,
 } from '../storage/index.js';
@@ -25,7 +28,7 @@ import type {
   VerifyOptions,
   VerifyReport,
 } from '../storage/index.js';
-import { DATABASE_WAIT_MS, takeLead } from './databases.js';
+import { DATABASE_WAIT_MS, onQueue, takeLead } from './databases.js';
 import { documentOf, plannedAt, rangeAtRest } from './health/BackfillWatch.js';
 import { daemonRuns, storePathOf } from './lifecycle/daemonRecord.js';
 import { obeyBackfill } from './line/backfillCommand.js';
@@ -143,15 +146,34 @@ export function plannedHeightOf(store: IndexStore, height: number): PlannedHeigh
 
 async function onStore<T>(
   config: DaemonConfig,
-  how: { readonly isReadOnly: boolean },
-  use: (store: IndexStore, source: LocalWorkSource) => Promise<T>,
+  { isReadOnly }: { readonly isReadOnly: boolean },
+  use: (store: IndexStore, source: WorkSource) => Promise<T>,
 ): Promise<T> {
-  const store = await openStoreWithoutDaemon(config, how);
+  const { store: url } = config;
+  // What is planned in a database may be changed beside those who fill it.
+  const store = await openStoreWithoutDaemon(config, { isReadOnly: isReadOnly || url !== undefined });
   try {
-    return await use(store, sourceOf(store));
+    if (url === undefined) return await use(store, sourceOf(store));
+    return await onQueue(config, async (queue) => use(store, await sharedSourceOf(config, store, queue)));
   } finally {
     await store.close();
   }
+}
+
+/** Its ranges are cut when they are planned, so the borders must be known. */
+async function sharedSourceOf(
+  { network }: DaemonConfig,
+  store: IndexStore,
+  queue: SharedQueue,
+): Promise<WorkSource> {
+  const book = sharedRangesOf(store);
+  assert(book !== undefined, 'a database is shared');
+  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), network);
+  const borders = sporks.map(({ rootHeight }) => rootHeight);
+  const chain = { borders: () => borders, served: () => [{ from: 0, to: MAX_HEIGHT }] };
+  const source = queue.source({}, { book, chain });
+  await source.refresh();
+  return source;
 }
 
 /** Nobody tells what the nodes serve: all of it, for all that is known. */

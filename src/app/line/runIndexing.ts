@@ -136,6 +136,11 @@ export async function runIndexing(
     isFilling = true;
     const filling = backfill.run(signal);
     lifecycle.supervise(filling);
+    // Resolved before the daemon stops, it has done what it was to finish.
+    filling.then(
+      () => lifecycle.stop(),
+      () => undefined,
+    );
     lifecycle.onClose('backfill', () => filling.catch(() => undefined));
   };
   const live = new LiveIndexing(config, {

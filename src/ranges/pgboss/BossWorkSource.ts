@@ -91,12 +91,12 @@ export class BossWorkSource implements WorkSource {
       { workVersion, maxRangeHeights },
       { boss, borders: () => bordersOf(chain) },
     );
+    this.#lookLater(0);
   }
 
-  /** Reads what the database holds, and goes on doing so. Expected errors: `StorageError`. */
-  async start(): Promise<void> {
+  /** What the database holds now. Expected errors: `StorageError`. */
+  async refresh(): Promise<void> {
     await this.#look();
-    this.#lookLater();
   }
 
   /** Gives out no more work: `next` resolves with `undefined`. */
@@ -208,11 +208,6 @@ export class BossWorkSource implements WorkSource {
       missingHeights: countHeights(missing),
       workers: registry?.workers() ?? [],
     };
-  }
-
-  /** Something here has changed: the live range, or what the nodes serve. */
-  notify(): void {
-    this.#notify();
   }
 
   #phaseOf(range: OpenRange): RangePhase {
@@ -433,10 +428,10 @@ export class BossWorkSource implements WorkSource {
     await Promise.all(unwanted.map(({ ended }) => ended));
   }
 
-  #lookLater(): void {
-    this.#timer = this.#deps.clock.setTimer(LOOK_EVERY_MS, () => {
+  #lookLater(delayMs: number): void {
+    this.#timer = this.#deps.clock.setTimer(delayMs, () => {
       this.#looking = this.#lookNow().then(() => {
-        if (!this.#isClosed) this.#lookLater();
+        if (!this.#isClosed) this.#lookLater(LOOK_EVERY_MS);
       });
     });
   }

@@ -99,17 +99,16 @@ export class SharedQueue {
     return killWorkers(this.#boss.database, ids, wish);
   }
 
-  /** Expected errors: `StorageError`. */
-  async source(
+  /** It looks at the database from now on, until the queue is closed. */
+  source(
     { maxRangeHeights }: { readonly maxRangeHeights?: number | undefined },
     { book, chain }: { readonly book: SharedRangeBook; readonly chain: ServedHeights },
-  ): Promise<BossWorkSource> {
+  ): BossWorkSource {
     const { workVersion = WORK_VERSION } = this.#options;
     const source = new BossWorkSource(
       { workVersion, maxRangeHeights },
       { ...this.#deps, boss: this.#boss, registry: this.#registry, book, chain },
     );
-    await source.start();
     this.#sources.add(source);
     return source;
   }

@@ -92,8 +92,9 @@ function useLocal(): () => Promise<World> {
 function usePgBoss(): () => Promise<World & { readonly url: string }> {
   const postgres = usePostgres();
   return async () => {
-    const { url, open } = await postgres.home();
-    const live = await open();
+    const home = await postgres.home();
+    const { url } = home;
+    const live = await home.open();
     await beginLive(live);
     return {
       url,
@@ -108,7 +109,7 @@ function usePgBoss(): () => Promise<World & { readonly url: string }> {
         const parts = { clock, random: seededRandom(1), logger };
         const queue = await SharedQueue.open({ url, workVersion, roles: ['backfill'] }, parts);
         const book = sharedRangesOf(store)!;
-        const source = await queue.source({ maxRangeHeights: 10 }, { book, chain: served });
+        const source = queue.source({ maxRangeHeights: 10 }, { book, chain: served });
         let over: Promise<void> | undefined;
         const end = async (): Promise<void> => {
           await queue.close();
