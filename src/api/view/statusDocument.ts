@@ -79,6 +79,10 @@ const backfill = t.object({
       order: t.words('newest', 'oldest'),
       state: t.words('active', 'paused'),
       missingHeights: t.count,
+      untakenVersion: t.note(
+        'The version of the work that it was cut for, where no live process does that.',
+        t.orNull(t.count),
+      ),
     }),
   ),
   ranges: t.note(

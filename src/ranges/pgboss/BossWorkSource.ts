@@ -19,12 +19,21 @@ import {
   newPlan,
   RETRY_BACKOFF,
 } from '../plans.js';
-import type { BackfillState, RangeJob, RangePhase, ServedHeights, WantedPlan, WorkSource } from '../ports.js';
+import type {
+  BackfillState,
+  RangeJob,
+  RangePhase,
+  ServedHeights,
+  WantedPlan,
+  WorkerState,
+  WorkSource,
+} from '../ports.js';
 import type { Boss, HeldJob } from './Boss.js';
 import { Claim } from './Claim.js';
 import { PlanQueues } from './PlanQueues.js';
 import type { PlanJob } from './PlanQueues.js';
 import { tendQueues } from './tendQueues.js';
+import { readWorkers } from './WorkerRegistry.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 
 /** How often what the database holds is looked at, and asked for work while there is none. */
@@ -73,6 +82,8 @@ export class BossWorkSource implements WorkSource {
   readonly #running = new Map<number, Running>();
   #facts: RangeFacts = { coverage: [], open: [], plans: [] };
   #versions: ReadonlyMap<number, readonly number[]> = new Map();
+  /** The workers, for a command, which is none of them. */
+  #others: readonly WorkerState[] = [];
   #timer: Timer | undefined;
   #looking: Promise<void> = Promise.resolve();
   #tendedAtMs = -Infinity;
@@ -193,7 +204,7 @@ export class BossWorkSource implements WorkSource {
   }
 
   status(): BackfillState {
-    const { chain, registry } = this.#deps;
+    const { chain } = this.#deps;
     const { coverage, open, plans } = this.#facts;
     const there = [...coverage, ...open.map(({ from, next }) => ({ from, to: next - 1 }))];
     const missing = lacking(plans, there);
@@ -206,12 +217,12 @@ export class BossWorkSource implements WorkSource {
       ranges: open.map((range) => ({ ...range, phase: this.#phaseOf(range) })),
       unserved: lacking(missing, chain.served()),
       missingHeights: countHeights(missing),
-      workers: registry?.workers() ?? [],
+      workers: this.#workers(),
     };
   }
 
   #phaseOf(range: OpenRange): RangePhase {
-    const workers = this.#deps.registry?.workers() ?? [];
+    const workers = this.#workers();
     if (this.#running.has(range.from)) return 'running';
     if (workers.some(({ isAlive, busyWith }) => isAlive && busyWith.some(({ from }) => from === range.from)))
       return 'running';
@@ -219,10 +230,14 @@ export class BossWorkSource implements WorkSource {
     return range.failures > 0 ? 'failed' : 'waiting';
   }
 
+  #workers(): readonly WorkerState[] {
+    return this.#deps.registry?.workers() ?? this.#others;
+  }
+
   #untakenVersion(plan: number): number | undefined {
     const versions = this.#versions.get(plan) ?? [];
     const alive = new Set(
-      (this.#deps.registry?.workers() ?? [])
+      this.#workers()
         .filter(({ isAlive }) => isAlive)
         .map(({ workVersion }) => workVersion),
     );
@@ -422,7 +437,7 @@ export class BossWorkSource implements WorkSource {
   async #stopUnwanted(): Promise<void> {
     const { plans } = this.#facts;
     const unwanted = [...this.#running.values()].filter(
-      (running) => !plans.some(({ id, isPaused }) => id === running.plan && !isPaused),
+      ({ claim, plan }) => !claim.isCompleted && !plans.some(({ id, isPaused }) => id === plan && !isPaused),
     );
     for (const { controller } of unwanted) controller.abort(new AbortError('the range is given back'));
     await Promise.all(unwanted.map(({ ended }) => ended));
@@ -456,7 +471,9 @@ export class BossWorkSource implements WorkSource {
   }
 
   async #look(): Promise<void> {
+    const { boss, registry } = this.#deps;
     const versions = await this.#queues.versions();
+    if (registry === undefined) this.#others = await readWorkers(boss.database);
     this.#facts = await this.#deps.book.read();
     this.#versions = versions;
     this.#notify();

@@ -32,7 +32,7 @@ export class Claim<D = object> {
   #heldSinceMs: number;
   #timer: Timer | undefined;
   #isOver = false;
-  /** As far as its own transaction says: a touch then finds no job, which is no loss. */
+  /** A touch then finds no job, which is no loss. */
   #isCompleted = false;
   /** Acts of the holder go one after another: a touch must not meet the attempt before the one that renews it. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -47,6 +47,11 @@ export class Claim<D = object> {
   /** Aborts when the job is another's, or gone. */
   get lost(): AbortSignal {
     return this.#lost.signal;
+  }
+
+  /** As far as its own transaction says. */
+  get isCompleted(): boolean {
+    return this.#isCompleted;
   }
 
   get data(): D {
