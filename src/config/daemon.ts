@@ -103,7 +103,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
     accessNodes,
     dataDir: values.dataDir ?? join('data', values.network),
     store: values.store ?? undefined,
-    roles: values.roles ?? allRoles,
+    roles: values.roles ?? Object.freeze([...allRoles]),
     startHeight: values.startHeight,
     stopHeight: values.stopHeight ?? undefined,
     window: values.window,

@@ -68,7 +68,7 @@ export interface LevelIndexStoreDependencies {
  * batch is on disk, and readers beside it.
  */
 export class LevelIndexStore extends DelegatingReader implements IndexStore {
-  protected readonly reads: LevelIndexReader;
+  readonly reads: LevelIndexReader;
   readonly #database: Database;
   readonly #logger: Logger;
   readonly #clock: Clock;

@@ -13,7 +13,7 @@ const NO_CACHE_BYTES = 0;
 /** The read side of a store that another thread of this process has opened and writes to. */
 export class LevelReplica extends ShownReplica {
   readonly accounts: AccountReader;
-  protected readonly reads: LevelIndexReader;
+  readonly reads: LevelIndexReader;
   readonly #database: Database;
 
   private constructor(database: Database) {

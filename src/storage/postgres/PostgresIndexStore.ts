@@ -68,7 +68,7 @@ interface Leading {
 export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   readonly accounts: AccountIndex;
   readonly shared: SharedStore;
-  protected readonly reads: PostgresIndexReader;
+  readonly reads: PostgresIndexReader;
   readonly #options: PostgresIndexStoreOptions;
   readonly #database: PostgresDatabase;
   readonly #logger: Logger;

@@ -12,7 +12,7 @@ import { PostgresIndexReader } from './PostgresIndexReader.js';
  */
 export class PostgresReplica extends ShownReplica {
   readonly accounts: AccountReader;
-  protected readonly reads: PostgresIndexReader;
+  readonly reads: PostgresIndexReader;
   readonly #database: PostgresDatabase;
 
   private constructor(database: PostgresDatabase) {

@@ -6,7 +6,8 @@ export type StoredReads = Omit<IndexReader, 'accounts' | 'coverage' | 'latestInd
 
 /** A store, or a replica of one, that leaves reading to a part of its own. */
 export abstract class DelegatingReader implements StoredReads {
-  protected abstract readonly reads: StoredReads;
+  /** What does the reading. */
+  abstract readonly reads: StoredReads;
 
   blockByHeight(height: number): ReturnType<StoredReads['blockByHeight']> {
     return this.reads.blockByHeight(height);

@@ -108,7 +108,6 @@ describe('a database', () => {
       rmSync(directory, { recursive: true, force: true });
       writeFileSync(rules, before);
       await asAdmin(url, 'SELECT pg_reload_conf()');
-      await asAdmin(url, 'DROP ROLE guarded');
     });
     const { host, hostname, port, pathname } = new URL(url);
     const guarded = `postgres://guarded@${host}${pathname}`;

@@ -41,7 +41,7 @@ describe('who leads', () => {
     state.leader = { worker: 'w', host: 'h', beatAgeMs: 100 };
     expect(await after(1)).toBeUndefined();
     state.leader = undefined;
-    expect(await after(12)).toBeUndefined();
+    expect(await after(11)).toBeUndefined();
   });
 
   it('is missed when it has not been heard of for more than 12 s', async () => {
