@@ -60,7 +60,8 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
 
   it('see what a streaming replica has come to', async ({ skip }) => {
     const maker = replicaMaker();
-    if (maker === undefined || postgres.server().machine === undefined) skip('pg_basebackup is not installed here');
+    if (maker === undefined || postgres.server().machine === undefined)
+      skip('pg_basebackup is not installed here');
     const { devnet, url, start } = await begin();
     const replica = await startReplica(url, maker ?? '');
     atEnd(() => replica.close());

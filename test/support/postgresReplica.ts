@@ -44,9 +44,19 @@ export async function startReplica(url: string, binaries: string): Promise<Postg
   );
   if (made.status !== 0) throw new Error(`pg_basebackup failed: ${made.stderr}${String(made.error ?? '')}`);
   const port = await lastingPort();
-  const settings = { port, listen_addresses: '127.0.0.1', unix_socket_directories: '', fsync: 'off', max_connections: 60 };
+  const settings = {
+    port,
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    fsync: 'off',
+    max_connections: 60,
+  };
   const given = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  const server = spawn(join(binaries, 'postgres'), ['-D', data, ...given], { cwd: directory, stdio: 'ignore', ...user });
+  const server = spawn(join(binaries, 'postgres'), ['-D', data, ...given], {
+    cwd: directory,
+    stdio: 'ignore',
+    ...user,
+  });
   const urlOf = (each: string): string => {
     const its = new URL(each);
     its.port = String(port);

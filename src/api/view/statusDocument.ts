@@ -121,7 +121,25 @@ const cluster = t.object({
       }),
     ),
   ),
+  workers: t.note(
+    'All processes, as of their last beats.',
+    t.arrayOf(
+      t.object({
+        id: t.text,
+        host: t.text,
+        pid: t.count,
+        version: t.text,
+        roles: t.arrayOf(t.text),
+        state: t.words('ready', 'running', 'stopping', 'stopped'),
+        alive: t.flag,
+        leads: t.flag,
+        busyWith: t.note('Ranges of history that it fills in.', heightRanges),
+        ageSeconds: t.note('Since it was last heard of.', t.amount),
+      }),
+    ),
+  ),
 });
+
 
 /** Why the daemon is not ready. */
 export const reasons = t.arrayOf(

@@ -7,6 +7,7 @@ import { readinessCodes } from '../../observability/index.js';
 import type { HealthMonitor, ProgressSource, Readiness } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
+import type { Backfill } from '../line/Backfill.js';
 import type { IndexingLine } from '../line/indexingLine.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
 import type { BackfillWatch } from './BackfillWatch.js';
@@ -23,6 +24,7 @@ export interface DaemonParts {
   readonly listener: FinalizationListener;
   readonly ends: WindowEnds;
   readonly accountBuilder: AccountIndexBuilder;
+  readonly backfill: Pick<Backfill, 'state'>;
   readonly backfillWatch: BackfillWatch;
   readonly diskWatch: Pick<DiskWatch, 'disk' | 'storeBytes'>;
   /** What readers use in place of the store. */

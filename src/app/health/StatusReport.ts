@@ -73,7 +73,16 @@ export class StatusReport implements StatusSource {
     const { config, parts } = this.#state;
     const { shared } = parts.store;
     if (shared === undefined) return null;
-    return { roles: [...config.roles], leads: shared.isLeading(), leader: parts.leaderWatch.leader() };
+    return {
+      roles: [...config.roles],
+      leads: shared.isLeading(),
+      leader: parts.leaderWatch.leader(),
+      workers: (parts.backfill.state().workers ?? []).map((worker) => ({
+        ...{ id: worker.id, host: worker.host, pid: worker.pid, version: worker.version },
+        ...{ roles: [...worker.roles], state: worker.state, alive: worker.isAlive, leads: worker.leads },
+        ...{ busyWith: [...worker.busyWith], ageSeconds: worker.beatAgeMs / 1_000 },
+      })),
+    };
   }
 
   #accountIndex(): StatusDocument['accountIndex'] {

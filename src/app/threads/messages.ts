@@ -15,7 +15,7 @@ export interface ReaderOptions {
   /** Of the program. */
   readonly version: string;
   /** Ports that were any free ones are the ones that were found, once a thread has listened. */
-  readonly api: DaemonConfig['api'];
+  readonly api: Omit<DaemonConfig['api'], 'store'>;
   readonly accessNodes: readonly string[];
   readonly maxMessageBytes: number;
   readonly userAgent: string;

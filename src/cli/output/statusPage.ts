@@ -127,12 +127,13 @@ function lag({ lag: behind, head, headConfirmedSeconds }: StatusDocument): strin
 /** Nothing where no database is shared. */
 function cluster({ cluster: its }: StatusDocument): string[] {
   if (its === null) return [];
-  const { leader, leads, roles } = its;
+  const { leader, leads, roles, workers } = its;
   const led =
     leader === null
       ? 'no process is known to lead'
       : `${leader.worker} on ${leader.host} leads (heard of ${formatDuration(leader.ageSeconds)} ago)`;
-  return [`${roles.join(', ')}; ${leads ? 'it leads' : led}`];
+  const alive = workers.filter((worker) => worker.alive).length;
+  return [`${roles.join(', ')}; ${leads ? 'it leads' : led}; ${formatCount(alive)} alive in all`];
 }
 
 const MIB = 1024 ** 2;

@@ -103,7 +103,11 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     this.#logger = logger;
     this.#clock = clock;
     const common = { partitions: new Partitions({ database }), scripts: new Scripts() };
-    this.#known = new KnownStore(options, { ...common, fence: () => this.#writable(), book: () => this.#book });
+    this.#known = new KnownStore(options, {
+      ...common,
+      fence: () => this.#writable(),
+      book: () => this.#book,
+    });
     this.reads = this.#readerOf(() => this.coverage());
     this.accounts = {
       coverage: () => (accounts ? this.#known.accountCoverage() : undefined),

@@ -8,7 +8,7 @@ import { withHoles } from './publish.js';
 import { readCoverage, readPlans, writePlans } from './readState.js';
 
 /** What a rewind leaves. */
-export interface Rewound {
+interface Rewound {
   readonly live: HeightRange;
   /** Everything above goes, plans included. */
   readonly target: number;

@@ -31,7 +31,7 @@ describe('a database', () => {
     const { rows } = await asAdmin(url, 'SHOW server_version_num');
     const { server_version_num: number } = rows[0] as { server_version_num: string };
     // It answers as one of the last version that is too old.
-    const through = await before(url, (client, server) => {
+    const through = await relayBefore(url, (client, server) => {
       const aged = new Transform({
         transform: (chunk: Buffer, _, done) => {
           const text = chunk.toString('latin1').replaceAll(number, `14${number.slice(2)}`);
@@ -50,7 +50,7 @@ describe('a database', () => {
     /** Its certificate is for `localhost`, and no authority has signed it. */
     const encrypted = async () => {
       const { url } = await postgres.home();
-      const through = await before(url, (client, server) => {
+      const through = await relayBefore(url, (client, server) => {
         // The client asks whether there is TLS, and is told that there is.
         client.once('data', () => {
           client.write('S');
@@ -133,8 +133,8 @@ describe('a database', () => {
   });
 });
 
-/** The URL of a way to the database, along which `join` connects the two ends. */
-async function before(url: string, join: (client: Socket, server: Duplex) => void): Promise<string> {
+/** The URL of a way to the database, along which `relay` connects the two ends. */
+async function relayBefore(url: string, relay: (client: Socket, server: Duplex) => void): Promise<string> {
   const target = new URL(url);
   const sockets = new Set<Socket>();
   const listener = createServer((client) => {
@@ -147,7 +147,7 @@ async function before(url: string, join: (client: Socket, server: Duplex) => voi
         server.destroy();
       });
     }
-    join(client, server);
+    relay(client, server);
   });
   await new Promise<void>((resolve) => listener.listen(0, resolve));
   onTestFinished(async () => {
