@@ -140,7 +140,6 @@ const cluster = t.object({
   ),
 });
 
-
 /** Why the daemon is not ready. */
 export const reasons = t.arrayOf(
   t.object(
