@@ -2,7 +2,7 @@ import { PgBoss } from 'pg-boss';
 import type { Db, JobWithMetadata } from 'pg-boss';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { loadPostgres } from '../../storage/index.js';
+import { loadPostgres, StorageError } from '../../storage/index.js';
 import type { PostgresDatabase, Session } from '../../storage/index.js';
 
 /** Where the tables of pg-boss are, which makes and migrates them itself. */
@@ -20,6 +20,8 @@ export const HELD_AT_MOST_SECONDS = 24 * 60 * 60;
 const WAITS_AT_MOST_SECONDS = 365 * 24 * 60 * 60;
 /** A lost claim is no failure: no job is given up because its holders died. */
 const RETRIES = 1_000_000;
+/** What pg-boss says of a queue that is not there. */
+const NO_QUEUE = 'PGBOSS_QUEUE_NOT_FOUND';
 /** How long pg-boss may take to end. */
 const STOP_TIMEOUT_MS = 2_000;
 
@@ -75,9 +77,19 @@ export class Boss {
     return boss;
   }
 
-  /** Expected errors: `StorageError`; those of `action`. `doing` completes "Cannot …". */
+  /**
+   * Expected errors: `StorageError` (`missing`: the queue was removed, by whoever filled or cancelled its plan); those of
+   * `action`. `doing` completes "Cannot …".
+   */
   run<T>(doing: string, action: (jobs: PgBoss) => Promise<T>): Promise<T> {
-    return this.database.explained(doing, () => action(this.#jobs));
+    return this.database.explained(doing, async () => {
+      try {
+        return await action(this.#jobs);
+      } catch (error) {
+        if (!(error instanceof Error && 'code' in error && error.code === NO_QUEUE)) throw error;
+        throw new StorageError('missing', `Cannot ${doing} at ${this.database.place}: ${error.message}.`);
+      }
+    });
   }
 
   /** A queue is made outside of every transaction: an empty one that is left over harms nobody. */

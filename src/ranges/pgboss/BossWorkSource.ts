@@ -1,7 +1,7 @@
 import type { Logger } from '../../observability/index.js';
-import { AbortError, backoffMs, messageOf } from '../../runtime/index.js';
+import { AbortError, backoffMs } from '../../runtime/index.js';
 import type { Clock, Random, Timer } from '../../runtime/index.js';
-import { joined, overlap, RangeLostError, RangeTakenError, StorageError } from '../../storage/index.js';
+import { joined, overlap, RangeTakenError, StorageError } from '../../storage/index.js';
 import type {
   BackfillPlan,
   HeightRange,
@@ -130,8 +130,7 @@ export class BossWorkSource implements WorkSource {
         const job = await this.#takeNext();
         if (job !== undefined) return job;
       } catch (error) {
-        // The database is away: it is asked again.
-        if (!(error instanceof StorageError)) throw error;
+        if (!goesOver(error)) throw error;
       }
       await this.#changed(signal);
     }
@@ -204,8 +203,11 @@ export class BossWorkSource implements WorkSource {
   }
 
   status(): BackfillState {
-    const { chain } = this.#deps;
-    const { coverage, open, plans } = this.#facts;
+    const { book, chain } = this.#deps;
+    const { coverage } = this.#facts;
+    // What this process has written itself is known at once.
+    const open = book.open();
+    const plans = book.plans();
     const there = [...coverage, ...open.map(({ from, next }) => ({ from, to: next - 1 }))];
     const missing = lacking(plans, there);
     return {
@@ -343,6 +345,7 @@ export class BossWorkSource implements WorkSource {
     const controller = new AbortController();
     const lose = (): void => controller.abort(new AbortError('another process has the range now'));
     claim.lost.addEventListener('abort', lose, { once: true });
+    if (claim.lost.aborted) lose();
     let store: RangeStore;
     try {
       store = await book.run(range, { publishing: (session) => claim.complete(session), onLost: lose });
@@ -361,7 +364,7 @@ export class BossWorkSource implements WorkSource {
       signal: controller.signal,
       succeed: async () => {
         await this.#over(running);
-        await this.#tellFilled(plan);
+        this.#tellFilled(plan);
       },
       fail: (reason, { startOver = false } = {}) =>
         this.#over(running, () => this.#failed(running, reason, startOver)),
@@ -413,11 +416,10 @@ export class BossWorkSource implements WorkSource {
   }
 
   /** The commit that filled the last range of a plan has removed it. */
-  async #tellFilled({ id, from, to }: BackfillPlan): Promise<void> {
-    const { logger } = this.#deps;
-    if (this.#deps.book.plans().some((plan) => plan.id === id)) return;
+  #tellFilled({ id, from, to }: BackfillPlan): void {
+    const { book, logger } = this.#deps;
+    if (book.plans().some((plan) => plan.id === id)) return;
     logger.info({ plan: id, from, to }, 'backfill plan is filled');
-    await this.#look();
   }
 
   async #changePlans(id: number | undefined, change: (plan: BackfillPlan) => BackfillPlan): Promise<void> {
@@ -464,9 +466,8 @@ export class BossWorkSource implements WorkSource {
         workVersion: this.#workVersion,
       });
     } catch (error) {
-      if (!(error instanceof StorageError) && !(error instanceof RangeLostError)) {
-        logger.debug({ why: messageOf(error) }, 'the queues cannot be looked after');
-      }
+      // The database is away: it is looked at again.
+      if (!(error instanceof StorageError)) throw error;
     }
   }
 
@@ -497,6 +498,11 @@ export class BossWorkSource implements WorkSource {
       this.#wake = over;
     });
   }
+}
+
+/** The database is away, or another process was quicker: what there is to do is asked for again. */
+function goesOver(error: unknown): boolean {
+  return error instanceof StorageError && /^(?:unavailable|disk_full|missing|locked)$/.test(error.kind);
 }
 
 function liveOf({ coverage }: RangeFacts): HeightRange | undefined {
