@@ -27,6 +27,7 @@ const tests: Readonly<Record<ReadinessCode, string>> = {
   unresolvable: diagnosis,
   store_stalled: diagnosis,
   database_unreachable: diagnosis,
+  leader_lost: diagnosis,
   reader_down: diagnosis,
   disk_low: diagnosis,
 };

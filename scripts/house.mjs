@@ -71,7 +71,7 @@ const subFloors = {
   finality: [['blocks'], ['forks', 'head'], ['upstream'], ['ports.ts']],
   flow: [['ids'], ['wire'], ['WireError.ts', 'types.ts']],
   observability: [['progress'], ['metrics'], ['health'], ['logs']],
-  ranges: [['local'], ['planner.ts'], ['ports.ts']],
+  ranges: [['local', 'pgboss'], ['plans.ts'], ['planner.ts'], ['ports.ts']],
   storage: [
     ['postgres'],
     ['integrity'],
@@ -79,7 +79,10 @@ const subFloors = {
     ['accounts'],
     ['files'],
     ['records'],
-    ['IndexStore.ts', 'BorderError.ts', 'StorageError.ts', 'lockHolder.ts'],
+    [
+      ...['IndexStore.ts', 'BorderError.ts', 'RangeLostError.ts', 'RangeTakenError.ts'],
+      ...['StorageError.ts', 'lockHolder.ts'],
+    ],
   ],
 };
 
@@ -113,6 +116,7 @@ const packageHomes = {
   'prom-client': ['observability'],
   pino: ['observability'],
   pg: ['storage'],
+  'pg-boss': ['ranges'],
   protobufjs: ['flow'],
 };
 

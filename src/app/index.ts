@@ -5,6 +5,7 @@ export type { DaemonRecord } from './lifecycle/daemonRecord.js';
 export { announcedRuns } from './lifecycle/runRegistry.js';
 export { openUpstream, runIndexing } from './line/runIndexing.js';
 export type { IndexingDependencies } from './line/runIndexing.js';
+export { placeOfStore } from './line/startHeight.js';
 export type { Backfill } from './line/Backfill.js';
 export type { IndexingLine, IndexingLineParts } from './line/indexingLine.js';
 export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle/Lifecycle.js';
@@ -22,10 +23,12 @@ export {
   rewindStore,
   verifyStoreOf,
 } from './stores.js';
+export { checkDatabaseUrls, killWorkersOf, workersOf } from './databases.js';
 export type { OpenStore, RewindReport } from './stores.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export { Diagnosis } from './health/Diagnosis.js';
 export type { DiagnosisOptions, Symptoms } from './health/Diagnosis.js';
+export { LeaderWatch } from './health/LeaderWatch.js';
 export { DiskWatch } from './health/DiskWatch.js';
 export { heldUpBy } from './health/heldUp.js';
 export type { HeldUpFacts } from './health/heldUp.js';

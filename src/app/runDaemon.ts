@@ -15,12 +15,14 @@ import {
   systemClock,
   systemRandom,
 } from '../runtime/index.js';
-import type { ExitReason } from '../runtime/index.js';
+import type { KillWish, SharedQueue } from '../ranges/index.js';
+import type { ExitReason, Random } from '../runtime/index.js';
 import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
+import { openQueueToWork, openReplicaToRead } from './databases.js';
 import { startHealth } from './health/startHealth.js';
 import { removeDaemonRecord, storePathOf } from './lifecycle/daemonRecord.js';
-import { warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
+import { refuseUsedDirectory, warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
 import { Lifecycle } from './lifecycle/Lifecycle.js';
 import { openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
 import type { IndexingParts } from './line/runIndexing.js';
@@ -119,19 +121,28 @@ async function run(
   const common = { lifecycle, clock: systemClock, random: systemRandom, metrics, logger };
 
   // The thread loads its modules while the store is opened.
-  const readers = startReaderThread(config, { ...common, ports });
+  const readers = config.roles.includes('api') ? startReaderThread(config, { ...common, ports }) : undefined;
   const store = await openOwnStore(config, { ...common, ports, readers });
   if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
     return;
   }
   const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
-  const parts = openUpstream(config, { ...common, store, sporks, openChannel: ports.openChannel });
-  const health = startHealth(config, { ...parts, readers, terminal });
-  await startServers(config, { ...parts, readers, health });
+  const replica = readers && (await openReplica(config, { ...common, readers }));
+  let onKill = (_wish: KillWish): void => lifecycle.stop();
+  const queue = await openOwnQueue(config, { ...common, onKill: (wish) => onKill(wish) });
+  const parts = openUpstream(config, { ...common, store, queue, sporks, openChannel: ports.openChannel });
+  onKill = (wish) => {
+    if (wish === 'release' || !parts.backfill.finish()) lifecycle.stop();
+  };
+  const health = startHealth(config, { ...parts, readers, replica, terminal });
+  await startServers(config, { ...parts, readers, replica, health });
   if (lifecycle.signal.aborted) return;
   if (config.store === undefined) startScrubber(config, common);
-  await runIndexing(config, parts, (line) => health.running(line));
+  await runIndexing(config, parts, {
+    onLine: (line) => health.running(line),
+    onFollow: () => health.following(),
+  });
 }
 
 type Common = Pick<IndexingParts, 'lifecycle' | 'clock' | 'metrics' | 'logger'>;
@@ -144,7 +155,7 @@ function startReaderThread(
   const readers = new ReaderThread(
     {
       ...{ accessNodes, api, chainId, version: programVersion(), userAgent: userAgent() },
-      ...{ storePath: storePathOf(dataDir), storeUrl: store },
+      ...{ storePath: storePathOf(dataDir), storeUrl: api.store ?? store },
       maxMessageBytes: access.maxMessageBytes,
       logLevel: log.level,
     },
@@ -160,21 +171,57 @@ function startReaderThread(
  */
 async function openOwnStore(
   config: DaemonConfig,
-  { clock, lifecycle, logger, ports, readers }: Common & { ports: DaemonPorts; readers: ReaderThread },
+  {
+    clock,
+    lifecycle,
+    logger,
+    ports,
+    readers,
+  }: Common & { ports: DaemonPorts; readers: ReaderThread | undefined },
 ): Promise<IndexStore> {
   const { openStore = openLevelStore } = ports;
+  if (config.store !== undefined) await refuseUsedDirectory(config.dataDir);
   const store = await openStoreToIndex(config, { openStore, clock, logger });
   // A thread that cannot be ended, because the disk hangs, still reads it. What was committed is on the disk.
   lifecycle.onClose('store', async () => {
-    await readers.close();
+    await readers?.close();
     await store.close();
   });
   // The directory is ours now: a record found in it is of a daemon that was killed.
   removeDaemonRecord(config.dataDir);
   if (config.store === undefined) await warnOfOpenDirectory(config.dataDir, { logger });
-  if (config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version)) warnOfNode(logger);
+  if (readers !== undefined && config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version))
+    warnOfNode(logger);
   checkStartOfFilledStore(config, store);
   return store;
+}
+
+/** What the processes of one database share beside it; `undefined` without a database. Expected errors: OperatorError. */
+async function openOwnQueue(
+  config: DaemonConfig,
+  {
+    clock,
+    lifecycle,
+    logger,
+    onKill,
+    random,
+  }: Common & { readonly random: Random; readonly onKill: (wish: KillWish) => void },
+): Promise<SharedQueue | undefined> {
+  const queue = await openQueueToWork(config, { clock, logger, random, onKill });
+  if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
+  return queue;
+}
+
+/** Expected errors: OperatorError (what is wrong with it). */
+async function openReplica(
+  config: DaemonConfig,
+  { clock, lifecycle, logger, readers }: Common & { readonly readers: ReaderThread },
+): Promise<IndexStore | undefined> {
+  const replica = await openReplicaToRead(config, { clock, logger });
+  if (replica === undefined) return undefined;
+  lifecycle.onClose('replica', () => replica.close());
+  replica.shared?.onChanged(() => readers.notify());
+  return replica;
 }
 
 function warnOfNode(logger: Logger): void {

@@ -1,6 +1,8 @@
 import { MetricsServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
+import { maskedEndpoint } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';
+import type { IndexStore } from '../storage/index.js';
 import type { Health } from './health/startHealth.js';
 import { removeDaemonRecord, writeDaemonRecord } from './lifecycle/daemonRecord.js';
 import { announceRun } from './lifecycle/runRegistry.js';
@@ -10,20 +12,25 @@ import type { IndexingParts } from './line/runIndexing.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 import type { ReaderSources } from './threads/ReaderThread.js';
 
-type ServedParts = IndexingParts & { readonly readers: ReaderThread; readonly health: Health };
+type ServedParts = IndexingParts & {
+  readonly readers: ReaderThread | undefined;
+  readonly replica: IndexStore | undefined;
+  readonly health: Health;
+};
 
 /** Starts all servers, before any node is asked, and writes the record by which other commands find them. */
 export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<void> {
   const { health, lifecycle, logger } = parts;
   const metricsServer = await startMetricsServer(config, parts);
   const control = await startControlSocket(config, parts);
-  const addresses = await serveReaders(config, parts);
+  const { readers } = parts;
+  const addresses = readers === undefined ? {} : await serveReaders(config, { ...parts, readers });
   health.monitor.start();
   lifecycle.onClose('health monitor', () => health.monitor.close());
   const all = { ...addresses, metrics: metricsServer.address() };
   writeDaemonRecord(config.dataDir, {
     ...{ pid: process.pid, instance: health.report.instance, ...all },
-    control: control.path,
+    ...{ control: control.path, store: config.store && maskedEndpoint(config.store) },
   });
   const withdraw = announceRun(config.dataDir, process.env);
   lifecycle.onClose('daemon record', () => {
@@ -38,7 +45,7 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
   const server = new MetricsServer(config.metrics, {
     ...{ clock, logger, health: health.monitor },
     fail: (error) => lifecycle.fail(error),
-    page: async () => mergedPage(metrics.registry, await readers.metrics()),
+    page: async () => mergedPage(metrics.registry, (await readers?.metrics()) ?? []),
   });
   await server.start();
   lifecycle.onClose('metrics server', () => server.close());
@@ -60,7 +67,7 @@ async function startControlSocket(config: DaemonConfig, parts: ServedParts): Pro
 }
 
 /** Lets the reader thread serve, and tells it whenever there is something new to read. */
-async function serveReaders(config: DaemonConfig, parts: ServedParts) {
+async function serveReaders(config: DaemonConfig, parts: ServedParts & { readonly readers: ReaderThread }) {
   const { ends, lifecycle, listener, network, readers } = parts;
   const serving = readers.serve(readerSources(config, parts));
   lifecycle.onClose('servers of readers', () => readers.close());
@@ -71,16 +78,18 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts) {
 }
 
 function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources {
-  const { health, listener, network, store } = parts;
+  const { health, listener, network, replica, store } = parts;
+  // What readers are shown is what their database has.
+  const shown = replica ?? store;
   const { inspector, monitor, report } = health;
   return {
     moment: () => ({
       shown: {
-        meta: store.meta(),
-        latestIndexedHeight: store.latestIndexedHeight(),
-        coverage: store.coverage(),
-        latestBlock: store.latestBlock(),
-        accounts: store.accounts.coverage(),
+        meta: shown.meta(),
+        latestIndexedHeight: shown.latestIndexedHeight(),
+        coverage: shown.coverage(),
+        latestBlock: shown.latestBlock(),
+        accounts: shown.accounts.coverage(),
       },
       head: listener.finalizedHeight() ?? null,
       sealed: listener.sealedHeight() ?? null,

@@ -1,3 +1,4 @@
+import { ok as assert } from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readSporkTable } from '../access/index.js';
@@ -7,6 +8,7 @@ import type { DaemonConfig } from '../config/index.js';
 import { silentLogger } from '../observability/index.js';
 import type { Logger } from '../observability/index.js';
 import { LocalWorkSource } from '../ranges/index.js';
+import type { SharedQueue, WorkSource } from '../ranges/index.js';
 import { OperatorError, packageRoot, sleep, systemClock, systemRandom } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
 import {
@@ -14,6 +16,7 @@ import {
   loadPostgres,
   rangesInWords,
   repairStore,
+  sharedRangesOf,
   StorageError,
   verifyStore,
 } from '../storage/index.js';
@@ -25,6 +28,7 @@ import type {
   VerifyOptions,
   VerifyReport,
 } from '../storage/index.js';
+import { DATABASE_WAIT_MS, onQueue, takeLead } from './databases.js';
 import { documentOf, plannedAt, rangeAtRest } from './health/BackfillWatch.js';
 import { daemonRuns, storePathOf } from './lifecycle/daemonRecord.js';
 import { obeyBackfill } from './line/backfillCommand.js';
@@ -40,9 +44,6 @@ export const openLevelStore: OpenStore = (options, dependencies) =>
 /** How long a command that reads a store waits for another one to finish, and how often it checks. */
 const LOCK_WAIT_MS = 5_000;
 const LOCK_LOOK_MS = 200;
-
-/** How long a database is waited for that does not answer. */
-const DATABASE_WAIT_MS = 30_000;
 
 /** The store that a daemon indexes into. Expected errors: those of `OpenStore`, and of `PostgresIndexStore.open`. */
 export async function openStoreToIndex(
@@ -145,15 +146,34 @@ export function plannedHeightOf(store: IndexStore, height: number): PlannedHeigh
 
 async function onStore<T>(
   config: DaemonConfig,
-  how: { readonly isReadOnly: boolean },
-  use: (store: IndexStore, source: LocalWorkSource) => Promise<T>,
+  { isReadOnly }: { readonly isReadOnly: boolean },
+  use: (store: IndexStore, source: WorkSource) => Promise<T>,
 ): Promise<T> {
-  const store = await openStoreWithoutDaemon(config, how);
+  const { store: url } = config;
+  // What is planned in a database may be changed beside those who fill it.
+  const store = await openStoreWithoutDaemon(config, { isReadOnly: isReadOnly || url !== undefined });
   try {
-    return await use(store, sourceOf(store));
+    if (url === undefined) return await use(store, sourceOf(store));
+    return await onQueue(config, async (queue) => use(store, await sharedSourceOf(config, store, queue)));
   } finally {
     await store.close();
   }
+}
+
+/** Its ranges are cut when they are planned, so the borders must be known. */
+async function sharedSourceOf(
+  { network }: DaemonConfig,
+  store: IndexStore,
+  queue: SharedQueue,
+): Promise<WorkSource> {
+  const book = sharedRangesOf(store);
+  assert(book !== undefined, 'a database is shared');
+  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), network);
+  const borders = sporks.map(({ rootHeight }) => rootHeight);
+  const chain = { borders: () => borders, served: () => [{ from: 0, to: MAX_HEIGHT }] };
+  const source = queue.source({}, { book, chain });
+  await source.refresh();
+  return source;
 }
 
 /** It is unknown what the nodes serve: assume everything. */
@@ -212,7 +232,10 @@ export async function rewindStore(
     const waiting = store.blocksAboveWatermark();
     const open = store.ranges.open().map((range) => ({ from: range.from, to: range.next - 1 }));
     const heights = heightsAbove([...ranges, ...open], through) + waiting.length;
-    if (apply) await store.rewind(height);
+    if (apply) {
+      await takeLead(config, store);
+      await store.rewind(height);
+    }
     const to = waiting.at(-1)?.height ?? from;
     return { from, through, forgotten: heights === 0 ? undefined : { heights, from: through + 1, to } };
   } finally {

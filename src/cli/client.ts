@@ -1,10 +1,10 @@
 import { ApiError } from '../api/index.js';
 import { connect } from 'node:net';
 import { daemonRuns, readDaemonRecord } from '../app/index.js';
-import type { ControlAnswer } from '../app/index.js';
+import type { ControlAnswer, DaemonRecord } from '../app/index.js';
 import type { StatusDocument } from '../api/index.js';
 import type { LoadedConfig } from '../config/index.js';
-import { AbortError, OperatorError, systemClock } from '../runtime/index.js';
+import { AbortError, maskedEndpoint, OperatorError, systemClock } from '../runtime/index.js';
 import type { ExitReason } from '../runtime/index.js';
 import { knowsDaemonAddress, namesDaemonAddress } from './settings.js';
 
@@ -28,10 +28,18 @@ function daemonAddress(loaded: LoadedConfig): DaemonAddress | undefined {
   const { host, port } = loaded.config.api;
   const named = { url: urlOf(host, port), instance: undefined };
   if (namesDaemonAddress(loaded)) return named;
-  const record = readDaemonRecord(loaded.config.dataDir);
-  if (record !== undefined)
-    return { url: urlOf(record.api.host, record.api.port), instance: record.instance };
+  const record = recordOf(loaded.config);
+  if (record !== undefined) {
+    const { api, instance } = record;
+    return api && { url: urlOf(api.host, api.port), instance };
+  }
   return knowsDaemonAddress(loaded) ? named : undefined;
+}
+
+/** The record in the data directory; that of a daemon with another store than the one asked for is none. */
+function recordOf({ dataDir, store }: LoadedConfig['config']): DaemonRecord | undefined {
+  const record = readDaemonRecord(dataDir);
+  return store === undefined || record?.store === maskedEndpoint(store) ? record : undefined;
 }
 
 function urlOf(host: string, port: number): string {
@@ -93,7 +101,7 @@ export function noDaemon(loaded: LoadedConfig): OperatorError {
   const address = daemonAddress(loaded);
   const looked =
     address === undefined
-      ? `no daemon is recorded in ${loaded.config.dataDir}`
+      ? nothingRecorded(loaded.config)
       : address.instance === undefined
         ? `nothing answers at ${address.url}`
         : `the one recorded in ${loaded.config.dataDir} is gone, or does not answer at ${address.url}`;
@@ -101,6 +109,14 @@ export function noDaemon(loaded: LoadedConfig): OperatorError {
     'no_daemon',
     `No daemon answers: ${looked}. Start one, or say where it is with --data-dir, or with --api-host and --api-port.`,
   );
+}
+
+function nothingRecorded(config: LoadedConfig['config']): string {
+  const { dataDir } = config;
+  const { metrics } = recordOf(config) ?? {};
+  return metrics === undefined
+    ? `no daemon is recorded in ${dataDir}`
+    : `the one recorded in ${dataDir} serves no API (its roles leave that out; ${urlOf(metrics.host, metrics.port)}/readyz tells how it is)`;
 }
 
 function instanceOf({ body }: Answer): unknown {
@@ -124,7 +140,7 @@ const COMMAND_TIMEOUT_MS = 30_000;
  * (what the daemon refuses; `no_daemon` when it does not answer).
  */
 export async function commandDaemon({ config }: LoadedConfig, command: unknown): Promise<unknown> {
-  const record = readDaemonRecord(config.dataDir);
+  const record = recordOf(config);
   if (record === undefined || !daemonRuns(config.dataDir)) return undefined;
   const { control } = record;
   if (control === undefined)

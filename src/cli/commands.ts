@@ -16,6 +16,7 @@ import {
   statusFlags,
   storeSettings,
   verifyFlags,
+  workersFlags,
 } from './flags.js';
 
 const none = { positionals: '', maxPositionals: 0, settings: {}, ownFlags: {} } as const;
@@ -83,14 +84,26 @@ export const commands: readonly Command[] = [
     details:
       'plan --from H|root|spork:NAME [--to H], or plan --everything: fills it in while the head is followed. status shows how ' +
       'far it is. pause, resume and cancel take the number of a plan, and without one mean all. redrive runs disputed ranges ' +
-      'again. A running daemon takes commands through a socket in its data directory; without one, the store is changed, and ' +
+      'again. kill ends a worker on a database, by the beginning of its id, or all; --now gives back what it has in hand. ' +
+      'A running daemon takes commands through a socket in its data directory; without one, the store is changed, and ' +
       'the next daemon begins with it (docs/scale-out.md).',
-    positionals: `${backfillActions.join('|')} [plan]`,
+    positionals: `${backfillActions.join('|')} [plan or worker]`,
     maxPositionals: 2,
     words: backfillActions,
     settings: daemonAddressSettings,
     ownFlags: backfillFlags,
     load: async () => (await import('./commands/backfill.js')).backfill,
+  },
+  {
+    ...none,
+    name: 'workers',
+    summary: 'List the processes that share a database, and what each has in hand.',
+    details:
+      'For a store in a database (--store) alone. Workers that have stopped or died stay in the list for a day. ' +
+      'backfill kill ends one (docs/scale-out.md).',
+    settings: storeSettings,
+    ownFlags: workersFlags,
+    load: async () => (await import('./commands/workers.js')).workers,
   },
   {
     ...none,

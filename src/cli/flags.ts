@@ -85,11 +85,16 @@ export const rewindFlags = {
 
 export const forgetFlags = { yes } as const;
 
-/** What `backfill` does; those of the second line change something. */
+/** What `backfill` does; those of the second line change what is filled in, those of the third who does. */
 export const backfillActions = [
   'status',
   ...(['plan', 'pause', 'resume', 'cancel', 'redrive'] as const),
+  ...(['kill'] as const),
 ] as const;
+
+export const workersFlags = {
+  json: toggle('Print JSON.'),
+} as const;
 
 export const backfillFlags = {
   from: word(
@@ -101,6 +106,7 @@ export const backfillFlags = {
   everything: toggle('plan: from the lowest height that any node serves.'),
   newest: toggle('plan: fill in the newest heights first. The default.'),
   oldest: toggle('plan: fill in the oldest heights first.'),
+  now: toggle('kill: give back the ranges in hand rather than finish them.'),
   json: toggle('Print JSON.'),
 } as const;
 

@@ -4,8 +4,8 @@ import { loadSettings } from './load.js';
 import type { Origin, Sources } from './load.js';
 import { networks, PUBLIC_HEAD_AGE_SECONDS, PUBLIC_NODE_RATE_PER_SECOND } from './networks.js';
 import type { NetworkName } from './networks.js';
-import { daemonSettings } from './settings.js';
-import type { DaemonValues } from './settings.js';
+import { allRoles, daemonSettings } from './settings.js';
+import type { DaemonValues, Role } from './settings.js';
 
 /** The daemon's effective configuration: all defaults resolved, frozen. */
 export interface DaemonConfig {
@@ -15,6 +15,8 @@ export interface DaemonConfig {
   readonly dataDir: string;
   /** URL of the database that holds the index; `undefined`: LevelDB in `dataDir`. May contain a password. */
   readonly store: string | undefined;
+  /** All of them where no database is shared. */
+  readonly roles: readonly Role[];
   readonly startHeight: number | 'root' | 'latest';
   readonly stopHeight: number | undefined;
   readonly window: number;
@@ -47,6 +49,8 @@ export interface DaemonConfig {
     readonly host: string;
     readonly port: number;
     readonly grpcPort: number | 'off';
+    /** URL of the database that readers use in place of `store`. May contain a password. */
+    readonly store: string | undefined;
     /** Forward gRPC calls that the index cannot answer to the access nodes. */
     readonly forward: boolean;
     /** Base address of a node's REST interface, without `/v1`. */
@@ -77,6 +81,13 @@ export function loadConfig(sources: Sources, terminal: { readonly isTerminal: bo
   const { values, origins } = loadSettings(daemonSettings, sources);
   const config = resolve(values, terminal);
   refuseContradictions(config);
+  if (values.roles !== null && config.store === undefined) {
+    throw new OperatorError(
+      'configuration',
+      `roles (${values.roles.join(', ')}) divide the work among processes that share a database, and no store is given, so ` +
+        'this process has to do all of it. Add --store postgres://host/database, or leave --roles out.',
+    );
+  }
   return Object.freeze({ config, effective: effectiveValues(config), origins });
 }
 
@@ -92,6 +103,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
     accessNodes,
     dataDir: values.dataDir ?? join('data', values.network),
     store: values.store ?? undefined,
+    roles: values.roles ?? Object.freeze([...allRoles]),
     startHeight: values.startHeight,
     stopHeight: values.stopHeight ?? undefined,
     window: values.window,
@@ -126,6 +138,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       host: values['api.host'],
       port: values['api.port'],
       grpcPort: values['api.grpcPort'],
+      store: values['api.store'] ?? undefined,
       forward: values['api.forward'],
       forwardRest: values['api.forwardRest'] ?? undefined,
       corsOrigins: values['api.corsOrigins'],
@@ -150,6 +163,20 @@ function refuseContradictions(config: DaemonConfig): void {
       'configuration',
       'ediOnly takes collections from the execution-data stream alone, but edi.enabled is false, so nothing could ever ' +
         'be indexed. Remove --no-edi (or set edi.enabled to true), or drop --edi-only.',
+    );
+  }
+  if (config.backfill.plan !== undefined && !config.roles.includes('backfill')) {
+    throw new OperatorError(
+      'configuration',
+      `backfill.plan (${config.backfill.plan}) is for a process that fills in history, and roles (${config.roles.join(', ')}) ` +
+        'leave that out. Add the role backfill, or drop --backfill and use the command "backfill plan".',
+    );
+  }
+  if (config.api.store !== undefined && config.store === undefined) {
+    throw new OperatorError(
+      'configuration',
+      'api.store names a replica of the database that holds the index, and no store is given, so no database does. Add ' +
+        '--store postgres://host/database, or leave --api-store out.',
     );
   }
   if (config.requester.backoffMinMs > config.requester.backoffMaxMs) {

@@ -72,6 +72,21 @@ export function choice<const T extends string>(words: readonly T[]): Format<T> {
   return { allowed, words, check, parse: check };
 }
 
+/** Some of a few words, each once: separated by commas, or a repeated flag, or an array in a file. */
+export function words<const T extends string>(known: readonly T[]): Format<readonly T[]> {
+  const allowed = `one or several of ${known.join(', ')}, separated by commas`;
+  const check = (value: unknown): readonly T[] => {
+    const written: readonly unknown[] = Array.isArray(value) ? value : [value];
+    const named = written.flatMap((each) => (typeof each === 'string' ? each.split(',') : [each]));
+    const found = named.map((each) => (typeof each === 'string' ? each.trim() : each));
+    if (found.length === 0 || !found.every((each) => known.some((word) => word === each))) {
+      return refuse(value, allowed);
+    }
+    return known.filter((word) => found.includes(word));
+  };
+  return { allowed, words: known, isList: true, check, parse: check };
+}
+
 /** A switch. In the environment: true, false, 1, 0, yes, no, on, off. */
 export const boolean: Format<boolean> = {
   allowed: 'true or false',

@@ -10,6 +10,7 @@ import {
   optional,
   origins,
   text,
+  words,
 } from './formats.js';
 import type { Format } from './formats.js';
 import { networkNames } from './networks.js';
@@ -53,6 +54,10 @@ const host = text('a host name or address');
 const MAX_PORT = 65_535;
 const port = integer(0, MAX_PORT);
 
+/** What a process may do, of several on one database. */
+export const allRoles = ['live', 'backfill', 'api'] as const;
+export type Role = (typeof allRoles)[number];
+
 /** The daemon's keys, in the order of the documentation. */
 export const daemonSettings = {
   network: setting<NetworkName>({
@@ -79,6 +84,13 @@ export const daemonSettings = {
     format: optional(text('a database such as postgres://host:port/database')),
     default: null,
     defaultDoc: 'none: LevelDB in `dataDir`',
+  }),
+  roles: setting<readonly Role[] | null>({
+    doc: 'What this process does, of several on one database (`store`): `live` follows the chain, one process at a time; `backfill` fills in history; `api` serves readers. Refused without `store` (docs/scale-out.md, Many machines).',
+    value: 'roles',
+    format: optional(words(allRoles)),
+    default: null,
+    defaultDoc: 'all of them',
   }),
   startHeight: setting<number | 'root' | 'latest'>({
     doc: 'First height to index on an empty store: a height, `root` (the lowest height of the live spork) or `latest`. On a filled store, a number outside [first … indexed + 1] is refused.',
@@ -236,6 +248,13 @@ export const daemonSettings = {
     format: optional(httpAddress),
     default: null,
     defaultDoc: 'none: such requests get 404',
+  }),
+  'api.store': setting<string | null>({
+    doc: 'Database that readers use in place of `store`: a streaming replica of it, of which they are shown what it has. One server, not a pool of several (docs/scale-out.md, Readers from a replica).',
+    value: 'postgres://host/database',
+    format: optional(text('a database such as postgres://host:port/database')),
+    default: null,
+    defaultDoc: 'none: `store`',
   }),
   'api.corsOrigins': setting<readonly string[]>({
     doc: 'Origins whose web pages may use the read API, including forwarded requests and /v1/ws; repeat the flag for several. `*` = all, as access nodes do; `none` = no page (SECURITY.md, Exposure).',

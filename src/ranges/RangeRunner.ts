@@ -94,6 +94,9 @@ export class RangeRunner<L extends RangeLine> {
     let outcome: RangeOutcome | undefined;
     try {
       outcome = await Promise.race([line.outcome, aborted(stopped.signal, signal, job.signal)]);
+    } catch (error) {
+      // What it wrote was refused because the range is another's by now.
+      if (!job.signal.aborted) throw error;
     } finally {
       stopped.abort();
       await line.close();

@@ -1,15 +1,27 @@
-export { FAILURES_BEFORE_DISPUTE, LocalWorkSource } from './local/LocalWorkSource.js';
-export type { ServedHeights } from './local/LocalWorkSource.js';
+export { LocalWorkSource } from './local/LocalWorkSource.js';
+export { SoleLeadership } from './local/SoleLeadership.js';
 export { common, countHeights, cutNext, lacking } from './planner.js';
+export { FAILURES_BEFORE_DISPUTE } from './plans.js';
 export { RangeRunner } from './RangeRunner.js';
 export type { RangeLine, RangeOutcome, RunningRange } from './RangeRunner.js';
 export type {
   BackfillState,
   FillOrder,
+  KillWish,
+  Leader,
+  Leadership,
   PlanState,
   RangeJob,
   RangePhase,
   RangeState,
+  ServedHeights,
+  Term,
   WantedPlan,
+  WorkerState,
   WorkSource,
 } from './ports.js';
+export type { BossWorkSource } from './pgboss/BossWorkSource.js';
+export type { SharedQueue } from './pgboss/SharedQueue.js';
+
+/** The queue of many machines, whose packages are loaded here and not before. */
+export const loadQueue = () => import('./pgboss/pgboss.js');

@@ -27,6 +27,25 @@ export interface CutOptions {
   readonly maxHeights?: number | undefined;
 }
 
+/** All of what is missing as ranges to run, in their order. */
+export function cutAll(
+  missing: readonly HeightRange[],
+  { order, ...options }: CutOptions,
+): readonly HeightRange[] {
+  const ascending = joined(missing).flatMap((hole) => {
+    const cuts: HeightRange[] = [];
+    // Always upwards from below, so that two who cut the same hole cut it alike.
+    for (let from = hole.from; from <= hole.to;) {
+      const cut = cutNext([{ from, to: hole.to }], { order: 'oldest', ...options });
+      if (cut === undefined) break;
+      cuts.push(cut);
+      from = cut.to + 1;
+    }
+    return cuts;
+  });
+  return order === 'oldest' ? ascending : ascending.reverse();
+}
+
 /** The next range to run, at the upper or lower end of what is missing; `undefined` when nothing is. */
 export function cutNext(
   missing: readonly HeightRange[],

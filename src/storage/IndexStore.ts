@@ -282,6 +282,26 @@ export interface RangeBook {
 }
 
 /**
+ * What a store that several processes use has besides. One of them leads: it alone writes the live range, begins the store
+ * and rewinds it. The others learn of what it commits, and everybody of what others publish.
+ */
+export interface SharedStore {
+  /**
+   * Replaces the leader before, of whom nothing is written from then on. What it has written is known here on return. The
+   * signal aborts when this process has been replaced in turn. Waits for a database that is away. Expected errors:
+   * `StorageError`; as opening the store.
+   */
+  lead(): Promise<AbortSignal>;
+  /** Leads no longer: waits for the write under way, and refuses others. What is staged is forgotten. Idempotent. */
+  follow(): Promise<void>;
+  isLeading(): boolean;
+  /** What it takes up on the disks of the database. Expected errors: `StorageError`. */
+  weigh(): Promise<number>;
+  /** Calls back when others have changed what the store holds. The callback must not throw. Returns a function that ends it. */
+  onChanged(callback: () => void): () => void;
+}
+
+/**
  * The store, as the rest of the daemon sees it. One atomic batch carries data, pointers, height records, the watermark
  * and the coverage, so progress is never ahead of data and a block is never half stored (docs/architecture.md,
  * "Storage"). Its members of `RangeStore` are those of the live range.
@@ -294,6 +314,8 @@ export interface IndexStore extends IndexReader, RangeStore {
    * wait meanwhile. Absent: the store is on this machine.
    */
   readonly trouble?: () => string | undefined;
+  /** Absent: no other process has this store. */
+  readonly shared?: SharedStore;
   /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
   initialise(meta: StoreMeta): Promise<void>;
   /**

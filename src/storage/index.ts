@@ -2,6 +2,8 @@ export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
 export type { AccountIndexProgress } from './accounts/AccountIndexBuilder.js';
 export type { Database, Entry, WriteBatch } from './records/Database.js';
 export { BorderError } from './BorderError.js';
+export { RangeLostError } from './RangeLostError.js';
+export { RangeTakenError } from './RangeTakenError.js';
 export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './IndexStore.js';
 export type {
   AccountCoverage,
@@ -21,6 +23,7 @@ export type {
   RangeBook,
   RangeChange,
   RangeStore,
+  SharedStore,
   ShownIndex,
   SporkRecord,
   StoredBlock,
@@ -45,6 +48,9 @@ export { TableScrubber } from './integrity/TableScrubber.js';
 export type { RangeReport, VerifyReport } from './integrity/verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './integrity/verify/verifyStore.js';
+export { sharedRangesOf } from './postgres/SharedRangeBook.js';
+export type { BookTransaction, RangeFacts, SharedRangeBook } from './postgres/SharedRangeBook.js';
+export type { PostgresDatabase, Session } from './postgres/PostgresDatabase.js';
 export type { PostgresIndexStoreOptions } from './postgres/PostgresIndexStore.js';
 
 /** The store on PostgreSQL, whose packages are loaded here and not before. */

@@ -61,8 +61,6 @@ describe('a daemon on PostgreSQL', () => {
     }
     const again = await startDaemon(start);
     await again.reaches(HEIGHTS - 1);
-    const second = runProgram(startArguments(devnet, scratchDirectory(), ...store));
-    expect(await second).toMatchObject({ code: 74, stderr: expect.stringContaining('in use by') as string });
     await again.program.stop();
   });
 
@@ -124,5 +122,39 @@ describe('a daemon on PostgreSQL', () => {
     );
     expect(refused.code).toBe(74);
     for (const { stdout, stderr } of [printed, refused]) expect(stdout + stderr).not.toMatch(/hush|someone/);
+  });
+
+  it('never tells a password, in the log, to those who ask, or in its record', async () => {
+    const { devnet, dataDir, url } = await begin(5);
+    const named = new URL(url);
+    // This server takes any password.
+    named.password = 'hush-hush';
+    const environment = { FCI_STORE: named.href, FCI_API_STORE: named.href };
+    const args = startArguments(devnet, dataDir, '--start-height', '0', '--log-level', 'debug');
+    const daemon = await startDaemon(args, environment);
+    await daemon.reaches(4);
+    const metrics = await fetch(`${daemon.metricsUrl}/metrics`);
+    const told = [
+      JSON.stringify((await daemon.api('/status')).body),
+      JSON.stringify((await daemon.health('/readyz')).body),
+      await metrics.text(),
+      await readFile(join(dataDir, 'daemon.json'), 'utf8'),
+    ];
+    const found = await runProgram(['status', '--data-dir', dataDir, '--network', 'devnet'], environment);
+    expect(found.code).toBe(0);
+    const other = await runProgram([
+      'status',
+      '--data-dir',
+      dataDir,
+      '--network',
+      'devnet',
+      '--store',
+      'postgres://localhost/other',
+    ]);
+    expect(other.code).toBe(69);
+    await daemon.program.stop();
+    for (const text of [...told, daemon.program.stdout, daemon.program.stderr, found.stdout]) {
+      expect(text).not.toContain('hush');
+    }
   });
 });

@@ -293,7 +293,7 @@ export class World {
       if (this.#isQuiet) this.#redrive();
       process.readers = this.#readersOf(store, clock);
       parts.ends.onMoved(() => process.readers?.notify());
-      await runIndexing(config, parts, (line) => this.#oracle.lineStarts(line));
+      await runIndexing(config, parts, { onLine: (line) => this.#oracle.lineStarts(line) });
     };
     const life = async (): Promise<void> => {
       await lifecycle.waitFor('work in hand', work());

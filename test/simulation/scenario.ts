@@ -117,11 +117,13 @@ function configOf(
     backfill: { plan: undefined, parallelRanges: 4, window: 16 },
     index: { accounts: false },
     store: undefined,
+    roles: ['live', 'backfill', 'api'],
     scrub: { bytesPerSecond: 0 },
     api: {
       host: '127.0.0.1',
       port: 0,
       grpcPort: 'off',
+      store: undefined,
       forward: false,
       forwardRest: undefined,
       corsOrigins: [],

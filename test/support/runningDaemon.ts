@@ -88,9 +88,9 @@ export async function startDaemon(
 export async function listening(program: Program): Promise<RunningDaemon> {
   await program.sees(/"msg":"listening".*\n/);
   const { api, grpc, metrics } = program.logs().find(({ msg }) => msg === 'listening') as unknown as {
-    readonly api: { readonly port: number };
+    readonly api?: { readonly port: number };
     readonly grpc?: { readonly port: number };
     readonly metrics: { readonly port: number };
   };
-  return new RunningDaemon(program, { api: api.port, grpc: grpc?.port, metrics: metrics.port });
+  return new RunningDaemon(program, { api: api?.port ?? 0, grpc: grpc?.port, metrics: metrics.port });
 }

@@ -48,6 +48,7 @@ export function statusWith(range: IndexedRange): StatusDocument {
     ],
     waitingFor: { height: 160, message: 'waiting for 2 of 3 collections of height 160', ageSeconds: 0.3 },
     oldestMissing: { height: 160, missing: 2, ageSeconds: 0.3 },
+    cluster: null,
     accountIndex: { state: 'off', coveredFrom: null, missingHeights: null },
     ready: false,
     reasons: [{ code: 'behind', message: '11 heights behind', height: 160, sinceSeconds: 3 }],

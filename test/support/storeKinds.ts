@@ -73,15 +73,23 @@ export function usePostgres() {
   };
   const open = async (
     url: string,
-    how: OpenHow & { readonly isReadOnly?: boolean; readonly waitMs?: number } = {},
+    how: OpenHow & {
+      readonly isReadOnly?: boolean;
+      readonly waitMs?: number;
+      /** Default false: it leads. */
+      readonly isFollower?: boolean;
+    } = {},
   ) => {
     const { PostgresIndexStore } = await loadPostgres();
-    return closing.later(
+    const { isFollower = false, ...options } = how;
+    const store = await closing.later(
       PostgresIndexStore.open(
-        { url, chainId: TEST_CHAIN, ...how },
+        { url, chainId: TEST_CHAIN, ...options },
         { clock: systemClock, logger: new RecordingLogger() },
       ),
     );
+    if (!isFollower && options.isReadOnly !== true) await store.shared.lead();
+    return store;
   };
   const home = async (): Promise<StoreHome & { readonly url: string }> => {
     const url = await running().database();

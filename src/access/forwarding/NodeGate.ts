@@ -15,6 +15,8 @@ export interface NodeGateOptions {
 
 export interface NodeGateDependencies {
   readonly clock: Clock;
+  /** See `MethodLimiter`. */
+  readonly sharers?: (() => number) | undefined;
   /** The indexer's own calls to the node. */
   readonly caller: {
     readonly scarcity: StreamQuota;
@@ -28,6 +30,7 @@ export class NodeGate {
   readonly endpoint: Endpoint;
   readonly #ratePerSecond: number;
   readonly #clock: Clock;
+  readonly #sharers: NodeGateDependencies['sharers'];
   readonly #caller: NodeGateDependencies['caller'];
   /** Of methods that the indexer does not call; the forwarded ones are a fixed list. */
   readonly #limiters = new Map<string, MethodLimiter>();
@@ -36,6 +39,7 @@ export class NodeGate {
     this.endpoint = options.endpoint;
     this.#ratePerSecond = options.ratePerSecond;
     this.#clock = dependencies.clock;
+    this.#sharers = dependencies.sharers;
     this.#caller = dependencies.caller;
   }
 
@@ -68,7 +72,7 @@ export class NodeGate {
     if (shared !== undefined) return shared;
     const limiter = new MethodLimiter(
       { ratePerSecond: this.#ratePerSecond, maxWaiting: MAX_WAITING_CALLS },
-      { clock: this.#clock },
+      { clock: this.#clock, sharers: this.#sharers },
     );
     this.#limiters.set(method, limiter);
     return limiter;

@@ -48,6 +48,8 @@ export interface AccessNetworkDependencies {
   readonly metrics: AccessMetrics;
   /** What the nodes must agree with. Read at every handshake: the store's sporks and watermark move. */
   readonly expectation: () => Expectation;
+  /** Processes that share `ratePerSecond` now, this one included. Default: it alone. */
+  readonly sharers?: (() => number) | undefined;
   /** How a node is reached. Default: gRPC. */
   readonly openNode?: OpenNode | undefined;
   /** The channel to a node. Default: gRPC. */
@@ -338,11 +340,11 @@ function addEndpoint(endpoints: Map<string, Endpoint>, endpoint: Endpoint): Map<
 
 function grpcNodes(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies): OpenNode {
   const { maxMessageBytes, timeoutMs, userAgent } = options;
-  const { clock, metrics, openChannel } = dependencies;
+  const { clock, metrics, openChannel, sharers } = dependencies;
   const stubs = loadMethodStubs();
   return (endpoint, { ratePerSecond }, { healthRecord, events }) =>
     new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
-      { clock, metrics, stubs, healthRecord, events, openChannel },
+      { clock, metrics, stubs, healthRecord, events, openChannel, sharers },
     );
 }

@@ -5,7 +5,7 @@ import { abortReason, doublingMs } from '../../runtime/index.js';
 const PAUSE = { minMs: 250, maxMs: 4_000 };
 /** What remains of the rate after that. */
 const RATE_CUT = 0.5;
-/** The adapted rate never falls below one call in this time. */
+/** Neither the adapted rate nor the share of a process falls below it. */
 const MIN_RATE_PER_SECOND = 1;
 /** Recovery per second at full pace, as a share of the rate at which the limit was hit. */
 const RECOVERY_SHARE = 0.05;
@@ -21,6 +21,12 @@ const RELEASE_MULTIPLE = 2;
 /** Calls that may be sent at once after a quiet time, in seconds of the rate (at least one call). */
 const BURST_SECONDS = 0.1;
 const SECOND_MS = 1_000;
+
+export interface MethodLimiterDependencies {
+  readonly clock: Clock;
+  /** Processes that share the rate, this one included. Default: it alone. */
+  readonly sharers?: (() => number) | undefined;
+}
 
 export interface MethodLimiterOptions {
   /** Calls per second; 0 = no limit of ours. */
@@ -57,7 +63,8 @@ const LEFT_BY_HISTORY = 1;
  * doubles until the next refusal.
  */
 export class MethodLimiter {
-  readonly #configuredRate: number | undefined;
+  readonly #rateOfAll: number;
+  readonly #sharers: () => number;
   readonly #maxWaiting: number;
   readonly #clock: Clock;
   /** Set while the node's answers hold the rate below the configured one (or below no limit). */
@@ -82,8 +89,9 @@ export class MethodLimiter {
   };
   #timer: Timer | undefined;
 
-  constructor(options: MethodLimiterOptions, dependencies: { readonly clock: Clock }) {
-    this.#configuredRate = options.ratePerSecond > 0 ? options.ratePerSecond : undefined;
+  constructor(options: MethodLimiterOptions, dependencies: MethodLimiterDependencies) {
+    this.#rateOfAll = options.ratePerSecond;
+    this.#sharers = dependencies.sharers ?? (() => 1);
     this.#maxWaiting = options.maxWaiting;
     this.#clock = dependencies.clock;
     this.#tokens = this.#burst();
@@ -102,7 +110,18 @@ export class MethodLimiter {
 
   /** Calls per second that may be sent now; `undefined` = unlimited. */
   get ratePerSecond(): number | undefined {
-    return this.#adaptedRate ?? this.#configuredRate;
+    const adapted = this.#adaptedRate;
+    const configured = this.#configuredRate;
+    return adapted === undefined || configured === undefined
+      ? (adapted ?? configured)
+      : Math.min(adapted, configured);
+  }
+
+  /** This process's share of it. */
+  get #configuredRate(): number | undefined {
+    const rate = this.#rateOfAll;
+    if (rate <= 0) return undefined;
+    return Math.max(Math.min(rate, MIN_RATE_PER_SECOND), rate / Math.max(1, this.#sharers()));
   }
 
   /** True when no further caller of the rank may wait. */

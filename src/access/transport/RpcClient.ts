@@ -67,6 +67,8 @@ export interface NodeEvents {
 
 export interface RpcClientDependencies {
   readonly clock: Clock;
+  /** See `MethodLimiter`. */
+  readonly sharers?: (() => number) | undefined;
   readonly stubs: MethodStubs;
   readonly healthRecord: NodeHealthRecord;
   readonly metrics: AccessMetrics;
@@ -93,6 +95,7 @@ export class RpcClient {
   readonly #name: string;
   readonly #options: RpcClientOptions;
   readonly #clock: Clock;
+  readonly #sharers: RpcClientDependencies['sharers'];
   readonly #stubs: MethodStubs;
   readonly #healthRecord: NodeHealthRecord;
   readonly #metrics: AccessMetrics;
@@ -106,6 +109,7 @@ export class RpcClient {
     this.#options = options;
     this.#name = options.endpoint.name;
     this.#clock = dependencies.clock;
+    this.#sharers = dependencies.sharers;
     this.scarcity = new StreamQuota({ clock: this.#clock });
     this.#stubs = dependencies.stubs;
     this.#healthRecord = dependencies.healthRecord;
@@ -223,7 +227,10 @@ export class RpcClient {
     let limiter = this.#limiters.get(method);
     if (limiter === undefined) {
       const { ratePerSecond } = this.#options;
-      limiter = new MethodLimiter({ ratePerSecond, maxWaiting: MAX_WAITING_CALLS }, { clock: this.#clock });
+      limiter = new MethodLimiter(
+        { ratePerSecond, maxWaiting: MAX_WAITING_CALLS },
+        { clock: this.#clock, sharers: this.#sharers },
+      );
       this.#limiters.set(method, limiter);
     }
     return limiter;

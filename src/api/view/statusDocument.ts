@@ -79,6 +79,10 @@ const backfill = t.object({
       order: t.words('newest', 'oldest'),
       state: t.words('active', 'paused'),
       missingHeights: t.count,
+      untakenVersion: t.note(
+        'The version of the work that it was cut for, where no live process does that.',
+        t.orNull(t.count),
+      ),
     }),
   ),
   ranges: t.note(
@@ -103,6 +107,38 @@ const backfill = t.object({
 });
 export type BackfillStatus = t.Described<typeof backfill>;
 export type BackfillRangeStatus = BackfillStatus['ranges'][number];
+
+const cluster = t.object({
+  roles: t.note('Of this process.', t.arrayOf(t.words('live', 'backfill', 'api'))),
+  leads: t.note('This process follows the chain.', t.flag),
+  leader: t.note(
+    'The process that follows the chain; null while none is known.',
+    t.orNull(
+      t.object({
+        worker: t.text,
+        host: t.text,
+        ageSeconds: t.note('Since it was last heard of.', t.amount),
+      }),
+    ),
+  ),
+  workers: t.note(
+    'All processes, as of their last beats.',
+    t.arrayOf(
+      t.object({
+        id: t.text,
+        host: t.text,
+        pid: t.count,
+        version: t.text,
+        roles: t.arrayOf(t.text),
+        state: t.words('ready', 'running', 'stopping', 'stopped'),
+        alive: t.flag,
+        leads: t.flag,
+        busyWith: t.note('Ranges of history that it fills in.', heightRanges),
+        ageSeconds: t.note('Since it was last heard of.', t.amount),
+      }),
+    ),
+  ),
+});
 
 /** Why the daemon is not ready. */
 export const reasons = t.arrayOf(
@@ -172,6 +208,7 @@ export const statusSchema = t.named(
         'The lowest height that lacks collections.',
         t.orNull(t.object({ height: t.count, missing: t.count, ageSeconds: t.amount })),
       ),
+      cluster: t.note('The processes that share the database; null without one.', t.orNull(cluster)),
       accountIndex: t.object({
         state: t.note(
           'building: heights from before it was switched on are missing. stopped: one of those is damaged.',

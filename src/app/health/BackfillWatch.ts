@@ -203,8 +203,8 @@ export function documentOf(
     missingHeights: state.missingHeights,
     rate: 0,
     eta: state.missingHeights === 0 ? 0 : null,
-    plans: state.plans.map(({ id, from, to, order, isPaused, missingHeights }) => ({
-      ...{ id, from, to, order, missingHeights },
+    plans: state.plans.map(({ id, from, to, order, isPaused, missingHeights, untakenVersion = null }) => ({
+      ...{ id, from, to, order, missingHeights, untakenVersion },
       state: isPaused ? 'paused' : 'active',
     })),
     ranges: state.ranges.map(ofRange),

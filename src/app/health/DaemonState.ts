@@ -7,11 +7,13 @@ import { readinessCodes } from '../../observability/index.js';
 import type { HealthMonitor, ProgressSource, Readiness } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
+import type { Backfill } from '../line/Backfill.js';
 import type { IndexingLine } from '../line/indexingLine.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
 import type { BackfillWatch } from './BackfillWatch.js';
 import type { Diagnosis } from './Diagnosis.js';
 import type { DiskWatch } from './DiskWatch.js';
+import type { LeaderWatch } from './LeaderWatch.js';
 
 /** How much of the daemon is up. */
 export type Phase = 'starting' | 'running' | 'stopping';
@@ -22,9 +24,14 @@ export interface DaemonParts {
   readonly listener: FinalizationListener;
   readonly ends: WindowEnds;
   readonly accountBuilder: AccountIndexBuilder;
+  readonly backfill: Pick<Backfill, 'state'>;
   readonly backfillWatch: BackfillWatch;
-  readonly diskWatch: DiskWatch;
-  readonly readers: Pick<ReaderThread, 'down'>;
+  readonly diskWatch: Pick<DiskWatch, 'disk' | 'storeBytes'>;
+  /** What readers use in place of the store. */
+  readonly replica: IndexStore | undefined;
+  readonly leaderWatch: LeaderWatch;
+  /** Absent where no readers are served. */
+  readonly readers: Pick<ReaderThread, 'down'> | undefined;
   readonly clock: Clock;
 }
 
@@ -46,10 +53,11 @@ export class DaemonState {
   }
 
   get phase(): Phase {
-    return this.#phase;
+    const waitsForLeader = this.#line === undefined && this.parts.store.meta() === undefined;
+    return this.#phase === 'running' && waitsForLeader ? 'starting' : this.#phase;
   }
 
-  /** `undefined` until the first line has started. */
+  /** `undefined` until the first line has started, and while another process leads. */
   get line(): IndexingLine | undefined {
     return this.#line;
   }
@@ -69,6 +77,12 @@ export class DaemonState {
     this.#phase = 'running';
   }
 
+  /** Another process indexes the live range, or none does. */
+  following(): void {
+    this.#line = undefined;
+    this.#phase = 'running';
+  }
+
   stopping(): void {
     this.#phase = 'stopping';
   }
@@ -82,12 +96,14 @@ export class DaemonState {
     return this.parts.ends.target();
   }
 
+  /** What readers are shown. */
   range(): IndexedRange {
-    const { listener, store } = this.parts;
+    const { listener, replica } = this.parts;
+    const store = replica ?? this.parts.store;
     const meta = store.meta();
     return {
       firstIndexed: meta?.firstHeight ?? null,
-      latestIndexed: meta === undefined ? null : this.latestIndexedHeight(),
+      latestIndexed: meta === undefined ? null : store.latestIndexedHeight(),
       head: listener.finalizedHeight() ?? null,
       sealed: listener.sealedHeight() ?? null,
       coverage: store.coverage(),

@@ -67,6 +67,8 @@ export interface Symptoms {
   commitStartedAtMs(): number | undefined;
   /** What keeps the database from answering, where one holds the index; `undefined` where none does. */
   database(): { readonly trouble: string | undefined } | undefined;
+  /** No process indexes the live range; `undefined` while one does, this one or another. */
+  leaderLost(): { readonly message: string } | undefined;
   /** Readers are not served, though they should be. */
   readerDown(): { readonly message: string } | undefined;
   /** `undefined` while not known. */
@@ -126,6 +128,7 @@ export class Diagnosis {
     const phase = this.#symptoms.phase();
     if (phase === 'stopping') return [{ code: 'stopping', message: 'the daemon is stopping' }];
     const readerDown = this.#symptoms.readerDown();
+    const leaderLost = this.#symptoms.leaderLost();
     const found: (Finding | undefined)[] = [
       this.#starting(),
       this.#upstream(),
@@ -135,6 +138,7 @@ export class Diagnosis {
       readerDown && { code: 'reader_down', ...readerDown },
       this.#disk(),
       this.#database(),
+      leaderLost && { code: 'leader_lost', ...leaderLost },
     ];
     const byCode = new Map<string, Finding>();
     for (const finding of found) {

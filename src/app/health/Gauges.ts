@@ -113,6 +113,15 @@ export class Gauges implements ScrapedValues {
     return (this.#state.diagnosis?.indexedAgeMs() ?? 0) / 1000;
   }
 
+  leads(): number | undefined {
+    const { shared } = this.#state.parts.store;
+    return shared && Number(shared.isLeading());
+  }
+
+  leaderAgeSeconds(): number | undefined {
+    return this.#state.parts.leaderWatch.leaderAgeSeconds();
+  }
+
   storeBytes(): number | undefined {
     return this.#state.parts.diskWatch.storeBytes();
   }

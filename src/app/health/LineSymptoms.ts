@@ -19,7 +19,7 @@ export class LineSymptoms {
 
   /** What the diagnosis asks. */
   all(): Symptoms {
-    const { diskWatch, listener, network, readers, store } = this.#state.parts;
+    const { diskWatch, leaderWatch, listener, network, readers, replica, store } = this.#state.parts;
     return {
       phase: () => this.#state.phase,
       firstHeight: () => store.meta()?.firstHeight,
@@ -40,8 +40,9 @@ export class LineSymptoms {
       unresolvable: () => this.#unresolvable(),
       heldUp: () => this.#heldUp(),
       commitStartedAtMs: () => this.#state.line?.indexer.commitStartedAtMs(),
-      database: () => store.trouble && { trouble: store.trouble() },
-      readerDown: () => readers.down(),
+      database: () => store.trouble && { trouble: store.trouble() ?? replica?.trouble?.() },
+      leaderLost: () => leaderWatch.lost(),
+      readerDown: () => readers?.down(),
       disk: () => diskWatch.disk(),
     };
   }

@@ -60,11 +60,28 @@ export class StatusReport implements StatusSource {
         oldest === undefined
           ? null
           : { height: oldest.height, missing: oldest.missingIds.length, ageSeconds: oldest.ageSeconds },
+      cluster: this.#cluster(),
       accountIndex: this.#accountIndex(),
       backfill: parts.backfillWatch.status(),
       ready: readiness.ready,
       reasons: readiness.reasons,
       uptimeSeconds: (this.#state.parts.clock.monotonic() - this.#startedAtMs) / 1000,
+    };
+  }
+
+  #cluster(): StatusDocument['cluster'] {
+    const { config, parts } = this.#state;
+    const { shared } = parts.store;
+    if (shared === undefined) return null;
+    return {
+      roles: [...config.roles],
+      leads: shared.isLeading(),
+      leader: parts.leaderWatch.leader(),
+      workers: (parts.backfill.state().workers ?? []).map((worker) => ({
+        ...{ id: worker.id, host: worker.host, pid: worker.pid, version: worker.version },
+        ...{ roles: [...worker.roles], state: worker.state, alive: worker.isAlive, leads: worker.leads },
+        ...{ busyWith: [...worker.busyWith], ageSeconds: worker.beatAgeMs / 1_000 },
+      })),
     };
   }
 
@@ -111,6 +128,8 @@ export class StatusReport implements StatusSource {
   #ediStatus(): StatusDocument['sources']['edi'] {
     const none = { endpoint: null, height: null, ageSeconds: null, reason: null };
     if (!this.#state.config.edi.enabled) return { state: 'off', ...none };
+    const { shared } = this.#state.parts.store;
+    if (shared?.isLeading() === false) return { state: 'off', ...none, reason: 'this process does not lead' };
     const edi = this.#state.line?.edi?.status();
     return {
       state: this.#ediState(edi),

@@ -2,16 +2,19 @@ import { randomUUID } from 'node:crypto';
 import type { DaemonConfig } from '../../config/index.js';
 import { HealthMonitor, ProgressMeter, ProgressReporter } from '../../observability/index.js';
 import type { LiveTerminal } from '../../observability/index.js';
+import type { IndexStore } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import type { IndexingLine } from '../line/indexingLine.js';
 import type { IndexingParts } from '../line/runIndexing.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
 import { BackfillWatch } from './BackfillWatch.js';
+import { DatabaseWatch } from './DatabaseWatch.js';
 import { DaemonState } from './DaemonState.js';
 import { Diagnosis } from './Diagnosis.js';
 import { DiskWatch } from './DiskWatch.js';
 import { Gauges } from './Gauges.js';
 import { HeightInspector } from './HeightInspector.js';
+import { LeaderWatch } from './LeaderWatch.js';
 import { LineSymptoms } from './LineSymptoms.js';
 import { StatusReport } from './StatusReport.js';
 
@@ -22,20 +25,30 @@ export interface Health {
   readonly monitor: HealthMonitor;
   /** A line has started: from now on reports are about it. */
   running(line: IndexingLine): void;
+  /** There is none: another process leads, or none does. */
+  following(): void;
 }
 
 /** Begins to watch the disk and the progress. The monitor is started by whoever serves what it finds. */
 export function startHealth(
   config: DaemonConfig,
-  parts: IndexingParts & { readonly readers: ReaderThread; readonly terminal: LiveTerminal | undefined },
+  parts: IndexingParts & {
+    readonly readers: ReaderThread | undefined;
+    readonly replica: IndexStore | undefined;
+    readonly terminal: LiveTerminal | undefined;
+  },
 ): Health {
   const { clock, ends, lifecycle, logger, metrics } = parts;
-  const diskWatch = new DiskWatch({ path: storePathOf(config.dataDir) }, { clock });
-  // A database has disks of its own.
-  if (config.store === undefined) lifecycle.supervise(diskWatch.run(lifecycle.signal));
+  const { shared } = parts.store;
+  const diskWatch =
+    shared === undefined
+      ? new DiskWatch({ path: storePathOf(config.dataDir) }, { clock })
+      : new DatabaseWatch({ store: shared, clock });
+  lifecycle.supervise(diskWatch.run(lifecycle.signal));
   const backfillWatch = new BackfillWatch(config, parts);
   lifecycle.supervise(backfillWatch.run(lifecycle.signal));
-  const state = new DaemonState({ config }, { ...parts, backfillWatch, diskWatch });
+  const leaderWatch = new LeaderWatch(parts);
+  const state = new DaemonState({ config }, { ...parts, backfillWatch, diskWatch, leaderWatch });
   lifecycle.signal.addEventListener('abort', () => state.stopping(), { once: true });
   const { maxLag, maxHeadAgeSeconds } = config.ready;
   const diagnosis = new Diagnosis(
@@ -54,7 +67,13 @@ export function startHealth(
   showProgress(parts, meter);
   const report = new StatusReport({ instance: randomUUID() }, { state, meter });
   const inspector = new HeightInspector({ state, report });
-  return { report, inspector, monitor, running: (line) => state.running(line) };
+  return {
+    report,
+    inspector,
+    monitor,
+    running: (line) => state.running(line),
+    following: () => state.following(),
+  };
 }
 
 /** A live line on a terminal, log lines elsewhere. */

@@ -6,8 +6,10 @@ export interface DaemonRecord {
   readonly pid: number;
   /** Also in the daemon's status: tells a stale record from a live one. */
   readonly instance: string;
-  /** Where the read API listens for HTTP. */
-  readonly api: { readonly host: string; readonly port: number };
+  /** The database that holds its index, without credentials. Absent: the data directory does. */
+  readonly store?: string | undefined;
+  /** Where the read API listens for HTTP. Absent where none is served. */
+  readonly api?: { readonly host: string; readonly port: number };
   /** Absent where gRPC is off. */
   readonly grpc?: { readonly host: string; readonly port: number };
   readonly metrics: { readonly host: string; readonly port: number };
@@ -61,7 +63,12 @@ export function removeDaemonRecord(dataDir: string): void {
 function isRecord(value: unknown): value is DaemonRecord {
   if (typeof value !== 'object' || value === null) return false;
   const { pid, instance, api, metrics } = value as Partial<Record<keyof DaemonRecord, unknown>>;
-  return typeof pid === 'number' && typeof instance === 'string' && isAddress(api) && isAddress(metrics);
+  return (
+    typeof pid === 'number' &&
+    typeof instance === 'string' &&
+    (api === undefined || isAddress(api)) &&
+    isAddress(metrics)
+  );
 }
 
 function isAddress(value: unknown): boolean {

@@ -1,6 +1,8 @@
 import { stat } from 'node:fs/promises';
+import { connect } from 'node:net';
 import type { Logger } from '../../observability/index.js';
-import { storePathOf } from './daemonRecord.js';
+import { OperatorError } from '../../runtime/index.js';
+import { readDaemonRecord, storePathOf } from './daemonRecord.js';
 
 /** Permission bits of everybody but the owner. */
 const OTHERS = 0o077;
@@ -23,4 +25,30 @@ export async function warnOfOpenDirectory(
     logger.warn(fields, 'the data directory is open to other users of this machine');
     return;
   }
+}
+
+/**
+ * Where a database holds the index, nothing else keeps two daemons out of one data directory, in which each has its record
+ * and its socket. Expected errors: OperatorError `storage`.
+ */
+export async function refuseUsedDirectory(dataDir: string): Promise<void> {
+  const record = readDaemonRecord(dataDir);
+  if (record?.control === undefined || !(await isListening(record.control))) return;
+  throw new OperatorError(
+    'storage',
+    `The data directory ${dataDir} is in use by another daemon (process ${record.pid}). Give every process on this machine ` +
+      'a --data-dir of its own.',
+  );
+}
+
+function isListening(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ path });
+    const settle = (answer: boolean): void => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.once('connect', () => settle(true));
+    socket.once('error', () => settle(false));
+  });
 }

@@ -2,8 +2,16 @@ import type { AccessNetwork } from '../../access/index.js';
 import type { DaemonConfig, HeightsToFill } from '../../config/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { LocalWorkSource, RangeRunner } from '../../ranges/index.js';
-import type { BackfillState, FillOrder, RunningRange } from '../../ranges/index.js';
+import type {
+  BackfillState,
+  BossWorkSource,
+  FillOrder,
+  RunningRange,
+  SharedQueue,
+  WorkSource,
+} from '../../ranges/index.js';
 import { messageOf, OperatorError, wasAborted } from '../../runtime/index.js';
+import { sharedRangesOf } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange } from '../../storage/index.js';
 import { MAX_HEIGHT, readHeightsToFill } from '../../config/index.js';
 import { heightsOf } from './plannedHeights.js';
@@ -12,6 +20,8 @@ import type { HistoryLine, HistoryParts } from './rangeLine.js';
 
 interface BackfillParts extends HistoryParts {
   readonly network: AccessNetwork;
+  /** What other processes share with this one. Default: none has the store. */
+  readonly queue?: SharedQueue | undefined;
 }
 
 export interface BackfillOptions {
@@ -24,7 +34,9 @@ export interface BackfillOptions {
 export class Backfill {
   readonly #config: DaemonConfig;
   readonly #parts: BackfillParts;
-  readonly #source: LocalWorkSource;
+  readonly #local: LocalWorkSource | undefined;
+  readonly #shared: BossWorkSource | undefined;
+  readonly #source: WorkSource;
   readonly #runner: RangeRunner<HistoryLine>;
   readonly #begun = new WorkSignal();
   readonly #listeners: (() => void)[] = [];
@@ -33,16 +45,18 @@ export class Backfill {
 
   constructor(options: BackfillOptions, parts: BackfillParts) {
     const { config, maxRangeHeights } = options;
-    const { clock, logger, network, random, store } = parts;
+    const { clock, logger, network, queue, random, store } = parts;
     this.#config = config;
     this.#parts = parts;
-    this.#source = new LocalWorkSource(
-      { maxRangeHeights },
-      {
-        ...{ store, clock, random, logger },
-        chain: { borders: () => network.sporkRoots(), served: () => servedBy(network) },
-      },
-    );
+    const chain = { borders: () => network.sporkRoots(), served: () => servedBy(network) };
+    const book = sharedRangesOf(store);
+    if (queue !== undefined && book !== undefined) {
+      this.#shared = queue.source({ maxRangeHeights }, { book, chain });
+      this.#source = this.#shared;
+    } else {
+      this.#local = new LocalWorkSource({ maxRangeHeights }, { store, chain, clock, random, logger });
+      this.#source = this.#local;
+    }
     this.#runner = new RangeRunner(config.backfill, {
       source: this.#source,
       onPublished: () => this.#tell(),
@@ -52,7 +66,7 @@ export class Backfill {
   }
 
   /** Its plans, and what became of them. */
-  get source(): Pick<LocalWorkSource, 'pause' | 'resume' | 'cancel' | 'redrive'> {
+  get source(): Pick<WorkSource, 'pause' | 'resume' | 'cancel' | 'redrive'> {
     return this.#source;
   }
 
@@ -80,7 +94,13 @@ export class Backfill {
   notify(): void {
     this.#begun.notify();
     // Only the first block of the live range matters: what is planned lies below it.
-    if (this.#parts.store.ranges.plans().length > 0) this.#source.notify();
+    if (this.#parts.store.ranges.plans().length > 0) this.#local?.notify();
+  }
+
+  /** Takes no more ranges; `run` resolves when those in hand are done. False: there are none. */
+  finish(): boolean {
+    this.#shared?.drain();
+    return this.#shared !== undefined && this.running().length > 0;
   }
 
   /** Calls back when more history can be read. The callback must not throw. */

@@ -1,6 +1,6 @@
 import { readHeightsToFill } from '../../config/index.js';
 import type { HeightsToFill } from '../../config/index.js';
-import type { FillOrder, LocalWorkSource } from '../../ranges/index.js';
+import type { FillOrder, WorkSource } from '../../ranges/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { BackfillPlan } from '../../storage/index.js';
 
@@ -23,7 +23,7 @@ export interface BackfillOutcome {
 /** Obeys a command, in a daemon as on a store without one. Expected errors: OperatorError `usage`. */
 export async function obeyBackfill(
   command: unknown,
-  source: Pick<LocalWorkSource, 'pause' | 'resume' | 'cancel' | 'redrive'>,
+  source: Pick<WorkSource, 'pause' | 'resume' | 'cancel' | 'redrive'>,
   plan: (heights: HeightsToFill, order: FillOrder) => Promise<BackfillPlan>,
 ): Promise<BackfillOutcome> {
   const given = readCommand(command);

@@ -4,13 +4,14 @@ import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, WindowEnds } from '../../collections/index.js';
 import { FinalizationListener } from '../../finality/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
+import { SoleLeadership } from '../../ranges/index.js';
+import type { Leadership, SharedQueue } from '../../ranges/index.js';
 import { AccountIndexBuilder } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import { Backfill } from './Backfill.js';
-import { startIndexingLine } from './indexingLine.js';
 import type { IndexingLine, IndexingLineParts } from './indexingLine.js';
-import { firstHeightOf, initialiseStore } from './startHeight.js';
+import { LiveIndexing } from './LiveIndexing.js';
 import { stopWhenFinished } from './stopHeight.js';
 import { programVersion } from '../../runtime/index.js';
 
@@ -22,13 +23,16 @@ export interface IndexingParts extends Omit<IndexingLineParts, 'nodes'> {
   readonly lifecycle: Lifecycle;
   readonly accountBuilder: AccountIndexBuilder;
   readonly backfill: Backfill;
+  readonly leadership: Leadership;
 }
 
 /** What stands outside the line: the store below it, the process around it, and how nodes are reached. */
 export interface IndexingDependencies extends Omit<
   IndexingParts,
-  'network' | 'listener' | 'ends' | 'accountBuilder' | 'slots' | 'backfill'
+  'network' | 'listener' | 'ends' | 'accountBuilder' | 'slots' | 'backfill' | 'leadership'
 > {
+  /** What this process shares with others that have the store. Default: nobody else has it. */
+  readonly queue?: SharedQueue | undefined;
   /** Default: gRPC. */
   readonly openNode?: OpenNode | undefined;
   /** Heights of one range of history. Default: the most that the store takes. */
@@ -44,8 +48,8 @@ export function userAgent(): string {
 
 /** The access nodes and the listener of a daemon. They call nobody before `runIndexing`. */
 export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingParts {
-  const { clock, random, logger, metrics, store, lifecycle, sporks, openNode, openChannel, maxRangeHeights } =
-    dependencies;
+  const { clock, random, logger, metrics, store, lifecycle, queue, sporks, maxRangeHeights } = dependencies;
+  const { openNode, openChannel } = dependencies;
   const network = new AccessNetwork(
     {
       accessNodes: config.accessNodes,
@@ -58,7 +62,15 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
       userAgent: userAgent(),
     },
     {
-      ...{ clock, random, logger, metrics, openNode, openChannel },
+      ...{
+        clock,
+        random,
+        logger,
+        metrics,
+        openNode,
+        openChannel,
+        sharers: queue && (() => queue.liveWorkers()),
+      },
       expectation: () => ({
         chainId: config.chainId,
         network: config.network,
@@ -76,28 +88,36 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
     { watermark: store, finalizedHeight: () => listener.finalizedHeight() },
   );
   listener.onHead(() => ends.moved());
+  store.shared?.onChanged(() => ends.moved());
   network.onAnswering(() => listener.wake());
   const accountBuilder = new AccountIndexBuilder({ accounts: store.accounts, clock, logger });
   const slots = new EndpointSlots({ concurrency: config.requester.concurrency });
   const common = { store, network, listener, slots, lifecycle, sporks, clock, random, metrics, logger };
-  const backfill = new Backfill({ config, maxRangeHeights }, common);
-  return { ...common, ends, accountBuilder, backfill };
+  const backfill = new Backfill({ config, maxRangeHeights }, { ...common, queue });
+  const leadership = queue?.leadership() ?? new SoleLeadership();
+  return { ...common, ends, accountBuilder, backfill, leadership };
+}
+
+/** Who is told of the live line, and how this process comes to run it. */
+export interface IndexingListener {
+  /** Called for every live line that starts. */
+  readonly onLine: (line: IndexingLine) => void;
+  /** No live line runs here: another process leads, or none does. Default: nobody needs to know. */
+  readonly onFollow?: () => void;
 }
 
 /**
- * Follows the chain and indexes it until the daemon stops: learns who the nodes are, begins the store when it is
- * empty, builds what its account index lacks, and runs the indexing line, which starts over when a lie was found too
- * late to replace the block. `onLine` is called for every line that starts. Expected errors: OperatorError; the life
- * cycle's abort reason.
+ * Follows the chain and indexes it until the daemon stops, as far as that is this process's part: learns who the nodes are,
+ * builds what the account index lacks, runs the live line whenever it leads, and fills in history. Expected errors:
+ * OperatorError; the life cycle's abort reason.
  */
 export async function runIndexing(
   config: DaemonConfig,
   parts: IndexingParts,
-  onLine: (line: IndexingLine) => void,
+  { onLine, onFollow = () => undefined }: IndexingListener,
 ): Promise<void> {
-  const { backfill, ends, lifecycle, listener, logger, network, store } = parts;
+  const { backfill, ends, leadership, lifecycle, listener, network, store } = parts;
   const { signal } = lifecycle;
-  const live: IndexingLineParts = { ...parts, nodes: network };
   ends.onMoved(() => backfill.notify());
   ends.onMoved(() => stopWhenFinished(config, parts));
   const published = new WorkSignal();
@@ -110,32 +130,34 @@ export async function runIndexing(
   lifecycle.supervise(network.run(signal));
   lifecycle.supervise(listener.run(signal));
   await network.whenIdentified(signal);
-  if (store.meta() === undefined) {
-    // The answer of one node does not tell where the others begin.
-    await network.whenAllAsked(signal);
-    if (config.startHeight === 'root') await network.whenRootTold(signal);
-    const first = await firstHeightOf(config, { network, listener }, signal);
-    await network.whenSporkTold(first, signal);
-    await initialiseStore(store, config, network, first);
-    logger.info({ height: first, chainId: config.chainId }, 'new store created');
+  let isFilling = false;
+  const fill = (): void => {
+    if (isFilling || !config.roles.includes('backfill')) return;
+    isFilling = true;
+    const filling = backfill.run(signal);
+    lifecycle.supervise(filling);
+    // Resolved before the daemon stops, it has done what it was to finish.
+    filling.then(
+      () => lifecycle.stop(),
+      () => undefined,
+    );
+    lifecycle.onClose('backfill', () => filling.catch(() => undefined));
+  };
+  const live = new LiveIndexing(config, {
+    ...{ parts, leadership, onFollow },
+    onLine: (line) => {
+      onLine(line);
+      fill();
+    },
+  });
+  lifecycle.onClose('indexing line', () => live.close());
+  if (store.shared !== undefined) {
+    onFollow();
+    // Others may lead.
+    fill();
   }
-  let reachedHeight = highestDurable(store);
-  let line = startIndexingLine(config, live, { reachedHeight });
-  lifecycle.onClose('indexing line', () => line.close());
-  const filling = backfill.run(signal);
-  lifecycle.supervise(filling);
-  lifecycle.onClose('backfill', () => filling.catch(() => undefined));
-  for (;;) {
-    onLine(line);
-    const outdated = await Promise.race([line.outdated, lifecycle.stopped()]);
-    if (outdated === undefined || lifecycle.signal.aborted) return;
-    logger.warn({ reason: outdated }, 'indexing restarts from the watermark');
-    await line.close();
-    // What stands above the watermark is only work saved, and some of it is a lie.
-    reachedHeight = Math.max(reachedHeight, highestDurable(store));
-    await store.rewind(store.latestIndexedHeight());
-    line = startIndexingLine(config, live, { reachedHeight });
-  }
+  if (config.roles.includes('live')) await live.run();
+  else await lifecycle.stopped();
 }
 
 /** Builds what the account index lacks: now, and whenever a range is published that was begun without it. */
@@ -150,9 +172,4 @@ async function buildAccounts(
     stopWhenFinished(config, parts);
     await published.wait(lifecycle.signal);
   }
-}
-
-/** The chain has been there, whatever the nodes tell of its head so far. */
-function highestDurable(store: IndexStore): number {
-  return Math.max(store.latestIndexedHeight(), ...store.blocksAboveWatermark().map(({ height }) => height));
 }

@@ -1,9 +1,14 @@
 import type { AccessNetwork } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { FinalizationListener } from '../../finality/index.js';
-import { OperatorError, programVersion } from '../../runtime/index.js';
+import { maskedEndpoint, OperatorError, programVersion } from '../../runtime/index.js';
 import { SCHEMA_VERSION } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
+
+/** Where the index is, in words: "in DIRECTORY", "at DATABASE". */
+export function placeOfStore({ dataDir, store }: Pick<DaemonConfig, 'dataDir' | 'store'>): string {
+  return store === undefined ? `in ${dataDir}` : `at ${maskedEndpoint(store)}`;
+}
 
 /**
  * Checks a start height against a store that holds something already. Expected errors: OperatorError `configuration`.
@@ -17,9 +22,9 @@ export function checkStartOfFilledStore(config: DaemonConfig, store: IndexStore)
   if (config.startHeight >= Math.min(meta.firstHeight, ...beginnings) && config.startHeight <= next) return;
   throw new OperatorError(
     'configuration',
-    `startHeight ${config.startHeight} does not fit the store in ${config.dataDir}, which holds heights ` +
+    `startHeight ${config.startHeight} does not fit the store ${placeOfStore(config)}, which holds heights ` +
       `${meta.firstHeight} to ${next - 1} and goes on at ${next}. Leave --start-height out to go on, fill in what lies below ` +
-      'with --backfill, or name another --data-dir to start elsewhere.',
+      `with --backfill, or name another ${config.store === undefined ? '--data-dir' : '--store'} to start elsewhere.`,
   );
 }
 

@@ -15,7 +15,7 @@ export interface ReaderOptions {
   /** The program's version. */
   readonly version: string;
   /** Port 0 is replaced by the port found, once a thread has listened. */
-  readonly api: DaemonConfig['api'];
+  readonly api: Omit<DaemonConfig['api'], 'store'>;
   readonly accessNodes: readonly string[];
   readonly maxMessageBytes: number;
   readonly userAgent: string;

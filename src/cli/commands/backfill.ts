@@ -1,5 +1,5 @@
 import type { BackfillStatus, StatusDocument } from '../../api/index.js';
-import { backfillOf, commandStore } from '../../app/index.js';
+import { backfillOf, commandStore, killWorkersOf } from '../../app/index.js';
 import type { BackfillCommand, BackfillOutcome } from '../../app/index.js';
 import { readHeightsToFill } from '../../config/index.js';
 import type { LoadedConfig } from '../../config/index.js';
@@ -14,7 +14,7 @@ import { configOf, namesDaemonAddress, ownValuesOf } from '../settings.js';
 
 /** `backfill`: what history is filled in, of a running daemon or of a store at rest. */
 export async function backfill(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const { json, ...planned } = ownValuesOf(backfillFlags, invocation);
+  const { json, now, ...planned } = ownValuesOf(backfillFlags, invocation);
   const loaded = configOf(invocation, terminal);
   const [action, plan] = invocation.positionals;
   if (action === undefined || action === 'status') {
@@ -22,6 +22,15 @@ export async function backfill(invocation: Invocation, terminal: Terminal): Prom
     terminal.out(json ? `${JSON.stringify(status)}\n` : renderBackfill(status));
     return 'done';
   }
+  if (action === 'kill') {
+    const told = await killWorkersOf(loaded.config, workerOf(plan), now ? 'release' : 'finish');
+    const how = now ? 'gives back what it has in hand' : 'finishes what it has in hand';
+    terminal.out(
+      json ? `${JSON.stringify({ told })}\n` : `Told ${told} of the workers: each ${how} and ends.\n`,
+    );
+    return 'done';
+  }
+  if (now) throw usage('--now goes with backfill kill alone.');
   const command = commandOf(action, plan, planned);
   const outcome = await obeyed(loaded, command);
   terminal.out(json ? `${JSON.stringify(outcome)}\n` : `${sentenceOf(command, outcome)}\n`);
@@ -46,6 +55,15 @@ async function obeyed(loaded: LoadedConfig, command: BackfillCommand): Promise<B
   }
   const told = await commandDaemon(loaded, command);
   return told === undefined ? commandStore(loaded.config, command) : (told as BackfillOutcome);
+}
+
+/** Expected errors: OperatorError. */
+function workerOf(given: string | undefined): string {
+  if (given === undefined)
+    throw usage('Say which worker: the beginning of its id, as "workers" lists it, or all.');
+  if (given !== 'all' && !/^[0-9a-f][0-9a-f-]*$/.test(given))
+    throw usage(`${quoted(given)} is not the beginning of the id of a worker: "workers" lists them.`);
+  return given;
 }
 
 interface Planned {

@@ -1,3 +1,4 @@
+import { checkDatabaseUrls } from '../../app/index.js';
 import { configurationReference, daemonSettings } from '../../config/index.js';
 import { maskedEndpoint, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
@@ -6,23 +7,24 @@ import { configActions } from '../flags.js';
 import { checkEndpoints, configOf } from '../settings.js';
 
 /** The keys whose values may contain credentials. */
-const endpointKeys: ReadonlySet<string> = new Set(['accessNodes', 'edi.nodes', 'store']);
+const endpointKeys: ReadonlySet<string> = new Set(['accessNodes', 'edi.nodes', 'store', 'api.store']);
 
 /** `config print|check|docs`: the effective configuration, its validation, the reference. */
-export function config(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+export async function config(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const action = configActions.find((name) => name === invocation.positionals[0]);
   if (action === undefined) {
     throw new OperatorError('usage', 'Say what to do: flow-collection-indexer config print, check or docs.');
   }
   if (action === 'docs') {
     terminal.out(configurationReference(daemonSettings) + '\n');
-    return Promise.resolve('done');
+    return 'done';
   }
   const loaded = configOf(invocation, terminal);
   if (action === 'check') {
     checkEndpoints(loaded);
+    await checkDatabaseUrls(loaded.config);
     terminal.out('The configuration is valid.\n');
-    return Promise.resolve('done');
+    return 'done';
   }
   const { effective, origins } = loaded;
   const printable = Object.fromEntries(
@@ -32,7 +34,7 @@ export function config(invocation: Invocation, terminal: Terminal): Promise<Exit
   for (const [key, value] of Object.entries(printable)) {
     terminal.out(`${key.padEnd(width)}  ${JSON.stringify(value)}  (${origins[key] ?? 'default'})\n`);
   }
-  return Promise.resolve('done');
+  return 'done';
 }
 
 /** Endpoint URLs may contain credentials, which are never printed. */

@@ -1,6 +1,6 @@
 import { exportPage } from '../../api/index.js';
 import type { ExportRange } from '../../api/index.js';
-import { openStoreReadOnly } from '../../app/index.js';
+import { openStoreReadOnly, placeOfStore } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../runtime/index.js';
 import type { HeightRange } from '../../storage/index.js';
@@ -109,7 +109,7 @@ function daemonSource(
 async function storeSource({ config }: LoadedConfig, { signal }: ExportSourceOptions): Promise<ExportSource> {
   const store = await openStoreReadOnly(config);
   return {
-    name: `the store in ${config.dataDir}`,
+    name: `the store ${placeOfStore(config)}`,
     chainId: config.chainId,
     program: `${PROGRAM} ${programVersion()}`,
     range: () => {

@@ -8,8 +8,10 @@ export function renderBackfill(backfill: BackfillStatus): string {
   const lines = [
     backfillLine(backfill),
     ...plans.map(
-      ({ id, from, to, order, state, missingHeights }) =>
-        `plan ${id}: ${span({ from, to })}, ${order} first, ${formatCount(missingHeights)} to go${state === 'paused' ? ', paused' : ''}`,
+      ({ id, from, to, order, state, missingHeights, untakenVersion }) =>
+        `plan ${id}: ${span({ from, to })}, ${order} first, ${formatCount(missingHeights)} to go` +
+        (state === 'paused' ? ', paused' : '') +
+        (untakenVersion === null ? '' : `, and no live worker does work of version ${untakenVersion}`),
     ),
     ...ranges.map(rangeLine),
     ...unserved.map((range) => `no access node serves ${span(range)}`),

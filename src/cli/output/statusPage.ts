@@ -94,6 +94,7 @@ function rowsOf(status: StatusDocument): [string, string][] {
     ['window', window(status)],
     ['requester', requester(status)],
     ['edi', edi(status)],
+    ...cluster(status).map((text): [string, string] => ['process', text]),
     ...status.endpoints.flatMap(nodeRows),
     ['waiting', waiting(status)],
     ...history(status).map((text, at): [string, string] => [at === 0 ? 'history' : '', text]),
@@ -121,6 +122,18 @@ function lag({ lag: behind, head, headConfirmedSeconds }: StatusDocument): strin
   if (behind !== null) return `, ${formatCount(behind)} behind`;
   if (head === null || headConfirmedSeconds === null) return '';
   return `, lag unknown: no node has told its head for ${formatDuration(headConfirmedSeconds)}`;
+}
+
+/** Nothing where no database is shared. */
+function cluster({ cluster: its }: StatusDocument): string[] {
+  if (its === null) return [];
+  const { leader, leads, roles, workers } = its;
+  const led =
+    leader === null
+      ? 'no process is known to lead'
+      : `${leader.worker} on ${leader.host} leads (heard of ${formatDuration(leader.ageSeconds)} ago)`;
+  const alive = workers.filter((worker) => worker.alive).length;
+  return [`${roles.join(', ')}; ${leads ? 'it leads' : led}; ${formatCount(alive)} alive in all`];
 }
 
 const MIB = 1024 ** 2;

@@ -92,6 +92,12 @@ export const readinessCodes = {
     cause: 'The database that holds the index (`store`) does not answer, or takes no writes.',
     mend: 'Fix the database, or the connection to it. Nothing is lost: indexing waits, and continues by itself.',
   },
+  leader_lost: {
+    severity: 'trouble',
+    cause:
+      'No process has led for more than 12 s, of those that share the database: nobody follows the chain. What is indexed is served.',
+    mend: 'Start a process with the role `live`, or see why those that have it do not lead: `workers` lists them, `/readyz` of each says more.',
+  },
   reader_down: {
     severity: 'trouble',
     cause: 'The reader thread has ended or does not answer. Indexing continues.',

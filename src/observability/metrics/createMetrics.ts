@@ -59,6 +59,10 @@ export interface ScrapedValues {
   headAgeSeconds(): number | undefined;
   /** Seconds since the watermark moved, or since the start. */
   indexedAgeSeconds(): number;
+  /** 1 while this process leads those that share its database, 0 while another does; `undefined` where none is shared. */
+  leads(): number | undefined;
+  /** Since the process that leads was last heard of; `undefined` while none is known. */
+  leaderAgeSeconds(): number | undefined;
   /** `undefined` until first measured. */
   storeBytes(): number | undefined;
   diskFreeBytes(): number | undefined;
@@ -119,6 +123,16 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     'Ranges of history that are being filled and have not grown for five seconds; /status says why.',
     (v) => v.backfillHeldUpRanges(),
   );
+  scraped(
+    'leads',
+    'Of the processes that share a database, 1 for the one that follows the chain, 0 for the others; absent without a database.',
+    (v) => v.leads(),
+  );
+  scraped(
+    'leader_age_seconds',
+    'Seconds since the process that leads was last heard of; absent while no leader is known, and without a database.',
+    (v) => v.leaderAgeSeconds(),
+  );
   scraped('head_height', "The node's finalized head.", (v) => v.headHeight());
   scraped('sealed_height', "The node's sealed head.", (v) => v.sealedHeight());
   scraped(
@@ -132,7 +146,11 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   scraped('indexed_age_seconds', 'Seconds since the watermark moved, or since the start.', (v) =>
     v.indexedAgeSeconds(),
   );
-  scraped('store_bytes', 'Size of the store on disk, measured every minute.', (v) => v.storeBytes());
+  scraped(
+    'store_bytes',
+    'Size of the store on disk, measured every minute; of a database, every five.',
+    (v) => v.storeBytes(),
+  );
   scraped('disk_free_bytes', "Free space on the store's disk, measured every five seconds.", (v) =>
     v.diskFreeBytes(),
   );

@@ -1,25 +1,21 @@
 import type { Logger } from '../../observability/index.js';
-import { AbortError, backoffMs, OperatorError } from '../../runtime/index.js';
+import { AbortError, backoffMs } from '../../runtime/index.js';
 import type { Clock, Random, Timer } from '../../runtime/index.js';
-import { MAX_OPEN_RANGES, MAX_PLANS, overlap } from '../../storage/index.js';
+import { MAX_OPEN_RANGES, overlap } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, OpenRange, RangeStore } from '../../storage/index.js';
 import { common, countHeights, cutNext, lacking } from '../planner.js';
-import type { BackfillState, RangeJob, RangePhase, WantedPlan, WorkSource } from '../ports.js';
+import {
+  bordersOf,
+  choosePlans,
+  FAILURES_BEFORE_DISPUTE,
+  isDisputed,
+  newPlan,
+  RETRY_BACKOFF,
+} from '../plans.js';
+import type { BackfillState, RangeJob, RangePhase, ServedHeights, WantedPlan, WorkSource } from '../ports.js';
 
-/** Failed runs in a row after which a range is disputed. */
-export const FAILURES_BEFORE_DISPUTE = 5;
-/** Pause before a failed range runs again. */
-const RETRY_BACKOFF = { minMs: 2_000, maxMs: 120_000 };
 /** How often it is looked whether nodes serve what is planned, while nothing else can be done. */
 const LOOK_AGAIN_MS = 5_000;
-
-/** Which heights can be had, as far as it is known; both are read at every choice. */
-export interface ServedHeights {
-  /** Heights at which another spork begins: no range has heights on both sides of one. */
-  borders(): readonly number[];
-  /** `to` may be far above the head. */
-  served(): readonly HeightRange[];
-}
 
 export interface LocalWorkSourceOptions {
   /** The most heights of one range. Default: the most that the store takes. */
@@ -78,33 +74,13 @@ export class LocalWorkSource implements WorkSource {
     return this.#inTurn(async () => {
       const { store } = this.#dependencies;
       const before = store.ranges.plans();
-      const live = store.meta();
-      if (live === undefined || store.latestBlock() === undefined)
-        throw usage(
-          'The store holds nothing yet: begin the live range first (start), then plan what lies below it.',
-        );
-      const latest = store.latestIndexedHeight();
-      if (to > latest)
-        throw usage(
-          `Height ${to} is above the latest indexed one, ${latest}: what lies above is indexed by the daemon without a plan. ` +
-            `Give --to ${Math.max(from, live.firstHeight - 1)} or lower.`,
-        );
-      if (from < 0 || from > to)
-        throw usage(`There are no heights from ${from} to ${to}: --from is above --to.`);
-      if (before.length >= MAX_PLANS)
-        throw usage(
-          `There are ${MAX_PLANS} plans already, the most there may be. Wait for one, or cancel one.`,
-        );
-      const range = { from, to };
-      if (lacking([range], store.coverage()).length === 0)
-        throw usage(`Heights ${from} to ${to} are all indexed already: there is nothing to plan.`);
-      const planned = before.find((other) => other.from <= from && other.to >= to);
-      if (planned !== undefined)
-        throw usage(
-          `Heights ${from} to ${to} are planned already, by plan ${planned.id} (${planned.from} to ${planned.to}).`,
-        );
       const id = Math.max(0, ...before.map((other) => other.id)) + 1;
-      const plan = { id, from, to, order, isPaused: false };
+      const first = store.latestBlock() === undefined ? undefined : store.meta()?.firstHeight;
+      const plan = newPlan({ from, to, order }, id, {
+        plans: before,
+        coverage: store.coverage(),
+        live: first === undefined ? undefined : { from: first, to: store.latestIndexedHeight() },
+      });
       await store.ranges.change({ plans: [...before, plan] });
       this.#dependencies.logger.info({ plan: id, from, to, order }, 'backfill planned');
       this.#notify();
@@ -126,7 +102,7 @@ export class LocalWorkSource implements WorkSource {
   cancel(id?: number): Promise<void> {
     return this.#inTurn(async () => {
       const { ranges } = this.#dependencies.store;
-      const { chosen, kept } = this.#chosen(id);
+      const { chosen, kept } = choosePlans(ranges.plans(), id);
       if (chosen.length === 0) return;
       const goes = (range: HeightRange): boolean => !kept.some((plan) => overlap(plan, range));
       this.#withdrawn = ranges.open().filter(goes);
@@ -203,7 +179,7 @@ export class LocalWorkSource implements WorkSource {
     const open = store.ranges.open();
     if (open.length >= MAX_OPEN_RANGES) return undefined;
     const served = chain.served();
-    const borders = [...chain.borders(), ...served.flatMap(({ from, to }) => [from, to + 1])];
+    const borders = bordersOf(chain);
     for (const plan of store.ranges.plans()) {
       if (plan.isPaused) continue;
       const missing = lacking([plan], [...store.coverage(), ...open]);
@@ -278,20 +254,9 @@ export class LocalWorkSource implements WorkSource {
     else logger.debug(fields, 'a range failed and runs again');
   }
 
-  #chosen(id: number | undefined): {
-    readonly chosen: readonly BackfillPlan[];
-    readonly kept: readonly BackfillPlan[];
-  } {
-    const plans = this.#dependencies.store.ranges.plans();
-    const chosen = id === undefined ? plans : plans.filter((plan) => plan.id === id);
-    if (id !== undefined && chosen.length === 0)
-      throw usage(`There is no plan ${id}. "backfill status" lists those there are.`);
-    return { chosen, kept: plans.filter((plan) => !chosen.includes(plan)) };
-  }
-
   async #changePlans(id: number | undefined, change: (plan: BackfillPlan) => BackfillPlan): Promise<void> {
     const { ranges } = this.#dependencies.store;
-    const { chosen } = this.#chosen(id);
+    const { chosen } = choosePlans(ranges.plans(), id);
     if (chosen.length === 0) return;
     await ranges.change({
       plans: ranges.plans().map((plan) => (chosen.includes(plan) ? change(plan) : plan)),
@@ -343,14 +308,6 @@ export class LocalWorkSource implements WorkSource {
   }
 }
 
-function isDisputed({ failures }: OpenRange): boolean {
-  return failures >= FAILURES_BEFORE_DISPUTE;
-}
-
 function bare({ from, to }: HeightRange): HeightRange {
   return { from, to };
-}
-
-function usage(message: string): OperatorError {
-  return new OperatorError('usage', message);
 }

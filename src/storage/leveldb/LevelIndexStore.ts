@@ -1,28 +1,23 @@
 import { ok as assert } from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import type { Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { OPEN_END } from '../records/accountCoverage.js';
 import { forgetAccounts } from '../accounts/forgetAccounts.js';
 import { LevelAccountIndex } from '../accounts/LevelAccountIndex.js';
+import { DelegatingReader } from '../records/DelegatingReader.js';
 import type { Database } from '../records/Database.js';
 import { droppedAtOpen, holdsData, prepareDirectory, refuseDamagedFiles } from './storeDirectory.js';
 import type {
   AccountIndex,
   BlockEntry,
   BlockHead,
-  CollectionPlace,
   CommitBatch,
   HeightRange,
   IndexStore,
   RangeBook,
-  StoredBlock,
-  StoredCollection,
-  StoredTransaction,
   StoreMeta,
-  TransactionPlace,
 } from '../IndexStore.js';
 import { LevelIndexReader } from './LevelIndexReader.js';
 import { LevelIndexWriter } from './LevelIndexWriter.js';
@@ -72,11 +67,11 @@ export interface LevelIndexStoreDependencies {
  * The IndexStore port on LevelDB (docs/architecture.md, "Storage"): one writer, whose watermark moves only after its
  * batch is on disk, and readers beside it.
  */
-export class LevelIndexStore implements IndexStore {
+export class LevelIndexStore extends DelegatingReader implements IndexStore {
+  readonly reads: LevelIndexReader;
   readonly #database: Database;
   readonly #logger: Logger;
   readonly #clock: Clock;
-  readonly #reader: LevelIndexReader;
   readonly #writer: LevelIndexWriter;
   readonly #accounts: LevelAccountIndex;
   readonly #keeper: BookKeeper;
@@ -89,10 +84,11 @@ export class LevelIndexStore implements IndexStore {
     { accounts = false }: Pick<LevelIndexStoreOptions, 'accounts'>,
     { logger, clock }: LevelIndexStoreDependencies,
   ) {
+    super();
     this.#database = database;
     this.#logger = logger;
     this.#clock = clock;
-    this.#reader = new LevelIndexReader({ database, coverage: () => this.coverage() });
+    this.reads = new LevelIndexReader({ database, coverage: () => this.coverage() });
     this.#writer = new LevelIndexWriter({ clock, database, hasAccounts: () => this.#accounts.isLive() });
     this.#keeper = new BookKeeper(book, { database, writer: this.#writer });
     this.#accounts = new LevelAccountIndex(
@@ -109,7 +105,7 @@ export class LevelIndexStore implements IndexStore {
     const lines = {
       keeper: this.#keeper,
       writer: this.#writer,
-      reader: this.#reader,
+      reader: this.reads,
       accounts: this.#accounts,
     };
     this.#ranges = new LevelRangeBook({ database, ...lines });
@@ -288,34 +284,6 @@ export class LevelIndexStore implements IndexStore {
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
-  }
-
-  blockByHeight(height: number): Promise<StoredBlock | undefined> {
-    return this.#reader.blockByHeight(height);
-  }
-
-  blockById(id: Identifier): Promise<StoredBlock | undefined> {
-    return this.#reader.blockById(id);
-  }
-
-  collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined> {
-    return this.#reader.collectionsByHeight(height);
-  }
-
-  collection(id: Identifier): Promise<StoredCollection | undefined> {
-    return this.#reader.collection(id);
-  }
-
-  collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
-    return this.#reader.collectionPlaces(id, limit);
-  }
-
-  transaction(id: Identifier): Promise<StoredTransaction | undefined> {
-    return this.#reader.transaction(id);
-  }
-
-  transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
-    return this.#reader.transactionPlaces(id, limit);
   }
 
   /** Every key and value in key order: equal stores have equal entries. */

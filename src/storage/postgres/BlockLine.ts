@@ -3,7 +3,7 @@ import type { BlockEntry, BlockHead, CommitBatch, StoreMeta } from '../IndexStor
 import { stateAfter } from '../records/applyCommit.js';
 import type { StoreState } from '../records/storeState.js';
 import { BlockRows } from './BlockRows.js';
-import type { Fence } from './Fence.js';
+import type { Writer } from './Fence.js';
 import type { Partitions } from './Partitions.js';
 import type { Session } from './PostgresDatabase.js';
 import type { Scripts } from './Scripts.js';
@@ -15,7 +15,7 @@ export type LineState = Omit<StoreState, 'meta' | 'damaged'>;
 export interface BlockLineDependencies {
   /** Of the run: its first height, and the sporks known so far. */
   readonly meta: () => StoreMeta;
-  readonly fence: () => Fence;
+  readonly fence: () => Writer;
   readonly partitions: Partitions;
   readonly scripts: Scripts;
 }

@@ -1,3 +1,4 @@
+import { RangeLostError } from '../RangeLostError.js';
 import { StorageError } from '../StorageError.js';
 import type { PostgresDatabase, Session } from './PostgresDatabase.js';
 
@@ -7,6 +8,9 @@ export interface FenceRow {
   /** Which one, in a table of several. */
   readonly fromHeight?: number;
 }
+
+/** What writes go through. */
+export type Writer = Pick<Fence, 'write'>;
 
 interface Counts {
   readonly epoch: string;
@@ -38,14 +42,19 @@ export class Fence {
       values,
     });
     const [counts] = rows;
-    if (counts === undefined) throw replaced(database.place);
+    if (counts === undefined) throw replaced(placeOf(row), database.place);
     return new Fence(database, row, counts);
+  }
+
+  /** Which writer of its row this is: the highest is the one that may write. */
+  get epoch(): number {
+    return this.#epoch;
   }
 
   /**
    * One write: all of `work` or nothing, durable on return. Tried again while the database is away, so `work` may run more
    * than once; it counts once. `isGone`: its last act removes the row; true when it has. Expected errors: `StorageError`
-   * (`locked`: there is another writer); those of `work`.
+   * (`locked`: there is another writer), which is a `RangeLostError` for a range; those of `work`.
    */
   async write<T>(
     work: (session: Session) => Promise<T>,
@@ -65,7 +74,7 @@ export class Fence {
           return attempted.result;
         }
         if (attempted !== undefined && (await this.#counts(session, isGone))) return attempted.result;
-        throw replaced(this.#database.place);
+        throw replaced(this.#row, this.#database.place);
       }),
     );
     this.#commits += 1;
@@ -86,6 +95,7 @@ export class Fence {
 }
 
 interface PlacedRow {
+  readonly isRange: boolean;
   readonly table: string;
   /** With one value. */
   readonly where: string;
@@ -94,13 +104,13 @@ interface PlacedRow {
 
 function placeOf({ table, fromHeight }: FenceRow): PlacedRow {
   const where = fromHeight === undefined ? 'one = $1' : 'from_height = $1';
-  return { table: `flow_store.${table}`, where, values: [fromHeight ?? 1] };
+  return { isRange: table === 'open_range', table: `flow_store.${table}`, where, values: [fromHeight ?? 1] };
 }
 
-function replaced(place: string): StorageError {
+function replaced({ isRange }: Pick<PlacedRow, 'isRange'>, place: string): StorageError {
+  if (isRange) return new RangeLostError(place);
   return new StorageError(
     'locked',
-    `Another daemon writes to the store at ${place} now: this one has been replaced and has written nothing since. ` +
-      'Let one daemon alone index into it.',
+    `Another process writes this part of the store at ${place} now: this one has been replaced and has written nothing since.`,
   );
 }

@@ -19,15 +19,14 @@ const LOCK_TIMEOUT_MS = 15_000;
 const IDLE_TRANSACTION_MS = 20_000;
 const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 5_000;
-/** How often an idle database is asked whether it is there, and how long it may take to say so. */
-const PING_EVERY_MS = 2_000;
-export const PING_TIMEOUT_MS = 4_000;
 
 export interface Statement {
   /** Given: prepared once per connection. */
   readonly name?: string;
   readonly text: string;
   readonly values?: readonly unknown[];
+  /** Default: that of reads, or of writes. */
+  readonly timeoutMs?: number;
 }
 
 /** The answer to a statement. */
@@ -39,11 +38,6 @@ export interface Rows<Row> {
 /** What queries run in: a connection, or a transaction on one. */
 export interface Session {
   query<Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>>;
-}
-
-export interface Connection extends Session {
-  /** Closes it. */
-  release(): void;
 }
 
 /**
@@ -99,23 +93,46 @@ export class PostgresDatabase implements Session {
     }
   }
 
+  /** Several reads of one moment. Expected errors: `StorageError`; those of `action`. */
+  snapshot<T>(action: (session: Session) => Promise<T>): Promise<T> {
+    return this.#inTransaction(this.#reads, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', action);
+  }
+
   /** All of it or nothing, durable on return. Expected errors: `StorageError`; those of `action`. */
-  async transaction<T>(action: (session: Session) => Promise<T>): Promise<T> {
+  transaction<T>(action: (session: Session) => Promise<T>): Promise<T> {
+    return this.#inTransaction(this.#writes, 'BEGIN', action);
+  }
+
+  async #inTransaction<T>(pool: Pool, begin: string, action: (session: Session) => Promise<T>): Promise<T> {
     let client: PoolClient | undefined;
     let failure: Error | undefined;
     try {
-      client = await this.#writes.connect();
+      client = await pool.connect();
       const its = client;
-      await its.query('BEGIN');
+      await its.query(begin);
       const result = await action({ query: (statement) => run(its, statement) });
       await its.query('COMMIT');
       return result;
     } catch (error) {
       failure = error instanceof Error ? error : new Error(String(error));
-      throw this.#fault(error, 'write to the store');
+      throw this.#fault(error, pool === this.#writes ? 'write to the store' : 'read the store');
     } finally {
       // Whatever state it is in: closing it undoes what is not committed.
       client?.release(failure);
+    }
+  }
+
+  /** One statement, or several, as other packages want them run: errors are the server's own. */
+  async executeSql(text: string, values?: unknown[]): Promise<pg.QueryResult> {
+    return this.#writes.query(text, values);
+  }
+
+  /** Expected errors: `StorageError` in place of what the server says; those of `action`. `doing` completes "Cannot …". */
+  async explained<T>(doing: string, action: () => Promise<T>): Promise<T> {
+    try {
+      return await action();
+    } catch (error) {
+      throw this.#fault(error, doing);
     }
   }
 
@@ -139,40 +156,20 @@ export class PostgresDatabase implements Session {
     }
   }
 
-  /** Asks now and then whether the database is there, until it is closed. Expected errors: those of `ping`. */
-  async watch(ping: () => Promise<void>): Promise<void> {
+  /** Asks again and again, `everyMs` after each answer, until it is closed. Expected errors: those of `ask` that are no faults. */
+  async watch(ask: () => Promise<void>, everyMs: number): Promise<void> {
     const { signal } = this.#closing;
     while (!this.#isClosing()) {
       try {
-        await ping();
+        await ask();
         this.#settle();
       } catch (error) {
         const fault = this.#fault(error, 'reach the store');
         if (!(fault instanceof StorageError)) throw fault;
         if (!this.#isClosing()) this.#notice(fault);
       }
-      await sleep(this.#clock, PING_EVERY_MS, signal).catch(() => undefined);
+      await sleep(this.#clock, everyMs, signal).catch(() => undefined);
     }
-  }
-
-  /** A connection to be kept: released by whoever asked for it. Rejects as `query`. */
-  async connect(): Promise<Connection> {
-    let client: PoolClient;
-    try {
-      client = await this.#writes.connect();
-    } catch (error) {
-      throw this.#fault(error, 'open the store');
-    }
-    return {
-      query: async (statement) => {
-        try {
-          return await run(client, statement, PING_TIMEOUT_MS);
-        } catch (error) {
-          throw this.#fault(error, 'reach the store');
-        }
-      },
-      release: () => client.release(true),
-    };
   }
 
   /** Waits no longer for a database that is away: what is tried now is tried for the last time. */
@@ -216,8 +213,7 @@ export class PostgresDatabase implements Session {
 
 async function run<Row extends QueryResultRow>(
   via: Pool | PoolClient,
-  { name, text, values }: Statement,
-  timeoutMs?: number,
+  { name, text, values, timeoutMs }: Statement,
 ): Promise<Rows<Row>> {
   const { rows, rowCount } = await via.query<Row>({
     ...(name === undefined ? {} : { name }),

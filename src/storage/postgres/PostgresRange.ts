@@ -9,6 +9,7 @@ import type {
   StoredBlock,
   StoreMeta,
 } from '../IndexStore.js';
+import { RangeLostError } from '../RangeLostError.js';
 import { BlockLine, deleteBlocks } from './BlockLine.js';
 import type { BlockLineDependencies, LineState } from './BlockLine.js';
 import type { Session } from './PostgresDatabase.js';
@@ -16,6 +17,7 @@ import type { PostgresIndexReader } from './PostgresIndexReader.js';
 import { bothSporks, checkBorders, publish } from './publish.js';
 import type { Published } from './publish.js';
 import { readCoverage, readHeads } from './readState.js';
+import type { RunHooks } from './SharedRangeBook.js';
 
 export interface PostgresRangeDependencies extends Omit<BlockLineDependencies, 'meta'> {
   /** Of the covered heights, and of the run's own. */
@@ -25,6 +27,7 @@ export interface PostgresRangeDependencies extends Omit<BlockLineDependencies, '
   /** The range that begins at `from` is durable up to `next`, or published. */
   readonly onProgress: (from: number, next: number) => void;
   readonly onPublished: (published: Published) => void;
+  readonly hooks: RunHooks;
   /** One publication at a time. */
   readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
 }
@@ -92,8 +95,11 @@ export class PostgresRange implements RangeStore {
     const { from, to } = this.#range;
     const highest = Math.max(batch.latestIndexedHeight, ...batch.blocks.map(({ block }) => block.height));
     assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
-    if (batch.latestIndexedHeight === to) await this.#deps.inTurn(() => this.#publish(batch));
-    else await this.#progress(batch);
+    await this.#told(() =>
+      batch.latestIndexedHeight === to
+        ? this.#deps.inTurn(() => this.#publish(batch))
+        : this.#progress(batch),
+    );
     this.#deps.onProgress(from, batch.latestIndexedHeight + 1);
   }
 
@@ -104,12 +110,14 @@ export class PostgresRange implements RangeStore {
     if (Math.max(latestIndexedHeight, ...above.keys()) <= height) return;
     const watermark = Math.min(latestIndexedHeight, height);
     this.#line.discardStaged();
-    const [latestBlock] = await this.#line.alone(() =>
-      this.#deps.fence().write(async (session) => {
-        await deleteBlocks(session, height + 1, to);
-        await this.#writeProgress(session, watermark, this.#sporks);
-        return watermark < from ? [] : readHeads(session, watermark, watermark);
-      }),
+    const [latestBlock] = await this.#told(() =>
+      this.#line.alone(() =>
+        this.#deps.fence().write(async (session) => {
+          await deleteBlocks(session, height + 1, to);
+          await this.#writeProgress(session, watermark, this.#sporks);
+          return watermark < from ? [] : readHeads(session, watermark, watermark);
+        }),
+      ),
     );
     const kept = new Map([...above].filter(([each]) => each <= height));
     this.#line.change({ latestIndexedHeight: watermark, latestBlock, above: kept });
@@ -120,6 +128,15 @@ export class PostgresRange implements RangeStore {
   end(): Promise<void> {
     this.#isOver = true;
     return this.#line.end();
+  }
+
+  async #told<T>(write: () => Promise<T>): Promise<T> {
+    try {
+      return await write();
+    } catch (error) {
+      if (error instanceof RangeLostError) this.#deps.hooks.onLost?.();
+      throw error;
+    }
   }
 
   async #progress(batch: CommitBatch): Promise<void> {
@@ -137,7 +154,11 @@ export class PostgresRange implements RangeStore {
 
   async #publish(batch: CommitBatch): Promise<void> {
     const published = await this.#line.commit(batch, {
-      write: (session, { meta }) => publish(session, this.#range, this.#ownOf(meta)),
+      write: async (session, { meta }) => {
+        const result = await publish(session, this.#range, this.#ownOf(meta));
+        await this.#deps.hooks.publishing?.(session);
+        return result;
+      },
       isGone: (session) => this.#isPublished(session),
     });
     this.#isOver = true;

@@ -3,7 +3,6 @@ import type {
   BackfillPlan,
   HeightRange,
   OpenRange,
-  RangeBook,
   RangeChange,
   RangeStore,
   SporkRecord,
@@ -11,8 +10,8 @@ import type {
 } from '../IndexStore.js';
 import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../IndexStore.js';
 import { contains, overlap } from '../records/heightRanges.js';
+import { RangeTakenError } from '../RangeTakenError.js';
 import { deleteBlocks } from './BlockLine.js';
-import type { LineState } from './BlockLine.js';
 import { Fence } from './Fence.js';
 import type { Partitions } from './Partitions.js';
 import type { PostgresDatabase, Session } from './PostgresDatabase.js';
@@ -21,17 +20,16 @@ import { PostgresRange } from './PostgresRange.js';
 import type { RangeState } from './PostgresRange.js';
 import { withHoles } from './publish.js';
 import type { Published } from './publish.js';
-import { openRangeOf, readHeads, readOpenRanges, readPlans, writePlans } from './readState.js';
+import { openRangeOf, readCoverage, readHeads, readOpenRanges, readPlans, writePlans } from './readState.js';
 import type { Scripts } from './Scripts.js';
+import type { BookTransaction, RangeFacts, RunHooks, SharedRangeBook } from './SharedRangeBook.js';
 
 export interface PostgresRangeBookDependencies {
   readonly database: PostgresDatabase;
   readonly partitions: Partitions;
   readonly scripts: Scripts;
   /** Of the store. */
-  readonly fence: () => Fence;
   readonly storeMeta: () => StoreMeta;
-  readonly live: () => LineState;
   readonly coverage: () => readonly HeightRange[];
   readonly readerOf: (coverage: () => readonly HeightRange[]) => PostgresIndexReader;
   readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
@@ -39,7 +37,7 @@ export interface PostgresRangeBookDependencies {
 }
 
 /** The plans and open ranges of a store on PostgreSQL. */
-export class PostgresRangeBook implements RangeBook {
+export class PostgresRangeBook implements SharedRangeBook {
   readonly #deps: PostgresRangeBookDependencies;
   #plans: readonly BackfillPlan[] = [];
   #open: readonly OpenRange[] = [];
@@ -72,33 +70,56 @@ export class PostgresRangeBook implements RangeBook {
     return this.#open;
   }
 
-  async change({ plans, failed = [], dropped = [] }: RangeChange): Promise<void> {
-    assert((plans?.length ?? 0) <= MAX_PLANS, `more than ${MAX_PLANS} plans`);
-    assert(plans?.every(({ from, to }) => from >= 0 && from <= to) !== false, 'a plan of no heights');
-    const known = dropped.filter((range) => this.#isOpen(range));
-    for (const { from } of known) await this.#endRun(from);
-    for (const range of failed) if (!this.#isOpen(range)) this.#assertFree(range);
-    await this.#deps.inTurn(() => this.#change({ plans, failed, dropped: known }));
+  async change(change: RangeChange): Promise<void> {
+    for (const { from } of change.dropped ?? []) await this.#endRun(from);
+    await this.transact(async (transaction) => {
+      await transaction.lock();
+      await transaction.write(change);
+    });
   }
 
-  async run(range: HeightRange): Promise<RangeStore> {
+  async read(): Promise<RangeFacts> {
+    const facts = await readFacts(this.#deps.database);
+    this.load(facts);
+    return facts;
+  }
+
+  async transact<T>(work: (transaction: BookTransaction) => Promise<T>): Promise<T> {
+    const { database } = this.#deps;
+    const result = await database.persist(() =>
+      database.transaction((session) =>
+        work({
+          session,
+          lock: () => lockStore(session),
+          read: () => readFacts(session),
+          write: (change) => writeChange(session, change),
+        }),
+      ),
+    );
+    await database.persist(() => this.read());
+    return result;
+  }
+
+  async run(range: HeightRange, hooks: RunHooks = {}): Promise<RangeStore> {
     const { from, to } = range;
     await this.#endRun(from);
-    if (!this.#isOpen(range)) this.#assertFree(range);
     const { database } = this.#deps;
     const { state, fence } = await database.persist(() =>
       database.transaction(async (session) => {
-        await session.query({
-          text: `INSERT INTO flow_store.open_range VALUES ($1, $2, $1, 0, NULL, '[]', 0, 0) ON CONFLICT DO NOTHING`,
-          values: [from, to],
-        });
+        await lockStore(session);
+        const facts = await readFacts(session);
+        if (!facts.open.some((each) => each.from === from && each.to === to)) {
+          checkFree(range, facts);
+          await addOpenRange(session, { ...range, failures: 0 });
+        }
         const taken = await Fence.take(database, session, { table: 'open_range', fromHeight: from });
-        return { fence: taken, state: await this.#stateOf(session, range) };
+        return { fence: taken, state: await stateOf(session, range, facts.coverage) };
       }),
     );
-    this.#open = await database.persist(() => readOpenRanges(database));
+    await database.persist(() => this.read());
     const run: PostgresRange = new PostgresRange(range, state, {
       ...this.#deps,
+      hooks,
       fence: () => fence,
       reader: this.#deps.readerOf(() => [
         ...this.#deps.coverage(),
@@ -120,80 +141,94 @@ export class PostgresRangeBook implements RangeBook {
     await Promise.all([...this.#runs.keys()].map((from) => this.#endRun(from)));
   }
 
-  #isOpen({ from, to }: HeightRange): boolean {
-    return this.#open.some((range) => range.from === from && range.to === to);
-  }
-
   async #endRun(from: number): Promise<void> {
     await this.#runs.get(from)?.end();
     this.#runs.delete(from);
   }
 
-  async #change({
-    plans,
-    failed,
-    dropped,
-  }: {
-    readonly plans: readonly BackfillPlan[] | undefined;
-    readonly failed: readonly Omit<OpenRange, 'next'>[];
-    readonly dropped: readonly HeightRange[];
-  }): Promise<void> {
-    const after = await this.#deps.fence().write(async (session) => {
-      for (const { from, to } of dropped) {
-        await deleteBlocks(session, from, to);
-        await session.query({
-          text: 'DELETE FROM flow_store.open_range WHERE from_height = $1',
-          values: [from],
-        });
-      }
-      for (const { from, to, failures, reason } of failed) {
-        await session.query({
-          text: `INSERT INTO flow_store.open_range VALUES ($1, $2, $1, $3, $4, '[]', 0, 0)
-            ON CONFLICT (from_height) DO UPDATE SET failures = excluded.failures, reason = excluded.reason`,
-          values: [from, to, failures, reason ?? null],
-        });
-      }
-      if (plans !== undefined) await writePlans(session, withHoles(plans, this.#deps.coverage()));
-      return { open: await readOpenRanges(session), plans: await readPlans(session) };
-    });
-    assert(after.open.length <= MAX_OPEN_RANGES, `more than ${MAX_OPEN_RANGES} open ranges`);
-    this.load(after);
-  }
-
   #update(from: number, change: Partial<OpenRange>): void {
     this.#open = this.#open.map((range) => (range.from === from ? { ...range, ...change } : range));
   }
+}
 
-  #assertFree({ from, to }: HeightRange): void {
-    const { coverage, live, storeMeta } = this.#deps;
-    assert(from >= 0 && from <= to && to - from < MAX_RANGE_HEIGHTS, `no range: ${from} to ${to}`);
-    assert(
-      to < storeMeta().firstHeight && live().latestBlock !== undefined,
-      'a range lies below the live one',
-    );
-    const overlaps = (range: HeightRange): boolean => overlap(range, { from, to });
-    assert(!coverage().some(overlaps), `the range ${from} to ${to} is covered in part`);
-    assert(!this.#open.some(overlaps), `the range ${from} to ${to} overlaps an open one`);
-    assert(this.#open.length < MAX_OPEN_RANGES, `more than ${MAX_OPEN_RANGES} open ranges`);
-  }
+async function stateOf(
+  session: Session,
+  { from, to }: HeightRange,
+  coverage: readonly HeightRange[],
+): Promise<RangeState> {
+  const { rows } = await session.query<Parameters<typeof openRangeOf>[0] & { readonly sporks: string }>({
+    text: 'SELECT * FROM flow_store.open_range WHERE from_height = $1',
+    values: [from],
+  });
+  const [row] = rows;
+  assert(row !== undefined, 'the range is open');
+  const { next } = openRangeOf(row);
+  const heads = await readHeads(session, from, to);
+  const latestIndexedHeight = next - 1;
+  return {
+    ...{ latestIndexedHeight, sporks: JSON.parse(row.sporks) as SporkRecord[] },
+    latestBlock: heads.find(({ height }) => height === latestIndexedHeight),
+    above: new Map(heads.filter(({ height }) => height >= next).map((head) => [head.height, head])),
+    below: contains(coverage, from - 1) ? (await readHeads(session, from - 1, from - 1))[0] : undefined,
+  };
+}
 
-  async #stateOf(session: Session, { from, to }: HeightRange): Promise<RangeState> {
-    const { rows } = await session.query<Parameters<typeof openRangeOf>[0] & { readonly sporks: string }>({
-      text: 'SELECT * FROM flow_store.open_range WHERE from_height = $1',
-      values: [from],
+/** A range lies below the live one, is covered nowhere, and overlaps no other. Expected errors: `RangeTakenError`. */
+function checkFree({ from, to }: HeightRange, { coverage, open }: RangeFacts): void {
+  assert(from >= 0 && from <= to && to - from < MAX_RANGE_HEIGHTS, `no range: ${from} to ${to}`);
+  const live = coverage.at(-1);
+  assert(live !== undefined && live.to >= live.from && to <= live.to, 'a range lies below the live one');
+  const overlaps = (range: HeightRange): boolean => overlap(range, { from, to });
+  if (coverage.some(overlaps)) throw new RangeTakenError(`the range ${from} to ${to} is covered in part`);
+  if (open.some(overlaps)) throw new RangeTakenError(`the range ${from} to ${to} overlaps an open one`);
+  if (open.length >= MAX_OPEN_RANGES) throw new RangeTakenError(`more than ${MAX_OPEN_RANGES} open ranges`);
+}
+
+async function lockStore(session: Session): Promise<void> {
+  await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
+}
+
+async function readFacts(session: Session): Promise<RangeFacts> {
+  return {
+    coverage: await readCoverage(session),
+    open: await readOpenRanges(session),
+    plans: await readPlans(session),
+  };
+}
+
+async function writeChange(
+  session: Session,
+  { plans, failed = [], dropped = [] }: RangeChange,
+): Promise<void> {
+  assert((plans?.length ?? 0) <= MAX_PLANS, `more than ${MAX_PLANS} plans`);
+  assert(plans?.every(({ from, to }) => from >= 0 && from <= to) !== false, 'a plan of no heights');
+  const { coverage, open } = await readFacts(session);
+  const isOpen = (range: HeightRange): boolean =>
+    open.some(({ from, to }) => from === range.from && to === range.to);
+  for (const range of dropped.filter(isOpen)) {
+    // The row first: a write under way is waited for, and none comes after it.
+    await session.query({
+      text: 'DELETE FROM flow_store.open_range WHERE from_height = $1',
+      values: [range.from],
     });
-    const [row] = rows;
-    assert(row !== undefined, 'the range is open');
-    const { next } = openRangeOf(row);
-    const heads = await readHeads(session, from, to);
-    const latestIndexedHeight = next - 1;
-    return {
-      ...{ latestIndexedHeight, sporks: JSON.parse(row.sporks) as SporkRecord[] },
-      latestBlock: heads.find(({ height }) => height === latestIndexedHeight),
-      above: new Map(heads.filter(({ height }) => height >= next).map((head) => [head.height, head])),
-      below: contains(this.#deps.coverage(), from - 1)
-        ? (await readHeads(session, from - 1, from - 1))[0]
-        : undefined,
-    };
+    await deleteBlocks(session, range.from, range.to);
   }
+  for (const range of failed) {
+    if (!isOpen(range)) checkFree(range, { coverage, open, plans: [] });
+    await addOpenRange(session, range);
+  }
+  if (plans !== undefined) await writePlans(session, withHoles(plans, coverage));
+}
+
+/** Its epoch begins at the time of day: a range that is dropped and begun again must not be mistaken for the former one. */
+async function addOpenRange(
+  session: Session,
+  { from, to, failures, reason }: Omit<OpenRange, 'next'>,
+): Promise<void> {
+  await session.query({
+    text: `INSERT INTO flow_store.open_range VALUES ($1, $2, $1, $3, $4, '[]',
+        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 0)
+      ON CONFLICT (from_height) DO UPDATE SET failures = excluded.failures, reason = excluded.reason`,
+    values: [from, to, failures, reason ?? null],
+  });
 }

@@ -20,12 +20,14 @@ export interface DatabasePlace {
 }
 
 /**
- * Reads the URL of a database. The password is the URL's, that of PGPASSWORD, or that of the password file. TLS is used and
+ * Reads the URL of a database, the value of a key. The password is the URL's, that of PGPASSWORD, or that of the password file. TLS is used and
  * checked unless the server is on this machine or the URL says `sslmode=disable`. Expected errors: `OperatorError`
  * (`configuration`).
  */
-export function databasePlace(text: string): DatabasePlace {
-  const url = parse(text);
+export function databasePlace(text: string, key = 'store'): DatabasePlace {
+  const refusal = (why: string): OperatorError =>
+    new OperatorError('configuration', `${key} cannot be used: ${why}.`);
+  const url = parse(text, refusal);
   const parameters = Object.fromEntries(url.searchParams);
   const unknown = Object.keys(parameters).find((name) => !KNOWN.has(name));
   if (unknown !== undefined) {
@@ -33,9 +35,16 @@ export function databasePlace(text: string): DatabasePlace {
   }
   const host = parameters['host'] ?? (bare(url.hostname) || 'localhost');
   const port = url.port === '' ? DEFAULT_PORT : Number(url.port);
-  const database = decodeURIComponent(url.pathname.slice(1));
+  const decoded = (part: string): string => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      throw refusal('it has a % that stands for no character: write %25 for the sign itself');
+    }
+  };
+  const database = decoded(url.pathname.slice(1));
   if (database === '') throw refusal('it names no database: postgres://HOST/DATABASE');
-  const [user, password] = [url.username, url.password].map(decodeURIComponent);
+  const [user, password] = [url.username, url.password].map(decoded);
   const shown = `postgres://${host.startsWith('/') ? `localhost (${host})` : host}:${port}/${database}`;
   return {
     shown,
@@ -43,7 +52,7 @@ export function databasePlace(text: string): DatabasePlace {
       ...{ host, port, database },
       ...(user === undefined || user === '' ? {} : { user }),
       ...(password === undefined || password === '' ? {} : { password }),
-      ssl: tls(parameters, host),
+      ssl: tls(parameters, host, refusal),
       application_name: `flow-collection-indexer ${hostname()}:${process.pid}`,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       keepAlive: true,
@@ -51,7 +60,10 @@ export function databasePlace(text: string): DatabasePlace {
   };
 }
 
-function parse(text: string): URL {
+/** Makes the error that says why. */
+type Refuse = (why: string) => OperatorError;
+
+function parse(text: string, refusal: Refuse): URL {
   try {
     const url = new URL(text);
     if (url.protocol === 'postgres:' || url.protocol === 'postgresql:') return url;
@@ -61,7 +73,11 @@ function parse(text: string): URL {
   throw refusal('it is no database URL: postgres://HOST:PORT/DATABASE');
 }
 
-function tls(parameters: Readonly<Record<string, string>>, host: string): ClientConfig['ssl'] {
+function tls(
+  parameters: Readonly<Record<string, string>>,
+  host: string,
+  refusal: Refuse,
+): ClientConfig['ssl'] {
   const isLocal = host.startsWith('/') || LOOPBACK.test(host);
   const mode = parameters['sslmode'] ?? (isLocal ? 'disable' : 'verify-full');
   if (!SSL_MODES.includes(mode)) {
@@ -70,7 +86,7 @@ function tls(parameters: Readonly<Record<string, string>>, host: string): Client
   if (mode === 'disable') return false;
   const files = Object.entries(SSL_FILES).flatMap(([name, option]) => {
     const path = parameters[name];
-    return path === undefined ? [] : [[option, readTlsFile(path)] as const];
+    return path === undefined ? [] : [[option, readTlsFile(path, refusal)] as const];
   });
   return {
     ...Object.fromEntries(files),
@@ -79,7 +95,7 @@ function tls(parameters: Readonly<Record<string, string>>, host: string): Client
   };
 }
 
-function readTlsFile(path: string): string {
+function readTlsFile(path: string, refusal: Refuse): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
@@ -90,8 +106,4 @@ function readTlsFile(path: string): string {
 /** An IPv6 address without its brackets. */
 function bare(host: string): string {
   return host.replace(/^\[(.*)\]$/, '$1');
-}
-
-function refusal(why: string): OperatorError {
-  return new OperatorError('configuration', `store cannot be used: ${why}.`);
 }

@@ -4,15 +4,12 @@ import { faultOf } from './faults.js';
 import type { PostgresDatabase, Session } from './PostgresDatabase.js';
 import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS } from './schema.js';
 
-/** Any number that other programs are not likely to use. */
-const LOCK_KEY = 0x666c6f77;
 /** `unique_violation`, `duplicate_schema`, `duplicate_table`: somebody else makes the tables at this moment. */
 const MADE_MEANWHILE = /^(?:23505|42P06|42P07)$/;
 
-export interface StoreRow {
+interface StoreRow {
   readonly schema_version: number;
   readonly chain_id: string;
-  readonly created_by: string;
 }
 
 /**
@@ -23,7 +20,7 @@ export interface StoreRow {
 export async function prepareDatabase(
   database: PostgresDatabase,
   { chainId, create }: { readonly chainId: string; readonly create: boolean },
-): Promise<StoreRow> {
+): Promise<void> {
   await checkServer(database);
   if (!(await hasTables(database))) {
     if (!create) {
@@ -35,7 +32,7 @@ export async function prepareDatabase(
     await makeTables(database, chainId);
   }
   const { rows } = await database.query<StoreRow>({
-    text: 'SELECT schema_version, chain_id, created_by FROM flow_store.store',
+    text: 'SELECT schema_version, chain_id FROM flow_store.store',
   });
   const [row] = rows;
   if (row === undefined) {
@@ -45,7 +42,6 @@ export async function prepareDatabase(
     );
   }
   checkStore(row, chainId, database.place);
-  return row;
 }
 
 async function checkServer(database: PostgresDatabase): Promise<void> {
@@ -99,32 +95,4 @@ function checkStore(row: StoreRow, chainId: string, place: string): void {
         'Choose the matching network, or another database.',
     );
   }
-}
-
-/**
- * Tells daemons and commands apart by a lock of the session: false when another one holds it. It spares them each other;
- * what makes two writers harmless is the fence.
- */
-export async function tryLock(session: Session): Promise<boolean> {
-  const { rows } = await session.query<{ taken: boolean }>({
-    text: 'SELECT pg_try_advisory_lock($1) AS taken',
-    values: [LOCK_KEY],
-  });
-  return rows[0]?.taken === true;
-}
-
-/** The error for a store that somebody else writes to. */
-export async function lockedError(session: Session, place: string): Promise<StorageError> {
-  const { rows } = await session.query<{ name: string }>({
-    text: `SELECT application_name AS name FROM pg_locks JOIN pg_stat_activity USING (pid)
-      WHERE locktype = 'advisory' AND objid = $1 AND granted AND database = (SELECT oid FROM pg_database
-        WHERE datname = current_database())`,
-    values: [LOCK_KEY],
-  });
-  const holder = rows[0]?.name;
-  return new StorageError(
-    'locked',
-    `The store at ${place} is in use by ${holder === undefined || holder === '' ? 'another daemon' : holder}. ` +
-      'Stop it, wait for it, or choose another database.',
-  );
 }

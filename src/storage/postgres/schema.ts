@@ -54,6 +54,21 @@ export const SCHEMA_STATEMENTS: readonly string[] = [
     sort_order text NOT NULL CHECK (sort_order IN ('newest', 'oldest')),
     is_paused boolean NOT NULL
   )`,
+  // The processes that fill the store, and what each holds (`src/ranges/pgboss/WorkerRegistry.ts`).
+  `CREATE TABLE flow_store.worker (
+    id uuid PRIMARY KEY,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    version text NOT NULL,
+    work_version integer NOT NULL,
+    roles text NOT NULL,
+    state text NOT NULL CHECK (state IN ('ready', 'running', 'stopping', 'stopped')),
+    busy text NOT NULL,
+    started_at timestamptz NOT NULL,
+    beat bigint NOT NULL,
+    beat_at timestamptz NOT NULL,
+    kill text CHECK (kill IN ('finish', 'release'))
+  )`,
   // `record` and `body.value` are the bytes of the LevelDB store, checksums included.
   `CREATE TABLE flow_store.block (
     height bigint NOT NULL,

@@ -1,6 +1,6 @@
 import { abortReason, OperatorError } from '../../runtime/index.js';
 import { contains, rangesInWords, within } from '../records/heightRanges.js';
-import type { BlockEntry, BlockHead, HeightRange, SporkRecord } from '../IndexStore.js';
+import type { BlockEntry, BlockHead, HeightRange, OpenRange, SporkRecord } from '../IndexStore.js';
 import { DamageList } from '../integrity/verify/DamageList.js';
 import type { RangeReport, VerifyReport } from '../integrity/verify/DamageList.js';
 import type { VerifyDependencies, VerifyOptions } from '../integrity/verify/verifyStore.js';
@@ -71,7 +71,14 @@ export async function verifyPostgres(
       const kind = range.to === covered.at(-1)?.to ? 'live' : 'published';
       ranges.push({ ...range, kind, blocks: counts.heights - before });
     }
-    if (from === undefined && to === undefined) await checkRest(database, damages);
+    if (from === undefined && to === undefined) {
+      const open = await readOpenRanges(database);
+      for (const range of open) {
+        if (signal?.aborted === true) throw abortReason(signal);
+        ranges.push(await checkOpenRange(pass, range));
+      }
+      await checkRest(database, { damages, open });
+    }
     const { damagedHeights, lostHeights } = damages;
     const latestIndexedHeight = whole.at(-1)?.to;
     return {
@@ -113,11 +120,26 @@ function spanOf(ranges: readonly HeightRange[]): HeightRange | undefined {
   return first && last && { from: first.from, to: last.to };
 }
 
-/** Returns the highest block, for the link of the next one. */
+/** What is there of it: all heights below `next`, and those above that came early. */
+async function checkOpenRange(
+  pass: Pass,
+  { from, to, next }: OpenRange,
+): Promise<Omit<RangeReport, 'damaged'>> {
+  const before = pass.counts.heights;
+  let below: BlockHead | undefined;
+  for (let height = from; height <= to; height += HEIGHTS_AT_ONCE) {
+    const range = { from: height, to: Math.min(to, height + HEIGHTS_AT_ONCE - 1) };
+    below = await checkHeights(pass, range, below, { isComplete: (each) => each < next });
+  }
+  return { from, to, kind: 'open', blocks: pass.counts.heights - before };
+}
+
+/** `isComplete`: false for a height that need not be there. Returns the highest block, for the link of the next one. */
 async function checkHeights(
   pass: Pass,
   range: HeightRange,
   lower: BlockHead | undefined,
+  { isComplete = () => true }: { readonly isComplete?: (height: number) => boolean } = {},
 ): Promise<BlockHead | undefined> {
   const { counts, damages, database } = pass;
   const stored = await readStored(database, range);
@@ -125,7 +147,8 @@ async function checkHeights(
   const sound = new Set<number>();
   let below = lower;
   for (let height = range.from; height <= range.to; height += 1) {
-    const entry = entryOf(pass, height, stored.get(height));
+    const its = stored.get(height);
+    const entry = its === undefined && !isComplete(height) ? undefined : entryOf(pass, height, its);
     if (entry === undefined) {
       below = undefined;
       continue;
@@ -215,8 +238,10 @@ async function compareRows(
 }
 
 /** What belongs to no height in particular. */
-async function checkRest(database: PostgresDatabase, damages: DamageList): Promise<void> {
-  const open = await readOpenRanges(database);
+async function checkRest(
+  database: PostgresDatabase,
+  { damages, open }: { readonly damages: DamageList; readonly open: readonly HeightRange[] },
+): Promise<void> {
   const isOpen = open.map(({ from, to }) => `height BETWEEN ${from} AND ${to}`).join(' OR ');
   const { rows } = await database.query<{ height: string }>({
     text: `SELECT height FROM flow_store.block WHERE NOT ${isCovered('height')}

@@ -21,6 +21,49 @@ function now(of: MethodLimiter): Permit {
   return permit;
 }
 
+describe('a rate that several processes share', () => {
+  it('is divided among them as they come and go', async () => {
+    let sharers = 1;
+    const shared = new MethodLimiter(
+      { ratePerSecond: 100, maxWaiting: 1_000 },
+      { clock, sharers: () => sharers },
+    );
+    const rates = [1, 2, 4, 1].map((many) => {
+      sharers = many;
+      return shared.ratePerSecond;
+    });
+    expect(rates).toEqual([100, 50, 25, 100]);
+    sharers = 4;
+    let left = 0;
+    for (let call = 0; call < 60; call += 1) void Promise.resolve(shared.acquire()).then(() => (left += 1));
+    await clock.settle();
+    const burst = left;
+    await clock.advance(1_000);
+    expect(left - burst).toBe(25);
+    sharers = 1;
+    await clock.advance(1_000);
+    expect(left).toBe(60);
+  });
+
+  it('leaves each of them one call a second, and what nodes refused counts all the same', () => {
+    let sharers = 1_000;
+    const shared = new MethodLimiter(
+      { ratePerSecond: 100, maxWaiting: 10 },
+      { clock, sharers: () => sharers },
+    );
+    expect(shared.ratePerSecond).toBe(1);
+    sharers = 1;
+    shared.rateLimited(now(shared));
+    const adapted = shared.ratePerSecond;
+    expect(adapted).toBeLessThan(100);
+    sharers = 1_000;
+    expect(shared.ratePerSecond).toBe(1);
+    expect(
+      new MethodLimiter({ ratePerSecond: 0, maxWaiting: 10 }, { clock, sharers: () => 4 }).ratePerSecond,
+    ).toBeUndefined();
+  });
+});
+
 describe('a configured rate', () => {
   it('is no limit when it is 0', () => {
     const unlimited = limiter(0);

@@ -64,6 +64,7 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
     heldUp: () => (state.latest < (state.head ?? -1) ? heldUpBy(facts(), clock) : undefined),
     commitStartedAtMs: () => state.facts.commitStartedAtMs,
     database: () => state.change.database?.(),
+    leaderLost: () => state.change.leaderLost?.(),
     readerDown: () => state.change.readerDown?.(),
     disk: () => state.change.disk?.(),
   };
@@ -204,6 +205,16 @@ describe('the lowest missing height, held up', () => {
     expect(await after(1_000)).toMatchObject([
       { code: 'store_stalled', message: 'the database has been at work on one batch for 10 s' },
     ]);
+  });
+
+  it('by a leader that is gone is told as that, and no node is blamed', async () => {
+    const { after, codes, state } = healthyDaemon();
+    state.change = { leaderLost: () => ({ message: 'no process has led for 13 s' }) };
+    expect(await after(1_000)).toMatchObject([
+      { code: 'leader_lost', message: 'no process has led for 13 s' },
+    ]);
+    state.change = {};
+    expect(await codes(1_000)).toEqual([]);
   });
 
   it('by a missing node is told as that', async () => {

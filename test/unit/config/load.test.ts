@@ -339,3 +339,32 @@ describe('names', () => {
     }
   });
 });
+
+describe('roles', () => {
+  const database = { store: ['postgres://localhost/flow'] };
+  const rolesOf = (from: Parameters<typeof load>[0]) => load(from).config.roles;
+
+  it('are all of them unless some are named, in any way', () => {
+    expect(rolesOf({})).toEqual(['live', 'backfill', 'api']);
+    expect(rolesOf({ flags: database })).toEqual(['live', 'backfill', 'api']);
+    expect(rolesOf({ flags: { ...database, roles: ['api, live'] } })).toEqual(['live', 'api']);
+    expect(rolesOf({ flags: { ...database, roles: ['api', 'backfill'] } })).toEqual(['backfill', 'api']);
+    const environment = { FCI_STORE: 'postgres://localhost/flow', FCI_ROLES: 'backfill' };
+    expect(rolesOf({ environment })).toEqual(['backfill']);
+    expect(rolesOf({ file: { store: 'postgres://localhost/flow', roles: ['api'] } })).toEqual(['api']);
+  });
+
+  it('are refused where they are not known, or there is no database to share', () => {
+    const wrong = () => load({ flags: { ...database, roles: ['live,reader'] } });
+    expect(wrong).toThrow(/--roles.*live, backfill, api/);
+    expect(() => load({ flags: { ...database, roles: ['live'], 'backfill.plan': ['root'] } })).toThrow(
+      /Add the role backfill/,
+    );
+    expect(() => load({ flags: { roles: ['live'] } })).toThrow(
+      expect.objectContaining({
+        exit: 'configuration',
+        message: expect.stringMatching(/no store is given/) as string,
+      }),
+    );
+  });
+});

@@ -54,6 +54,8 @@ function values(change: Partial<ScrapedValues> = {}): ScrapedValues {
     lagHeights: () => 30,
     headAgeSeconds: () => 2,
     indexedAgeSeconds: () => 1,
+    leads: () => 1,
+    leaderAgeSeconds: () => 3,
     storeBytes: () => 5_000,
     diskFreeBytes: () => 9_000,
     ...change,

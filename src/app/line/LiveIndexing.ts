@@ -1,0 +1,166 @@
+import type { DaemonConfig } from '../../config/index.js';
+import type { Leadership, Term } from '../../ranges/index.js';
+import { wasAborted } from '../../runtime/index.js';
+import { StorageError } from '../../storage/index.js';
+import type { IndexStore } from '../../storage/index.js';
+import { startIndexingLine } from './indexingLine.js';
+import type { IndexingLine, IndexingLineParts } from './indexingLine.js';
+import type { IndexingParts } from './runIndexing.js';
+import { firstHeightOf, initialiseStore } from './startHeight.js';
+
+export interface LiveIndexingDependencies {
+  readonly parts: IndexingParts;
+  readonly leadership: Leadership;
+  /** Is called for every line that starts. */
+  readonly onLine: (line: IndexingLine) => void;
+  /** There is no line: another process leads, or none does. */
+  readonly onFollow: () => void;
+}
+
+/**
+ * The live range, indexed by this process whenever it leads: begins the store when that is empty, and runs the indexing line,
+ * which starts over when a lie was found too late to replace the block. When another process has taken over, it waits until
+ * it leads again.
+ */
+export class LiveIndexing {
+  readonly #config: DaemonConfig;
+  readonly #deps: LiveIndexingDependencies;
+  #line: IndexingLine | undefined;
+  #term: Term | undefined;
+
+  constructor(config: DaemonConfig, dependencies: LiveIndexingDependencies) {
+    this.#config = config;
+    this.#deps = dependencies;
+  }
+
+  /** Resolves when the daemon is to stop; then it is to be closed. Rejects as the indexing line. */
+  async run(): Promise<void> {
+    const { leadership, onFollow, parts } = this.#deps;
+    const { signal } = parts.lifecycle;
+    for (;;) {
+      const term = await leadership.lead(signal);
+      if (term === undefined) return;
+      this.#term = term;
+      const reason = await this.#lead(term);
+      if (signal.aborted) return;
+      parts.logger.warn({ reason }, 'this process does not lead any more');
+      await this.close();
+      onFollow();
+    }
+  }
+
+  /** Ends the line, and lets another process lead. Idempotent. */
+  async close(): Promise<void> {
+    const { store } = this.#deps.parts;
+    const line = this.#line;
+    const term = this.#term;
+    try {
+      await line?.close();
+    } catch (error) {
+      // What it had left to write is another's business by now.
+      if (!isReplaced(error)) throw error;
+    } finally {
+      this.#line = undefined;
+      await store.shared?.follow();
+      this.#term = undefined;
+      await term?.release();
+    }
+  }
+
+  /** Resolves with the reason when this process leads no longer, or is to stop. */
+  async #lead(term: Term): Promise<string> {
+    const { lifecycle, logger, store } = this.#deps.parts;
+    try {
+      const replaced = await this.#takeStore();
+      if (replaced === undefined) return 'stopping';
+      const lost = AbortSignal.any([lifecycle.signal, term.lost, replaced]);
+      if (store.shared !== undefined) {
+        logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'this process leads');
+      }
+      try {
+        await this.#follow(lost);
+      } catch (error) {
+        if (!wasAborted(error, lost)) throw error;
+      }
+    } catch (error) {
+      if (!isReplaced(error)) throw error;
+    }
+    return term.lost.aborted ? 'the lead was not kept up' : 'another process has taken over';
+  }
+
+  /** The signal aborts when another process has taken it; `undefined`: the daemon stops. */
+  async #takeStore(): Promise<AbortSignal | undefined> {
+    const { lifecycle, store } = this.#deps.parts;
+    if (store.shared === undefined) return new AbortController().signal;
+    // It waits for a database that is away; closing the store ends that.
+    const leading = store.shared.lead();
+    leading.catch(() => undefined);
+    return Promise.race([leading, lifecycle.stopped().then(() => undefined)]);
+  }
+
+  /** Until `lost` aborts. */
+  async #follow(lost: AbortSignal): Promise<void> {
+    const { onLine, parts } = this.#deps;
+    const { logger, store } = parts;
+    await this.#begin(lost);
+    const over = new Promise<undefined>((resolve) => {
+      lost.addEventListener('abort', () => resolve(undefined), { once: true });
+    });
+    let reachedHeight = highestDurable(store);
+    for (;;) {
+      if (lost.aborted) return;
+      this.#line = startIndexingLine(this.#config, this.#lineParts(), { reachedHeight });
+      onLine(this.#line);
+      const outdated = await Promise.race([this.#line.outdated, over]);
+      if (outdated === undefined) return;
+      logger.warn({ reason: outdated }, 'indexing restarts from the watermark');
+      await this.#line.close();
+      // What stands above the watermark is only work saved, and some of it is a lie.
+      reachedHeight = Math.max(reachedHeight, highestDurable(store));
+      await store.rewind(store.latestIndexedHeight());
+    }
+  }
+
+  /** Begins the store when it is empty. */
+  async #begin(signal: AbortSignal): Promise<void> {
+    const { listener, logger, network, store } = this.#deps.parts;
+    if (store.meta() !== undefined) return;
+    // The answer of one node does not tell where the others begin.
+    await network.whenAllAsked(signal);
+    if (this.#config.startHeight === 'root') await network.whenRootTold(signal);
+    const first = await firstHeightOf(this.#config, { network, listener }, signal);
+    await network.whenSporkTold(first, signal);
+    await initialiseStore(store, this.#config, network, first);
+    logger.info({ height: first, chainId: this.#config.chainId }, 'new store created');
+  }
+
+  /** A line whose writes are refused because another process leads has not failed: it is closed soon. */
+  #lineParts(): IndexingLineParts {
+    const { parts } = this.#deps;
+    const { lifecycle, network, store } = parts;
+    if (store.shared === undefined) return { ...parts, nodes: network };
+    return {
+      ...{ ...parts, nodes: network },
+      lifecycle: {
+        fail: (error) => {
+          if (!isReplaced(error)) lifecycle.fail(error);
+        },
+        supervise: (running) => {
+          const calm = running.catch((error: unknown) => {
+            if (!isReplaced(error)) throw error;
+          });
+          lifecycle.supervise(calm);
+        },
+      },
+    };
+  }
+}
+
+function isReplaced(error: unknown): boolean {
+  return error instanceof StorageError && error.kind === 'locked';
+}
+
+/** The chain has been there, whatever the nodes tell of its head so far. */
+function highestDurable(store: IndexStore): number {
+  return Math.max(store.latestIndexedHeight(), ...store.blocksAboveWatermark().map(({ height }) => height));
+}

@@ -1,0 +1,33 @@
+import type { workersOf } from '../../app/index.js';
+import { formatCount, formatDuration } from '../../observability/index.js';
+
+type Worker = Awaited<ReturnType<typeof workersOf>>[number];
+
+/** The processes that share a database, for people. */
+export function renderWorkers(workers: readonly Worker[]): string {
+  if (workers.length === 0) return 'No process has used this database yet.\n';
+  return `${workers.map(lineOf).join('\n')}\n`;
+}
+
+function lineOf(worker: Worker): string {
+  const { id, host, pid, version, workVersion, roles, busyWith, beatAgeMs, kill, leads } = worker;
+  const facts = [
+    `${id} ${host}:${pid}`,
+    `version ${version} (work ${workVersion})`,
+    roles.join(','),
+    stateOf(worker),
+    ...(leads ? ['leads'] : []),
+    ...(busyWith.length === 0
+      ? []
+      : [
+          `fills ${busyWith.map(({ from, to }) => `${formatCount(from)} to ${formatCount(to)}`).join(' and ')}`,
+        ]),
+    `last beat ${formatDuration(beatAgeMs / 1_000)} ago`,
+    ...(kill === undefined ? [] : ['told to end']),
+  ];
+  return facts.join(', ');
+}
+
+function stateOf({ isAlive, state }: Worker): string {
+  return isAlive || state === 'stopped' ? state : 'dead';
+}

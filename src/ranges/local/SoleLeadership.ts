@@ -1,0 +1,13 @@
+import type { Leader, Leadership, Term } from '../ports.js';
+
+/** Of a process that nobody shares its store with: it always leads. */
+export class SoleLeadership implements Leadership {
+  lead(signal: AbortSignal): Promise<Term | undefined> {
+    const term = { lost: new AbortController().signal, release: () => Promise.resolve() };
+    return Promise.resolve(signal.aborted ? undefined : term);
+  }
+
+  leader(): Leader | undefined {
+    return undefined;
+  }
+}

@@ -1,0 +1,122 @@
+import type { Logger } from '../../observability/index.js';
+import { programVersion } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
+import type { SharedRangeBook } from '../../storage/index.js';
+import type { KillWish, Leadership, ServedHeights, WorkerState } from '../ports.js';
+import { Boss } from './Boss.js';
+import { BossLeadership } from './BossLeadership.js';
+import { BossWorkSource } from './BossWorkSource.js';
+import { killWorkers, LIVE_QUEUE, readWorkers, WorkerRegistry } from './WorkerRegistry.js';
+
+/** Counts up when ranges are filled in, or stored, in another way than before: see docs/scale-out.md, upgrading. */
+export const WORK_VERSION = 1;
+
+export interface SharedQueueOptions {
+  readonly url: string;
+  /** What this process does; without roles it is a command, which takes no work. */
+  readonly roles: readonly string[];
+  /** Default: `WORK_VERSION`. */
+  readonly workVersion?: number;
+  /** How long a database is waited for that does not answer. Default: not at all. */
+  readonly waitMs?: number;
+}
+
+export interface SharedQueueDependencies {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** The operator wants this process to end. */
+  readonly onKill?: (wish: KillWish) => void;
+}
+
+/** What the processes of one store have in common beside it: the queue of ranges, the list of workers, and who leads. */
+export class SharedQueue {
+  readonly #options: SharedQueueOptions;
+  readonly #deps: SharedQueueDependencies;
+  readonly #boss: Boss;
+  readonly #registry: WorkerRegistry | undefined;
+  readonly #sources = new Set<BossWorkSource>();
+
+  private constructor(
+    options: SharedQueueOptions,
+    dependencies: SharedQueueDependencies,
+    { boss, registry }: { readonly boss: Boss; readonly registry: WorkerRegistry | undefined },
+  ) {
+    this.#options = options;
+    this.#deps = dependencies;
+    this.#boss = boss;
+    this.#registry = registry;
+  }
+
+  /** The tables of the store are there already. Expected errors: `StorageError`; OperatorError `configuration`. */
+  static async open(
+    options: SharedQueueOptions,
+    dependencies: SharedQueueDependencies,
+  ): Promise<SharedQueue> {
+    const { roles, url, waitMs = 0, workVersion = WORK_VERSION } = options;
+    const { clock, logger, onKill = () => undefined } = dependencies;
+    const isWorker = roles.length > 0;
+    const boss = await Boss.start({ url, waitMs, supervises: isWorker }, { clock, logger });
+    try {
+      await boss.makeQueue(LIVE_QUEUE, 'exclusive');
+      const registry = isWorker
+        ? new WorkerRegistry(
+            { version: programVersion(), workVersion, roles },
+            { boss, clock, logger, onKill },
+          )
+        : undefined;
+      await registry?.start();
+      return new SharedQueue(options, dependencies, { boss, registry });
+    } catch (error) {
+      await boss.close();
+      throw error;
+    }
+  }
+
+  /** Of this process; `undefined` for a command. */
+  leadership(): Leadership | undefined {
+    const registry = this.#registry;
+    return registry && new BossLeadership({ boss: this.#boss, registry, clock: this.#deps.clock });
+  }
+
+  /** Its id among the workers. */
+  get worker(): string | undefined {
+    return this.#registry?.id;
+  }
+
+  /** How many processes share the work, and the rate of each node, as far as this one knows; at least one. */
+  liveWorkers(): number {
+    return this.#registry?.liveWorkers() ?? 1;
+  }
+
+  /** Expected errors: `StorageError`. */
+  workers(): Promise<readonly WorkerState[]> {
+    return readWorkers(this.#boss.database);
+  }
+
+  /** Returns how many were told. Expected errors: `StorageError`. */
+  kill(ids: readonly string[], wish: KillWish): Promise<number> {
+    return killWorkers(this.#boss.database, ids, wish);
+  }
+
+  /** It looks at the database from now on, until the queue is closed. */
+  source(
+    { maxRangeHeights }: { readonly maxRangeHeights?: number | undefined },
+    { book, chain }: { readonly book: SharedRangeBook; readonly chain: ServedHeights },
+  ): BossWorkSource {
+    const { workVersion = WORK_VERSION } = this.#options;
+    const source = new BossWorkSource(
+      { workVersion, maxRangeHeights },
+      { ...this.#deps, boss: this.#boss, registry: this.#registry, book, chain },
+    );
+    this.#sources.add(source);
+    return source;
+  }
+
+  /** After what runs has been given back, and before the store is closed. */
+  async close(): Promise<void> {
+    for (const source of this.#sources) await source.close();
+    await this.#registry?.close();
+    await this.#boss.close();
+  }
+}

@@ -1,0 +1,70 @@
+import { OperatorError } from '../runtime/index.js';
+import { joined, MAX_PLANS } from '../storage/index.js';
+import type { BackfillPlan, HeightRange, OpenRange } from '../storage/index.js';
+import { lacking } from './planner.js';
+import type { ServedHeights, WantedPlan } from './ports.js';
+
+/** Failed runs in a row after which a range is disputed. */
+export const FAILURES_BEFORE_DISPUTE = 5;
+/** Pause before a failed range runs again. */
+export const RETRY_BACKOFF = { minMs: 2_000, maxMs: 120_000 };
+
+export function isDisputed({ failures }: Pick<OpenRange, 'failures'>): boolean {
+  return failures >= FAILURES_BEFORE_DISPUTE;
+}
+
+/** What a store holds already, and what is planned for it. */
+export interface PlannedStore {
+  readonly plans: readonly BackfillPlan[];
+  readonly coverage: readonly HeightRange[];
+  /** `undefined` while that has no block. */
+  readonly live: HeightRange | undefined;
+}
+
+/** The plan that is wanted, with the number `id`. Expected errors: OperatorError `usage`. */
+export function newPlan(
+  { from, to, order }: WantedPlan,
+  id: number,
+  { plans, coverage, live }: PlannedStore,
+): BackfillPlan {
+  if (live === undefined)
+    throw usage(
+      'The store holds nothing yet: begin the live range first (start), then plan what lies below it.',
+    );
+  if (to > live.to)
+    throw usage(
+      `Height ${to} is above the latest indexed one, ${live.to}: what lies above is indexed by the daemon without a plan. ` +
+        `Give --to ${Math.max(from, live.from - 1)} or lower.`,
+    );
+  if (from < 0 || from > to) throw usage(`There are no heights from ${from} to ${to}: --from is above --to.`);
+  if (plans.length >= MAX_PLANS)
+    throw usage(`There are ${MAX_PLANS} plans already, the most there may be. Wait for one, or cancel one.`);
+  if (lacking([{ from, to }], coverage).length === 0)
+    throw usage(`Heights ${from} to ${to} are all indexed already: there is nothing to plan.`);
+  const planned = plans.find((other) => other.from <= from && other.to >= to);
+  if (planned !== undefined)
+    throw usage(
+      `Heights ${from} to ${to} are planned already, by plan ${planned.id} (${planned.from} to ${planned.to}).`,
+    );
+  return { id, from, to, order, isPaused: false };
+}
+
+/** Without `id` every plan is chosen. Expected errors: OperatorError `usage` (no such plan). */
+export function choosePlans(
+  plans: readonly BackfillPlan[],
+  id: number | undefined,
+): { readonly chosen: readonly BackfillPlan[]; readonly kept: readonly BackfillPlan[] } {
+  const chosen = id === undefined ? plans : plans.filter((plan) => plan.id === id);
+  if (id !== undefined && chosen.length === 0)
+    throw usage(`There is no plan ${id}. "backfill status" lists those there are.`);
+  return { chosen, kept: plans.filter((plan) => !chosen.includes(plan)) };
+}
+
+/** Heights that no range has on both sides: where a spork begins, and where that which is served begins and ends. */
+export function bordersOf(chain: ServedHeights): readonly number[] {
+  return [...chain.borders(), ...joined(chain.served()).flatMap(({ from, to }) => [from, to + 1])];
+}
+
+function usage(message: string): OperatorError {
+  return new OperatorError('usage', message);
+}

@@ -1,0 +1,128 @@
+import { ok as assert } from 'node:assert/strict';
+import type { AccountCoverage, HeightRange, SporkRecord, StoreMeta } from '../IndexStore.js';
+import { SCHEMA_VERSION } from '../records/schema.js';
+import { BlockLine } from './BlockLine.js';
+import type { BlockLineDependencies } from './BlockLine.js';
+import type { Loaded } from './loadStore.js';
+import type { PostgresRangeBook } from './PostgresRangeBook.js';
+import { bothSporks } from './publish.js';
+import type { Published } from './publish.js';
+
+export interface KnownStoreDependencies extends Omit<BlockLineDependencies, 'meta'> {
+  readonly book: () => PostgresRangeBook;
+}
+
+/** What this process knows of the store, without asking the database. */
+export class KnownStore {
+  readonly #chainId: string;
+  readonly #deps: KnownStoreDependencies;
+  #createdBy = '';
+  #published: readonly HeightRange[] = [];
+  #firstHeight = 0;
+  #sporks: readonly SporkRecord[] = [];
+  #isDamaged = false;
+  #line: BlockLine | undefined;
+
+  constructor({ chainId }: { readonly chainId: string }, dependencies: KnownStoreDependencies) {
+    this.#chainId = chainId;
+    this.#deps = dependencies;
+  }
+
+  /** Of the live range; `undefined` for a store that was never initialised. */
+  get line(): BlockLine | undefined {
+    return this.#line;
+  }
+
+  /** Below the live range, ascending. */
+  get published(): readonly HeightRange[] {
+    return this.#published;
+  }
+
+  /** May be empty. */
+  get live(): HeightRange {
+    return { from: this.#firstHeight, to: this.latestIndexedHeight() };
+  }
+
+  /** The block at the watermark is unreadable. */
+  get isDamaged(): boolean {
+    return this.#isDamaged;
+  }
+
+  coverage(): readonly HeightRange[] {
+    const { live } = this;
+    return this.#line === undefined || live.to < live.from ? this.#published : [...this.#published, live];
+  }
+
+  latestIndexedHeight(): number {
+    return this.#line?.state.latestIndexedHeight ?? 0;
+  }
+
+  accountCoverage(): AccountCoverage {
+    if (this.#line === undefined) return { from: 0, to: -1, missingHeights: 0 };
+    return { ...this.live, missingHeights: 0 };
+  }
+
+  meta(): StoreMeta | undefined {
+    if (this.#line === undefined) return undefined;
+    return {
+      schemaVersion: SCHEMA_VERSION,
+      chainId: this.#chainId,
+      firstHeight: this.#firstHeight,
+      createdBy: this.#createdBy,
+      sporks: this.#sporks,
+    };
+  }
+
+  initialised(): StoreMeta {
+    const meta = this.meta();
+    assert(meta !== undefined, 'the store is not initialised');
+    return meta;
+  }
+
+  /** All that the database says. */
+  load({ createdBy, coverage, sporks, open, plans, latestBlock, above, isDamaged }: Loaded): void {
+    this.#createdBy = createdBy;
+    this.#isDamaged = isDamaged;
+    const live = coverage.at(-1);
+    this.#published = coverage.slice(0, -1);
+    this.#sporks = sporks;
+    this.#deps.book().load({ open, plans });
+    if (live === undefined) return;
+    this.#firstHeight = live.from;
+    const state = { latestIndexedHeight: live.to, latestBlock, above };
+    if (this.#line !== undefined) this.#line.change(state);
+    else this.#line = new BlockLine(state, this.#lineParts());
+  }
+
+  /** What others have done beside the leader, which knows the end of the live range first, and its sporks. */
+  join({ coverage, sporks, open, plans }: Loaded): void {
+    const live = coverage.at(-1);
+    if (live === undefined) return;
+    this.#published = coverage.slice(0, -1);
+    this.#firstHeight = live.from;
+    this.addSporks(sporks);
+    this.#deps.book().load({ open, plans });
+  }
+
+  /** A range of this process has become part of the coverage. */
+  publish({ coverage, sporks, plans }: Published): void {
+    this.#published = coverage.slice(0, -1);
+    this.#firstHeight = coverage.at(-1)?.from ?? this.#firstHeight;
+    this.addSporks(sporks);
+    this.#deps.book().load({ plans });
+  }
+
+  addSporks(sporks: readonly SporkRecord[]): void {
+    this.#sporks = bothSporks(this.#sporks, sporks);
+  }
+
+  /** What was staged and not written is forgotten, and so is a write that failed. */
+  renew(): void {
+    if (this.#line !== undefined) this.#line = new BlockLine(this.#line.state, this.#lineParts());
+  }
+
+  #lineParts(): BlockLineDependencies {
+    const { fence, partitions, scripts } = this.#deps;
+    return { fence, partitions, scripts, meta: () => this.initialised() };
+  }
+}

@@ -1,0 +1,105 @@
+import type { BackfillPlan, BlockHead, HeightRange, OpenRange, SporkRecord } from '../IndexStore.js';
+import { headOf } from '../records/readRecords.js';
+import { corruptRecord, isCorruption } from '../StorageError.js';
+import type { Session } from './PostgresDatabase.js';
+import { PostgresIndexReader } from './PostgresIndexReader.js';
+import { readCoverage, readHeads, readOpenRanges, readPlans, readSporks } from './readState.js';
+
+/** The rows that say what the store holds. */
+export interface Loaded {
+  readonly createdBy: string;
+  /** The last one is the live range. */
+  readonly coverage: readonly HeightRange[];
+  readonly sporks: readonly SporkRecord[];
+  readonly open: readonly OpenRange[];
+  readonly plans: readonly BackfillPlan[];
+  readonly latestBlock: BlockHead | undefined;
+  readonly above: ReadonlyMap<number, BlockHead>;
+  /** The block at the watermark is unreadable; tolerated only in order to rewind it away. */
+  readonly isDamaged: boolean;
+}
+
+/** To be called in a snapshot. `isTolerant`: a damaged block at the watermark is left to the rewind that follows. */
+export async function loadStore(session: Session, isTolerant: boolean): Promise<Loaded> {
+  const coverage = await readCoverage(session);
+  const common = {
+    ...{ coverage, isDamaged: false },
+    createdBy: await readCreator(session),
+    sporks: await readSporks(session),
+    open: await readOpenRanges(session),
+    plans: await readPlans(session),
+  };
+  const live = coverage.at(-1);
+  if (live === undefined) return { ...common, latestBlock: undefined, above: new Map() };
+  const heads = await readHeads(session, live.to + 1, Number.MAX_SAFE_INTEGER);
+  const above = new Map(heads.map((head) => [head.height, head]));
+  if (live.to < live.from) return { ...common, latestBlock: undefined, above };
+  try {
+    return { ...common, latestBlock: await latestHead(session, live.to), above };
+  } catch (error) {
+    if (!isTolerant || !isCorruption(error)) throw error;
+    return { ...common, latestBlock: undefined, above, isDamaged: true };
+  }
+}
+
+async function readCreator(session: Session): Promise<string> {
+  const { rows } = await session.query<{ created_by: string }>({
+    text: 'SELECT created_by FROM flow_store.store',
+  });
+  return rows[0]?.created_by ?? '';
+}
+
+async function latestHead(session: Session, height: number): Promise<BlockHead> {
+  const reader = new PostgresIndexReader({ session, coverage: () => [{ from: height, to: height }] });
+  const stored = await reader.blockByHeight(height);
+  if (stored === undefined) throw corruptRecord('block record', height, 'it is missing');
+  return headOf(stored);
+}
+
+/** Tells at little cost whether anything has changed. */
+export interface StoreMark {
+  /** Of the leader: see `Fence`. */
+  readonly epoch: number;
+  /** Differs once the leader has written. */
+  readonly live: string;
+  /** Differs once anything else has changed: published ranges, open ones, plans, sporks. */
+  readonly rest: string;
+}
+
+/** A database that has not answered for so long does not answer. */
+const MARK_TIMEOUT_MS = 4_000;
+
+/** Expected errors: those of the session. */
+export async function readMark(session: Session): Promise<StoreMark> {
+  const { rows } = await session.query<{ epoch: string; commits: string; rest: string }>({
+    name: 'mark',
+    text: MARK,
+    timeoutMs: MARK_TIMEOUT_MS,
+  });
+  const [row] = rows;
+  if (row === undefined) throw corruptRecord('row of flow_store.store', undefined, 'it is missing');
+  return { epoch: Number(row.epoch), live: `${row.epoch}:${row.commits}`, rest: row.rest };
+}
+
+/** Of tables that have some hundreds of short rows at most. */
+const MARK = `
+  SELECT epoch, commits, md5(concat_ws('|',
+    (SELECT string_agg(concat_ws(',', from_height,
+        nullif(to_height, (SELECT max(to_height) FROM flow_store.coverage))), ';' ORDER BY from_height)
+      FROM flow_store.coverage),
+    (SELECT string_agg(concat_ws(',', from_height, to_height, next_height, failures, reason), ';' ORDER BY from_height)
+      FROM flow_store.open_range),
+    (SELECT string_agg(concat_ws(',', id, from_height, to_height, sort_order, is_paused), ';' ORDER BY id)
+      FROM flow_store.plan),
+    (SELECT string_agg(concat_ws(',', root_height, spork_id, root_parent_id), ';' ORDER BY root_height)
+      FROM flow_store.spork))) AS rest
+  FROM flow_store.store`;
+
+/** Bytes of all tables, their indexes and parts. Expected errors: those of the session. */
+export async function weighStore(session: Session): Promise<number> {
+  const { rows } = await session.query<{ bytes: string | null }>({
+    text: `SELECT sum(pg_total_relation_size(oid)) AS bytes FROM pg_class
+      WHERE relnamespace = 'flow_store'::regnamespace AND relkind = 'r'`,
+  });
+  return Number(rows[0]?.bytes ?? 0);
+}

@@ -1,0 +1,69 @@
+import { ok as assert } from 'node:assert/strict';
+import { OperatorError } from '../../runtime/index.js';
+import type { HeightRange } from '../IndexStore.js';
+import { rangesInWords, upTo } from '../records/heightRanges.js';
+import { deleteBlocks } from './BlockLine.js';
+import type { Session } from './PostgresDatabase.js';
+import { withHoles } from './publish.js';
+import { readCoverage, readPlans, writePlans } from './readState.js';
+
+/** What a rewind leaves. */
+interface Rewound {
+  readonly live: HeightRange;
+  /** Everything above goes, plans included. */
+  readonly target: number;
+}
+
+/** Expected errors: `OperatorError` (`usage`). */
+export function rewound(
+  { published, live }: { readonly published: readonly HeightRange[]; readonly live: HeightRange },
+  height: number,
+): Rewound {
+  const isHeight = Number.isSafeInteger(height);
+  if (isHeight && (height >= live.from || (height === live.from - 1 && published.length === 0))) {
+    return { live: { from: live.from, to: Math.min(live.to, height) }, target: height };
+  }
+  const last = isHeight ? upTo(published, height).at(-1) : undefined;
+  if (last !== undefined) return { live: last, target: last.to };
+  const advice =
+    published.length > 0
+      ? `this store holds heights ${rangesInWords([...published, live])}, and nothing at or below ${height}. ` +
+        'Name a height in one of them.'
+      : `this store begins at height ${live.from}. The lowest height to rewind to is ${live.from - 1}, which forgets every block.`;
+  throw new OperatorError('usage', `Cannot rewind to height ${height}: ${advice}`);
+}
+
+/** To be called in a write of the leader, beside which nobody publishes. Expected errors: those of the session; as `rewound`. */
+export async function forgetAbove(session: Session, height: number): Promise<void> {
+  const before = await readCoverage(session);
+  const whole = before.at(-1);
+  assert(whole !== undefined, 'the store is not initialised');
+  const { live, target } = rewound({ published: before.slice(0, -1), live: whole }, height);
+  await deleteBlocks(session, live.to + 1, Number.MAX_SAFE_INTEGER);
+  await session.query({
+    text: 'DELETE FROM flow_store.coverage WHERE from_height > $1',
+    values: [live.from],
+  });
+  await session.query({
+    text: 'UPDATE flow_store.coverage SET to_height = $2 WHERE from_height = $1',
+    values: [live.from, live.to],
+  });
+  await session.query({
+    text: 'DELETE FROM flow_store.open_range WHERE from_height > $1',
+    values: [live.from],
+  });
+  // A spork whose root is removed will be recorded again; the first one stays.
+  await session.query({
+    text: `DELETE FROM flow_store.spork WHERE root_height > $1`,
+    values: [Math.max(target, live.from)],
+  });
+  const plans = (await readPlans(session)).filter(({ from }) => from <= target);
+  const coverage = await readCoverage(session);
+  await writePlans(
+    session,
+    withHoles(
+      plans.map((plan) => ({ ...plan, to: Math.min(plan.to, target) })),
+      coverage,
+    ),
+  );
+}

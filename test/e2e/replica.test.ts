@@ -1,0 +1,134 @@
+import { describe, expect, it } from 'vitest';
+import { atEnd } from '../support/cleanup.js';
+import { replicaMaker, startReplica } from '../support/postgresReplica.js';
+import { asAdmin } from '../support/postgresServer.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { usePostgres } from '../support/storeKinds.js';
+import { TcpFaults } from '../support/tcpFaults.js';
+
+interface Range {
+  readonly latestIndexed: number;
+}
+
+describe('readers that use a replica', { timeout: 120_000 }, () => {
+  const postgres = usePostgres();
+
+  const begin = async () => {
+    const devnet = await devnetForTest({ seed: 7, startHead: 40, paused: true, sealedLag: 0 });
+    const { url } = await postgres.home();
+    const start = (...flags: string[]) =>
+      startDaemon(
+        startArguments(devnet, scratchDirectory(), '--store', url, '--start-height', '0', ...flags),
+      );
+    return { devnet, url, start };
+  };
+
+  it('see what it has, however far the index is', async () => {
+    const { devnet, url, start } = await begin();
+    const first = await start();
+    await first.reaches(40);
+    expect(await first.program.stop()).toBe(0);
+    // A replica that has stood still since.
+    const replica = new URL(url);
+    replica.pathname += '_copy';
+    await asAdmin(
+      postgresOf(url),
+      `CREATE DATABASE ${replica.pathname.slice(1)} TEMPLATE ${new URL(url).pathname.slice(1)}`,
+    );
+    const daemon = await start('--api-store', replica.href);
+    atEnd(async () => {
+      await daemon.program.stop('SIGKILL');
+      await asAdmin(postgresOf(url), `DROP DATABASE ${replica.pathname.slice(1)} WITH (FORCE)`);
+    });
+    devnet.node.head.advance(5);
+    await daemon.reaches(45);
+    expect((await daemon.api('/v1/blocks?height=40')).status).toBe(200);
+    expect((await daemon.api('/v1/blocks?height=41')).status).toBe(404);
+    expect((await daemon.api('/status')).body as Range).toMatchObject({ latestIndexed: 40, lag: 5 });
+    // What it says of itself counts.
+    await asAdmin(
+      replica.href,
+      'UPDATE flow_store.coverage SET to_height = 39; UPDATE flow_store.store SET commits = commits + 1',
+    );
+    await eventually(async () => {
+      const { latestIndexed } = (await daemon.api('/status')).body as Range;
+      return latestIndexed === 39 ? true : undefined;
+    });
+    expect((await daemon.api('/v1/blocks?height=40')).status).toBe(404);
+  });
+
+  it('see what a streaming replica has come to', async ({ skip }) => {
+    const maker = replicaMaker();
+    if (maker === undefined || postgres.server().machine === undefined)
+      skip('pg_basebackup is not installed here');
+    const { devnet, url, start } = await begin();
+    const replica = await startReplica(url, maker ?? '');
+    atEnd(() => replica.close());
+    const daemon = await start('--api-store', replica.urlOf(url));
+    await daemon.reaches(40);
+    const readable = (height: number) =>
+      eventually(async () =>
+        (await daemon.api(`/v1/blocks?height=${height}`)).status === 200 ? true : undefined,
+      );
+    await readable(40);
+    await replica.pause();
+    devnet.node.head.advance(5);
+    await daemon.reaches(45);
+    expect((await daemon.api('/v1/blocks?height=45')).status).toBe(404);
+    await replica.resume();
+    await readable(45);
+  });
+
+  it('are told when it is away, while indexing goes on', async () => {
+    const { devnet, url, start } = await begin();
+    const way = await TcpFaults.before(url);
+    atEnd(() => way.close());
+    const daemon = await start('--api-store', way.url);
+    await daemon.reaches(40);
+    await eventually(async () => {
+      const { status } = await daemon.api('/v1/blocks?height=40');
+      return status === 200 ? true : undefined;
+    });
+    await way.down();
+    devnet.node.head.advance(5);
+    await daemon.reaches(45);
+    const unready = await eventually(async () => {
+      const { body } = await daemon.health('/readyz');
+      return JSON.stringify(body).includes('database_unreachable') ? body : undefined;
+    });
+    expect(JSON.stringify(unready)).toContain('127.0.0.1');
+    expect((await daemon.api('/v1/blocks?height=40')).status).toBe(503);
+    await way.up();
+    await eventually(async () => {
+      const { status } = await daemon.api('/v1/blocks?height=45');
+      return status === 200 ? true : undefined;
+    });
+  });
+
+  it('need an index to be a replica of', async () => {
+    const refused = await runProgram(['config', 'check', '--api-store', 'postgres://localhost/flow']);
+    expect([refused.code, refused.stderr]).toEqual([78, expect.stringContaining('no store is given')]);
+    const checked = await runProgram([
+      'config',
+      'check',
+      '--store',
+      'postgres://localhost/flow',
+      '--api-store',
+      'postgres://h/d?sslmode=prefer',
+    ]);
+    expect([checked.code, checked.stderr]).toEqual([
+      78,
+      expect.stringContaining('api.store cannot be used: sslmode=prefer'),
+    ]);
+    const sound = await runProgram(['config', 'check', '--store', 'postgres://somebody@localhost/flow']);
+    expect(sound.code).toBe(0);
+  });
+});
+
+/** The database of the server that databases are made from. */
+function postgresOf(url: string): string {
+  const its = new URL(url);
+  its.pathname = '/postgres';
+  return its.href;
+}

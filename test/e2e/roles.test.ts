@@ -1,0 +1,146 @@
+import { describe, expect, it } from 'vitest';
+import { asAdmin } from '../support/postgresServer.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import { usePostgres } from '../support/storeKinds.js';
+
+/** A leader that is gone is followed by another within so long. */
+const TAKEOVER_MS = 12_000;
+/** What a busy machine may add to it. */
+const SLACK_MS = 3_000;
+
+describe('several daemons on one database', { timeout: 120_000 }, () => {
+  const postgres = usePostgres();
+
+  const begin = async () => {
+    const devnet = await devnetForTest({ seed: 7, startHead: 40, paused: true, sealedLag: 0 });
+    const { url } = await postgres.home();
+    const start = (...flags: string[]): Promise<RunningDaemon> =>
+      startDaemon(
+        startArguments(devnet, scratchDirectory(), '--store', url, '--start-height', '0', ...flags),
+      );
+    /** Two of them, of which the first leads. */
+    const two = async (...flags: string[]) => {
+      const first = await start(...flags);
+      await first.reaches(40);
+      const second = await start(...flags);
+      await second.reaches(40);
+      return { first, second };
+    };
+    return { devnet, url, start, two };
+  };
+
+  it('one follows the chain, the others serve what it indexes, and are ready', async () => {
+    const { devnet, two } = await begin();
+    const { first, second } = await two();
+    const ready = await eventually(async () => {
+      const answer = await second.health('/readyz');
+      return answer.status === 200 ? answer : undefined;
+    });
+    expect(ready.status).toBe(200);
+    devnet.node.head.advance(5);
+    await second.reaches(45);
+    expect((await second.api('/v1/blocks?height=45')).status).toBe(200);
+    const statuses = [await first.api('/status'), await second.api('/status')];
+    const all = ['live', 'backfill', 'api'];
+    expect(statuses.map(({ body }) => (body as { cluster: unknown }).cluster)).toMatchObject([
+      { roles: all, leads: true },
+      { roles: all, leads: false, leader: { worker: expect.any(String) as string } },
+    ]);
+    expect((await first.scrape()).value('leads')).toBe(1);
+    expect((await second.scrape()).value('leads')).toBe(0);
+  });
+
+  it('another one takes over when the leader is killed', async () => {
+    const { devnet, two, url } = await begin();
+    const { first, second } = await two();
+    await first.program.stop('SIGKILL');
+    const killedAtMs = performance.now();
+    devnet.node.head.advance(3);
+    await second.reaches(43);
+    expect(performance.now() - killedAtMs).toBeLessThan(TAKEOVER_MS + SLACK_MS);
+    expect((await second.scrape()).value('leads')).toBe(1);
+    expect(await rowsOf(url)).toEqual({ blocks: 44, heights: 44 });
+  });
+
+  it('a leader that slept through its lead has written nothing, and follows', async () => {
+    const { devnet, two, url } = await begin();
+    const { first, second } = await two();
+    first.program.child.kill('SIGSTOP');
+    devnet.node.head.advance(3);
+    await second.reaches(43);
+    await new Promise((resolve) => setTimeout(resolve, 20_000));
+    first.program.child.kill('SIGCONT');
+    await first.program.sees(/does not lead any more/);
+    devnet.node.head.advance(3);
+    await first.reaches(46);
+    expect([(await first.scrape()).value('leads'), (await second.scrape()).value('leads')]).toEqual([0, 1]);
+    expect((await first.api('/v1/blocks?height=46')).status).toBe(200);
+    expect(await rowsOf(url)).toEqual({ blocks: 47, heights: 47 });
+    await second.program.stop();
+    devnet.node.head.advance(2);
+    await first.reaches(48);
+    expect(await first.program.stop()).toBe(0);
+  });
+
+  it('a leader that is stopped hands over at once', async () => {
+    const { devnet, two } = await begin();
+    const { first, second } = await two();
+    const stoppedAtMs = performance.now();
+    expect(await first.program.stop()).toBe(0);
+    devnet.node.head.advance(3);
+    await second.reaches(43);
+    expect(performance.now() - stoppedAtMs).toBeLessThan(TAKEOVER_MS / 2 + SLACK_MS);
+  });
+
+  it('each does what its roles say, and says so when nobody leads', async () => {
+    const { devnet, start } = await begin();
+    const leader = await start('--roles', 'live');
+    await leader.reaches(40);
+    expect(leader.program.stdout).not.toMatch(/"msg":"listening".*"api"/);
+    const reader = await start('--roles', 'api');
+    await reader.reaches(40);
+    expect((await reader.api('/v1/blocks?height=40')).status).toBe(200);
+    devnet.node.head.advance(1);
+    await reader.reaches(41);
+    expect(await leader.program.stop()).toBe(0);
+    const lost = await eventually(async () => {
+      const { body } = await reader.health('/readyz');
+      return JSON.stringify(body).includes('leader_lost') ? body : undefined;
+    });
+    expect(JSON.stringify(lost)).toContain('start a process with the role live');
+    expect((await reader.api('/v1/blocks?height=41')).status).toBe(200);
+    devnet.node.head.advance(1);
+    // Whatever the leader has left undone, no access node is blamed for it.
+    expect(JSON.stringify((await reader.health('/readyz')).body)).not.toContain('upstream');
+    const again = await start('--roles', 'live');
+    await reader.reaches(42);
+    await eventually(async () => ((await reader.health('/readyz')).status === 200 ? true : undefined));
+    expect(await again.program.stop()).toBe(0);
+  });
+
+  it('are not rewound while one of them leads, and not two in one data directory', async () => {
+    const { devnet, url } = await begin();
+    const dataDir = scratchDirectory();
+    const where = ['--network', 'devnet', '--data-dir', dataDir, '--store', url];
+    const args = startArguments(devnet, dataDir, '--store', url, '--start-height', '0');
+    const daemon = await startDaemon(args);
+    await daemon.reaches(40);
+    const second = await runProgram(args);
+    expect([second.code, second.stderr]).toEqual([74, expect.stringContaining('in use by another daemon')]);
+    const refused = await runProgram(['rewind', '--to', '20', '--yes', ...where]);
+    expect([refused.code, refused.stderr]).toEqual([74, expect.stringContaining('leads')]);
+    expect(await daemon.program.stop()).toBe(0);
+    expect((await runProgram(['rewind', '--to', '20', '--yes', ...where])).code).toBe(0);
+    expect(await rowsOf(url)).toEqual({ blocks: 21, heights: 21 });
+  });
+});
+
+async function rowsOf(url: string): Promise<{ blocks: number; heights: number }> {
+  const { rows } = await asAdmin(
+    url,
+    'SELECT count(*)::integer AS blocks, count(DISTINCT height)::integer AS heights FROM flow_store.block',
+  );
+  return rows[0] as { blocks: number; heights: number };
+}

@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
+import { asAdmin } from '../support/postgresServer.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import { usePostgres } from '../support/storeKinds.js';
+
+const HISTORY = 4_300;
+/** A range of a worker that died runs again within so long. */
+const TAKEOVER_MS = 12_000;
+/** What a busy machine may add to it. */
+const SLACK_MS = 5_000;
+
+interface Listed {
+  readonly id: string;
+  readonly pid: number;
+  readonly state: string;
+  readonly isAlive: boolean;
+  readonly busyWith: readonly { readonly from: number; readonly to: number }[];
+}
+
+describe('several workers on one plan', { timeout: 180_000 }, () => {
+  const postgres = usePostgres();
+
+  it('fill it once, though one is killed; and end when they are told to', async () => {
+    const devnet = await devnetForTest({ seed: 13, startHead: HISTORY, sealedLag: 0, paused: true });
+    const { url } = await postgres.home();
+    const flags = ['--store', url, '--start-height', String(HISTORY), '--backfill-parallel-ranges', '1'];
+    const start = (): Promise<RunningDaemon> =>
+      // Slowly, so that the one that is killed has something in hand.
+      startDaemon(startArguments(devnet, scratchDirectory(), ...flags, '--backfill-window', '4'));
+    const command = (...words: string[]) =>
+      runProgram([...words, '--network', 'devnet', '--data-dir', scratchDirectory(), '--store', url]);
+    const workers = async (): Promise<readonly Listed[]> =>
+      JSON.parse((await command('workers', '--json')).stdout) as Listed[];
+
+    const first = await start();
+    await first.reaches(HISTORY);
+    const second = await start();
+    const planned = await command('backfill', 'plan', '--from', '0');
+    expect([planned.code, planned.stdout]).toEqual([0, expect.stringMatching(/^Plan 1: heights 0 to 4299/)]);
+    const killed = await eventually(async () => {
+      const busy = (await workers()).filter(({ busyWith }) => busyWith.length === 1);
+      return busy.length === 2 ? busy.find(({ pid }) => pid === second.program.child.pid) : undefined;
+    });
+    await second.program.stop('SIGKILL');
+    const killedAtMs = performance.now();
+    const [lost] = killed.busyWith;
+    await eventually(async () => {
+      const one = (await workers()).find(({ id }) => id === killed.id);
+      return one?.busyWith.length === 0 ? true : undefined;
+    });
+    expect(performance.now() - killedAtMs).toBeLessThan(TAKEOVER_MS + SLACK_MS);
+    const third = await start();
+    const busy = await eventually(async () => {
+      const one = (await workers()).find(({ pid }) => pid === third.program.child.pid);
+      return one?.busyWith.length === 1 ? one : undefined;
+    });
+    expect((await command('backfill', 'kill', busy.id.slice(0, 8))).code).toBe(0);
+    expect(await third.program.exited).toBe(0);
+    const [inHand] = busy.busyWith;
+    const { rows: published } = await asAdmin(
+      url,
+      'SELECT FROM flow.coverage WHERE from_height <= $1 AND to_height >= $2',
+      [inHand?.from, inHand?.to],
+    );
+    expect(published).toHaveLength(1);
+    const done = await eventually(async () => {
+      const status = (await first.api('/status')).body as StatusDocument;
+      return status.backfill.plans.length === 0 && status.firstIndexed === 0 ? status : undefined;
+    });
+    expect(done.coverage).toEqual([{ from: 0, to: HISTORY }]);
+    expect(lost).toBeDefined();
+    const { rows } = await asAdmin(
+      url,
+      'SELECT count(*)::integer AS blocks, count(DISTINCT height)::integer AS heights FROM flow_store.block',
+    );
+    expect(rows).toEqual([{ blocks: HISTORY + 1, heights: HISTORY + 1 }]);
+    expect(await command('verify')).toMatchObject({ code: 0 });
+
+    const alive = (await workers()).filter(({ isAlive }) => isAlive);
+    expect(alive).toHaveLength(1);
+    expect((await command('backfill', 'kill', killed.id)).code).toBe(64);
+    expect((await command('backfill', 'kill', 'all', '--now')).code).toBe(0);
+    expect(await first.program.exited).toBe(0);
+    const text = (await command('workers')).stdout;
+    expect(text.match(/, stopped, /g)).toHaveLength(2);
+    expect(text.match(/, dead, /g)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,105 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { loadQueue } from '../../../src/ranges/index.js';
+import type { Leadership } from '../../../src/ranges/index.js';
+import { seededRandom, systemClock } from '../../../src/runtime/index.js';
+import type { Clock } from '../../../src/runtime/index.js';
+import { asAdmin } from '../../support/postgresServer.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { usePostgres } from '../../support/storeKinds.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const WAIT_MS = 20_000;
+/** What docs/scale-out.md promises, and what a busy machine may add. */
+const TAKEOVER_MS = 12_000 + 2_000;
+
+describe('of several processes on one database', { timeout: 60_000 }, () => {
+  const postgres = usePostgres();
+  const closing: (() => Promise<void>)[] = [];
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  }, 60_000);
+
+  const database = async (): Promise<string> => {
+    const home = await postgres.home();
+    // Makes the tables.
+    await home.open();
+    return home.url;
+  };
+
+  const join = async (url: string, clock: Clock = systemClock) => {
+    const { SharedQueue } = await loadQueue();
+    const kills: string[] = [];
+    const queue = await SharedQueue.open(
+      { url, roles: ['live'] },
+      {
+        ...{ clock, random: seededRandom(1), logger: new RecordingLogger() },
+        onKill: (wish) => void kills.push(wish),
+      },
+    );
+    closing.push(() => queue.close());
+    return { queue, leadership: queue.leadership()!, worker: queue.worker!, kills };
+  };
+
+  const lead = (leadership: Leadership, waitMs = WAIT_MS) => leadership.lead(AbortSignal.timeout(waitMs));
+
+  it('one leads, and the next one as soon as it lets go', async () => {
+    const url = await database();
+    const [one, two] = [await join(url), await join(url)];
+    const term = await lead(one.leadership);
+    expect(term?.lost.aborted).toBe(false);
+    expect(await lead(two.leadership, 3_000)).toBeUndefined();
+    await expect
+      .poll(() => two.leadership.leader()?.worker, { timeout: WAIT_MS, interval: 100 })
+      .toBe(one.worker);
+    const next = lead(two.leadership);
+    await Promise.all([term?.release(), term?.release()]);
+    const releasedAtMs = performance.now();
+    expect(await next).toBeDefined();
+    expect(performance.now() - releasedAtMs).toBeLessThan(3_000);
+    expect(await lead(one.leadership, 2_000)).toBeUndefined();
+  });
+
+  it('another leads when the leader is silent, who learns that it was replaced', async () => {
+    const url = await database();
+    const still = new VirtualClock();
+    const one = await join(url, still);
+    const term = await lead(one.leadership);
+    const two = await join(url);
+    const silentAtMs = performance.now();
+    expect(await lead(two.leadership)).toBeDefined();
+    expect(performance.now() - silentAtMs).toBeLessThan(TAKEOVER_MS);
+    expect(term?.lost.aborted).toBe(false);
+    // It wakes up.
+    await still.advance(3_000);
+    await expect.poll(() => term?.lost.aborted, { timeout: WAIT_MS, interval: 50 }).toBe(true);
+    await term?.release();
+    await expect
+      .poll(() => two.leadership.leader()?.worker, { timeout: WAIT_MS, interval: 100 })
+      .toBe(two.worker);
+  });
+
+  it('each is told of the wish to end it, and leaves its row behind', async () => {
+    const url = await database();
+    const [one, two] = [await join(url), await join(url)];
+    expect((await one.queue.workers()).map(({ id, isAlive }) => [id, isAlive]).sort()).toEqual(
+      [one, two].map(({ worker }) => [worker, true]).sort(),
+    );
+    await expect.poll(() => one.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(2);
+    expect(await one.queue.kill([two.worker], 'finish')).toBe(1);
+    await expect.poll(() => two.kills, { timeout: WAIT_MS, interval: 100 }).toEqual(['finish']);
+    expect(one.kills).toEqual([]);
+    await two.queue.close();
+    expect((await one.queue.workers()).find(({ id }) => id === two.worker)).toMatchObject({
+      ...{ state: 'stopped', isAlive: false, busyWith: [], kill: 'finish' },
+    });
+    await expect.poll(() => one.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(1);
+    expect(await one.queue.kill([two.worker], 'release')).toBe(0);
+    // A day later it is forgotten.
+    await asAdmin(url, `UPDATE flow_store.worker SET beat_at = now() - interval '25 hours' WHERE id = $1`, [
+      two.worker,
+    ]);
+    await expect
+      .poll(async () => (await one.queue.workers()).length, { timeout: WAIT_MS, interval: 100 })
+      .toBe(1);
+  });
+});

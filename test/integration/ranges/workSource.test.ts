@@ -1,0 +1,391 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { loadQueue, LocalWorkSource } from '../../../src/ranges/index.js';
+import type { RangeJob, ServedHeights, WorkSource } from '../../../src/ranges/index.js';
+import { seededRandom, systemClock } from '../../../src/runtime/index.js';
+import type { Clock } from '../../../src/runtime/index.js';
+import { LevelIndexStore, loadPostgres, RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
+import type { BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';
+import { asAdmin } from '../../support/postgresServer.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { usePostgres } from '../../support/storeKinds.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const FIRST = 100;
+const chain = makeChain(
+  FIRST,
+  Array.from({ length: 100 }, (_, index) => (index % 3 === 0 ? [seededCollection(`of ${index}`, 1)] : [])),
+);
+const blocksOf = ({ from, to }: HeightRange): BlockEntry[] => chain.slice(from - FIRST, to - FIRST + 1);
+const range = (from: number, to: number): HeightRange => ({ from, to });
+const EVERYTHING: ServedHeights = { borders: () => [], served: () => [range(0, 1_000_000)] };
+const WAIT_MS = 20_000;
+
+/** One process that fills the store. */
+interface Process {
+  readonly source: WorkSource;
+  readonly store: IndexStore;
+  /** Ends it properly. */
+  close(): Promise<void>;
+}
+
+interface Begin {
+  readonly served?: ServedHeights;
+  readonly clock?: Clock;
+  readonly workVersion?: number;
+}
+
+/** A store whose live range is 180 to 189, and processes that fill what is below. */
+interface World {
+  begin(how?: Begin): Promise<Process>;
+  /** Pauses of failed ranges are over. */
+  pausesEnd(): Promise<void>;
+}
+
+interface Kind {
+  readonly name: string;
+  readonly use: () => () => Promise<World>;
+}
+
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+}, 60_000);
+
+async function beginLive(store: IndexStore): Promise<void> {
+  await store.initialise(metaFrom(180));
+  await store.commit({ blocks: blocksOf(range(180, 189)), latestIndexedHeight: 189 });
+}
+
+function useLocal(): () => Promise<World> {
+  return async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'fci-work-'));
+    closing.push(() => rm(directory, { recursive: true, force: true }));
+    const clock = new VirtualClock();
+    let open: IndexStore | undefined;
+    return {
+      begin: async ({ served = EVERYTHING } = {}) => {
+        await open?.close();
+        const options = { path: join(directory, 'store'), chainId: TEST_CHAIN };
+        const store = await LevelIndexStore.open(options, {
+          clock: systemClock,
+          logger: new RecordingLogger(),
+        });
+        open = store;
+        if (store.meta() === undefined) await beginLive(store);
+        const source = new LocalWorkSource(
+          { maxRangeHeights: 10 },
+          { store, chain: served, clock, random: seededRandom(1), logger: new RecordingLogger() },
+        );
+        closing.push(() => store.close());
+        return { source, store, close: () => store.close() };
+      },
+      pausesEnd: () => clock.advance(600_000),
+    };
+  };
+}
+
+function usePgBoss(): () => Promise<World & { readonly url: string }> {
+  const postgres = usePostgres();
+  return async () => {
+    const home = await postgres.home();
+    const { url } = home;
+    const live = await home.open();
+    await beginLive(live);
+    return {
+      url,
+      begin: async ({ served = EVERYTHING, clock = systemClock, workVersion = 1 } = {}) => {
+        const { PostgresIndexStore } = await loadPostgres();
+        const { SharedQueue } = await loadQueue();
+        const logger = new RecordingLogger();
+        const store = await PostgresIndexStore.open(
+          { url, chainId: TEST_CHAIN, isReadOnly: true },
+          { clock: systemClock, logger },
+        );
+        const parts = { clock, random: seededRandom(1), logger };
+        const queue = await SharedQueue.open({ url, workVersion, roles: ['backfill'] }, parts);
+        const book = sharedRangesOf(store)!;
+        const source = queue.source({ maxRangeHeights: 10 }, { book, chain: served });
+        let over: Promise<void> | undefined;
+        const end = async (): Promise<void> => {
+          await queue.close();
+          await store.close();
+        };
+        const close = (): Promise<void> => (over ??= end());
+        closing.push(close);
+        return { source, store, close };
+      },
+      pausesEnd: async () => {
+        await asAdmin(url, 'UPDATE flow_jobs.job SET start_after = now() WHERE start_after > now()');
+      },
+    };
+  };
+}
+
+const kinds: readonly Kind[] = [
+  { name: 'LevelDB', use: useLocal },
+  { name: 'pg-boss', use: usePgBoss },
+];
+
+async function next({ source }: Process): Promise<RangeJob> {
+  const job = await source.next(AbortSignal.timeout(WAIT_MS));
+  expect(job, 'there is a range to run').toBeDefined();
+  return job!;
+}
+
+/** True when nothing is handed out for a while. */
+async function isIdle({ source }: Process): Promise<boolean> {
+  return (await source.next(AbortSignal.timeout(2_500))) === undefined;
+}
+
+async function publish({ range: its, store }: RangeJob): Promise<void> {
+  const blocks = blocksOf(range(store.latestIndexedHeight() + 1, its.to));
+  await store.commit({ blocks, latestIndexedHeight: its.to });
+}
+
+async function fill(job: RangeJob): Promise<void> {
+  await publish(job);
+  await job.succeed();
+}
+
+async function fillAll(process: Process, many: number): Promise<readonly number[]> {
+  const filled: number[] = [];
+  for (let count = 0; count < many; count += 1) {
+    const job = await next(process);
+    await fill(job);
+    filled.push(job.range.from);
+  }
+  return filled;
+}
+
+async function coverageOf(process: Process): Promise<readonly HeightRange[]> {
+  const shared = sharedRangesOf(process.store);
+  return shared === undefined ? process.store.coverage() : (await shared.read()).coverage;
+}
+
+/** Waits until the expectations of `check` hold. */
+async function until(check: () => void): Promise<void> {
+  await expect
+    .poll(
+      () => {
+        check();
+        return true;
+      },
+      { timeout: WAIT_MS, interval: 50 },
+    )
+    .toBe(true);
+}
+
+describe.each(kinds)('the work source on $name', ({ use }) => {
+  const newWorld = use();
+
+  it('hands out what is planned, the newest first, and forgets the plan when it is filled', async () => {
+    const process = await (await newWorld()).begin();
+    const plan = await process.source.plan({ ...range(140, 175), order: 'newest' });
+    expect(plan).toEqual({ ...{ id: 1, from: 140, to: 175 }, order: 'newest', isPaused: false });
+    expect(process.source.status()).toMatchObject({ missingHeights: 36, plans: [{ missingHeights: 36 }] });
+    const filled = await fillAll(process, 4);
+    expect([...filled].sort((a, b) => b - a)).toEqual(filled);
+    await until(() => expect(process.source.status()).toMatchObject({ plans: [], missingHeights: 0 }));
+    expect(await coverageOf(process)).toEqual([range(140, 175), range(180, 189)]);
+    expect(await isIdle(process)).toBe(true);
+  });
+
+  it('keeps to the order and the borders of sporks, and leaves out what nobody serves', async () => {
+    const served: ServedHeights = { borders: () => [125], served: () => [range(110, 150)] };
+    const process = await (await newWorld()).begin({ served });
+    await process.source.plan({ ...range(105, 135), order: 'oldest' });
+    const jobs = [await next(process), await next(process), await next(process)];
+    expect(jobs.map((job) => job.range)).toEqual([range(110, 119), range(120, 124), range(125, 134)]);
+    expect(process.source.status().unserved).toEqual([range(105, 109)]);
+    for (const job of jobs) await fill(job);
+    await fillAll(process, 1);
+    expect(await coverageOf(process)).toEqual([range(110, 135), range(180, 189)]);
+    expect(await isIdle(process)).toBe(true);
+  });
+
+  it('works on plans in their order, and refuses what cannot be planned', async () => {
+    const process = await (await newWorld()).begin();
+    await process.source.plan({ ...range(110, 119), order: 'newest' });
+    await process.source.plan({ ...range(150, 159), order: 'newest' });
+    const refused = (from: number, to: number) => process.source.plan({ from, to, order: 'newest' });
+    await expect(refused(150, 155)).rejects.toMatchObject({ exit: 'usage', message: /planned already/ });
+    await expect(refused(181, 185)).rejects.toMatchObject({ exit: 'usage', message: /indexed already/ });
+    await expect(refused(190, 195)).rejects.toMatchObject({ exit: 'usage', message: /above the latest/ });
+    await expect(process.source.pause(7)).rejects.toMatchObject({ exit: 'usage', message: /no plan 7/ });
+    expect(await fillAll(process, 2)).toEqual([110, 150]);
+  });
+
+  it('gives back what runs of a paused plan, which goes on where it stood', async () => {
+    const process = await (await newWorld()).begin();
+    await process.source.plan({ ...range(150, 159), order: 'newest' });
+    const job = await next(process);
+    await job.store.commit({ blocks: blocksOf(range(150, 153)), latestIndexedHeight: 153 });
+    job.signal.addEventListener('abort', () => void job.release());
+    await process.source.pause();
+    expect(job.signal.aborted).toBe(true);
+    expect(process.source.status().ranges).toMatchObject([{ next: 154, phase: 'waiting', failures: 0 }]);
+    expect(await isIdle(process)).toBe(true);
+    await process.source.resume(1);
+    const again = await next(process);
+    expect([again.range, again.store.latestIndexedHeight()]).toEqual([range(150, 159), 153]);
+    await fill(again);
+    expect(await coverageOf(process)).toEqual([range(150, 159), range(180, 189)]);
+  });
+
+  it('forgets a cancelled plan, and what is not published of it', async () => {
+    const process = await (await newWorld()).begin();
+    await process.source.plan({ ...range(140, 159), order: 'newest' });
+    await fillAll(process, 1);
+    const job = await next(process);
+    await job.store.commit({ blocks: blocksOf(range(140, 143)), latestIndexedHeight: 143 });
+    job.signal.addEventListener('abort', () => void job.release());
+    await process.source.cancel(1);
+    expect(job.signal.aborted).toBe(true);
+    expect(process.source.status()).toMatchObject({ plans: [], ranges: [] });
+    expect(await coverageOf(process)).toEqual([range(150, 159), range(180, 189)]);
+    expect(await process.store.blockByHeight(142)).toBeUndefined();
+    expect(await isIdle(process)).toBe(true);
+    await process.source.plan({ ...range(140, 149), order: 'newest' });
+    expect((await next(process)).store.latestIndexedHeight()).toBe(139);
+  });
+
+  it('runs a failed range again, and sets it aside after five times until it is redriven', async () => {
+    const world = await newWorld();
+    const process = await world.begin();
+    await process.source.plan({ ...range(150, 159), order: 'newest' });
+    // Giving it back is no failure.
+    for (let count = 0; count < 3; count += 1) await (await next(process)).release();
+    for (let count = 1; count <= 5; count += 1) {
+      const job = await next(process);
+      expect(job.store.latestIndexedHeight()).toBe(149);
+      await job.store.commit({ blocks: blocksOf(range(150, 151)), latestIndexedHeight: 151 });
+      await job.fail(`lie ${count}`, { startOver: true });
+      await until(() =>
+        expect(process.source.status().ranges).toMatchObject([
+          { failures: count, reason: `lie ${count}`, phase: count < 5 ? 'failed' : 'disputed', next: 150 },
+        ]),
+      );
+      await world.pausesEnd();
+    }
+    expect(await isIdle(process)).toBe(true);
+    expect(await process.source.redrive()).toBe(1);
+    expect(await process.source.redrive()).toBe(0);
+    await fillAll(process, 1);
+    expect(await coverageOf(process)).toEqual([range(150, 159), range(180, 189)]);
+  });
+
+  it('goes on after a process has ended', async () => {
+    const world = await newWorld();
+    const process = await world.begin();
+    await process.source.plan({ ...range(140, 159), order: 'newest' });
+    const job = await next(process);
+    await job.store.commit({ blocks: blocksOf(range(150, 153)), latestIndexedHeight: 153 });
+    await job.release();
+    await process.close();
+    const other = await world.begin();
+    const again = await next(other);
+    expect([again.range, again.store.latestIndexedHeight()]).toEqual([range(150, 159), 153]);
+    await fill(again);
+    await fillAll(other, 1);
+    expect(await coverageOf(other)).toEqual([range(140, 159), range(180, 189)]);
+  });
+});
+
+describe('several processes on one database', () => {
+  const newWorld = usePgBoss();
+
+  it('share the ranges of one plan, each filled once', async () => {
+    const world = await newWorld();
+    const [one, two] = [await world.begin(), await world.begin()];
+    await one.source.plan({ ...range(110, 169), order: 'newest' });
+    const jobs = await Promise.all([next(one), next(two)]);
+    expect(new Set(jobs.map((job) => job.range.from)).size).toBe(2);
+    for (const job of jobs) await fill(job);
+    const [first, second] = await Promise.all([fillAll(one, 2), fillAll(two, 2)]);
+    expect(new Set([...first, ...second]).size).toBe(4);
+    expect(await coverageOf(two)).toEqual([range(110, 169), range(180, 189)]);
+  });
+
+  it('plan the same heights once, though both do at the same time', async () => {
+    const world = await newWorld();
+    const [one, two] = [await world.begin(), await world.begin()];
+    const wanted = { ...range(110, 169), order: 'newest' as const };
+    const planned = await Promise.allSettled([one.source.plan(wanted), two.source.plan(wanted)]);
+    expect(planned.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    const { rows } = await asAdmin(world.url, `SELECT count(*)::integer AS jobs FROM flow_jobs.job`);
+    // Six ranges and the check of their part.
+    expect(rows).toEqual([{ jobs: 7 }]);
+  });
+
+  it('take over what a silent one held, at once and not as a failure; that one can write nothing', async () => {
+    const world = await newWorld();
+    const still = new VirtualClock();
+    const one = await world.begin({ clock: still });
+    await one.source.plan({ ...range(150, 159), order: 'newest' });
+    const job = await next(one);
+    await job.store.commit({ blocks: blocksOf(range(150, 153)), latestIndexedHeight: 153 });
+    const two = await world.begin();
+    const silentAt = Date.now();
+    const again = await next(two);
+    expect(Date.now() - silentAt).toBeLessThan(12_000);
+    expect([again.range, again.store.latestIndexedHeight()]).toEqual([range(150, 159), 153]);
+    await expect(publish(job)).rejects.toThrow(RangeLostError);
+    expect(job.signal.aborted).toBe(true);
+    await job.release();
+    await fill(again);
+    const { rows } = await asAdmin(world.url, 'SELECT count(*)::integer AS blocks FROM flow_store.block');
+    expect(rows).toEqual([{ blocks: 20 }]);
+    expect(two.source.status().ranges).toEqual([]);
+  }, 40_000);
+
+  it('publish and complete in one transaction: without the one there is not the other', async () => {
+    const world = await newWorld();
+    const one = await world.begin({ clock: new VirtualClock() });
+    await one.source.plan({ ...range(150, 159), order: 'newest' });
+    const job = await next(one);
+    // The queue has given the range away, and the fence does not know yet.
+    await asAdmin(world.url, `UPDATE flow_jobs.job SET retry_count = retry_count + 1 WHERE state = 'active'`);
+    await expect(publish(job)).rejects.toThrow(RangeLostError);
+    expect(await coverageOf(one)).toEqual([range(180, 189)]);
+    const { rows } = await asAdmin(world.url, 'SELECT count(*)::integer AS blocks FROM flow_store.block');
+    expect(rows).toEqual([{ blocks: 10 }]);
+  });
+
+  it('find a range whose job was lost when its part is done', async () => {
+    const world = await newWorld();
+    const one = await world.begin();
+    await one.source.plan({ ...range(130, 159), order: 'newest' });
+    // As if somebody had meddled: it counts as done, and is not.
+    await asAdmin(world.url, `UPDATE flow_jobs.job SET state = 'completed' WHERE data @> '{"from": 140}'`);
+    expect(await fillAll(one, 2)).toEqual([150, 130]);
+    expect(await fillAll(one, 1)).toEqual([140]);
+    expect(await coverageOf(one)).toEqual([range(130, 159), range(180, 189)]);
+  }, 40_000);
+
+  it('give jobs to a plan that has lost them all', async () => {
+    const world = await newWorld();
+    const one = await world.begin();
+    await one.source.plan({ ...range(150, 159), order: 'newest' });
+    await asAdmin(world.url, 'DELETE FROM flow_jobs.job');
+    await fillAll(one, 1);
+    expect(await coverageOf(one)).toEqual([range(150, 159), range(180, 189)]);
+  }, 40_000);
+
+  it('take only work of their version, and the newer one what nobody else does', async () => {
+    const world = await newWorld();
+    const old = await world.begin({ workVersion: 1 });
+    await old.source.plan({ ...range(140, 159), order: 'newest' });
+    const young = await world.begin({ workVersion: 2 });
+    expect(await isIdle(young)).toBe(true);
+    await fillAll(old, 1);
+    await old.close();
+    await until(() => expect(young.source.status().plans).toMatchObject([{ untakenVersion: 1 }]));
+    expect(await fillAll(young, 1)).toEqual([140]);
+    expect(await coverageOf(young)).toEqual([range(140, 159), range(180, 189)]);
+  }, 60_000);
+});

@@ -1,0 +1,160 @@
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Transform } from 'node:stream';
+import type { Duplex } from 'node:stream';
+import { TLSSocket } from 'node:tls';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { systemClock } from '../../../src/runtime/index.js';
+import { loadPostgres } from '../../../src/storage/index.js';
+import { asAdmin } from '../../support/postgresServer.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { TEST_CHAIN } from '../../support/storeDirectory.js';
+import { usePostgres } from '../../support/storeKinds.js';
+
+const tlsFiles = join(import.meta.dirname, '../../data/tls');
+const certificate = join(tlsFiles, 'localhost-cert.pem');
+
+describe('a database', () => {
+  const postgres = usePostgres();
+
+  const opening = async (url: string) => {
+    const { PostgresIndexStore } = await loadPostgres();
+    const dependencies = { clock: systemClock, logger: new RecordingLogger() };
+    return postgres.later(PostgresIndexStore.open({ url, chainId: TEST_CHAIN }, dependencies));
+  };
+
+  it('is refused where the server is too old', async () => {
+    const { url } = await postgres.home();
+    const { rows } = await asAdmin(url, 'SHOW server_version_num');
+    const { server_version_num: number } = rows[0] as { server_version_num: string };
+    // It answers as one of the last version that is too old.
+    const through = await relayBefore(url, (client, server) => {
+      const aged = new Transform({
+        transform: (chunk: Buffer, _, done) => {
+          const text = chunk.toString('latin1').replaceAll(number, `14${number.slice(2)}`);
+          done(null, Buffer.from(text, 'latin1'));
+        },
+      });
+      client.pipe(server).pipe(aged).pipe(client);
+    });
+    await expect(opening(through)).rejects.toMatchObject({
+      exit: 'configuration',
+      message: expect.stringMatching(/is PostgreSQL .*, which is too old: 15 or newer is needed/) as string,
+    });
+  });
+
+  describe('behind TLS', () => {
+    /** Its certificate is for `localhost`, and no authority has signed it. */
+    const encrypted = async () => {
+      const { url } = await postgres.home();
+      const through = await relayBefore(url, (client, server) => {
+        // The client asks whether there is TLS, and is told that there is.
+        client.once('data', () => {
+          client.write('S');
+          const secure = new TLSSocket(client, {
+            isServer: true,
+            cert: readFileSync(certificate),
+            key: readFileSync(join(tlsFiles, 'localhost-key.pem')),
+          });
+          secure.on('error', () => server.destroy());
+          secure.pipe(server).pipe(secure);
+        });
+      });
+      const named = new URL(through);
+      named.hostname = 'localhost';
+      return { named: named.href, byAddress: through };
+    };
+
+    it('is used where its certificate is vouched for', async () => {
+      const { named } = await encrypted();
+      const store = await opening(`${named}?sslmode=verify-full&sslrootcert=${certificate}`);
+      expect(store.trouble()).toBeUndefined();
+    });
+
+    it.each(['require', 'verify-ca', 'verify-full'])('is refused otherwise (%s)', async (mode) => {
+      const { named } = await encrypted();
+      await expect(opening(`${named}?sslmode=${mode}`)).rejects.toMatchObject({
+        kind: 'permission',
+        message: expect.stringMatching(/certificate/) as string,
+      });
+    });
+
+    it('is refused where the certificate is for another host, unless that is not to be checked', async () => {
+      const { byAddress } = await encrypted();
+      const full = opening(`${byAddress}?sslmode=verify-full&sslrootcert=${certificate}`);
+      await expect(full).rejects.toMatchObject({ kind: 'permission' });
+      const store = await opening(`${byAddress}?sslmode=verify-ca&sslrootcert=${certificate}`);
+      expect(store.trouble()).toBeUndefined();
+    });
+  });
+
+  it('takes the password from the file that PGPASSFILE names', async () => {
+    const { url } = await postgres.home();
+    const hba = await asAdmin(url, 'SHOW hba_file');
+    // Somebody else's server keeps its rules.
+    expect(postgres.server().machine !== undefined || process.env['PGURL'] !== undefined).toBe(true);
+    if (postgres.server().machine === undefined) return;
+    const { hba_file: rules } = hba.rows[0] as { hba_file: string };
+    const before = readFileSync(rules, 'utf8');
+    await asAdmin(url, `CREATE ROLE guarded LOGIN PASSWORD 'hush-hush' SUPERUSER`);
+    writeFileSync(rules, `host all guarded 127.0.0.1/32 scram-sha-256\n${before}`);
+    await asAdmin(url, 'SELECT pg_reload_conf()');
+    const directory = mkdtempSync(join(tmpdir(), 'fci-pass-'));
+    onTestFinished(async () => {
+      vi.unstubAllEnvs();
+      rmSync(directory, { recursive: true, force: true });
+      writeFileSync(rules, before);
+      await asAdmin(url, 'SELECT pg_reload_conf()');
+    });
+    const { host, hostname, port, pathname } = new URL(url);
+    const guarded = `postgres://guarded@${host}${pathname}`;
+    await vi.waitFor(() => expect(asAdmin(guarded, 'SELECT 1')).rejects.toThrow(/password/), 10_000);
+    const refused: unknown = await opening(guarded).catch((error: unknown) => error);
+    expect(refused).toMatchObject({
+      kind: 'permission',
+      message: expect.stringMatching(/PGPASSFILE/) as string,
+    });
+    const wrong: unknown = await opening(guarded.replace('guarded@', 'guarded:wrong-one@')).catch(
+      (error: unknown) => error,
+    );
+    expect(wrong).toMatchObject({ kind: 'permission' });
+    expect(String(wrong)).not.toMatch(/wrong-one|guarded:/);
+    const file = join(directory, 'pgpass');
+    writeFileSync(file, `${hostname}:${port}:*:guarded:hush-hush\n`);
+    chmodSync(file, 0o600);
+    vi.stubEnv('PGPASSFILE', file);
+    const store = await opening(guarded);
+    expect(store.trouble()).toBeUndefined();
+    await store.close();
+  });
+});
+
+/** The URL of a way to the database, along which `relay` connects the two ends. */
+async function relayBefore(url: string, relay: (client: Socket, server: Duplex) => void): Promise<string> {
+  const target = new URL(url);
+  const sockets = new Set<Socket>();
+  const listener = createServer((client) => {
+    const server = connect(Number(target.port || 5432), target.hostname);
+    for (const socket of [client, server]) {
+      sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        client.destroy();
+        server.destroy();
+      });
+    }
+    relay(client, server);
+  });
+  await new Promise<void>((resolve) => listener.listen(0, resolve));
+  onTestFinished(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => listener.close(resolve));
+  });
+  const its = new URL(url);
+  its.hostname = '127.0.0.1';
+  its.port = String((listener.address() as AddressInfo).port);
+  return its.href;
+}

@@ -1,0 +1,116 @@
+import { describe, expect, it } from 'vitest';
+import { asAdmin } from '../../support/postgresServer.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { metaFrom } from '../../support/storeDirectory.js';
+import { usePostgres } from '../../support/storeKinds.js';
+
+const chain = makeChain(
+  10,
+  Array.from({ length: 30 }, (_, index) => [seededCollection(`of ${index}`, 2)]),
+);
+const at = (height: number) => chain[height - 10]!;
+
+describe('a store on PostgreSQL that several processes have', () => {
+  const postgres = usePostgres();
+
+  /** Two of them. The first leads. */
+  const two = async (firstHeight = 10) => {
+    const { url } = await postgres.home();
+    const follower = await postgres.open(url, { isFollower: true });
+    const leader = await postgres.open(url);
+    await leader.initialise(metaFrom(firstHeight));
+    await leader.commit({ blocks: [at(firstHeight)], latestIndexedHeight: firstHeight });
+    return { url, follower, leader };
+  };
+
+  it('is known to all of them as the leader commits it', async () => {
+    const { follower, leader } = await two();
+    let told = 0;
+    follower.shared.onChanged(() => (told += 1));
+    expect(follower.shared.isLeading()).toBe(false);
+    await until(() => follower.latestIndexedHeight() === 10);
+    expect(follower.meta()).toEqual(leader.meta());
+    await leader.commit({ blocks: [at(11), at(13)], latestIndexedHeight: 11 });
+    await until(() => follower.latestIndexedHeight() === 11);
+    await until(() => told > 0);
+    expect(follower.coverage()).toEqual([{ from: 10, to: 11 }]);
+    expect(follower.latestBlock()).toEqual(leader.latestBlock());
+    expect(follower.blocksAboveWatermark()).toEqual(leader.blocksAboveWatermark());
+    expect((await follower.blockByHeight(11))?.block.id).toBe(at(11).block.id);
+    await leader.rewind(10);
+    await until(() => follower.latestIndexedHeight() === 10);
+    expect(await follower.blockByHeight(11)).toBeUndefined();
+  });
+
+  it('is written by the one that leads last, which knows all that was written before', async () => {
+    const { follower, leader, url } = await two();
+    await leader.commit({ blocks: [at(11), at(13)], latestIndexedHeight: 11 });
+    const term = await follower.shared.lead();
+    expect(follower.latestIndexedHeight()).toBe(11);
+    expect(follower.hasHeight(13)).toBe(true);
+    await follower.commit({ blocks: [at(12)], latestIndexedHeight: 13 });
+    const late = leader.commit({ blocks: [at(12)], latestIndexedHeight: 13 });
+    await expect(late).rejects.toMatchObject({ kind: 'locked' });
+    const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.block');
+    expect(rows).toEqual([{ count: 4 }]);
+    expect(term.aborted).toBe(false);
+    // The write that failed is forgotten with the lead: it may lead again.
+    await leader.shared.follow();
+    await until(() => leader.latestIndexedHeight() === 13);
+    await leader.shared.lead();
+    await leader.commit({ blocks: [at(14)], latestIndexedHeight: 14 });
+    await until(() => term.aborted);
+  });
+
+  it('tells a leader that has nothing to write that it was replaced', async () => {
+    const { url } = await postgres.home();
+    const first = await postgres.open(url, { isFollower: true });
+    const term = await first.shared.lead();
+    const second = await postgres.open(url);
+    await until(() => term.aborted);
+    await second.initialise(metaFrom(10));
+    await first.shared.follow();
+    await until(() => first.meta() !== undefined);
+  });
+
+  it('has one coverage, whoever publishes', async () => {
+    const { url, follower: worker, leader } = await two(30);
+    await until(() => worker.latestBlock() !== undefined);
+    await worker.ranges.change({ plans: [{ id: 1, from: 10, to: 29, order: 'newest', isPaused: false }] });
+    await until(() => leader.ranges.plans().length === 1);
+    const ranges = [
+      { from: 10, to: 14 },
+      { from: 20, to: 29 },
+    ];
+    for (const { from, to } of ranges) {
+      const run = await worker.ranges.run({ from, to });
+      await run.commit({ blocks: chain.slice(from - 10, to - 9), latestIndexedHeight: to });
+      const next = leader.latestIndexedHeight() + 1;
+      await leader.commit({ blocks: [at(next)], latestIndexedHeight: next });
+    }
+    const coverage = [
+      { from: 10, to: 14 },
+      { from: 20, to: 32 },
+    ];
+    await until(() => leader.meta()?.firstHeight === 20);
+    await until(() => worker.latestIndexedHeight() === 32);
+    expect(leader.coverage()).toEqual(coverage);
+    expect(worker.coverage()).toEqual(coverage);
+    expect((await leader.blockByHeight(12))?.block.id).toBe(at(12).block.id);
+    await leader.commit({ blocks: [at(33)], latestIndexedHeight: 33 });
+    const { rows } = await asAdmin(url, 'SELECT max(to_height)::integer AS latest FROM flow.coverage');
+    expect(rows).toEqual([{ latest: 33 }]);
+  });
+
+  it('is rewound to the end, though somebody published at that moment', async () => {
+    const { url, leader } = await two(30);
+    await leader.commit({ blocks: [at(31)], latestIndexedHeight: 31 });
+    await asAdmin(url, 'UPDATE flow_store.coverage SET from_height = 20');
+    await leader.rewind(30);
+    expect(leader.coverage()).toEqual([{ from: 20, to: 30 }]);
+  });
+});
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 10));
+}
