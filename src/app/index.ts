@@ -15,6 +15,7 @@ export {
   backfillOf,
   commandStore,
   forgetAccountsOf,
+  migrateStores,
   openLevelStore,
   openStoreReadOnly,
   plannedHeightOf,
