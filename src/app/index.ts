@@ -6,6 +6,7 @@ export { announcedRuns } from './lifecycle/runRegistry.js';
 export { openUpstream, runIndexing } from './line/runIndexing.js';
 export type { IndexingDependencies } from './line/runIndexing.js';
 export type { Backfill } from './line/Backfill.js';
+export { vouchForRootAbove } from './line/rootAbove.js';
 export type { IndexingLine, IndexingLineParts } from './line/indexingLine.js';
 export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle/Lifecycle.js';
 export type { BackfillCommand, BackfillOutcome } from './line/backfillCommand.js';
@@ -25,6 +26,7 @@ export {
 } from './stores.js';
 export type { OpenStore, RewindReport } from './stores.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
+export { BackfillWatch } from './health/BackfillWatch.js';
 export { Diagnosis } from './health/Diagnosis.js';
 export type { DiagnosisOptions, Symptoms } from './health/Diagnosis.js';
 export { DiskWatch } from './health/DiskWatch.js';

@@ -10,6 +10,7 @@ import { BorderError } from '../../storage/index.js';
 import type { HeightRange, IndexStore } from '../../storage/index.js';
 import { startIndexingLine } from './indexingLine.js';
 import type { ChainHead, IndexingLine, IndexingLineParts } from './indexingLine.js';
+import { vouchForRootAbove } from './rootAbove.js';
 
 /** How often it is looked whether what the nodes give fits what is indexed next to the range. */
 const LOOK_EVERY_MS = 1_000;
@@ -40,6 +41,7 @@ export async function startRangeLine(
 ): Promise<HistoryLine> {
   const { clock, network } = parts;
   const rootParents = await parentAbove(range, parts);
+  await vouchForRootAbove(range, store, parts);
   let settle = (_outcome: RangeOutcome): void => undefined;
   let giveUp = (_error: unknown): void => undefined;
   const outcome = new Promise<RangeOutcome>((resolve, reject) => {
