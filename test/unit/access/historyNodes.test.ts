@@ -62,8 +62,8 @@ describe('HistoryNodes', () => {
     await its.getLatestBlockHeader(true, { signal });
     await its.getNetworkParameters({ signal });
     await its.getNodeVersionInfo({ signal });
-    its.subscribeBlocks(7, { signal } as never);
-    its.subscribeExecutionData(7, { signal } as never);
+    its.subscribeBlocks(7, { signal });
+    its.subscribeExecutionData(7, { signal });
     expect(calls.length).toBe(9);
     for (const [member, args] of calls) expect(args.at(-1), member).toEqual({ signal, isHistory: true });
     expect(calls[0]).toEqual(['getBlockByHeight', [7, { signal, isHistory: true }]]);
