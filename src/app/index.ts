@@ -7,6 +7,7 @@ export { openUpstream, runIndexing } from './line/runIndexing.js';
 export type { IndexingDependencies } from './line/runIndexing.js';
 export { placeOfStore } from './line/startHeight.js';
 export type { Backfill } from './line/Backfill.js';
+export { vouchForRootAbove } from './line/rootAbove.js';
 export type { IndexingLine, IndexingLineParts } from './line/indexingLine.js';
 export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle/Lifecycle.js';
 export type { BackfillCommand, BackfillOutcome } from './line/backfillCommand.js';
@@ -16,6 +17,7 @@ export {
   backfillOf,
   commandStore,
   forgetAccountsOf,
+  migrateStores,
   openLevelStore,
   openStoreReadOnly,
   plannedHeightOf,
@@ -26,6 +28,7 @@ export {
 export { checkDatabaseUrls, killWorkersOf, workersOf } from './databases.js';
 export type { OpenStore, RewindReport } from './stores.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
+export { BackfillWatch } from './health/BackfillWatch.js';
 export { Diagnosis } from './health/Diagnosis.js';
 export type { DiagnosisOptions, Symptoms } from './health/Diagnosis.js';
 export { LeaderWatch } from './health/LeaderWatch.js';

@@ -1,14 +1,14 @@
 import { ok as assert } from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { readSporkTable } from '../access/index.js';
 import type { BackfillStatus, PlannedHeight } from '../api/index.js';
 import { MAX_HEIGHT } from '../config/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { silentLogger } from '../observability/index.js';
 import type { Logger } from '../observability/index.js';
-import { LocalWorkSource } from '../ranges/index.js';
-import type { SharedQueue, WorkSource } from '../ranges/index.js';
+import { LocalWorkSource, migrateStore } from '../ranges/index.js';
+import type { MigrationProgress, MigrationReport, SharedQueue, WorkSource } from '../ranges/index.js';
 import { OperatorError, packageRoot, sleep, systemClock, systemRandom } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
 import {
@@ -73,18 +73,18 @@ export function openStoreReadOnly(config: DaemonConfig): Promise<IndexStore> {
   return openStoreWithoutDaemon(config, { isReadOnly: true });
 }
 
-/** As `openStoreReadOnly`; `isReadOnly` false: also for a command that changes what is planned. */
+/** As `openStoreReadOnly`; `isReadOnly` false: also for a command that changes the store. */
 async function openStoreWithoutDaemon(
   config: DaemonConfig,
-  { isReadOnly }: { readonly isReadOnly: boolean },
+  { isReadOnly, create = false }: { readonly isReadOnly: boolean; readonly create?: boolean },
 ): Promise<IndexStore> {
   const dependencies = { logger: silentLogger, clock: systemClock };
   const { chainId, store: url } = config;
   if (url !== undefined) {
     const { PostgresIndexStore } = await loadPostgres();
-    return PostgresIndexStore.open({ url, chainId, create: false, isReadOnly }, dependencies);
+    return PostgresIndexStore.open({ url, chainId, create, isReadOnly }, dependencies);
   }
-  return whenFree(config, () => LevelIndexStore.open({ ...placeOf(config), create: false }, dependencies));
+  return whenFree(config, () => LevelIndexStore.open({ ...placeOf(config), create }, dependencies));
 }
 
 /** Like `verifyStore`, for the store of a configuration. Also expected: the errors of `openStoreReadOnly`. */
@@ -130,6 +130,41 @@ export async function commandStore(config: DaemonConfig, command: BackfillComman
       source.plan({ ...heightsOf(heights, store, { sporks }), order }),
     ),
   );
+}
+
+/** A place where a store is: a directory of data, or the URL of a database. */
+function storeAt(config: DaemonConfig, place: string): DaemonConfig {
+  const isDatabase = /^postgres(?:ql)?:/.test(place);
+  return isDatabase ? { ...config, store: place } : { ...config, dataDir: resolve(place), store: undefined };
+}
+
+/**
+ * Copies the covered ranges and the plans of one store to another, which is made where there is none. Expected errors: as
+ * `openStoreReadOnly` and `migrateStore`; OperatorError `usage` where both are the same place.
+ */
+export async function migrateStores(
+  config: DaemonConfig,
+  { from, to }: { readonly from: string; readonly to: string },
+  dependencies: {
+    readonly signal: AbortSignal;
+    readonly onProgress: (progress: MigrationProgress) => void;
+  },
+): Promise<MigrationReport> {
+  const [its, ours] = [storeAt(config, from), storeAt(config, to)];
+  if (its.store === ours.store && its.dataDir === ours.dataDir)
+    throw new OperatorError('usage', 'The source and the target are the same store.');
+  const source = await openStoreReadOnly(its);
+  try {
+    const target = await openStoreWithoutDaemon(ours, { isReadOnly: false, create: true });
+    try {
+      await takeLead(ours, target);
+      return await migrateStore({ source, target, ...dependencies });
+    } finally {
+      await target.close();
+    }
+  } finally {
+    await source.close();
+  }
 }
 
 /** What is planned on a store that no daemon runs on. Expected errors: as `openStoreReadOnly`. */

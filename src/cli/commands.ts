@@ -10,6 +10,7 @@ import {
   forgetFlags,
   getFlags,
   getKinds,
+  migrateFlags,
   repairFlags,
   rewindFlags,
   shells,
@@ -135,6 +136,19 @@ export const commands: readonly Command[] = [
     settings: storeSettings,
     ownFlags: rewindFlags,
     load: async () => (await import('./commands/rewind.js')).rewind,
+  },
+  {
+    ...none,
+    name: 'migrate',
+    summary: 'Copy the index to another store: from a data directory to PostgreSQL, or back.',
+    details:
+      'Every block is read, hashed and checked again, and written as the daemon writes it. Plans are copied too. No daemon may ' +
+      'run on the target. Interrupted, it goes on when run again: what the target covers is skipped. Leave passwords to ' +
+      'PGPASSWORD or PGPASSFILE. Progress goes to standard error.\n' +
+      'Exit code 0: all of it is there. 65: the source is damaged at the height named. 76: the target holds other data.',
+    settings: { network: daemonSettings.network },
+    ownFlags: migrateFlags,
+    load: async () => (await import('./commands/migrate.js')).migrate,
   },
   {
     ...none,

@@ -85,6 +85,12 @@ export const rewindFlags = {
 
 export const forgetFlags = { yes } as const;
 
+export const migrateFlags = {
+  from: word('Store to copy: a data directory, or postgres://HOST/DATABASE.', 'store', 'required'),
+  to: word('Store to copy to. It is made where there is none.', 'store', 'required'),
+  quiet: toggle('Do not show progress.'),
+} as const;
+
 /** What `backfill` does; those of the second line change what is filled in, those of the third who does. */
 export const backfillActions = [
   'status',

@@ -1,5 +1,7 @@
 export { LocalWorkSource } from './local/LocalWorkSource.js';
 export { SoleLeadership } from './local/SoleLeadership.js';
+export { migrateStore } from './migration/migrateStore.js';
+export type { MigrationProgress, MigrationReport } from './migration/migrateStore.js';
 export { common, countHeights, cutNext, lacking } from './planner.js';
 export { FAILURES_BEFORE_DISPUTE } from './plans.js';
 export { RangeRunner } from './RangeRunner.js';

@@ -101,6 +101,28 @@ describe('a store that grows through a spork', () => {
   });
 });
 
+describe('history across the border of a spork', () => {
+  it('is filled in from the nodes of either, in ranges that end at the border', async () => {
+    const [before, after] = sporks();
+    const nodes = [await devnetForTest(after), await devnetForTest(before)];
+    const dataDir = scratchDirectory();
+    const flags = ['--start-height', '150', '--backfill', '0..149', '--backfill-window', '8'];
+    const daemon = await startDaemon(argumentsFor(nodes, dataDir, ...flags));
+    await eventually(async () => {
+      const { backfill, coverage, firstIndexed } = (await daemon.api('/status')).body as StatusDocument;
+      for (const { from, to } of backfill.ranges) {
+        expect(from >= ROOT || to < ROOT, `${from} to ${to} crosses the border`).toBe(true);
+      }
+      return firstIndexed === 0 && coverage.length === 1 ? true : undefined;
+    });
+    const metrics = await daemon.reaches(HEAD);
+    expect(metrics.sum('invalid_blocks_total')).toBe(0);
+    expect(metrics.sum('foreign_nodes_total')).toBe(0);
+    const recorded = await stopAndProve(daemon, dataDir, chainsOf(before, after));
+    expect(recorded).toEqual(sporkRecords(before, after));
+  });
+});
+
 describe('a start below the root of the live spork', () => {
   it('is served by the node of the earlier spork when one is named', async () => {
     const [before, after] = sporks();

@@ -210,6 +210,8 @@ function accountsFromOf(seed: number): number {
 
 /** How many of the seeds whose stretch allows it begin at a height of its middle, and fill in what lies below. */
 const HISTORY_SHARE = 0.3;
+/** More of those that cross from spork to spork: they are few. */
+const SPORK_HISTORY_SHARE = 0.6;
 /** A shorter stretch has no room for several ranges. */
 const HISTORY_MIN_HEIGHTS = 14;
 /** Every range needs one where execution data is the only source. */
@@ -219,10 +221,10 @@ const FEW_STREAMS = 16;
 function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
   const { seed } = scenario;
   const dice = new Dice(seed, 'history');
-  const { firstHeight, sporks, stopHeight } = stretch;
+  const { firstHeight, stopHeight } = stretch;
   const heights = stopHeight - firstHeight + 1;
   const isKnown = knownBadSeeds.some((each) => each.seed === seed);
-  if (isKnown || scenario.falseSpork !== undefined || sporks.length > 1) return scenario;
+  if (isKnown || scenario.falseSpork !== undefined) return scenario;
   // Where a node grants one stream, the live range has it.
   const hasFewStreams = scenario.endpoints.some(({ backends }) =>
     backends.some(({ maxStreams }) => maxStreams < FEW_STREAMS),
@@ -230,7 +232,8 @@ function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
   if (scenario.config.ediOnly && hasFewStreams) return scenario;
   // The first block of a store anchors all others, and is taken on trust: also as a bad link changed it.
   if (scenario.endpoints.some(({ link }) => link.corruptShare > 0)) return scenario;
-  if (heights < HISTORY_MIN_HEIGHTS || !dice.chance(HISTORY_SHARE)) return scenario;
+  const share = stretch.sporks.length > 1 ? SPORK_HISTORY_SHARE : HISTORY_SHARE;
+  if (heights < HISTORY_MIN_HEIGHTS || !dice.chance(share)) return scenario;
   // Not at the tip: there the first block might be one that is not to stay.
   const below = firstHeight + dice.whole(3, heights - 6);
   const backfill = {

@@ -101,8 +101,10 @@ export class ServedChain {
       clock = systemClock,
 
       metrics,
+      backfill,
       ...options
     }: Partial<ApiServerOptions> & {
+      readonly backfill?: StatusDocument['backfill'];
       readonly spork?: SporkRecord;
       readonly clock?: Clock;
       readonly metrics?: ReaderMetrics;
@@ -121,7 +123,8 @@ export class ServedChain {
     const state = { range };
     const failures: unknown[] = [];
     const logger = new RecordingLogger();
-    const status = { status: () => statusWith(state.range), range: () => state.range };
+    const told = () => ({ ...statusWith(state.range), ...(backfill === undefined ? {} : { backfill }) });
+    const status = { status: told, range: () => state.range };
     const feed = feedOver({ reader: store, status, clock });
     const server = new ApiServer(
       { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0', ...options },

@@ -21,7 +21,7 @@ export function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => 
     const { kind, until, waits = false, start, encode } = parse(request);
     const from = await feed.cursorAt(start, { waits }).catch((error: unknown) => {
       if (!(error instanceof ApiError) || error.reason !== 'below_first_indexed') throw error;
-      throw new ApiError(400, error.reason, error.message, error.range);
+      throw new ApiError(400, error.reason, error.message, error.range, error.height);
     });
     return feed.follow(
       { kind, from, until, waits },

@@ -59,6 +59,8 @@ export class ApiError extends Error {
   readonly reason: ApiErrorReason;
   /** Where the refusal depends on it. */
   readonly range: IndexedRange | undefined;
+  /** The height that was asked for, where one was. */
+  readonly height: number | undefined;
   /** The indexed ranges; of very many, those next to the height. */
   readonly coverage: readonly HeightRange[];
 
@@ -67,6 +69,7 @@ export class ApiError extends Error {
     this.code = code;
     this.reason = reason;
     this.range = range;
+    this.height = height;
     this.coverage = range === undefined ? [] : toldRanges(range, height);
   }
 

@@ -11,6 +11,7 @@ import type { HeightRange, IndexStore } from '../../storage/index.js';
 import { blockBelow } from './blockBelow.js';
 import { startIndexingLine } from './indexingLine.js';
 import type { ChainHead, IndexingLine, IndexingLineParts } from './indexingLine.js';
+import { vouchForRootAbove } from './rootAbove.js';
 
 /** How often the nodes' blocks are compared with those indexed next to the range. */
 const LOOK_EVERY_MS = 1_000;
@@ -46,6 +47,7 @@ export async function startRangeLine(
   const isRoot = network.sporkAt(range.from)?.rootHeight === range.from;
   const isBelowKnown = isRoot || store.latestBlock() !== undefined;
   const below = isBelowKnown ? undefined : await blockBelow(range, { nodes, signal });
+  await vouchForRootAbove(range, store, parts);
   let settle = (_outcome: RangeOutcome): void => undefined;
   let giveUp = (_error: unknown): void => undefined;
   const outcome = new Promise<RangeOutcome>((resolve, reject) => {

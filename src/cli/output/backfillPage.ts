@@ -25,10 +25,26 @@ export function backfillLine({ missingHeights, rate, eta }: BackfillStatus): str
   return `${formatCount(missingHeights)} heights to go, ${formatRate(rate)}, ETA ${left}`;
 }
 
+/** The same with the ranges that were begun. */
+export function rangesLine(backfill: BackfillStatus): string {
+  const shown = backfill.ranges
+    .slice(0, MAX_RANGES_IN_LINE)
+    .map((range) => `${span(range)} ${range.state} ${percentOf(range)}`);
+  const more = backfill.ranges.length > shown.length ? [`${backfill.ranges.length - shown.length} more`] : [];
+  const ranges = shown.length === 0 ? '' : ` (${[...shown, ...more].join(', ')})`;
+  return `${backfillLine(backfill)}${ranges}`;
+}
+
+/** Ranges in one line. */
+const MAX_RANGES_IN_LINE = 4;
+
+function percentOf({ from, to, next }: BackfillRangeStatus): string {
+  return `${Math.floor((100 * (next - from)) / (to - from + 1))}%`;
+}
+
 export function rangeLine(range: BackfillRangeStatus): string {
-  const { from, to, next, state, rate, eta, failures, reason, waitingFor } = range;
-  const done = Math.floor((100 * (next - from)) / (to - from + 1));
-  const head = `range ${span(range)}: ${state}, ${done}%`;
+  const { state, rate, eta, failures, reason, waitingFor } = range;
+  const head = `range ${span(range)}: ${state}, ${percentOf(range)}`;
   if (state === 'running') {
     const pace = `${formatRate(rate)}, ETA ${eta === null ? 'unknown' : formatDuration(eta)}`;
     if (waitingFor === null) return `${head}, ${pace}`;

@@ -1,7 +1,7 @@
 import type { EndpointStatus, StatusDocument } from '../../api/index.js';
 import { formatCount, formatDuration, formatRate, renderProgressLine } from '../../observability/index.js';
 import type { ProgressState } from '../../observability/index.js';
-import { backfillLine, rangeLine } from './backfillPage.js';
+import { backfillLine, rangeLine, rangesLine } from './backfillPage.js';
 
 const LABEL_WIDTH = 12;
 
@@ -40,6 +40,7 @@ export function statusLine(status: StatusDocument): string {
     `indexed ${isEmpty ? 'nothing yet' : `through ${height(latestIndexed)}`}`,
     `head ${height(status.head)}${lag(status)}`,
     formatRate(status.rate) + (eta === null || eta === 0 ? '' : ` (${formatDuration(eta)} left)`),
+    ...(status.backfill.plans.length === 0 ? [] : [`history ${rangesLine(status.backfill)}`]),
     ready ? 'ready' : `not ready: ${reasons.map(({ code }) => code).join(', ')}`,
   ];
   return parts.join('; ');

@@ -1,11 +1,13 @@
 import { connect as connectHttp2 } from 'node:http2';
 import type { ClientHttp2Session, ClientHttp2Stream } from 'node:http2';
+import type { ServiceError } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { GrpcApiServer } from '../../../src/api/index.js';
 import type { ChangeFeed, IndexedRange } from '../../../src/api/index.js';
 import { decodeBlock } from '../../../src/flow/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { StorageError } from '../../../src/storage/index.js';
+import type { HeightRange } from '../../../src/storage/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
@@ -34,6 +36,7 @@ let store: MemoryIndexStore;
 let feed: ChangeFeed;
 let server: GrpcApiServer;
 let range: { sealed: number | null; head: number | null };
+let coverage: HeightRange[] | undefined;
 let failures: unknown[];
 let probes: GrpcProbe[];
 let clock: Clock;
@@ -41,6 +44,7 @@ let clock: Clock;
 const rangeNow = (): IndexedRange => ({
   ...{ firstIndexed: FIRST, latestIndexed: store.latestIndexedHeight() },
   ...range,
+  ...(coverage === undefined ? {} : { coverage }),
 });
 
 async function serve(on: Clock = systemClock): Promise<GrpcProbe> {
@@ -75,6 +79,7 @@ async function commit(count: number): Promise<void> {
 beforeEach(async () => {
   failures = [];
   probes = [];
+  coverage = undefined;
   range = { sealed: SEALED, head: 130 };
   store = await MemoryIndexStore.startingAt(FIRST);
   await store.commit({ blocks: chain.slice(0, LATEST + 1 - FIRST), latestIndexedHeight: LATEST });
@@ -221,6 +226,25 @@ describe('SubscribeBlocks and SubscribeBlockDigests', () => {
         ...{ 'latest-indexed': '119', head: '130' },
       },
     });
+  });
+
+  it('name of very many ranges those next to the height', async () => {
+    const client = await serve();
+    coverage = Array.from({ length: 40 }, (_, index) => ({ from: 1 + 2 * index, to: 1 + 2 * index }));
+    coverage.push({ from: FIRST, to: LATEST });
+    const refused = async (height: number): Promise<string[]> => {
+      const request = { start_block_height: height, block_status: 'BLOCK_FINALIZED' };
+      const ended = client.follow('SubscribeBlocksFromStartHeight', request).ended();
+      const error = await ended.then(
+        () => undefined,
+        (reason: unknown) => reason as ServiceError,
+      );
+      return String(error?.metadata.get('coverage')[0]).split(',');
+    };
+    const lowest = await refused(0);
+    expect([lowest.length, lowest[0], lowest.at(-1)]).toEqual([16, '1-1', '31-31']);
+    const middle = await refused(40);
+    expect([middle.length, middle[0], middle.at(-1)]).toEqual([16, '25-25', '55-55']);
   });
 });
 

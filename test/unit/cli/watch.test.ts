@@ -42,6 +42,32 @@ describe('status --watch', () => {
     expect(watch.printed.out).toMatch(/not ready: behind\n/);
   });
 
+  it('tells in each line how far history and its ranges are', async () => {
+    const range = (from: number, state: 'running' | 'failed') => ({
+      ...{ from, to: from + 999, state, next: from + 250, rate: 25, eta: 30 },
+      ...{ failures: 0, reason: null, waitingFor: null },
+    });
+    const ranges = [range(0, 'failed'), ...[1, 2, 3, 4, 5].map((index) => range(1_000 * index, 'running'))];
+    const plan = {
+      id: 1,
+      from: 0,
+      to: 9_999,
+      order: 'newest',
+      missingHeights: 7_500,
+      state: 'active',
+      untakenVersion: null,
+    } as const;
+    const backfill = { missingHeights: 7_500, rate: 125, eta: 60, plans: [plan], ranges, unserved: [] };
+    const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 }, { backfill });
+    const watch = watching(chain.port, []);
+    await watch.sees(
+      '; history 7,500 heights to go, 125.0/s, ETA 1m 0s (0 to 999 failed 25%, 1,000 to 1,999 running 25%, ' +
+        '2,000 to 2,999 running 25%, 3,000 to 3,999 running 25%, 2 more); not ready: behind\n',
+    );
+    watch.end();
+    expect(await watch.ended).toBe('done');
+  });
+
   it('--json prints documents and nothing else', async () => {
     const chain = await served();
     const watch = watching(chain.port, ['--json'], { isTerminal: true });

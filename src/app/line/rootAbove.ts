@@ -1,0 +1,23 @@
+import type { HeightRange, IndexStore, RangeStore, SporkRecord } from '../../storage/index.js';
+import type { SporkTable } from '../../access/index.js';
+import { rootParentsOf } from './lineOptions.js';
+
+/**
+ * Records with a range the parent that the spork table vouches for of the root just above it, where that root is indexed and was
+ * not vouched for when it was: by a table that did not have it yet. Without, no last block of the range would link to it, since
+ * the root may name a parent that was discarded. Expected errors: `StorageError`.
+ */
+export async function vouchForRootAbove(
+  { to }: HeightRange,
+  run: RangeStore,
+  { sporks, store }: { readonly sporks: SporkTable; readonly store: Pick<IndexStore, 'blockByHeight'> },
+): Promise<void> {
+  const rootHeight = to + 1;
+  const vouched = rootParentsOf(sporks).find((root) => root.rootHeight === rootHeight)?.rootParentId;
+  const known = run.meta()?.sporks.find((record) => record.rootHeight === rootHeight);
+  if (vouched === undefined || known?.rootParentId !== undefined) return;
+  const above = await store.blockByHeight(rootHeight);
+  if (above?.block.parentId !== vouched) return;
+  const spork: SporkRecord = { rootHeight, sporkId: known?.sporkId ?? '', rootParentId: vouched };
+  await run.commit({ blocks: [], latestIndexedHeight: run.latestIndexedHeight(), spork });
+}

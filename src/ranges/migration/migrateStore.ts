@@ -1,0 +1,252 @@
+import { abortReason, OperatorError } from '../../runtime/index.js';
+import {
+  BorderError,
+  MAX_OPEN_RANGES,
+  MAX_PLANS,
+  overlap,
+  rangesInWords,
+  SCHEMA_VERSION,
+} from '../../storage/index.js';
+import type {
+  BlockEntry,
+  BlockHead,
+  HeightRange,
+  IndexStore,
+  RangeStore,
+  SporkRecord,
+  StoreMeta,
+} from '../../storage/index.js';
+import { common, countHeights, cutNext, lacking } from '../planner.js';
+import { checkLinked, readVerified } from './readVerified.js';
+
+/** Heights that are read at once and written at once; twice as many are in memory. */
+const HEIGHTS_AT_ONCE = 32;
+
+export interface MigrationProgress {
+  /** Heights copied so far, of those that the target lacked. */
+  readonly copied: number;
+  readonly missing: number;
+  /** The last one that was written. */
+  readonly height: number;
+}
+
+export interface MigrationReport {
+  readonly copied: number;
+  /** Heights that the target had already. */
+  readonly skipped: number;
+  readonly plans: number;
+  /** Of the target. */
+  readonly coverage: readonly HeightRange[];
+}
+
+export interface MigrationDependencies {
+  readonly source: IndexStore;
+  readonly target: IndexStore;
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: MigrationProgress) => void;
+}
+
+/**
+ * Copies what one store covers, and what it plans, to another one, by the same writes that a daemon makes: the live range
+ * upwards, then all others as ranges that are published when they are whole. What the target covers already is left as it
+ * is, so the same call goes on where an earlier one was cut off. Nobody else writes to the target.
+ *
+ * Expected errors: `StorageError`; OperatorError: `not_found` for an empty source, `damage` for a damaged one, `foreign` where
+ * the target holds another block, `usage` where the target cannot take the heights; the signal's abort reason.
+ */
+export async function migrateStore(parts: MigrationDependencies): Promise<MigrationReport> {
+  const { source, target } = parts;
+  const meta = source.meta();
+  const covered = source.coverage();
+  const live = covered.at(-1);
+  if (meta === undefined || live === undefined)
+    throw new OperatorError('not_found', 'The source holds no heights: there is nothing to migrate.');
+  const borders = meta.sporks.map(({ rootHeight }) => rootHeight);
+  await checkSame(parts, borders);
+  const missing = lacking(covered, target.coverage());
+  const next = target.meta() === undefined ? live.from : target.latestIndexedHeight() + 1;
+  const above = common(missing, [{ from: next, to: Number.MAX_SAFE_INTEGER }]);
+  checkReach(above, next, target);
+  if (target.meta() === undefined) await target.initialise(newMeta(meta, live.from));
+  const copy = new Copy(parts, { sporks: meta.sporks, missing: countHeights(missing) });
+  const [upwards] = above;
+  if (upwards !== undefined) {
+    // What a daemon left above its watermark is in doubt.
+    if (target.blocksAboveWatermark().length > 0) await target.rewind(next - 1);
+    await copy.into(target, upwards);
+  }
+  await forgetBegun(target, covered);
+  for (;;) {
+    const below = common(covered, [{ from: 0, to: (target.meta()?.firstHeight ?? 0) - 1 }]);
+    const wanted = lacking(below, [...target.coverage(), ...target.ranges.open()]);
+    const range = cutNext(wanted, { order: 'newest', borders });
+    if (range === undefined) break;
+    if (target.ranges.open().length >= MAX_OPEN_RANGES)
+      throw new OperatorError(
+        'usage',
+        `The target has ${MAX_OPEN_RANGES} open ranges, the most there may be: let a daemon fill them first.`,
+      );
+    await copy.into(await target.ranges.run(range), range);
+  }
+  const plans = await carryPlans(parts);
+  const skipped = countHeights(covered) - copy.copied;
+  return { copied: copy.copied, skipped, plans, coverage: target.coverage() };
+}
+
+/** Copies ranges of heights, reading ahead while it writes. */
+class Copy {
+  copied = 0;
+  readonly #parts: MigrationDependencies;
+  readonly #sporks: readonly SporkRecord[];
+  readonly #missing: number;
+
+  constructor(
+    parts: MigrationDependencies,
+    { sporks, missing }: { readonly sporks: readonly SporkRecord[]; readonly missing: number },
+  ) {
+    this.#parts = parts;
+    this.#sporks = sporks;
+    this.#missing = missing;
+  }
+
+  async into(run: RangeStore, range: HeightRange): Promise<void> {
+    const { signal, onProgress } = this.#parts;
+    let below = run.latestBlock();
+    let asked = this.#read(range.from, range);
+    while (asked !== undefined) {
+      const blocks = await asked;
+      const first = blocks[0]?.block;
+      const last = blocks.at(-1)?.block;
+      if (first === undefined || last === undefined) return;
+      asked = this.#read(last.height + 1, range);
+      // It may fail while the blocks before it are still being written.
+      asked?.catch(() => undefined);
+      checkBorder(below, first, this.#sporks);
+      below = this.#checkLinks(blocks);
+      const { height } = last;
+      const spork = this.#sporkAt(first.height, run);
+      try {
+        await run.commit({ blocks, latestIndexedHeight: height, ...(spork === undefined ? {} : { spork }) });
+      } catch (error) {
+        if (error instanceof BorderError) throw contradiction(error.height);
+        throw error;
+      }
+      this.copied += blocks.length;
+      onProgress({ copied: this.copied, missing: this.#missing, height });
+      if (signal.aborted) throw abortReason(signal);
+    }
+  }
+
+  /** None on both sides of a spork's root, so that each commit brings one spork at most. */
+  #read(from: number, { to }: HeightRange): Promise<readonly BlockEntry[]> | undefined {
+    if (from > to) return undefined;
+    const root = this.#sporks.find(({ rootHeight }) => rootHeight > from)?.rootHeight ?? to + 1;
+    const end = Math.min(to, from + HEIGHTS_AT_ONCE - 1, root - 1);
+    const heights = Array.from({ length: end - from + 1 }, (_, index) => from + index);
+    return Promise.all(heights.map((height) => readVerified(this.#parts.source, height)));
+  }
+
+  #checkLinks(blocks: readonly BlockEntry[]): BlockHead | undefined {
+    let below: BlockHead | undefined;
+    for (const { block } of blocks) {
+      checkLinked(below, block, this.#sporks);
+      below = block;
+    }
+    return below;
+  }
+
+  /** The spork of a height, unless the run knows as much of it. */
+  #sporkAt(height: number, run: RangeStore): SporkRecord | undefined {
+    const spork = this.#sporks.findLast(({ rootHeight }) => rootHeight <= height);
+    if (spork === undefined) return undefined;
+    const recorded = run.meta()?.sporks ?? [];
+    const known = recorded.find(({ rootHeight }) => rootHeight === spork.rootHeight);
+    if (known === undefined) {
+      const passed = recorded.findLast(({ rootHeight }) => rootHeight <= run.latestIndexedHeight());
+      return spork.rootHeight > (passed?.rootHeight ?? -1) ? spork : undefined;
+    }
+    const saysMore = known.rootParentId === undefined && spork.rootParentId !== undefined;
+    return saysMore && known.sporkId === spork.sporkId ? spork : undefined;
+  }
+}
+
+/** As a daemon begins a store: sporks whose roots come later are recorded with them. */
+function newMeta(meta: StoreMeta, firstHeight: number): StoreMeta {
+  const sporks = meta.sporks.filter(({ rootHeight }) => rootHeight <= firstHeight);
+  return { ...meta, schemaVersion: SCHEMA_VERSION, firstHeight, sporks };
+}
+
+/** The live range is the highest one, and has no holes. Expected errors: OperatorError `usage`. */
+function checkReach(above: readonly HeightRange[], next: number, target: IndexStore): void {
+  const [first] = above;
+  const isEmpty = target.meta() !== undefined && target.latestBlock() === undefined;
+  if (first === undefined ? !isEmpty : first.from === next && above.length === 1) return;
+  const reached = isEmpty ? `begins at height ${next}, and holds nothing yet` : `ends at height ${next - 1}`;
+  throw new OperatorError(
+    'usage',
+    `The live range of the target ${reached}, and the source has ${first === undefined ? 'nothing there' : `heights ${rangesInWords(above)}`}: ` +
+      'that would leave a hole above it. Let a daemon bring the target up to there first, or choose an empty target.',
+  );
+}
+
+/** Two ranges with the same last block have the same blocks down to where one begins, or a spork does. */
+async function checkSame(
+  { source, target }: MigrationDependencies,
+  borders: readonly number[],
+): Promise<void> {
+  for (const { from, to } of common(source.coverage(), target.coverage())) {
+    const heights = new Set([from, to, ...borders.flatMap((root) => [root - 1, root])]);
+    for (const height of heights) {
+      if (height < from || height > to) continue;
+      const [ours, its] = await Promise.all([readVerified(source, height), target.blockByHeight(height)]);
+      if (ours.block.id !== its?.block.id) throw contradiction(height);
+    }
+  }
+}
+
+/** Expected errors: OperatorError `foreign`. */
+function checkBorder(below: BlockHead | undefined, first: BlockHead, sporks: readonly SporkRecord[]): void {
+  try {
+    checkLinked(below, first, sporks);
+  } catch {
+    throw contradiction(first.height);
+  }
+}
+
+function contradiction(height: number): OperatorError {
+  return new OperatorError(
+    'foreign',
+    `At height ${height} the target holds other data than the source: one of them is of another chain, or was rewound. ` +
+      'Nothing of it was changed. Choose another target, or rewind the one that is wrong.',
+  );
+}
+
+/** What a run before this one, or a daemon, has begun of the same heights is begun anew. */
+async function forgetBegun(target: IndexStore, covered: readonly HeightRange[]): Promise<void> {
+  const begun = target.ranges.open().filter((range) => lacking([range], covered).length === 0);
+  const dropped = begun.map(({ from, to }) => ({ from, to }));
+  if (dropped.length > 0) await target.ranges.change({ dropped });
+}
+
+/** Plans the target has not; what was open in the source is filled in by the next daemon. Returns how many. */
+async function carryPlans({ source, target }: MigrationDependencies): Promise<number> {
+  const there = target.ranges.plans();
+  const highest = (target.meta()?.firstHeight ?? 0) - 1;
+  const carried = source.ranges
+    .plans()
+    .filter((plan) => !there.some(({ from, to }) => from <= plan.from && to >= plan.to))
+    .filter((plan) => {
+      const holes = lacking([{ from: plan.from, to: Math.min(plan.to, highest) }], target.coverage());
+      return holes.some((hole) => overlap(hole, plan));
+    });
+  if (carried.length === 0) return 0;
+  if (there.length + carried.length > MAX_PLANS)
+    throw new OperatorError(
+      'usage',
+      `Source and target have more than ${MAX_PLANS} plans together. Cancel some, and run this again.`,
+    );
+  const last = there.at(-1)?.id ?? 0;
+  const plans = [...there, ...carried.map((plan, index) => ({ ...plan, id: last + 1 + index }))];
+  await target.ranges.change({ plans });
+  return carried.length;
+}

@@ -1,0 +1,54 @@
+import { InvalidCollectionError, splitCollection, verifyCollection, WireError } from '../../flow/index.js';
+import { OperatorError } from '../../runtime/index.js';
+import { StorageError } from '../../storage/index.js';
+import type { BlockEntry, BlockHead, IndexReader, SporkRecord } from '../../storage/index.js';
+
+/**
+ * A block as it was indexed, every collection hashed anew. Expected errors: `StorageError`; OperatorError `damage`, with
+ * the height.
+ */
+export async function readVerified(reader: IndexReader, height: number): Promise<BlockEntry> {
+  try {
+    const [stored, bodies] = await Promise.all([
+      reader.blockByHeight(height),
+      reader.collectionsByHeight(height),
+    ]);
+    if (stored === undefined || bodies === undefined) throw damaged(height, 'it is covered, and not there');
+    const { block } = stored;
+    if (block.height !== height) throw damaged(height, `the block there is of height ${block.height}`);
+    if (bodies.length !== block.collectionIds.length)
+      throw damaged(height, `it has ${bodies.length} of ${block.collectionIds.length} collections`);
+    const collections = block.collectionIds.map((id, index) =>
+      verifyCollection(id, splitCollection(bodies[index]?.encoded ?? Buffer.alloc(0))),
+    );
+    return { block, collections };
+  } catch (error) {
+    if (error instanceof InvalidCollectionError || error instanceof WireError)
+      throw damaged(height, error.message, error);
+    if (error instanceof StorageError && error.kind === 'corrupt')
+      throw damaged(height, error.damage ?? error.message, error);
+    throw error;
+  }
+}
+
+/** Expected errors: OperatorError `damage`. */
+export function checkLinked(
+  below: BlockHead | undefined,
+  block: BlockHead,
+  sporks: readonly SporkRecord[],
+): void {
+  if (below === undefined || below.height !== block.height - 1 || below.id === block.parentId) return;
+  const isVouched = sporks.some(
+    ({ rootHeight, rootParentId }) => rootHeight === block.height && rootParentId === block.parentId,
+  );
+  if (!isVouched) throw damaged(block.height, `its parent is not the block of height ${below.height}`);
+}
+
+function damaged(height: number, what: string, cause?: Error): OperatorError {
+  return new OperatorError(
+    'damage',
+    `Height ${height} of the source is damaged: ${what}. What lies before it is copied. "verify" names all damage, and ` +
+      'where the daemon has fetched those heights again, the same command goes on.',
+    { cause },
+  );
+}

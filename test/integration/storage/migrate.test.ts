@@ -1,0 +1,206 @@
+import { describe, expect, it } from 'vitest';
+import { sha3, toIdentifier } from '../../../src/flow/index.js';
+import { migrateStore } from '../../../src/ranges/index.js';
+import { StorageError } from '../../../src/storage/index.js';
+import type { BackfillPlan, BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';
+import { fill } from '../../support/ranges.js';
+import { makeBlock, makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { metaFrom } from '../../support/storeDirectory.js';
+import { storeKinds } from '../../support/storeKinds.js';
+
+const FIRST = 100;
+const COUNT = 200;
+const ROOT = 180;
+const range = (from: number, to: number): HeightRange => ({ from, to });
+const plan = (id: number, from: number, to: number): BackfillPlan => ({
+  ...{ id, from, to, order: 'oldest', isPaused: id === 2 },
+});
+const bodies = Array.from({ length: COUNT }, (_, index) =>
+  index % 3 === 0 ? [seededCollection(`of ${index}`, 1 + (index % 3))] : [],
+);
+/** The root of the second spork names a parent that is not the block below it. */
+const lower = makeChain(FIRST, bodies.slice(0, ROOT - FIRST));
+const rootParentId = toIdentifier(sha3(Buffer.from('the last block of the spork before, in its own words')));
+const chain: BlockEntry[] = [...lower];
+for (let height = ROOT; height < FIRST + COUNT; height += 1) {
+  const parentId = height === ROOT ? rootParentId : chain.at(-1)!.block.id;
+  chain.push(makeBlock(height, parentId, bodies[height - FIRST]!));
+}
+const blocksOf = ({ from, to }: HeightRange): BlockEntry[] => chain.slice(from - FIRST, to - FIRST + 1);
+const sporks = [
+  { rootHeight: FIRST, sporkId: '01' },
+  { rootHeight: ROOT, sporkId: '02', rootParentId },
+];
+
+/** A live range from 250 to 290, history on both sides of the border, a range that is open, and two plans. */
+async function beginSource(store: IndexStore): Promise<IndexStore> {
+  await store.initialise({ ...metaFrom(250), sporks });
+  await store.commit({ blocks: blocksOf(range(250, 290)), latestIndexedHeight: 290 });
+  await store.ranges.change({ plans: [plan(1, 100, 160), plan(2, 200, 240)] });
+  for (const its of [range(ROOT, 199), range(161, ROOT - 1), range(110, 120)]) await fill(store, chain, its);
+  const open = await store.ranges.run(range(230, 240));
+  await open.commit({ blocks: blocksOf(range(230, 233)), latestIndexedHeight: 233 });
+  return store;
+}
+const COVERED = [range(110, 120), range(161, 199), range(250, 290)];
+
+async function contentsOf(store: IndexStore): Promise<unknown> {
+  const heights = store
+    .coverage()
+    .flatMap(({ from, to }) => Array.from({ length: to - from + 1 }, (_, index) => from + index));
+  const blocks = await Promise.all(
+    heights.map(async (height) => [
+      await store.blockByHeight(height),
+      await store.collectionsByHeight(height),
+    ]),
+  );
+  const { sporks: known, firstHeight } = store.meta()!;
+  return { coverage: store.coverage(), known, firstHeight, blocks };
+}
+
+const pairs = storeKinds.flatMap((source) =>
+  storeKinds.filter((target) => target !== source).map((target) => ({ source, target })),
+);
+
+describe.each(pairs)('from $source.name to $target.name, migration', ({ source: from, target: to }) => {
+  const newSource = from.use();
+  const newTarget = to.use();
+  const begin = async () => {
+    const source = await beginSource(await (await newSource()).open());
+    const home = await newTarget();
+    return { source, home, target: await home.open() };
+  };
+  const copy = (source: IndexStore, target: IndexStore, onWrite: () => void = () => undefined) => {
+    const controller = new AbortController();
+    return migrateStore({
+      ...{ source, target, signal: controller.signal },
+      onProgress: () => {
+        try {
+          onWrite();
+        } catch (error) {
+          controller.abort(error);
+        }
+      },
+    });
+  };
+
+  it('copies every range and plan, and a second run nothing', async () => {
+    const { source, target } = await begin();
+    const report = await copy(source, target);
+    expect(report).toEqual({ copied: 91, skipped: 0, plans: 2, coverage: COVERED });
+    expect(await contentsOf(target)).toEqual(await contentsOf(source));
+    expect(target.meta()?.createdBy).toBe(source.meta()?.createdBy);
+    expect(target.ranges.plans()).toEqual([plan(1, 100, 160), plan(2, 200, 240)]);
+    expect(target.ranges.open()).toEqual([]);
+    expect(await copy(source, target)).toMatchObject({ copied: 0, skipped: 91, plans: 0 });
+    // What a daemon does next on the target.
+    await target.commit({ blocks: blocksOf(range(291, 299)), latestIndexedHeight: 299 });
+    await fill(target, chain, range(230, 249));
+    expect(target.coverage().at(-1)).toEqual(range(230, 299));
+  });
+
+  it('goes on where it was cut off, after each of its writes', async () => {
+    const { source, home, target } = await begin();
+    let store = target;
+    let runs = 0;
+    for (let isDone = false; !isDone; runs += 1) {
+      isDone = await copy(source, store, () => {
+        throw new Error('cut off');
+      }).then(
+        () => true,
+        (error: unknown) => {
+          expect(String(error)).toContain('cut off');
+          return false;
+        },
+      );
+      await store.close();
+      store = await home.open();
+    }
+    expect(runs).toBeGreaterThan(3);
+    expect(await contentsOf(store)).toEqual(await contentsOf(source));
+  });
+
+  it('adds to what the target has, and fills what a daemon has begun there', async () => {
+    const { source, target } = await begin();
+    await target.initialise(metaFrom(270));
+    await target.commit({ blocks: blocksOf(range(270, 275)), latestIndexedHeight: 275 });
+    await target.commit({ blocks: blocksOf(range(278, 279)), latestIndexedHeight: 275 });
+    const begun = await target.ranges.run(range(165, 170));
+    await begun.commit({ blocks: blocksOf(range(165, 166)), latestIndexedHeight: 166 });
+    expect(await copy(source, target)).toMatchObject({ copied: 85, skipped: 6, coverage: COVERED });
+    expect(target.latestIndexedHeight()).toBe(290);
+  });
+
+  it('refuses a target with other data at the same heights, and changes nothing', async () => {
+    const { source, target } = await begin();
+    const other = makeChain(
+      250,
+      Array.from({ length: 10 }, () => []),
+    );
+    await target.initialise(metaFrom(250));
+    await target.commit({ blocks: other, latestIndexedHeight: 259 });
+    await expect(copy(source, target)).rejects.toMatchObject({
+      ...{ exit: 'foreign', message: expect.stringContaining('At height 250 ') as string },
+    });
+    expect(target.coverage()).toEqual([range(250, 259)]);
+  });
+
+  it('refuses a target whose blocks do not link to those of the source', async () => {
+    const { source, target } = await begin();
+    await target.initialise(metaFrom(200));
+    const other = makeChain(
+      200,
+      Array.from({ length: 50 }, () => []),
+    );
+    await target.commit({ blocks: other, latestIndexedHeight: 249 });
+    await expect(copy(source, target)).rejects.toMatchObject({
+      ...{ exit: 'foreign', message: expect.stringContaining('At height 250 ') as string },
+    });
+  });
+
+  it('refuses a target that would get a hole above its live range', async () => {
+    const { source, target } = await begin();
+    await target.initialise(metaFrom(150));
+    await target.commit({ blocks: blocksOf(range(150, 165)), latestIndexedHeight: 165 });
+    await expect(copy(source, target)).rejects.toMatchObject({
+      ...{ exit: 'usage', message: expect.stringContaining('would leave a hole') as string },
+    });
+    expect(target.coverage()).toEqual([range(150, 165)]);
+  });
+
+  it('names the height of a block that is not what it should be, and copies what lies before it', async () => {
+    const { source, target } = await begin();
+    const [wrong] = (await source.collectionsByHeight(253))!;
+    const forged = Object.create(source) as IndexStore;
+    Object.assign(forged, {
+      meta: () => source.meta(),
+      coverage: () => source.coverage(),
+      blockByHeight: (height: number) => source.blockByHeight(height),
+      collectionsByHeight: async (height: number) =>
+        height === 286 ? [wrong] : source.collectionsByHeight(height),
+    });
+    await expect(copy(forged, target)).rejects.toMatchObject({
+      ...{
+        exit: 'damage',
+        message: expect.stringContaining('Height 286 of the source is damaged') as string,
+      },
+    });
+    expect(target.coverage()).toEqual([range(250, 281)]);
+    const broken = Object.assign(Object.create(forged) as IndexStore, {
+      blockByHeight: (height: number) =>
+        height === 290
+          ? Promise.reject(new StorageError('corrupt', 'long', { height, damage: 'its checksum is wrong' }))
+          : source.blockByHeight(height),
+      collectionsByHeight: (height: number) => source.collectionsByHeight(height),
+    });
+    await expect(copy(broken, target)).rejects.toThrow(/Height 290 of the source is damaged: its checksum/);
+    expect((await copy(source, target)).coverage).toEqual(COVERED);
+  });
+
+  it('has nothing to copy from an empty store', async () => {
+    const source = await (await newSource()).open();
+    const target = await (await newTarget()).open();
+    await expect(copy(source, target)).rejects.toMatchObject({ exit: 'not_found' });
+    expect(target.meta()).toBeUndefined();
+  });
+});

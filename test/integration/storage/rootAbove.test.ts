@@ -1,0 +1,66 @@
+import { describe, expect, it } from 'vitest';
+import { parseSporkTable } from '../../../src/access/index.js';
+import { vouchForRootAbove } from '../../../src/app/index.js';
+import { sha3, toIdentifier } from '../../../src/flow/index.js';
+import { BorderError } from '../../../src/storage/index.js';
+import { commitThrough } from '../../support/ranges.js';
+import { makeBlock, makeChain } from '../../support/storeBlocks.js';
+import { metaFrom } from '../../support/storeDirectory.js';
+import { storeKinds } from '../../support/storeKinds.js';
+
+const FIRST = 100;
+const ROOT = 110;
+/** The root names a block that the spork before discarded. */
+const discarded = toIdentifier(sha3(Buffer.from('discarded')));
+const lower = makeChain(
+  FIRST,
+  Array.from({ length: ROOT - FIRST }, () => []),
+);
+const root = makeBlock(ROOT, discarded, []);
+const chain = [...lower, root, makeBlock(ROOT + 1, root.block.id, [])];
+const range = { from: FIRST, to: ROOT - 1 };
+const table = (rootParentId: string) =>
+  parseSporkTable(
+    {
+      devnet: [
+        {
+          ...{ name: 'one', rootHeight: FIRST, endHeightExclusive: ROOT, rootParentId: 'aa'.repeat(32) },
+          accessNodes: ['one.test:9000'],
+        },
+        {
+          ...{ name: 'two', rootHeight: ROOT, endHeightExclusive: null, rootParentId },
+          accessNodes: ['two.test:9000'],
+        },
+      ],
+    },
+    'devnet',
+    'of the test',
+  );
+
+describe.each(storeKinds)(
+  'a range below a root that was not vouched for when it was indexed, on $name',
+  ({ use }) => {
+    const newHome = use();
+
+    it.each([
+      ['with the spork on record', [{ rootHeight: ROOT, sporkId: '02' }]],
+      ['without', []],
+    ])('is published once the table vouches for it, %s', async (_, sporks) => {
+      const home = await newHome();
+      const store = await home.open();
+      await store.initialise({ ...metaFrom(ROOT), sporks });
+      await store.commit({ blocks: chain.slice(-2), latestIndexedHeight: ROOT + 1 });
+      const refused = await store.ranges.run(range);
+      await vouchForRootAbove(range, refused, { store, sporks: [] });
+      await vouchForRootAbove(range, refused, { store, sporks: table('bb'.repeat(32)) });
+      await expect(commitThrough(refused, chain, ROOT - 1)).rejects.toThrow(BorderError);
+
+      await store.ranges.change({ dropped: [range] });
+      const run = await store.ranges.run(range);
+      await vouchForRootAbove(range, run, { store, sporks: table(discarded) });
+      await commitThrough(run, chain, ROOT - 1);
+      expect(store.coverage()).toEqual([{ from: FIRST, to: ROOT + 1 }]);
+      expect(store.meta()?.sporks.at(-1)).toMatchObject({ rootHeight: ROOT, rootParentId: discarded });
+    });
+  },
+);

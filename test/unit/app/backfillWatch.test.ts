@@ -1,0 +1,170 @@
+import { describe, expect, it } from 'vitest';
+import { BackfillWatch } from '../../../src/app/index.js';
+import { AbortError } from '../../../src/runtime/index.js';
+import type { HeightRange } from '../../../src/storage/index.js';
+import { atEnd } from '../../support/cleanup.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+type Parts = ConstructorParameters<typeof BackfillWatch>[1];
+type State = ReturnType<Parts['backfill']['state']>;
+type Running = ReturnType<Parts['backfill']['running']>[number];
+
+/** History as a test wants it, and the watch that looks at it. */
+class World {
+  readonly clock = new VirtualClock();
+  readonly logger = new RecordingLogger();
+  readonly watch: BackfillWatch;
+  state: State = { plans: [], ranges: [], unserved: [], missingHeights: 0 };
+  running: Running[] = [];
+  coverage: HeightRange[] = [];
+
+  constructor() {
+    const { clock, logger } = this;
+    this.watch = new BackfillWatch(
+      { ediOnly: false },
+      {
+        ...{ clock, logger },
+        backfill: { state: () => this.state, running: () => this.running },
+        store: { coverage: () => this.coverage },
+        network: { whyUnserved: () => [] },
+        listener: {
+          sealedHeight: () => undefined,
+          sealedAdvanceAgeMs: () => undefined,
+          sealedTroubles: () => [],
+        },
+      },
+    );
+  }
+
+  /** Looks from now on. */
+  start(): void {
+    const stop = new AbortController();
+    const ended = this.watch.run(stop.signal);
+    atEnd(async () => {
+      stop.abort(new AbortError('the test ends'));
+      await ended;
+    });
+  }
+
+  /** A range that runs, with what its line waits for. */
+  run(range: HeightRange): { at: number } {
+    const its = { at: range.from - 1 };
+    const indexing = {
+      blocks: {
+        heldUpBy: () => ({ height: its.at + 1, isUnserved: false, troubles: [] }),
+      },
+      indexer: { commitStartedAtMs: () => undefined },
+      explainer: { explain: () => ({ stage: 'queued' }), heldUpBy: () => undefined },
+    };
+    const job = { range, store: { latestIndexedHeight: () => its.at } };
+    this.running = [...this.running, { job, line: { indexing } } as unknown as Running];
+    return its;
+  }
+
+  /** The document of the work source for one plan and what runs of it. */
+  plan(plan: HeightRange, missingHeights: number): void {
+    this.state = {
+      plans: [{ ...plan, id: 1, order: 'newest', isPaused: false, missingHeights }],
+      ranges: this.running.map(({ job: { range, store } }) => ({
+        ...range,
+        ...{ next: store.latestIndexedHeight() + 1, failures: 0, phase: 'running' as const },
+      })),
+      ...{ unserved: [], missingHeights },
+    };
+  }
+}
+
+describe('BackfillWatch', () => {
+  it('tells rate and time left, of each range and of all, and logs them every ten seconds', async () => {
+    const world = new World();
+    const lower = world.run({ from: 0, to: 999 });
+    const upper = world.run({ from: 1_000, to: 1_999 });
+    world.plan({ from: 0, to: 1_999 }, 2_000);
+    world.start();
+    for (let second = 1; second <= 12; second += 1) {
+      lower.at += 10;
+      upper.at += 30;
+      world.plan({ from: 0, to: 1_999 }, 2_000 - 40 * second);
+      await world.clock.advance(1_000);
+    }
+    const { eta, missingHeights, rate, ranges } = world.watch.status();
+    expect(missingHeights).toBe(1_520);
+    expect(rate).toBeCloseTo(40, -1);
+    expect(eta).toBeCloseTo(38, -1);
+    expect(ranges.map((range) => Math.round(range.rate / 10))).toEqual([1, 3]);
+    expect(ranges.map(({ waitingFor }) => waitingFor)).toEqual([null, null]);
+    const told = world.logger.records.filter(({ message }) => message === 'filling in history');
+    expect(told.map(({ level, fields }) => [level, fields['ranges']])).toEqual([['info', 2]]);
+    expect(world.watch.counts()).toEqual({ phases: new Map([['running', 2]]), heldUp: 0 });
+  });
+
+  it('names what a range waits for that has stopped growing, and warns once for all', async () => {
+    const world = new World();
+    const lower = world.run({ from: 0, to: 999 });
+    const upper = world.run({ from: 1_000, to: 1_999 });
+    world.plan({ from: 0, to: 1_999 }, 2_000);
+    world.start();
+    await world.clock.advance(4_400);
+    expect(world.watch.counts().heldUp).toBe(0);
+    upper.at = 1_004;
+    await world.clock.advance(1_500);
+    expect(world.watch.counts().heldUp).toBe(1);
+    const [held, grows] = world.watch.status().ranges;
+    expect(held?.waitingFor).toMatchObject({ height: 0, message: 'waiting for block 0' });
+    expect(held?.waitingFor?.ageSeconds).toBeGreaterThanOrEqual(5);
+    expect(grows?.waitingFor).toBeNull();
+    await world.clock.advance(10_000);
+    expect(world.watch.counts().heldUp).toBe(2);
+    const edges = () =>
+      world.logger.records
+        .filter(({ message }) => /held up|goes on/.test(message))
+        .map(({ message }) => message);
+    expect(edges()).toEqual(['history is held up']);
+    lower.at = 0;
+    upper.at = 1_005;
+    await world.clock.advance(1_000);
+    expect(edges()).toEqual(['history is held up', 'history goes on']);
+    expect(world.watch.counts().heldUp).toBe(0);
+  });
+
+  it('counts a range that was published as filled, and one that was given back as far as it came', async () => {
+    const world = new World();
+    world.run({ from: 0, to: 99 });
+    world.plan({ from: 0, to: 199 }, 200);
+    world.start();
+    await world.clock.advance(1_000);
+    world.running = [];
+    world.coverage = [{ from: 0, to: 99 }];
+    world.plan({ from: 0, to: 199 }, 100);
+    await world.clock.advance(1_000);
+    const { rate, eta } = world.watch.status();
+    expect(rate).toBeGreaterThan(0);
+    expect(eta).toBeGreaterThan(0);
+    expect(eta).toBeLessThan(10);
+    world.state = { ...world.state, plans: [], missingHeights: 0 };
+    expect(world.watch.status().eta).toBe(0);
+  });
+
+  it('finds the plan of a height, one at work before one that is paused', () => {
+    const world = new World();
+    world.run({ from: 10, to: 19 });
+    world.plan({ from: 0, to: 50 }, 51);
+    const [plan] = world.state.plans;
+    world.state = {
+      ...world.state,
+      plans: [
+        { ...plan!, id: 1, isPaused: true },
+        { ...plan!, id: 2, from: 15 },
+      ],
+    };
+    expect(world.watch.plannedAt(16)).toMatchObject({
+      plan: 2,
+      isPaused: false,
+      range: { from: 10, to: 19 },
+    });
+    expect(world.watch.plannedAt(30)).toMatchObject({ plan: 2, range: null });
+    expect(world.watch.plannedAt(5)).toMatchObject({ plan: 1, isPaused: true, range: null });
+    expect(world.watch.plannedAt(60)).toBeUndefined();
+  });
+});
