@@ -115,7 +115,7 @@ describe('migrate', () => {
     expect(await runProgram(foreign)).toMatchObject({ code: 76 });
     const daemon = await startDaemon(start);
     const busy = await runProgram(migrate(target, url));
-    expect(busy).toMatchObject({ code: 74, stderr: expect.stringContaining('in use by') as string });
+    expect(busy).toMatchObject({ code: 74, stderr: expect.stringContaining('is being indexed') as string });
     await daemon.program.stop();
   });
 });
