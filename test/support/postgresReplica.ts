@@ -65,8 +65,12 @@ export async function startReplica(url: string, binaries: string): Promise<Postg
   await answering(urlOf(url), server);
   return {
     urlOf,
-    pause: async () => void (await asAdmin(urlOf(url), 'SELECT pg_wal_replay_pause()')),
-    resume: async () => void (await asAdmin(urlOf(url), 'SELECT pg_wal_replay_resume()')),
+    pause: async () => {
+      await asAdmin(urlOf(url), 'SELECT pg_wal_replay_pause()');
+    },
+    resume: async () => {
+      await asAdmin(urlOf(url), 'SELECT pg_wal_replay_resume()');
+    },
     close: async () => {
       if (server.exitCode === null) {
         const ended = once(server, 'exit');
