@@ -1,4 +1,5 @@
-import { rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { rmSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Dice } from '../simulation/Dice.js';
 import { asAdmin } from '../support/postgresServer.js';
@@ -118,7 +119,7 @@ export const scenes: readonly Scene[] = [
       await begun(cluster);
       const ballast = join(disk, 'ballast');
       const { bavail, bsize } = statfsSync(disk);
-      writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - 65_536)));
+      execFileSync('fallocate', ['--length', String(bavail * bsize - 65_536), ballast]);
       await cluster.until('a daemon says that the database has no room', async () => {
         const answers = await Promise.all(cluster.members.map(({ daemon }) => daemon.health('/readyz')));
         return answers.some(({ body }) => JSON.stringify(body).includes('database_unreachable'));
@@ -181,8 +182,10 @@ export const scenes: readonly Scene[] = [
     what: 'a range that no node can give is disputed, and runs again by backfill redrive once they can',
     play: async (cluster) => {
       const { devnet } = cluster.world;
+      const lie = { fault: 'wrong_parent', fromHeight: 2_500, toHeight: 2_500 } as const;
       devnet.node.setFaults([
-        { method: '*Block*', fault: 'wrong_parent', fromHeight: 2_500, toHeight: 2_500 },
+        { method: 'GetBlockByHeight', ...lie },
+        { method: 'SubscribeBlocks*', ...lie },
       ]);
       await cluster.startUsual();
       await begun(cluster, 1);

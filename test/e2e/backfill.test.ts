@@ -82,7 +82,8 @@ describe('history', () => {
 
     expect(await backfill()).toMatchObject({ code: 0, stdout: 'Nothing is planned.\n' });
     expect(await backfill('plan', '--from', '270')).toMatchObject({ code: 64 });
-    expect(await backfill('plan', '--from', 'root')).toMatchObject({ code: 64 });
+    expect((await backfill('plan', '--from', 'root')).stdout).toMatch(/^Plan 1: heights 0 to 249,/);
+    expect(await backfill('cancel', '1')).toMatchObject({ code: 0 });
     expect(await backfill('plan', '--from', '10', '--to', '40', '--oldest')).toMatchObject({ code: 0 });
     expect(await backfill('plan', '--from', '100', '--to', '120')).toMatchObject({ code: 0 });
     expect(await backfill('pause', '2')).toMatchObject({ code: 0, stdout: 'Plan 2 is paused.\n' });

@@ -58,6 +58,8 @@ async function surroundings(args: readonly string[]): Promise<readonly string[]>
       ...['--api-port', '0', '--api-grpc-port', '0', '--metrics-port', '0'],
     ];
   }
+  // Names its stores itself.
+  if (command === 'migrate') return ['--network', 'devnet'];
   const dataDir = await filledDirectory();
   if (command === 'status' || args.includes('--follow')) {
     const { port } = await ServedChain.start(smallChain(HEIGHT, [[], []]), { sealed: null });

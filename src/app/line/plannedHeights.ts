@@ -1,7 +1,7 @@
 import type { AccessNetwork, SporkTable } from '../../access/index.js';
 import type { HeightsToFill } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
-import type { HeightRange, IndexStore } from '../../storage/index.js';
+import type { HeightRange, IndexStore, SporkRecord } from '../../storage/index.js';
 
 /** What is known about the chain. Without nodes, the spork table alone. */
 export interface KnownChain {
@@ -21,7 +21,7 @@ export function heightsOf(
       'The store holds nothing yet. Let the daemon index its first block, then plan what lies below it.',
     );
   }
-  const lowest = lowestOf(from, chain);
+  const lowest = lowestOf(from, chain, store.meta()?.sporks ?? []);
   if (to === undefined && lowest >= first) {
     throw usage(
       `Nothing lies between height ${lowest} and the first height of the live range, ${first}: there is nothing to plan.`,
@@ -30,7 +30,11 @@ export function heightsOf(
   return { from: lowest, to: to ?? first - 1 };
 }
 
-function lowestOf(from: HeightsToFill['from'], { network, sporks }: KnownChain): number {
+function lowestOf(
+  from: HeightsToFill['from'],
+  { network, sporks }: KnownChain,
+  recorded: readonly SporkRecord[],
+): number {
   if (typeof from === 'number') return from;
   if (typeof from === 'object') {
     const spork = sporks.find(({ name }) => name === from.spork);
@@ -40,9 +44,13 @@ function lowestOf(from: HeightsToFill['from'], { network, sporks }: KnownChain):
       `There is no spork ${from.spork} in config/sporks.json for this network${names === '' ? '' : `, which has ${names}`}.`,
     );
   }
-  const tabled = sporks[0]?.rootHeight;
+  // Without nodes, the index itself knows the sporks that it holds.
   const lowest =
-    from === 'root' ? network?.liveRoot() : network === undefined ? tabled : network.lowestHeight();
+    from === 'root'
+      ? (network?.liveRoot() ?? recorded.at(-1)?.rootHeight)
+      : network === undefined
+        ? minimum([...sporks, ...recorded].map(({ rootHeight }) => rootHeight))
+        : network.lowestHeight();
   if (lowest !== undefined) return lowest;
   const which = from === 'root' ? 'the root of the live spork' : 'the lowest height that is served';
   throw usage(
@@ -50,6 +58,10 @@ function lowestOf(from: HeightsToFill['from'], { network, sporks }: KnownChain):
       ? `Only access nodes can tell ${which}: start the daemon and plan again, or give a height with --from.`
       : `No access node tells ${which}. Give a height with --from.`,
   );
+}
+
+function minimum(heights: readonly number[]): number | undefined {
+  return heights.length === 0 ? undefined : Math.min(...heights);
 }
 
 function usage(message: string): OperatorError {
