@@ -9,6 +9,8 @@ import { demand } from './demand.js';
 
 /** Within which a dead worker's ranges run again, and a dead leader is replaced. */
 const TAKEOVER_LIMIT_MS = 12_000;
+/** Of a range that is dropped. */
+const LOST_HEIGHTS = 500;
 /** Longer than any lease. */
 const LONGER_THAN_A_LEASE_MS = 25_000;
 
@@ -200,28 +202,32 @@ export const scenes: readonly Scene[] = [
   },
   {
     name: 'lost',
-    what: 'a range is dropped behind everybody’s back while the plan is filled, and found by its verification',
+    what: 'a range is dropped behind everybody’s back while its plan is filled, and found when the plan is verified',
     play: async (cluster) => {
       await cluster.startUsual();
+      slowNode(cluster);
       await begun(cluster);
-      const isWhole = async (): Promise<boolean> =>
-        (await cluster.coverage()).some(({ from, to }) => to - from > 2_500);
-      await cluster.until('there is something to lose', isWhole);
-      const range = (await cluster.coverage()).find(({ from, to }) => to - from > 2_500);
-      if (range === undefined) return undefined;
-      const { from } = range;
+      // A published range below the live one; nodes are so slow that its plan goes on for a while.
+      const published = async (): Promise<number | undefined> => {
+        const [lowest, live] = await cluster.coverage();
+        return live === undefined ? undefined : lowest?.from;
+      };
+      await cluster.until('a range is published', async () => (await published()) !== undefined);
+      const from = await published();
+      if (from === undefined) return undefined;
       const tables = ['block', 'body', 'collection', 'transaction', 'account_transaction'];
-      const gone = tables.map(
-        (table) => `DELETE FROM flow_store.${table} WHERE height BETWEEN ${from} AND ${from + 499}`,
-      );
+      const where = `BETWEEN ${from} AND ${from + LOST_HEIGHTS - 1}`;
       await asAdmin(
         cluster.url,
         [
-          ...gone,
-          `UPDATE flow_store.coverage SET from_height = ${from + 500} WHERE from_height = ${from}`,
+          ...tables.map((table) => `DELETE FROM flow_store.${table} WHERE height ${where}`),
+          `UPDATE flow_store.coverage SET from_height = ${from + LOST_HEIGHTS} WHERE from_height = ${from}`,
         ].join(';'),
       );
-      return `heights ${from} to ${from + 499}`;
+      const [plans] = await cluster.query<{ count: string }>('SELECT count(*) FROM flow_store.plan');
+      demand(plans?.count === '1', 'the plan was filled before the range was dropped');
+      cluster.world.devnet.node.setFaults([]);
+      return `heights ${from} to ${from + LOST_HEIGHTS - 1}`;
     },
   },
   {
