@@ -69,7 +69,7 @@ export const scenes: readonly Scene[] = [
       const doomed = await cluster.start('doomed', { roles: 'backfill' });
       await begun(cluster);
       const before = new Map((await cluster.openRanges()).map(({ from, epoch }) => [from, epoch]));
-      await cluster.start('heir', { roles: 'backfill', ranges: 8 });
+      await cluster.start('heir', { roles: 'backfill', ranges: 16 });
       await doomed.daemon.program.stop('SIGKILL');
       const diedAtMs = performance.now();
       await cluster.until('the ranges of the dead run again', async () => {
@@ -184,7 +184,7 @@ export const scenes: readonly Scene[] = [
     what: 'a range that no node can give is disputed, and runs again by backfill redrive once they can',
     play: async (cluster) => {
       const { devnet } = cluster.world;
-      const lie = { fault: 'wrong_parent', fromHeight: 2_500, toHeight: 2_500 } as const;
+      const lie = { fault: 'wrong_parent', fromHeight: 2_000, toHeight: 2_000 } as const;
       devnet.node.setFaults([
         { method: 'GetBlockByHeight', ...lie },
         { method: 'SubscribeBlocks*', ...lie },
