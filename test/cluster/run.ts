@@ -12,7 +12,7 @@ const { values } = parseArgs({
     only: { type: 'string' },
     seed: { type: 'string', default: '1' },
     /** Of the chain; every scene fills all of it. */
-    heights: { type: 'string', default: '16400' },
+    heights: { type: 'string', default: '8200' },
     /** Writes the result as JSON. */
     report: { type: 'string' },
   },
