@@ -11,7 +11,7 @@ import { run } from './World.js';
 import type { World } from './World.js';
 
 /** No scene takes longer: something hangs. */
-const SCENE_LIMIT_MS = 240_000;
+const SCENE_LIMIT_MS = 400_000;
 
 /** An open range, as the database has it. */
 export interface OpenRow {
