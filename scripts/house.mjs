@@ -71,7 +71,7 @@ const subFloors = {
   finality: [['blocks'], ['forks', 'head'], ['upstream'], ['ports.ts']],
   flow: [['ids'], ['wire'], ['WireError.ts', 'types.ts']],
   observability: [['progress'], ['metrics'], ['health'], ['logs']],
-  ranges: [['local', 'pgboss', 'migration'], ['plans.ts'], ['planner.ts'], ['ports.ts']],
+  ranges: [['local', 'pgboss', 'migration'], ['plans.ts'], ['planner.ts', 'SporkTurns.ts'], ['ports.ts']],
   storage: [
     ['postgres'],
     ['integrity'],

@@ -1,18 +1,13 @@
 import type { Logger } from '../../observability/index.js';
 import { AbortError, backoffMs } from '../../runtime/index.js';
 import type { Clock, Random, Timer } from '../../runtime/index.js';
-import { MAX_OPEN_RANGES, overlap } from '../../storage/index.js';
+import { overlap } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, OpenRange, RangeStore } from '../../storage/index.js';
-import { common, countHeights, cutNext, lacking } from '../planner.js';
-import {
-  bordersOf,
-  choosePlans,
-  FAILURES_BEFORE_DISPUTE,
-  isDisputed,
-  newPlan,
-  RETRY_BACKOFF,
-} from '../plans.js';
+import { countHeights, lacking } from '../planner.js';
+import { choosePlans, FAILURES_BEFORE_DISPUTE, isDisputed, newPlan, RETRY_BACKOFF } from '../plans.js';
 import type { BackfillState, RangeJob, RangePhase, ServedHeights, WantedPlan, WorkSource } from '../ports.js';
+import { SporkTurns } from '../SporkTurns.js';
+import { chooseRange } from './chooseRange.js';
 
 /** How often it is looked whether nodes serve what is planned, while nothing else can be done. */
 const LOOK_AGAIN_MS = 5_000;
@@ -45,6 +40,7 @@ export class LocalWorkSource implements WorkSource {
   readonly #dependencies: LocalWorkSourceDependencies;
   /** By first height; at most as many as the runner has places. */
   readonly #running = new Map<number, Running>();
+  readonly #turns = new SporkTurns();
   /** Monotonic milliseconds before which an open range is not run, by its first height; at most MAX_OPEN_RANGES. */
   readonly #notBeforeMs = new Map<number, number>();
   /** What is being cancelled is not taken. */
@@ -155,43 +151,25 @@ export class LocalWorkSource implements WorkSource {
   }
 
   async #takeNext(): Promise<RangeJob | undefined> {
-    const { store } = this.#dependencies;
+    const { chain, store } = this.#dependencies;
     // A range lies below a live one that holds something.
-    const range = store.latestBlock() === undefined ? undefined : (this.#openOne() ?? this.#newOne());
+    const range = store.latestBlock() === undefined ? undefined : this.#chooseNext();
     if (range === undefined) return undefined;
     this.#notBeforeMs.delete(range.from);
+    this.#turns.took(range, chain.borders());
     return this.#job(range, await store.ranges.run(range));
   }
 
-  /** A range that was begun goes on before another one is. */
-  #openOne(): HeightRange | undefined {
-    const nowMs = this.#dependencies.clock.monotonic();
-    const ready = this.#dependencies.store.ranges
-      .open()
+  #chooseNext(): HeightRange | undefined {
+    const { chain, clock, store } = this.#dependencies;
+    const nowMs = clock.monotonic();
+    const open = store.ranges.open();
+    const ready = open
       .filter((range) => this.#phaseOf(range) !== 'running' && !isDisputed(range) && this.#mayRun(range))
       .filter(({ from }) => (this.#notBeforeMs.get(from) ?? -Infinity) <= nowMs);
-    const found = ready.at(this.#planOf(ready[0])?.order === 'oldest' ? 0 : -1);
-    return found && bare(found);
-  }
-
-  #newOne(): HeightRange | undefined {
-    const { chain, store } = this.#dependencies;
-    const open = store.ranges.open();
-    if (open.length >= MAX_OPEN_RANGES) return undefined;
-    const served = chain.served();
-    const borders = bordersOf(chain);
-    for (const plan of store.ranges.plans()) {
-      if (plan.isPaused) continue;
-      const missing = lacking([plan], [...store.coverage(), ...open]);
-      const { order } = plan;
-      const cut = cutNext(common(missing, served), { order, borders, maxHeights: this.#maxHeights });
-      if (cut !== undefined) return cut;
-    }
-    return undefined;
-  }
-
-  #planOf(range: HeightRange | undefined): BackfillPlan | undefined {
-    return range && this.#dependencies.store.ranges.plans().find((plan) => overlap(plan, range));
+    const running = [...this.#running.values()].map(({ range }) => range);
+    const known = { plans: store.ranges.plans(), coverage: store.coverage(), chain };
+    return chooseRange({ ...known, open, ready, running, maxHeights: this.#maxHeights }, this.#turns);
   }
 
   /** True while a plan that is not paused wants it. */

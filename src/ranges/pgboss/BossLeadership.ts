@@ -5,8 +5,8 @@ import type { Leader, Leadership, Term } from '../ports.js';
 import { within } from './Boss.js';
 import type { Boss } from './Boss.js';
 import { Claim } from './Claim.js';
-import { LIVE_QUEUE } from './WorkerRegistry.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
+import { LIVE_QUEUE } from './workerRows.js';
 
 /** How often it is looked whether the chain is without a leader. */
 const LOOK_EVERY_MS = 1_000;

@@ -1,24 +1,15 @@
 import type { Logger } from '../../observability/index.js';
-import { AbortError, backoffMs } from '../../runtime/index.js';
 import type { Clock, Random, Timer } from '../../runtime/index.js';
-import { joined, overlap, RangeTakenError, StorageError } from '../../storage/index.js';
+import { overlap, StorageError } from '../../storage/index.js';
 import type {
   BackfillPlan,
   HeightRange,
   OpenRange,
   RangeFacts,
-  RangeStore,
   SharedRangeBook,
 } from '../../storage/index.js';
 import { countHeights, lacking } from '../planner.js';
-import {
-  bordersOf,
-  choosePlans,
-  FAILURES_BEFORE_DISPUTE,
-  isDisputed,
-  newPlan,
-  RETRY_BACKOFF,
-} from '../plans.js';
+import { bordersOf, choosePlans, isDisputed, newPlan } from '../plans.js';
 import type {
   BackfillState,
   RangeJob,
@@ -28,20 +19,18 @@ import type {
   WorkerState,
   WorkSource,
 } from '../ports.js';
-import type { Boss, HeldJob } from './Boss.js';
-import { Claim } from './Claim.js';
+import type { Boss } from './Boss.js';
+import { JobTaker } from './JobTaker.js';
 import { PlanQueues } from './PlanQueues.js';
-import type { PlanJob } from './PlanQueues.js';
+import { TakenJobs } from './TakenJobs.js';
 import { tendQueues } from './tendQueues.js';
-import { readWorkers } from './WorkerRegistry.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
+import { readWorkers } from './workerRows.js';
 
 /** How often what the database holds is looked at, and asked for work while there is none. */
 const LOOK_EVERY_MS = 1_000;
 /** How often queues without a plan and plans without a queue are looked for. */
 const TEND_EVERY_MS = 10_000;
-/** A range that cannot be run here, or now, is not offered again for so long. */
-const LATER_MS = 10_000;
 
 export interface BossWorkSourceOptions {
   readonly workVersion: number;
@@ -60,15 +49,6 @@ export interface BossWorkSourceDependencies {
   readonly logger: Logger;
 }
 
-interface Running {
-  readonly plan: number;
-  readonly range: HeightRange;
-  readonly claim: Claim<PlanJob>;
-  readonly controller: AbortController;
-  readonly ended: Promise<void>;
-  readonly end: () => void;
-}
-
 /**
  * The work source of many machines. Plans are rows of the store; their ranges are jobs of pg-boss, made in the transaction of
  * the plan and completed in the one that publishes the range. A range that got lost is found when its part of the plan is
@@ -78,8 +58,9 @@ export class BossWorkSource implements WorkSource {
   readonly #deps: BossWorkSourceDependencies;
   readonly #queues: PlanQueues;
   readonly #workVersion: number;
-  /** By first height; at most as many as the runner has places. */
-  readonly #running = new Map<number, Running>();
+  readonly #taken: TakenJobs;
+  /** Without, nothing is taken. */
+  readonly #taker: JobTaker | undefined;
   #facts: RangeFacts = { coverage: [], open: [], plans: [] };
   #versions: ReadonlyMap<number, readonly number[]> = new Map();
   /** The workers, for a command, which is none of them. */
@@ -95,13 +76,16 @@ export class BossWorkSource implements WorkSource {
     { workVersion, maxRangeHeights }: BossWorkSourceOptions,
     dependencies: BossWorkSourceDependencies,
   ) {
-    const { boss, chain } = dependencies;
+    const { boss, chain, registry } = dependencies;
     this.#deps = dependencies;
     this.#workVersion = workVersion;
     this.#queues = new PlanQueues(
       { workVersion, maxRangeHeights },
       { boss, borders: () => bordersOf(chain) },
     );
+    const parts = { ...dependencies, queues: this.#queues };
+    this.#taken = new TakenJobs({ ...parts, onOver: () => this.#notify() });
+    this.#taker = registry && new JobTaker({ ...parts, registry });
     this.#lookLater(0);
   }
 
@@ -161,7 +145,7 @@ export class BossWorkSource implements WorkSource {
 
   async pause(id?: number): Promise<void> {
     await this.#changePlans(id, (plan) => ({ ...plan, isPaused: true }));
-    await this.#stopUnwanted();
+    await this.#taken.giveBackUnwanted(this.#facts.plans);
   }
 
   async resume(id?: number): Promise<void> {
@@ -182,7 +166,7 @@ export class BossWorkSource implements WorkSource {
       if (chosen.length > 0) await transaction.write({ plans: kept, dropped });
     });
     await this.#look();
-    await this.#stopUnwanted();
+    await this.#taken.giveBackUnwanted(this.#facts.plans);
     for (const plan of gone) {
       for (const version of this.#versions.get(plan.id) ?? []) await this.#queues.remove(plan.id, version);
       logger.info({ plan: plan.id }, 'backfill cancelled');
@@ -225,7 +209,7 @@ export class BossWorkSource implements WorkSource {
 
   #phaseOf(range: OpenRange): RangePhase {
     const workers = this.#workers();
-    if (this.#running.has(range.from)) return 'running';
+    if (this.#taken.isRunning(range)) return 'running';
     if (workers.some(({ isAlive, busyWith }) => isAlive && busyWith.some(({ from }) => from === range.from)))
       return 'running';
     if (isDisputed(range)) return 'disputed';
@@ -247,179 +231,17 @@ export class BossWorkSource implements WorkSource {
   }
 
   async #takeNext(): Promise<RangeJob | undefined> {
-    const { boss, chain, registry } = this.#deps;
-    if (registry === undefined || liveOf(this.#facts) === undefined) return undefined;
-    const served = joined(chain.served());
-    for (const plan of this.#facts.plans) {
-      if (plan.isPaused || !this.#versions.get(plan.id)?.includes(this.#workVersion)) continue;
-      for (;;) {
-        let taken: string | undefined;
-        let job: HeldJob<PlanJob> | undefined;
-        try {
-          job = await boss.database.transaction(async (session) => {
-            const found = await this.#queues.take(session, plan, served);
-            if (found === undefined) return undefined;
-            const { from, to, kind } = found.data;
-            const key = { queue: found.name, id: found.id, attempt: found.retryCount };
-            taken = found.id;
-            await registry.hold(session, { ...key, ...(kind === 'range' ? { from, to } : {}) });
-            return found;
-          });
-        } catch (error) {
-          if (taken !== undefined) registry.forget(taken);
-          throw error;
-        }
-        if (job === undefined) break;
-        const { from, to } = job.data;
-        const claim = new Claim<PlanJob>(job, {
-          ...{ boss, clock: this.#deps.clock },
-          onRenewed: (key) => registry.update(key.id, { ...key, from, to }),
-        });
-        const begun = await this.#begin(plan, claim);
-        if (begun !== undefined) return begun;
-      }
+    const { coverage, plans } = this.#facts;
+    if (this.#taker === undefined || liveOf(this.#facts) === undefined) return undefined;
+    const ours = plans.filter(
+      ({ id, isPaused }) => !isPaused && this.#versions.get(id)?.includes(this.#workVersion) === true,
+    );
+    for (;;) {
+      const taken = await this.#taker.take(ours, coverage);
+      if (taken === undefined) return undefined;
+      const begun = await this.#taken.begin(taken);
+      if (begun !== undefined) return begun;
     }
-    return undefined;
-  }
-
-  /** `undefined`: there is nothing to run, and the claim is over. */
-  async #begin(plan: BackfillPlan, claim: Claim<PlanJob>): Promise<RangeJob | undefined> {
-    try {
-      if (claim.data.kind === 'part') await this.#checkPart(plan, claim);
-      else if (await this.#isRunnable(claim)) return await this.#run(plan, claim);
-    } catch (error) {
-      await this.#end(claim);
-      // Lost already, or the database is away: then the claim runs out.
-      if (!(error instanceof StorageError)) throw error;
-      return undefined;
-    }
-    await this.#end(claim);
-    return undefined;
-  }
-
-  /** Plans again what is lacking of a part whose ranges are done. */
-  async #checkPart(plan: BackfillPlan, claim: Claim<PlanJob>): Promise<void> {
-    const { book, logger } = this.#deps;
-    const { from, to } = claim.data;
-    const again = await book.transact(async (transaction) => {
-      await transaction.lock();
-      const facts = await transaction.read();
-      await claim.complete(transaction.session);
-      if (!facts.plans.some(({ id }) => id === plan.id)) return 0;
-      return this.#queues.fill(transaction.session, plan, { from, to }, facts);
-    });
-    if (again > 0)
-      logger.warn({ plan: plan.id, from, to, ranges: again }, 'ranges were lacking and are planned again');
-  }
-
-  /** False: done already, cut otherwise by now, or not to be run at present. */
-  async #isRunnable(claim: Claim<PlanJob>): Promise<boolean> {
-    const { book, boss, chain, registry } = this.#deps;
-    const { from, to } = claim.data;
-    const { coverage, open } = await book.read();
-    const known = open.find((each) => each.from === from && each.to === to);
-    const missing = lacking([{ from, to }], coverage);
-    const isWhole = missing.length === 1 && missing[0]?.from === from && missing[0].to === to;
-    const isCut = known === undefined && bordersOf(chain).some((border) => from < border && border <= to);
-    return boss.database.transaction(async (session) => {
-      // What is lacking all the same is found when the part is checked.
-      if (!isWhole || isCut) {
-        await claim.complete(session);
-        return false;
-      }
-      if (known !== undefined && isDisputed(known)) {
-        await claim.setAside(session);
-        return false;
-      }
-      const isBusy = await registry?.isBusyElsewhere(session, { from, to }, claim.key.id);
-      if (isBusy !== true) return true;
-      await claim.giveBack(session, LATER_MS);
-      return false;
-    });
-  }
-
-  async #run(plan: BackfillPlan, claim: Claim<PlanJob>): Promise<RangeJob | undefined> {
-    const { book, boss } = this.#deps;
-    const { from, to } = claim.data;
-    const range = { from, to };
-    const controller = new AbortController();
-    const lose = (): void => controller.abort(new AbortError('another process has the range now'));
-    claim.lost.addEventListener('abort', lose, { once: true });
-    if (claim.lost.aborted) lose();
-    let store: RangeStore;
-    try {
-      store = await book.run(range, { publishing: (session) => claim.complete(session), onLost: lose });
-    } catch (error) {
-      if (!(error instanceof RangeTakenError)) throw error;
-      await boss.database.transaction((session) => claim.giveBack(session, LATER_MS));
-      return undefined;
-    }
-    let end = (): void => undefined;
-    const ended = new Promise<void>((resolve) => (end = resolve));
-    const running: Running = { plan: plan.id, range, claim, controller, ended, end };
-    this.#running.set(from, running);
-    return {
-      range,
-      store,
-      signal: controller.signal,
-      succeed: async () => {
-        await this.#over(running);
-        this.#tellFilled(plan);
-      },
-      fail: (reason, { startOver = false } = {}) =>
-        this.#over(running, () => this.#failed(running, reason, startOver)),
-      release: () =>
-        this.#over(running, async () => {
-          await boss.database.transaction((session) => claim.giveBack(session));
-        }),
-    };
-  }
-
-  async #over({ range, claim, end }: Running, last?: () => Promise<void>): Promise<void> {
-    try {
-      await last?.();
-    } catch (error) {
-      // The database is away: silence says what was to be said.
-      if (!(error instanceof StorageError)) throw error;
-    } finally {
-      await this.#end(claim);
-      this.#running.delete(range.from);
-      end();
-      this.#notify();
-    }
-  }
-
-  async #end(claim: Claim<PlanJob>): Promise<void> {
-    await claim.end();
-    await this.#deps.registry?.update(claim.key.id);
-  }
-
-  async #failed({ range, claim }: Running, reason: string, startOver: boolean): Promise<void> {
-    const { book, logger, random } = this.#deps;
-    const failures = await book.transact(async (transaction) => {
-      await transaction.lock();
-      const { open } = await transaction.read();
-      const count = (open.find(({ from }) => from === range.from)?.failures ?? 0) + 1;
-      const isOurs =
-        count >= FAILURES_BEFORE_DISPUTE
-          ? await claim.setAside(transaction.session)
-          : await claim.fail(transaction.session, reason, backoffMs(RETRY_BACKOFF, count - 1, random));
-      if (!isOurs) return undefined;
-      const failed = [{ ...range, failures: count, reason }];
-      await transaction.write({ failed, ...(startOver ? { dropped: [range] } : {}) });
-      return count;
-    });
-    const fields = { ...range, failures, reason };
-    if (failures === FAILURES_BEFORE_DISPUTE)
-      logger.warn(fields, 'a range is disputed: it waits for "backfill redrive"');
-    else logger.debug(fields, 'a range failed and runs again');
-  }
-
-  /** The commit that filled the last range of a plan has removed it. */
-  #tellFilled({ id, from, to }: BackfillPlan): void {
-    const { book, logger } = this.#deps;
-    if (book.plans().some((plan) => plan.id === id)) return;
-    logger.info({ plan: id, from, to }, 'backfill plan is filled');
   }
 
   async #changePlans(id: number | undefined, change: (plan: BackfillPlan) => BackfillPlan): Promise<void> {
@@ -435,16 +257,6 @@ export class BossWorkSource implements WorkSource {
     await this.#look();
   }
 
-  /** What no plan wants that is not paused is given back. */
-  async #stopUnwanted(): Promise<void> {
-    const { plans } = this.#facts;
-    const unwanted = [...this.#running.values()].filter(
-      ({ claim, plan }) => !claim.isCompleted && !plans.some(({ id, isPaused }) => id === plan && !isPaused),
-    );
-    for (const { controller } of unwanted) controller.abort(new AbortError('the range is given back'));
-    await Promise.all(unwanted.map(({ ended }) => ended));
-  }
-
   #lookLater(delayMs: number): void {
     this.#timer = this.#deps.clock.setTimer(delayMs, () => {
       this.#looking = this.#lookNow().then(() => {
@@ -458,7 +270,7 @@ export class BossWorkSource implements WorkSource {
     try {
       await this.#look();
       // Nobody waits for it here: the looks must not stop while a line ends.
-      void this.#stopUnwanted();
+      void this.#taken.giveBackUnwanted(this.#facts.plans);
       if (registry === undefined || clock.monotonic() - this.#tendedAtMs < TEND_EVERY_MS) return;
       this.#tendedAtMs = clock.monotonic();
       await tendQueues({

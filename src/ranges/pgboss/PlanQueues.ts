@@ -107,20 +107,29 @@ export class PlanQueues {
     }
   }
 
-  /** Takes the next job of a plan, of those whose heights are served; part of a transaction. */
-  async take(
+  /** Takes the check of a part of a plan, where one is due; part of a transaction. */
+  takePart(session: Session, { id }: Pick<BackfillPlan, 'id'>): Promise<HeldJob<PlanJob> | undefined> {
+    return this.#take(session, id, PART_BAND);
+  }
+
+  /** Takes the next range of a plan that begins at one of `heights`, which ascend; part of a transaction. */
+  async takeRange(
     session: Session,
     { id, order }: Pick<BackfillPlan, 'id' | 'order'>,
-    served: readonly HeightRange[],
+    heights: readonly HeightRange[],
   ): Promise<HeldJob<PlanJob> | undefined> {
-    const bands = order === 'newest' ? [...served].reverse() : served;
-    for (const band of [PART_BAND, ...bands.map((range) => bandOf(range, order))]) {
-      const [job] = await this.#deps.boss.run('take a range', (jobs) =>
-        jobs.fetch<PlanJob>(this.nameOf(id), { includeMetadata: true, ...band, ...within(session) }),
-      );
+    for (const range of order === 'newest' ? [...heights].reverse() : heights) {
+      const job = await this.#take(session, id, bandOf(range, order));
       if (job !== undefined) return job;
     }
     return undefined;
+  }
+
+  async #take(session: Session, plan: number, band: Band): Promise<HeldJob<PlanJob> | undefined> {
+    const [job] = await this.#deps.boss.run('take a range', (jobs) =>
+      jobs.fetch<PlanJob>(this.nameOf(plan), { includeMetadata: true, ...band, ...within(session) }),
+    );
+    return job;
   }
 
   async #part(

@@ -6,7 +6,8 @@ import type { KillWish, Leadership, ServedHeights, WorkerState } from '../ports.
 import { Boss } from './Boss.js';
 import { BossLeadership } from './BossLeadership.js';
 import { BossWorkSource } from './BossWorkSource.js';
-import { killWorkers, LIVE_QUEUE, readWorkers, WorkerRegistry } from './WorkerRegistry.js';
+import { WorkerRegistry } from './WorkerRegistry.js';
+import { killWorkers, LIVE_QUEUE, readWorkers } from './workerRows.js';
 
 /** Counts up when ranges are filled in, or stored, in another way than before: see docs/scale-out.md, upgrading. */
 export const WORK_VERSION = 1;

@@ -3,24 +3,21 @@ import { hostname } from 'node:os';
 import type { Logger } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { StorageError } from '../../storage/index.js';
+import { overlap, StorageError } from '../../storage/index.js';
 import type { HeightRange, PostgresDatabase, Session } from '../../storage/index.js';
 import type { KillWish, WorkerState } from '../ports.js';
 import type { Boss } from './Boss.js';
 import { giveBack } from './Claim.js';
-import type { ClaimKey } from './Claim.js';
+import { heightsOf, heldByLiving, heldOf, readRows, stateOf } from './workerRows.js';
+import type { Held } from './workerRows.js';
 
 const BEAT_EVERY_MS = 2_000;
 /** Who looked at this worker for so long, and saw no beat, gives back what it holds: three beats are missing, a fourth is late. */
 const SILENT_AFTER_MS = 7_000;
-/** A worker whose beat is older than this is told to be dead. */
-export const DEAD_AFTER_MS = 12_000;
 /** Who has not looked for so long judges nobody: the database was away, or this process slept. */
 const LOOKED_AWAY_MS = 3 * BEAT_EVERY_MS;
 /** Rows of workers that have stopped or died are kept for so long. */
 const KEPT_MS = 24 * 60 * 60 * 1_000;
-/** The queue whose one job is held by the process that follows the head. */
-export const LIVE_QUEUE = 'live';
 
 export interface WorkerOptions {
   readonly version: string;
@@ -34,24 +31,6 @@ export interface WorkerDependencies {
   readonly logger: Logger;
   /** The operator wants this process to end. Told once. */
   readonly onKill: (wish: KillWish) => void;
-}
-
-/** What a worker holds: the job, and the heights if it is a range. */
-export type Held = ClaimKey & Partial<HeightRange>;
-
-interface Row {
-  readonly id: string;
-  readonly host: string;
-  readonly pid: number;
-  readonly version: string;
-  readonly work_version: number;
-  readonly roles: string;
-  readonly state: WorkerState['state'];
-  readonly busy: string;
-  readonly started_at: Date;
-  readonly beat: string;
-  readonly age_ms: number;
-  readonly kill: KillWish | null;
 }
 
 /** A worker as it was last seen. */
@@ -137,14 +116,14 @@ export class WorkerRegistry {
   }
 
   /** True when another job, here or elsewhere, is at work on some of these heights. */
-  async isBusyElsewhere(session: Session, { from, to }: HeightRange, id: string): Promise<boolean> {
-    const rows = await readRows(session);
-    return rows
-      .filter((row) => row.age_ms < DEAD_AFTER_MS)
-      .flatMap(heldOf)
-      .some(
-        (held) => held.id !== id && held.from !== undefined && held.from <= to && (held.to ?? -1) >= from,
-      );
+  async isBusyElsewhere(session: Session, range: HeightRange, id: string): Promise<boolean> {
+    const held = await heldByLiving(session);
+    return held.some((each) => each.id !== id && heightsOf(each).some((its) => overlap(its, range)));
+  }
+
+  /** The ranges that are being filled, here or elsewhere. */
+  async running(session: Session): Promise<readonly HeightRange[]> {
+    return (await heldByLiving(session)).flatMap(heightsOf);
   }
 
   /** It takes no more work. */
@@ -267,44 +246,4 @@ export class WorkerRegistry {
       values: [KEPT_MS],
     });
   }
-}
-
-/** The workers of a store, for commands. Expected errors: `StorageError`. */
-export async function readWorkers(session: Session): Promise<readonly WorkerState[]> {
-  return (await readRows(session)).map(stateOf);
-}
-
-/** Tells workers to end. Returns how many that live were told. Expected errors: `StorageError`. */
-export async function killWorkers(session: Session, ids: readonly string[], wish: KillWish): Promise<number> {
-  const { rowCount } = await session.query({
-    text: `UPDATE flow_store.worker SET kill = $2 WHERE id = ANY ($1::uuid[]) AND state <> 'stopped'`,
-    values: [ids, wish],
-  });
-  return rowCount;
-}
-
-async function readRows(session: Session): Promise<readonly Row[]> {
-  const { rows } = await session.query<Row>({
-    text: `SELECT id, host, pid, version, work_version, roles, state, busy, started_at, beat,
-        (extract(epoch FROM now() - beat_at) * 1000)::double precision AS age_ms, kill
-      FROM flow_store.worker ORDER BY started_at, id`,
-  });
-  return rows;
-}
-
-function heldOf({ busy }: Pick<Row, 'busy'>): readonly Held[] {
-  return JSON.parse(busy) as Held[];
-}
-
-function stateOf(row: Row): WorkerState {
-  const held = heldOf(row);
-  return {
-    ...{ id: row.id, host: row.host, pid: row.pid, version: row.version, workVersion: row.work_version },
-    ...{ roles: row.roles.split(','), state: row.state, startedAt: row.started_at },
-    isAlive: row.state !== 'stopped' && row.age_ms < DEAD_AFTER_MS,
-    busyWith: held.flatMap(({ from, to }) => (from === undefined || to === undefined ? [] : [{ from, to }])),
-    leads: held.some(({ queue }) => queue === LIVE_QUEUE),
-    beatAgeMs: Math.max(0, Math.round(row.age_ms)),
-    kill: row.kill ?? undefined,
-  };
 }

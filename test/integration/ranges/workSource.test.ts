@@ -200,12 +200,37 @@ describe.each(kinds)('the work source on $name', ({ use }) => {
     const process = await (await newWorld()).begin({ served });
     await process.source.plan({ ...range(105, 135), order: 'oldest' });
     const jobs = [await next(process), await next(process), await next(process)];
-    expect(jobs.map((job) => job.range)).toEqual([range(110, 119), range(120, 124), range(125, 134)]);
+    expect(jobs.map((job) => job.range)).toEqual([range(110, 119), range(125, 134), range(120, 124)]);
     expect(process.source.status().unserved).toEqual([range(105, 109)]);
     for (const job of jobs) await fill(job);
     await fillAll(process, 1);
     expect(await coverageOf(process)).toEqual([range(110, 135), range(180, 189)]);
     expect(await isIdle(process)).toBe(true);
+  });
+
+  it('works on all sporks at once, the newest first, and gives a free place to each in turn', async () => {
+    const served: ServedHeights = { borders: () => [130, 150], served: () => [range(110, 1_000_000)] };
+    const process = await (await newWorld()).begin({ served });
+    await process.source.plan({ ...range(110, 175), order: 'newest' });
+    // Ranges are cut from above on one machine, and from below on many, where two may cut the same heights.
+    const sporkOf = ({ range: { from } }: RangeJob): number => (from >= 150 ? 3 : from >= 130 ? 2 : 1);
+    const jobs = [await next(process), await next(process), await next(process)];
+    expect(jobs.map(sporkOf)).toEqual([3, 2, 1]);
+    // Two have a range each, the third one none.
+    const [newest, middle, oldest] = jobs as [RangeJob, RangeJob, RangeJob];
+    await fill(middle);
+    const second = await next(process);
+    expect(sporkOf(second)).toBe(2);
+    for (const job of [newest, second, oldest]) await fill(job);
+    const filled: number[] = [];
+    for (let count = 0; count < 3; count += 1) {
+      const job = await next(process);
+      filled.push(sporkOf(job));
+      await fill(job);
+    }
+    // Of the spork in the middle all is filled.
+    expect(filled).toEqual([3, 1, 3]);
+    expect(await coverageOf(process)).toEqual([range(110, 175), range(180, 189)]);
   });
 
   it('works on plans in their order, and refuses what cannot be planned', async () => {
@@ -309,6 +334,19 @@ describe('several processes on one database', () => {
     const [first, second] = await Promise.all([fillAll(one, 2), fillAll(two, 2)]);
     expect(new Set([...first, ...second]).size).toBe(4);
     expect(await coverageOf(two)).toEqual([range(110, 169), range(180, 189)]);
+  });
+
+  it('work on different sporks, and give each free place to one that nobody works on', async () => {
+    const world = await newWorld();
+    const served: ServedHeights = {
+      borders: () => [120, 130, 140, 150],
+      served: () => [range(0, 1_000_000)],
+    };
+    const [one, two] = [await world.begin({ served }), await world.begin({ served })];
+    await one.source.plan({ ...range(100, 159), order: 'newest' });
+    const jobs = [await next(one), await next(two), await next(one), await next(two), await next(one)];
+    expect(jobs.map((job) => job.range.from)).toEqual([150, 140, 130, 120, 110]);
+    expect((await next(two)).range.from).toBe(100);
   });
 
   it('plan the same heights once, though both do at the same time', async () => {

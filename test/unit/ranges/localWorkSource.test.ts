@@ -88,6 +88,7 @@ describe('a plan', () => {
     const { clock, next, nextNow, source } = setUp({ served, borders: [95] });
     await source.plan({ ...ALL, from: 70 });
     expect((await next()).range).toEqual({ from: 95, to: 99 });
+    // The spork above has nothing left.
     expect((await next()).range).toEqual({ from: 85, to: 94 });
     expect((await next()).range).toEqual({ from: 80, to: 84 });
     expect(await nextNow()).toBeUndefined();
@@ -103,6 +104,97 @@ describe('a plan', () => {
     const waiting = next();
     await source.plan(ALL);
     expect((await waiting).range).toEqual({ from: 90, to: 99 });
+  });
+});
+
+describe('plans of several sporks', () => {
+  it('have each spork worked on before any gets a second range, newest first', async () => {
+    const { next, source } = setUp({ borders: [25, 50, 75] });
+    await source.plan(ALL);
+    const firsts: number[] = [];
+    for (let count = 0; count < 6; count += 1) firsts.push((await next()).range.from);
+    expect(firsts).toEqual([90, 65, 40, 15, 80, 55]);
+  });
+
+  it('give a free place to the spork whose last turn is longest ago', async () => {
+    const { next, source, store } = setUp({ borders: [50, 80] });
+    await source.plan({ ...ALL, order: 'oldest' });
+    const filled: number[] = [];
+    for (let count = 0; count < 5; count += 1) {
+      const job = await next();
+      filled.push(job.range.from);
+      store.fill(job.range);
+      await job.succeed();
+    }
+    expect(filled).toEqual([0, 50, 80, 10, 60]);
+  });
+
+  it('count what goes on after a restart, and let no spork have two places of it while another has none', async () => {
+    const store = new MemoryRanges(LIVE);
+    const before = setUp({ store });
+    await before.source.plan(ALL);
+    for (let count = 0; count < 3; count += 1) await before.next();
+    // The root becomes known when three ranges above it have been begun.
+    const { next } = setUp({ store, borders: [50] });
+    const firsts: number[] = [];
+    for (let count = 0; count < 4; count += 1) firsts.push((await next()).range.from);
+    expect(firsts).toEqual([90, 40, 80, 30]);
+  });
+
+  it('reach across plans: the second plan is begun when it has a spork to itself', async () => {
+    const { next, source } = setUp({ borders: [50] });
+    await source.plan({ from: 70, to: 99, order: 'newest' });
+    await source.plan({ from: 20, to: 49, order: 'newest' });
+    const firsts: number[] = [];
+    for (let count = 0; count < 4; count += 1) firsts.push((await next()).range.from);
+    expect(firsts).toEqual([90, 40, 80, 30]);
+  });
+
+  it('keep as many sporks busy as there are places, and starve none', async () => {
+    const shapes = fc.record({
+      borders: fc.uniqueArray(fc.integer({ min: 1, max: 99 }), { maxLength: 6 }),
+      places: fc.integer({ min: 1, max: 5 }),
+      order: fc.constantFrom('newest' as const, 'oldest' as const),
+      pick: fc.infiniteStream(fc.nat(100)),
+    });
+    await fc.assert(
+      fc.asyncProperty(shapes, async ({ borders, places, order, pick }) => {
+        const { nextNow, source, store } = setUp({ borders });
+        const sporkOf = ({ from }: HeightRange): number => borders.filter((border) => border <= from).length;
+        const sporks = borders.length + 1;
+        /** Sporks that still have something that nobody has begun. */
+        const waiting = (): Set<number> => {
+          const there = joined([...store.coverage(), ...store.open()]);
+          const heights = Array.from({ length: 100 }, (_, height) => height);
+          const isThere = (height: number) => there.some(({ from, to }) => from <= height && height <= to);
+          return new Set(heights.filter((each) => !isThere(each)).map((from) => sporkOf({ from, to: from })));
+        };
+        await source.plan({ ...ALL, order });
+        const jobs: RangeJob[] = [];
+        const turnsMissed = new Map<number, number>();
+        while (store.plans().length > 0) {
+          while (jobs.length < places) {
+            const idle = new Set(
+              [...waiting()].filter((spork) => !jobs.some(({ range }) => sporkOf(range) === spork)),
+            );
+            const job = await nextNow();
+            if (job === undefined) break;
+            const taken = sporkOf(job.range);
+            if (idle.size > 0) expect(idle).toContain(taken);
+            for (const spork of idle) {
+              const missed = spork === taken ? 0 : (turnsMissed.get(spork) ?? 0) + 1;
+              expect(missed).toBeLessThan(sporks);
+              turnsMissed.set(spork, missed);
+            }
+            jobs.push(job);
+          }
+          const [done] = jobs.splice(pick.next().value % jobs.length, 1);
+          store.fill(done!.range);
+          await done!.succeed();
+        }
+      }),
+      { numRuns: 60 },
+    );
   });
 });
 
