@@ -24,6 +24,7 @@ import type { Report } from './lib/report.js';
 /** In the order of the report. Each is a script beside this one, and runs alone too: `npx tsx test/bench/NAME.ts`. */
 const BENCHES = [
   ...['verification', 'catchUp', 'indexOnly', 'growth', 'tip', 'reads', 'startup', 'stop', 'hashingWorkers'],
+  'ranges',
 ];
 
 const RESULTS = join(ROOT, 'docs', 'performance.results.json');

@@ -4,12 +4,12 @@
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { ChainGenerator, collectionLagMs } from '../../src/devnet/index.js';
+import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ProfileName } from '../../src/devnet/index.js';
 import type { Mode } from './lib/daemonRun.js';
-import { sumOfMetrics } from './lib/daemonRun.js';
+import { followFresh } from './lib/freshBlocks.js';
+import type { FreshTimes } from './lib/freshBlocks.js';
 import { bucketsOf, quantile, since } from './lib/histogram.js';
 import { HttpConnection } from './lib/HttpConnection.js';
 import { startLiveDaemon } from './lib/liveDaemon.js';
@@ -23,9 +23,6 @@ const HISTORY = 50;
 /** Heights until everybody has warmed up. */
 const WARM_UP_HEIGHTS = 30;
 const SEALED_LAG = 4;
-/** Between two questions whether a fresh height can be read. */
-const POLL_MS = 1;
-const REQUESTED = 'collections_requested_total';
 const RECEIVE_TO_INDEXED = 'collection_receive_to_indexed_seconds';
 
 interface Scene {
@@ -44,17 +41,11 @@ interface Times {
   readonly finalizedMs: readonly number[];
 }
 
-/** A node that has a block's collections some time after the block, as it was measured on a network: p50 105 ms, p90 242 ms. */
+/** Blocks whose collections come some time after them. */
 const FRESH = {
-  ...{ collectionLagMs: 46, collectionLagSpreadMs: 85, blockIntervalMs: 500, profile: 'dense' as const },
-  ...{ heights: 200, quickHeights: 40, warmUpHeights: 60 },
+  ...{ profile: 'dense' as const, history: HISTORY, warmUpHeights: 60 },
+  ...{ heights: 200, quickHeights: 40 },
 };
-
-interface FreshTimes {
-  /** Per height: from the node's having the last of its collections to the first 200 for it. */
-  readonly lateMs: readonly number[];
-  readonly callsPerCollection: number;
-}
 
 const { values: args } = parseArgs({
   options: {
@@ -89,7 +80,11 @@ await bench(
   },
   async ({ quick }) => {
     const measured: { scene: Scene; times: Times }[] = [];
-    const fresh = await followFresh(quick ? FRESH.quickHeights : FRESH.heights);
+    const fresh = await followFresh({
+      ...FRESH,
+      heights: quick ? FRESH.quickHeights : FRESH.heights,
+      program: String(args.program),
+    });
     process.stderr.write('fresh blocks\n');
     for (const scene of args.fresh === true ? [] : quick ? quickScenes : scenes) {
       measured.push({ scene, times: await follow(scene) });
@@ -213,46 +208,6 @@ function freshFigures({ lateMs, callsPerCollection }: FreshTimes): Figure[] {
       atMost: 2.5,
     },
   ];
-}
-
-async function followFresh(heights: number): Promise<FreshTimes> {
-  const { profile, blockIntervalMs, warmUpHeights } = FRESH;
-  const node = await startTipNode({ ...FRESH, startHead: HISTORY, sealedLag: 2 * SEALED_LAG });
-  const dataDir = mkdtempSync(join(scratch, 'data-'));
-  const program = String(args.program);
-  const daemon = await startLiveDaemon({ node: node.address, mode: 'requester-only', dataDir, program });
-  await daemon.reaches(HISTORY);
-  const connection = await HttpConnection.open(daemon.apiPort);
-  const chain = new ChainGenerator({ profile });
-  node.resume();
-  const lateMs: number[] = [];
-  const first = HISTORY + warmUpHeights + 1;
-  let requestedBefore = 0;
-  let collections = 0;
-  let hasAllAtMs = 0;
-  for (let height = HISTORY + 1; height < first + heights; height += 1) {
-    if (height === first) requestedBefore = sumOfMetrics(await daemon.metrics(), REQUESTED);
-    const own = chain.block(height).collections;
-    const finalizedMs = await node.finalized(height);
-    const lagMs = Math.max(0, ...own.map(({ id }) => collectionLagMs(FRESH, id)));
-    // A height waits for the one below it.
-    hasAllAtMs = Math.max(hasAllAtMs, finalizedMs + lagMs);
-    const [any] = own;
-    if (any === undefined) continue;
-    while ((await connection.get(`/v1/collections/${any.id}`)).status !== 200) await sleep(POLL_MS);
-    if (height < first) continue;
-    lateMs.push(nowMs() - hasAllAtMs);
-    collections += own.length;
-  }
-  const requested = sumOfMetrics(await daemon.metrics(), REQUESTED) - requestedBefore;
-  process.stderr.write(
-    `fresh blocks every ${blockIntervalMs} ms: ${requested} calls, ${collections} collections\n`,
-  );
-  connection.close();
-  await daemon.stop();
-  node.close();
-  rmSync(dataDir, { recursive: true });
-  return { lateMs, callsPerCollection: requested / collections };
 }
 
 function nowMs(): number {

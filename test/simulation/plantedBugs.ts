@@ -333,4 +333,51 @@ export const plantedBugs: readonly PlantedBug[] = [
     of: 'height <= this.#finalizedHeight) return;',
     instead: 'height === this.#finalizedHeight) return;',
   },
+  {
+    name: 'a range of history is published before its last height is there',
+    file: 'storage/leveldb/LevelRangeStore.ts',
+    of: '          const isWhole = state.latestIndexedHeight === to;',
+    instead: '          const isWhole = state.latestIndexedHeight >= to - 1;',
+  },
+  {
+    name: 'coverage of history is written without the last blocks of its range',
+    file: 'storage/leveldb/LevelRangeStore.ts',
+    of: 'return { after: withPublished(book, next), batch: write };',
+    instead: 'return { after: withPublished(book, next) };',
+  },
+  {
+    name: 'a restart forgets how far a range of history is',
+    file: 'storage/leveldb/changeBook.ts',
+    of: 'if (!records.has(record)) put(openKey',
+    instead: 'if (!records.has(record) && record.next === record.from) put(openKey',
+  },
+  {
+    name: 'a border of a range of history is not checked',
+    file: 'storage/leveldb/LevelRangeStore.ts',
+    of: 'if (!isVouchedRoot(upper, meta)) throw new BorderError(upper, lower);',
+    instead: '',
+    // In the simulation as in the daemon, the line has asked the nodes about its borders before.
+    heldBy: {
+      file: 'unit/storage/ranges.test.ts',
+      test: 'that does not link to its neighbour is not written, and can be dropped and filled anew',
+    },
+  },
+  {
+    name: 'heights of history that are being filled in are handed out again',
+    file: 'ranges/local/LocalWorkSource.ts',
+    of: 'lacking([plan], [...store.coverage(), ...open]);',
+    instead: 'lacking([plan], store.coverage());',
+  },
+  {
+    name: 'a range of history crosses the root of a spork',
+    file: 'ranges/planner.ts',
+    of: 'from: Math.max(hole.from, border, hole.to - maxHeights + 1), to: hole.to }',
+    instead: 'from: Math.max(hole.from, border - maxHeights, hole.to - maxHeights + 1), to: hole.to }',
+  },
+  {
+    name: 'the window of a range of history is twice as wide',
+    file: 'app/line/rangeLine.ts',
+    of: '{ windowHeights: config.backfill.window, stopHeight: range.to },',
+    instead: '{ windowHeights: 2 * config.backfill.window, stopHeight: range.to },',
+  },
 ];

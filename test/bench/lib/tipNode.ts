@@ -14,6 +14,8 @@ export interface TipNode {
   readonly address: string;
   /** Monotonic milliseconds at which the last message of a height left so far. */
   sentAtMs(height: number): number | undefined;
+  /** The highest height that is finalized, as far as it is known here. */
+  head(): number;
   /** Resolves once the height is finalized, with the moment. */
   finalized(height: number): Promise<number>;
   /** Lets the chain grow. */
@@ -21,11 +23,17 @@ export interface TipNode {
   close(): void;
 }
 
+export interface TipNodeOptions extends DevnetOptions {
+  /** Default false. True: all of its history is generated before it is there, since it will be asked for. */
+  readonly isHistoryMade?: boolean;
+}
+
 /** Starts a simulated node whose chain stands still until `resume`. */
-export async function startTipNode(options: DevnetOptions): Promise<TipNode> {
+export async function startTipNode(options: TipNodeOptions): Promise<TipNode> {
   const child: ChildProcess = startScript('test/bench/lib/tipNodeProcess.ts', [JSON.stringify(options)]);
   const sent = new Map<number, number>();
   const finalized = new Map<number, number>();
+  let head = options.startHead ?? 0;
   const waiting = new Map<number, (atMs: number) => void>();
   child.on('message', ({ kind, height, atMs }: TipEvent) => {
     if (kind === 'sent') {
@@ -33,6 +41,7 @@ export async function startTipNode(options: DevnetOptions): Promise<TipNode> {
       return;
     }
     finalized.set(height, atMs);
+    head = Math.max(head, height);
     waiting.get(height)?.(atMs);
   });
   const address = await new Promise<string>((onAddress, onFailure) => {
@@ -41,6 +50,7 @@ export async function startTipNode(options: DevnetOptions): Promise<TipNode> {
   });
   return {
     address,
+    head: () => head,
     sentAtMs: (height) => sent.get(height),
     finalized: (height) => {
       const atMs = finalized.get(height);

@@ -1,12 +1,17 @@
 // The process behind `startTipNode`: a chain that grows by the clock, and tells its parent when each height was finalized
 // and when the last of its collections was handed to gRPC, in milliseconds of the clock that all processes share.
 import { startDevnet } from '../../../src/devnet/index.js';
-import type { DevnetOptions } from '../../../src/devnet/index.js';
-import type { TipEvent } from './tipNode.js';
+import type { TipEvent, TipNodeOptions } from './tipNode.js';
 
-const options = JSON.parse(process.argv[2] ?? '{}') as DevnetOptions;
-const devnet = await startDevnet({ ...options, paused: true });
+const CACHE_BYTES = 2 * 1024 ** 3;
+
+const { isHistoryMade = false, ...options } = JSON.parse(process.argv[2] ?? '{}') as TipNodeOptions;
+const cache = isHistoryMade ? { cacheBytes: CACHE_BYTES } : {};
+const devnet = await startDevnet({ ...cache, ...options, paused: true });
 const { node, chain } = devnet;
+if (isHistoryMade) {
+  for (let height = 0; height <= node.head.finalized; height += 1) node.chain.executionData(height);
+}
 /** Of the heights near the head: what they consist of, found by any of their ids. */
 const heights = new Map<string, number>();
 let known = node.head.finalized;
