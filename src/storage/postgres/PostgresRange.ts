@@ -22,6 +22,8 @@ import type { RunHooks } from './SharedRangeBook.js';
 export interface PostgresRangeDependencies extends Omit<BlockLineDependencies, 'meta'> {
   /** Of the covered heights, and of the run's own. */
   readonly reader: PostgresIndexReader;
+  /** Of the store, for messages. */
+  readonly place: string;
   /** Of the store. */
   readonly storeMeta: () => StoreMeta;
   /** The range that begins at `from` is durable up to `next`, or published. */
@@ -47,7 +49,9 @@ export class PostgresRange implements RangeStore {
   readonly #deps: PostgresRangeDependencies;
   readonly #below: BlockHead | undefined;
   #sporks: readonly SporkRecord[];
-  #isOver = false;
+  #isPublished = false;
+  /** Another run has taken over. */
+  #isEnded = false;
 
   constructor(
     range: HeightRange,
@@ -91,7 +95,7 @@ export class PostgresRange implements RangeStore {
   }
 
   async commit(batch: CommitBatch): Promise<void> {
-    assert(!this.#isOver, 'the run of this range is over');
+    assert(!this.#isPublished, 'the range is published');
     const { from, to } = this.#range;
     const highest = Math.max(batch.latestIndexedHeight, ...batch.blocks.map(({ block }) => block.height));
     assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
@@ -107,6 +111,7 @@ export class PostgresRange implements RangeStore {
     const { from, to } = this.#range;
     assert(Number.isSafeInteger(height) && height >= from - 1, `the range begins at height ${from}`);
     const { above, latestIndexedHeight } = this.#line.state;
+    if (this.#isEnded) return;
     if (Math.max(latestIndexedHeight, ...above.keys()) <= height) return;
     const watermark = Math.min(latestIndexedHeight, height);
     this.#line.discardStaged();
@@ -126,12 +131,14 @@ export class PostgresRange implements RangeStore {
 
   /** The run is over: its range is dropped, or another run takes over. Waits for the write under way. */
   end(): Promise<void> {
-    this.#isOver = true;
+    this.#isEnded = true;
     return this.#line.end();
   }
 
   async #told<T>(write: () => Promise<T>): Promise<T> {
     try {
+      // Its line may not have heard yet: this process lost the range, and has taken it again.
+      if (this.#isEnded) throw new RangeLostError(this.#deps.place);
       return await write();
     } catch (error) {
       if (error instanceof RangeLostError) this.#deps.hooks.onLost?.();
@@ -153,15 +160,17 @@ export class PostgresRange implements RangeStore {
   }
 
   async #publish(batch: CommitBatch): Promise<void> {
+    // It may have ended while it waited for its turn.
+    if (this.#isEnded) throw new RangeLostError(this.#deps.place);
     const published = await this.#line.commit(batch, {
       write: async (session, { meta }) => {
         const result = await publish(session, this.#range, this.#ownOf(meta));
         await this.#deps.hooks.publishing?.(session);
         return result;
       },
-      isGone: (session) => this.#isPublished(session),
+      isGone: (session) => this.#isCovered(session),
     });
-    this.#isOver = true;
+    this.#isPublished = true;
     this.#deps.onPublished(published);
   }
 
@@ -179,7 +188,7 @@ export class PostgresRange implements RangeStore {
     return sporks.filter((spork) => !known.has(spork));
   }
 
-  async #isPublished(session: Session): Promise<boolean> {
+  async #isCovered(session: Session): Promise<boolean> {
     const { from, to } = this.#range;
     return (await readCoverage(session)).some((each) => each.from <= from && each.to >= to);
   }

@@ -120,6 +120,7 @@ export class PostgresRangeBook implements SharedRangeBook {
     const run: PostgresRange = new PostgresRange(range, state, {
       ...this.#deps,
       hooks,
+      place: database.place,
       fence: () => fence,
       reader: this.#deps.readerOf(() => [
         ...this.#deps.coverage(),

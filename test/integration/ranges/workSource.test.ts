@@ -381,6 +381,26 @@ describe('several processes on one database', () => {
     expect(two.source.status().ranges).toEqual([]);
   }, 40_000);
 
+  it('refuse the run before, where the process that lost a range takes it again', async () => {
+    const world = await newWorld();
+    const one = await world.begin({ clock: new VirtualClock() });
+    await one.source.plan({ ...range(150, 159), order: 'newest' });
+    const job = await next(one);
+    // Given back by others while this process was cut off from the database: it has not heard of it yet.
+    await asAdmin(
+      world.url,
+      `UPDATE flow_jobs.job SET state = 'retry', start_after = now(), retry_count = retry_count + 1 WHERE state = 'active'`,
+    );
+    const again = await next(one);
+    expect(again.range).toEqual(job.range);
+    const lost = job.store.commit({ blocks: blocksOf(range(150, 150)), latestIndexedHeight: 150 });
+    await expect(lost).rejects.toThrow(RangeLostError);
+    await expect(publish(job)).rejects.toThrow(RangeLostError);
+    await job.release();
+    await fill(again);
+    expect(await coverageOf(one)).toEqual([range(150, 159), range(180, 189)]);
+  });
+
   it('publish and complete in one transaction: without the one there is not the other', async () => {
     const world = await newWorld();
     const one = await world.begin({ clock: new VirtualClock() });
