@@ -84,13 +84,14 @@ class ConfigurationSession implements FuzzSession {
     const forms: readonly [string, RegExp][] = [
       [
         'wrong value',
-        /^Wrong value for (?:--[a-z-]+|environment variable FCI_\w+|\S+ in .*): .* is not (?:one of|a |an |true or|root, |off or )/,
+        /^Wrong value for (?:--[a-z-]+|environment variable FCI_\w+|\S+ in .*): .* is not (?:one of|one or several of|a |an |true or|root, |off or )/,
       ],
       ['unknown key', /^Unknown key \S.* in .* docs\/configuration\.md lists every key\.$/],
       ['unknown variable', /^Unknown environment variable "?FCI_.* Unset it, or see docs\/configuration\.md/],
       ['not an object', /^(?:The file|The key \S+) in .* must be an object of keys/],
       ['no JSON', /^Cannot read the configuration file .*: .+\./],
-      ['contradiction', /(?:Remove|Lower|Raise|drop) .*\.$/],
+      ['contradiction', /(?:Remove|Lower|Raise|drop|Add) .*\.$/],
+      ['no database URL', /^(?:api\.)?store cannot be used: .+\.$/],
     ];
     const form = forms.find(([, pattern]) => pattern.test(message));
     insist(form !== undefined, `a refusal of no known form: ${message}`, input);

@@ -364,9 +364,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'heights of history that are being filled in are handed out again',
-    file: 'ranges/local/LocalWorkSource.ts',
-    of: 'lacking([plan], [...store.coverage(), ...open]);',
-    instead: 'lacking([plan], store.coverage());',
+    file: 'ranges/local/chooseRange.ts',
+    of: 'const there = [...coverage, ...open];',
+    instead: 'const there = coverage;',
   },
   {
     name: 'a range of history crosses the root of a spork',
