@@ -99,8 +99,7 @@ export const boolean: Format<boolean> = {
   },
 };
 
-// eslint-disable-next-line no-control-regex -- to refuse them
-const CONTROL = /[\u0000-\u001f\u007f]/;
+const CONTROL = /\p{Cc}/u;
 
 /** Any text that is not empty and has no control characters: no path or address has any. */
 export function text(allowed: string): Format<string> {

