@@ -3,7 +3,7 @@
 import eslint from '@eslint/js';
 import prettier from 'eslint-config-prettier';
 import tseslint from 'typescript-eslint';
-import { forbiddenPackages, isFile, partsOf, roomsBelow, rooms } from './scripts/house.mjs';
+import { forbiddenPackages, isFile, nestedRooms, partsOf, roomsBelow, rooms } from './scripts/house.mjs';
 
 /** What the files of a room may not import of other rooms. */
 function roomPatterns(room) {
@@ -61,6 +61,19 @@ const roomBlocks = rooms.flatMap((room) => [
   ),
 ]);
 
+/** A later block replaces the rule of an earlier one, so each repeats what holds for the rooms around it. */
+const nestedBlocks = nestedRooms.flatMap((nested) => {
+  const [room, name] = nested.split('/');
+  const around = partsOf(room).find((part) => part.name === name);
+  return partsOf(nested).map((part) =>
+    importRule([`src/${nested}/${part.name}/*.ts`], room, [
+      ...roomPatterns(room),
+      partPattern(room, around, 2),
+      partPattern(nested, part, 1),
+    ]),
+  );
+});
+
 export default tseslint.config(
   { ignores: ['dist/', 'coverage/', 'node_modules/', 'data/'] },
   eslint.configs.recommended,
@@ -97,6 +110,7 @@ export default tseslint.config(
     },
   },
   ...roomBlocks,
+  ...nestedBlocks,
   {
     files: ['src/main.ts'],
     rules: {

@@ -1,5 +1,6 @@
 export const floors: readonly (readonly string[])[];
 export const rooms: readonly string[];
+export const nestedRooms: readonly string[];
 export function roomsBelow(room: string): readonly string[];
 export function partsOf(
   room: string,

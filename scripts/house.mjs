@@ -84,9 +84,13 @@ const subFloors = {
       ...['StorageError.ts', 'lockHolder.ts'],
     ],
   ],
+  'storage/postgres': [['ranges', 'verify'], ['reading', 'writing'], ['tables'], ['connection']],
 };
 
-/** The named parts of a room, each with the parts of the room that it may import besides itself. */
+/** Sub-rooms with sub-rooms of their own, as `room/sub-room`. */
+export const nestedRooms = Object.keys(subFloors).filter((name) => name.includes('/'));
+
+/** The named parts of a room or nested room, each with the parts of the room that it may import besides itself. */
 export function partsOf(room) {
   const inside = subFloors[room] ?? [];
   return inside.flatMap((names, floor) =>

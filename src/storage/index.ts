@@ -48,9 +48,9 @@ export { TableScrubber } from './integrity/TableScrubber.js';
 export type { RangeReport, VerifyReport } from './integrity/verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './integrity/verify/verifyStore.js';
-export { sharedRangesOf } from './postgres/SharedRangeBook.js';
-export type { BookTransaction, RangeFacts, SharedRangeBook } from './postgres/SharedRangeBook.js';
-export type { PostgresDatabase, Session } from './postgres/PostgresDatabase.js';
+export { sharedRangesOf } from './postgres/ranges/SharedRangeBook.js';
+export type { BookTransaction, RangeFacts, SharedRangeBook } from './postgres/ranges/SharedRangeBook.js';
+export type { PostgresDatabase, Session } from './postgres/connection/PostgresDatabase.js';
 export type { PostgresIndexStoreOptions } from './postgres/PostgresIndexStore.js';
 
 /** The store on PostgreSQL, whose packages are loaded here and not before. */

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { ESLint } from 'eslint';
 import { describe, expect, it } from 'vitest';
-import { floors, partsOf, rooms, roomsBelow } from '../../scripts/house.mjs';
+import { floors, nestedRooms, partsOf, rooms, roomsBelow } from '../../scripts/house.mjs';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -43,6 +43,12 @@ describe('the floors of the house', () => {
     ],
     ['enters a sub-room on its own floor', 'src/api/rest/x.ts', "import '../grpc/GrpcServer.js';"],
     ['climbs to the room from a sub-room', 'src/collections/heights/x.ts', "import '../JobProcessor.js';"],
+    ['climbs inside a sub-room', 'src/storage/postgres/tables/x.ts', "import '../writing/Fence.js';"],
+    [
+      'leaves a nested room upwards',
+      'src/storage/postgres/tables/x.ts',
+      "import '../PostgresIndexStore.js';",
+    ],
     ['climbs from the ground of a room', 'src/access/types.ts', "import './pool/NodePool.js';"],
     ['imports main', 'src/cli/x.ts', "import '../main.js';"],
     ['uses level outside storage', 'src/collections/x.ts', "import 'level';"],
@@ -59,6 +65,8 @@ describe('the floors of the house', () => {
     ['stays in its room', 'src/collections/x.ts', "import './ports.js';"],
     ['goes down inside a room', 'src/api/rest/x.ts', "import '../view/ApiError.js';"],
     ['stands on the ground of a room', 'src/collections/requester/x.ts', "import '../ports.js';"],
+    ['goes down inside a sub-room', 'src/storage/postgres/ranges/x.ts', "import '../tables/schema.js';"],
+    ['goes down from a nested room', 'src/storage/postgres/tables/x.ts', "import '../../records/schema.js';"],
     ['stays in its sub-room', 'src/api/rest/x.ts', "import './FlowRest.js';"],
     ['uses the package of its room', 'src/storage/x.ts', "import 'level';"],
   ])('accepts an import that %s', async (_name, path, code) => {
@@ -76,7 +84,7 @@ describe('the floors of the house', () => {
     }
   });
 
-  it.each(rooms)('names every sub-room of %s, and nothing that is not there', (room) => {
+  it.each([...rooms, ...nestedRooms])('names every sub-room of %s, and nothing that is not there', (room) => {
     const path = join(root, 'src', room);
     const parts = partsOf(room);
     expect(foldersOf(path).filter((name) => !parts.some((part) => part.name === name))).toEqual([]);

@@ -1,12 +1,12 @@
 import { ok as assert } from 'node:assert/strict';
 import type { AccountCoverage, HeightRange, SporkRecord, StoreMeta } from '../IndexStore.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
-import { BlockLine } from './BlockLine.js';
-import type { BlockLineDependencies } from './BlockLine.js';
-import type { Loaded } from './loadStore.js';
-import type { PostgresRangeBook } from './PostgresRangeBook.js';
-import { bothSporks } from './publish.js';
-import type { Published } from './publish.js';
+import { BlockLine } from './writing/BlockLine.js';
+import type { BlockLineDependencies } from './writing/BlockLine.js';
+import type { Loaded } from './reading/loadStore.js';
+import type { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
+import { bothSporks } from './writing/publish.js';
+import type { Published } from './writing/publish.js';
 
 export interface KnownStoreDependencies extends Omit<BlockLineDependencies, 'meta'> {
   readonly book: () => PostgresRangeBook;

@@ -15,21 +15,22 @@ import type {
 } from '../IndexStore.js';
 import { DelegatingReader } from '../records/DelegatingReader.js';
 import { StorageError } from '../StorageError.js';
-import type { BlockLine } from './BlockLine.js';
-import { databasePlace } from './connection.js';
-import { Fence } from './Fence.js';
+import type { BlockLine } from './writing/BlockLine.js';
+import { databasePlace } from './connection/databasePlace.js';
+import { Fence } from './writing/Fence.js';
 import { KnownStore } from './KnownStore.js';
-import { loadStore, readMark, weighStore } from './loadStore.js';
-import type { Loaded, StoreMark } from './loadStore.js';
-import { prepareDatabase } from './openDatabase.js';
-import { Partitions } from './Partitions.js';
-import { PostgresDatabase } from './PostgresDatabase.js';
-import type { Session } from './PostgresDatabase.js';
-import { PostgresIndexReader } from './PostgresIndexReader.js';
-import { PostgresRangeBook } from './PostgresRangeBook.js';
-import { writeSporks } from './readState.js';
-import { forgetAbove, rewound } from './rewindRows.js';
-import { Scripts } from './Scripts.js';
+import { loadStore, readMark, weighStore } from './reading/loadStore.js';
+import type { Loaded, StoreMark } from './reading/loadStore.js';
+import { prepareDatabase } from './tables/prepareDatabase.js';
+import { Partitions } from './tables/Partitions.js';
+import { PostgresDatabase } from './connection/PostgresDatabase.js';
+import type { PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
+import type { Session } from './connection/PostgresDatabase.js';
+import { PostgresIndexReader } from './reading/PostgresIndexReader.js';
+import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
+import { writeSporks } from './tables/readState.js';
+import { forgetAbove, rewound } from './writing/rewindRows.js';
+import { Scripts } from './tables/Scripts.js';
 
 /** How often it is looked whether others have changed something, at the cost of one small query. */
 const LOOK_EVERY_MS = 300;
@@ -51,11 +52,6 @@ export interface PostgresIndexStoreOptions {
   readonly accounts?: boolean;
   /** How long a database is waited for that does not answer. Default: not at all. */
   readonly waitMs?: number;
-}
-
-export interface PostgresIndexStoreDependencies {
-  readonly logger: Logger;
-  readonly clock: Clock;
 }
 
 /** While this process leads. */
@@ -91,7 +87,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       loaded,
       logger,
       clock,
-    }: PostgresIndexStoreDependencies & {
+    }: PostgresDatabaseDependencies & {
       readonly database: PostgresDatabase;
       readonly loaded: Loaded;
     },
@@ -143,7 +139,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
    */
   static async open(
     options: PostgresIndexStoreOptions,
-    dependencies: PostgresIndexStoreDependencies,
+    dependencies: PostgresDatabaseDependencies,
   ): Promise<PostgresIndexStore> {
     const { chainId, create = true, forRewind = false, waitMs = 0 } = options;
     const { clock, logger } = dependencies;

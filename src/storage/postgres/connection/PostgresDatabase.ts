@@ -1,11 +1,11 @@
 import pg from 'pg';
 import type { Pool, PoolClient, QueryResultRow } from 'pg';
-import { AbortError, sleep } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
-import type { Logger } from '../../observability/index.js';
-import { StorageError } from '../StorageError.js';
-import type { DatabasePlace } from './connection.js';
-import { faultOf, isPassing } from './faults.js';
+import { AbortError, sleep } from '../../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import type { Logger } from '../../../observability/index.js';
+import { StorageError } from '../../StorageError.js';
+import type { DatabasePlace } from './databasePlace.js';
+import { faultOf, isPassing } from './faultOf.js';
 
 /** Connections for reads, and for ranges that are written beside the live one. */
 const MAX_CONNECTIONS = 8;
@@ -40,6 +40,11 @@ export interface Session {
   query<Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>>;
 }
 
+export interface PostgresDatabaseDependencies {
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
 /**
  * The connections to a database. Errors become `StorageError`; what goes over by itself is waited for by `persist`.
  * No connection that breaks while nobody uses it is an error: the next use finds out.
@@ -53,10 +58,7 @@ export class PostgresDatabase implements Session {
   readonly #closing = new AbortController();
   #trouble: StorageError | undefined;
 
-  constructor(
-    { config, shown }: DatabasePlace,
-    { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
-  ) {
+  constructor({ config, shown }: DatabasePlace, { clock, logger }: PostgresDatabaseDependencies) {
     this.place = shown;
     this.#clock = clock;
     this.#logger = logger;

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { ClientConfig } from 'pg';
-import { OperatorError, quoted } from '../../runtime/index.js';
+import { OperatorError, quoted } from '../../../runtime/index.js';
 
 /** How long a connection may take to come about. */
 const CONNECT_TIMEOUT_MS = 5_000;

@@ -1,6 +1,6 @@
-import { OperatorError } from '../../runtime/index.js';
-import { causesOf, StorageError } from '../StorageError.js';
-import type { StorageErrorKind } from '../StorageError.js';
+import { OperatorError } from '../../../runtime/index.js';
+import { causesOf, StorageError } from '../../StorageError.js';
+import type { StorageErrorKind } from '../../StorageError.js';
 
 /** The connection, as Node and the package tell of it. */
 const NETWORK_CODES =

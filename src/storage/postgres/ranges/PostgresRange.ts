@@ -8,15 +8,15 @@ import type {
   SporkRecord,
   StoredBlock,
   StoreMeta,
-} from '../IndexStore.js';
-import { RangeLostError } from '../RangeLostError.js';
-import { BlockLine, deleteBlocks } from './BlockLine.js';
-import type { BlockLineDependencies, LineState } from './BlockLine.js';
-import type { Session } from './PostgresDatabase.js';
-import type { PostgresIndexReader } from './PostgresIndexReader.js';
-import { bothSporks, checkBorders, publish } from './publish.js';
-import type { Published } from './publish.js';
-import { readCoverage, readHeads } from './readState.js';
+} from '../../IndexStore.js';
+import { RangeLostError } from '../../RangeLostError.js';
+import { BlockLine, deleteBlocks } from '../writing/BlockLine.js';
+import type { BlockLineDependencies, LineState } from '../writing/BlockLine.js';
+import type { Session } from '../connection/PostgresDatabase.js';
+import type { PostgresIndexReader } from '../reading/PostgresIndexReader.js';
+import { bothSporks, checkBorders, publish } from '../writing/publish.js';
+import type { Published } from '../writing/publish.js';
+import { readCoverage, readHeads } from '../tables/readState.js';
 import type { RunHooks } from './SharedRangeBook.js';
 
 export interface PostgresRangeDependencies extends Omit<BlockLineDependencies, 'meta'> {

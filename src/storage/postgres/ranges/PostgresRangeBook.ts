@@ -7,21 +7,28 @@ import type {
   RangeStore,
   SporkRecord,
   StoreMeta,
-} from '../IndexStore.js';
-import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../IndexStore.js';
-import { contains, overlap } from '../records/heightRanges.js';
-import { RangeTakenError } from '../RangeTakenError.js';
-import { deleteBlocks } from './BlockLine.js';
-import { Fence } from './Fence.js';
-import type { Partitions } from './Partitions.js';
-import type { PostgresDatabase, Session } from './PostgresDatabase.js';
-import type { PostgresIndexReader } from './PostgresIndexReader.js';
+} from '../../IndexStore.js';
+import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../../IndexStore.js';
+import { contains, overlap } from '../../records/heightRanges.js';
+import { RangeTakenError } from '../../RangeTakenError.js';
+import { deleteBlocks } from '../writing/BlockLine.js';
+import { Fence } from '../writing/Fence.js';
+import type { Partitions } from '../tables/Partitions.js';
+import type { PostgresDatabase, Session } from '../connection/PostgresDatabase.js';
+import type { PostgresIndexReader } from '../reading/PostgresIndexReader.js';
 import { PostgresRange } from './PostgresRange.js';
 import type { RangeState } from './PostgresRange.js';
-import { withHoles } from './publish.js';
-import type { Published } from './publish.js';
-import { openRangeOf, readCoverage, readHeads, readOpenRanges, readPlans, writePlans } from './readState.js';
-import type { Scripts } from './Scripts.js';
+import { withHoles } from '../writing/publish.js';
+import type { Published } from '../writing/publish.js';
+import {
+  openRangeOf,
+  readCoverage,
+  readHeads,
+  readOpenRanges,
+  readPlans,
+  writePlans,
+} from '../tables/readState.js';
+import type { Scripts } from '../tables/Scripts.js';
 import type { BookTransaction, RangeFacts, RunHooks, SharedRangeBook } from './SharedRangeBook.js';
 
 export interface PostgresRangeBookDependencies {

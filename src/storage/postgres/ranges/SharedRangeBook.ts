@@ -6,8 +6,8 @@ import type {
   RangeBook,
   RangeChange,
   RangeStore,
-} from '../IndexStore.js';
-import type { Session } from './PostgresDatabase.js';
+} from '../../IndexStore.js';
+import type { Session } from '../connection/PostgresDatabase.js';
 
 /** What the database holds of ranges. */
 export interface RangeFacts {

@@ -1,6 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
-import { addressBytes, identifierBytes, toIdentifier } from '../../flow/index.js';
-import type { Identifier } from '../../flow/index.js';
+import { addressBytes, identifierBytes, toIdentifier } from '../../../flow/index.js';
+import type { Identifier } from '../../../flow/index.js';
 import type {
   AccountCoverage,
   AccountPage,
@@ -13,14 +13,14 @@ import type {
   StoredCollection,
   StoredTransaction,
   TransactionPlace,
-} from '../IndexStore.js';
-import type { CollectionShape } from '../records/codecs.js';
-import { readBlock, readBody, readSlice } from '../records/readRecords.js';
-import type { ReadBlock } from '../records/readRecords.js';
-import { parseBlockKey, parseBodyKey } from '../records/schema.js';
-import type { Slice } from '../records/schema.js';
-import { corruptRecord } from '../StorageError.js';
-import type { Session } from './PostgresDatabase.js';
+} from '../../IndexStore.js';
+import type { CollectionShape } from '../../records/codecs.js';
+import { readBlock, readBody, readSlice } from '../../records/readRecords.js';
+import type { ReadBlock } from '../../records/readRecords.js';
+import { parseBlockKey, parseBodyKey } from '../../records/schema.js';
+import type { Slice } from '../../records/schema.js';
+import { corruptRecord } from '../../StorageError.js';
+import type { Session } from '../connection/PostgresDatabase.js';
 
 /** Entries of other roles that one page of an account skips at most; then the caller has to ask again. */
 const MAX_EXAMINED = 2_000;

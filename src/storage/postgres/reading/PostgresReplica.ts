@@ -1,9 +1,9 @@
-import { silentLogger } from '../../observability/index.js';
-import { systemClock } from '../../runtime/index.js';
-import type { AccountReader } from '../IndexStore.js';
-import { ShownReplica } from '../records/ShownReplica.js';
-import { databasePlace } from './connection.js';
-import { PostgresDatabase } from './PostgresDatabase.js';
+import { silentLogger } from '../../../observability/index.js';
+import { systemClock } from '../../../runtime/index.js';
+import type { AccountReader } from '../../IndexStore.js';
+import { ShownReplica } from '../../records/ShownReplica.js';
+import { databasePlace } from '../connection/databasePlace.js';
+import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import { PostgresIndexReader } from './PostgresIndexReader.js';
 
 /**

@@ -1,9 +1,9 @@
-import type { BackfillPlan, BlockHead, HeightRange, OpenRange, SporkRecord } from '../IndexStore.js';
-import { headOf } from '../records/readRecords.js';
-import { corruptRecord, isCorruption } from '../StorageError.js';
-import type { Session } from './PostgresDatabase.js';
+import type { BackfillPlan, BlockHead, HeightRange, OpenRange, SporkRecord } from '../../IndexStore.js';
+import { headOf } from '../../records/readRecords.js';
+import { corruptRecord, isCorruption } from '../../StorageError.js';
+import type { Session } from '../connection/PostgresDatabase.js';
 import { PostgresIndexReader } from './PostgresIndexReader.js';
-import { readCoverage, readHeads, readOpenRanges, readPlans, readSporks } from './readState.js';
+import { readCoverage, readHeads, readOpenRanges, readPlans, readSporks } from '../tables/readState.js';
 
 /** The rows that say what the store holds. */
 export interface Loaded {

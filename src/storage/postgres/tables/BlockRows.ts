@@ -6,13 +6,13 @@ import {
   decodeTransaction,
   identifierBytes,
   toAddress,
-} from '../../flow/index.js';
-import type { Address, Timestamp, Transaction } from '../../flow/index.js';
-import { BlockEntryWriter } from '../records/BlockEntryWriter.js';
-import { parseBodyKey, Prefix } from '../records/schema.js';
-import type { BlockEntry } from '../IndexStore.js';
+} from '../../../flow/index.js';
+import type { Address, Timestamp, Transaction } from '../../../flow/index.js';
+import { BlockEntryWriter } from '../../records/BlockEntryWriter.js';
+import { parseBodyKey, Prefix } from '../../records/schema.js';
+import type { BlockEntry } from '../../IndexStore.js';
 import { byteaArray, int4Array, int8Array, textArray, timestampArray } from './arrays.js';
-import type { Statement } from './PostgresDatabase.js';
+import type { Statement } from '../connection/PostgresDatabase.js';
 
 const ID_BYTES = 32;
 const EPOCH_2000_SECONDS = 946_684_800n;

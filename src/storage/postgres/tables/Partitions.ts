@@ -1,4 +1,4 @@
-import type { PostgresDatabase } from './PostgresDatabase.js';
+import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import { DATA_TABLES, partitionOf, partitionStatements } from './schema.js';
 
 /** The partitions of the data tables, made before the first height of each is written. */

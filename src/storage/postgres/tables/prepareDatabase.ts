@@ -1,7 +1,7 @@
-import { OperatorError } from '../../runtime/index.js';
-import { StorageError } from '../StorageError.js';
-import { faultOf } from './faults.js';
-import type { PostgresDatabase, Session } from './PostgresDatabase.js';
+import { OperatorError } from '../../../runtime/index.js';
+import { StorageError } from '../../StorageError.js';
+import { faultOf } from '../connection/faultOf.js';
+import type { PostgresDatabase, Session } from '../connection/PostgresDatabase.js';
 import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS } from './schema.js';
 
 /** `unique_violation`, `duplicate_schema`, `duplicate_table`: somebody else makes the tables at this moment. */

@@ -1,9 +1,9 @@
-import type { BackfillPlan, BlockHead, HeightRange, OpenRange, SporkRecord } from '../IndexStore.js';
-import type { Identifier } from '../../flow/index.js';
-import { parseIdentifier, toIdentifier } from '../../flow/index.js';
-import { MAX_BLOCKS_ABOVE_WATERMARK } from '../records/storeState.js';
-import { corruptRecord } from '../StorageError.js';
-import type { Session } from './PostgresDatabase.js';
+import type { BackfillPlan, BlockHead, HeightRange, OpenRange, SporkRecord } from '../../IndexStore.js';
+import type { Identifier } from '../../../flow/index.js';
+import { parseIdentifier, toIdentifier } from '../../../flow/index.js';
+import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/storeState.js';
+import { corruptRecord } from '../../StorageError.js';
+import type { Session } from '../connection/PostgresDatabase.js';
 
 /** Ascending; the last one is the live range, which may be empty. None: the store was never initialised. */
 export async function readCoverage(session: Session, lock = ''): Promise<HeightRange[]> {

@@ -1,6 +1,6 @@
-import type { HeightRange } from '../IndexStore.js';
-import type { BlockRows } from './BlockRows.js';
-import type { Session } from './PostgresDatabase.js';
+import type { HeightRange } from '../../IndexStore.js';
+import type { BlockRows } from '../tables/BlockRows.js';
+import type { Session } from '../connection/PostgresDatabase.js';
 
 /** A row in words: the same words for the same row, whether the database has it or a block's bytes say so. */
 export interface ComparedRow {

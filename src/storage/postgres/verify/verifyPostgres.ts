@@ -1,20 +1,20 @@
-import { abortReason, OperatorError } from '../../runtime/index.js';
-import { contains, rangesInWords, within } from '../records/heightRanges.js';
-import type { BlockEntry, BlockHead, HeightRange, OpenRange, SporkRecord } from '../IndexStore.js';
-import { DamageList } from '../integrity/verify/DamageList.js';
-import type { RangeReport, VerifyReport } from '../integrity/verify/DamageList.js';
-import type { VerifyDependencies, VerifyOptions } from '../integrity/verify/verifyStore.js';
-import { isVouchedRoot } from '../records/applyCommit.js';
-import { assembleEntry } from '../records/assembleBlock.js';
-import { bodyChunks } from '../records/schema.js';
-import { BlockRows } from './BlockRows.js';
+import { abortReason, OperatorError } from '../../../runtime/index.js';
+import { contains, rangesInWords, within } from '../../records/heightRanges.js';
+import type { BlockEntry, BlockHead, HeightRange, OpenRange, SporkRecord } from '../../IndexStore.js';
+import { DamageList } from '../../integrity/verify/DamageList.js';
+import type { RangeReport, VerifyReport } from '../../integrity/verify/DamageList.js';
+import type { VerifyDependencies, VerifyOptions } from '../../integrity/verify/verifyStore.js';
+import { isVouchedRoot } from '../../records/applyCommit.js';
+import { assembleEntry } from '../../records/assembleBlock.js';
+import { bodyChunks } from '../../records/schema.js';
+import { BlockRows } from '../tables/BlockRows.js';
 import { expectedRows, storedRows } from './comparedRows.js';
-import { databasePlace } from './connection.js';
-import { prepareDatabase } from './openDatabase.js';
-import { PostgresDatabase } from './PostgresDatabase.js';
-import type { PostgresIndexStoreDependencies } from './PostgresIndexStore.js';
-import { readCoverage, readHeads, readOpenRanges, readSporks } from './readState.js';
-import { isCovered } from './schema.js';
+import { databasePlace } from '../connection/databasePlace.js';
+import { prepareDatabase } from '../tables/prepareDatabase.js';
+import { PostgresDatabase } from '../connection/PostgresDatabase.js';
+import type { PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
+import { readCoverage, readHeads, readOpenRanges, readSporks } from '../tables/readState.js';
+import { isCovered } from '../tables/schema.js';
 
 /** Heights that are read at once. */
 const HEIGHTS_AT_ONCE = 50;
@@ -22,7 +22,7 @@ const MAX_DAMAGES = 1000;
 
 export type PostgresVerifyOptions = Pick<VerifyOptions, 'chainId' | 'from' | 'to'> & { readonly url: string };
 export type PostgresVerifyDependencies = Pick<VerifyDependencies, 'onProgress' | 'signal'> &
-  PostgresIndexStoreDependencies;
+  PostgresDatabaseDependencies;
 
 interface Pass {
   readonly database: PostgresDatabase;

@@ -1,13 +1,13 @@
 import { ok as assert } from 'node:assert/strict';
-import type { BlockEntry, BlockHead, CommitBatch, StoreMeta } from '../IndexStore.js';
-import { stateAfter } from '../records/applyCommit.js';
-import type { StoreState } from '../records/storeState.js';
-import { BlockRows } from './BlockRows.js';
+import type { BlockEntry, BlockHead, CommitBatch, StoreMeta } from '../../IndexStore.js';
+import { stateAfter } from '../../records/applyCommit.js';
+import type { StoreState } from '../../records/storeState.js';
+import { BlockRows } from '../tables/BlockRows.js';
 import type { Writer } from './Fence.js';
-import type { Partitions } from './Partitions.js';
-import type { Session } from './PostgresDatabase.js';
-import type { Scripts } from './Scripts.js';
-import { DATA_TABLES } from './schema.js';
+import type { Partitions } from '../tables/Partitions.js';
+import type { Session } from '../connection/PostgresDatabase.js';
+import type { Scripts } from '../tables/Scripts.js';
+import { DATA_TABLES } from '../tables/schema.js';
 
 /** What is durable of a run, beside its meta record. */
 export type LineState = Omit<StoreState, 'meta' | 'damaged'>;

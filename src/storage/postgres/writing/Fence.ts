@@ -1,6 +1,6 @@
-import { RangeLostError } from '../RangeLostError.js';
-import { StorageError } from '../StorageError.js';
-import type { PostgresDatabase, Session } from './PostgresDatabase.js';
+import { RangeLostError } from '../../RangeLostError.js';
+import { StorageError } from '../../StorageError.js';
+import type { PostgresDatabase, Session } from '../connection/PostgresDatabase.js';
 
 /** A row that counts its writers (`epoch`) and their writes (`commits`). */
 export interface FenceRow {

@@ -1,9 +1,16 @@
-import { BorderError } from '../BorderError.js';
-import type { BackfillPlan, HeightRange, SporkRecord, StoreMeta } from '../IndexStore.js';
-import { isVouchedRoot } from '../records/applyCommit.js';
-import { contains, without } from '../records/heightRanges.js';
-import type { Session } from './PostgresDatabase.js';
-import { readCoverage, readHeads, readPlans, readSporks, writePlans, writeSporks } from './readState.js';
+import { BorderError } from '../../BorderError.js';
+import type { BackfillPlan, HeightRange, SporkRecord, StoreMeta } from '../../IndexStore.js';
+import { isVouchedRoot } from '../../records/applyCommit.js';
+import { contains, without } from '../../records/heightRanges.js';
+import type { Session } from '../connection/PostgresDatabase.js';
+import {
+  readCoverage,
+  readHeads,
+  readPlans,
+  readSporks,
+  writePlans,
+  writeSporks,
+} from '../tables/readState.js';
 
 /** What is true once a range is published. */
 export interface Published {

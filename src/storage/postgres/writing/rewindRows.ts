@@ -1,11 +1,11 @@
 import { ok as assert } from 'node:assert/strict';
-import { OperatorError } from '../../runtime/index.js';
-import type { HeightRange } from '../IndexStore.js';
-import { rangesInWords, upTo } from '../records/heightRanges.js';
+import { OperatorError } from '../../../runtime/index.js';
+import type { HeightRange } from '../../IndexStore.js';
+import { rangesInWords, upTo } from '../../records/heightRanges.js';
 import { deleteBlocks } from './BlockLine.js';
-import type { Session } from './PostgresDatabase.js';
+import type { Session } from '../connection/PostgresDatabase.js';
 import { withHoles } from './publish.js';
-import { readCoverage, readPlans, writePlans } from './readState.js';
+import { readCoverage, readPlans, writePlans } from '../tables/readState.js';
 
 /** What a rewind leaves. */
 interface Rewound {
