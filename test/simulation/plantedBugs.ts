@@ -292,10 +292,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'cancelled request not released',
-    file: 'collections/requester/CollectionRequester.ts',
-    of: '    this.#slots.release(node.name, use);\n    this.#returned(wanted);',
-    instead:
-      '    if (!options.signal.aborted) this.#slots.release(node.name, use);\n    this.#returned(wanted);',
+    file: 'collections/requester/CollectionCalls.ts',
+    of: '    slots.release(node.name, use);\n    this.#returned(wanted);',
+    instead: '    if (!options.signal.aborted) slots.release(node.name, use);\n    this.#returned(wanted);',
   },
   {
     name: 'a collection is given up after five failures',

@@ -1,4 +1,4 @@
-import type { AccessNode, AccessNodes, UpstreamError } from '../../access/index.js';
+import type { AccessNodes } from '../../access/index.js';
 import { VerificationMemory, verifyCollection } from '../../flow/index.js';
 import type { Identifier, VerifiedCollection } from '../../flow/index.js';
 import { HeightRecord } from '../heights/HeightRecord.js';
@@ -6,23 +6,20 @@ import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.j
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, isAbort, RunningAverage } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { ResponseQueue } from './ResponseQueue.js';
 import type { Answer } from './ResponseQueue.js';
+import { CollectionCalls } from './CollectionCalls.js';
+import type { Question } from './CollectionCalls.js';
 import { CollectionNodes } from './CollectionNodes.js';
-import type { CollectionChoice } from './CollectionNodes.js';
 import { TimerQueue } from './TimerQueue.js';
 import { EndpointSlots } from './EndpointSlots.js';
 import type { SlotUse } from './EndpointSlots.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
-import { fetchCollection } from './fetchCollection.js';
-import type { FetchOptions } from './fetchCollection.js';
 import { FetchRate } from './FetchRate.js';
 import { EdiPreference } from './EdiPreference.js';
 import type {
   BlockWindow,
   CollectionRequests,
   CollectionSink,
-  CollectionWay,
   ExecutionDataForecast,
   HeldBackNode,
   RequestTrail,
@@ -84,38 +81,26 @@ const COLLECTION_BYTES = { weight: 1 / 16, initial: 16 * 1024, min: 512, max: 3 
 /** Within this distance of the head a block is new: its nodes may not have its collections yet. */
 const NEW_HEIGHTS = 3;
 
-/** One call: what is requested, from which node, and how. */
-interface Question {
-  readonly wanted: WantedCollection;
-  readonly node: AccessNode;
-  readonly way: CollectionWay;
-  readonly use: SlotUse;
-}
-
 /**
  * Requests collections by id from access nodes, lowest height first (onflow/flow-go#8117: a random order starves the
  * one height that moves the watermark). Each id is requested as soon as a slot is free, never twice at once, until it
  * arrives. Attempts are unlimited; what is no longer wanted is cancelled at once.
  *
- * An answer passes its slot on before it is verified, so that the node works while we do.
- *
- * Bounds: calls by `concurrency` per node and `workersPerHeight` per height; answers that passed their slot on by
- * `concurrency`; remembered ids by the window; one timer; one wait for the window.
+ * Bounds: calls by `concurrency` per node and `workersPerHeight` per height; remembered ids by the window; one timer;
+ * one wait for the window.
  */
 export class CollectionRequester implements CollectionRequests {
   readonly #options: CollectionRequesterOptions;
   readonly #dependencies: CollectionRequesterDependencies;
   readonly #mcq: MissingCollectionQueue;
   readonly #order: RequestOrder;
-  readonly #slots: EndpointSlots;
   readonly #nodes: CollectionNodes;
   readonly #pauses: RetryPauses;
   readonly #pace: FetchRate;
   readonly #collectionBytes = new RunningAverage(COLLECTION_BYTES);
   /** Ids that pause before their next attempt and heights that are held back, by the end of the wait. */
   readonly #due: TimerQueue<WantedCollection | HeightRecord>;
-  #callsUnderWay = 0;
-  readonly #answers: ResponseQueue;
+  readonly #calls: CollectionCalls;
   readonly #holdBack: EdiPreference;
   readonly #verificationMemory = new VerificationMemory();
   readonly #reporter: FaultReporter;
@@ -129,8 +114,8 @@ export class CollectionRequester implements CollectionRequests {
     this.#dependencies = dependencies;
     this.#mcq = dependencies.mcq;
     this.#order = new RequestOrder(options, dependencies);
-    this.#slots = dependencies.slots ?? new EndpointSlots({ concurrency: options.concurrency });
-    this.#nodes = new CollectionNodes(options, { ...dependencies, slots: this.#slots });
+    const slots = dependencies.slots ?? new EndpointSlots({ concurrency: options.concurrency });
+    this.#nodes = new CollectionNodes(options, { ...dependencies, slots });
     this.#pace = new FetchRate(dependencies);
     this.#reporter = new FaultReporter({ source: 'requester' }, dependencies);
     this.#due = new TimerQueue({
@@ -142,13 +127,19 @@ export class CollectionRequester implements CollectionRequests {
       ...{ outlook: dependencies.outlook, order: this.#order, pace: this.#pace },
       ...{ clock: dependencies.clock, metrics: dependencies.metrics },
     });
-    this.#answers = new ResponseQueue({
-      clock: dependencies.clock,
-      onAnswer: (answer) => this.#verify(answer),
-      onTurnEnd: () => this.#pump(),
+    this.#calls = new CollectionCalls(options, {
+      ...{ mcq: this.#mcq, nodes: this.#nodes, slots, order: this.#order, pace: this.#pace },
+      ...{ clock: dependencies.clock, metrics: dependencies.metrics },
+      onAnswer: (answer) => this.#take(answer),
+      onRefused: (question, error) => {
+        const failure = judgeFailure(error);
+        if (failure !== undefined) remember(question, failure);
+      },
+      onFailure: (question, error, cancelled) => this.#onFailure(question, error, cancelled),
+      onRoom: () => this.#pump(),
       onFatal: (error) => dependencies.onFatal(error),
     });
-    this.#leaveSlots = this.#slots.onFreed(options.isHistory === true ? 'history' : 'live', () =>
+    this.#leaveSlots = slots.onFreed(options.isHistory === true ? 'history' : 'live', () =>
       this.#pumpSafely(),
     );
   }
@@ -183,35 +174,23 @@ export class CollectionRequester implements CollectionRequests {
     return this.#nodes.heldBack(height);
   }
 
-  /** Collection calls under way: a light collection with its transactions counts as one. */
+  /** Collection calls under way. */
   inFlight(): number {
-    return this.#callsUnderWay;
+    return this.#calls.underWay;
   }
 
   /** Cancels every call and requests nothing more. Resolves when the calls have returned. Idempotent. */
   async stop(): Promise<void> {
-    const reason = new AbortError('stopping');
-    if (!this.#stopping.signal.aborted) this.#stopping.abort(reason);
+    if (!this.#stopping.signal.aborted) this.#stopping.abort(new AbortError('stopping'));
     this.#due.clear();
     this.#leaveSlots();
-    for (const { wanted } of this.#answers.clear()) this.#returned(wanted);
-    const calls = Array.from(this.#mcq.allWanted()).flatMap(({ call }) => call ?? []);
-    for (const call of calls) {
-      if (!call.controller.signal.aborted) call.controller.abort(reason);
-    }
-    await Promise.all(calls.map((call) => call.returned));
+    await this.#calls.stop();
   }
 
-  /** Nobody wants it any more. A call under way is cancelled and removes the entry when it returns. */
   #leave(wanted: WantedCollection): void {
     this.#due.delete(wanted);
     wanted.forget();
-    const { call } = wanted;
-    if (call === undefined) this.#mcq.letGo(wanted);
-    else if (!call.isAnswered && !call.controller.signal.aborted) {
-      this.#dependencies.metrics.requestsCancelled.inc();
-      call.controller.abort(new AbortError('the collection is no longer wanted'));
-    }
+    this.#calls.cancel(wanted);
   }
 
   #onDue(keys: readonly (WantedCollection | HeightRecord)[]): void {
@@ -259,7 +238,7 @@ export class CollectionRequester implements CollectionRequests {
         this.#due.lookAgainIn(choice.retryInMs);
         break;
       }
-      this.#send(wanted, record, choice, use);
+      this.#calls.send(wanted, record, choice, use);
     }
     this.#pumping = false;
   }
@@ -271,7 +250,7 @@ export class CollectionRequester implements CollectionRequests {
 
   /** Counts what the calls under way will bring, because the window only counts what has arrived. */
   #isAdmitted(height: number): boolean {
-    const bytes = (this.#collectionBytes.value ?? 0) * (this.#callsUnderWay + 1);
+    const bytes = (this.#collectionBytes.value ?? 0) * (this.#calls.underWay + 1);
     return this.#dependencies.window.admits(height, bytes);
   }
 
@@ -304,104 +283,13 @@ export class CollectionRequester implements CollectionRequests {
     }
   }
 
-  #send(
-    wanted: WantedCollection,
-    sentFor: HeightRecord,
-    { node, way, timeoutMs }: CollectionChoice & { readonly node: AccessNode },
-    use: SlotUse,
-  ): void {
-    const { clock } = this.#dependencies;
-    if (!this.#slots.tryAcquire(node.name, use)) throw new Error('a call left without a slot');
-    wanted.attempts += 1;
-    wanted.lastNode = node.name;
-    wanted.lastWay = way;
-    wanted.sentAtMs = clock.monotonic();
-    wanted.firstAskedAtMs ??= wanted.sentAtMs;
-    wanted.lastAskedAt = clock.now();
-    const controller = new AbortController();
-    const options = { signal: controller.signal, timeoutMs };
-    const call = { sentFor, controller, returned: Promise.resolve(), isAnswered: false };
-    this.#order.sent(wanted, call);
-    this.#callsUnderWay += 1;
-    call.returned = this.#call({ wanted, node, way, use }, options).catch((error: unknown) => {
-      this.#dependencies.onFatal(error);
-    });
-  }
-
-  async #call({ wanted, node, way, use }: Question, options: FetchOptions): Promise<void> {
-    const { clock, metrics } = this.#dependencies;
-    const sentAtMs = clock.monotonic();
-    let asked = way;
-    let bodies: readonly Uint8Array[] | undefined;
-    let failure: { readonly error: unknown } | undefined;
-    this.#nodes.sent(node, way);
-    try {
-      bodies = await fetchCollection(wanted.id, node, way, options, {
-        onCall: (one) => {
-          asked = one;
-          metrics.collectionsRequested.inc();
-        },
-        onRefused: (error) => this.#onRefused(wanted, node, way, error),
-        tryAcquireSlot: () => this.#slots.tryAcquire(node.name, use),
-        releaseSlot: () => this.#slots.release(node.name, use),
-      });
-    } catch (error) {
-      failure = { error };
-    }
-    const tookMs = clock.monotonic() - sentAtMs;
-    this.#nodes.returned(node, way, bodies === undefined ? undefined : tookMs);
-    if (bodies !== undefined) {
-      this.#pace.answered(tookMs);
-      this.#onAnswer({ wanted, node, way: asked, use }, bodies, sentAtMs);
-      return;
-    }
-    this.#slots.release(node.name, use);
-    this.#returned(wanted);
-    try {
-      if (failure !== undefined)
-        this.#onFailure(wanted, { node, way: asked }, failure.error, options.signal.aborted);
-    } finally {
-      this.#pump();
-    }
-  }
-
-  /** The call continues; what delays it is known before it ends. */
-  #onRefused(wanted: WantedCollection, node: AccessNode, way: CollectionWay, error: UpstreamError): void {
-    const failure = judgeFailure(error);
-    if (failure !== undefined) remember(wanted, node, way, failure);
-  }
-
-  #onAnswer({ wanted, node, way, use }: Question, bodies: readonly Uint8Array[], sentAtMs: number): void {
-    if (this.#stopping.signal.aborted) return;
-    if (wanted.call !== undefined) wanted.call.isAnswered = true;
-    const keepsSlot = this.#answers.length >= this.#options.concurrency;
-    if (!keepsSlot) this.#slots.release(node.name, use);
-    const receivedAtMs = this.#dependencies.clock.monotonic();
-    const slotUse = keepsSlot ? use : undefined;
-    this.#answers.push({ wanted, node, way, bodies, sentAtMs, receivedAtMs, slotUse });
-    this.#pump();
-  }
-
-  #verify(answer: Answer): void {
-    if (answer.slotUse !== undefined) this.#slots.release(answer.node.name, answer.slotUse);
-    this.#returned(answer.wanted);
-    if (answer.wanted.isWanted) this.#take(answer);
-  }
-
-  /** A call has returned. Its collection may no longer be wanted. */
-  #returned(wanted: WantedCollection): void {
-    this.#callsUnderWay -= 1;
-    this.#order.returned(wanted);
-    if (!wanted.isWanted) this.#mcq.letGo(wanted);
-  }
-
   #take({ wanted, node, way, bodies, sentAtMs, receivedAtMs }: Answer): void {
     const { metrics, sink } = this.#dependencies;
     let collection: VerifiedCollection;
     try {
       collection = verifyCollection(wanted.id, bodies, this.#verificationMemory);
     } catch (error) {
-      this.#onFailure(wanted, { node, way }, error, false);
+      this.#onFailure({ wanted, node, way }, error, false);
       return;
     }
     this.#nodes.gave(wanted, node, way, sentAtMs);
@@ -413,12 +301,7 @@ export class CollectionRequester implements CollectionRequests {
     sink.onCollection({ collection, source: 'requester', receivedAtMs });
   }
 
-  #onFailure(
-    wanted: WantedCollection,
-    { node, way }: Pick<Question, 'node' | 'way'>,
-    error: unknown,
-    cancelled: boolean,
-  ): void {
+  #onFailure({ wanted, node, way }: Question, error: unknown, cancelled: boolean): void {
     const failure = judgeFailure(error);
     if (cancelled) {
       if (failure === undefined && !isAbort(error)) throw error;
@@ -429,7 +312,7 @@ export class CollectionRequester implements CollectionRequests {
     if (failure === undefined || !wanted.isWanted) throw error;
     this.#reporter.report(node, way, failure, wanted.heights[0]?.height, { collectionId: wanted.id });
     if (failure.fault !== undefined) this.#nodes.failed(node, way);
-    remember(wanted, node, way, failure);
+    remember({ wanted, node, way }, failure);
     this.#pauses.failed(wanted, node, failure, this.#nodes.isUntried(wanted));
     if (this.#pauses.awaitsHead) this.#watchWindow();
   }

@@ -1,5 +1,6 @@
 import type { AccessNode } from '../../access/index.js';
 import type { CollectionWay, RequestTrail } from '../ports.js';
+import type { Question } from './CollectionCalls.js';
 import type { RequestFailure } from './requestFailure.js';
 import type { NodeRecord, WantedCollection } from '../heights/WantedCollection.js';
 
@@ -9,20 +10,15 @@ const LASTING = { denials: 3, ms: 2_000 };
 const NO_FAILURES: RequestTrail['failures'] = new Map();
 
 /** Records a failure: for `explain`, and for choosing what to try next. */
-export function remember(
-  wanted: WantedCollection,
-  { name }: AccessNode,
-  way: CollectionWay,
-  failure: RequestFailure,
-): void {
+export function remember({ wanted, node, way }: Question, failure: RequestFailure): void {
   const { kind, text, isNotFound, isSilence } = failure;
   if (isNotFound) wanted.notFound += 1;
   if (isSilence) wanted.silences += 1;
   wanted.lastError = text;
   const failures = (wanted.failures ??= new Map<string, NodeRecord>());
-  const before = failures.get(name);
+  const before = failures.get(node.name);
   const lackedMs = isNotFound ? wanted.sentAtMs - (wanted.newSinceMs ?? wanted.sentAtMs) : 0;
-  failures.set(name, {
+  failures.set(node.name, {
     ...{ kind, method: failure.method ?? way, lastError: text, isDenial: isNotFound },
     count: (before?.count ?? 0) + 1,
     lastAt: wanted.lastAskedAt ?? 0,
