@@ -21,9 +21,8 @@ export { ExecutionDataIndexer } from './executionData/ExecutionDataIndexer.js';
 export type {
   ExecutionDataIndexerDependencies,
   ExecutionDataIndexerOptions,
-  ExecutionDataState,
-  ExecutionDataStatus,
 } from './executionData/ExecutionDataIndexer.js';
+export type { ExecutionDataState, ExecutionDataStatus } from './executionData/StreamState.js';
 export { HeightRecord, NEXT_STATUSES } from './heights/HeightRecord.js';
 export type { CompletionSource, HeightStatus } from './heights/HeightRecord.js';
 export { HeightTable } from './heights/HeightTable.js';

@@ -3,24 +3,23 @@ import type {
   AccessMethod,
   AccessNode,
   AccessNodes,
-  NodeFault,
   NodeReadiness,
   NodeTrouble,
 } from '../../access/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { backoffMs, childOf, isAbort, sleep, wasAborted } from '../../runtime/index.js';
+import { childOf, isAbort, sleep, wasAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
+import type { BlockWindow, CollectionSink, ExecutionDataForecast } from '../ports.js';
 import { DeliveryForecast } from './DeliveryForecast.js';
 import { ExecutionDataReader } from './ExecutionDataReader.js';
 import { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
 import type { StreamPosition } from './ExecutionDataTroubles.js';
-import { FaultReporter } from '../sources/FaultReporter.js';
-import type { BlockWindow, CollectionSink, ExecutionDataForecast } from '../ports.js';
+import { StreamEndings } from './StreamEndings.js';
+import type { OpenedStream } from './StreamEndings.js';
 import type { StreamEnd } from './StreamFault.js';
-
-/** The call that is used while it is known and works, and its fallback. */
-const CURRENT = 'SubscribeExecutionDataFromStartBlockHeight';
-const DEPRECATED = 'SubscribeExecutionData';
+import { CURRENT, methodOf } from './streamMethod.js';
+import { StreamState } from './StreamState.js';
+import type { ExecutionDataStatus } from './StreamState.js';
 
 export interface ExecutionDataIndexerOptions {
   /** How long due data may be missing before the stream is reopened. */
@@ -51,42 +50,6 @@ export interface ExecutionDataIndexerDependencies {
   readonly metrics: Pick<Metrics, 'invalidCollections' | 'executionDataSkipped' | 'streamReopens'>;
 }
 
-/** An opened stream. */
-interface Opened {
-  readonly node: AccessNode;
-  readonly method: AccessMethod;
-  readonly height: number;
-}
-
-/** The state of the execution-data stream. */
-export type ExecutionDataState =
-  /** Not running. */
-  | 'off'
-  /** Being opened, or pausing between two attempts; `lastError` has the last failure. */
-  | 'connecting'
-  /** Delivering, or waiting for the next block to be sealed. */
-  | 'streaming'
-  /** Paused by us: it is ahead of the window or of the blocks handed out, or the byte budget is used up. */
-  | 'waiting_window'
-  /** No node offers execution data, or none for the next height. */
-  | 'unavailable';
-
-/** A snapshot of the stream. */
-export interface ExecutionDataStatus {
-  readonly state: ExecutionDataState;
-  readonly stateAgeMs: number;
-  readonly node: string | undefined;
-  readonly nextHeight: number;
-  /** The height of the last message; `undefined` before the first. */
-  readonly lastHeight: number | undefined;
-  /** Since the last message of any stream. */
-  readonly lastMessageAgeMs: number | undefined;
-  /** What ended the last stream; cleared by the next message. */
-  readonly lastError: string | undefined;
-  /** How long it has waited for the next height to be sealed; `undefined` when not waiting. */
-  readonly unsealedMs: number | undefined;
-}
-
 /** Values that need no setting. */
 const EXECUTION_DATA_DEFAULTS = {
   probeMs: 60_000,
@@ -98,12 +61,8 @@ const EXECUTION_DATA_DEFAULTS = {
 /** While no node serves the height or offers execution data: how often the pool is checked again. */
 const NO_NODE_RETRY_MS = 1_000;
 
-/** Longest pause after a node refused a stream for lack of capacity: others would take the next free one. */
-const REFUSED_MAX_MS = 2_000;
 /** A new stream that brings nothing is abandoned sooner than one that has delivered, at most twice in a row. */
 const OPENING_SILENCE = { ms: 4_000, times: 2 };
-/** Consecutive heights after which a stream counts as working: one that breaks after each height does not. */
-const HEIGHTS_BEFORE_PRAISE = 3;
 /** After this many consecutive failures a new head no longer shortens the pause. */
 const SHORT_PAUSES = 2;
 /** Shortest pause that a new head can end. */
@@ -130,31 +89,23 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #dependencies: ExecutionDataIndexerDependencies;
   readonly #reader: ExecutionDataReader;
   readonly #outlook: DeliveryForecast;
-  readonly #reporter: FaultReporter;
   readonly #rotation = new NodeRotation();
   readonly #troubles: ExecutionDataTroubles;
-  /** Verified messages of the current stream. */
-  #verified = 0;
-  /** Consecutive streams that brought nothing for the same height of the same node. */
-  #fruitless = { node: '', height: 0, count: 0 };
-  #isRefused = false;
+  readonly #endings: StreamEndings;
+  readonly #state: StreamState;
   #method: AccessMethod = CURRENT;
-  #state: ExecutionDataState = 'off';
-  #stateSinceMs: number;
-  #resumedState: ExecutionDataState = 'connecting';
-  #node: AccessNode | undefined;
-  #lastMessageAtMs: number | undefined;
-  #lastHeight: number | undefined;
-  #lastError: string | undefined;
   #lateError: { readonly error: unknown } | undefined;
 
   constructor(options: ExecutionDataIndexerOptions, dependencies: ExecutionDataIndexerDependencies) {
     this.#options = { ...EXECUTION_DATA_DEFAULTS, ...options };
     this.#dependencies = dependencies;
-    this.#stateSinceMs = dependencies.clock.monotonic();
+    this.#state = new StreamState(dependencies);
     this.#outlook = new DeliveryForecast(this.#options, dependencies);
     this.#troubles = new ExecutionDataTroubles(dependencies);
-    this.#reporter = new FaultReporter({ source: 'edi' }, dependencies);
+    this.#endings = new StreamEndings(this.#options, {
+      ...dependencies,
+      ...{ rotation: this.#rotation, troubles: this.#troubles },
+    });
     this.#reader = new ExecutionDataReader(this.#options, {
       nodes: dependencies.nodes,
       window: dependencies.window,
@@ -165,10 +116,10 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       metrics: dependencies.metrics,
       events: {
         onMessage: (node, isVerified, atMs) => this.#onMessage(node, isVerified, atMs),
-        onWaiting: (isWaiting) => this.#onWaiting(isWaiting),
+        onWaiting: (isWaiting) => this.#state.waiting(isWaiting),
         onLook: () => {
           // Not refused for a whole check interval: the node has the feed.
-          if (this.#state === 'unavailable') this.#enter('connecting');
+          if (this.#state.now === 'unavailable') this.#state.enter('connecting');
         },
         onLateError: (error) => (this.#lateError ??= { error }),
       },
@@ -177,8 +128,8 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
 
   /** Follows the stream until the signal aborts, then resolves. Rejects for bugs only. */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#state !== 'off') throw new Error('the execution-data indexer is already running');
-    this.#enter('connecting');
+    if (this.#state.now !== 'off') throw new Error('the execution-data indexer is already running');
+    this.#state.enter('connecting');
     try {
       while (!signal.aborted) {
         await this.#session(signal);
@@ -188,42 +139,33 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       if (!wasAborted(error, signal)) throw error;
     } finally {
       this.#outlook.closed();
-      this.#node = undefined;
-      this.#enter('off');
+      this.#state.node = undefined;
+      this.#state.enter('off');
     }
   }
 
   status(): ExecutionDataStatus {
-    const nowMs = this.#dependencies.clock.monotonic();
-    const sinceMs = this.#reader.waits.unsealedSinceMs;
-    return {
-      state: this.#state,
-      stateAgeMs: nowMs - this.#stateSinceMs,
-      node: this.#node?.name,
-      nextHeight: this.#position().next,
-      lastHeight: this.#lastHeight,
-      lastMessageAgeMs: this.#lastMessageAtMs === undefined ? undefined : nowMs - this.#lastMessageAtMs,
-      lastError: this.#lastError,
-      unsealedMs: sinceMs === undefined ? undefined : nowMs - sinceMs,
-    };
+    return this.#state.status(this.#position().next, this.#reader.waits.unsealedSinceMs);
   }
 
   /** By node: why the next height's execution data is missing; empty while we wait for room or for the seal. */
   troubles(): readonly NodeTrouble[] {
-    return this.#state === 'off' ? [] : this.#troubles.all(this.#position());
+    return this.#state.now === 'off' ? [] : this.#troubles.all(this.#position());
   }
 
   /** Why no execution data arrives, in one sentence; `undefined` while all is well. */
   trouble(): string | undefined {
-    if (this.#state === 'off') return 'the execution-data stream is not followed';
+    if (this.#state.now === 'off') return 'the execution-data stream is not followed';
     const sentence = this.#troubles.sentence(this.#position());
-    return sentence ?? (this.#state === 'unavailable' ? 'no access node offers execution data' : undefined);
+    return (
+      sentence ?? (this.#state.now === 'unavailable' ? 'no access node offers execution data' : undefined)
+    );
   }
 
   expects(height: number, withinMs: number): boolean {
     const sealed = this.#dependencies.sealedHeight();
     if (sealed === undefined || height > sealed) return false;
-    return this.#outlook.expects(height - this.#reader.next, withinMs, this.#state === 'waiting_window');
+    return this.#outlook.expects(height - this.#reader.next, withinMs, this.#state.now === 'waiting_window');
   }
 
   /** From choosing a node to the end of its stream and the pause after it. */
@@ -231,11 +173,11 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     await this.#reader.goToNext(signal);
     const node = await this.#chooseNode(signal);
     if (node === undefined) return;
-    this.#node = node;
+    this.#state.node = node;
     // Right after a failure, opening a stream is not a sign of life.
     if (this.#rotation.failures === 0) this.#outlook.alive();
     this.#method = methodOf(node);
-    this.#verified = 0;
+    this.#endings.opened();
     const opened = { node, method: this.#method, height: this.#reader.next };
     const { silenceMs } = this.#options;
     const isShort = this.#rotation.failures < OPENING_SILENCE.times;
@@ -283,15 +225,15 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     const offering = all.filter((node) => this.#troubles.lacksUntilMs(node, height) <= nowMs);
     const choice = this.#rotation.choose(offering, ALWAYS_READY);
     if (choice.node !== undefined) return choice.node;
-    this.#node = undefined;
+    this.#state.node = undefined;
     if (all.length === 0) {
-      this.#lastError = 'no access node serves the next height';
+      this.#state.lastError = 'no access node serves the next height';
       this.#troubles.noNode();
       await sleep(clock, NO_NODE_RETRY_MS, signal);
       return undefined;
     }
-    if (this.#state !== 'unavailable') logger.info({ height }, 'no access node offers execution data');
-    this.#enter('unavailable');
+    if (this.#state.now !== 'unavailable') logger.info({ height }, 'no access node offers execution data');
+    this.#state.enter('unavailable');
     // Another node may come up before one of these may be asked again.
     const untilMs = all.map((node) => this.#troubles.lacksUntilMs(node, height));
     const askAgainInMs = Math.min(...untilMs) - nowMs;
@@ -300,96 +242,33 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   }
 
   #onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void {
-    this.#lastMessageAtMs = receivedAtMs;
-    this.#lastHeight = this.#reader.next - 1;
-    this.#lastError = undefined;
-    this.#isRefused = false;
-    this.#troubles.came(node);
-    if (isVerified) {
-      this.#rotation.succeeded();
-      this.#verified += 1;
-      if (this.#verified >= HEIGHTS_BEFORE_PRAISE)
-        this.#reporter.succeeded(node, this.#usedMethod(node, this.#method));
-    }
-    if (this.#state === 'streaming') return;
+    this.#state.came(this.#reader.next - 1, receivedAtMs);
+    this.#endings.came(node, this.#method, isVerified);
+    if (this.#state.now === 'streaming') return;
     const { logger } = this.#dependencies;
     logger.info({ node: node.name, height: this.#reader.next - 1 }, 'execution-data stream is delivering');
-    this.#enter('streaming');
-  }
-
-  #onWaiting(isWaiting: boolean): void {
-    if (isWaiting) this.#resumedState = this.#state;
-    this.#enter(isWaiting ? 'waiting_window' : this.#resumedState);
+    this.#state.enter('streaming');
   }
 
   /** Returns the pause before the next stream. */
-  #onStreamEnd({ node, method: opened, height }: Opened, end: StreamEnd): number {
-    const { clock, logger, metrics, random } = this.#dependencies;
-    const method = end.method ?? this.#usedMethod(node, opened);
-    this.#lastError = end.text;
+  #onStreamEnd(opened: OpenedStream, end: StreamEnd): number {
+    this.#state.lastError = end.text;
     if (end.reason === 'unimplemented') {
-      // It was only the fallback.
-      if (opened === DEPRECATED) return 0;
-      this.#troubles.offersNone(node, end.said, this.#options.probeMs);
+      this.#endings.offersNone(opened, end.said);
       return 0;
     }
-    const next = this.#reader.next;
-    this.#enter('connecting');
-    metrics.streamReopens.inc({ stream: 'execution_data', reason: end.reason });
-    this.#troubles.ended(node, method, next, end);
-    const fault = end.fault ?? this.#faultOf(node, end, next === height);
-    this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
-    if (end.contradicts === true) this.#dependencies.sink.onContradiction(next, node, end.said);
-    if (this.#troubles.lacksUntilMs(node, next) > clock.monotonic()) return 0;
-    const isRefused = end.reason === 'rate_limited';
-    if (isRefused && !this.#isRefused) {
-      logger.warn({ node: node.name, error: end.said }, 'access node refused the execution-data stream');
-    }
-    this.#isRefused = isRefused;
-    this.#rotation.failed(node);
-    const { backoffMinMs: minMs, backoffMaxMs } = this.#options;
-    const maxMs = isRefused ? Math.min(backoffMaxMs, Math.max(minMs, REFUSED_MAX_MS)) : backoffMaxMs;
-    return backoffMs({ minMs, maxMs }, this.#rotation.failures - 1, random);
-  }
-
-  /**
-   * Some endings are not faults by themselves (a refused start near the tip, data that does not match). They become
-   * faults of the call when it keeps withholding the same sealed height, because there is another call. A refusal for
-   * lack of streams counts too: the other call may have some.
-   */
-  #faultOf(node: AccessNode, { kind }: StreamEnd, isFruitless: boolean): NodeFault | undefined {
-    const height = this.#reader.next;
-    const isSame = this.#fruitless.node === node.name && this.#fruitless.height === height;
-    const count = isFruitless ? (isSame ? this.#fruitless.count : 0) + 1 : 0;
-    this.#fruitless = { node: node.name, height, count };
-    const isDue = height <= (this.#dependencies.sealedHeight() ?? -Infinity);
-    return isDue && count >= 2 && kind !== undefined ? 'failing' : undefined;
-  }
-
-  /** A node that does not know the current call was asked by the deprecated one at once. */
-  #usedMethod(node: AccessNode, opened: AccessMethod): AccessMethod {
-    return opened === CURRENT ? methodOf(node) : opened;
+    this.#state.enter('connecting');
+    return this.#endings.ended(opened, end, this.#reader.next);
   }
 
   #position(): StreamPosition {
     const { window } = this.#dependencies;
     return {
       next: Math.max(this.#reader.next, window.latestIndexedHeight() + 1),
-      node: this.#node?.name,
+      node: this.#state.node?.name,
       method: this.#method,
       sealed: this.#dependencies.sealedHeight(),
       ...this.#reader.waits,
     };
   }
-
-  #enter(state: ExecutionDataState): void {
-    if (state === this.#state) return;
-    this.#state = state;
-    this.#stateSinceMs = this.#dependencies.clock.monotonic();
-  }
-}
-
-/** The call to use with a node: the deprecated one while the current one is resting or unknown to it. */
-function methodOf(node: AccessNode): typeof CURRENT | typeof DEPRECATED {
-  return !node.supports(CURRENT) && node.supports(DEPRECATED) ? DEPRECATED : CURRENT;
 }

@@ -1,0 +1,122 @@
+import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeRotation } from '../../access/index.js';
+import type { Logger, Metrics } from '../../observability/index.js';
+import { backoffMs } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
+import type { CollectionSink } from '../ports.js';
+import { FaultReporter } from '../sources/FaultReporter.js';
+import type { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
+import { DEPRECATED, usedMethod } from './streamMethod.js';
+import type { StreamEnd } from './StreamFault.js';
+
+/** Longest pause after a node refused a stream for lack of capacity: others would take the next free one. */
+const REFUSED_MAX_MS = 2_000;
+/** Consecutive heights after which a stream counts as working: one that breaks after each height does not. */
+const HEIGHTS_BEFORE_PRAISE = 3;
+/** After this many streams in a row that brought nothing for a sealed height, the node's call is failing. */
+const FRUITLESS_STREAMS = 2;
+
+/** An opened stream. */
+export interface OpenedStream {
+  readonly node: AccessNode;
+  readonly method: AccessMethod;
+  readonly height: number;
+}
+
+export interface StreamEndingsOptions {
+  /** Pause before the stream is reopened: doubles from here … */
+  readonly backoffMinMs: number;
+  /** … up to here. */
+  readonly backoffMaxMs: number;
+  /** How often a node without execution data is asked again whether it offers any. */
+  readonly probeMs: number;
+}
+
+export interface StreamEndingsDependencies {
+  readonly nodes: Pick<AccessNodes, 'succeeded' | 'report'>;
+  readonly rotation: NodeRotation;
+  readonly troubles: ExecutionDataTroubles;
+  readonly sink: Pick<CollectionSink, 'onContradiction'>;
+  /** The sealed head; `undefined` while unknown. */
+  sealedHeight(): number | undefined;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'invalidCollections' | 'streamReopens'>;
+}
+
+/** What follows from how streams go and end: which node is praised or blamed, and how long the next one waits. */
+export class StreamEndings {
+  readonly #options: StreamEndingsOptions;
+  readonly #dependencies: StreamEndingsDependencies;
+  readonly #reporter: FaultReporter;
+  /** Verified messages of the current stream. */
+  #verified = 0;
+  /** Consecutive streams that brought nothing for the same height of the same node. */
+  #fruitless = { node: '', height: 0, count: 0 };
+  #isRefused = false;
+
+  constructor(options: StreamEndingsOptions, dependencies: StreamEndingsDependencies) {
+    this.#options = options;
+    this.#dependencies = dependencies;
+    this.#reporter = new FaultReporter({ source: 'edi' }, dependencies);
+  }
+
+  opened(): void {
+    this.#verified = 0;
+  }
+
+  came(node: AccessNode, opened: AccessMethod, isVerified: boolean): void {
+    const { rotation, troubles } = this.#dependencies;
+    this.#isRefused = false;
+    troubles.came(node);
+    if (!isVerified) return;
+    rotation.succeeded();
+    this.#verified += 1;
+    if (this.#verified >= HEIGHTS_BEFORE_PRAISE) this.#reporter.succeeded(node, usedMethod(node, opened));
+  }
+
+  /** The node does not know the call. */
+  offersNone({ node, method }: OpenedStream, said: string): void {
+    // It was only the fallback.
+    if (method !== DEPRECATED) this.#dependencies.troubles.offersNone(node, said, this.#options.probeMs);
+  }
+
+  /** Returns the pause before the next stream. `next` is the height that is now missing. */
+  ended({ node, method: opened, height }: OpenedStream, end: StreamEnd, next: number): number {
+    const { clock, logger, metrics, random, rotation, sink, troubles } = this.#dependencies;
+    const method = end.method ?? usedMethod(node, opened);
+    metrics.streamReopens.inc({ stream: 'execution_data', reason: end.reason });
+    troubles.ended(node, method, next, end);
+    const fault = end.fault ?? this.#faultOf(node, end, next, next === height);
+    this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
+    if (end.contradicts === true) sink.onContradiction(next, node, end.said);
+    if (troubles.lacksUntilMs(node, next) > clock.monotonic()) return 0;
+    const isRefused = end.reason === 'rate_limited';
+    if (isRefused && !this.#isRefused) {
+      logger.warn({ node: node.name, error: end.said }, 'access node refused the execution-data stream');
+    }
+    this.#isRefused = isRefused;
+    rotation.failed(node);
+    const { backoffMinMs: minMs, backoffMaxMs } = this.#options;
+    const maxMs = isRefused ? Math.min(backoffMaxMs, Math.max(minMs, REFUSED_MAX_MS)) : backoffMaxMs;
+    return backoffMs({ minMs, maxMs }, rotation.failures - 1, random);
+  }
+
+  /**
+   * Some endings are not faults by themselves (a refused start near the tip, data that does not match). They become
+   * faults of the call when it keeps withholding the same sealed height, because there is another call. A refusal for
+   * lack of streams counts too: the other call may have some.
+   */
+  #faultOf(
+    node: AccessNode,
+    { kind }: StreamEnd,
+    height: number,
+    isFruitless: boolean,
+  ): NodeFault | undefined {
+    const isSame = this.#fruitless.node === node.name && this.#fruitless.height === height;
+    const count = isFruitless ? (isSame ? this.#fruitless.count : 0) + 1 : 0;
+    this.#fruitless = { node: node.name, height, count };
+    const isDue = height <= (this.#dependencies.sealedHeight() ?? -Infinity);
+    return isDue && count >= FRUITLESS_STREAMS && kind !== undefined ? 'failing' : undefined;
+  }
+}

@@ -1,0 +1,85 @@
+import type { AccessNode } from '../../access/index.js';
+import type { Clock } from '../../runtime/index.js';
+
+/** The state of the execution-data stream. */
+export type ExecutionDataState =
+  /** Not running. */
+  | 'off'
+  /** Being opened, or pausing between two attempts; `lastError` has the last failure. */
+  | 'connecting'
+  /** Delivering, or waiting for the next block to be sealed. */
+  | 'streaming'
+  /** Paused by us: it is ahead of the window or of the blocks handed out, or the byte budget is used up. */
+  | 'waiting_window'
+  /** No node offers execution data, or none for the next height. */
+  | 'unavailable';
+
+/** A snapshot of the stream. */
+export interface ExecutionDataStatus {
+  readonly state: ExecutionDataState;
+  readonly stateAgeMs: number;
+  readonly node: string | undefined;
+  readonly nextHeight: number;
+  /** The height of the last message; `undefined` before the first. */
+  readonly lastHeight: number | undefined;
+  /** Since the last message of any stream. */
+  readonly lastMessageAgeMs: number | undefined;
+  /** What ended the last stream; cleared by the next message. */
+  readonly lastError: string | undefined;
+  /** How long it has waited for the next height to be sealed; `undefined` when not waiting. */
+  readonly unsealedMs: number | undefined;
+}
+
+/** What the stream does now, since when, and what it last brought or said. */
+export class StreamState {
+  readonly #clock: Clock;
+  #now: ExecutionDataState = 'off';
+  #sinceMs: number;
+  /** What it returns to when it stops waiting. */
+  #resumed: ExecutionDataState = 'connecting';
+  #lastMessage: { readonly height: number; readonly atMs: number } | undefined;
+  /** The node that is followed or opened. */
+  node: AccessNode | undefined;
+  /** What ended the last stream; cleared by the next message. */
+  lastError: string | undefined;
+
+  constructor({ clock }: { readonly clock: Clock }) {
+    this.#clock = clock;
+    this.#sinceMs = clock.monotonic();
+  }
+
+  get now(): ExecutionDataState {
+    return this.#now;
+  }
+
+  enter(state: ExecutionDataState): void {
+    if (state === this.#now) return;
+    this.#now = state;
+    this.#sinceMs = this.#clock.monotonic();
+  }
+
+  waiting(isWaiting: boolean): void {
+    if (isWaiting) this.#resumed = this.#now;
+    this.enter(isWaiting ? 'waiting_window' : this.#resumed);
+  }
+
+  came(height: number, atMs: number): void {
+    this.#lastMessage = { height, atMs };
+    this.lastError = undefined;
+  }
+
+  status(nextHeight: number, unsealedSinceMs: number | undefined): ExecutionDataStatus {
+    const nowMs = this.#clock.monotonic();
+    const message = this.#lastMessage;
+    return {
+      state: this.#now,
+      stateAgeMs: nowMs - this.#sinceMs,
+      node: this.node?.name,
+      nextHeight,
+      lastHeight: message?.height,
+      lastMessageAgeMs: message === undefined ? undefined : nowMs - message.atMs,
+      lastError: this.lastError,
+      unsealedMs: unsealedSinceMs === undefined ? undefined : nowMs - unsealedSinceMs,
+    };
+  }
+}
