@@ -84,6 +84,12 @@ const subFloors = {
       ...['StorageError.ts', 'lockHolder.ts'],
     ],
   ],
+  'access/transport': [['streams'], ['channel'], ['limits'], ['endpoint.ts', 'upstreamErrors.ts']],
+  'collections/requester': [
+    ['calls'],
+    ['order', 'nodes'],
+    ['FetchRate.ts', 'requestFailure.ts', 'requestRecord.ts'],
+  ],
   'storage/postgres': [['ranges', 'verify'], ['reading', 'writing'], ['tables'], ['connection']],
 };
 

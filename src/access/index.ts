@@ -1,8 +1,14 @@
-export { openRpcChannel } from './transport/rpcChannel.js';
-export { CallFailure } from './transport/CallFailure.js';
-export type { Channel, ChannelOptions, OpenChannel, StreamCall, StreamSink } from './transport/rpcChannel.js';
+export { openRpcChannel } from './transport/channel/rpcChannel.js';
+export { CallFailure } from './transport/channel/CallFailure.js';
+export type {
+  Channel,
+  ChannelOptions,
+  OpenChannel,
+  StreamCall,
+  StreamSink,
+} from './transport/channel/rpcChannel.js';
 export type { NodeEvents } from './transport/RpcClient.js';
-export { isExpectedEnd, StreamReader } from './transport/StreamReader.js';
+export { isExpectedEnd, StreamReader } from './transport/streams/StreamReader.js';
 export { parseEndpoint } from './transport/endpoint.js';
 export type { Endpoint } from './transport/endpoint.js';
 export type { CallStatus } from './transport/upstreamErrors.js';
@@ -20,9 +26,9 @@ export type { ChainReplaced, HeadBelow } from './pool/ChainCheck.js';
 export type { Expectation, SporkRoot } from './pool/nodeIdentity.js';
 export { CallHealth } from './selection/CallHealth.js';
 export { inOrderOfAsking, NodeHealthRecord, worseOf } from './selection/NodeHealthRecord.js';
-export { MethodLimiter } from './transport/MethodLimiter.js';
-export type { Permit } from './transport/MethodLimiter.js';
-export { redirectGrpcLog } from './transport/grpcLogger.js';
+export { MethodLimiter } from './transport/limits/MethodLimiter.js';
+export type { Permit } from './transport/limits/MethodLimiter.js';
+export { redirectGrpcLog } from './transport/channel/grpcLogger.js';
 export { HistoryNodes } from './pool/HistoryNodes.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
 export type { AccessNetworkDependencies, AccessNetworkOptions, NodeState } from './pool/AccessNetwork.js';

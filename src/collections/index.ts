@@ -10,13 +10,13 @@ export type {
   CollectionRequesterDependencies,
   CollectionRequesterOptions,
 } from './requester/CollectionRequester.js';
-export { EndpointSlots } from './requester/EndpointSlots.js';
+export { EndpointSlots } from './requester/nodes/EndpointSlots.js';
 export { GuaranteeReview } from './disputes/GuaranteeReview.js';
 export type { GuaranteeReviewDependencies } from './disputes/GuaranteeReview.js';
 export { Disputes } from './disputes/Disputes.js';
 export { DisputeReviewer } from './disputes/DisputeReviewer.js';
 export type { DisputeReviewerDependencies } from './disputes/DisputeReviewer.js';
-export { DEFAULT_HOLD_BACK_MS } from './requester/EdiPreference.js';
+export { DEFAULT_HOLD_BACK_MS } from './requester/order/EdiPreference.js';
 export { ExecutionDataIndexer } from './executionData/ExecutionDataIndexer.js';
 export type {
   ExecutionDataIndexerDependencies,

@@ -292,13 +292,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'cancelled request not released',
-    file: 'collections/requester/CollectionCalls.ts',
+    file: 'collections/requester/calls/CollectionCalls.ts',
     of: '    slots.release(node.name, use);\n    this.#returned(wanted);',
     instead: '    if (!options.signal.aborted) slots.release(node.name, use);\n    this.#returned(wanted);',
   },
   {
     name: 'a collection is given up after five failures',
-    file: 'collections/requester/RetryPauses.ts',
+    file: 'collections/requester/order/RetryPauses.ts',
     of: '    due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
     instead: '    if (wanted.attempts < 5) due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
   },
@@ -316,13 +316,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a stream that is left is not cancelled',
-    file: 'access/transport/MessageStream.ts',
+    file: 'access/transport/streams/MessageStream.ts',
     of: '    call?.cancel();\n',
     instead: '',
   },
   {
     name: 'a caller that went away keeps its turn at the limiter',
-    file: 'access/transport/MethodLimiter.ts',
+    file: 'access/transport/limits/MethodLimiter.ts',
     of: '        line.delete(waiter);\n        if (this.#nobodyWaits) this.#cancelTimer();\n        if',
     instead: '        if',
   },

@@ -1,8 +1,8 @@
 import type { Clock } from '../../runtime/index.js';
 import { abortReason } from '../../runtime/index.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import { MethodLimiter } from '../transport/MethodLimiter.js';
-import type { StreamQuota } from '../transport/StreamQuota.js';
+import { MethodLimiter } from '../transport/limits/MethodLimiter.js';
+import type { StreamQuota } from '../transport/streams/StreamQuota.js';
 import type { Admission, AdmittedCall } from './admission.js';
 
 /** Forwarded calls that may wait for one method at one node. */

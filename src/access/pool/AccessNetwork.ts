@@ -3,7 +3,7 @@ import type { Clock, Random } from '../../runtime/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { OpenChannel } from '../transport/rpcChannel.js';
+import type { OpenChannel } from '../transport/channel/rpcChannel.js';
 import type { CallRecord } from '../selection/CallHealth.js';
 import { ChainCheck } from './ChainCheck.js';
 import type { ChainReplaced, HeadBelow } from './ChainCheck.js';

@@ -8,6 +8,7 @@ import type { PoolMember, ServedRange } from './poolMember.js';
 import type { NodeEvents } from '../transport/RpcClient.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
+import { SporkIds } from './SporkIds.js';
 import { SporkVerifier } from './SporkVerifier.js';
 import { sporkOf } from './sporkTable.js';
 import type { SporkTable } from './sporkTable.js';
@@ -26,9 +27,6 @@ const UNSERVED_ASKED_EVERY_MS = 5_000;
  * block, and would be recorded without its id, or not at all.
  */
 const BORDER_PATIENCE_MS = 600_000;
-
-/** Sporks whose agreed id is remembered: far more than a daemon sees while it runs. */
-const REMEMBERED_SPORKS_MAX = 64;
 
 /** How a node is reached. */
 export type OpenNode = (
@@ -64,11 +62,7 @@ export class NodePool {
   readonly #byName = new Map<string, PoolMember>();
   /** Roots of the followed sporks, ascending. */
   #sporkRoots: readonly number[] = [];
-  /**
-   * The latest agreed ids, by root. When a node is the only one of its spork and moves to another chain, its blocks may
-   * still be on their way into the store: what is recorded must not depend on that.
-   */
-  readonly #agreedIds = new Map<number, string>();
+  readonly #sporkIds = new SporkIds({ members: () => this.members });
 
   constructor(
     options: NodePoolOptions,
@@ -286,25 +280,7 @@ export class NodePool {
       // The table's word needs no confirmation.
       .concat(sporkOf(this.#options.sporks, height)?.rootHeight);
     const rootHeight = maximum(roots);
-    return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.#agreedSporkId(rootHeight) };
-  }
-
-  #agreedSporkId(rootHeight: number): string {
-    const told = this.members
-      .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight)
-      .map(({ identity }) => identity?.sporkId ?? '')
-      .filter((sporkId) => sporkId !== '');
-    if (told.length === 0) return this.#agreedIds.get(rootHeight) ?? '';
-    return told.find((id) => 2 * told.filter((other) => other === id).length > told.length) ?? '';
-  }
-
-  #rememberId(rootHeight: number): void {
-    const agreed = this.#agreedSporkId(rootHeight);
-    if (agreed === '') return;
-    this.#agreedIds.delete(rootHeight);
-    this.#agreedIds.set(rootHeight, agreed);
-    const [oldest] = this.#agreedIds.keys();
-    if (this.#agreedIds.size > REMEMBERED_SPORKS_MAX && oldest !== undefined) this.#agreedIds.delete(oldest);
+    return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.#sporkIds.agreed(rootHeight) };
   }
 
   /** Call it after every handshake: the node's spork may end the heights of another node. */
@@ -314,7 +290,7 @@ export class NodePool {
       const root = member.identity?.sporkRootHeight;
       if (root === undefined || !isUsable(member)) continue;
       if (this.verifier.verdict(root) === 'followed') roots.add(root);
-      this.#rememberId(root);
+      this.#sporkIds.remember(root);
     }
     this.#sporkRoots = [...roots].sort((a, b) => a - b);
     for (const member of this.members) member.range = rangeOf(member, this.#sporkRoots);

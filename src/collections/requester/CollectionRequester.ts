@@ -6,16 +6,15 @@ import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.j
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, isAbort, RunningAverage } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { Answer } from './ResponseQueue.js';
-import { CollectionCalls } from './CollectionCalls.js';
-import type { Question } from './CollectionCalls.js';
-import { CollectionNodes } from './CollectionNodes.js';
-import { TimerQueue } from './TimerQueue.js';
-import { EndpointSlots } from './EndpointSlots.js';
-import type { SlotUse } from './EndpointSlots.js';
+import type { Answer } from './calls/ResponseQueue.js';
+import { CollectionCalls } from './calls/CollectionCalls.js';
+import { CollectionNodes } from './nodes/CollectionNodes.js';
+import { TimerQueue } from './order/TimerQueue.js';
+import { EndpointSlots } from './nodes/EndpointSlots.js';
+import type { SlotUse } from './nodes/EndpointSlots.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
 import { FetchRate } from './FetchRate.js';
-import { EdiPreference } from './EdiPreference.js';
+import { EdiPreference } from './order/EdiPreference.js';
 import type {
   BlockWindow,
   CollectionRequests,
@@ -26,8 +25,9 @@ import type {
 } from '../ports.js';
 import { judgeFailure } from './requestFailure.js';
 import { remember, trailOf } from './requestRecord.js';
-import { RetryPauses } from './RetryPauses.js';
-import { RequestOrder } from './RequestOrder.js';
+import type { Question } from './requestRecord.js';
+import { RetryPauses } from './order/RetryPauses.js';
+import { RequestOrder } from './order/RequestOrder.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
 
 export interface CollectionRequesterOptions {

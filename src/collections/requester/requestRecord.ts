@@ -1,6 +1,5 @@
 import type { AccessNode } from '../../access/index.js';
 import type { CollectionWay, RequestTrail } from '../ports.js';
-import type { Question } from './CollectionCalls.js';
 import type { RequestFailure } from './requestFailure.js';
 import type { NodeRecord, WantedCollection } from '../heights/WantedCollection.js';
 
@@ -8,6 +7,13 @@ import type { NodeRecord, WantedCollection } from '../heights/WantedCollection.j
 const LASTING = { denials: 3, ms: 2_000 };
 
 const NO_FAILURES: RequestTrail['failures'] = new Map();
+
+/** One call: what is requested, from which node, and how. */
+export interface Question {
+  readonly wanted: WantedCollection;
+  readonly node: AccessNode;
+  readonly way: CollectionWay;
+}
 
 /** Records a failure: for `explain`, and for choosing what to try next. */
 export function remember({ wanted, node, way }: Question, failure: RequestFailure): void {

@@ -1,6 +1,6 @@
-import { AbortError, abortReason, isAbort } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
-import { UpstreamError } from '../UpstreamError.js';
+import { AbortError, abortReason, isAbort } from '../../../runtime/index.js';
+import type { Clock, Timer } from '../../../runtime/index.js';
+import { UpstreamError } from '../../UpstreamError.js';
 
 export interface StreamReaderOptions {
   /** A read that takes longer ends as `silent`. Default: no limit. */

@@ -1,26 +1,19 @@
-import type { AccessNode, UpstreamError } from '../../access/index.js';
-import type { HeightRecord } from '../heights/HeightRecord.js';
-import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
-import type { WantedCollection } from '../heights/WantedCollection.js';
-import type { Metrics } from '../../observability/index.js';
-import type { CollectionWay } from '../ports.js';
-import { AbortError } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
-import type { CollectionChoice, CollectionNodes } from './CollectionNodes.js';
-import type { EndpointSlots, SlotUse } from './EndpointSlots.js';
-import type { FetchRate } from './FetchRate.js';
+import type { AccessNode, UpstreamError } from '../../../access/index.js';
+import type { HeightRecord } from '../../heights/HeightRecord.js';
+import type { MissingCollectionQueue } from '../../heights/MissingCollectionQueue.js';
+import type { WantedCollection } from '../../heights/WantedCollection.js';
+import type { Metrics } from '../../../observability/index.js';
+import { AbortError } from '../../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import type { CollectionChoice, CollectionNodes } from '../nodes/CollectionNodes.js';
+import type { EndpointSlots, SlotUse } from '../nodes/EndpointSlots.js';
+import type { FetchRate } from '../FetchRate.js';
 import { fetchCollection } from './fetchCollection.js';
 import type { FetchOptions } from './fetchCollection.js';
-import type { RequestOrder } from './RequestOrder.js';
+import type { Question } from '../requestRecord.js';
+import type { RequestOrder } from '../order/RequestOrder.js';
 import { ResponseQueue } from './ResponseQueue.js';
 import type { Answer } from './ResponseQueue.js';
-
-/** One call: what is requested, from which node, and how. */
-export interface Question {
-  readonly wanted: WantedCollection;
-  readonly node: AccessNode;
-  readonly way: CollectionWay;
-}
 
 export interface CollectionCallsOptions {
   /** Most answers that passed their slot on and have not been processed. */
@@ -83,7 +76,7 @@ export class CollectionCalls {
     { node, way, timeoutMs }: CollectionChoice & { readonly node: AccessNode },
     use: SlotUse,
   ): void {
-    const { clock, onFatal, order, slots } = this.#dependencies;
+    const { clock, order, slots } = this.#dependencies;
     if (!slots.tryAcquire(node.name, use)) throw new Error('a call left without a slot');
     wanted.attempts += 1;
     wanted.lastNode = node.name;
@@ -96,7 +89,9 @@ export class CollectionCalls {
     order.sent(wanted, call);
     this.#underWay += 1;
     const options = { signal: controller.signal, timeoutMs };
-    call.returned = this.#call({ wanted, node, way }, use, options).catch(onFatal);
+    call.returned = this.#call({ wanted, node, way }, use, options).catch((error: unknown) => {
+      this.#dependencies.onFatal(error);
+    });
   }
 
   /** Nobody wants the collection any more: a call under way is cancelled and removes the entry when it returns. */
@@ -123,7 +118,7 @@ export class CollectionCalls {
   }
 
   async #call(question: Question, use: SlotUse, options: FetchOptions): Promise<void> {
-    const { clock, metrics, nodes, onFailure, onRefused, onRoom, pace, slots } = this.#dependencies;
+    const { clock, metrics, nodes, pace, slots } = this.#dependencies;
     const { wanted, node, way } = question;
     const sentAtMs = clock.monotonic();
     let asked = way;
@@ -136,7 +131,7 @@ export class CollectionCalls {
           asked = one;
           metrics.collectionsRequested.inc();
         },
-        onRefused: (error) => onRefused(question, error),
+        onRefused: (error) => this.#dependencies.onRefused(question, error),
         tryAcquireSlot: () => slots.tryAcquire(node.name, use),
         releaseSlot: () => slots.release(node.name, use),
       });
@@ -154,29 +149,29 @@ export class CollectionCalls {
     this.#returned(wanted);
     try {
       if (failure !== undefined)
-        onFailure({ wanted, node, way: asked }, failure.error, options.signal.aborted);
+        this.#dependencies.onFailure({ wanted, node, way: asked }, failure.error, options.signal.aborted);
     } finally {
-      onRoom();
+      this.#dependencies.onRoom();
     }
   }
 
   #queue(question: Question, use: SlotUse, bodies: readonly Uint8Array[], sentAtMs: number): void {
     if (this.#isStopped) return;
-    const { clock, onRoom, slots } = this.#dependencies;
+    const { clock, slots } = this.#dependencies;
     const { wanted, node } = question;
     if (wanted.call !== undefined) wanted.call.isAnswered = true;
     const keepsSlot = this.#answers.length >= this.#options.concurrency;
     if (!keepsSlot) slots.release(node.name, use);
     const slotUse = keepsSlot ? use : undefined;
     this.#answers.push({ ...question, bodies, sentAtMs, receivedAtMs: clock.monotonic(), slotUse });
-    onRoom();
+    this.#dependencies.onRoom();
   }
 
   #process(answer: Answer): void {
-    const { onAnswer, slots } = this.#dependencies;
+    const { slots } = this.#dependencies;
     if (answer.slotUse !== undefined) slots.release(answer.node.name, answer.slotUse);
     this.#returned(answer.wanted);
-    if (answer.wanted.isWanted) onAnswer(answer);
+    if (answer.wanted.isWanted) this.#dependencies.onAnswer(answer);
   }
 
   /** A call has returned. Its collection may no longer be wanted. */

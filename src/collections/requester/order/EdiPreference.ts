@@ -1,8 +1,8 @@
-import type { Metrics } from '../../observability/index.js';
-import type { Clock } from '../../runtime/index.js';
-import type { FetchRate } from './FetchRate.js';
-import type { ExecutionDataForecast } from '../ports.js';
-import type { HeightRecord } from '../heights/HeightRecord.js';
+import type { Metrics } from '../../../observability/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import type { FetchRate } from '../FetchRate.js';
+import type { ExecutionDataForecast } from '../../ports.js';
+import type { HeightRecord } from '../../heights/HeightRecord.js';
 import type { RequestOrder } from './RequestOrder.js';
 
 /** A good value for `holdBackMs`. A silent stream is no longer expected to deliver, so its silence costs less. */

@@ -1,8 +1,8 @@
-import type { AccessNode } from '../../access/index.js';
-import type { WantedCollection } from '../heights/WantedCollection.js';
-import type { CollectionWay } from '../ports.js';
-import type { Clock } from '../../runtime/index.js';
-import type { SlotUse } from './EndpointSlots.js';
+import type { AccessNode } from '../../../access/index.js';
+import type { WantedCollection } from '../../heights/WantedCollection.js';
+import type { CollectionWay } from '../../ports.js';
+import type { Clock } from '../../../runtime/index.js';
+import type { SlotUse } from '../nodes/EndpointSlots.js';
 
 /** How long answers are processed before yielding to the event loop, so that the next calls can be sent. */
 const TURN_MS = 2;

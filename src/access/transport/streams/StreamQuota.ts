@@ -1,4 +1,4 @@
-import type { Clock } from '../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
 
 /** After a node refused a stream because it has none left, no dispensable stream is opened there for this long. */
 const SCARCE_MS = 60_000;

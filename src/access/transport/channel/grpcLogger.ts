@@ -1,5 +1,5 @@
 import { setLogger } from '@grpc/grpc-js';
-import type { Logger } from '../../observability/index.js';
+import type { Logger } from '../../../observability/index.js';
 
 /** Longest text of one message. */
 const MAX_TEXT_CHARACTERS = 500;

@@ -1,6 +1,6 @@
-import type { AccessNode } from '../../access/index.js';
+import type { AccessNode } from '../../../access/index.js';
 
-import type { CollectionWay } from '../ports.js';
+import type { CollectionWay } from '../../ports.js';
 
 const FULL = 'GetFullCollectionByID';
 const LIGHT = 'GetCollectionByID';

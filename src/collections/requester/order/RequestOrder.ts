@@ -1,6 +1,6 @@
-import type { HeightRecord, HeightRequests } from '../heights/HeightRecord.js';
-import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
-import type { Call, WantedCollection } from '../heights/WantedCollection.js';
+import type { HeightRecord, HeightRequests } from '../../heights/HeightRecord.js';
+import type { MissingCollectionQueue } from '../../heights/MissingCollectionQueue.js';
+import type { Call, WantedCollection } from '../../heights/WantedCollection.js';
 
 export interface RequestOrderOptions {
   /** Calls under way at once for one height. */

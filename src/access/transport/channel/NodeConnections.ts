@@ -1,4 +1,4 @@
-import type { UnaryMethod } from '../types.js';
+import type { UnaryMethod } from '../../types.js';
 import type { Channel, StreamCall, StreamSink } from './rpcChannel.js';
 
 /** Consecutive calls of one method that lost their connection before the method gets a connection of its own. */

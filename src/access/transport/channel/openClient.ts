@@ -1,7 +1,7 @@
 import { Client, credentials } from '@grpc/grpc-js';
 import type { ClientOptions } from '@grpc/grpc-js';
-import { grpcTarget } from './endpoint.js';
-import type { Endpoint } from './endpoint.js';
+import { grpcTarget } from '../endpoint.js';
+import type { Endpoint } from '../endpoint.js';
 
 /** Bounds of the pauses between attempts to connect. */
 const RECONNECT_MIN_MS = 250;

@@ -1,6 +1,6 @@
 import { connectivityState } from '@grpc/grpc-js';
 import type { ChannelInterface } from '@grpc/grpc-js';
-import type { Clock } from '../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
 
 /** If the connection broke, its streams have ended by then, each with its own status. */
 const DRAIN_AFTER_MS = 1_000;

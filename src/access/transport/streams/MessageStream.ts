@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
-import { abortReason } from '../../runtime/index.js';
-import type { StreamCall, StreamSink } from './rpcChannel.js';
-import type { CallStatus } from './upstreamErrors.js';
+import { abortReason } from '../../../runtime/index.js';
+import type { StreamCall, StreamSink } from '../channel/rpcChannel.js';
+import type { CallStatus } from '../upstreamErrors.js';
 
 /** How one stream is opened, read and judged. */
 export interface StreamSource<T> {

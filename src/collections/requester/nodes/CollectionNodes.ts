@@ -1,12 +1,12 @@
-import { worseOf } from '../../access/index.js';
-import type { AccessNode, AccessNodes, NodeHealth } from '../../access/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { worseOf } from '../../../access/index.js';
+import type { AccessNode, AccessNodes, NodeHealth } from '../../../access/index.js';
+import type { Clock } from '../../../runtime/index.js';
 import { ArrivalTimes } from './ArrivalTimes.js';
 import { CollectionWays, waysOf } from './CollectionWays.js';
 import type { EndpointSlots, SlotUse } from './EndpointSlots.js';
-import type { CollectionWay, HeldBackNode } from '../ports.js';
-import { lastingDenial } from './requestRecord.js';
-import type { WantedCollection } from '../heights/WantedCollection.js';
+import type { CollectionWay, HeldBackNode } from '../../ports.js';
+import { lastingDenial } from '../requestRecord.js';
+import type { WantedCollection } from '../../heights/WantedCollection.js';
 
 /** While no node serves a height, how often the pool is checked again. */
 const NO_NODE_RETRY_MS = 1_000;

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../../runtime/index.js';
 import { KeyedHeap } from './KeyedHeap.js';
 
 export interface TimerQueueDependencies<K> {

@@ -1,13 +1,13 @@
 import { CallFailure } from './CallFailure.js';
 import { Metadata, status } from '@grpc/grpc-js';
 import type { ChannelInterface, Client } from '@grpc/grpc-js';
-import type { Clock } from '../../runtime/index.js';
-import { abortReason } from '../../runtime/index.js';
-import { CancelBudget } from './CancelBudget.js';
+import type { Clock } from '../../../runtime/index.js';
+import { abortReason } from '../../../runtime/index.js';
+import { CancelBudget } from '../limits/CancelBudget.js';
 import { openClient } from './openClient.js';
 import { DrainWatch } from './DrainWatch.js';
-import type { Endpoint } from './endpoint.js';
-import type { CallStatus } from './upstreamErrors.js';
+import type { Endpoint } from '../endpoint.js';
+import type { CallStatus } from '../upstreamErrors.js';
 
 /**
  * Bytes of one stream that may be in transit, or buffered here for a paused reader. It bounds a stream per round trip:

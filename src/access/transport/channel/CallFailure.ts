@@ -1,4 +1,4 @@
-import type { CallStatus } from './upstreamErrors.js';
+import type { CallStatus } from '../upstreamErrors.js';
 
 /**
  * A call that did not end with OK. Internal to this room: the caller that knows the method turns it into

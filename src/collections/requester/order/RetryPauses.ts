@@ -1,11 +1,11 @@
-import type { AccessNode } from '../../access/index.js';
-import { backoffMs } from '../../runtime/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
+import type { AccessNode } from '../../../access/index.js';
+import { backoffMs } from '../../../runtime/index.js';
+import type { Clock, Random } from '../../../runtime/index.js';
 import type { TimerQueue } from './TimerQueue.js';
-import type { RequestFailure } from './requestFailure.js';
-import type { HeightRecord } from '../heights/HeightRecord.js';
-import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
-import type { WantedCollection } from '../heights/WantedCollection.js';
+import type { RequestFailure } from '../requestFailure.js';
+import type { HeightRecord } from '../../heights/HeightRecord.js';
+import type { MissingCollectionQueue } from '../../heights/MissingCollectionQueue.js';
+import type { WantedCollection } from '../../heights/WantedCollection.js';
 import type { RequestOrder } from './RequestOrder.js';
 
 /**

@@ -1,4 +1,4 @@
-import type { Clock } from '../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
 
 /** Calls that may be cancelled at once after a quiet time, and how many per second in the long run. */
 const BURST = 500;
