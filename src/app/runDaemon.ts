@@ -25,7 +25,7 @@ import { removeDaemonRecord, storePathOf } from './lifecycle/daemonRecord.js';
 import { refuseUsedDirectory, warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
 import { Lifecycle } from './lifecycle/Lifecycle.js';
 import { openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
-import type { IndexingParts } from './line/runIndexing.js';
+import type { IndexingParts } from './line/indexingParts.js';
 import { checkStartOfFilledStore } from './line/startHeight.js';
 import { hasReachedStop } from './line/stopHeight.js';
 import { startServers } from './startServers.js';

@@ -8,7 +8,7 @@ import { removeDaemonRecord, writeDaemonRecord } from './lifecycle/daemonRecord.
 import { announceRun } from './lifecycle/runRegistry.js';
 import { ControlSocket } from './lifecycle/ControlSocket.js';
 import { obeyBackfill } from './line/backfillCommand.js';
-import type { IndexingParts } from './line/runIndexing.js';
+import type { IndexingParts } from './line/indexingParts.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 import type { ReaderSources } from './threads/ReaderThread.js';
 

@@ -1,15 +1,16 @@
 import { WireError } from './WireError.js';
 import type { WireReader } from './wire/WireReader.js';
 import { LENGTH_DELIMITED } from './wire/WireReader.js';
-import { MAX_TRANSACTIONS } from './collection.js';
+
+/**
+ * The most transactions taken from one message (a collection, or all chunks of a block). Flow's own limit is 100 in a
+ * collection; without a bound, a message of empty transactions would cost fifty times its size in memory.
+ */
+const MAX_TRANSACTIONS = 100_000;
 
 /** Counts the transactions taken from one message. */
 export class TransactionLimit {
-  #room: number;
-
-  constructor(limit: number) {
-    this.#room = limit;
-  }
+  #room = MAX_TRANSACTIONS;
 
   /** Appends field 1 of the message the reader stands in. Expected errors: `WireError`. */
   collect(reader: WireReader, into: Uint8Array[]): void {

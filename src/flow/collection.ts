@@ -15,11 +15,6 @@ import { varintLength, writeVarint } from './wire/WireWriter.js';
 /** Tag of field 1, length-delimited: `transactions`, both of a full collection and of execution data. */
 const TRANSACTION_TAG = 0x0a;
 const RLP_HEADER_BYTES_MAX = 5;
-/**
- * The most transactions taken from one message (a collection, or all chunks of a block). Flow's own limit is 100 in a
- * collection; without a bound, a message of empty transactions would cost fifty times its size in memory.
- */
-export const MAX_TRANSACTIONS = 100_000;
 
 /**
  * The id of a collection from the ids of its transactions, concatenated in order: SHA3-256 of RLP of a list that holds
@@ -274,6 +269,6 @@ export function encodeFullCollection(transactions: readonly Uint8Array[]): Uint8
  */
 export function splitCollection(encoded: Uint8Array): Uint8Array[] {
   const transactions: Uint8Array[] = [];
-  new TransactionLimit(MAX_TRANSACTIONS).collect(new WireReader(encoded), transactions);
+  new TransactionLimit().collect(new WireReader(encoded), transactions);
   return transactions;
 }

@@ -1,4 +1,4 @@
-import { MAX_TRANSACTIONS, splitCollection } from './collection.js';
+import { splitCollection } from './collection.js';
 import { TransactionLimit } from './TransactionLimit.js';
 import { WireError } from './WireError.js';
 import { finalizedBlock } from './finalizedBlock.js';
@@ -62,7 +62,7 @@ export function decodeTransactionResponse(message: Uint8Array): Uint8Array {
 export function decodeExecutionDataResponse(message: Uint8Array): BlockExecutionData {
   const reader = new WireReader(message);
   const found: FoundExecutionData = { blockId: undefined, chunks: [] };
-  const limit = new TransactionLimit(MAX_TRANSACTIONS);
+  const limit = new TransactionLimit();
   let height = 0;
   let present = false;
   while (reader.next()) {

@@ -7,6 +7,7 @@ import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
 import { ApiError } from '../view/ApiError.js';
 import { passedOn, viaOf } from './forwardedHeaders.js';
 import { writeRefusal } from './refusals.js';
+import type { RequestForwarding } from './types.js';
 import { UpstreamExchange } from './UpstreamExchange.js';
 
 /** Requests forwarded at once. */
@@ -38,7 +39,7 @@ export interface RestForwardingDependencies {
 }
 
 /** Forwards requests under `/v1` to a node's REST interface unchanged, and the responses back. */
-export class RestForwarding {
+export class RestForwarding implements RequestForwarding {
   readonly #base: URL;
   readonly #agent: Agent;
   readonly #dependencies: RestForwardingDependencies;

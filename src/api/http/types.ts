@@ -1,8 +1,7 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { WebSocket } from 'ws';
 import type { ApiError } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
-import type { RestForwarding } from './RestForwarding.js';
 
 export interface HttpRequest {
   readonly params: Readonly<Record<string, string>>;
@@ -91,13 +90,21 @@ export interface WebSocketRoute {
   cut(): void;
 }
 
+/** Passes requests on to another server. */
+export interface RequestForwarding {
+  takes(method: string, url: string): boolean;
+  /** Serves the request. Where `own` is given, the caller gets it unless the other server succeeds. */
+  pass(request: IncomingMessage, response: ServerResponse, own?: ApiError): void;
+  close(): void;
+}
+
 /** What a server serves. */
 export interface HttpRoutes {
   readonly routes: readonly HttpRoute[];
   /** The refusal of a path without a route. */
   readonly unknownPath: (path: string) => ApiError;
   /** Takes requests without a route, and those that a handler cannot serve. */
-  readonly forwarding?: RestForwarding | undefined;
+  readonly forwarding?: RequestForwarding | undefined;
   /** Absent: no WebSocket. */
   readonly webSocket?: WebSocketRoute | undefined;
 }

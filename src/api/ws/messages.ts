@@ -1,8 +1,7 @@
+import { actions } from './actions.js';
+import type { Action } from './actions.js';
 import { RefusedMessage } from './RefusedMessage.js';
 import { quoted } from '../../runtime/index.js';
-
-const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
-export type Action = (typeof actions)[number];
 
 /** The longest subscription id that a client may choose, as on access nodes. */
 const MAX_ID_LENGTH = 20;

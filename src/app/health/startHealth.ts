@@ -5,7 +5,7 @@ import type { LiveTerminal } from '../../observability/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import type { IndexingLine } from '../line/indexingLine.js';
-import type { IndexingParts } from '../line/runIndexing.js';
+import type { IndexingParts } from '../line/indexingParts.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
 import { BackfillWatch } from './BackfillWatch.js';
 import { DatabaseWatch } from './DatabaseWatch.js';

@@ -5,7 +5,7 @@ import { StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { startIndexingLine } from './indexingLine.js';
 import type { IndexingLine, IndexingLineParts } from './indexingLine.js';
-import type { IndexingParts } from './runIndexing.js';
+import type { IndexingParts } from './indexingParts.js';
 import { firstHeightOf, initialiseStore } from './startHeight.js';
 
 export interface LiveIndexingDependencies {

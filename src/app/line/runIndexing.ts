@@ -5,26 +5,14 @@ import { EndpointSlots, WindowEnds } from '../../collections/index.js';
 import { FinalizationListener } from '../../finality/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { SoleLeadership } from '../../ranges/index.js';
-import type { Leadership, SharedQueue } from '../../ranges/index.js';
+import type { SharedQueue } from '../../ranges/index.js';
 import { AccountIndexBuilder } from '../../storage/index.js';
-import type { IndexStore } from '../../storage/index.js';
-import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import { Backfill } from './Backfill.js';
-import type { IndexingLine, IndexingLineParts } from './indexingLine.js';
+import type { IndexingLine } from './indexingLine.js';
+import type { IndexingParts } from './indexingParts.js';
 import { LiveIndexing } from './LiveIndexing.js';
 import { stopWhenFinished } from './stopHeight.js';
 import { programVersion } from '../../runtime/index.js';
-
-/** Everything that indexing needs: the live line, and those of the ranges beside it. */
-export interface IndexingParts extends Omit<IndexingLineParts, 'nodes'> {
-  readonly store: IndexStore;
-  readonly network: AccessNetwork;
-  readonly listener: FinalizationListener;
-  readonly lifecycle: Lifecycle;
-  readonly accountBuilder: AccountIndexBuilder;
-  readonly backfill: Backfill;
-  readonly leadership: Leadership;
-}
 
 /** What stands outside the line: the store below it, the process around it, and how nodes are reached. */
 export interface IndexingDependencies extends Omit<

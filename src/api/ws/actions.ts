@@ -1,0 +1,3 @@
+/** What a client may ask for. */
+export const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
+export type Action = (typeof actions)[number];

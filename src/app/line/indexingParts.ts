@@ -1,0 +1,18 @@
+import type { AccessNetwork } from '../../access/index.js';
+import type { FinalizationListener } from '../../finality/index.js';
+import type { Leadership } from '../../ranges/index.js';
+import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
+import type { Lifecycle } from '../lifecycle/Lifecycle.js';
+import type { Backfill } from './Backfill.js';
+import type { IndexingLineParts } from './indexingLine.js';
+
+/** Everything that indexing needs: the live line, and those of the ranges beside it. */
+export interface IndexingParts extends Omit<IndexingLineParts, 'nodes'> {
+  readonly store: IndexStore;
+  readonly network: AccessNetwork;
+  readonly listener: FinalizationListener;
+  readonly lifecycle: Lifecycle;
+  readonly accountBuilder: AccountIndexBuilder;
+  readonly backfill: Backfill;
+  readonly leadership: Leadership;
+}
