@@ -37,9 +37,21 @@ describe('what is put before an operator', () => {
       `${'a'.repeat(2_000_000)}@`,
       'ab+'.repeat(500_000) + '@',
       '://a'.repeat(500_000) + ' @',
+      `a://${'b'.repeat(2_000_000)}`,
     ])
       expect(withoutCredentials(text)).toHaveLength(text.length);
     expect(withoutCredentials(`${'a'.repeat(100)}grpc://me:secret@node:1`)).not.toContain('secret');
+  });
+
+  it('hides what may be a password before a mistyped @', () => {
+    for (const text of ['grpc://user:sesame#node:9000', 'http://user:sesamenode'])
+      expect(withoutCredentials(`Wrong: ${text}.`)).toMatch(/:\/\/user:\*\*\*/);
+    for (const text of [
+      'grpc://node:9000, grpc://[::1]:9000',
+      'http://127.0.0.1:7180/status',
+      'grpc://node:90x00',
+    ])
+      expect(withoutCredentials(text)).toBe(text);
   });
 
   it('quotes what is odd or long, and leaves ordinary words alone', () => {
