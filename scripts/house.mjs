@@ -127,6 +127,7 @@ const packageHomes = {
   pino: ['observability'],
   pg: ['storage'],
   'pg-boss': ['ranges'],
+  tar: ['storage'],
   protobufjs: ['flow'],
 };
 

@@ -25,6 +25,8 @@ export {
   rewindStore,
   verifyStoreOf,
 } from './stores.js';
+export { backupStoreOf, restoreInWords, restoreStoreOf } from './copies.js';
+export type { RestoreProgress } from './copies.js';
 export { checkDatabaseUrls, killWorkersOf, workersOf } from './databases.js';
 export type { OpenStore, RewindReport } from './stores.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';

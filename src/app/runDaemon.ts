@@ -19,6 +19,7 @@ import type { KillWish, SharedQueue } from '../ranges/index.js';
 import type { ExitReason, Random } from '../runtime/index.js';
 import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
+import { seedStore } from './copies.js';
 import { openQueueToWork, openReplicaToRead } from './databases.js';
 import { startHealth } from './health/startHealth.js';
 import { removeDaemonRecord, storePathOf } from './lifecycle/daemonRecord.js';
@@ -120,6 +121,11 @@ async function run(
   logger.info({ version, network: config.network, dataDir: config.dataDir }, 'starting');
   const common = { lifecycle, clock: systemClock, random: systemRandom, metrics, logger };
 
+  const { fromSnapshot } = config;
+  if (fromSnapshot !== undefined) {
+    const seeded = await seedStore(config, fromSnapshot, { ...common, signal: lifecycle.signal });
+    if (seeded === 'stopped') return;
+  }
   // The thread loads its modules while the store is opened.
   const readers = config.roles.includes('api') ? startReaderThread(config, { ...common, ports }) : undefined;
   const store = await openOwnStore(config, { ...common, ports, readers });

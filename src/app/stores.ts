@@ -321,7 +321,7 @@ export async function repairStoreOf(
 }
 
 /** Expected errors: OperatorError (`usage`) when a database holds the index. */
-function refuseDatabase({ store }: DaemonConfig, why: string): void {
+export function refuseDatabase({ store }: DaemonConfig, why: string): void {
   if (store === undefined) return;
   throw new OperatorError(
     'usage',

@@ -3,6 +3,7 @@ import type { Command } from './command.js';
 import {
   backfillActions,
   backfillFlags,
+  backupFlags,
   configActions,
   daemonAddressSettings,
   explainFlags,
@@ -12,6 +13,7 @@ import {
   getKinds,
   migrateFlags,
   repairFlags,
+  restoreFlags,
   rewindFlags,
   shells,
   statusFlags,
@@ -136,6 +138,30 @@ export const commands: readonly Command[] = [
     settings: storeSettings,
     ownFlags: rewindFlags,
     load: async () => (await import('./commands/rewind.js')).rewind,
+  },
+  {
+    ...none,
+    name: 'backup',
+    summary: 'Copy the store, also while a daemon is using it.',
+    details:
+      'The copy is what a crash at this moment would leave: whole blocks, none missing. Files that never change are hard ' +
+      'links where the file system allows it, so it takes seconds and hardly any space. Then it is opened and its files are ' +
+      'checked; verify --data-dir DIR checks every block of it (docs/copies.md).',
+    settings: storeSettings,
+    ownFlags: backupFlags,
+    load: async () => (await import('./commands/backup.js')).backup,
+  },
+  {
+    ...none,
+    name: 'restore',
+    summary: 'Make a store of a backup, where there is none yet.',
+    details:
+      'Every block is read, hashed and checked again before the copy becomes the store. A store that is there is never ' +
+      'replaced. Progress goes to standard error.\n' +
+      'Exit code 0: restored. 74: the backup is damaged, as the message says, or a store is there already. 76: another chain.',
+    settings: storeSettings,
+    ownFlags: restoreFlags,
+    load: async () => (await import('./commands/restore.js')).restore,
   },
   {
     ...none,

@@ -85,6 +85,26 @@ export const rewindFlags = {
 
 export const forgetFlags = { yes } as const;
 
+const directory = {
+  value: 'directory',
+  format: optionalText('a directory'),
+  default: null,
+  defaultDoc: 'required',
+};
+
+export const backupFlags = {
+  to: { ...directory, doc: 'Directory to make: laid out like a data directory.' },
+} as const satisfies Settings;
+
+export const restoreFlags = {
+  from: word(
+    'Directory that backup made, or the http(s) URL of a tar archive of it.',
+    'directory or URL',
+    'required',
+  ),
+  quiet: toggle('Do not show progress.'),
+} as const;
+
 export const migrateFlags = {
   from: word('Store to copy: a data directory, or postgres://HOST/DATABASE.', 'store', 'required'),
   to: word('Store to copy to. It is made where there is none.', 'store', 'required'),

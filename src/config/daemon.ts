@@ -15,6 +15,8 @@ export interface DaemonConfig {
   readonly dataDir: string;
   /** URL of the database that holds the index; `undefined`: LevelDB in `dataDir`. May contain a password. */
   readonly store: string | undefined;
+  /** A directory or URL with a copy of a store, to begin with. */
+  readonly fromSnapshot: string | undefined;
   /** All of them where no database is shared. */
   readonly roles: readonly Role[];
   readonly startHeight: number | 'root' | 'latest';
@@ -103,6 +105,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
     accessNodes,
     dataDir: values.dataDir ?? join('data', values.network),
     store: values.store ?? undefined,
+    fromSnapshot: values.fromSnapshot ?? undefined,
     roles: values.roles ?? Object.freeze([...allRoles]),
     startHeight: values.startHeight,
     stopHeight: values.stopHeight ?? undefined,
@@ -170,6 +173,13 @@ function refuseContradictions(config: DaemonConfig): void {
       'configuration',
       `backfill.plan (${config.backfill.plan}) is for a process that fills in history, and roles (${config.roles.join(', ')}) ` +
         'leave that out. Add the role backfill, or drop --backfill and use the command "backfill plan".',
+    );
+  }
+  if (config.fromSnapshot !== undefined && config.store !== undefined) {
+    throw new OperatorError(
+      'configuration',
+      'fromSnapshot begins a store in the data directory, and the index is in a database (store). Restore the snapshot as a ' +
+        'directory and "migrate" that, or drop --from-snapshot.',
     );
   }
   if (config.api.store !== undefined && config.store === undefined) {

@@ -85,6 +85,13 @@ export const daemonSettings = {
     default: null,
     defaultDoc: 'none: LevelDB in `dataDir`',
   }),
+  fromSnapshot: setting<string | null>({
+    doc: 'Where there is no store yet, begin with this copy of one: a directory that `backup` made, or the URL of a tar archive of it. It is verified whole, every id recomputed, before it becomes the store (docs/copies.md).',
+    value: 'directory or URL',
+    format: optional(text('a directory or a URL')),
+    default: null,
+    defaultDoc: 'none',
+  }),
   roles: setting<readonly Role[] | null>({
     doc: 'What this process does, of several on one database (`store`): `live` follows the chain, one process at a time; `backfill` fills in history; `api` serves readers. Refused without `store` (docs/scale-out.md, Many machines).',
     value: 'roles',

@@ -38,6 +38,9 @@ export type { LevelTuning, OpenDatabase, OpenOptions } from './leveldb/LevelData
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
 export type { LevelIndexStoreOptions } from './leveldb/LevelIndexStore.js';
 export { LevelReplica } from './leveldb/LevelReplica.js';
+export { holdsData } from './leveldb/storeDirectory.js';
+export { backupStore } from './integrity/backup.js';
+export type { BackupReport } from './integrity/backup.js';
 export { joined, missingIn, overlap, rangesInWords, without } from './records/heightRanges.js';
 export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';
@@ -55,3 +58,7 @@ export type { PostgresIndexStoreOptions } from './postgres/PostgresIndexStore.js
 
 /** The store on PostgreSQL, whose packages are loaded here and not before. */
 export const loadPostgres = () => import('./postgres/postgres.js');
+
+/** Restoring a snapshot, whose package is loaded here and not before. */
+export const loadRestore = () => import('./integrity/restore.js');
+export type { RestoreDependencies } from './integrity/restore.js';

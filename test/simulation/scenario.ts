@@ -117,6 +117,7 @@ function configOf(
     backfill: { plan: undefined, parallelRanges: 4, window: 16 },
     index: { accounts: false },
     store: undefined,
+    fromSnapshot: undefined,
     roles: ['live', 'backfill', 'api'],
     scrub: { bytesPerSecond: 0 },
     api: {

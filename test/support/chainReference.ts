@@ -42,7 +42,8 @@ export async function writeReferenceStore(
   }
 }
 
-function entryOf(block: GeneratedBlock): BlockEntry {
+/** The entry that a daemon makes of a generated block. */
+export function entryOf(block: GeneratedBlock): BlockEntry {
   return {
     block: decodeBlockMessage(Buffer.from(block.encoded)),
     collections: block.collections.map(({ id, transactions }) => verifyCollection(id, transactions)),

@@ -7,12 +7,14 @@ import { hasCode, storageErrorFrom } from '../StorageError.js';
  * The next open checks these again, however old they are, and refuses the store as long as they are damaged. Without
  * the note a restart would serve the store until the damage is found once more.
  */
-const NOTE = 'SUSPECTS';
+export const SUSPECTS_FILE = 'SUSPECTS';
 
 /** Empty where there is no note. Lines that name no table are ignored. Expected errors: `StorageError`. */
 export async function readSuspects(path: string): Promise<ReadonlySet<string>> {
   try {
-    return new Set((await readFile(join(path, NOTE), 'utf8')).split('\n').filter((line) => line !== ''));
+    return new Set(
+      (await readFile(join(path, SUSPECTS_FILE), 'utf8')).split('\n').filter((line) => line !== ''),
+    );
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return new Set();
     throw storageErrorFrom(error, 'read the note of damaged tables', path);
@@ -21,12 +23,12 @@ export async function readSuspects(path: string): Promise<ReadonlySet<string>> {
 
 export async function noteSuspect(path: string, file: string): Promise<void> {
   const names = new Set([...(await readSuspects(path)), file]);
-  await writeFile(join(path, NOTE), [...names].map((name) => `${name}\n`).join(''), { mode: 0o600 });
+  await writeFile(join(path, SUSPECTS_FILE), [...names].map((name) => `${name}\n`).join(''), { mode: 0o600 });
 }
 
 export async function clearSuspects(path: string): Promise<void> {
   try {
-    await rm(join(path, NOTE), { force: true });
+    await rm(join(path, SUSPECTS_FILE), { force: true });
   } catch (error) {
     throw storageErrorFrom(error, 'remove the note of damaged tables', path);
   }

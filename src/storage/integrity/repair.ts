@@ -1,10 +1,11 @@
-import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import { withSoundAccounts } from '../accounts/forgetAccounts.js';
 import { damagedPathOf, prepareDirectory } from '../leveldb/storeDirectory.js';
 import { inspectFiles } from '../files/inspection.js';
 import { copyWithoutDamage } from '../files/mendedCopy.js';
+import { syncDirectory } from '../files/syncDirectory.js';
 import { assertUnused, defaultTuning, LevelDatabase, rebuildManifest } from '../leveldb/LevelDatabase.js';
 import { emptyLine, putChanges } from '../leveldb/changeBook.js';
 import { sweepOutside } from '../leveldb/rewind.js';
@@ -267,14 +268,5 @@ async function exists(path: string): Promise<boolean> {
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return false;
     throw error;
-  }
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
   }
 }

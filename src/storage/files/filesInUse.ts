@@ -1,0 +1,192 @@
+import { copyFile, link, mkdir, open, readdir, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
+import { MANIFEST_FILE } from './currentManifest.js';
+import { parseManifest } from './manifest.js';
+import type { Manifest } from './manifest.js';
+import { SUSPECTS_FILE } from './suspects.js';
+import { syncDirectory } from './syncDirectory.js';
+import { tableName } from './tableFile.js';
+
+const LOG_FILE = /^(\d+)\.log$/;
+const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
+/** How often a compaction may take files away before they are linked. */
+const ATTEMPTS_MAX = 50;
+/** Files linked at once. */
+const LINKS_AT_ONCE = 32;
+/** The file systems, or the rules of this one, allow no link: the bytes are copied. */
+const NO_LINK = ['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK', 'ENOSYS'];
+
+/** What a copy consists of. */
+export interface CopiedFiles {
+  readonly tables: number;
+  /** Of the tables that are hard links: they take no space. */
+  readonly linkedBytes: number;
+  /** Of everything else. */
+  readonly copiedBytes: number;
+}
+
+/** A moment of the database: a manifest, and the logs that go on from it. */
+interface Moment {
+  readonly current: Buffer;
+  readonly manifestFile: string;
+  readonly manifestBytes: Buffer;
+  readonly manifest: Manifest;
+}
+
+/**
+ * Fills a new directory with a copy of a database that may be in use, by this process or another. It is the database as
+ * a crash at one moment of the call would have left it: whole batches, none missing before the last.
+ *
+ * Tables never change and become hard links where the file system allows it. The logs are read after the manifest, so
+ * they hold everything that its tables lack; one that is being written ends at some batch, and none that began later is
+ * taken. Where a compaction deletes a file first, it begins again with the new manifest. Expected errors: `StorageError`.
+ */
+export async function copyFilesInUse(path: string, copy: string): Promise<CopiedFiles> {
+  try {
+    await mkdir(copy, { mode: 0o700 });
+    const done = new Map<number, 'linked' | 'copied'>();
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
+      const copied = await tryCopy(path, copy, done);
+      if (copied !== undefined) return copied;
+    }
+  } catch (error) {
+    throw storageErrorFrom(error, 'copy the files of the store', path);
+  }
+  throw new StorageError(
+    'io',
+    `The files of ${path} change faster than they can be linked. Try again later.`,
+  );
+}
+
+/** `undefined` when a file was deleted meanwhile. `done` has the tables that the copy has already. */
+async function tryCopy(
+  path: string,
+  copy: string,
+  done: Map<number, 'linked' | 'copied'>,
+): Promise<CopiedFiles | undefined> {
+  const moment = await readMoment(path);
+  if (moment === undefined) return undefined;
+  const { tables } = moment.manifest;
+  const logs = await copyLogs(path, copy, moment.manifest.logNumber);
+  if (logs === undefined || !(await linkTables(path, copy, [...tables.keys()], done))) return undefined;
+  await removeOthers(copy, tables);
+  const suspects = await readIfThere(join(path, SUSPECTS_FILE));
+  if (suspects !== undefined) await writeSynced(join(copy, SUSPECTS_FILE), suspects);
+  await writeSynced(join(copy, moment.manifestFile), moment.manifestBytes);
+  await writeSynced(join(copy, 'CURRENT'), moment.current);
+  await syncDirectory(copy);
+  let [linkedBytes, copiedBytes] = [0, logs + moment.manifestBytes.length];
+  for (const [number, bytes] of tables) {
+    if (done.get(number) === 'linked') linkedBytes += bytes;
+    else copiedBytes += bytes;
+  }
+  return { tables: tables.size, linkedBytes, copiedBytes };
+}
+
+/** `undefined` when a manifest was replaced while it was read. Expected errors: `StorageError` (`corrupt`). */
+async function readMoment(path: string): Promise<Moment | undefined> {
+  const current = await readFile(join(path, 'CURRENT'));
+  const manifestFile = current.toString('latin1').trimEnd();
+  const manifestBytes = MANIFEST_FILE.test(manifestFile) && (await readIfThere(join(path, manifestFile)));
+  if (manifestBytes === undefined) return undefined;
+  const manifest = manifestBytes === false ? undefined : parseManifest(manifestBytes);
+  if (manifest === undefined || manifestBytes === false) {
+    const what = `The manifest of the store at ${path} is damaged: nothing can be copied. Run "verify".`;
+    throw new StorageError('corrupt', what);
+  }
+  return { current, manifestFile, manifestBytes, manifest };
+}
+
+/** Returns their bytes; `undefined` when one that the manifest needs has been deleted. */
+async function copyLogs(path: string, copy: string, from: number): Promise<number | undefined> {
+  const numbers = (await readdir(path))
+    .map((name) => Number(LOG_FILE.exec(name)?.[1] ?? -1))
+    .filter((number) => number >= from)
+    .sort((left, right) => left - right);
+  if (from > 0 && numbers[0] !== from) return undefined;
+  let bytes = 0;
+  for (const number of numbers) {
+    const name = `${String(number).padStart(6, '0')}.log`;
+    const content = await readIfThere(join(path, name));
+    if (content === undefined) return undefined;
+    await writeSynced(join(copy, name), content);
+    bytes += content.length;
+  }
+  return bytes;
+}
+
+/** False when one of them has been deleted. */
+async function linkTables(
+  path: string,
+  copy: string,
+  tables: readonly number[],
+  done: Map<number, 'linked' | 'copied'>,
+): Promise<boolean> {
+  const missing = tables.filter((number) => !done.has(number));
+  for (let at = 0; at < missing.length; at += LINKS_AT_ONCE) {
+    const some = missing.slice(at, at + LINKS_AT_ONCE);
+    const ways = await Promise.all(some.map((number) => linkOrCopy(path, copy, tableName(number))));
+    for (const [index, way] of ways.entries()) {
+      if (way === undefined) return false;
+      done.set(some[index] ?? -1, way);
+    }
+  }
+  return true;
+}
+
+async function linkOrCopy(path: string, copy: string, name: string) {
+  const [from, to] = [join(path, name), join(copy, name)];
+  try {
+    await link(from, to);
+    return 'linked';
+  } catch (error) {
+    if (hasCode(error, 'EEXIST')) return 'linked';
+    if (hasCode(error, 'ENOENT')) return undefined;
+    if (!NO_LINK.some((code) => hasCode(error, code))) throw error;
+  }
+  try {
+    await copyFile(from, to);
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+  await syncFile(to);
+  return 'copied';
+}
+
+/** What an attempt that was overtaken left behind. */
+async function removeOthers(copy: string, tables: ReadonlyMap<number, number>): Promise<void> {
+  for (const name of await readdir(copy)) {
+    const [, number] = TABLE_FILE.exec(name) ?? [];
+    if (number !== undefined && !tables.has(Number(number))) await rm(join(copy, name));
+  }
+}
+
+async function readIfThere(path: string): Promise<Buffer | undefined> {
+  try {
+    return await readFile(path);
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+async function writeSynced(path: string, content: Buffer): Promise<void> {
+  const file = await open(path, 'w', 0o600);
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function syncFile(path: string): Promise<void> {
+  const file = await open(path, 'r+');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}

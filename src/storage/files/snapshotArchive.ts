@@ -1,0 +1,147 @@
+import { once } from 'node:events';
+import { mkdir, open, readdir } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { Unpack } from 'tar';
+import { childOf, messageOf, OperatorError } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { StorageError } from '../StorageError.js';
+import { syncDirectory } from './syncDirectory.js';
+
+/** The files of a database. Everything else in an archive is passed over. */
+const DATABASE_FILE = /^(?:CURRENT|SUSPECTS|MANIFEST-\d+|\d+\.(?:ldb|sst|log))$/;
+/** How long the server may be silent. */
+const SILENCE_MS = 60_000;
+
+export interface SnapshotProgress {
+  readonly phase: 'download';
+  readonly bytes: number;
+  /** Where the server tells. */
+  readonly ofBytes: number | undefined;
+}
+
+export interface SnapshotDependencies {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly onProgress?: ((progress: SnapshotProgress) => void) | undefined;
+}
+
+/**
+ * Fills a new directory with the files of a database from a tar archive, plain or gzipped, as it comes over HTTP. Only
+ * plain files with names of LevelDB are written, all into that directory, whatever paths the archive names.
+ *
+ * Expected errors: `OperatorError` (`usage`, an address that gives no archive); `StorageError` (`corrupt`, one that is cut
+ * short, is none, or names a file twice); those of the file system; the signal's abort reason.
+ */
+export async function unpackSnapshot(
+  url: string,
+  directory: string,
+  { clock, onProgress, signal }: SnapshotDependencies,
+): Promise<void> {
+  await mkdir(directory, { mode: 0o700 });
+  const given = childOf(signal);
+  let heardAtMs = clock.monotonic();
+  const watch = (): ReturnType<Clock['setTimer']> =>
+    clock.setTimer(SILENCE_MS, () => {
+      if (clock.monotonic() - heardAtMs < SILENCE_MS) timer = watch();
+      else given.abort(unusable(url, `it sent nothing for ${SILENCE_MS / 1_000} s`));
+    });
+  let timer = watch();
+  try {
+    const response = await requested(url, given.signal);
+    const length = Number(response.headers.get('content-length') ?? NaN);
+    const ofBytes = Number.isSafeInteger(length) ? length : undefined;
+    let bytes = 0;
+    await unpack(url, directory, response.body ?? [], (chunk) => {
+      heardAtMs = clock.monotonic();
+      bytes += chunk.length;
+      onProgress?.({ phase: 'download', bytes, ofBytes });
+    });
+    await syncFiles(directory);
+  } catch (error) {
+    if (given.signal.aborted) throw given.signal.reason;
+    throw error;
+  } finally {
+    timer.cancel();
+    given.abort();
+  }
+}
+
+async function requested(url: string, signal: AbortSignal): Promise<Response> {
+  let response: Response;
+  try {
+    // An encoding of the transfer would be undone on the way, and one of the archive must not be.
+    response = await fetch(url, { signal, headers: { 'accept-encoding': 'identity' } });
+  } catch (error) {
+    const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+    throw unusable(url, messageOf(cause), error);
+  }
+  if (!response.ok) throw unusable(url, `it answers with status ${response.status}`);
+  return response;
+}
+
+async function unpack(
+  url: string,
+  directory: string,
+  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  onChunk: (chunk: Uint8Array) => void,
+): Promise<void> {
+  const names = new Set<string>();
+  let failure: Error | undefined;
+  const files = new Unpack({
+    cwd: directory,
+    strict: true,
+    fmode: 0o600,
+    filter: (path, entry) => 'type' in entry && entry.type === 'File' && DATABASE_FILE.test(basename(path)),
+    onReadEntry: (entry) => {
+      const name = basename(entry.path);
+      if (names.has(name)) failure ??= broken(url, `it holds ${name} twice`);
+      names.add(name);
+      entry.path = name;
+    },
+  });
+  files.on('error', (error: unknown) => (failure ??= failureOf(url, error)));
+  try {
+    for await (const chunk of body) {
+      onChunk(chunk);
+      if (failure !== undefined) break;
+      if (!files.write(Buffer.from(chunk))) await once(files, 'drain');
+    }
+    if (failure === undefined) {
+      files.end();
+      await once(files, 'close');
+    }
+  } catch (error) {
+    failure ??= failureOf(url, error);
+  }
+  if (failure === undefined && !names.has('CURRENT')) failure = broken(url, 'it holds no store');
+  if (failure !== undefined) throw failure;
+}
+
+async function syncFiles(directory: string): Promise<void> {
+  for (const name of await readdir(directory)) {
+    const file = await open(join(directory, name), 'r+');
+    try {
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  }
+  await syncDirectory(directory);
+}
+
+function unusable(url: string, why: string, cause?: unknown): OperatorError {
+  return new OperatorError('usage', `No snapshot can be had from ${url}: ${why}. Check the address.`, {
+    cause,
+  });
+}
+
+/** What the disk says is told as it is. */
+function failureOf(url: string, error: unknown): Error {
+  const isOfDisk = error instanceof Error && 'syscall' in error && 'path' in error;
+  return isOfDisk ? error : broken(url, messageOf(error), error);
+}
+
+function broken(url: string, why: string, cause?: unknown): StorageError {
+  const what = `The snapshot ${url} cannot be unpacked, and nothing of it was taken: ${why}. Take another one.`;
+  return new StorageError('corrupt', what, { cause });
+}

@@ -1,0 +1,69 @@
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Logger } from '../../observability/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { copyFilesInUse } from '../files/filesInUse.js';
+import type { CopiedFiles } from '../files/filesInUse.js';
+import { syncDirectory } from '../files/syncDirectory.js';
+import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
+import { prepareDirectory } from '../leveldb/storeDirectory.js';
+import type { HeightRanges } from '../records/heightRanges.js';
+import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
+
+export interface BackupOptions {
+  /** The store, which may be in use. */
+  readonly path: string;
+  /** Where the copy is to be; its parent is made where there is none. */
+  readonly to: string;
+  readonly chainId: string;
+}
+
+export interface BackupReport extends CopiedFiles {
+  /** The heights that the copy holds. */
+  readonly coverage: HeightRanges;
+}
+
+/**
+ * Copies a store that may be in use, in seconds whatever its size where the copy is on the same file system. The copy
+ * appears under its name once it has been opened: its manifest, logs, newest tables and records are sound, and every
+ * table has its size. Interrupted, it leaves a directory that the next backup to the same place replaces.
+ *
+ * Expected errors: `StorageError` (`missing`, `corrupt`, `disk_full`, …; `not_a_store` when something is there already);
+ * `OperatorError` (`foreign`, `configuration`).
+ */
+export async function backupStore(
+  { path, to, chainId }: BackupOptions,
+  dependencies: { readonly logger: Logger; readonly clock: Clock },
+): Promise<BackupReport> {
+  const partial = `${to}.partial`;
+  try {
+    await prepareDirectory(path, false);
+    await refuseTaken(to);
+    await mkdir(dirname(to), { recursive: true, mode: 0o700 });
+    await rm(partial, { recursive: true, force: true });
+    const copied = await copyFilesInUse(path, partial);
+    const store = await LevelIndexStore.open({ path: partial, chainId, create: false }, dependencies);
+    const coverage = store.coverage();
+    await store.close();
+    await rename(partial, to);
+    await syncDirectory(dirname(to));
+    return { ...copied, coverage };
+  } catch (error) {
+    throw storageErrorFrom(error, 'copy the store', to);
+  } finally {
+    await rm(partial, { recursive: true, force: true });
+  }
+}
+
+async function refuseTaken(to: string): Promise<void> {
+  let names: readonly string[];
+  try {
+    names = await readdir(to);
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return;
+    throw error;
+  }
+  if (names.length === 0) return;
+  const what = `${to} is not empty, and a backup never replaces anything. Name a directory that does not exist yet.`;
+  throw new StorageError('not_a_store', what);
+}

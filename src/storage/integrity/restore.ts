@@ -1,0 +1,98 @@
+import { rename, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Logger } from '../../observability/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { copyFilesInUse } from '../files/filesInUse.js';
+import { unpackSnapshot } from '../files/snapshotArchive.js';
+import type { SnapshotProgress } from '../files/snapshotArchive.js';
+import { syncDirectory } from '../files/syncDirectory.js';
+import { holdsData, prepareDirectory } from '../leveldb/storeDirectory.js';
+import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
+import type { VerifyReport } from './verify/DamageList.js';
+import { verifyStore } from './verify/verifyStore.js';
+import type { VerifyProgress } from './verify/verifyStore.js';
+
+export interface RestoreOptions {
+  /** A directory with a store, a data directory, or the URL of an archive of either. */
+  readonly from: string;
+  /** Where the store is to be: missing, or a store that never held anything. */
+  readonly path: string;
+  readonly chainId: string;
+}
+
+export interface RestoreDependencies {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  readonly onProgress?: (progress: VerifyProgress | SnapshotProgress) => void;
+}
+
+/** True for a snapshot that is read over HTTP. */
+export function isSnapshotUrl(from: string): boolean {
+  return /^https?:\/\//i.test(from);
+}
+
+/**
+ * Makes a store of a snapshot. Nothing of it is believed: it becomes the store after `verifyStore` has found no damage in
+ * it, with every id computed anew. Interrupted, it can be run again from the beginning.
+ *
+ * Expected errors: `StorageError` (`corrupt` for a damaged snapshot, by its first damage; `missing`, `not_a_store` when a
+ * store is there already, `disk_full`, …); `OperatorError` (`foreign`, `configuration`, `usage` for a URL that gives no
+ * archive); the signal's abort reason.
+ */
+export async function restoreStore(
+  { from, path, chainId }: RestoreOptions,
+  dependencies: RestoreDependencies,
+): Promise<VerifyReport> {
+  const { clock, logger, onProgress, signal } = dependencies;
+  const partial = `${path}.restored`;
+  try {
+    if (await holdsData(path)) {
+      const what = `There is a store at ${path} already, and nothing is ever replaced. Move it away, or choose another --data-dir.`;
+      throw new StorageError('not_a_store', what);
+    }
+    await rm(partial, { recursive: true, force: true });
+    await prepareDirectory(dirname(path), true);
+    if (isSnapshotUrl(from)) await unpackSnapshot(from, partial, { clock, signal, onProgress });
+    else await copyFilesInUse(await storeIn(from), partial);
+    const report = await verifyStore(
+      { path: partial, chainId, maxDamages: 1 },
+      { logger, signal, ...(onProgress === undefined ? {} : { onProgress }) },
+    );
+    const [damage] = report.damages;
+    if (damage !== undefined) {
+      const others = report.damageCount > 1 ? ` (and ${report.damageCount - 1} more)` : '';
+      const what = `The snapshot ${from} is damaged, and nothing of it was taken: ${damage.message}${others}. Take another one.`;
+      throw new StorageError('corrupt', what, { damage: damage.message });
+    }
+    await rm(path, { recursive: true, force: true });
+    await rename(partial, path);
+    await syncDirectory(dirname(path));
+    return report;
+  } catch (error) {
+    throw storageErrorFrom(error, 'restore the store', path);
+  } finally {
+    await rm(partial, { recursive: true, force: true });
+  }
+}
+
+/** A backup is laid out like a data directory. Expected errors: `StorageError` (`missing`). */
+async function storeIn(from: string): Promise<string> {
+  for (const path of [join(from, 'index'), from]) {
+    if (await isThere(join(path, 'CURRENT'))) return path;
+  }
+  throw new StorageError(
+    'missing',
+    `There is no snapshot at ${from}: neither it nor ${join(from, 'index')} holds a store.`,
+  );
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT') || hasCode(error, 'ENOTDIR')) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,163 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { readdirSync, statSync } from 'node:fs';
+import { readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { create } from 'tar';
+import { afterEach, describe, expect, it } from 'vitest';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
+
+const HEIGHTS = 1_500;
+
+const closing: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closing.splice(0)) close();
+});
+
+/** Serves one body under any path. `bytes`: that many of it, then the connection breaks. */
+async function serveBytes(body: Buffer, { bytes = body.length } = {}): Promise<string> {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'content-length': body.length });
+    response.write(body.subarray(0, bytes), () => {
+      if (bytes < body.length) response.destroy();
+      else response.end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closing.push(() => server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/snapshot.tar`;
+}
+
+function archive(directory: string, isGzipped: boolean): Promise<Buffer> {
+  return create({ cwd: directory, gzip: isGzipped }, ['.']).concat();
+}
+
+/** Indexes the chain while copies are made, one after the other, and stops. */
+async function copiedUnderLoad(times: number) {
+  const devnet = await devnetForTest({ seed: 11, startHead: HEIGHTS - 1, paused: true, sealedLag: 0 });
+  const dataDir = scratchDirectory();
+  const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', '0'));
+  const copies: string[] = [];
+  for (let index = 0; index < times; index += 1) {
+    const to = join(scratchDirectory(), 'copy');
+    const done = await runProgram(['backup', '--to', to, ...storeFlags(dataDir)]);
+    expect(done).toMatchObject({ code: 0, stderr: '' });
+    copies.push(to);
+  }
+  await eventually(async () => {
+    const { body } = await daemon.api('/status');
+    return (body as { latestIndexed: number }).latestIndexed === HEIGHTS - 1 ? true : undefined;
+  });
+  await daemon.program.stop();
+  const last = join(scratchDirectory(), 'last');
+  expect(await runProgram(['backup', '--to', last, ...storeFlags(dataDir)])).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(
+      new RegExp(`Heights 0 to ${HEIGHTS - 1}; \\d+ tables, \\d+ MiB as hard links, \\d+ MiB copied`),
+    ) as string,
+  });
+  return { devnet, dataDir, copies, last };
+}
+
+describe('copies of a store', () => {
+  it('are made under a running daemon, hold whole blocks, and grow on', async () => {
+    const { devnet, dataDir, copies, last } = await copiedUnderLoad(4);
+    for (const copy of [...copies, last]) {
+      const verified = await runProgram(['verify', '--network', 'devnet', '--data-dir', copy]);
+      expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining('no damage') as string });
+    }
+    // Tables are shared with the store: a copy costs hardly any space.
+    const tables = readdirSync(storePath(last)).filter((name) => name.endsWith('.ldb'));
+    expect(tables.some((name) => statSync(join(storePath(last), name)).nlink > 1)).toBe(true);
+
+    const [first = ''] = copies;
+    const stop = ['--start-height', '0', '--stop-height', String(HEIGHTS - 1)];
+    expect(await runProgram(startArguments(devnet, first, ...stop))).toMatchObject({ code: 0 });
+    expect(firstDifference(await dumpStore(first), await dumpStore(dataDir))).toBeUndefined();
+  });
+
+  it('become a store again, from a directory or an archive, only where there is none', async () => {
+    const { devnet, dataDir, last } = await copiedUnderLoad(0);
+    const restored = scratchDirectory();
+    const restore = ['restore', '--from', last, '--network', 'devnet', '--data-dir', restored];
+    expect(await runProgram(restore)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`Restored and verified: heights 0 to ${HEIGHTS - 1}`) as string,
+    });
+    expect(firstDifference(await dumpStore(restored), await dumpStore(dataDir))).toBeUndefined();
+    expect(await runProgram(restore)).toMatchObject({
+      code: 74,
+      stderr: expect.stringContaining('already, and nothing is ever replaced') as string,
+    });
+
+    for (const isGzipped of [false, true]) {
+      const url = await serveBytes(await archive(last, isGzipped));
+      const seeded = scratchDirectory();
+      const stop = ['--stop-height', String(HEIGHTS - 1), '--from-snapshot', url];
+      expect(await runProgram(startArguments(devnet, seeded, ...stop))).toMatchObject({ code: 0 });
+      expect(firstDifference(await dumpStore(seeded), await dumpStore(dataDir))).toBeUndefined();
+      // The second time there is a store, and the address may be gone.
+      for (const close of closing.splice(0)) close();
+      expect(await runProgram(startArguments(devnet, seeded, ...stop))).toMatchObject({ code: 0 });
+    }
+  });
+
+  it('are refused by name when a byte differs, when cut short, of another chain, or no copy at all', async () => {
+    const { last } = await copiedUnderLoad(0);
+    const whole = await archive(last, false);
+    const [table = ''] = readdirSync(storePath(last)).filter((name) => name.endsWith('.ldb'));
+    const path = join(storePath(last), table);
+    const bytes = await readFile(path);
+    bytes.writeUInt8(bytes.readUInt8(bytes.length >> 1) ^ 1, bytes.length >> 1);
+    // A new file: the old one is shared with the store.
+    const damaged = join(scratchDirectory(), 'damaged');
+    expect(
+      await runProgram(['backup', '--to', damaged, '--network', 'devnet', '--data-dir', last]),
+    ).toMatchObject({
+      code: 0,
+    });
+    const changed = join(storePath(damaged), table);
+    await writeFile(`${changed}.new`, bytes);
+    await rename(`${changed}.new`, changed);
+
+    const attempt = async (from: string, ...flags: string[]) => {
+      const target = scratchDirectory();
+      const ended = await runProgram([
+        'restore',
+        '--from',
+        from,
+        '--data-dir',
+        target,
+        ...(flags.length > 0 ? flags : ['--network', 'devnet']),
+      ]);
+      expect(readdirSync(target)).toEqual([]);
+      return ended;
+    };
+    expect(await attempt(damaged)).toMatchObject({
+      code: 74,
+      stderr: expect.stringContaining(table) as string,
+    });
+    expect(await attempt(await serveBytes(await archive(damaged, true)))).toMatchObject({
+      code: 74,
+      stderr: expect.stringContaining(table) as string,
+    });
+    expect(await attempt(await serveBytes(whole, { bytes: whole.length >> 1 }))).toMatchObject({
+      code: 74,
+      stderr: expect.stringContaining('cannot be unpacked, and nothing of it was taken') as string,
+    });
+    expect(await attempt(await serveBytes(Buffer.from('<html>not found</html>')))).toMatchObject({
+      code: 74,
+    });
+    expect(await attempt(last, '--network', 'testnet')).toMatchObject({ code: 76 });
+    expect(await attempt(scratchDirectory())).toMatchObject({
+      code: 74,
+      stderr: expect.stringContaining('There is no snapshot at') as string,
+    });
+    expect(await attempt('http://127.0.0.1:9/snapshot.tar')).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining('No snapshot can be had from') as string,
+    });
+  });
+});

@@ -1,0 +1,48 @@
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { ChainGenerator } from '../../../src/devnet/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { backupStore, LevelIndexStore, SCHEMA_VERSION, verifyStore } from '../../../src/storage/index.js';
+import { blocksOf, entryOf } from '../../support/chainReference.js';
+import { scratchDirectory } from '../../support/program.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { storePath } from '../../support/storeDump.js';
+
+const HEIGHTS = 250;
+/** So small that tables are written and merged all the time. */
+const RESTLESS = { writeBufferBytes: 64 * 1024, maxFileBytes: 1024 * 1024 };
+
+describe('backupStore', () => {
+  it('holds every block that was durable when it began, while tables are merged away under it', async () => {
+    const chain = new ChainGenerator({ seed: 5, rootHeight: 0, profile: 'dense' });
+    const blocks = blocksOf(chain, 0, HEIGHTS - 1).map(entryOf);
+    const { chainId } = chain;
+    const dependencies = { logger: new RecordingLogger(), clock: systemClock };
+    const path = storePath(scratchDirectory());
+    const store = await LevelIndexStore.open({ path, chainId, tuning: RESTLESS }, dependencies);
+    await store.initialise({
+      ...{ schemaVersion: SCHEMA_VERSION, createdBy: 'a test', sporks: [], chainId, firstHeight: 0 },
+    });
+    let isWriting = true;
+    const writing = (async () => {
+      for (const [latestIndexedHeight, block] of blocks.entries())
+        await store.commit({ blocks: [block], latestIndexedHeight });
+      isWriting = false;
+    })();
+    const copies: { readonly to: string; readonly durable: number }[] = [];
+    while (isWriting) {
+      const to = join(scratchDirectory(), 'index');
+      const durable = store.latestIndexedHeight();
+      await backupStore({ path, to, chainId }, dependencies);
+      copies.push({ to, durable });
+    }
+    await writing;
+    await store.close();
+    expect(copies.length).toBeGreaterThan(3);
+    for (const { to, durable } of copies) {
+      const report = await verifyStore({ path: to, chainId }, dependencies);
+      expect(report).toMatchObject({ damages: [], damageCount: 0 });
+      expect(report.latestIndexedHeight ?? -1).toBeGreaterThanOrEqual(durable);
+    }
+  });
+});
