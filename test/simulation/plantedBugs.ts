@@ -31,13 +31,29 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'storage/leveldb/BookKeeper.ts',
     of: '      putChanges(before, after, batch);',
     instead:
-      '      const first = this.#database.batch();\n      putChanges(before, after, first);\n      await first.write();',
+      '      const first = this.#deps.database.batch();\n      putChanges(before, after, first);\n      await first.write();',
   },
   {
     name: 'the watermark is told before the batch is durable',
     file: 'storage/leveldb/BookKeeper.ts',
-    of: '      await this.#writer.write(() => batch.write());',
-    instead: '      this.#book = after;\n      await this.#writer.write(() => batch.write());',
+    of: '      await this.#deps.writer.write(() => batch.write());',
+    instead: '      this.#book = after;\n      await this.#deps.writer.write(() => batch.write());',
+  },
+  {
+    name: 'a change that is refused leaves its blocks in the write that others share',
+    file: 'storage/leveldb/ChangeGroup.ts',
+    of: 'const isAll = accepted.length === this.#members.length && !this.#isSpoilt;',
+    instead: 'const isAll = accepted.length <= this.#members.length && !this.#isSpoilt;',
+    heldBy: {
+      file: 'unit/storage/groupedCommits.test.ts',
+      test: 'do not carry one that is refused, and are not refused with it',
+    },
+  },
+  {
+    name: 'of several changes that share a write only the last one counts',
+    file: 'storage/leveldb/ChangeGroup.ts',
+    of: 'const changed = await member.change(after, headAt);',
+    instead: 'const changed = await member.change(before, headAt);',
   },
   {
     name: 'blocks above the watermark are forgotten by a restart',
@@ -336,14 +352,15 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a range of history is published before its last height is there',
     file: 'storage/leveldb/LevelRangeStore.ts',
-    of: '          const isWhole = state.latestIndexedHeight === to;',
-    instead: '          const isWhole = state.latestIndexedHeight >= to - 1;',
+    of: '        const isWhole = state.latestIndexedHeight === to;',
+    instead: '        const isWhole = state.latestIndexedHeight >= to - 1;',
   },
   {
     name: 'coverage of history is written without the last blocks of its range',
     file: 'storage/leveldb/LevelRangeStore.ts',
-    of: 'return { after: withPublished(book, next), batch: write };',
-    instead: 'return { after: withPublished(book, next) };',
+    of: "await keeper.record('range', change, batch.blocks);",
+    instead:
+      "await keeper.record('range', change, batch.latestIndexedHeight === this.#range.to ? [] : batch.blocks);",
   },
   {
     name: 'a restart forgets how far a range of history is',
