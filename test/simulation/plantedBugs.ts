@@ -259,10 +259,21 @@ export const plantedBugs: readonly PlantedBug[] = [
     instead: '    this.#next = this.#base + (this.#watermark.latestBlock() === undefined ? 1 : 2);',
   },
   {
+    name: 'a window that is narrowed too far never lets a block become ready',
+    file: 'collections/heights/WindowEnds.ts',
+    of: 'Math.max(LEAST_NARROWED_HEIGHTS, heights)',
+    instead: 'Math.max(1, heights)',
+    // The live range is done sooner or later, and then the window is as wide as ever.
+    heldBy: {
+      file: 'unit/collections/WindowEnds.test.ts',
+      test: 'begins less by its share, but a block and its child in any case',
+    },
+  },
+  {
     name: 'one block above the window is asked for',
     file: 'collections/heights/WindowEnds.ts',
-    of: 'return Math.min(this.limit(), this.target() ?? 0);',
-    instead: 'return Math.min(this.limit() + 1, this.target() ?? 0);',
+    of: 'return Math.min(this.latestIndexedHeight() + this.#narrowed(), this.target() ?? 0);',
+    instead: 'return Math.min(this.latestIndexedHeight() + this.#narrowed() + 1, this.target() ?? 0);',
   },
   {
     name: 'byte budget ignored',

@@ -140,6 +140,11 @@ describe('commits that come while a write is under way', () => {
       { from: 11, to: 20 },
       { from: 31, to: 52 },
     ]);
+    const keys: string[] = [];
+    for await (const [key] of store.entries()) keys.push(Buffer.from(key).toString('hex'));
+    const hasBlock = (height: number): boolean =>
+      keys.some((key) => key.startsWith(`10${height.toString(16).padStart(16, '0')}`));
+    expect([20, 21, 25, 30, 31].filter(hasBlock)).toEqual([20, 31]);
     await store.ranges.change({ dropped: [{ from: 21, to: 30 }] });
     const again = await runOf(21, 30);
     await commitThrough(again, chain, 30);
