@@ -30,6 +30,7 @@ export type { RestoreProgress } from './copies.js';
 export { checkDatabaseUrls, killWorkersOf, workersOf } from './databases.js';
 export type { OpenStore, RewindReport } from './stores.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
+export { HistoryPace } from './line/HistoryPace.js';
 export { BackfillWatch } from './health/BackfillWatch.js';
 export { Diagnosis } from './health/Diagnosis.js';
 export type { DiagnosisOptions, Symptoms } from './health/Diagnosis.js';

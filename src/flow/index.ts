@@ -38,6 +38,8 @@ export {
   decodeTransactionResponse,
 } from './decodeResponses.js';
 export { decodeTransaction, encodeTransaction } from './transaction.js';
+export { TransactionScan } from './ids/TransactionScan.js';
+export { asBuffer } from './wire/bytes.js';
 export { transactionId } from './transactionId.js';
 export { WireWriter } from './wire/WireWriter.js';
 export type {

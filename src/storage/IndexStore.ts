@@ -248,8 +248,8 @@ export interface RangeStore {
    */
   stage(entry: BlockEntry): void;
   /**
-   * One atomic write, synced to disk before it resolves. At most one per run may be under way; commits of several runs
-   * take turns, the live one first. Expected errors: `StorageError` (the daemon stops with exit code 74). After one,
+   * Atomic, and synced to disk before it resolves. At most one per run may be under way; those of several runs may be
+   * carried by one write. Expected errors: `StorageError` (the daemon stops with exit code 74). After one,
    * the batch is durable as a whole or not at all, nobody sees it before the next open, and every further write is
    * refused.
    *

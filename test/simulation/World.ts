@@ -64,6 +64,8 @@ export class RunFailure extends Error {
 const MAX_STEPS = 400_000;
 /** Longest pause before a process that ended is started again. */
 const RESTART_MAX_MS = 20_000;
+/** How late the event loop is when it is. */
+const LATE_MS = 100;
 /** A process that was told to stop ends within this. */
 const STOP_WITHIN_MS = 10_000;
 
@@ -103,6 +105,9 @@ export class World {
   readonly #endpoints: readonly SimulatedEndpoint[];
   readonly #diskDice: Dice;
   readonly #worldDice: Dice;
+  readonly #paceDice: Dice;
+  /** How often the event loop of a process is late, so that history makes way. */
+  readonly #lateShare: number;
   readonly #crashSteps: number[];
   readonly #livenessMs: number;
   #head: number;
@@ -137,6 +142,8 @@ export class World {
     );
     this.#diskDice = new Dice(seed, 'disk');
     this.#worldDice = new Dice(seed, 'world');
+    this.#paceDice = new Dice(scenario.seed, 'event loop');
+    this.#lateShare = this.#paceDice.pick([0, 0.2, 1]);
     this.#crashSteps = [...scenario.crashSteps];
     this.#livenessMs = livenessMs(scenario, this.#stretch);
     this.#head = scenario.startHead;
@@ -286,6 +293,7 @@ export class World {
       const parts = openUpstream(config, {
         ...{ store, lifecycle, sporks: this.#scenario.sporkTable, clock, random, metrics, logger, openNode },
         maxRangeHeights: this.#scenario.history?.rangeHeights,
+        loopLateMs: () => (this.#paceDice.chance(this.#lateShare) ? LATE_MS : 0),
       });
       process.backfill = parts.backfill;
       watched.history = () => parts.backfill.running();

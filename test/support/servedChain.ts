@@ -19,7 +19,7 @@ export function statusWith(range: IndexedRange): StatusDocument {
     version: '0.1.0',
     instance: 'one',
     ...{ ...range, coverage: coverageOf(range) },
-    backfill: { missingHeights: 0, rate: 0, eta: 0, plans: [], ranges: [], unserved: [] },
+    backfill: { missingHeights: 0, rate: 0, eta: 0, heldBack: null, plans: [], ranges: [], unserved: [] },
     lag: 11,
     headAgeSeconds: 0.8,
     headConfirmedSeconds: 0.2,

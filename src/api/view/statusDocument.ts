@@ -72,6 +72,10 @@ const backfill = t.object({
   missingHeights: t.note('Planned heights that are not durable yet.', t.count),
   rate: t.note('Heights of history that became durable per second, over the last half minute.', t.amount),
   eta: t.note('Until everything planned is filled in; null while nothing moves.', t.orNull(t.amount)),
+  heldBack: t.note(
+    'Why it is slower than it could be: it makes way for the live range. No fault.',
+    t.orNull(t.object({ share: t.note('Of its slots and windows, up to 1.', t.amount), message: t.text })),
+  ),
   plans: t.arrayOf(
     t.object({
       ...heightRange,

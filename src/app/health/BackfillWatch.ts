@@ -10,6 +10,7 @@ import type { IndexStore } from '../../storage/index.js';
 import type { Backfill } from '../line/Backfill.js';
 import type { HistoryLine } from '../line/rangeLine.js';
 import { withoutIds } from './describeTroubles.js';
+import type { HeldUp } from './heldUp.js';
 import { lineHeldUp } from './lineHeldUp.js';
 
 /** How often the ranges are looked at. */
@@ -27,7 +28,7 @@ interface Watched {
 }
 
 interface BackfillWatchParts {
-  readonly backfill: Pick<Backfill, 'state' | 'running'>;
+  readonly backfill: Pick<Backfill, 'state' | 'running' | 'heldBack'>;
   readonly store: Pick<IndexStore, 'coverage'>;
   readonly network: Pick<AccessNetwork, 'whyUnserved'>;
   readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
@@ -82,6 +83,7 @@ export class BackfillWatch {
       ...documentOf(state, (range) => this.#rangeStatus(range)),
       rate: ratePerSecond,
       eta: state.missingHeights === 0 ? 0 : (etaSeconds ?? null),
+      heldBack: this.#parts.backfill.heldBack() ?? null,
     };
   }
 
@@ -95,11 +97,16 @@ export class BackfillWatch {
     const phases = new Map<RangePhase, number>();
     for (const { phase } of this.#parts.backfill.state().ranges)
       phases.set(phase, (phases.get(phase) ?? 0) + 1);
-    return { phases, heldUp: [...this.#watched.values()].filter((range) => this.#isStill(range)).length };
+    return { phases, heldUp: this.#heldUp().length };
   }
 
   missingHeights(): number {
     return this.#parts.backfill.state().missingHeights;
+  }
+
+  /** The share of its slots and windows that history uses; 1 where nothing holds it back. */
+  share(): number {
+    return this.#parts.backfill.heldBack()?.share ?? 1;
   }
 
   #rangeStatus(range: RangeState): BackfillRangeStatus {
@@ -115,17 +122,27 @@ export class BackfillWatch {
 
   #waitingFor(watched: Watched): BackfillRangeStatus['waitingFor'] {
     if (!this.#isStill(watched)) return null;
-    const { running, watermark, sinceMs } = watched;
-    const { clock } = this.#parts;
-    const heldUp = lineHeldUp(watermark + 1, running.line.indexing, {
-      ediOnly: this.#ediOnly,
-      ...this.#parts,
-    });
+    const { height, message } = this.#causeOf(watched);
+    const yields = this.#isYielding(watched) ? this.#parts.backfill.heldBack()?.message : undefined;
     return {
-      height: heldUp.height,
-      message: heldUp.message,
-      ageSeconds: (clock.monotonic() - sinceMs) / 1_000,
+      height,
+      message: yields === undefined ? message : `${message}: ${yields}`,
+      ageSeconds: (this.#parts.clock.monotonic() - watched.sinceMs) / 1_000,
     };
+  }
+
+  #causeOf({ running, watermark }: Watched): HeldUp {
+    return lineHeldUp(watermark + 1, running.line.indexing, { ediOnly: this.#ediOnly, ...this.#parts });
+  }
+
+  /** It makes way for the live range, and nothing is known to be wrong. */
+  #isYielding(watched: Watched): boolean {
+    return this.#parts.backfill.heldBack() !== undefined && this.#causeOf(watched).code === undefined;
+  }
+
+  /** Ranges that do not grow, other than for making way. */
+  #heldUp(): readonly Watched[] {
+    return [...this.#watched.values()].filter((range) => this.#isStill(range) && !this.#isYielding(range));
   }
 
   #isStill({ sinceMs }: Watched): boolean {
@@ -147,6 +164,7 @@ export class BackfillWatch {
       ranges: this.#watched.size,
       rate: Math.round(ratePerSecond * 100) / 100,
       eta: etaSeconds === undefined ? 'unknown' : formatDuration(etaSeconds),
+      heldBack: this.#parts.backfill.heldBack()?.message,
     };
     this.#parts.logger.info(fields, 'filling in history');
   }
@@ -180,8 +198,8 @@ export class BackfillWatch {
 
   /** One warning for all: what holds up one range often holds up the others. */
   #tellTrouble(): void {
-    const still = [...this.#watched.values()].filter((range) => this.#isStill(range));
-    const [first] = still;
+    const heldUp = this.#heldUp();
+    const [first] = heldUp;
     if ((first !== undefined) === this.#isHeldUp) return;
     this.#isHeldUp = first !== undefined;
     if (first === undefined) {
@@ -190,7 +208,7 @@ export class BackfillWatch {
     }
     const { from, to } = first.running.job.range;
     const why = withoutIds(this.#waitingFor(first)?.message ?? '');
-    this.#edge.lost({ from, to, why, ranges: still.length }, 'history is held up');
+    this.#edge.lost({ from, to, why, ranges: heldUp.length }, 'history is held up');
   }
 }
 
@@ -202,7 +220,7 @@ export function documentOf(
   return {
     missingHeights: state.missingHeights,
     rate: 0,
-    eta: state.missingHeights === 0 ? 0 : null,
+    ...{ eta: state.missingHeights === 0 ? 0 : null, heldBack: null },
     plans: state.plans.map(({ id, from, to, order, isPaused, missingHeights, untakenVersion = null }) => ({
       ...{ id, from, to, order, missingHeights, untakenVersion },
       state: isPaused ? 'paused' : 'active',

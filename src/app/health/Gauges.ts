@@ -47,6 +47,10 @@ export class Gauges implements ScrapedValues {
     return this.#state.parts.backfillWatch.counts().heldUp;
   }
 
+  backfillShare(): number {
+    return this.#state.parts.backfillWatch.share();
+  }
+
   // Work in hand.
 
   inFlightHeights(): number {

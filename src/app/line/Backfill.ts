@@ -14,6 +14,7 @@ import { messageOf, OperatorError, wasAborted } from '../../runtime/index.js';
 import { sharedRangesOf } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange } from '../../storage/index.js';
 import { MAX_HEIGHT, readHeightsToFill } from '../../config/index.js';
+import type { HeldBack } from './HistoryPace.js';
 import { heightsOf } from './plannedHeights.js';
 import { startRangeLine } from './rangeLine.js';
 import type { HistoryLine, HistoryParts } from './rangeLine.js';
@@ -72,6 +73,11 @@ export class Backfill {
 
   state(): BackfillState {
     return this.#source.status();
+  }
+
+  /** Why it is slower than it could be; `undefined` while it is not. */
+  heldBack(): HeldBack | undefined {
+    return this.#parts.pace.heldBack();
   }
 
   running(): readonly RunningRange<HistoryLine>[] {

@@ -93,9 +93,9 @@ export function startIndexingLine(
   options: IndexingLineOptions,
 ): IndexingLine {
   const outdated = new OutdatedLine(parts);
-  const durableEnd = buildDurableEnd(config, parts);
-  const onFatal = (error: unknown): void => outdated.judge(error);
   const { isHistory = false } = options;
+  const durableEnd = buildDurableEnd(config, parts, { isHistory });
+  const onFatal = (error: unknown): void => outdated.judge(error);
   const middle = buildMiddle(config, parts, durableEnd, { isHistory, onFatal });
   const front = buildFront(config, parts, { ...durableEnd, ...middle }, options, onFatal);
   const line = { ...durableEnd, ...middle, ...front };
@@ -121,11 +121,15 @@ type Middle = ReturnType<typeof buildMiddle>;
 type Front = ReturnType<typeof buildFront>;
 
 /** The indexer, and the record of each height above the watermark. */
-function buildDurableEnd(config: DaemonConfig, parts: IndexingLineParts) {
+function buildDurableEnd(
+  config: DaemonConfig,
+  parts: IndexingLineParts,
+  { isHistory }: { readonly isHistory: boolean },
+) {
   const { store, network, ends } = parts;
   const rootParents = rootParentsOf(parts.sporks);
   const heights = new HeightTable({ watermark: store });
-  const indexer = new BlockCollectionIndexer(indexerOptions(config), {
+  const indexer = new BlockCollectionIndexer(indexerOptions(config, { isHistory }), {
     ...{ ...commonOf(parts), store, ends, heights },
     sporkFor: (height) => network.sporkAt(height),
     rootParentAt: (height) => rootParents.find(({ rootHeight }) => rootHeight === height)?.rootParentId,

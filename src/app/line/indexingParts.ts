@@ -4,6 +4,7 @@ import type { Leadership } from '../../ranges/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import type { Backfill } from './Backfill.js';
+import type { HistoryPace } from './HistoryPace.js';
 import type { IndexingLineParts } from './indexingLine.js';
 
 /** Everything that indexing needs: the live line, and those of the ranges beside it. */
@@ -14,5 +15,6 @@ export interface IndexingParts extends Omit<IndexingLineParts, 'nodes'> {
   readonly lifecycle: Lifecycle;
   readonly accountBuilder: AccountIndexBuilder;
   readonly backfill: Backfill;
+  readonly pace: HistoryPace;
   readonly leadership: Leadership;
 }

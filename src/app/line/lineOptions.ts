@@ -17,18 +17,23 @@ const GROUP_MAX_HEIGHTS = 32;
 /** A height without collections costs a batch next to nothing: for those, the sync is most of the cost. */
 const GROUP_MAX_EMPTY_HEIGHTS = 128;
 const GROUP_MAX_BYTES = 8 * 1024 * 1024;
+/** Of a range of history: the live range may have to wait for it. */
+const HISTORY_GROUP_MAX_BYTES = 2 * 1024 * 1024;
 
 /** When execution data is the only source, how often nodes without it are asked again whether they offer it. */
 const ONLY_SOURCE_PROBE_MS = 5_000;
 /** When due execution data is missing for this long, the stream is reopened: within ten seconds, checks included. */
 const EDI_SILENCE_MS = 7_000;
 
-export function indexerOptions({ window }: DaemonConfig): BlockCollectionIndexerOptions {
+export function indexerOptions(
+  { window }: DaemonConfig,
+  { isHistory }: { readonly isHistory: boolean },
+): BlockCollectionIndexerOptions {
   const half = Math.ceil(window / 2);
   return {
     groupMaxHeights: Math.min(GROUP_MAX_HEIGHTS, half),
     groupMaxEmptyHeights: Math.min(GROUP_MAX_EMPTY_HEIGHTS, half),
-    groupMaxBytes: GROUP_MAX_BYTES,
+    groupMaxBytes: isHistory ? HISTORY_GROUP_MAX_BYTES : GROUP_MAX_BYTES,
   };
 }
 

@@ -9,6 +9,7 @@ import { AbortError } from '../../runtime/index.js';
 import { BorderError } from '../../storage/index.js';
 import type { HeightRange, IndexStore } from '../../storage/index.js';
 import { blockBelow } from './blockBelow.js';
+import type { HistoryPace } from './HistoryPace.js';
 import { startIndexingLine } from './indexingLine.js';
 import type { ChainHead, IndexingLine, IndexingLineParts } from './indexingLine.js';
 import { vouchForRootAbove } from './rootAbove.js';
@@ -28,6 +29,7 @@ export interface HistoryLine extends RangeLine {
 /** What ranges need from the daemon around them. */
 export interface HistoryParts extends Omit<IndexingLineParts, 'store' | 'nodes' | 'ends' | 'lifecycle'> {
   readonly store: IndexStore;
+  readonly pace: HistoryPace;
   readonly network: IndexingLineParts['network'] & IndexingLineParts['nodes'];
 }
 
@@ -61,8 +63,12 @@ export async function startRangeLine(
   const listener = headBeyond(parts);
   const ends = new WindowEnds(
     { windowHeights: config.backfill.window, stopHeight: range.to },
-    { watermark: store, finalizedHeight: () => listener.finalizedHeight() },
+    {
+      ...{ watermark: store, finalizedHeight: () => listener.finalizedHeight() },
+      share: () => parts.pace.share(),
+    },
   );
+  const stopPacing = parts.pace.onMore(() => ends.moved());
   ends.onMoved(() => {
     if (store.latestIndexedHeight() === range.to) settle({ kind: 'published' });
   });
@@ -98,6 +104,7 @@ export async function startRangeLine(
   let closing: Promise<void> | undefined;
   const end = async (): Promise<void> => {
     misfits.cancel();
+    stopPacing();
     await indexing.close();
     // Blocks above its watermark are only work saved, and one of them is a lie.
     if (isOutdated) await store.rewind(store.latestIndexedHeight());

@@ -8,16 +8,17 @@ import { SoleLeadership } from '../../ranges/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import { AccountIndexBuilder } from '../../storage/index.js';
 import { Backfill } from './Backfill.js';
+import { HistoryPace } from './HistoryPace.js';
 import type { IndexingLine } from './indexingLine.js';
 import type { IndexingParts } from './indexingParts.js';
 import { LiveIndexing } from './LiveIndexing.js';
-import { stopWhenFinished } from './stopHeight.js';
+import { hasReachedStop, stopWhenFinished } from './stopHeight.js';
 import { programVersion } from '../../runtime/index.js';
 
 /** What stands outside the line: the store below it, the process around it, and how nodes are reached. */
 export interface IndexingDependencies extends Omit<
   IndexingParts,
-  'network' | 'listener' | 'ends' | 'accountBuilder' | 'slots' | 'backfill' | 'leadership'
+  'network' | 'listener' | 'ends' | 'accountBuilder' | 'slots' | 'backfill' | 'pace' | 'leadership'
 > {
   /** What this process shares with others that have the store. Default: nobody else has it. */
   readonly queue?: SharedQueue | undefined;
@@ -25,6 +26,8 @@ export interface IndexingDependencies extends Omit<
   readonly openNode?: OpenNode | undefined;
   /** Heights of one range of history. Default: the most that the store takes. */
   readonly maxRangeHeights?: number | undefined;
+  /** How late the event loop is; see `HistoryPace`. */
+  readonly loopLateMs?: ((dueMs: number) => number) | undefined;
   /** Default: gRPC. */
   readonly openChannel?: OpenChannel | undefined;
 }
@@ -79,9 +82,17 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   store.shared?.onChanged(() => ends.moved());
   network.onAnswering(() => listener.wake());
   const accountBuilder = new AccountIndexBuilder({ accounts: store.accounts, clock, logger });
-  const slots = new EndpointSlots({ concurrency: config.requester.concurrency });
-  const common = { store, network, listener, slots, lifecycle, sporks, clock, random, metrics, logger };
-  const backfill = new Backfill({ config, maxRangeHeights }, { ...common, queue });
+  const isLiveHere = (): boolean =>
+    config.roles.includes('live') && store.shared?.isLeading() !== false && !hasReachedStop(config, store);
+  const pace = new HistoryPace({
+    ...{ clock, lateMs: dependencies.loopLateMs },
+    isBesideLive: () => backfill.running().length > 0 && isLiveHere(),
+  });
+  const { concurrency } = config.requester;
+  const slots = new EndpointSlots({ concurrency }, { historyShare: () => pace.share() });
+  pace.onMore(() => slots.moreForHistory());
+  const common = { store, network, listener, slots, lifecycle, sporks, clock, random, metrics, logger, pace };
+  const backfill: Backfill = new Backfill({ config, maxRangeHeights }, { ...common, queue });
   const leadership = queue?.leadership() ?? new SoleLeadership();
   return { ...common, ends, accountBuilder, backfill, leadership };
 }
@@ -104,7 +115,7 @@ export async function runIndexing(
   parts: IndexingParts,
   { onLine, onFollow = () => undefined }: IndexingListener,
 ): Promise<void> {
-  const { backfill, ends, leadership, lifecycle, listener, network, store } = parts;
+  const { backfill, ends, leadership, lifecycle, listener, network, pace, store } = parts;
   const { signal } = lifecycle;
   ends.onMoved(() => backfill.notify());
   ends.onMoved(() => stopWhenFinished(config, parts));
@@ -122,6 +133,7 @@ export async function runIndexing(
   const fill = (): void => {
     if (isFilling || !config.roles.includes('backfill')) return;
     isFilling = true;
+    lifecycle.supervise(pace.run(signal));
     const filling = backfill.run(signal);
     lifecycle.supervise(filling);
     // Resolved before the daemon stops, it has done what it was to finish.

@@ -20,9 +20,10 @@ export function renderBackfill(backfill: BackfillStatus): string {
 }
 
 /** How far all of it is, in one line. */
-export function backfillLine({ missingHeights, rate, eta }: BackfillStatus): string {
+export function backfillLine({ missingHeights, rate, eta, heldBack }: BackfillStatus): string {
   const left = eta === null ? 'unknown' : formatDuration(eta);
-  return `${formatCount(missingHeights)} heights to go, ${formatRate(rate)}, ETA ${left}`;
+  const slower = heldBack === null ? '' : `; held back: ${heldBack.message}`;
+  return `${formatCount(missingHeights)} heights to go, ${formatRate(rate)}, ETA ${left}${slower}`;
 }
 
 /** The same with the ranges that were begun. */

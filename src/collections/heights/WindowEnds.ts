@@ -11,7 +11,12 @@ export interface WindowEndsDependencies {
   readonly watermark: { latestIndexedHeight(): number };
   /** The finalized head; `undefined` until known. */
   finalizedHeight(): number | undefined;
+  /** How much of the window may be begun, above 0. Whoever raises it calls `moved`. Default: all of it. */
+  readonly share?: () => number;
 }
+
+/** A block counts once its child is known: in a window that is narrower than this, nothing would ever become ready. */
+const LEAST_NARROWED_HEIGHTS = 2;
 
 /**
  * The two ends of the window: the watermark below, the head above. Whoever moves one calls `moved`; whoever needs to
@@ -44,9 +49,9 @@ export class WindowEnds {
     return this.latestIndexedHeight() + this.windowHeights;
   }
 
-  /** The highest height that may be worked on now. */
+  /** The highest height that may be begun now. It goes down when the share does. */
   upperBound(): number {
-    return Math.min(this.limit(), this.target() ?? 0);
+    return Math.min(this.latestIndexedHeight() + this.#narrowed(), this.target() ?? 0);
   }
 
   /**
@@ -57,8 +62,14 @@ export class WindowEnds {
     return this.#listeners.add(listener);
   }
 
-  /** The watermark or the head has moved. */
+  /** The watermark, the head, or the share has moved. */
   moved(): void {
     this.#listeners.tell();
+  }
+
+  #narrowed(): number {
+    const { share = () => 1 } = this.#dependencies;
+    const heights = Math.floor(this.windowHeights * share());
+    return Math.min(this.windowHeights, Math.max(LEAST_NARROWED_HEIGHTS, heights));
   }
 }

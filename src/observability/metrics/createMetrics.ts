@@ -31,6 +31,8 @@ export interface ScrapedValues {
   backfillRanges(): ReadonlyMap<string, number>;
   /** Ranges that run and do not grow. */
   backfillHeldUpRanges(): number;
+  /** Up to 1. */
+  backfillShare(): number;
   /** Heights the account index does not cover yet. */
   accountIndexMissingHeights(): number;
   /** Heights handed out and not yet durable. */
@@ -122,6 +124,11 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     'backfill_held_up_ranges',
     'Ranges of history that are being filled and have not grown for five seconds; /status says why.',
     (v) => v.backfillHeldUpRanges(),
+  );
+  scraped(
+    'backfill_share',
+    'The share of its slots and windows that history uses; below 1 while the event loop is late, so that the live range comes first.',
+    (v) => v.backfillShare(),
   );
   scraped(
     'leads',

@@ -18,6 +18,14 @@ export interface AccountIndexDependencies {
   readonly writeBeside: (action: () => Promise<void>) => Promise<void>;
 }
 
+/** A range on its way into the index. */
+export interface Entering {
+  /** Puts the record of the index, with all that enter by the same write so far. */
+  readonly put: (put: Put) => void;
+  /** The write is durable. */
+  readonly release: () => void;
+}
+
 const NOTHING: AccountCoverage = { from: 0, to: -1, missingHeights: 0 };
 
 /** The account index of an open store (docs/architecture.md, "The account index"). */
@@ -25,6 +33,8 @@ export class LevelAccountIndex implements AccountIndex {
   readonly #deps: AccountIndexDependencies;
   readonly #isWanted: boolean;
   #coverage: Coverage | undefined;
+  /** With the ranges that the next write enters. */
+  #entering: Coverage | undefined;
   #step: Promise<void> | undefined;
   #isHeld = false;
 
@@ -76,16 +86,19 @@ export class LevelAccountIndex implements AccountIndex {
   }
 
   /**
-   * Adds to the record of the index a range whose blocks were all committed with their entries. No step runs then, and
-   * none begins until the returned function is called, once the record is durable. `undefined`: there is no index.
+   * Adds a range whose blocks were all committed with their entries. No step runs from then on, and none begins before it
+   * is released. Several may enter by one write. `undefined`: there is no index.
    */
-  async enter(range: HeightRange, put: Put): Promise<(() => void) | undefined> {
+  async enter(range: HeightRange): Promise<Entering | undefined> {
     if (this.#coverage === undefined) return undefined;
     const lastStep = this.hold();
     if (lastStep !== undefined) await lastStep;
-    const next = entered(this.#coverage, range);
-    put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(next)));
-    return () => this.release(next);
+    const next = entered(this.#entering ?? this.#coverage, range);
+    this.#entering = next;
+    return {
+      put: (put) => put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(next))),
+      release: () => this.release(next),
+    };
   }
 
   /** Starts no further step; resolves when the current one has ended, `undefined` when there is none. */
@@ -97,6 +110,7 @@ export class LevelAccountIndex implements AccountIndex {
   /** Undoes `hold`: continues from the given coverage. */
   release(coverage: Coverage | undefined): void {
     this.#coverage = coverage;
+    this.#entering = undefined;
     this.#isHeld = false;
   }
 

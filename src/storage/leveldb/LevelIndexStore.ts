@@ -231,13 +231,12 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     this.#writer.assertSound();
     const before = this.#keeper.initialised();
     const expected = stateAfter(before.live, batch);
-    const prepared = this.#writer.prepareStaged(batch.blocks);
-    await this.#keeper.record('live', async (book) => {
-      const write = await prepared;
-      // Another range may have been published meanwhile.
-      const live = book === before ? expected : stateAfter(book.live, batch);
-      return { after: { ...book, live }, batch: write };
-    });
+    const change = (book: StoreBook) => {
+      // A range may have been published meanwhile that reaches up to this one.
+      const live = book.live === before.live ? expected : stateAfter(book.live, batch);
+      return { after: { ...book, live } };
+    };
+    await this.#keeper.record('live', change, batch.blocks);
   }
 
   /** Like `IndexStore.rewind`. Logs its progress. Damaged records above the target are removed as well. */

@@ -69,13 +69,26 @@ export class LevelIndexWriter {
   }
 
   /** A batch with the blocks of the live range's next commit, most of which may be staged already. */
-  prepareStaged(blocks: readonly BlockEntry[]): Promise<WriteBatch> {
-    return this.#fill(blocks, this.#takeStaged(blocks));
+  async prepare(blocks: readonly BlockEntry[]): Promise<WriteBatch> {
+    const staged = this.#takeStaged(blocks);
+    const write = staged?.write ?? this.#database.batch();
+    const left = staged === undefined ? blocks : blocks.filter((entry) => !staged.entries.has(entry));
+    await this.fill(write, left);
+    return write;
   }
 
-  /** A batch with the blocks of another range. */
-  prepare(blocks: readonly BlockEntry[]): Promise<WriteBatch> {
-    return this.#fill(blocks, undefined);
+  /** Puts the entries of these blocks into a batch, some at a time. */
+  async fill(write: WriteBatch, blocks: readonly BlockEntry[]): Promise<void> {
+    const put: Put = (key, value) => write.put(key, value);
+    let turnBytes = 0;
+    for (const entry of blocks) {
+      if (turnBytes >= TURN_BYTES) {
+        turnBytes = 0;
+        await sleep(this.#clock, 0);
+      }
+      this.#put(entry, put);
+      for (const { encoded } of entry.collections) turnBytes += encoded.byteLength;
+    }
   }
 
   /**
@@ -150,22 +163,6 @@ export class LevelIndexWriter {
     const next = this.#waitingLive ?? this.#waiting.shift();
     this.#waitingLive = undefined;
     next?.();
-  }
-
-  async #fill(blocks: readonly BlockEntry[], staged: Staged | undefined): Promise<WriteBatch> {
-    const write = staged?.write ?? this.#database.batch();
-    const put: Put = (key, value) => write.put(key, value);
-    let turnBytes = 0;
-    for (const entry of blocks) {
-      if (staged?.entries.has(entry) === true) continue;
-      if (turnBytes >= TURN_BYTES) {
-        turnBytes = 0;
-        await sleep(this.#clock, 0);
-      }
-      this.#put(entry, put);
-      for (const { encoded } of entry.collections) turnBytes += encoded.byteLength;
-    }
-    return write;
   }
 
   #put(entry: BlockEntry, put: Put): void {

@@ -10,11 +10,12 @@ import type {
   StoreMeta,
 } from '../IndexStore.js';
 import type { LevelAccountIndex } from '../accounts/LevelAccountIndex.js';
-import type { Database, WriteBatch } from '../records/Database.js';
+import type { Database } from '../records/Database.js';
 import { coverageOf, readHead } from '../records/storeState.js';
 import type { OpenState, StoreBook, StoreState } from '../records/storeState.js';
 import { isVouchedRoot, stateAfter } from '../records/applyCommit.js';
 import type { BookKeeper } from './BookKeeper.js';
+import type { Change, HeadAt } from './ChangeGroup.js';
 import {
   isCovered,
   openAfter,
@@ -99,28 +100,21 @@ export class LevelRangeStore implements RangeStore {
     return this.#alone(async () => {
       const { keeper, writer } = this.#deps;
       writer.assertSound();
-      const write = await writer.prepare(batch.blocks);
-      let entered: (() => void) | undefined;
-      try {
-        await keeper.record('range', async (book) => {
-          const open = this.#openIn(book);
-          const state = stateAfter(stateOfOpen(book, open), batch);
-          const { to } = this.#range;
-          const highest = Math.max(state.latestIndexedHeight, ...state.above.keys());
-          assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
-          const isWhole = state.latestIndexedHeight === to;
-          await this.#checkBorders(book, state, { blocks: batch.blocks, isWhole });
-          const next = openAfter(book, open, state);
-          if (!isWhole) return { after: withOpen(book, next), batch: write };
-          if (next.record.hasAccounts) entered = await this.#enterAccounts(write);
-          this.#last = state;
-          return { after: withPublished(book, next), batch: write };
-        });
-      } catch (error) {
-        if (error instanceof BorderError) write.discard();
-        throw error;
-      }
-      entered?.();
+      const change: Change = async (book, headAt) => {
+        const open = this.#openIn(book);
+        const state = stateAfter(stateOfOpen(book, open), batch);
+        const { to } = this.#range;
+        const highest = Math.max(state.latestIndexedHeight, ...state.above.keys());
+        assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
+        const isWhole = state.latestIndexedHeight === to;
+        await this.#checkBorders(book, state, { blocks: batch.blocks, isWhole, headAt });
+        const next = openAfter(book, open, state);
+        if (!isWhole) return { after: withOpen(book, next) };
+        const entering = next.record.hasAccounts ? await this.#deps.accounts.enter(this.#range) : undefined;
+        this.#last = state;
+        return { after: withPublished(book, next), putAlso: entering?.put, onDurable: entering?.release };
+      };
+      await keeper.record('range', change, batch.blocks);
     });
   }
 
@@ -177,14 +171,17 @@ export class LevelRangeStore implements RangeStore {
   async #checkBorders(
     book: StoreBook,
     { meta }: StoreState,
-    { blocks, isWhole }: { readonly blocks: readonly BlockEntry[]; readonly isWhole: boolean },
+    {
+      blocks,
+      headAt,
+      isWhole,
+    }: { readonly blocks: readonly BlockEntry[]; readonly headAt: HeadAt; readonly isWhole: boolean },
   ): Promise<void> {
     const { from, to } = this.#range;
     const inside = async (height: number): Promise<BlockHead | undefined> =>
-      blocks.find(({ block }) => block.height === height)?.block ??
-      (isWhole ? readHead(this.#deps.database, height) : undefined);
+      blocks.find(({ block }) => block.height === height)?.block ?? (isWhole ? headAt(height) : undefined);
     const outside = async (height: number): Promise<BlockHead | undefined> =>
-      isCovered(book, height) ? readHead(this.#deps.database, height) : undefined;
+      isCovered(book, height) ? headAt(height) : undefined;
     const first = await inside(from);
     const last = await inside(to);
     const borders = [
@@ -195,11 +192,6 @@ export class LevelRangeStore implements RangeStore {
       if (lower === undefined || upper === undefined || upper.parentId === lower.id) continue;
       if (!isVouchedRoot(upper, meta)) throw new BorderError(upper, lower);
     }
-  }
-
-  /** The account index covers the range from this write on; call the returned function once it is durable. */
-  #enterAccounts(write: WriteBatch): Promise<(() => void) | undefined> {
-    return this.#deps.accounts.enter(this.#range, (key, value) => write.put(key, value));
   }
 
   async #alone(action: () => Promise<void>): Promise<void> {

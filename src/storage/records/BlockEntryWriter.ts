@@ -34,6 +34,12 @@ export class BlockEntryWriter {
   readonly #body = Buffer.allocUnsafeSlow(MAX_WHOLE_BODY_BYTES + CHECKSUM_BYTES);
 
   put(entry: BlockEntry, put: Put): void {
+    this.putBlock(entry, put);
+    putPointers(entry, put);
+  }
+
+  /** The block record and the body alone. */
+  putBlock(entry: BlockEntry, put: Put): void {
     const { block, collections } = entry;
     let bodyLength = 0;
     for (const { encoded } of collections) bodyLength += encoded.length;
@@ -48,7 +54,6 @@ export class BlockEntryWriter {
     });
     put(key, seal(key, record));
     this.#putBody(entry, bodyLength, put);
-    putPointers(entry, put);
   }
 
   #putBody({ block, collections }: BlockEntry, bodyLength: number, put: Put): void {

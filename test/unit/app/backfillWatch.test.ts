@@ -18,6 +18,7 @@ class World {
   state: State = { plans: [], ranges: [], unserved: [], missingHeights: 0 };
   running: Running[] = [];
   coverage: HeightRange[] = [];
+  heldBack: ReturnType<Parts['backfill']['heldBack']>;
 
   constructor() {
     const { clock, logger } = this;
@@ -25,7 +26,11 @@ class World {
       { ediOnly: false },
       {
         ...{ clock, logger },
-        backfill: { state: () => this.state, running: () => this.running },
+        backfill: {
+          state: () => this.state,
+          running: () => this.running,
+          heldBack: () => this.heldBack,
+        },
         store: { coverage: () => this.coverage },
         network: { whyUnserved: () => [] },
         listener: {
@@ -126,6 +131,28 @@ describe('BackfillWatch', () => {
     await world.clock.advance(1_000);
     expect(edges()).toEqual(['history is held up', 'history goes on']);
     expect(world.watch.counts().heldUp).toBe(0);
+  });
+
+  it('says that history makes way for the live range, which is no fault', async () => {
+    const world = new World();
+    world.run({ from: 0, to: 999 });
+    world.plan({ from: 0, to: 999 }, 1_000);
+    world.start();
+    expect(world.watch.status().heldBack).toBeNull();
+    expect(world.watch.share()).toBe(1);
+    world.heldBack = { share: 1 / 8, message: 'history takes 13 % of what it may' };
+    await world.clock.advance(10_000);
+    const { heldBack, ranges } = world.watch.status();
+    expect(heldBack).toEqual(world.heldBack);
+    expect(world.watch.share()).toBe(1 / 8);
+    expect(ranges[0]?.waitingFor?.message).toBe('waiting for block 0: history takes 13 % of what it may');
+    expect(world.watch.counts().heldUp).toBe(0);
+    expect(world.logger.records.filter(({ level }) => level === 'warn')).toEqual([]);
+    expect(world.logger.records.at(-1)?.fields['heldBack']).toBe(world.heldBack.message);
+    // Nothing holds it back any more, and still it does not grow.
+    world.heldBack = undefined;
+    await world.clock.advance(1_000);
+    expect(world.watch.counts().heldUp).toBe(1);
   });
 
   it('counts a range that was published as filled, and one that was given back as far as it came', async () => {

@@ -57,7 +57,8 @@ describe('status --watch', () => {
       state: 'active',
       untakenVersion: null,
     } as const;
-    const backfill = { missingHeights: 7_500, rate: 125, eta: 60, plans: [plan], ranges, unserved: [] };
+    const pace = { missingHeights: 7_500, rate: 125, eta: 60, heldBack: null };
+    const backfill = { ...pace, plans: [plan], ranges, unserved: [] };
     const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 }, { backfill });
     const watch = watching(chain.port, []);
     await watch.sees(

@@ -26,6 +26,29 @@ describe('the slots of an endpoint', () => {
     expect(take(slots, 'history')).toBe(0);
   });
 
+  it('are given to history by its share, one of them in any case, and to the live range all the same', async () => {
+    let share = 1;
+    const slots = new EndpointSlots({ concurrency: 8 }, { historyShare: () => share });
+    expect(take(slots, 'history')).toBe(6);
+    for (let released = 0; released < 6; released += 1) slots.release(NODE, 'history');
+    share = 0.5;
+    expect(take(slots, 'history')).toBe(3);
+    share = 0.001;
+    expect(take(slots, 'history')).toBe(0);
+    for (let released = 0; released < 3; released += 1) slots.release(NODE, 'history');
+    expect(take(slots, 'history')).toBe(1);
+    expect(take(slots, 'other')).toBe(7);
+    for (let released = 0; released < 7; released += 1) slots.release(NODE, 'other');
+    await Promise.resolve();
+    let told = 0;
+    slots.onFreed('history', () => (told += 1));
+    share = 1;
+    slots.moreForHistory();
+    await Promise.resolve();
+    expect(told).toBe(1);
+    expect(take(slots, 'history')).toBe(5);
+  });
+
   it('go to the live range first when history gives one back', async () => {
     const slots = new EndpointSlots({ concurrency: 4 });
     const order: string[] = [];

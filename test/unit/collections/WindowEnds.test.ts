@@ -1,11 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { WindowEnds } from '../../../src/collections/index.js';
 
-function windowOf(options: { readonly stopHeight?: number } = {}) {
+function windowOf({
+  share,
+  ...options
+}: { readonly stopHeight?: number; readonly share?: () => number } = {}) {
   const at = { watermark: 10, head: undefined as number | undefined };
   const ends = new WindowEnds(
     { windowHeights: 5, ...options },
-    { watermark: { latestIndexedHeight: () => at.watermark }, finalizedHeight: () => at.head },
+    {
+      watermark: { latestIndexedHeight: () => at.watermark },
+      finalizedHeight: () => at.head,
+      ...(share === undefined ? {} : { share }),
+    },
   );
   return { at, ends };
 }
@@ -20,6 +27,22 @@ describe('WindowEnds', () => {
     expect([ends.target(), ends.upperBound()]).toEqual([14, 14]);
     at.watermark = 2;
     expect([ends.limit(), ends.upperBound()]).toEqual([7, 7]);
+  });
+
+  it('begins less by its share, but a block and its child in any case', () => {
+    let share = 1;
+    const { at, ends } = windowOf({ share: () => share });
+    at.head = 100;
+    const bounds = [1, 0.61, 0.5, 0.001].map((each) => {
+      share = each;
+      return [ends.upperBound(), ends.limit()];
+    });
+    expect(bounds).toEqual([
+      [15, 15],
+      [13, 15],
+      [12, 15],
+      [12, 15],
+    ]);
   });
 
   it('tells every subscriber of a move, in the order in which they came, until they leave', () => {

@@ -37,6 +37,7 @@ function values(change: Partial<ScrapedValues> = {}): ScrapedValues {
     backfillMissingHeights: () => 0,
     backfillRanges: () => new Map(),
     backfillHeldUpRanges: () => 0,
+    backfillShare: () => 1,
     headHeight: () => 130,
     sealedHeight: () => 120,
     accountIndexMissingHeights: () => 0,

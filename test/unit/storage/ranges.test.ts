@@ -269,26 +269,6 @@ describe('a range', () => {
   });
 });
 
-describe('commits of several lines', () => {
-  it('take turns, the live one first', async () => {
-    const store = await liveStore();
-    const low = await store.ranges.run({ from: 1, to: 10 });
-    const high = await store.ranges.run({ from: 21, to: 30 });
-    const order: string[] = [];
-    const note = (name: string) => () => void order.push(name);
-    const more = makeBlock(LAST + 1, chain.at(-1)!.block.id, []);
-    await Promise.all([
-      commitThrough(low, chain, 5).then(note('low')),
-      commitThrough(high, chain, 25).then(note('high')),
-      store.commit({ blocks: [more], latestIndexedHeight: LAST + 1 }).then(note('live')),
-    ]);
-    expect(order.indexOf('live')).toBeLessThan(2);
-    expect(order.indexOf('live')).toBeLessThan(order.indexOf('high'));
-    expect(store.latestIndexedHeight()).toBe(LAST + 1);
-    expect(store.ranges.open().map(({ next }) => next)).toEqual([6, 26]);
-  });
-});
-
 describe('plans', () => {
   it('are kept until they are covered, and are the only thing that changes the version', async () => {
     const path = await freshPath();

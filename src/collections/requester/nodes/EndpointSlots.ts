@@ -3,6 +3,11 @@ export interface EndpointSlotsOptions {
   readonly concurrency: number;
 }
 
+export interface EndpointSlotsDependencies {
+  /** The share of its slots that history may take, above 0; one of each endpoint in any case. Default: 1. */
+  readonly historyShare?: () => number;
+}
+
 /** What a slot is for: the lowest missing height of the live range, any other height of it, or a range of history. */
 export type SlotUse = 'lowest' | 'other' | 'history';
 
@@ -24,14 +29,16 @@ export class EndpointSlots {
   readonly #concurrency: number;
   readonly #limitForOthers: number;
   readonly #limitForHistory: number;
+  readonly #historyShare: () => number;
   readonly #taken = new Map<string, Record<SlotUse, number>>();
   /** Endpoints whose slots were all taken when the live range wanted one. */
   readonly #liveWaits = new Set<string>();
   readonly #listeners = { live: new Set<() => void>(), history: new Set<() => void>() };
   #isTelling = false;
 
-  constructor(options: EndpointSlotsOptions) {
+  constructor(options: EndpointSlotsOptions, { historyShare = () => 1 }: EndpointSlotsDependencies = {}) {
     const { concurrency } = options;
+    this.#historyShare = historyShare;
     this.#concurrency = concurrency;
     // An endpoint with a single slot serves everyone with it.
     this.#limitForOthers = Math.max(1, concurrency - LOWEST_HEIGHT_RESERVE);
@@ -42,7 +49,10 @@ export class EndpointSlots {
     const taken = this.#taken.get(endpoint);
     if (taken === undefined) return true;
     const all = taken.lowest + taken.other + taken.history;
-    if (use === 'history') return all < this.#limitForHistory && !this.#liveWaits.has(endpoint);
+    if (use === 'history') {
+      const most = Math.max(1, Math.floor(this.#limitForHistory * this.#historyShare()));
+      return all < this.#limitForHistory && taken.history < most && !this.#liveWaits.has(endpoint);
+    }
     const isFree = all < this.#concurrency && (use === 'lowest' || taken.other < this.#limitForOthers);
     if (!isFree && taken.history > 0) this.#liveWaits.add(endpoint);
     return isFree;
@@ -74,6 +84,11 @@ export class EndpointSlots {
     const listeners = this.#listeners[range];
     listeners.add(callback);
     return () => void listeners.delete(callback);
+  }
+
+  /** History may take more than before. */
+  moreForHistory(): void {
+    this.#tell();
   }
 
   /** The releasing range knows: without history, nobody else needs to be notified. */

@@ -1,23 +1,54 @@
-/** Hashes that are kept at most. */
-const MAX_SCRIPTS = 20_000;
+import { createHash } from 'node:crypto';
+import { crc32 } from 'node:zlib';
 
-/** Scripts that are stored for sure: they need not be sent again. */
+/** Scripts in memory, and their bytes, at most, in each of two generations. */
+const MAX_SCRIPTS = 10_000;
+const MAX_BYTES = 8 * 1024 * 1024;
+
+/** One script, however many transactions have it. */
+export interface Script {
+  readonly hash: Buffer;
+  readonly body: Buffer;
+  /** It is stored for sure: it need not be sent again. */
+  isStored: boolean;
+}
+
+/**
+ * Scripts by their bytes: most transactions have one that was there before, which is neither hashed nor sent again. Those
+ * that were not seen for a while are forgotten.
+ */
 export class Scripts {
-  readonly #hashes = new Set<string>();
+  /** By their checksum; those that share one lie together. */
+  #young = new Map<number, Script[]>();
+  #old = new Map<number, Script[]>();
+  #count = 0;
+  #bytes = 0;
 
-  has(hash: string): boolean {
-    return this.#hashes.has(hash);
+  /** The script that lies at `start` of some bytes. */
+  at(bytes: Buffer, start: number, length: number): Script {
+    const view = bytes.subarray(start, start + length);
+    const checksum = crc32(view);
+    const isIt = ({ body }: Script): boolean => body.equals(view);
+    const known = this.#young.get(checksum)?.find(isIt);
+    if (known !== undefined) return known;
+    const script = this.#old.get(checksum)?.find(isIt) ?? {
+      hash: createHash('sha256').update(view).digest(),
+      body: Buffer.from(view),
+      isStored: false,
+    };
+    this.#keep(checksum, script);
+    return script;
   }
 
-  add(hashes: readonly string[]): void {
-    for (const hash of hashes) {
-      // Those in use stay young.
-      this.#hashes.delete(hash);
-      this.#hashes.add(hash);
+  #keep(checksum: number, script: Script): void {
+    if (this.#count >= MAX_SCRIPTS || this.#bytes >= MAX_BYTES) {
+      this.#old = this.#young;
+      this.#young = new Map();
+      this.#count = 0;
+      this.#bytes = 0;
     }
-    for (const oldest of this.#hashes) {
-      if (this.#hashes.size <= MAX_SCRIPTS) return;
-      this.#hashes.delete(oldest);
-    }
+    this.#young.set(checksum, [...(this.#young.get(checksum) ?? []), script]);
+    this.#count += 1;
+    this.#bytes += script.body.length;
   }
 }

@@ -7,8 +7,8 @@ import type { VerifyDependencies, VerifyOptions } from '../../integrity/verify/v
 import { isVouchedRoot } from '../../records/applyCommit.js';
 import { assembleEntry } from '../../records/assembleBlock.js';
 import { bodyChunks } from '../../records/schema.js';
-import { BlockRows } from '../tables/BlockRows.js';
-import { expectedRows, storedRows } from './comparedRows.js';
+import { storedRows } from './storedRows.js';
+import { ExpectedRows } from './ExpectedRows.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { prepareDatabase } from '../tables/prepareDatabase.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
@@ -143,7 +143,7 @@ async function checkHeights(
 ): Promise<BlockHead | undefined> {
   const { counts, damages, database } = pass;
   const stored = await readStored(database, range);
-  const rows = new BlockRows();
+  const rows = new ExpectedRows();
   const sound = new Set<number>();
   let below = lower;
   for (let height = range.from; height <= range.to; height += 1) {
@@ -168,7 +168,7 @@ async function checkHeights(
     counts.collections += collections.length;
     for (const { encoded } of collections) counts.bytes += encoded.length;
   }
-  counts.transactions += rows.transactions.length;
+  counts.transactions += rows.transactions;
   await compareRows(pass, range, { rows, sound });
   return below;
 }
@@ -220,9 +220,9 @@ function entryOf({ damages }: Pass, height: number, stored: Stored | undefined):
 async function compareRows(
   { counts, damages, database }: Pass,
   range: HeightRange,
-  { rows, sound }: { readonly rows: BlockRows; readonly sound: ReadonlySet<number> },
+  { rows, sound }: { readonly rows: ExpectedRows; readonly sound: ReadonlySet<number> },
 ): Promise<void> {
-  const expected = expectedRows(rows);
+  const expected = rows.words;
   for (const { table, height, row } of await storedRows(database, range)) {
     // What the rows of a damaged height should be is not known.
     if (!sound.has(height)) continue;

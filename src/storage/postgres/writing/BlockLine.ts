@@ -2,6 +2,7 @@ import { ok as assert } from 'node:assert/strict';
 import type { BlockEntry, BlockHead, CommitBatch, StoreMeta } from '../../IndexStore.js';
 import { stateAfter } from '../../records/applyCommit.js';
 import type { StoreState } from '../../records/storeState.js';
+import { BlockEntryWriter } from '../../records/BlockEntryWriter.js';
 import { BlockRows } from '../tables/BlockRows.js';
 import type { Writer } from './Fence.js';
 import type { Partitions } from '../tables/Partitions.js';
@@ -36,6 +37,7 @@ export interface Progress<T> {
 /** Writes the blocks of one run of heights, and knows which are durable. */
 export class BlockLine {
   readonly #deps: BlockLineDependencies;
+  readonly #entryWriter = new BlockEntryWriter();
   #state: LineState;
   #staged: Staged | undefined;
   #writing: Promise<unknown> | undefined;
@@ -68,7 +70,7 @@ export class BlockLine {
 
   stage(entry: BlockEntry): void {
     if (this.#failure !== undefined || this.#isClosed) return;
-    const staged = (this.#staged ??= { rows: new BlockRows(), entries: new Set() });
+    const staged = (this.#staged ??= { rows: this.#newRows(), entries: new Set() });
     if (staged.entries.has(entry)) return;
     staged.entries.add(entry);
     staged.rows.add(entry);
@@ -79,15 +81,16 @@ export class BlockLine {
     this.#assertIdle();
     const next = stateAfter({ ...this.#state, meta: this.#deps.meta(), damaged: false }, batch);
     const rows = this.#takeRows(batch.blocks);
-    const { fence, partitions, scripts } = this.#deps;
+    const { fence, partitions } = this.#deps;
+    const statements = [...rows.statements()];
     const result = await this.alone(async () => {
       await partitions.make(batch.blocks.map(({ block }) => block.height));
       return fence().write(async (session) => {
-        for (const statement of rows.statements((hash) => scripts.has(hash))) await session.query(statement);
+        for (const statement of statements) await session.query(statement);
         return write(session, next);
       }, isGone);
     });
-    scripts.add(rows.scriptHashes);
+    for (const script of rows.scripts) script.isStored = true;
     const { above, latestBlock, latestIndexedHeight } = next;
     this.change({ above, latestBlock, latestIndexedHeight });
     return result;
@@ -120,6 +123,10 @@ export class BlockLine {
     await this.#writing?.catch(() => undefined);
   }
 
+  #newRows(): BlockRows {
+    return new BlockRows({ scripts: this.#deps.scripts, writer: this.#entryWriter });
+  }
+
   #assertIdle(): void {
     assert(this.#writing === undefined, 'a write is under way already');
     assert(!this.#isClosed, 'the store is closed');
@@ -131,7 +138,7 @@ export class BlockLine {
     this.#staged = undefined;
     const carried = new Set(blocks);
     const isUsable = staged !== undefined && [...staged.entries].every((entry) => carried.has(entry));
-    const rows = isUsable ? staged.rows : new BlockRows();
+    const rows = isUsable ? staged.rows : this.#newRows();
     for (const entry of blocks) if (!isUsable || !staged.entries.has(entry)) rows.add(entry);
     return rows;
   }

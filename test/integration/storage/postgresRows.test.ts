@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest';
+import { encodeTransaction, sha3 } from '../../../src/flow/index.js';
+import type { Transaction } from '../../../src/flow/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { loadPostgres } from '../../../src/storage/index.js';
+import { asAdmin } from '../../support/postgresServer.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { makeChain, makeCollection } from '../../support/storeBlocks.js';
+import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { usePostgres } from '../../support/storeKinds.js';
+
+const MAX_UINT64 = 0xffff_ffff_ffff_ffffn;
+const address = (text: string): Buffer => sha3(Buffer.from(text)).subarray(0, 8);
+const [alice, bob, carol] = [address('alice'), address('bob'), address('carol')] as const;
+
+const usual: Transaction = {
+  script: Buffer.from('transaction {}'),
+  arguments: [],
+  referenceBlockId: sha3(Buffer.from('reference')),
+  gasLimit: 9999n,
+  proposalKey: { address: alice, keyId: 3, sequenceNumber: 7n },
+  payer: alice,
+  authorizers: [alice],
+  payloadSignatures: [],
+  envelopeSignatures: [
+    { address: alice, keyId: 0, signature: Buffer.alloc(64, 7), extensionData: Buffer.alloc(0) },
+  ],
+};
+const with_ = (change: Partial<Transaction>): Uint8Array => encodeTransaction({ ...usual, ...change });
+/** The same in other bytes: the gas limit first. */
+const otherOrder = (): Uint8Array =>
+  Buffer.concat([Buffer.from([0x20, 0x8f, 0x4e]), with_({ gasLimit: 0n })]);
+
+const transactions: Readonly<Record<string, Uint8Array>> = {
+  usual: with_({}),
+  'three people': with_({ payer: bob, authorizers: [carol, alice, bob, carol] }),
+  'the largest numbers': with_({
+    gasLimit: MAX_UINT64,
+    proposalKey: { address: bob, keyId: 0xffff_ffff, sequenceNumber: MAX_UINT64 },
+  }),
+  'numbers that fill half of their bits': with_({
+    gasLimit: 0x8000_0000n,
+    proposalKey: { address: bob, keyId: 0x8000_0000, sequenceNumber: 0xffff_ffffn },
+  }),
+  'nothing at all': new Uint8Array(),
+  'no script': with_({ script: Buffer.alloc(0) }),
+  'short and long addresses': with_({
+    payer: Buffer.from([1, 2]),
+    authorizers: [Buffer.from([1, 2]), Buffer.concat([Buffer.alloc(3, 9), bob])],
+  }),
+  'an empty authorizer': with_({ authorizers: [Buffer.alloc(0), alice] }),
+  'more authorizers than are compared one by one': with_({
+    authorizers: Array.from({ length: 70 }, (_, index) => address(`${index % 40}`)),
+  }),
+  'fields in another order': otherOrder(),
+  'the usual script again': with_({ payer: carol }),
+  'a large script': with_({ script: Buffer.alloc(300_000, 'x') }),
+};
+
+describe('the rows of transactions', () => {
+  const postgres = usePostgres();
+
+  it('say what the transactions say, however those are encoded, and have each script once', async () => {
+    const { url } = await postgres.home();
+    const store = await postgres.open(url);
+    const all = Object.values(transactions);
+    const chain = makeChain(10, [
+      [makeCollection(all.slice(0, 5)), makeCollection(all.slice(5))],
+      [],
+      [makeCollection([with_({ payer: bob })])],
+    ]);
+    await store.initialise(metaFrom(10));
+    await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 10 });
+    await store.commit({ blocks: chain.slice(1), latestIndexedHeight: 12 });
+    const { verifyPostgres } = await loadPostgres();
+    const dependencies = { clock: systemClock, logger: new RecordingLogger() };
+    const report = await verifyPostgres({ url, chainId: TEST_CHAIN }, dependencies);
+    expect(report).toMatchObject({ damages: [], transactions: all.length + 1, collections: 3 });
+    const { rows } = await asAdmin(
+      url,
+      `SELECT gas_limit, sequence_number, proposer_key, encode(payer, 'hex') AS payer FROM flow.transaction
+        ORDER BY height, collection_index, transaction_index`,
+    );
+    expect(rows[2]).toEqual({
+      gas_limit: String(MAX_UINT64),
+      sequence_number: String(MAX_UINT64),
+      proposer_key: String(0xffff_ffff),
+      payer: alice.toString('hex'),
+    });
+    expect(rows[6]).toMatchObject({ payer: '0000000000000102' });
+    const scripts = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow.script');
+    expect(scripts.rows).toEqual([{ count: 3 }]);
+  });
+});

@@ -1,0 +1,90 @@
+import { describe, expect, it } from 'vitest';
+import { HistoryPace } from '../../../src/app/index.js';
+import { AbortError } from '../../../src/runtime/index.js';
+import { atEnd } from '../../support/cleanup.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+/** A pace that runs, and what it goes by. */
+function running() {
+  const clock = new VirtualClock();
+  const at = { lateMs: 0, isBesideLive: true };
+  const pace = new HistoryPace({
+    clock,
+    lateMs: () => at.lateMs,
+    isBesideLive: () => at.isBesideLive,
+  });
+  const stop = new AbortController();
+  const ended = pace.run(stop.signal).catch(() => undefined);
+  atEnd(async () => {
+    stop.abort(new AbortError('the test ends'));
+    await ended;
+  });
+  return { at, clock, pace };
+}
+
+describe('the pace of history', () => {
+  it('is full while the event loop is in time', async () => {
+    const { at, clock, pace } = running();
+    at.lateMs = 15;
+    await clock.advance(5_000);
+    expect([pace.share(), pace.heldBack()]).toEqual([1, undefined]);
+  });
+
+  it('goes down fast while the event loop is late, says why, and comes back in steps, telling of each', async () => {
+    const { at, clock, pace } = running();
+    let told = 0;
+    pace.onMore(() => (told += 1));
+    at.lateMs = 60;
+    await clock.advance(1_100);
+    expect(pace.share()).toBeLessThanOrEqual(1 / 8);
+    expect(pace.share()).toBeGreaterThan(0);
+    expect(pace.heldBack()?.message).toMatch(
+      /^history takes \d+ % .* 60 ms late, and the live range comes first$/,
+    );
+    await clock.advance(60_000);
+    const least = pace.share();
+    expect(least).toBeGreaterThan(0);
+    expect(told).toBe(0);
+    at.lateMs = 0;
+    await clock.advance(1_000);
+    expect(pace.share()).toBeGreaterThan(least);
+    expect(pace.share()).toBeLessThan(1);
+    expect(told).toBeGreaterThan(0);
+    await clock.advance(10_000);
+    expect([pace.share(), pace.heldBack()]).toEqual([1, undefined]);
+  });
+
+  it('is full where no live range suffers, however late the event loop is', async () => {
+    const { at, clock, pace } = running();
+    at.lateMs = 100;
+    await clock.advance(2_000);
+    expect(pace.heldBack()).toBeDefined();
+    at.isBesideLive = false;
+    await clock.advance(2_000);
+    expect(pace.heldBack()).toBeUndefined();
+    at.isBesideLive = true;
+    await clock.advance(2_000);
+    expect(pace.heldBack()).toBeDefined();
+  });
+
+  it('measures by itself how late the event loop is', async () => {
+    const clock = new VirtualClock();
+    const late = { ms: 0 };
+    // A clock whose timers fire late.
+    const slow = {
+      now: () => clock.now(),
+      monotonic: () => clock.monotonic(),
+      setTimer: (delayMs: number, callback: () => void) => clock.setTimer(delayMs + late.ms, callback),
+    };
+    const pace = new HistoryPace({ clock: slow, isBesideLive: () => true });
+    const stop = new AbortController();
+    const ended = pace.run(stop.signal).catch(() => undefined);
+    await clock.advance(1_000);
+    expect(pace.share()).toBe(1);
+    late.ms = 50;
+    await clock.advance(2_000);
+    expect(pace.share()).toBeLessThan(1 / 2);
+    stop.abort(new AbortError('the test ends'));
+    await ended;
+  });
+});

@@ -1,0 +1,182 @@
+import { describe, expect, it } from 'vitest';
+import { WorkSignal } from '../../../src/jobqueue/index.js';
+import { silentLogger } from '../../../src/observability/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { BorderError, LevelIndexStore } from '../../../src/storage/index.js';
+import type { BlockEntry, RangeStore } from '../../../src/storage/index.js';
+import { MemoryDatabase } from '../../support/memoryDatabase.js';
+import { blocksIn, commitThrough } from '../../support/ranges.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+
+const forever = new AbortController().signal;
+const LIVE = 41;
+const LAST = 60;
+const chainOf = (seed: string, bytes = 200): BlockEntry[] =>
+  makeChain(
+    1,
+    Array.from({ length: LAST }, (_, index) =>
+      index % 3 === 0 ? [] : [seededCollection(`${seed}${index}`, 1, bytes)],
+    ),
+  );
+const chain = chainOf('g');
+
+/** A store from height 41 to 50, whose writes can be held back and counted. */
+async function liveStore(blocks = chain, accounts = false) {
+  const database = new MemoryDatabase();
+  const store = await LevelIndexStore.over(
+    database,
+    { path: 'memory', chainId: TEST_CHAIN, accounts },
+    { logger: silentLogger, clock: systemClock },
+  );
+  await store.initialise(metaFrom(LIVE, { sporks: metaFrom(1).sporks }));
+  await store.commit({ blocks: blocksIn(blocks, { from: LIVE, to: 50 }), latestIndexedHeight: 50 });
+  const runOf = (from: number, to: number): Promise<RangeStore> => store.ranges.run({ from, to });
+  /** Runs what is to happen while a write is under way; returns how many writes there were after that one. */
+  const duringWrite = async (act: () => readonly Promise<unknown>[]): Promise<number> => {
+    const held = new WorkSignal();
+    const begun = new WorkSignal();
+    database.beforeWrite = () => {
+      begun.notify();
+      return held.wait(forever);
+    };
+    const first = store.ranges.change({
+      plans: [{ id: 1, from: 0, to: 40, order: 'newest', isPaused: false }],
+    });
+    await begun.wait(forever);
+    const before = database.writes;
+    const acts = Promise.allSettled(act());
+    // What is large is put together over several turns of the event loop.
+    for (let turn = 0; turn < 400; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    expect(database.writes).toBe(before);
+    database.beforeWrite = () => Promise.resolve();
+    held.notify();
+    await first;
+    await acts;
+    return database.writes - before - 1;
+  };
+  return { database, store, runOf, duringWrite };
+}
+
+async function wholeDigest(accounts: boolean, to = LAST): Promise<string> {
+  const store = await LevelIndexStore.over(
+    new MemoryDatabase(),
+    { path: 'memory', chainId: TEST_CHAIN, accounts },
+    { logger: silentLogger, clock: systemClock },
+  );
+  await store.initialise(metaFrom(1));
+  await store.commit({ blocks: blocksIn(chain, { from: 1, to }), latestIndexedHeight: to });
+  return store.digest();
+}
+
+describe('commits that come while a write is under way', () => {
+  it('are one write, of all ranges, and each is told when it is durable', async () => {
+    const { duringWrite, runOf, store } = await liveStore();
+    const runs = [await runOf(1, 10), await runOf(11, 20), await runOf(21, 30)];
+    const told: string[] = [];
+    const writes = await duringWrite(() => [
+      ...runs.map((run, index) => commitThrough(run, chain, 10 * index + 5).then(() => told.push('range'))),
+      commitThrough(store, chain, 55).then(() => told.push('live')),
+    ]);
+    expect(writes).toBe(1);
+    expect(told.sort()).toEqual(['live', 'range', 'range', 'range']);
+    expect(store.latestIndexedHeight()).toBe(55);
+    expect(store.ranges.open().map(({ next }) => next)).toEqual([6, 16, 26]);
+  });
+
+  it('of a large live batch and small ranges are one write as well', async () => {
+    const { duringWrite, runOf, store } = await liveStore();
+    const run = await runOf(31, 40);
+    const writes = await duringWrite(() => [
+      commitThrough(run, chain, 31),
+      commitThrough(store, chain, LAST),
+    ]);
+    expect(writes).toBe(1);
+    expect([store.latestIndexedHeight(), run.latestIndexedHeight()]).toEqual([LAST, 31]);
+    expect((await store.collectionsByHeight(LAST))?.length).toBe(chain.at(-1)?.collections.length);
+  });
+
+  it.each([false, true])(
+    'may publish neighbours together, byte for byte as if they had come one by one (accounts: %s)',
+    async (accounts) => {
+      const { duringWrite, runOf, store } = await liveStore(chain, accounts);
+      const runs = [await runOf(1, 10), await runOf(11, 20), await runOf(21, 30), await runOf(31, 40)];
+      const writes = await duringWrite(() => [
+        ...runs.map((run, index) => commitThrough(run, chain, 10 * index + 10)),
+        commitThrough(store, chain, LAST),
+      ]);
+      expect(writes).toBe(1);
+      expect(store.coverage()).toEqual([{ from: 1, to: LAST }]);
+      await store.ranges.change({ plans: [] });
+      if (accounts) expect(store.accounts.coverage()).toEqual({ from: 1, to: LAST, missingHeights: 0 });
+      expect(await store.digest()).toBe(await wholeDigest(accounts));
+    },
+  );
+
+  it('do not carry one that is refused, and are not refused with it', async () => {
+    const { duringWrite, runOf, store } = await liveStore();
+    // It begins lower, so each of its blocks has another id.
+    const other = makeChain(
+      0,
+      Array.from({ length: LIVE }, () => [seededCollection('other', 2)]),
+    );
+    const [low, middle, high] = [await runOf(11, 20), await runOf(21, 30), await runOf(31, 40)];
+    const outcomes: unknown[] = [];
+    const note = (commit: Promise<void>): Promise<unknown> =>
+      commit.then(
+        () => outcomes.push('durable'),
+        (error: unknown) => outcomes.push(error),
+      );
+    // The second does not link to the first, though both come with the same write.
+    await duringWrite(() => [
+      note(commitThrough(low, chain, 20)),
+      note(commitThrough(middle, other, 30)),
+      note(commitThrough(high, chain, 40)),
+      note(commitThrough(store, chain, 52)),
+    ]);
+    expect(outcomes.filter((each) => each === 'durable')).toHaveLength(3);
+    expect(outcomes.find((each) => each !== 'durable')).toBeInstanceOf(BorderError);
+    expect(store.coverage()).toEqual([
+      { from: 11, to: 20 },
+      { from: 31, to: 52 },
+    ]);
+    const keys: string[] = [];
+    for await (const [key] of store.entries()) keys.push(Buffer.from(key).toString('hex'));
+    const hasBlock = (height: number): boolean =>
+      keys.some((key) => key.startsWith(`10${height.toString(16).padStart(16, '0')}`));
+    expect([20, 21, 25, 30, 31].filter(hasBlock)).toEqual([20, 31]);
+    await store.ranges.change({ dropped: [{ from: 21, to: 30 }] });
+    const again = await runOf(21, 30);
+    await commitThrough(again, chain, 30);
+    await commitThrough(await runOf(1, 10), chain, 10);
+    await store.ranges.change({ plans: [] });
+    expect(await store.digest()).toBe(await wholeDigest(false, 52));
+  });
+
+  it('are several writes where they are large', async () => {
+    const large = chainOf('l', 200 * 1024);
+    const { duringWrite, runOf, store } = await liveStore(large);
+    const runs = [await runOf(1, 10), await runOf(11, 20), await runOf(21, 30), await runOf(31, 40)];
+    const writes = await duringWrite(() =>
+      runs.map((run, index) => commitThrough(run, large, 10 * index + 9)),
+    );
+    expect(writes).toBeGreaterThan(1);
+    expect(writes).toBeLessThanOrEqual(4);
+    expect(store.ranges.open().map(({ next }) => next)).toEqual([10, 20, 30, 40]);
+  });
+
+  it('are all refused when the write fails, and everything after them', async () => {
+    const { database, runOf, store } = await liveStore();
+    const runs = [await runOf(1, 10), await runOf(11, 20)];
+    database.beforeWrite = () => Promise.reject(new Error('the disk is gone'));
+    const before = database.writes;
+    const outcomes = await Promise.allSettled([
+      ...runs.map((run, index) => commitThrough(run, chain, 10 * index + 5)),
+      commitThrough(store, chain, 55),
+    ]);
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
+    await expect(commitThrough(runs[0]!, chain, 6)).rejects.toThrow('the disk is gone');
+    expect(database.writes).toBe(before);
+    expect(store.latestIndexedHeight()).toBe(50);
+  });
+});
