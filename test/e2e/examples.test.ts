@@ -1,0 +1,86 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import createClient from 'openapi-fetch';
+import type { paths } from '../../docs/examples/api-types.js';
+import { eventually, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+
+const HEAD = 60;
+const FROM = 40;
+const COUNT = 12;
+const repository = join(import.meta.dirname, '..', '..');
+const example = (name: string): string => join(repository, 'docs', 'examples', name);
+const run = promisify(execFile);
+
+/** The machine has this program. */
+const has = (program: string, ...args: string[]): boolean => spawnSync(program, args).status === 0;
+const browsers = ['chromium', 'chromium-browser', 'google-chrome'];
+
+let apiUrl = '';
+
+/** What each example has to print, from the index by other calls than theirs. */
+async function expectedLines(): Promise<string> {
+  const client = createClient<paths>({ baseUrl: apiUrl });
+  const lines: string[] = [];
+  for (let height = FROM; height < FROM + COUNT; height += 1) {
+    const { data, error } = await client.GET('/v1/blocks/{block}/collections', {
+      params: { path: { block: String(height) }, query: { expand: 'transactions' } },
+    });
+    if (error !== undefined) throw new Error(error.message);
+    lines.push(`${height} ${data.block_id}`);
+    for (const { transactions = [] } of data.collections)
+      lines.push(...transactions.map(({ id, payer }) => `  ${id} ${payer}`));
+  }
+  return lines.join('\n');
+}
+
+/** What a program prints, given where to read, from which height, and how many. */
+async function printed(program: string, ...args: string[]): Promise<string> {
+  const { stdout } = await run(program, [...args, apiUrl, String(FROM), String(COUNT)], {
+    cwd: scratchDirectory(),
+  });
+  return stdout.trimEnd();
+}
+
+/** The page in a browser of the machine, from an origin of its own. */
+async function shownBy(browser: string): Promise<string> {
+  const server = createServer((_request, response) => {
+    response.setHeader('content-type', 'text/html; charset=utf-8');
+    response.end(readFileSync(example('follow.html')));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const query = new URLSearchParams({ api: apiUrl, from: String(FROM), count: String(COUNT) });
+  const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--dump-dom', '--virtual-time-budget=20000'];
+  const profile = `--user-data-dir=${scratchDirectory()}`;
+  const { stdout } = await run(browser, [...flags, profile, `http://127.0.0.1:${port}/?${query.toString()}`]);
+  return /<pre>(.*)\n<\/pre>/s.exec(stdout)?.[1] ?? stdout;
+}
+
+describe('docs/examples', () => {
+  it('follow the index in each language that the machine has', async () => {
+    const devnet = await devnetForTest({ seed: 21, startHead: HEAD, paused: true, sealedLag: 0 });
+    const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', '0'));
+    apiUrl = daemon.apiUrl;
+    await eventually(async () => {
+      const { data } = await createClient<paths>({ baseUrl: apiUrl }).GET('/status');
+      return data?.latestIndexed === HEAD ? true : undefined;
+    });
+    const expected = await expectedLines();
+    expect(expected.split('\n').length).toBeGreaterThan(COUNT);
+
+    expect(await printed(join(repository, 'node_modules', '.bin', 'tsx'), example('follow.ts'))).toBe(
+      expected,
+    );
+    if (has('python3', '--version')) expect(await printed('python3', example('follow.py'))).toBe(expected);
+    if (has('go', 'version')) expect(await printed('go', 'run', example('follow.go'))).toBe(expected);
+    const browser = browsers.find((name) => has(name, '--version'));
+    if (browser !== undefined) expect(await shownBy(browser)).toBe(expected);
+  });
+});
