@@ -126,6 +126,10 @@ export class Gauges implements ScrapedValues {
     return this.#state.parts.leaderWatch.leaderAgeSeconds();
   }
 
+  workers(): ReadonlyMap<string, number> | undefined {
+    return this.#state.parts.backfillWatch.workers();
+  }
+
   storeBytes(): number | undefined {
     return this.#state.parts.diskWatch.storeBytes();
   }
