@@ -109,19 +109,6 @@ export class BackfillWatch {
     return this.#parts.backfill.heldBack()?.share ?? 1;
   }
 
-  /** How many processes share the store, by state; `undefined` where none does. */
-  workers(): ReadonlyMap<'live' | 'silent' | 'stopped', number> | undefined {
-    const { workers } = this.#parts.backfill.state();
-    if (workers === undefined) return undefined;
-    const live = workers.filter(({ isAlive }) => isAlive).length;
-    const stopped = workers.filter(({ state }) => state === 'stopped').length;
-    return new Map([
-      ['live', live],
-      ['silent', workers.length - live - stopped],
-      ['stopped', stopped],
-    ]);
-  }
-
   #rangeStatus(range: RangeState): BackfillRangeStatus {
     const watched = this.#watched.get(range.from);
     const progress = watched?.meter.state();

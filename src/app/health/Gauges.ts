@@ -1,5 +1,5 @@
 import type { ScrapedValues } from '../../observability/index.js';
-import { countHeights } from '../../ranges/index.js';
+import { countHeights, countWorkers } from '../../ranges/index.js';
 import type { DaemonState } from './DaemonState.js';
 
 /** The metrics that are read from the parts at each scrape: nothing here can be stale. */
@@ -127,7 +127,8 @@ export class Gauges implements ScrapedValues {
   }
 
   workers(): ReadonlyMap<string, number> | undefined {
-    return this.#state.parts.backfillWatch.workers();
+    const { workers } = this.#state.parts.backfill.state();
+    return workers && countWorkers(workers);
   }
 
   storeBytes(): number | undefined {

@@ -194,23 +194,4 @@ describe('BackfillWatch', () => {
     expect(world.watch.plannedAt(5)).toMatchObject({ plan: 1, isPaused: true, range: null });
     expect(world.watch.plannedAt(60)).toBeUndefined();
   });
-
-  it('counts the processes that share a database: those that live, those that went silent, those that stopped', () => {
-    const world = new World();
-    expect(world.watch.workers()).toBeUndefined();
-    const worker = (state: 'running' | 'stopped', isAlive: boolean) => ({
-      ...{ id: 'w', host: 'h', pid: 1, version: '1', workVersion: 1, roles: [], busyWith: [], leads: false },
-      ...{ state, isAlive, startedAt: new Date(0), beatAgeMs: 0, kill: undefined },
-    });
-    world.state = {
-      ...world.state,
-      workers: [
-        worker('running', true),
-        worker('running', true),
-        worker('running', false),
-        worker('stopped', false),
-      ],
-    };
-    expect(Object.fromEntries(world.watch.workers() ?? [])).toEqual({ live: 2, silent: 1, stopped: 1 });
-  });
 });
