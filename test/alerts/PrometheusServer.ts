@@ -90,12 +90,12 @@ export class PrometheusServer {
   /** What a query gives over a time, in seconds since 1970. Throws with the words of Prometheus where it is wrong. */
   async queryRange(query: string, from: number, to: number): Promise<readonly Series[]> {
     const parameters = new URLSearchParams({ query, start: String(from), end: String(to), step: '5' });
-    return ((await this.#ask(`/api/v1/query_range?${parameters}`)) as { result: Series[] }).result;
+    return ((await this.#ask(`/api/v1/query_range?${parameters.toString()}`)) as { result: Series[] }).result;
   }
 
   /** Whether a condition gives any series now. */
   async holds(query: string): Promise<boolean> {
-    const { result } = (await this.#ask(`/api/v1/query?${new URLSearchParams({ query })}`)) as {
+    const { result } = (await this.#ask(`/api/v1/query?${new URLSearchParams({ query }).toString()}`)) as {
       result: unknown[];
     };
     return result.length > 0;

@@ -12,8 +12,8 @@ export interface Provocation {
   /** In words, for the table. */
   readonly fault: string;
   readonly mended: string;
-  readonly strike: () => Promise<unknown> | void;
-  readonly mend: () => Promise<unknown> | void;
+  readonly strike: () => unknown;
+  readonly mend: () => unknown;
 }
 
 /** What became of one alert. */
@@ -124,7 +124,7 @@ export class Stage {
   async #take(
     alerts: readonly string[],
     what: string,
-    act: () => Promise<unknown> | void,
+    act: () => unknown,
     isThere: (alert: string) => Promise<boolean>,
   ): Promise<ReadonlyMap<string, number>> {
     const beganAtMs = performance.now();

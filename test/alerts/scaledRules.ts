@@ -30,7 +30,10 @@ function scaled(rule: AlertRule): AlertRule {
   }
   const expr = rule.expr
     .replace(shipped ?? '', replaced ?? '')
-    .replace(/\[(\d+)([smh])\]/g, (_, count, unit) => `[${atLeast(scaledSeconds(count, unit))}s]`);
+    .replace(
+      /\[(\d+)([smh])\]/g,
+      (_, count: string, unit: string) => `[${atLeast(scaledSeconds(count, unit))}s]`,
+    );
   const duration = /^(\d+)([smh])$/.exec(rule.for ?? '');
   if (duration === null) return { ...rule, expr };
   return { ...rule, expr, for: `${Math.max(1, scaledSeconds(duration[1] ?? '', duration[2] ?? ''))}s` };

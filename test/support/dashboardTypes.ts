@@ -60,12 +60,12 @@ function compile(source: string): readonly ts.Diagnostic[] {
     ...{ module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext },
   };
   const host = ts.createCompilerHost(options);
-  const { fileExists, getSourceFile, readFile } = host;
-  host.fileExists = (name) => name === path || fileExists.call(host, name);
-  host.readFile = (name) => (name === path ? source : readFile.call(host, name));
+  const fileExists = host.fileExists.bind(host);
+  const readFile = host.readFile.bind(host);
+  const getSourceFile = host.getSourceFile.bind(host);
+  host.fileExists = (name) => name === path || fileExists(name);
+  host.readFile = (name) => (name === path ? source : readFile(name));
   host.getSourceFile = (name, target, ...rest) =>
-    name === path
-      ? ts.createSourceFile(name, source, target)
-      : getSourceFile.call(host, name, target, ...rest);
+    name === path ? ts.createSourceFile(name, source, target) : getSourceFile(name, target, ...rest);
   return ts.getPreEmitDiagnostics(ts.createProgram([path], options, host));
 }
