@@ -118,6 +118,7 @@ async function run(
 ): Promise<void> {
   const version = programVersion();
   const metrics = createMetrics({ version, node: process.version });
+  metrics.networkInfo.set({ network: config.network, chain: config.chainId }, 1);
   logger.info({ version, network: config.network, dataDir: config.dataDir }, 'starting');
   const common = { lifecycle, clock: systemClock, random: systemRandom, metrics, logger };
 
@@ -248,9 +249,8 @@ function lacksHistory({ backfill }: DaemonConfig, { ranges }: IndexStore): boole
 }
 
 function startScrubber(config: DaemonConfig, { lifecycle, ...common }: Common): void {
-  const scrubber = new TableScrubber(
-    { path: storePathOf(config.dataDir), bytesPerSecond: config.scrub.bytesPerSecond },
-    common,
-  );
+  const { bytesPerSecond } = config.scrub;
+  const scrubber = new TableScrubber({ path: storePathOf(config.dataDir), bytesPerSecond }, common);
+  common.metrics.scrubRate.set(bytesPerSecond);
   lifecycle.supervise(scrubber.run(lifecycle.signal));
 }

@@ -1,3 +1,4 @@
+export { countWorkers } from './countWorkers.js';
 export { LocalWorkSource } from './local/LocalWorkSource.js';
 export { SoleLeadership } from './local/SoleLeadership.js';
 export { migrateStore } from './migration/migrateStore.js';

@@ -155,6 +155,9 @@ describe('the requester alone, at the head', () => {
       commit_bytes_sum: sum(collections.map(({ encoded }) => encoded.byteLength)),
     });
     expect(metrics.value('build_info', { version: programVersion(), node: process.version })).toBe(1);
+    expect(metrics.value('network_info', { network: 'devnet', chain: 'flow-localnet' })).toBe(1);
+    expect(metrics.value('store_scrub_bytes_per_second')).toBe(2 * 1024 * 1024);
+    expect(metrics.series('workers')).toEqual([]);
     expect(seriesOf(metrics, 'collections_received_total')).toEqual({ requester: asked });
     expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({});
     expect(seriesOf(metrics, 'heights_completed_total')).toEqual({
@@ -167,6 +170,7 @@ describe('the requester alone, at the head', () => {
     for (const name of [
       'invalid_collections_total',
       'invalid_blocks_total',
+      'endpoint_lies_total',
       'foreign_nodes_total',
       'upstream_errors_total',
     ])
@@ -472,6 +476,7 @@ describe('wrong answers', () => {
       'requester id_mismatch': 5,
       'requester malformed': 2,
     });
+    expect(metrics.value('endpoint_lies_total', { endpoint: devnet.address })).toBeGreaterThanOrEqual(5);
     expect(seriesOf(metrics, 'invalid_blocks_total')).toEqual({ orphaned: 1 });
     const failures = { malformed: 2, unavailable: 2, not_yet: 2, rate_limited: 1 };
     for (const [kind, count] of Object.entries(failures)) {

@@ -1,9 +1,11 @@
 /* eslint-disable no-console -- a script for the terminal */
 /**
- * Has Prometheus' own checker read the metrics of a real daemon that has something to tell: it has indexed, and was read.
- * `npm run test:promtool` builds first. The rules are held without it too (test/unit/observability/metrics.test.ts).
+ * Has Prometheus' own checker read what is shipped for Prometheus, with the tests of the alert rules, and the metrics of a
+ * real daemon that has something to tell: it has indexed, and was read. `npm run test:promtool` builds first. Without it
+ * the same is held as far as it can be (test/unit/observability/metrics.test.ts, test/unit/deploy/alerts.test.ts).
  */
 import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
 import { startDevnet } from '../../src/devnet/index.js';
 import { withCleanup, atEnd } from '../support/cleanup.js';
 import { GrpcProbe } from '../support/grpcProbe.js';
@@ -11,12 +13,28 @@ import { scratchDirectory } from '../support/program.js';
 import { startArguments, startDaemon } from '../support/runningDaemon.js';
 
 const HEAD = 200;
+const shipped = join(import.meta.dirname, '../../deploy/prometheus');
 
 if (spawnSync('promtool', ['--version']).error !== undefined) {
   console.error(
     'promtool is not on the path. It comes with Prometheus (Debian: apt-get install prometheus).',
   );
   process.exit(1);
+}
+
+for (const [what, file] of [
+  ['check rules', 'alerts.yml'],
+  ['test rules', 'alerts.test.yml'],
+  ['check config', 'prometheus.yml'],
+] as const) {
+  const { status, stdout, stderr } = spawnSync('promtool', [...what.split(' '), join(shipped, file)], {
+    encoding: 'utf8',
+  });
+  process.stdout.write(stdout + stderr);
+  if (status !== 0) {
+    console.error(`promtool ${what}: see above.`);
+    process.exit(1);
+  }
 }
 
 const page = await withCleanup(async () => {

@@ -90,6 +90,7 @@ export class AccessNetwork implements AccessNodes {
     },
   };
   readonly #logger: Logger;
+  readonly #metrics: Pick<AccessMetrics, 'endpointLies'>;
   readonly #pool: NodePool;
   readonly #check: ChainCheck;
   readonly #waits: StartWaits;
@@ -98,6 +99,7 @@ export class AccessNetwork implements AccessNodes {
   /** Makes no call yet. Expected errors: OperatorError `configuration` for an unusable endpoint. */
   constructor(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies) {
     this.#logger = dependencies.logger;
+    this.#metrics = dependencies.metrics;
     const accessNodes = parseEndpoints(options.accessNodes);
     const executionDataNodes = parseEndpoints(options.executionDataNodes ?? options.accessNodes);
     if (accessNodes.size === 0) {
@@ -111,7 +113,10 @@ export class AccessNetwork implements AccessNodes {
       expectation: dependencies.expectation,
       openNode: dependencies.openNode ?? grpcNodes(options, dependencies),
       hooks: {
-        onMember: (member) => this.#handshake.follow(member),
+        onMember: (member) => {
+          this.#metrics.endpointLies.inc({ endpoint: member.node.name }, 0);
+          this.#handshake.follow(member);
+        },
         onReconnect: ({ node }) => {
           // Readiness warns of whatever these calls hold up.
           this.#logger.info({ endpoint: node.name }, 'calls kept timing out, reconnecting');
@@ -166,6 +171,7 @@ export class AccessNetwork implements AccessNodes {
 
   report(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
     this.#logger.debug({ endpoint: node.name, method, fault, detail }, 'access node reported');
+    if (fault === 'lied') this.#metrics.endpointLies.inc({ endpoint: node.name });
     const penaltyMs = this.#pool.member(node.name)?.node.healthRecord.report(fault, detail, method);
     if (penaltyMs === undefined) return;
     const fields = { endpoint: node.name, method, fault, seconds: penaltyMs / 1_000 };

@@ -50,7 +50,7 @@ export interface RpcClientOptions {
 /** The metrics of this room. */
 export type AccessMetrics = Pick<
   Metrics,
-  'upstreamRequests' | 'upstreamErrors' | 'upstreamLatency' | 'foreignNodes'
+  'upstreamRequests' | 'upstreamErrors' | 'upstreamLatency' | 'foreignNodes' | 'endpointLies'
 >;
 
 /** What a node reports to its pool. Called synchronously from within calls; must not throw. */

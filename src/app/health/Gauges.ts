@@ -1,5 +1,5 @@
 import type { ScrapedValues } from '../../observability/index.js';
-import { countHeights } from '../../ranges/index.js';
+import { countHeights, countWorkers } from '../../ranges/index.js';
 import type { DaemonState } from './DaemonState.js';
 
 /** The metrics that are read from the parts at each scrape: nothing here can be stale. */
@@ -124,6 +124,11 @@ export class Gauges implements ScrapedValues {
 
   leaderAgeSeconds(): number | undefined {
     return this.#state.parts.leaderWatch.leaderAgeSeconds();
+  }
+
+  workers(): ReadonlyMap<string, number> | undefined {
+    const { workers } = this.#state.parts.backfill.state();
+    return workers && countWorkers(workers);
   }
 
   storeBytes(): number | undefined {

@@ -34,7 +34,12 @@ export async function mergedPage(
   own: Registry,
   others: readonly MetricsSnapshot[],
 ): Promise<{ readonly contentType: string; readonly text: string }> {
-  const all = [await own.getMetricsAsJSON(), ...others];
+  // Of a cluster's start times none is that of all, so prom-client leaves them out; here one process has one.
+  const kept = (await own.getMetricsAsJSON()).map((metric) => ({
+    ...metric,
+    aggregator: metric.aggregator === 'omit' ? ('first' as const) : metric.aggregator,
+  }));
+  const all = [kept, ...others];
   return { contentType: prometheusContentType, text: await AggregatorRegistry.aggregate(all).metrics() };
 }
 

@@ -17,6 +17,24 @@ const rangeStates = ['waiting', 'running', 'failed', 'disputed'] as const;
 /** Why a reader thread was replaced. */
 const readerEnds = ['died', 'hung'] as const;
 
+/** The processes that share a database: heard of lately, silent without having stopped, stopped by themselves. */
+const workerStates = ['live', 'silent', 'stopped'] as const;
+
+/** Why data is refused. An alert on the first time needs series that were there before it. */
+const collectionRefusals = [
+  ...(['malformed', 'too_large', 'id_mismatch', 'unsolicited'] as const).flatMap((reason) =>
+    collectionSources.map((source) => ({ source, reason })),
+  ),
+  ...(['wrong_count', 'wrong_order', 'wrong_block'] as const).map((reason) => ({
+    source: 'edi' as const,
+    reason,
+  })),
+];
+const blockRefusals = [
+  ...(['malformed', 'orphaned', 'wrong_height'] as const),
+  ...(['parent_mismatch', 'not_vouched', 'forged_guarantees'] as const),
+];
+
 /** Values read at each scrape, so that they are correct even when nothing moves. */
 export interface ScrapedValues {
   latestIndexedHeight(): number;
@@ -65,6 +83,8 @@ export interface ScrapedValues {
   leads(): number | undefined;
   /** Since the process that leads was last heard of; `undefined` while none is known. */
   leaderAgeSeconds(): number | undefined;
+  /** How many processes share the database, by state; `undefined` where none is shared. */
+  workers(): ReadonlyMap<string, number> | undefined;
   /** `undefined` until first measured. */
   storeBytes(): number | undefined;
   diskFreeBytes(): number | undefined;
@@ -140,6 +160,18 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     'Seconds since the process that leads was last heard of; absent while no leader is known, and without a database.',
     (v) => v.leaderAgeSeconds(),
   );
+  new Gauge({
+    name: PREFIX + 'workers',
+    help: 'Processes that share the database, by state: live; silent (not heard of for 12 s, and never stopped: dead, or cut off); stopped. The last two are forgotten after a day. Absent without a database.',
+    labelNames: ['state'],
+    registers,
+    collect() {
+      this.reset();
+      const counts = values?.workers();
+      if (counts === undefined) return;
+      for (const state of workerStates) this.set({ state }, counts.get(state) ?? 0);
+    },
+  });
   scraped('head_height', "The node's finalized head.", (v) => v.headHeight());
   scraped('sealed_height', "The node's sealed head.", (v) => v.sealedHeight());
   scraped(
@@ -298,6 +330,10 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       'Collection bytes in one durable batch.',
       [1e3, 1e4, 1e5, 1e6, 4e6, 16e6, 64e6],
     ),
+    scrubRate: makers.gauge(
+      'store_scrub_bytes_per_second',
+      "How fast the running daemon checks the store's tables; 0 when it does not.",
+    ),
     scrubbedBytes: counter(
       'store_scrubbed_bytes_total',
       "Bytes of the store's tables checked against their checksums by the running daemon.",
@@ -307,6 +343,15 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       help: 'When the running daemon last found all tables of the store sound, in seconds since 1970; absent until then.',
       registers,
     }),
+    networkInfo: makers.gauge('network_info', 'Always 1; its labels are the network and its chain id.', [
+      'network',
+      'chain',
+    ]),
+    endpointLies: counter(
+      'endpoint_lies_total',
+      'How often an access node sent what was proved wrong; it is set aside each time.',
+      ['endpoint'],
+    ),
     upstreamRequests: upstreamRequests(makers),
     upstreamErrors: counter('upstream_errors_total', 'Calls to access nodes that failed.', [
       'endpoint',
@@ -339,6 +384,8 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     metrics.receiveToIndexed.zero({ source });
   }
   for (const source of heightSources) metrics.heightsCompleted.inc({ source }, 0);
+  for (const labels of collectionRefusals) metrics.invalidCollections.inc(labels, 0);
+  for (const reason of blockRefusals) metrics.invalidBlocks.inc({ reason }, 0);
   for (const reason of readerEnds) metrics.readersReplaced.inc({ reason }, 0);
   return metrics;
 }

@@ -846,6 +846,10 @@ describe('report', () => {
     expect(logger.records.filter(({ level }) => level === 'warn').map(({ fields }) => fields)).toEqual([
       { endpoint: 'a:1', method: 'GetFullCollectionByID', fault: 'lied', seconds: 10 },
     ]);
+    const lies = await metrics.registry.getSingleMetricAsString(
+      'flow_collection_indexer_endpoint_lies_total',
+    );
+    expect(lies.match(/\{.*/g)).toEqual(['{endpoint="a:1"} 1', '{endpoint="b:1"} 0']);
     net.succeeded(
       net.live().find(({ name }) => name === 'b:1')!,
       stream,

@@ -57,6 +57,7 @@ function values(change: Partial<ScrapedValues> = {}): ScrapedValues {
     indexedAgeSeconds: () => 1,
     leads: () => 1,
     leaderAgeSeconds: () => 3,
+    workers: () => new Map([['live', 2]]),
     storeBytes: () => 5_000,
     diskFreeBytes: () => 9_000,
     ...change,
@@ -118,6 +119,22 @@ describe('the page of metrics', () => {
     expect(metricsFaults(page).join('\n')).toMatch(fault);
   });
 
+  it('has when the process was started', async () => {
+    const [, seconds] = /^process_start_time_seconds (\d+)/m.exec(await freshPage()) ?? [];
+    expect(Math.abs(Number(seconds) - (Date.now() / 1_000 - process.uptime()))).toBeLessThan(60);
+  });
+
+  it('has what is refused, by reason, before anything was: an alert on the first time needs that', async () => {
+    const page = await freshPage();
+    for (const reason of ['malformed', 'id_mismatch', 'too_large', 'unsolicited'])
+      for (const source of ['requester', 'edi'])
+        expect(page).toContain(`invalid_collections_total{source="${source}",reason="${reason}"} 0\n`);
+    for (const reason of ['wrong_count', 'wrong_order', 'wrong_block'])
+      expect(page).toContain(`invalid_collections_total{source="edi",reason="${reason}"} 0\n`);
+    for (const reason of ['orphaned', 'malformed', 'parent_mismatch', 'forged_guarantees'])
+      expect(page).toContain(`invalid_blocks_total{reason="${reason}"} 0\n`);
+  });
+
   it('says nothing of the last look at the tables before there was one', async () => {
     const metrics = createMetrics(build);
     const name = 'store_last_scrub_timestamp_seconds';
@@ -128,6 +145,24 @@ describe('the page of metrics', () => {
 });
 
 describe('metrics', () => {
+  it('counts the processes of a database by state, and says nothing of them without one', async () => {
+    const metrics = createMetrics(build);
+    metrics.bind(
+      values({
+        workers: () =>
+          new Map([
+            ['live', 3],
+            ['silent', 1],
+          ]),
+      }),
+    );
+    expect(await scrape(metrics, 'workers{state="live"}')).toBe(3);
+    expect(await scrape(metrics, 'workers{state="silent"}')).toBe(1);
+    expect(await scrape(metrics, 'workers{state="stopped"}')).toBe(0);
+    metrics.bind(values({ workers: () => undefined }));
+    expect(await scrape(metrics, 'workers{state="live"}')).toBeUndefined();
+  });
+
   it.each(contract)('has %s (%s) with the labels %j', (name, _kind, labels) => {
     const fullName = `flow_collection_indexer_${name}`;
     const metric = (createMetrics(build).registry.getSingleMetric(fullName) ??

@@ -1,0 +1,101 @@
+import type { Builder } from '@grafana/grafana-foundation-sdk/cog';
+import {
+  AnnotationQueryBuilder,
+  DashboardCursorSync,
+  DatasourceVariableBuilder,
+  QueryVariableBuilder,
+  RowBuilder,
+  VariableRefresh,
+  VariableSort,
+} from '@grafana/grafana-foundation-sdk/dashboard';
+import type { Panel, RowPanel } from '@grafana/grafana-foundation-sdk/dashboard';
+import { datasource } from './panels.js';
+import type { Row } from './panels.js';
+import { healthRow, progressRow } from './rows/health.js';
+import { processRow, readersRow } from './rows/service.js';
+import { historyRow, storeRow } from './rows/store.js';
+import { nodesRow, sourcesRow } from './rows/upstream.js';
+
+/** From "is it healthy?" down to what only a developer wants to see. */
+const rows: readonly Row[] = [
+  ...[healthRow, progressRow, sourcesRow, nodesRow, storeRow, readersRow, historyRow, processRow],
+];
+
+const COLUMNS = 24;
+/** Of the JSON, in the form that Grafana provisions from files; newer versions read it, too. */
+const SCHEMA_VERSION = 42;
+const EVERY_DAEMON_HAS = 'flow_collection_indexer_network_info';
+
+/** The Grafana dashboard, as it is imported or provisioned; a test holds it against the types of Grafana's own. */
+export function makeDashboard(): object {
+  return {
+    uid: 'flow-collection-indexer',
+    title: 'Flow collection indexer',
+    description: 'Made by `npm run docs` from scripts/dashboard/. What the metrics mean: docs/metrics.md.',
+    tags: ['flow'],
+    schemaVersion: SCHEMA_VERSION,
+    editable: false,
+    timezone: 'browser',
+    time: { from: 'now-3h', to: 'now' },
+    refresh: '30s',
+    graphTooltip: DashboardCursorSync.Crosshair,
+    templating: {
+      list: [
+        new DatasourceVariableBuilder('datasource').label('Prometheus').type('prometheus').build(),
+        chosen('network', `label_values(${EVERY_DAEMON_HAS}, network)`).build(),
+        chosen('instance', `label_values(${EVERY_DAEMON_HAS}{network=~"$network"}, instance)`).build(),
+      ],
+    },
+    annotations: {
+      list: [
+        new AnnotationQueryBuilder()
+          .name('Restarts')
+          .datasource(datasource)
+          .enable(true)
+          .iconColor('purple')
+          .expr('changes(process_start_time_seconds{instance=~"$instance"}[$__interval]) > 0')
+          .build(),
+      ],
+    },
+    panels: placed(rows).map((panel, index) => ({ ...panel, id: index + 1 })),
+  };
+}
+
+/** All of them unless some are chosen. */
+function chosen(name: string, query: string): QueryVariableBuilder {
+  return new QueryVariableBuilder(name)
+    .label(name.charAt(0).toUpperCase() + name.slice(1))
+    .datasource(datasource)
+    .query({ query, refId: name })
+    .multi(true)
+    .includeAll(true)
+    .allValue('.+')
+    .current({ text: 'All', value: '$__all', selected: true })
+    .refresh(VariableRefresh.OnTimeRangeChanged)
+    .sort(VariableSort.AlphabeticalAsc);
+}
+
+/** Panels in the order of reading: beside each other while there is room, each row below the one before. */
+function placed(all: readonly Row[]): (Panel | RowPanel)[] {
+  let y = 0;
+  return all.flatMap(({ title, panels }) => {
+    const heading = new RowBuilder(title).gridPos({ x: 0, y, w: COLUMNS, h: 1 }).build();
+    y += 1;
+    let x = 0;
+    let lineHeight = 0;
+    const built = panels.map((builder: Builder<Panel>) => {
+      const panel = builder.build();
+      const { w = COLUMNS, h = 1 } = panel.gridPos ?? {};
+      if (x + w > COLUMNS) {
+        y += lineHeight;
+        x = lineHeight = 0;
+      }
+      const at = { ...panel, gridPos: { x, y, w, h } };
+      x += w;
+      lineHeight = Math.max(lineHeight, h);
+      return at;
+    });
+    y += lineHeight;
+    return [heading, ...built];
+  });
+}

@@ -1,0 +1,49 @@
+/** Queries of the dashboard. Each asks for the instances that are chosen above it. */
+const PREFIX = 'flow_collection_indexer_';
+const CHOSEN = 'instance=~"$instance"';
+
+/** A query, and what its series are called. */
+export type Query = readonly [expr: string, legend: string];
+
+/** One of the daemon's own metrics; `where`: more matchers, as `source="edi"`. */
+export function own(name: string, where = ''): string {
+  return `${PREFIX}${name}{${CHOSEN}${where === '' ? '' : `, ${where}`}}`;
+}
+
+/** A metric that every Node.js process has. */
+export function ofProcess(name: string): string {
+  return `${name}{${CHOSEN}}`;
+}
+
+/** Per second, summed over what is not in `by`. */
+export function rate(name: string, by: readonly string[] = [], where = ''): string {
+  return summed(`rate(${own(name, where)}[$__rate_interval])`, by);
+}
+
+/** How often in the time that one point of the graph stands for. */
+export function increase(name: string, by: readonly string[] = []): string {
+  return summed(`increase(${own(name)}[$__rate_interval])`, by);
+}
+
+/** The mean of what a histogram observed. */
+export function mean(histogram: string, by: readonly string[] = []): string {
+  return `${rate(`${histogram}_sum`, by)} / ${rate(`${histogram}_count`, by)}`;
+}
+
+/** The median, the ninetieth and the ninety-ninth percentile of a histogram. */
+export function quantiles(histogram: string, by: readonly string[] = []): readonly Query[] {
+  const legend = ['{{instance}}', ...by.map((label) => `{{${label}}}`)].join(' ');
+  return [0.5, 0.9, 0.99].map((share) => [
+    `histogram_quantile(${share}, ${rate(`${histogram}_bucket`, [...by, 'le'])})`,
+    `${legend} p${share * 100}`,
+  ]);
+}
+
+/** Several gauges of one unit in one panel. */
+export function gauges(names: Readonly<Record<string, string>>): readonly Query[] {
+  return Object.entries(names).map(([name, legend]) => [own(name), `{{instance}} ${legend}`]);
+}
+
+function summed(expr: string, by: readonly string[]): string {
+  return `sum by (${['instance', ...by].join(', ')}) (${expr})`;
+}

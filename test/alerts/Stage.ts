@@ -1,0 +1,183 @@
+import { atEnd } from '../support/cleanup.js';
+import { lastingPort } from '../support/lastingPort.js';
+import { eventually, Program, programPath } from '../support/program.js';
+import { listening, startArguments } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import type { PrometheusServer } from './PrometheusServer.js';
+
+/** A fault, and what ends it. */
+export interface Provocation {
+  /** All of them must fire. */
+  readonly alerts: readonly string[];
+  /** In words, for the table. */
+  readonly fault: string;
+  readonly mended: string;
+  readonly strike: () => unknown;
+  readonly mend: () => unknown;
+}
+
+/** What became of one alert. */
+export interface Outcome {
+  readonly alert: string;
+  readonly fault: string;
+  readonly mended: string;
+  /** From the fault, and from its end. */
+  readonly firedSeconds: number;
+  readonly clearedSeconds: number;
+  /** Others that fired meanwhile, for the same daemons. */
+  readonly beside: readonly string[];
+}
+
+/** Nothing takes longer: it does not come at all. */
+const LIMIT_MS = 120_000;
+const LOOK_EVERY_MS = 100;
+
+interface StartedAs {
+  readonly args: readonly string[];
+  readonly nodeFlags: readonly string[];
+  daemon: RunningDaemon;
+}
+
+/** Where a scene is played: its daemons, and the Prometheus that scrapes them. */
+export class Stage {
+  readonly prometheus: PrometheusServer;
+  readonly outcomes: Outcome[] = [];
+  /** By instance, as Prometheus calls it. */
+  readonly #daemons = new Map<string, StartedAs>();
+
+  constructor(prometheus: PrometheusServer) {
+    this.prometheus = prometheus;
+    atEnd(() => {
+      for (const instance of this.#daemons.keys()) prometheus.remove(instance);
+    });
+  }
+
+  /** Starts a daemon on a port for metrics that it keeps. It is scraped from now on, and killed at the end of the scene. */
+  async start(
+    node: { readonly address: string },
+    dataDir: string,
+    flags: readonly string[] = [],
+    nodeFlags: readonly string[] = [],
+  ): Promise<string> {
+    const port = await lastingPort();
+    const instance = `127.0.0.1:${port}`;
+    const args = [...startArguments(node, dataDir, ...flags), '--metrics-port', String(port)];
+    const daemon = await begin(args, nodeFlags);
+    this.#daemons.set(instance, { args, nodeFlags, daemon });
+    this.prometheus.add(instance);
+    return instance;
+  }
+
+  daemon(instance: string): RunningDaemon {
+    const started = this.#daemons.get(instance);
+    if (started === undefined) throw new Error(`no daemon is ${instance}`);
+    return started.daemon;
+  }
+
+  /** Another process in place of one that has ended; with more flags, if any. */
+  async restart(instance: string, ...flags: readonly string[]): Promise<void> {
+    const started = this.#daemons.get(instance);
+    if (started === undefined) throw new Error(`no daemon is ${instance}`);
+    started.daemon = await begin([...started.args, ...flags], started.nodeFlags);
+  }
+
+  /** Waits until Prometheus has seen the process that runs now. */
+  async isScraped(instance: string): Promise<void> {
+    const start = (await this.daemon(instance).scrape()).value('process_start_time_seconds');
+    await this.#until(`Prometheus scrapes ${instance}`, () =>
+      this.prometheus.holds(`process_start_time_seconds{instance="${instance}"} == ${start}`),
+    );
+  }
+
+  /** Has it fire and clear, and takes the time of both. Expected errors: one that says what did not come. */
+  async provoke({ alerts, fault, mended, mend, strike }: Provocation): Promise<void> {
+    const beside = new Set<string>();
+    const look = async (): Promise<ReadonlySet<string>> => {
+      const firing = await this.prometheus.firing([...this.#daemons.keys()]);
+      for (const name of firing) if (!alerts.includes(name)) beside.add(name);
+      return firing;
+    };
+    await this.#until(`none of ${alerts.join(', ')} fires`, async () => {
+      const firing = await look();
+      return alerts.every((name) => !firing.has(name));
+    });
+    beside.clear();
+    const fired = await this.#take(alerts, `fires although ${fault}`, strike, async (name) =>
+      (await look()).has(name),
+    );
+    const cleared = await this.#take(
+      alerts,
+      `clears although ${mended}`,
+      mend,
+      async (name) => !(await look()).has(name),
+    );
+    for (const alert of alerts) {
+      this.outcomes.push({
+        ...{ alert, fault, mended, beside: [...beside].toSorted() },
+        firedSeconds: fired.get(alert) ?? NaN,
+        clearedSeconds: cleared.get(alert) ?? NaN,
+      });
+    }
+  }
+
+  /** The seconds from the end of `act` until each of the alerts has come to it. */
+  async #take(
+    alerts: readonly string[],
+    what: string,
+    act: () => unknown,
+    isThere: (alert: string) => Promise<boolean>,
+  ): Promise<ReadonlyMap<string, number>> {
+    const beganAtMs = performance.now();
+    // A fault that lasts, as a disk that is slow again and again, is waited for no longer than the alerts.
+    const acting = Promise.resolve(act());
+    const seconds = new Map<string, number>();
+    await this.#until(`${alerts.join(', ')}: one never ${what}`, async () => {
+      for (const name of alerts) {
+        if (!seconds.has(name) && (await isThere(name)))
+          seconds.set(name, (performance.now() - beganAtMs) / 1_000);
+      }
+      return seconds.size === alerts.length;
+    });
+    await acting;
+    return seconds;
+  }
+
+  async #until(what: string, holds: () => Promise<boolean>): Promise<void> {
+    const untilMs = performance.now() + LIMIT_MS;
+    while (!(await holds())) {
+      if (performance.now() > untilMs)
+        throw new Error(`not within ${LIMIT_MS / 1_000} s: ${what}\n${await this.#said()}`);
+      await pause(LOOK_EVERY_MS);
+    }
+  }
+
+  /** What the daemons say of themselves, for whoever has to find out. */
+  async #said(): Promise<string> {
+    const all = [...this.#daemons.values()].map(async ({ daemon }) => {
+      const ready = await daemon.health('/readyz').catch(String);
+      const last = daemon.program.stdout.split('\n').slice(-4).join('\n');
+      return `${typeof ready === 'string' ? ready : JSON.stringify(ready.body)}\n${last}${daemon.program.stderr.slice(-500)}`;
+    });
+    return (await Promise.all(all)).join('\n');
+  }
+}
+
+async function begin(args: readonly string[], nodeFlags: readonly string[]): Promise<RunningDaemon> {
+  const program = new Program(args, {}, [], ['--enable-source-maps', ...nodeFlags, programPath]);
+  atEnd(async () => {
+    await program.stop('SIGKILL');
+  });
+  return listening(program);
+}
+
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Waits until a daemon is ready. */
+export function ready(daemon: RunningDaemon): Promise<true> {
+  return eventually(async () => {
+    const answer = await daemon.health('/readyz').catch(() => undefined);
+    return answer?.status === 200 ? true : undefined;
+  });
+}

@@ -1,0 +1,44 @@
+import { panelsOf, readDashboard } from '../support/dashboard.js';
+import type { PrometheusServer } from './PrometheusServer.js';
+
+/** What Grafana puts in the place of its variables. */
+const variables: readonly (readonly [string, string])[] = [
+  ['$instance', '.+'],
+  ['$__rate_interval', '10s'],
+  ['$__interval', '5s'],
+];
+
+/**
+ * Runs every query of the dashboard over the time since `beganAt`, in seconds since 1970. `faults`: what Prometheus refuses;
+ * `bare`: panels of which no query gave a series.
+ */
+export async function checkDashboard(
+  prometheus: PrometheusServer,
+  beganAt: number,
+): Promise<{
+  readonly queries: number;
+  readonly faults: readonly string[];
+  readonly bare: readonly string[];
+}> {
+  const faults: string[] = [];
+  const bare: string[] = [];
+  let queries = 0;
+  for (const { targets, title } of panelsOf(readDashboard())) {
+    for (const { expr, legendFormat } of targets) {
+      const query = variables.reduce((text, [name, value]) => text.replaceAll(name, value), expr);
+      queries += 1;
+      try {
+        const series = await prometheus.queryRange(query, beganAt, Date.now() / 1_000);
+        if (series.length === 0) bare.push(`${title} (${legendFormat})`);
+        for (const { metric } of series) {
+          for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) {
+            if (!(label in metric)) faults.push(`${title}: its series have no ${label}`);
+          }
+        }
+      } catch (error) {
+        faults.push(`${title}: ${expr}: ${String(error)}`);
+      }
+    }
+  }
+  return { queries, faults: [...new Set(faults)], bare };
+}

@@ -1,0 +1,99 @@
+/* eslint-disable no-console -- a script for the terminal */
+/**
+ * Provokes every shipped alert by the fault that it names: a real Prometheus scrapes real daemons, with the shipped rules,
+ * whose durations are divided by sixty. Then runs every query of the dashboard against it. `npm run test:alerts` builds
+ * first; `-- --only SCENE`, `-- --write` for the table in docs/alerts.md.
+ */
+import { spawnSync } from 'node:child_process';
+import { parseArgs } from 'node:util';
+import { alertRules } from '../support/alertRules.js';
+import { withCleanup } from '../support/cleanup.js';
+import { scratchDirectory } from '../support/program.js';
+import { checkDashboard } from './checkDashboard.js';
+import { writePage } from './page.js';
+import { PrometheusServer } from './PrometheusServer.js';
+import type { Scene } from './scene.js';
+import { chainScenes } from './scenes/chain.js';
+import { diskScenes } from './scenes/disk.js';
+import { nodeScenes } from './scenes/nodes.js';
+import { processScenes } from './scenes/process.js';
+import { progressScenes } from './scenes/progress.js';
+import { readerScenes } from './scenes/readers.js';
+import { sharedScenes } from './scenes/shared.js';
+import { Stage } from './Stage.js';
+import type { Outcome } from './Stage.js';
+
+const { values } = parseArgs({
+  options: { only: { type: 'string' }, write: { type: 'boolean', default: false } },
+});
+
+if (spawnSync('prometheus', ['--version']).error !== undefined) {
+  console.error('prometheus is not on the path (Debian: apt-get install prometheus).');
+  process.exit(1);
+}
+
+const all: readonly Scene[] = [
+  ...[...nodeScenes, ...chainScenes, ...progressScenes, ...processScenes],
+  ...[...readerScenes, ...diskScenes, ...sharedScenes],
+];
+const scenes = values.only === undefined ? all : all.filter(({ name }) => name.includes(values.only ?? ''));
+if (scenes.length === 0) {
+  console.error(
+    `No scene has "${values.only}" in its name. There are: ${all.map(({ name }) => name).join(', ')}.`,
+  );
+  process.exit(64);
+}
+const isRoot = process.getuid?.() === 0;
+const outcomes: Outcome[] = [];
+const failures: string[] = [];
+
+await withCleanup(async () => {
+  const prometheus = await PrometheusServer.start(scratchDirectory());
+  try {
+    const beganAt = Date.now() / 1_000;
+    for (const scene of scenes) await play(scene, prometheus);
+    if (values.only === undefined || values.only === 'readers') {
+      const { bare, faults, queries } = await checkDashboard(prometheus, beganAt);
+      failures.push(...faults);
+      console.log(
+        `${queries} queries of the dashboard run; ${bare.length} give no series in this run: ${bare.join('; ')}`,
+      );
+    }
+  } finally {
+    await prometheus.close();
+  }
+});
+
+if (values.only === undefined) {
+  const provoked = new Set(outcomes.map(({ alert }) => alert));
+  for (const { alert } of alertRules()) if (!provoked.has(alert)) failures.push(`${alert} was not provoked`);
+  if (values.write) await writePage(outcomes);
+}
+for (const failure of failures) console.error(failure);
+console.log(`${outcomes.length} alerts fired and cleared, ${failures.length} failures.`);
+process.exitCode = failures.length === 0 ? 0 : 1;
+
+async function play(scene: Scene, prometheus: PrometheusServer): Promise<void> {
+  if (scene.needs === 'root' && !isRoot) {
+    failures.push(`${scene.name}: only root can mount and freeze a disk`);
+    return;
+  }
+  let stage: Stage | undefined;
+  try {
+    await withCleanup(async () => {
+      stage = new Stage(prometheus);
+      await scene.play(stage);
+    });
+  } catch (error) {
+    failures.push(`${scene.name}: ${error instanceof Error ? (error.stack ?? '') : String(error)}`);
+    console.error(failures.at(-1));
+  }
+  for (const outcome of stage?.outcomes ?? []) {
+    const { alert, beside, clearedSeconds, firedSeconds } = outcome;
+    const others = beside.length === 0 ? '' : ` (beside it ${beside.join(', ')})`;
+    console.log(
+      `${alert}: fired after ${firedSeconds.toFixed(1)} s, cleared after ${clearedSeconds.toFixed(1)} s${others}`,
+    );
+  }
+  outcomes.push(...(stage?.outcomes ?? []));
+}

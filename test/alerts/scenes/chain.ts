@@ -1,0 +1,150 @@
+import { consecutiveSporks } from '../../../src/devnet/index.js';
+import type { DevnetHandle } from '../../../src/devnet/index.js';
+import { atEnd } from '../../support/cleanup.js';
+import { lastingPort } from '../../support/lastingPort.js';
+import { runProgram, scratchDirectory } from '../../support/program.js';
+import { devnetForTest } from '../../support/runningDaemon.js';
+import type { Scene } from '../scene.js';
+import { ready } from '../Stage.js';
+import { chain } from './nodes.js';
+
+/** Far enough above what the nodes fall back to. */
+const FAR = 3_000;
+const LAST = 99;
+const DISCARDED = 5;
+
+/** The options of two sporks. */
+function sporks(discarded: number) {
+  const common = { paused: true, executionDataLag: -4 };
+  const [before, after] = consecutiveSporks({ seed: 31, ends: [{ lastHeight: LAST, discarded }], common });
+  if (before === undefined || after === undefined) throw new Error('one end makes two sporks');
+  return { before, after: { ...after, startHead: LAST + 60 } };
+}
+
+/** A chain that grows by a block in so many milliseconds, until the returned function is called. */
+export function growing(devnet: DevnetHandle, everyMs: number, blocks = 1): () => void {
+  const timer = setInterval(() => devnet.node.head.advance(blocks), everyMs);
+  atEnd(() => clearInterval(timer));
+  return () => clearInterval(timer);
+}
+
+export const chainScenes: readonly Scene[] = [
+  {
+    name: 'head stands still',
+    play: async (stage) => {
+      const devnet = await devnetForTest(chain);
+      const stop = growing(devnet, 250);
+      const flags = ['--start-height', '0', '--ready-max-head-age-seconds', '5'];
+      const instance = await stage.start(devnet, scratchDirectory(), flags);
+      await ready(stage.daemon(instance));
+      await stage.provoke({
+        alerts: ['FlowIndexerHeadStale', 'FlowIndexerHeadOld'],
+        fault: 'the chain stands still, with `--ready-max-head-age-seconds 5`',
+        strike: stop,
+        mended: 'it goes on',
+        mend: () => {
+          growing(devnet, 250);
+        },
+      });
+    },
+  },
+  {
+    name: 'head falls back',
+    play: async (stage) => {
+      const port = await lastingPort();
+      const options = { ...chain, profile: 'empty', port } as const;
+      let devnet = await devnetForTest({ ...options, startHead: FAR });
+      const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0']);
+      await stage.daemon(instance).reaches(FAR);
+      await stage.provoke({
+        alerts: ['FlowIndexerHeadBehind'],
+        fault: 'the node comes back with a head 2,900 heights lower, as one that is being restored',
+        strike: async () => {
+          await devnet.close();
+          devnet = await devnetForTest({ ...options, startHead: FAR - 2_900 });
+        },
+        mended: 'its head is where it was',
+        mend: () => devnet.node.head.set(FAR + 1),
+      });
+    },
+  },
+  {
+    name: 'start is ahead',
+    play: async (stage) => {
+      const devnet = await devnetForTest(chain);
+      const flags = ['--start-height', '500'];
+      await stage.provoke({
+        alerts: ['FlowIndexerStartHeightAhead'],
+        fault: 'a daemon is started with `--start-height 500`, and the head is 60',
+        strike: () => stage.start(devnet, scratchDirectory(), flags),
+        mended: 'the chain gets there',
+        mend: () => devnet.node.head.set(510),
+      });
+    },
+  },
+  {
+    name: 'chain is replaced',
+    play: async (stage) => {
+      const port = await lastingPort();
+      let devnet = await devnetForTest({ ...chain, port });
+      const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0']);
+      await ready(stage.daemon(instance));
+      const replace = async (seed: number): Promise<void> => {
+        await devnet.close();
+        devnet = await devnetForTest({ ...chain, seed, port, startHead: 70 });
+      };
+      await stage.provoke({
+        alerts: ['FlowIndexerChainReplaced'],
+        fault: 'the network begins anew: at the address of the node is one of another chain',
+        strike: () => replace(99),
+        mended: 'the old one is there again',
+        mend: () => replace(chain.seed),
+      });
+    },
+  },
+  {
+    name: 'parent does not match',
+    play: async (stage) => {
+      const { after, before } = sporks(DISCARDED);
+      const port = await lastingPort();
+      const node = await devnetForTest(before);
+      const dataDir = scratchDirectory();
+      const flags = ['--start-height', '0', '--access-node', `127.0.0.1:${port}`];
+      const instance = await stage.start(node, dataDir, flags);
+      await stage.daemon(instance).reaches(LAST + DISCARDED);
+      await stage.provoke({
+        alerts: ['FlowIndexerParentMismatch'],
+        fault: `a spork begins at height ${LAST + 1}, and discards ${DISCARDED} blocks that are indexed`,
+        strike: () => devnetForTest({ ...after, port }),
+        mended: `\`rewind --to ${LAST} --yes\`, and a start with \`--access-spork-root ${LAST + 1}\``,
+        mend: async () => {
+          await stage.daemon(instance).program.stop();
+          const where = ['--network', 'devnet', '--data-dir', dataDir];
+          const { code, stderr } = await runProgram(['rewind', '--to', String(LAST), '--yes', ...where]);
+          if (code !== 0) throw new Error(stderr);
+          await stage.restart(instance, '--access-spork-root', String(LAST + 1));
+          await ready(stage.daemon(instance));
+        },
+      });
+    },
+  },
+  {
+    name: 'spork is not vouched for',
+    play: async (stage) => {
+      const { after, before } = sporks(0);
+      const [old, next] = [await devnetForTest(before), await devnetForTest(after)];
+      const flags = ['--start-height', '0', '--access-node', next.address];
+      let instance = '';
+      await stage.provoke({
+        alerts: ['FlowIndexerNotVouched'],
+        fault: 'one of two nodes tells of a spork that the table does not have',
+        strike: async () => (instance = await stage.start(old, scratchDirectory(), flags)),
+        mended: `a start with \`--access-spork-root ${LAST + 1}\``,
+        mend: async () => {
+          await stage.daemon(instance).program.stop();
+          await stage.restart(instance, '--access-spork-root', String(LAST + 1));
+        },
+      });
+    },
+  },
+];

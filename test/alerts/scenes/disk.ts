@@ -1,0 +1,143 @@
+import { execFileSync } from 'node:child_process';
+import { closeSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { runProgram, scratchDirectory } from '../../support/program.js';
+import { devnetForTest, startArguments } from '../../support/runningDaemon.js';
+import type { Scene } from '../scene.js';
+import { SmallDisk } from '../SmallDisk.js';
+import { pause, ready } from '../Stage.js';
+import type { Stage } from '../Stage.js';
+import { chain } from './nodes.js';
+
+const MIB = 1024 ** 2;
+/** A commit that takes so long is slow, and does not hang. */
+const SLOW_MS = 1_500;
+/** Long enough for the alert to be sure. */
+const SLOW_TIMES = 20;
+
+async function onDisk(stage: Stage): Promise<{ readonly disk: SmallDisk; readonly instance: string }> {
+  const disk = new SmallDisk();
+  const devnet = await devnetForTest({ ...chain, blockIntervalMs: 200, paused: false });
+  const instance = await stage.start(devnet, join(disk.directory, 'store'), ['--start-height', '0']);
+  await ready(stage.daemon(instance));
+  return { disk, instance };
+}
+
+export const diskScenes: readonly Scene[] = [
+  {
+    name: 'disk hangs',
+    needs: 'root',
+    play: async (stage) => {
+      const { disk, instance } = await onDisk(stage);
+      await stage.provoke({
+        alerts: ['FlowIndexerStoreStalled'],
+        fault: 'the disk hangs (`fsfreeze`)',
+        strike: () => disk.freeze(),
+        mended: 'it goes on',
+        mend: () => disk.thaw(),
+      });
+      await stage.provoke({
+        alerts: ['FlowIndexerStopping'],
+        fault: 'the daemon is told to stop (SIGTERM) while the disk hangs',
+        strike: async () => {
+          disk.freeze();
+          await pause(500);
+          stage.daemon(instance).program.child.kill('SIGTERM');
+        },
+        mended: 'the disk goes on: the process ends',
+        mend: async () => {
+          disk.thaw();
+          await stage.daemon(instance).program.exited;
+        },
+      });
+    },
+  },
+  {
+    name: 'disk is slow',
+    needs: 'root',
+    play: async (stage) => {
+      const { disk } = await onDisk(stage);
+      await stage.provoke({
+        alerts: ['FlowIndexerCommitsSlow'],
+        fault: `the disk hangs for ${SLOW_MS / 1_000} s, again and again (\`fsfreeze\`)`,
+        strike: async () => {
+          for (let time = 0; time < SLOW_TIMES; time += 1) {
+            disk.freeze();
+            await pause(SLOW_MS);
+            disk.thaw();
+            await pause(100);
+          }
+        },
+        mended: 'it is quick',
+        mend: () => undefined,
+      });
+    },
+  },
+  {
+    name: 'disk fills',
+    needs: 'root',
+    play: async (stage) => {
+      const { disk } = await onDisk(stage);
+      let isFilling = true;
+      await stage.provoke({
+        alerts: ['FlowIndexerDiskFilling'],
+        fault: 'something writes 20 MiB a second to the disk of the store, of which 4 GiB were free',
+        strike: () => {
+          void (async () => {
+            while (isFilling) {
+              disk.fill(20 * MIB);
+              await pause(1_000);
+            }
+          })();
+        },
+        mended: 'it ends, and is deleted',
+        mend: () => {
+          isFilling = false;
+          disk.empty();
+        },
+      });
+      await stage.provoke({
+        alerts: ['FlowIndexerDiskLow'],
+        fault: '300 MiB of 4 GiB are left on the disk of the store',
+        strike: () => disk.fillUpTo(300 * MIB),
+        mended: 'there is room again',
+        mend: () => disk.empty(),
+      });
+    },
+  },
+  {
+    name: 'scrub is overdue',
+    play: async (stage) => {
+      const devnet = await devnetForTest({ ...chain, profile: 'dense', startHead: 200 });
+      const dataDir = scratchDirectory();
+      const args = startArguments(devnet, dataDir, '--start-height', '0', '--stop-height', '200');
+      const { code, stderr } = await runProgram(args);
+      if (code !== 0) throw new Error(stderr);
+      // So slow that the table is still to be read when the pipe is there.
+      const flags = ['--scrub-bytes-per-second', '500000'];
+      const table = (): string => {
+        const [name] = readdirSync(join(dataDir, 'index')).filter((file) => file.endsWith('.ldb'));
+        if (name === undefined) throw new Error('the store has no table');
+        return join(dataDir, 'index', name);
+      };
+      let path = '';
+      await stage.provoke({
+        alerts: ['FlowIndexerScrubOverdue'],
+        fault: 'reading a table of the store hangs (a pipe in its place that nobody writes to)',
+        strike: async () => {
+          await stage.start(devnet, dataDir, flags);
+          path = table();
+          renameSync(path, `${path}.kept`);
+          execFileSync('mkfifo', [path]);
+        },
+        mended: 'it comes back: the table is sound',
+        mend: () => {
+          const pipe = openSync(path, 'r+');
+          rmSync(path);
+          renameSync(`${path}.kept`, path);
+          closeSync(pipe);
+        },
+      });
+    },
+  },
+];

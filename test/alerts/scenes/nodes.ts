@@ -1,0 +1,125 @@
+import type { DevnetOptions, FaultRule } from '../../../src/devnet/index.js';
+import { lastingPort } from '../../support/lastingPort.js';
+import { FaultProxy } from '../../support/faultProxy.js';
+import { atEnd } from '../../support/cleanup.js';
+import { scratchDirectory } from '../../support/program.js';
+import { devnetForTest } from '../../support/runningDaemon.js';
+import type { Scene } from '../scene.js';
+import { ready } from '../Stage.js';
+
+const HEAD = 60;
+export const chain = {
+  ...{ seed: 21, startHead: HEAD, paused: true, executionDataLag: -4, sealedLag: 0 },
+} satisfies DevnetOptions;
+
+/** Every call by which a collection can be had. */
+const bodies = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'];
+
+export const nodeScenes: readonly Scene[] = [
+  {
+    name: 'unreachable',
+    play: async (stage) => {
+      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 200, paused: false });
+      const proxy = await new FaultProxy(devnet).start();
+      atEnd(() => proxy.close());
+      const node = { address: `127.0.0.1:${proxy.port}` };
+      const instance = await stage.start(node, scratchDirectory(), ['--start-height', '0']);
+      await ready(stage.daemon(instance));
+      await stage.provoke({
+        alerts: ['FlowIndexerUpstreamUnreachable', 'FlowIndexerNodeDown'],
+        fault: 'the only access node refuses connections',
+        strike: () => proxy.become({ kind: 'refused' }),
+        mended: 'it takes them again',
+        mend: () => proxy.become({ kind: 'fair' }),
+      });
+    },
+  },
+  {
+    name: 'starting',
+    play: async (stage) => {
+      const port = await lastingPort();
+      const node = { address: `127.0.0.1:${port}` };
+      await stage.provoke({
+        alerts: ['FlowIndexerStarting'],
+        fault: 'a daemon is started, and nobody listens where its node should be',
+        strike: () => stage.start(node, scratchDirectory(), ['--start-height', '0']),
+        mended: 'the node is started',
+        mend: () => devnetForTest({ ...chain, port }),
+      });
+    },
+  },
+  {
+    name: 'refusing',
+    play: async (stage) => {
+      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 250, paused: false });
+      const flags = ['--start-height', '0', '--no-edi', '--requester-backoff-max-ms', '1000'];
+      const instance = await stage.start(devnet, scratchDirectory(), flags);
+      await ready(stage.daemon(instance));
+      const faults = bodies.map((method): FaultRule => ({ method, fault: 'error', code: 'INTERNAL' }));
+      await stage.provoke({
+        alerts: ['FlowIndexerUpstreamRefusing', 'FlowIndexerStalled', 'FlowIndexerNodeErrors'],
+        fault: 'the node answers every call for a collection with INTERNAL, and the chain goes on',
+        strike: () => devnet.node.setFaults(faults),
+        mended: 'it answers them',
+        mend: () => devnet.node.setFaults([]),
+      });
+    },
+  },
+  {
+    name: 'lying',
+    play: async (stage) => {
+      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 250, paused: false });
+      const flags = ['--start-height', '0', '--no-edi', '--requester-backoff-max-ms', '1000'];
+      const instance = await stage.start(devnet, scratchDirectory(), flags);
+      await ready(stage.daemon(instance));
+      await stage.provoke({
+        alerts: ['FlowIndexerUpstreamInvalid', 'FlowIndexerNodeLies', 'FlowIndexerInvalidData'],
+        fault: 'the node answers every call for a collection with bytes that do not hash to its id',
+        strike: () =>
+          devnet.node.setFaults(bodies.map((method): FaultRule => ({ method, fault: 'wrong_body' }))),
+        mended: 'it answers the truth',
+        mend: () => devnet.node.setFaults([]),
+      });
+    },
+  },
+  {
+    name: 'no execution data',
+    play: async (stage) => {
+      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 500, paused: false });
+      const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0', '--edi-only']);
+      await ready(stage.daemon(instance));
+      const fault: FaultRule = { method: 'SubscribeExecutionData*', fault: 'error', code: 'INTERNAL' };
+      await stage.provoke({
+        alerts: ['FlowIndexerEdiUnavailable'],
+        fault: 'with `--edi-only`, the node refuses execution data',
+        strike: () => devnet.node.setFaults([fault, { ...fault, on: 'open' }]),
+        mended: 'it gives them',
+        mend: () => devnet.node.setFaults([]),
+      });
+    },
+  },
+  {
+    name: 'foreign',
+    play: async (stage) => {
+      const devnet = await devnetForTest(chain);
+      const port = await lastingPort();
+      const flags = ['--start-height', '0', '--access-node', `127.0.0.1:${port}`];
+      const instance = await stage.start(devnet, scratchDirectory(), flags);
+      await ready(stage.daemon(instance));
+      let stranger = await devnetForTest({ ...chain, port });
+      await stage.provoke({
+        alerts: ['FlowIndexerNodeForeign'],
+        fault: 'at the address of one of two nodes, a node of another network is started',
+        strike: async () => {
+          await stranger.close();
+          stranger = await devnetForTest({ ...chain, port, chainId: 'flow-testnet' });
+        },
+        mended: 'the right one is there again',
+        mend: async () => {
+          await stranger.close();
+          await devnetForTest({ ...chain, port });
+        },
+      });
+    },
+  },
+];

@@ -1,0 +1,56 @@
+import { inspectReaders } from '../../support/inspector.js';
+import { scratchDirectory } from '../../support/program.js';
+import { devnetForTest } from '../../support/runningDaemon.js';
+import type { Scene } from '../scene.js';
+import { ready } from '../Stage.js';
+import { chain } from './nodes.js';
+
+export const processScenes: readonly Scene[] = [
+  {
+    name: 'gone',
+    play: async (stage) => {
+      const devnet = await devnetForTest(chain);
+      const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0']);
+      await ready(stage.daemon(instance));
+      await stage.provoke({
+        alerts: ['FlowIndexerNotScraped'],
+        fault: 'the daemon is killed (SIGKILL)',
+        strike: () => stage.daemon(instance).program.stop('SIGKILL'),
+        mended: 'it is started again',
+        mend: () => stage.restart(instance),
+      });
+      await stage.provoke({
+        alerts: ['FlowIndexerRestarting'],
+        fault: 'it is killed four times in a row, and started again each time',
+        strike: async () => {
+          for (let kill = 0; kill < 4; kill += 1) {
+            await stage.daemon(instance).program.stop('SIGKILL');
+            await stage.restart(instance);
+            // Prometheus has to see each of them.
+            await stage.isScraped(instance);
+          }
+        },
+        mended: 'it runs',
+        mend: () => undefined,
+      });
+    },
+  },
+  {
+    name: 'reader hangs',
+    play: async (stage) => {
+      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 200, paused: false });
+      const flags = ['--start-height', '0'];
+      const instance = await stage.start(devnet, scratchDirectory(), flags, ['--inspect=127.0.0.1:0']);
+      const { program } = stage.daemon(instance);
+      const [, port = ''] = await program.sees(/ws:\/\/127\.0\.0\.1:(\d+)\//);
+      await ready(stage.daemon(instance));
+      await stage.provoke({
+        alerts: ['FlowIndexerReaderDown', 'FlowIndexerReaderReplaced'],
+        fault: 'the thread that serves readers loops for ever',
+        strike: () => inspectReaders(Number(port), 'for (;;);'),
+        mended: 'the daemon replaces it by itself',
+        mend: () => undefined,
+      });
+    },
+  },
+];

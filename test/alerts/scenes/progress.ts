@@ -1,0 +1,60 @@
+import { scratchDirectory } from '../../support/program.js';
+import { devnetForTest } from '../../support/runningDaemon.js';
+import type { Scene } from '../scene.js';
+import { ready } from '../Stage.js';
+import { growing } from './chain.js';
+import { chain } from './nodes.js';
+
+export const progressScenes: readonly Scene[] = [
+  {
+    name: 'behind',
+    play: async (stage) => {
+      const devnet = await devnetForTest({ ...chain, profile: 'dense' });
+      const flags = ['--start-height', '0', '--no-edi', '--requester-concurrency', '1', '--window', '2'];
+      const instance = await stage.start(devnet, scratchDirectory(), flags);
+      await ready(stage.daemon(instance));
+      let stop = (): void => undefined;
+      await stage.provoke({
+        alerts: ['FlowIndexerBehind', 'FlowIndexerLagging'],
+        fault: 'every answer of the node takes half a second, and the chain grows by 20 heights a second',
+        strike: () => {
+          devnet.node.setFaults([{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 500 }]);
+          stop = growing(devnet, 100, 2);
+        },
+        mended: 'the node is quick, and the chain rests',
+        mend: () => {
+          stop();
+          devnet.node.setFaults([]);
+        },
+      });
+    },
+  },
+  {
+    name: 'unresolvable',
+    play: async (stage) => {
+      const devnet = await devnetForTest(chain);
+      const flags = ['--start-height', '0', '--no-edi', '--requester-unresolvable-after-ms', '2000'];
+      const instance = await stage.start(devnet, scratchDirectory(), [
+        ...flags,
+        ...['--requester-backoff-max-ms', '1000'],
+      ]);
+      await ready(stage.daemon(instance));
+      const lost = { fault: 'error', code: 'NOT_FOUND', message: 'could not find collection' } as const;
+      await stage.provoke({
+        alerts: ['FlowIndexerUnresolvable'],
+        fault: 'no node has the collections of a height, with `--requester-unresolvable-after-ms 2000`',
+        strike: () => {
+          devnet.node.setFaults(
+            ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'].map((method) => ({
+              method,
+              ...lost,
+            })),
+          );
+          devnet.node.head.advance(10);
+        },
+        mended: 'the node has them',
+        mend: () => devnet.node.setFaults([]),
+      });
+    },
+  },
+];

@@ -1,0 +1,41 @@
+import { GrpcProbe } from '../../support/grpcProbe.js';
+import { atEnd } from '../../support/cleanup.js';
+import { scratchDirectory } from '../../support/program.js';
+import { devnetForTest } from '../../support/runningDaemon.js';
+import type { Scene } from '../scene.js';
+import { pause, ready } from '../Stage.js';
+import { chain } from './nodes.js';
+
+const ROUNDS = 12;
+
+export const readerScenes: readonly Scene[] = [
+  {
+    // Provokes nothing: it is for the panels that only callers fill.
+    name: 'readers',
+    play: async (stage) => {
+      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 200, paused: false });
+      const instance = await stage.start(devnet, scratchDirectory(), [
+        '--start-height',
+        '0',
+        '--api-forward',
+      ]);
+      const daemon = stage.daemon(instance);
+      await ready(daemon);
+      const follower = new AbortController();
+      atEnd(() => follower.abort());
+      const events = await fetch(`${daemon.apiUrl}/events`, { signal: follower.signal });
+      void events.body?.pipeTo(new WritableStream(), { signal: follower.signal }).catch(() => undefined);
+      const probe = new GrpcProbe(daemon.grpcAddress);
+      atEnd(() => probe.close());
+      for (let round = 0; round < ROUNDS; round += 1) {
+        for (const path of ['/status', '/v1/blocks?height=final', '/v1/blocks/abc', '/nowhere']) {
+          await fetch(daemon.apiUrl + path);
+        }
+        await probe.call('GetLatestBlock');
+        // Not of an index: forwarded, and refused by the simulated node.
+        await probe.call('GetAccount', { address: Buffer.alloc(8) }).catch(() => undefined);
+        await pause(1_000);
+      }
+    },
+  },
+];

@@ -1,0 +1,102 @@
+import type { FaultRule } from '../../../src/devnet/index.js';
+import { atEnd } from '../../support/cleanup.js';
+import { asAdmin, ownServer } from '../../support/postgresServer.js';
+import { runProgram, scratchDirectory } from '../../support/program.js';
+import { devnetForTest } from '../../support/runningDaemon.js';
+import { storeFlags } from '../../support/storeDump.js';
+import type { Scene } from '../scene.js';
+import { ready } from '../Stage.js';
+import { chain } from './nodes.js';
+
+const HISTORY = 400;
+const LOST_HEIGHT = 200;
+
+async function backfill(dataDir: string, ...words: readonly string[]): Promise<void> {
+  const { code, stderr } = await runProgram(['backfill', ...words, ...storeFlags(dataDir)]);
+  if (code !== 0) throw new Error(stderr);
+}
+
+export const sharedScenes: readonly Scene[] = [
+  {
+    name: 'history is disputed',
+    play: async (stage) => {
+      const lie = { fault: 'wrong_parent', fromHeight: LOST_HEIGHT, toHeight: LOST_HEIGHT } as const;
+      const faults: FaultRule[] = [
+        { method: 'GetBlockByHeight', ...lie },
+        { method: 'SubscribeBlocks*', ...lie },
+      ];
+      const devnet = await devnetForTest({ ...chain, profile: 'empty', startHead: HISTORY, faults });
+      const dataDir = scratchDirectory();
+      const instance = await stage.start(devnet, dataDir);
+      await ready(stage.daemon(instance));
+      await stage.provoke({
+        alerts: ['FlowIndexerRangesDisputed'],
+        fault: 'history is planned of which the node gives a block with another parent',
+        strike: () => backfill(dataDir, 'plan', '--from', '0'),
+        mended: 'it gives the right one; `backfill redrive`',
+        mend: async () => {
+          devnet.node.setFaults([]);
+          await backfill(dataDir, 'redrive');
+        },
+      });
+    },
+  },
+  {
+    name: 'history is held up',
+    play: async (stage) => {
+      const before = { fromHeight: 0, toHeight: HISTORY - 50 };
+      const faults = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'].map(
+        (method): FaultRule => ({ method, fault: 'error', code: 'INTERNAL', ...before }),
+      );
+      const devnet = await devnetForTest({ ...chain, startHead: HISTORY, faults });
+      const dataDir = scratchDirectory();
+      const instance = await stage.start(devnet, dataDir, ['--no-edi', '--requester-backoff-max-ms', '1000']);
+      await ready(stage.daemon(instance));
+      await stage.provoke({
+        alerts: ['FlowIndexerHistoryHeldUp'],
+        fault: 'history is planned whose collections the node refuses',
+        strike: () => backfill(dataDir, 'plan', '--from', '0'),
+        mended: 'it gives them',
+        mend: () => devnet.node.setFaults([]),
+      });
+    },
+  },
+  {
+    name: 'several processes on one database',
+    play: async (stage) => {
+      const server = await ownServer();
+      atEnd(() => server.close());
+      await asAdmin(server.url, 'CREATE DATABASE alerts');
+      const url = new URL(server.url);
+      url.pathname = '/alerts';
+      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 500, paused: false });
+      const store = ['--store', url.href];
+      const leader = await stage.start(devnet, scratchDirectory(), [...store, '--roles', 'live,backfill']);
+      await ready(stage.daemon(leader));
+      const reader = await stage.start(devnet, scratchDirectory(), [...store, '--roles', 'api,backfill']);
+      const worker = await stage.start(devnet, scratchDirectory(), [...store, '--roles', 'backfill']);
+      for (const instance of [reader, worker]) await ready(stage.daemon(instance));
+      await stage.provoke({
+        alerts: ['FlowIndexerWorkersDead'],
+        fault: 'one of three processes on a database is killed (SIGKILL)',
+        strike: () => stage.daemon(worker).program.stop('SIGKILL'),
+        mended: 'it is started again',
+        mend: () => stage.restart(worker),
+      });
+      await stage.provoke({
+        alerts: ['FlowIndexerLeaderLost'],
+        fault: 'the only one with the role `live` is stopped',
+        strike: () => stage.daemon(leader).program.stop(),
+        mended: 'it is started again',
+        mend: () => stage.restart(leader),
+      });
+      await stage.provoke({
+        alerts: ['FlowIndexerDatabaseUnreachable'],
+        fault: 'PostgreSQL is stopped (immediate)',
+        strike: () => server.kill(),
+        mended: 'it is started again',
+        mend: () => server.start(),
+      });
+    },
+  },
+];

@@ -1,0 +1,90 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { allReadinessCodes } from '../../../src/observability/index.js';
+import { alertRules } from '../../support/alertRules.js';
+import { EveryMetric } from '../../support/everyMetric.js';
+import { selectorsIn } from '../../support/promql.js';
+
+const root = join(import.meta.dirname, '../../..');
+const rules = alertRules();
+const every = new EveryMetric();
+
+/** What a heading is called in a link. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replace(/[^\w\- ]/g, '')
+    .replaceAll(' ', '-');
+}
+
+function headingsOf(page: string): readonly string[] {
+  const text = readFileSync(join(root, page), 'utf8');
+  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading);
+}
+
+describe('the alert rules', () => {
+  it.each(rules.map((rule) => [rule.alert, rule] as const))(
+    '%s asks for metrics that there are',
+    (_, rule) => {
+      const selectors = selectorsIn(rule.expr);
+      expect(selectors.length).toBeGreaterThan(0);
+      for (const { metric, matchers } of selectors) {
+        const labels = metric === 'up' ? ['job', 'instance'] : every.labelsOf(metric);
+        expect(labels, metric).toBeDefined();
+        for (const { label } of matchers) expect(labels, `${metric}{${label}}`).toContain(label);
+      }
+    },
+  );
+
+  it.each(rules.map((rule) => [rule.alert, rule] as const))(
+    '%s says what is wrong, and links to its section of the runbook',
+    (name, { annotations, labels }) => {
+      expect(name).toMatch(/^FlowIndexer[A-Z]/);
+      expect(['critical', 'warning']).toContain(labels['severity']);
+      expect(annotations['summary']).toBeTruthy();
+      expect(annotations['description']?.length).toBeGreaterThan(20);
+      const [page = '', anchor] = annotations['runbook_url']?.split('#') ?? [];
+      expect(headingsOf(page).map(anchorOf)).toContain(anchor);
+      expect(anchor).toBe(name.toLowerCase());
+    },
+  );
+
+  it('have one for each code of /readyz, and for no other', () => {
+    const codes = rules
+      .flatMap(({ expr }) => selectorsIn(expr))
+      .filter(({ metric }) => metric === 'flow_collection_indexer_not_ready')
+      .flatMap(({ matchers }) => matchers.filter(({ label }) => label === 'code').map(({ value }) => value));
+    expect(codes.toSorted()).toEqual([...allReadinessCodes].toSorted());
+  });
+
+  it('have names of their own', () => {
+    expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
+  });
+
+  it('are each tested to fire, and not to fire', () => {
+    const { tests } = parse(readFileSync(join(root, 'deploy/prometheus/alerts.test.yml'), 'utf8')) as {
+      tests: { promql_expr_test: { expr: string; exp_samples: unknown[] }[] }[];
+    };
+    const looks = tests.flatMap(({ promql_expr_test }) => promql_expr_test);
+    for (const { alert } of rules) {
+      const its = looks.filter(({ expr }) => expr === `ALERTS{alertname="${alert}", alertstate="firing"}`);
+      expect(
+        its.some(({ exp_samples }) => exp_samples.length > 0),
+        `${alert} fires`,
+      ).toBe(true);
+      expect(
+        its.some(({ exp_samples }) => exp_samples.length === 0),
+        `${alert} does not fire`,
+      ).toBe(true);
+    }
+  });
+});
+
+describe('the runbook', () => {
+  it('has no section for an alert that there is not', () => {
+    const named = headingsOf('docs/runbook.md').filter((heading) => heading.startsWith('FlowIndexer'));
+    expect(named.toSorted()).toEqual(rules.map(({ alert }) => alert).toSorted());
+  });
+});

@@ -1,0 +1,92 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { makeDashboard } from '../../../scripts/dashboard/makeDashboard.js';
+import { EveryMetric } from '../../support/everyMetric.js';
+import { dashboardFaults } from '../../support/dashboardTypes.js';
+import { panelsOf, readDashboard } from '../../support/dashboard.js';
+import { selectorsIn } from '../../support/promql.js';
+
+const dashboard = readDashboard();
+const panels = panelsOf(dashboard);
+const every = new EveryMetric();
+const selectors = panels.flatMap(({ targets }) => targets.flatMap(({ expr }) => selectorsIn(expr)));
+
+describe('the dashboard', () => {
+  it('is what the script makes', () => {
+    expect(JSON.parse(JSON.stringify(makeDashboard()))).toEqual(dashboard);
+  });
+
+  it('fits the types of Grafana, which would find a fault', () => {
+    const [, panel] = dashboard.panels;
+    const changed = (change: object): object => ({ ...dashboard, panels: [{ ...panel, ...change }] });
+    const faults = dashboardFaults([
+      dashboard,
+      { ...dashboard, panles: [] },
+      changed({}),
+      changed({ options: { colorMode: 'loud' } }),
+      changed({ gridPos: { x: '0', y: 0, w: 1, h: 1 } }),
+      changed({ targets: [{ expr: 7, refId: 'A' }] }),
+    ]);
+    expect(faults[0]).toEqual([]);
+    expect(faults[1]?.join()).toContain('panles');
+    expect(faults[2]).toEqual([]);
+    expect(faults[3]?.join()).toContain('loud');
+    expect(faults[4]?.join()).toContain("'string' is not assignable to type 'number'");
+    expect(faults[5]?.join()).toContain("'number' is not assignable to type 'string'");
+  });
+
+  it('has every metric of a daemon on it', () => {
+    const shown = new Set(selectors.map(({ metric }) => every.family(metric)));
+    expect(every.names.filter((name) => !shown.has(name))).toEqual([]);
+  });
+
+  it('asks for metrics that there are, of the chosen instances', () => {
+    for (const { metric, matchers } of selectors) {
+      if (metric === 'ALERTS') continue;
+      const labels = metric === 'up' ? ['job', 'instance'] : every.labelsOf(metric);
+      expect(labels, metric).toBeDefined();
+      for (const { label } of matchers) expect(labels, `${metric}{${label}}`).toContain(label);
+      expect(matchers, metric).toContainEqual({ label: 'instance', operator: '=~', value: '$instance' });
+    }
+  });
+
+  it('names each series by labels that the query keeps', () => {
+    for (const { title, targets } of panels) {
+      for (const { expr, legendFormat } of targets) {
+        const kept = new Set(selectorsIn(expr).flatMap(({ metric }) => every.labelsOf(metric) ?? []));
+        const summed = /^(?:sum|max) by \(([^)]*)\)/.exec(expr)?.[1]?.split(', ');
+        for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) {
+          if (summed !== undefined) expect(summed, `${title}: ${legendFormat}`).toContain(label);
+          else if (!expr.includes('ALERTS') && !expr.startsWith('up'))
+            expect([...kept], title).toContain(label);
+        }
+      }
+    }
+  });
+
+  it('explains each panel, draws none over another, and knows each by an id of its own', () => {
+    for (const { description, targets, title, type } of panels) {
+      expect(description, title).toBeTruthy();
+      expect(targets.length, title).toBeGreaterThan(0);
+      expect(['stat', 'timeseries', 'state-timeline'], title).toContain(type);
+    }
+    const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) => {
+      expect(x + w).toBeLessThanOrEqual(24);
+      return Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)},${y + Math.floor(cell / w)}`);
+    });
+    expect(new Set(cells).size).toBe(cells.length);
+    expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
+  });
+
+  it('is provisioned by files that name it', () => {
+    const provider = readFileSync(
+      join(
+        import.meta.dirname,
+        '../../../deploy/grafana/provisioning/dashboards/flow-collection-indexer.yml',
+      ),
+      'utf8',
+    );
+    expect(provider).toContain('/etc/grafana/flow-collection-indexer');
+  });
+});
