@@ -129,6 +129,8 @@ const packageHomes = {
   'pg-boss': ['ranges'],
   tar: ['storage'],
   protobufjs: ['flow'],
+  preact: ['api'],
+  'preact/hooks': ['api'],
 };
 
 /** `no-restricted-imports` paths for a room: third-party packages that live elsewhere. */
