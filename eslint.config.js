@@ -66,7 +66,7 @@ const nestedBlocks = nestedRooms.flatMap((nested) => {
   const [room, name] = nested.split('/');
   const around = partsOf(room).find((part) => part.name === name);
   return partsOf(nested).map((part) =>
-    importRule([`src/${nested}/${part.name}/*.ts`], room, [
+    importRule([`src/${nested}/${part.name}/*.{ts,tsx}`], room, [
       ...roomPatterns(room),
       partPattern(room, around, 2),
       partPattern(nested, part, 1),

@@ -85,6 +85,7 @@ const subFloors = {
     ],
   ],
   'access/transport': [['streams'], ['channel'], ['limits'], ['endpoint.ts', 'upstreamErrors.ts']],
+  'api/page': [['client']],
   'collections/requester': [
     ['calls'],
     ['order', 'nodes'],
