@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import axe from 'axe-core';
 import type { Page } from './Chromium.js';
 
 /** How people look at a page. */
@@ -11,8 +11,6 @@ const looks = [
   { name: 'phone', scheme: 'light', width: 390, height: 844, isPhone: true },
   { name: 'phone-dark', scheme: 'dark', width: 390, height: 844, isPhone: true },
 ] as const;
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 interface Violation {
   readonly id: string;
@@ -36,7 +34,7 @@ export async function lookAt(page: Page, name: string, directory: string | undef
       mkdirSync(directory, { recursive: true });
       writeFileSync(join(directory, `${name}-${look.name}.png`), await page.screenshot());
     }
-    await page.run(`if (globalThis.axe === undefined) { ${axe} }`);
+    await page.run(`if (globalThis.axe === undefined) { ${axe.source} }`);
     const { violations } = await page.run<{ readonly violations: readonly Violation[] }>(
       `const { violations } = await axe.run(document, { resultTypes: ['violations'] }); return { violations };`,
     );

@@ -46,10 +46,12 @@ describe('the status of a running daemon', () => {
     );
     const status = await until(
       daemon,
-      ({ latestIndexed, oldestMissing, window }) =>
+      ({ endpoints, latestIndexed, oldestMissing, window }) =>
         latestIndexed === STUCK - 1 &&
         (oldestMissing?.ageSeconds ?? 0) > 3 &&
-        window.cells.some(({ state }) => state === 'durable'),
+        window.upperBound === STUCK - 1 + 64 &&
+        window.cells.some(({ state }) => state === 'durable') &&
+        endpoints.some(({ calls, lastHour }) => calls.length > 0 && lastHour.errors > 0),
     );
     expect(await schemaFaults(daemon, status)).toEqual([]);
 
