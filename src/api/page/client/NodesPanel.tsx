@@ -126,8 +126,8 @@ function Troubles({ node, elapsed }: { readonly node: Endpoint; readonly elapsed
       {calls.map(({ method, state, reason: why, count: times, ...call }) => (
         <li key={method}>
           <code>{method}</code> {state === 'failing' ? 'is failing' : 'is set aside'}: {many(times, 'fault')}{' '}
-          in a row. {sentence(withoutName(why, node))} {sinceWords(call.sinceSeconds, elapsed)}{' '}
-          {untilWords(state, call.endsInSeconds, elapsed)}
+          in a row. {sentence(withoutName(why, node).replace(`${method}: `, ''))}{' '}
+          {sinceWords(call.sinceSeconds, elapsed)} {untilWords(state, call.endsInSeconds, elapsed)}
         </li>
       ))}
     </ul>

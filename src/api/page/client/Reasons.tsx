@@ -40,11 +40,12 @@ interface ReasonsProps {
 /** Why the daemon is not ready: each reason with its age, and what to do. */
 export function Reasons({ status: { ready, reasons }, codes, elapsed }: ReasonsProps): VNode | null {
   if (ready || reasons.length === 0) return null;
-  const isTrouble = reasons.some(({ code }) => codes[code]?.severity !== 'ordinary');
+  const troubles = reasons.filter(({ code }) => codes[code]?.severity !== 'ordinary');
+  const ordinary = reasons.filter((reason) => !troubles.includes(reason));
   return (
-    <section class={`notice ${isTrouble ? 'bad' : 'busy'}`} aria-label="Why it is not ready">
+    <section class={`notice ${troubles.length > 0 ? 'bad' : 'busy'}`} aria-label="Why it is not ready">
       <ul class="reasons">
-        {reasons.map(({ code, message, sinceSeconds }) => (
+        {[...troubles, ...ordinary].map(({ code, message, sinceSeconds }) => (
           <li key={code}>
             <p>
               <code class="tag">{code}</code> <Message text={sentence(message)} />{' '}

@@ -26,8 +26,8 @@ function namesOf({ late, stuck }: Limits): Readonly<Record<string, string>> {
     waiting: 'waiting for its block',
     linked: 'block known, not begun',
     collecting: 'collecting',
-    late: `collecting for over ${age(late)}`,
-    stuck: `collecting for over ${age(stuck)}`,
+    late: `collecting for over ${late} s`,
+    stuck: `collecting for over ${stuck} s`,
     complete: 'complete, waiting for a batch',
     committing: 'being written',
     durable: 'written, waiting for the heights below',
@@ -99,7 +99,7 @@ function Waiting({ status, elapsed }: WindowPanelProps): VNode | null {
     return (
       <p class="oldest">
         Lowest height to come: <a href={findHref(String(height))}>{count(height)}</a>, for{' '}
-        {age(ageSeconds + elapsed)}. <span class="dim">{sentence(message)}</span>
+        {age(ageSeconds + elapsed)}. <span class="dim">{whyOf(status, height, message)}</span>
       </p>
     );
   }
@@ -109,9 +109,15 @@ function Waiting({ status, elapsed }: WindowPanelProps): VNode | null {
       Oldest missing collection: <a href={findHref(collectionId)}>{collectionId.slice(0, 12)}…</a>
       {missing > 1 ? ` and ${count(missing - 1)} more` : ''} of height{' '}
       <a href={findHref(String(height))}>{count(height)}</a>, for {age(ageSeconds + elapsed)}.{' '}
-      <span class="dim">{sentence(reason)}</span>
+      <span class="dim">{whyOf(status, height, reason)}</span>
     </p>
   );
+}
+
+/** The reasons why the daemon is not ready stand at the top of the page. */
+function whyOf({ reasons }: Status, height: number, why: string): string {
+  const isTold = reasons.some((reason) => reason.code !== 'behind' && reason.height === height);
+  return isTold ? 'The cause stands at the top.' : sentence(why);
 }
 
 function emptyWords({ firstIndexed, head, lag, latestIndexed }: Status): string {

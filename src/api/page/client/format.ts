@@ -23,7 +23,7 @@ export function amount(value: number): string {
 export function duration(seconds: number): string {
   if (seconds < 0.001) return '0 s';
   if (seconds < 1) return `${amount(seconds * 1_000)} ms`;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 10) return `${Number.isInteger(seconds) ? seconds : seconds.toFixed(1)} s`;
   const whole = Math.floor(seconds);
   const units: [number, string][] = [
     [Math.floor(whole / DAY_SECONDS), 'd'],
@@ -39,9 +39,9 @@ export function duration(seconds: number): string {
     .join(' ');
 }
 
-/** Like `duration`, for what is counted in seconds on the page: `0 s`, `3 s`, `2 min 13 s`. */
+/** Like `duration`, for what is counted in seconds on the page: `under 1 s`, `3 s`, `2 min 13 s`. */
 export function age(seconds: number): string {
-  return seconds < 1 ? 'under 1 s' : duration(seconds < 10 ? seconds : Math.floor(seconds));
+  return seconds < 1 ? 'under 1 s' : duration(Math.floor(seconds));
 }
 
 /** `1.2 MB` */
