@@ -65,6 +65,7 @@ function status(): Partial<StatusDocument> {
     lastHour: Array.from({ length: HOUR_MINUTES }, (_, index) => minute(index)),
     backfill: {
       ...{ missingHeights: 24_880_000, rate: 912, eta: 27_280 },
+      heldBack: { share: 0.5, message: 'the event loop is 40 ms late: history makes way' },
       plans: [
         {
           id: 1,

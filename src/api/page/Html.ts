@@ -49,7 +49,7 @@ export function page(title: string, body: Html): string {
         </style>
       </head>
       <body>
-        ${body}
+        <main>${body}</main>
       </body>
     </html> `.text;
 }

@@ -48,6 +48,7 @@ export function CoveragePanel({ status }: { readonly status: Status }): VNode {
           <Legend items={used.map((kind) => [kind, NAMES[kind]])} />
         </Strip>
       )}
+      {backfill.heldBack === null ? null : <p class="dim below">{sentence(backfill.heldBack.message)}</p>}
       {backfill.ranges.length === 0 ? null : (
         <ul class="ranges">
           {backfill.ranges.slice(0, MAX_RANGES).map((range) => (

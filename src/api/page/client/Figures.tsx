@@ -71,13 +71,14 @@ function lagNote({ head, lag, latestIndexed, reasons }: Status): string {
   return 'heights, few enough to be ready';
 }
 
-function eta({ eta: seconds, firstIndexed, lag, latestIndexed, reasons }: Status): [string, string] {
+function eta({ eta: seconds, firstIndexed, lag, latestIndexed, ready, reasons }: Status): [string, string] {
   if (latestIndexed === null && (lag === 0 || lag === null))
     return [
       'Not begun',
       firstIndexed === null ? 'waits to begin' : `waits for height ${count(firstIndexed)}`,
     ];
   if (lag === 0) return ['At the head', 'nothing to catch up'];
+  if (ready) return ['At the head', 'a few heights behind, and following'];
   if (seconds === null) {
     const isHeldUp = reasons.some(({ code }) => code !== 'behind' && code !== 'starting');
     return ['Unknown', isHeldUp ? 'held up, see above' : 'the gap does not close'];
