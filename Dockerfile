@@ -9,7 +9,7 @@ COPY scripts/ensure-installed.mjs scripts/
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY src src
-RUN npm run build && npm prune --omit=dev --no-audit --no-fund && rm -f dist/.tsbuildinfo && chmod +x dist/main.js
+RUN npm run build && npm prune --omit=dev --no-audit --no-fund && rm -f dist/.tsbuildinfo* && chmod +x dist/main.js
 
 # Final stage: Node, the program and what it needs to run. No compiler, no package manager is used here.
 FROM ${BASE}

@@ -50,9 +50,9 @@ function importRule(files, room, patterns) {
 
 /** One config block per room, and one per part of it; a sub-room may have folders of its own. */
 const roomBlocks = rooms.flatMap((room) => [
-  importRule([`src/${room}/**/*.ts`], room, roomPatterns(room)),
+  importRule([`src/${room}/**/*.{ts,tsx}`], room, roomPatterns(room)),
   ...partsOf(room).flatMap((part) =>
-    (part.isFile ? [part.name] : [`${part.name}/*.ts`, `${part.name}/*/*.ts`]).map((files) =>
+    (part.isFile ? [part.name] : [`${part.name}/*.ts`, `${part.name}/*/*.{ts,tsx}`]).map((files) =>
       importRule([`src/${room}/${files}`], room, [
         ...roomPatterns(room),
         partPattern(room, part, files.split('/').length - 1),
@@ -66,7 +66,7 @@ const nestedBlocks = nestedRooms.flatMap((nested) => {
   const [room, name] = nested.split('/');
   const around = partsOf(room).find((part) => part.name === name);
   return partsOf(nested).map((part) =>
-    importRule([`src/${nested}/${part.name}/*.ts`], room, [
+    importRule([`src/${nested}/${part.name}/*.{ts,tsx}`], room, [
       ...roomPatterns(room),
       partPattern(room, around, 2),
       partPattern(nested, part, 1),
@@ -78,7 +78,7 @@ export default tseslint.config(
   { ignores: ['dist/', 'coverage/', 'node_modules/', 'data/'] },
   eslint.configs.recommended,
   {
-    files: ['**/*.ts'],
+    files: ['**/*.{ts,tsx}'],
     extends: [tseslint.configs.strictTypeChecked],
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
     rules: {
@@ -98,7 +98,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['src/**/*.ts'],
+    files: ['src/**/*.{ts,tsx}'],
     rules: {
       'no-restricted-syntax': [
         'error',

@@ -85,6 +85,7 @@ const subFloors = {
     ],
   ],
   'access/transport': [['streams'], ['channel'], ['limits'], ['endpoint.ts', 'upstreamErrors.ts']],
+  'api/page': [['client']],
   'collections/requester': [
     ['calls'],
     ['order', 'nodes'],
@@ -129,6 +130,8 @@ const packageHomes = {
   'pg-boss': ['ranges'],
   tar: ['storage'],
   protobufjs: ['flow'],
+  preact: ['api'],
+  'preact/hooks': ['api'],
 };
 
 /** `no-restricted-imports` paths for a room: third-party packages that live elsewhere. */

@@ -32,7 +32,7 @@ await import('./ensure-installed.mjs');
 say('Building …');
 const build = spawnSync(
   process.execPath,
-  [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.build.json'],
+  [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-b', 'src/api/page/client'],
   {
     cwd: root,
     stdio: ['ignore', 2, 2],

@@ -12,11 +12,13 @@ export { coverageOf, lastReadable } from './view/statusDocument.js';
 export type {
   BackfillRangeStatus,
   BackfillStatus,
-  EndpointStatus,
   IndexedRange,
   StatusDocument,
   StatusSource,
 } from './view/statusDocument.js';
+export type { EndpointStatus } from './view/endpointStatus.js';
+export { MAX_WINDOW_CELLS, windowStates } from './view/windowStatus.js';
+export type { WindowCell, WindowState } from './view/windowStatus.js';
 export {
   accountDocument,
   accountRoleNames,

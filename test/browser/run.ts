@@ -1,223 +1,43 @@
-// Pages of other origins in a real browser against a real daemon (`npm run test:browser`): fetch, EventSource and WebSocket, with
-// and without leave, and the daemon's own pages. It needs a Chromium on the path, or named in CHROMIUM. Prints a line for each
-// thing that holds, and exits 1 at the first that does not.
+// The daemon's own pages, and pages of other origins, in a real browser against a real daemon (`npm run test:browser`). It needs a
+// Chromium on the path, or named in CHROMIUM. Prints a line for each thing that holds, and exits 1 at the first that does not.
 //
-//   npm run test:browser -- --screenshots DIR    (also keeps a picture of each of the daemon's pages)
+//   npm run test:browser -- --screenshots DIR    (keeps pictures of the status page in every state, and of /docs)
+//   npm run test:browser -- --only following     (one scene; --list names them)
 
-import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { atEnd, withCleanup } from '../support/cleanup.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { RestNode } from '../support/restNode.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
-import { streamTopics } from '../support/streamedTopics.js';
+import { withCleanup } from '../support/cleanup.js';
 import { Chromium, findChromium } from './Chromium.js';
-import type { Page } from './Chromium.js';
+import { crossOrigin } from './crossOrigin.js';
+import { docs } from './docs.js';
+import { full } from './fullScene.js';
+import { scenes } from './statusScenes.js';
+import { stayingScenes } from './stayingScenes.js';
+import { workers } from './workersScene.js';
 
-const ROOT = 1_000;
-const TOP = 1_020;
+const { values } = parseArgs({
+  options: { screenshots: { type: 'string' }, only: { type: 'string' }, list: { type: 'boolean' } },
+});
 
-const { values } = parseArgs({ options: { screenshots: { type: 'string' } } });
+const all = { origins: crossOrigin, docs, ...scenes, ...stayingScenes, workers, full };
 
-function holds(what: string): void {
-  process.stdout.write(`ok  ${what}\n`);
-}
+if (values.list === true) process.stdout.write(`${Object.keys(all).join('\n')}\n`);
+else await play();
 
-/** An empty page of an origin of its own. */
-async function pageOrigin(): Promise<string> {
-  const server = createServer((_request, response) => {
-    response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>a page</title>');
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  atEnd(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
-
-/** What a page gets of fetch: status, body and a header that only exposed ones can be; or that it was not let. */
-const fetching = (url: string, init = '{}'): string => `
+async function play(): Promise<void> {
   try {
-    const answer = await fetch(${JSON.stringify(url)}, ${init});
-    return { status: answer.status, text: await answer.text(), etag: answer.headers.get('etag'), via: answer.headers.get('via') };
-  } catch (error) {
-    return { error: String(error) };
-  }`;
-
-const listening = (url: string): string => `
-  return await new Promise((resolve) => {
-    const heights = [];
-    const source = new EventSource(${JSON.stringify(url)});
-    source.addEventListener('height', ({ data }) => {
-      heights.push(JSON.parse(data).height);
-      if (heights.length < 5) return;
-      source.close();
-      resolve(heights);
-    });
-    source.addEventListener('error', () => { source.close(); resolve('error'); });
-  });`;
-
-const subscribing = (url: string, topic: string, args: string, count: number): string => `
-  return await new Promise((resolve) => {
-    const got = [];
-    const socket = new WebSocket(${JSON.stringify(url)});
-    socket.onopen = () => socket.send(JSON.stringify({ subscription_id: 'a', action: 'subscribe', topic: '${topic}', arguments: ${args} }));
-    socket.onmessage = ({ data }) => {
-      got.push(JSON.parse(data));
-      if (got.length > ${count}) { socket.close(); resolve(got); }
-    };
-    socket.onclose = () => resolve('closed');
-  });`;
-
-const SCRIPT = `{ method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"script":"eA=="}' }`;
-
-interface Fetched {
-  readonly status?: number;
-  readonly text?: string;
-  readonly etag?: string | null;
-  readonly via?: string | null;
-  readonly error?: string;
-}
-
-async function daemonFor(node: RestNode, ...flags: string[]): Promise<RunningDaemon> {
-  const devnet = await devnetForTest({ seed: 3, rootHeight: ROOT, startHead: TOP, paused: true });
-  const forwarding = ['--start-height', 'root', '--api-forward-rest', node.url];
-  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), ...forwarding, ...flags));
-  await daemon.reaches(TOP);
-  await eventually(async () => {
-    const { sealed } = (await daemon.api('/status')).body as { readonly sealed: number | null };
-    return (sealed ?? 0) >= ROOT ? true : undefined;
-  });
-  return daemon;
-}
-
-async function restNode(): Promise<RestNode> {
-  const node = await RestNode.start();
-  streamTopics(node);
-  node.reply = (_request, response, { method }) => {
-    // As access nodes do. Twice in one answer, a browser refuses it.
-    const headers = { 'content-type': 'application/json', 'access-control-allow-origin': '*' };
-    response.writeHead(200, headers).end(JSON.stringify({ from: 'node', method }));
-  };
-  return node;
-}
-
-async function mayDoEverything(page: Page, daemon: RunningDaemon, who: string): Promise<void> {
-  const webSocketUrl = `${daemon.apiUrl.replace('http', 'ws')}/v1/ws`;
-  const blocks = await page.run<Fetched>(fetching(`${daemon.apiUrl}/v1/blocks?height=${ROOT}`));
-  assert.equal(blocks.status, 200, JSON.stringify(blocks));
-  assert.match(blocks.text ?? '', new RegExp(`"height":"${ROOT}"`));
-  assert.match(blocks.etag ?? '', /^"/);
-  const missing = await page.run<Fetched>(fetching(`${daemon.apiUrl}/lookup/block/5`));
-  assert.equal(missing.status, 404);
-  assert.match(missing.text ?? '', /below_first_indexed/);
-  holds(`${who} reads blocks and refusals with fetch, and their ETag`);
-
-  const account = await page.run<Fetched>(fetching(`${daemon.apiUrl}/v1/accounts/f8d6e0586b0a20c7`));
-  assert.equal(account.text, '{"from":"node","method":"GET"}', JSON.stringify(account));
-  assert.equal(account.via, '1.1 flow-collection-indexer');
-  const posted = await page.run<Fetched>(fetching(`${daemon.apiUrl}/v1/scripts?block_height=sealed`, SCRIPT));
-  assert.equal(posted.text, '{"from":"node","method":"POST"}', JSON.stringify(posted));
-  holds(`${who} has a GET and, after a preflight, a POST forwarded`);
-
-  const heights = await page.run(listening(`${daemon.apiUrl}/events?from=${ROOT}`));
-  assert.deepEqual(
-    heights,
-    [0, 1, 2, 3, 4].map((above) => ROOT + above),
-  );
-  holds(`${who} follows /events with EventSource`);
-
-  const args = JSON.stringify({ block_status: 'finalized', start_block_height: String(ROOT) });
-  const got = await page.run<{ payload?: { header: { height: string } } }[]>(
-    subscribing(webSocketUrl, 'blocks', args, TOP - ROOT + 1),
-  );
-  assert.deepEqual(
-    got.slice(1).map(({ payload }) => Number(payload?.header.height)),
-    Array.from({ length: TOP - ROOT + 1 }, (_, above) => ROOT + above),
-  );
-  const statuses = await page.run<{ payload?: object }[]>(
-    subscribing(webSocketUrl, 'transaction_statuses', JSON.stringify({ tx_id: 'ab'.repeat(32) }), 4),
-  );
-  assert.match(JSON.stringify(statuses.at(-1)), /"Sealed"/);
-  holds(`${who} subscribes to blocks, and to what the node has, over WebSocket`);
-}
-
-async function mayDoNothing(page: Page, daemon: RunningDaemon, node: RestNode): Promise<void> {
-  const seen = node.seen.length;
-  for (const [url, init] of [
-    [`/v1/blocks?height=${ROOT}`, '{}'],
-    ['/v1/accounts/f8d6e0586b0a20c7', '{}'],
-    ['/v1/scripts?block_height=sealed', SCRIPT],
-    ['/v1/transactions', `{ method: 'POST', body: 'a simple request needs no preflight' }`],
-  ] as const) {
-    const { error } = await page.run<Fetched>(fetching(daemon.apiUrl + url, init));
-    assert.match(error ?? '', /Failed to fetch/, url);
-  }
-  assert.deepEqual(
-    node.seen.slice(seen).filter(({ method }) => method === 'POST'),
-    [],
-  );
-  assert.equal(await page.run(listening(`${daemon.apiUrl}/events?from=${ROOT}`)), 'error');
-  const url = `${daemon.apiUrl.replace('http', 'ws')}/v1/ws`;
-  assert.equal(await page.run(subscribing(url, 'blocks', '{}', 1)), 'closed');
-  holds('a page of another origin than those that are named reads nothing, and has nothing posted');
-}
-
-async function ownPages(browser: Chromium, daemon: RunningDaemon): Promise<void> {
-  for (const [path, name, what] of [
-    ['/', 'start', `${ROOT} to ${TOP}`],
-    ['/docs', 'docs', 'GET /v1/blocks/{id}/payload'],
-  ] as const) {
-    const page = await browser.open(daemon.apiUrl + path);
-    assert.ok(
-      (await page.run<string>('return document.body.innerText;')).includes(what),
-      `${path} tells ${what}`,
-    );
-    assert.deepEqual(page.complaints, []);
-    assert.deepEqual(
-      page.requested.filter((url) => !url.startsWith('data:')),
-      [daemon.apiUrl + path],
-    );
-    const isWide = 'return document.documentElement.scrollWidth > document.documentElement.clientWidth;';
-    assert.equal(await page.run(isWide), false);
-    if (values.screenshots !== undefined) {
-      mkdirSync(values.screenshots, { recursive: true });
-      writeFileSync(join(values.screenshots, `${name}.png`), await page.screenshot());
+    const chosen = Object.entries(all).filter(([name]) => values.only === undefined || values.only === name);
+    if (chosen.length === 0) throw new Error(`there is no scene ${values.only ?? ''}; --list names them`);
+    const browser = await Chromium.start(findChromium());
+    process.stdout.write(`${browser.version}\n`);
+    try {
+      for (const [, scene] of chosen) {
+        await withCleanup(() => scene(browser, { screenshots: values.screenshots }));
+      }
+    } finally {
+      await browser.close();
     }
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+    process.exitCode = 1;
   }
-  const page = await browser.open(`${daemon.apiUrl}/docs#Block`);
-  assert.equal(await page.run("return document.querySelector('#Block').parentElement.open;"), true);
-  if (values.screenshots !== undefined) {
-    await page.run("for (const each of document.querySelectorAll('details')) each.open = true;");
-    writeFileSync(join(values.screenshots, 'docs-open.png'), await page.screenshot());
-  }
-  holds('/ and /docs render with nothing loaded from elsewhere, and links open what they name');
-}
-
-try {
-  const browser = await Chromium.start(findChromium());
-  process.stdout.write(`${browser.version}\n`);
-  try {
-    await withCleanup(async () => {
-      const node = await restNode();
-      const [named, other] = [await pageOrigin(), await pageOrigin()];
-      const open = await daemonFor(node);
-      await mayDoEverything(await browser.open(other), open, 'a page of any origin');
-      await ownPages(browser, open);
-      const restricted = await daemonFor(node, '--api-cors-origin', named);
-      await mayDoEverything(await browser.open(named), restricted, 'a page of a named origin');
-      await mayDoNothing(await browser.open(other), restricted, node);
-    });
-  } finally {
-    await browser.close();
-  }
-} catch (error) {
-  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-  process.exitCode = 1;
 }

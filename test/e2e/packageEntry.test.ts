@@ -49,7 +49,13 @@ it('packs what its messages cite, maps that need no sources, and nothing of the 
   const files = new Set(pack.files.map(({ path }) => path));
   const cited = new Set(sources().flatMap((text) => text.match(/\bdocs\/[a-z-]+\.md\b/g) ?? []));
   expect(cited.size).toBeGreaterThan(3);
-  for (const path of [...cited, 'proto/README.md', 'CONTRIBUTING.md', 'dist/main.js'])
+  for (const path of [
+    ...cited,
+    'proto/README.md',
+    'CONTRIBUTING.md',
+    'dist/main.js',
+    'dist/api/page/client/main.js',
+  ])
     expect(files).toContain(path);
   expect([...files].filter((path) => path.includes('tsbuildinfo'))).toEqual([]);
   const map = JSON.parse(readFileSync(join(root, 'dist/main.js.map'), 'utf8')) as {

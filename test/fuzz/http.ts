@@ -226,6 +226,8 @@ function request(choices: Choices): string {
 const paths = [
   '/',
   '/docs',
+  '/page/main.js',
+  '/page',
   '/v1/ws',
   '/status',
   '/v1/blocks',

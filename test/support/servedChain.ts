@@ -20,19 +20,49 @@ export function statusWith(range: IndexedRange): StatusDocument {
     instance: 'one',
     ...{ ...range, coverage: coverageOf(range) },
     backfill: { missingHeights: 0, rate: 0, eta: 0, heldBack: null, plans: [], ranges: [], unserved: [] },
+    lowestServed: 0,
     lag: 11,
     headAgeSeconds: 0.8,
     headConfirmedSeconds: 0.2,
     rate: 197.9,
     eta: 0.06,
-    window: { heights: 64, upperBound: 170, inFlight: 11, bytesInFlight: 0, bytesLimit: 1 },
+    window: {
+      ...{ heights: 64, upperBound: 170, inFlight: 11, bytesInFlight: 0, bytesLimit: 1 },
+      cells: [
+        {
+          ...{ from: 160, to: 160, state: 'collecting', missing: 2, ageSeconds: 0.3 },
+          reason: 'waiting for 2 of 3 collections of height 160',
+        },
+        { from: 161, to: 170, state: 'waiting', missing: 0, ageSeconds: null, reason: null },
+      ],
+    },
+    throughput: {
+      ...{ heightsPerSecond: 197.9, collectionsPerSecond: 310, bytesPerSecond: 640_000 },
+      commits: { perSecond: 12, heights: 16.5, bytes: 53_000, seconds: 0.004, usualSeconds: 0.01 },
+    },
+    lastHour: [
+      {
+        ...{ ageSeconds: 61, heights: 9_000, bytes: 30_000_000, commits: 700, commitSeconds: 3 },
+        requester: { first: 12_000, late: 40 },
+        edi: { first: 3_000, late: 900 },
+      },
+    ],
     sources: {
       requester: { state: 'asking', inFlight: 3, missing: 4 },
       edi: { state: 'following', endpoint: 'node:9000', height: 160, ageSeconds: 0.2, reason: null },
     },
     endpoints: [
       {
-        ...{ name: 'node:9000', state: 'failing', reason: 'no answer', sinceSeconds: 3 },
+        ...{ name: 'node:9000', state: 'failing', reason: 'no answer', sinceSeconds: 3, endsInSeconds: 7 },
+        ...{ origin: 'configured', version: 'v0.43.0', lowestHeight: 0, latencySeconds: 0.02, inFlight: 1 },
+        callsPerSecond: 300,
+        lastHour: { calls: 20_000, errors: 3, kinds: [{ kind: 'unavailable', count: 3 }] },
+        limits: [
+          {
+            ...{ method: 'GetFullCollectionByID', ratePerSecond: 40, isLearned: true },
+            ...{ pauseSeconds: 0, waiting: 2 },
+          },
+        ],
         calls: [
           {
             ...{
@@ -41,13 +71,17 @@ export function statusWith(range: IndexedRange): StatusDocument {
               reason: 'no answer',
               count: 3,
               sinceSeconds: 3,
+              endsInSeconds: 7,
             },
           },
         ],
       },
     ],
     waitingFor: { height: 160, message: 'waiting for 2 of 3 collections of height 160', ageSeconds: 0.3 },
-    oldestMissing: { height: 160, missing: 2, ageSeconds: 0.3 },
+    oldestMissing: {
+      ...{ height: 160, missing: 2, collectionId: 'ab'.repeat(32), ageSeconds: 0.3 },
+      reason: 'waiting for 2 of 3 collections of height 160',
+    },
     cluster: null,
     accountIndex: { state: 'off', coveredFrom: null, missingHeights: null },
     ready: false,
@@ -102,9 +136,12 @@ export class ServedChain {
 
       metrics,
       backfill,
+      told: alsoTold,
       ...options
     }: Partial<ApiServerOptions> & {
       readonly backfill?: StatusDocument['backfill'];
+      /** More of the status than the test's default. */
+      readonly told?: Partial<StatusDocument>;
       readonly spork?: SporkRecord;
       readonly clock?: Clock;
       readonly metrics?: ReaderMetrics;
@@ -123,7 +160,11 @@ export class ServedChain {
     const state = { range };
     const failures: unknown[] = [];
     const logger = new RecordingLogger();
-    const told = () => ({ ...statusWith(state.range), ...(backfill === undefined ? {} : { backfill }) });
+    const told = () => ({
+      ...statusWith(state.range),
+      ...(backfill === undefined ? {} : { backfill }),
+      ...alsoTold,
+    });
     const status = { status: told, range: () => state.range };
     const feed = feedOver({ reader: store, status, clock });
     const server = new ApiServer(

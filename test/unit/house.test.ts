@@ -50,6 +50,7 @@ describe('the floors of the house', () => {
       "import '../PostgresIndexStore.js';",
     ],
     ['climbs from the ground of a room', 'src/access/types.ts', "import './pool/NodePool.js';"],
+    ['takes a file of the server into the browser', 'src/api/page/client/x.ts', "import '../PageFiles.js';"],
     ['imports main', 'src/cli/x.ts', "import '../main.js';"],
     ['uses level outside storage', 'src/collections/x.ts', "import 'level';"],
     ['uses gRPC outside its rooms', 'src/collections/x.ts', "import '@grpc/grpc-js';"],

@@ -19,6 +19,7 @@ import { RpcClient } from '../transport/RpcClient.js';
 import type {
   RpcClientDependencies,
   RpcClientOptions,
+  MethodLimit,
   NodeEvents,
   StreamQuestion,
 } from '../transport/RpcClient.js';
@@ -45,6 +46,8 @@ export type GrpcAccessNodeDependencies = RpcClientDependencies;
 export interface PooledNode extends AccessNode, Candidate {
   /** Admits forwarded calls. Absent if the node is not reached by gRPC. */
   readonly gate?: NodeGate;
+  /** The methods whose calls are limited now. Absent if the node is not reached by gRPC. */
+  limits?(): readonly MethodLimit[];
   /** Further calls fail; calls under way end by their signals. */
   close(): void;
 }
@@ -81,6 +84,10 @@ export class GrpcAccessNode implements PooledNode {
 
   get heldBack(): boolean {
     return this.#caller.heldBack;
+  }
+
+  limits(): readonly MethodLimit[] {
+    return this.#caller.limits();
   }
 
   supports(method: AccessMethod, options?: { readonly isHistory?: boolean }): boolean {

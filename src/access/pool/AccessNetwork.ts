@@ -15,7 +15,7 @@ import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { inOrderOfAsking } from '../selection/NodeHealthRecord.js';
 import type { PoolMember } from './poolMember.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
-import type { AccessMetrics } from '../transport/RpcClient.js';
+import type { AccessMetrics, MethodLimit } from '../transport/RpcClient.js';
 import { NodePool } from './NodePool.js';
 import type { OpenNode } from './NodePool.js';
 import type { SporkTable } from './sporkTable.js';
@@ -62,7 +62,8 @@ export interface NodeState {
   readonly state: NodeHealth;
   readonly origin: 'configured' | 'historic';
   readonly executionData: boolean;
-  readonly latencyMs: number;
+  /** Average of its answered calls; `undefined` until it answered one. */
+  readonly latencyMs: number | undefined;
   readonly callsInFlight: number;
   /** Empty when unknown. */
   readonly semver: string;
@@ -75,6 +76,8 @@ export interface NodeState {
   readonly record: CallRecord | undefined;
   /** Its calls that are not healthy, and why. */
   readonly calls: readonly (CallRecord & { readonly method: AccessMethod })[];
+  /** Its calls that are limited now, by us or by what it answered. */
+  readonly limits: readonly MethodLimit[];
 }
 
 /**
@@ -256,7 +259,7 @@ export class AccessNetwork implements AccessNodes {
       state: node.health,
       origin,
       executionData: roles.executionData,
-      latencyMs: node.healthRecord.expectedLatencyMs,
+      latencyMs: node.healthRecord.averageLatencyMs,
       callsInFlight: node.inFlight,
       semver: identity?.semver ?? '',
       lowestHeight: range.lowest,
@@ -264,6 +267,7 @@ export class AccessNetwork implements AccessNodes {
       trouble,
       record: node.healthRecord.record,
       calls: node.healthRecord.callRecords(),
+      limits: node.limits?.() ?? [],
     }));
   }
 

@@ -54,6 +54,11 @@ export class NodeHealthRecord {
     return (this.#latencyMs.value ?? 0) * 0.5 ** (ageMs / LATENCY_HALF_LIFE_MS);
   }
 
+  /** Average latency of answered calls; `undefined` until one was. */
+  get averageLatencyMs(): number | undefined {
+    return this.#latencyMs.value;
+  }
+
   answeredIn(latencyMs: number): void {
     this.#latencyMs.observe(latencyMs);
     this.#latencyAtMs = this.#clock.monotonic();

@@ -11,7 +11,7 @@ import type { Endpoint } from './endpoint.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './limits/MethodLimiter.js';
-import type { CallRank } from './limits/MethodLimiter.js';
+import type { CallLimit, CallRank } from './limits/MethodLimiter.js';
 import { MessageStream } from './streams/MessageStream.js';
 import { StreamQuota } from './streams/StreamQuota.js';
 import type { StreamRank } from './streams/StreamQuota.js';
@@ -77,6 +77,11 @@ export interface RpcClientDependencies {
   readonly openChannel?: OpenChannel | undefined;
 }
 
+/** The limit of one method. */
+export interface MethodLimit extends CallLimit {
+  readonly method: UnaryMethod;
+}
+
 /** One stream to open: the method, the request, how to decode, and the fallback for a node that does not know it. */
 export interface StreamQuestion<T> {
   readonly method: StreamMethod;
@@ -131,6 +136,13 @@ export class RpcClient {
   get heldBack(): boolean {
     for (const limiter of this.#limiters.values()) if (limiter.heldBack) return true;
     return false;
+  }
+
+  /** The methods whose calls are limited now, by us or by what the node answered. */
+  limits(): readonly MethodLimit[] {
+    return [...this.#limiters].flatMap(([method, { limit }]) =>
+      limit === undefined ? [] : [{ method, ...limit }],
+    );
   }
 
   supports(method: AccessMethod, { isHistory = false } = {}): boolean {

@@ -78,6 +78,8 @@ export class HttpServer {
   readonly #limiter: AddressLimiter;
   /** Routes whose responses go on until their callers leave. */
   readonly #lasting: ReadonlySet<string>;
+  /** Routes that the rate of an address does not apply to. */
+  readonly #files: ReadonlySet<string>;
 
   constructor(options: HttpServerOptions, dependencies: HttpServerDependencies & HttpRoutes) {
     const {
@@ -94,6 +96,7 @@ export class HttpServer {
     this.#served = dependencies;
     this.#requests = new ApiRequests({ interface: 'http' }, dependencies);
     this.#lasting = new Set(routes.flatMap(({ path, isStream }) => (isStream === true ? [path] : [])));
+    this.#files = new Set(routes.flatMap(({ path, isFile }) => (isFile === true ? [path] : [])));
     this.#writer = new ResponseWriter({ held: new HeldBytes(options) });
     this.#limiter = new AddressLimiter({ ratePerSecond }, dependencies);
     const app = fastify({
@@ -178,7 +181,8 @@ export class HttpServer {
         throw refusal;
       }
       // A WebSocket is refused once it is open.
-      const waitSeconds = request.ws ? 0 : this.#limiter.waitSeconds(request.socket.remoteAddress);
+      const isFree = request.ws || this.#files.has(patternOf(request) ?? '');
+      const waitSeconds = isFree ? 0 : this.#limiter.waitSeconds(request.socket.remoteAddress);
       if (waitSeconds > 0) {
         reply.header('retry-after', waitSeconds);
         throw this.#limiter.refusal(waitSeconds);
@@ -250,8 +254,7 @@ export class HttpServer {
 
   /** Counts a request by the pattern of its route, never by its path: paths are unbounded. */
   #count(request: FastifyRequest, { raw }: FastifyReply): void {
-    const pattern = request.routeOptions.url?.replaceAll(/:(\w+)/g, '{$1}');
-    const route = pattern ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
+    const route = patternOf(request) ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
     const end = this.#requests.begin(route, { isLasting: this.#lasting.has(route) });
     raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : 'cancelled'));
   }
@@ -275,4 +278,9 @@ export class HttpServer {
   #explain(error: unknown): ApiError {
     return refusedByRouter(error) ?? this.#life.explain(error);
   }
+}
+
+/** The path of its route, as the table of routes has it. */
+function patternOf({ routeOptions }: FastifyRequest): string | undefined {
+  return routeOptions.url?.replaceAll(/:(\w+)/g, '{$1}');
 }

@@ -26,9 +26,9 @@ export class ResponseWriter {
     { headers, raw: { socket } }: FastifyRequest,
     reply: FastifyReply,
   ): Promise<string | Buffer | undefined> {
-    const { validity, contentType, status = 200 } = response;
+    const { validity, contentType, headers: more, status = 200 } = response;
     const vary = variedBy('accept-encoding', reply.getHeader('vary'));
-    const caching = { vary, 'cache-control': cacheControl(validity) };
+    const caching = { ...more, vary, 'cache-control': cacheControl(validity) };
     const etag = validity && heldTag(headers['if-none-match'], validity.tag);
     if (etag !== undefined) {
       // Fastify would send a Content-Length of 0, which is not that of the response.

@@ -22,6 +22,7 @@ export type HttpResponse = {
   /** Default 200. */
   readonly status?: number;
   readonly contentType?: string;
+  readonly headers?: Readonly<Record<string, string>>;
   /** Absent: nobody may keep the response. */
   readonly validity?: Validity;
 } & (
@@ -67,6 +68,8 @@ export interface HttpRoute {
   readonly isBulk?: boolean;
   /** True: the response goes on until its caller leaves. */
   readonly isStream?: boolean;
+  /** True: a file that is kept in memory; requests for it do not count against the rate of their address. */
+  readonly isFile?: boolean;
 }
 
 /** What a server does for one of its WebSocket connections. */

@@ -17,6 +17,24 @@ export function html(strings: TemplateStringsArray, ...pieces: readonly Piece[])
 
 export const HTML_TYPE = 'text/html; charset=UTF-8';
 
+/**
+ * The headers of a page: what it may load and run, which is nothing unless `allowed` says so. No other page may frame it,
+ * and none learns that it was followed from here.
+ */
+export function pageHeaders(allowed: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const policy = {
+    ...{ 'default-src': "'none'", 'img-src': 'data:', 'base-uri': "'none'", 'form-action': "'none'" },
+    ...{ 'frame-ancestors': "'none'", ...allowed },
+  };
+  return {
+    'content-security-policy': Object.entries(policy)
+      .map(([name, value]) => `${name} ${value}`)
+      .join('; '),
+    'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
+  };
+}
+
 /** A whole page. It loads nothing and runs no script. */
 export function page(title: string, body: Html): string {
   return html`<!doctype html>
@@ -24,10 +42,6 @@ export function page(title: string, body: Html): string {
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <meta
-          http-equiv="Content-Security-Policy"
-          content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
-        />
         <link rel="icon" href="data:," />
         <title>${title}</title>
         <style>
@@ -35,7 +49,7 @@ export function page(title: string, body: Html): string {
         </style>
       </head>
       <body>
-        ${body}
+        <main>${body}</main>
       </body>
     </html> `.text;
 }

@@ -10,8 +10,9 @@ import { openApiDocument } from '../openapi/openApiDocument.js';
 import { openApiSchema } from '../openapi/route.js';
 import type { Route } from '../openapi/route.js';
 import { docsPage } from '../page/docs.js';
-import { homePage } from '../page/home.js';
-import { HTML_TYPE } from '../page/Html.js';
+import { HTML_TYPE, pageHeaders } from '../page/Html.js';
+import { FILES_PATH, PageFiles } from '../page/PageFiles.js';
+import { statusPage } from '../page/statusPage.js';
 import { ApiError } from '../view/ApiError.js';
 import { WebSockets } from '../ws/WebSockets.js';
 import { daemonRoutes } from './daemonRoutes.js';
@@ -40,9 +41,9 @@ export interface ApiServerDependencies
 /** The read side over HTTP. It serves from the first second on, even while nothing is indexed. */
 export class ApiServer extends HttpServer {
   constructor(options: ApiServerOptions, dependencies: ApiServerDependencies) {
-    const { status } = dependencies;
     const { forwardRest, version } = options;
     const events = new EventStreams(dependencies);
+    const files = new PageFiles();
     const routes: readonly Route[] = [
       ...flowRoutes(options, dependencies),
       ...daemonRoutes({ ...dependencies, events }),
@@ -59,11 +60,19 @@ export class ApiServer extends HttpServer {
     const pages: readonly HttpRoute[] = [
       {
         path: '/',
-        handle: async () => ({ contentType: HTML_TYPE, body: homePage(await status.status()) }),
+        handle: () => statusPage({ version }, { files }),
+      },
+      {
+        path: `${FILES_PATH}{name}`,
+        isFile: true,
+        handle: ({ params }) => files.response(params['name'] ?? ''),
       },
       {
         path: '/docs',
-        handle: () => tagged('docs', docsPage(openApiDocument(routes, { version })), HTML_TYPE),
+        handle: () => ({
+          ...tagged('docs', docsPage(openApiDocument(routes, { version })), HTML_TYPE),
+          headers: pageHeaders({ 'style-src': "'unsafe-inline'" }),
+        }),
       },
     ];
     super(

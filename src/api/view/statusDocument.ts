@@ -1,6 +1,9 @@
-import { allReadinessCodes, endpointStates } from '../../observability/index.js';
+import { allReadinessCodes } from '../../observability/index.js';
 import type { HeightRange } from '../../storage/index.js';
 import * as t from '../schema.js';
+import { lastHour, throughput } from './activityStatus.js';
+import { endpointStatus } from './endpointStatus.js';
+import { windowStatus } from './windowStatus.js';
 
 /** The readable heights, and the heads beyond them. `null`: not known yet. */
 export interface IndexedRange {
@@ -152,25 +155,6 @@ export const reasons = t.arrayOf(
   ),
 );
 
-const endpoint = t.object({
-  name: t.note('host:port', t.text),
-  state: t.words(...endpointStates),
-  reason: t.note("Why it is not healthy, in the node's own words if it gave any.", t.orNull(t.text)),
-  sinceSeconds: t.note('Since the first of the faults that made it unhealthy.', t.orNull(t.amount)),
-  calls: t.note(
-    'Its unhealthy calls: asked last, or not at all while there is another way.',
-    t.arrayOf(
-      t.object({
-        method: t.text,
-        state: t.words('failing', 'set_aside'),
-        reason: t.text,
-        count: t.note('Faults in a row.', t.count),
-        sinceSeconds: t.amount,
-      }),
-    ),
-  ),
-});
-
 /** The body of `/status`. */
 export const statusSchema = t.named(
   'Status',
@@ -182,19 +166,19 @@ export const statusSchema = t.named(
       version: t.text,
       instance: t.note('Distinguishes this process from any other at its address.', t.text),
       ...edges,
+      lowestServed: t.note(
+        'The lowest height that an access node is known to serve; null while unknown.',
+        t.orNull(t.count),
+      ),
       sealed: t.orNull(t.count),
       lag: t.note('Heights behind the head; null while no node confirms the head.', t.orNull(t.count)),
       headAgeSeconds: t.note('Since the head moved.', t.orNull(t.amount)),
       headConfirmedSeconds: t.note('Since any node reported the head, moved or not.', t.orNull(t.amount)),
       rate: t.note('Heights that became durable per second, over the last half minute.', t.amount),
       eta: t.note('Until the head is reached; null while the gap does not close.', t.orNull(t.amount)),
-      window: t.object({
-        heights: t.count,
-        upperBound: t.note('The highest height that may be worked on now.', t.orNull(t.count)),
-        inFlight: t.note('Heights in progress and not yet durable.', t.count),
-        bytesInFlight: t.count,
-        bytesLimit: t.count,
-      }),
+      window: windowStatus,
+      throughput,
+      lastHour,
       sources: t.object({
         requester: t.object({
           state: t.note(
@@ -206,11 +190,19 @@ export const statusSchema = t.named(
         }),
         edi: executionDataStatus,
       }),
-      endpoints: t.arrayOf(endpoint),
+      endpoints: t.arrayOf(endpointStatus),
       waitingFor: t.note('What the lowest unindexed height waits for, and why.', waitingFor),
       oldestMissing: t.note(
         'The lowest height that lacks collections.',
-        t.orNull(t.object({ height: t.count, missing: t.count, ageSeconds: t.amount })),
+        t.orNull(
+          t.object({
+            height: t.count,
+            missing: t.count,
+            collectionId: t.note('The first one that it lacks.', t.identifier),
+            ageSeconds: t.amount,
+            reason: t.note('What it waits for, and why.', t.text),
+          }),
+        ),
       ),
       cluster: t.note('The processes that share the database; null without one.', t.orNull(cluster)),
       accountIndex: t.object({
@@ -229,7 +221,6 @@ export const statusSchema = t.named(
   ),
 );
 export type StatusDocument = t.Described<typeof statusSchema>;
-export type EndpointStatus = StatusDocument['endpoints'][number];
 
 /** What the servers ask the daemon. */
 export interface StatusSource {

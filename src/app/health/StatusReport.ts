@@ -1,15 +1,19 @@
-import type { NodeState } from '../../access/index.js';
 import { coverageOf, lastReadable } from '../../api/index.js';
 import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../../api/index.js';
 import type { ExecutionDataStatus } from '../../collections/index.js';
-import type { ProgressMeter } from '../../observability/index.js';
+import type { LastHour, ProgressMeter } from '../../observability/index.js';
 import { programVersion } from '../../runtime/index.js';
+import { activityReport } from './activityReport.js';
 import type { DaemonState } from './DaemonState.js';
+import { endpointReport } from './endpointReport.js';
+import { lineHeldUp } from './lineHeldUp.js';
+import { windowCells } from './windowCells.js';
 
 /** The status document, read from the parts at the moment of asking. */
 export class StatusReport implements StatusSource {
   readonly #state: DaemonState;
   readonly #meter: ProgressMeter;
+  readonly #lastHour: LastHour;
   readonly #startedAtMs: number;
   readonly #version = programVersion();
   /** Distinguishes this process from whoever listens at its address later. */
@@ -17,11 +21,16 @@ export class StatusReport implements StatusSource {
 
   constructor(
     options: { readonly instance: string },
-    dependencies: { readonly state: DaemonState; readonly meter: ProgressMeter },
+    dependencies: {
+      readonly state: DaemonState;
+      readonly meter: ProgressMeter;
+      readonly lastHour: LastHour;
+    },
   ) {
     this.instance = options.instance;
     this.#state = dependencies.state;
     this.#meter = dependencies.meter;
+    this.#lastHour = dependencies.lastHour;
     this.#startedAtMs = this.#state.parts.clock.monotonic();
   }
 
@@ -34,13 +43,14 @@ export class StatusReport implements StatusSource {
     const range = this.#state.range();
     const progress = this.#meter.state();
     const readiness = this.#state.readiness();
-    const oldest = line?.explainer.oldestMissing();
+    const waitingFor = this.#waitingFor();
     return {
       network: config.network,
       chainId: config.chainId,
       version: this.#version,
       instance: this.instance,
       ...{ ...range, latestIndexed: lastReadable(range), coverage: coverageOf(range) },
+      lowestServed: parts.network.lowestHeight() ?? null,
       lag: this.#state.lag() ?? null,
       headAgeSeconds: seconds(parts.listener.lastAdvanceAgeMs()),
       headConfirmedSeconds: seconds(parts.listener.lastAnswerAgeMs()),
@@ -52,14 +62,13 @@ export class StatusReport implements StatusSource {
         inFlight: line?.mcq.size ?? 0,
         bytesInFlight: line?.budget.inFlightBytes ?? 0,
         bytesLimit: config.maxInFlightBytes,
+        cells: windowCells(this.#state, waitingFor),
       },
+      ...activityReport(this.#lastHour),
       sources: { requester: this.#requesterStatus(), edi: this.#ediStatus() },
-      endpoints: this.#state.parts.network.states().map((state) => this.#endpointStatus(state)),
-      waitingFor: this.#waitingFor(),
-      oldestMissing:
-        oldest === undefined
-          ? null
-          : { height: oldest.height, missing: oldest.missingIds.length, ageSeconds: oldest.ageSeconds },
+      endpoints: this.#endpoints(),
+      waitingFor,
+      oldestMissing: this.#oldestMissing(),
       cluster: this.#cluster(),
       accountIndex: this.#accountIndex(),
       backfill: parts.backfillWatch.status(),
@@ -98,22 +107,23 @@ export class StatusReport implements StatusSource {
     return { height, message, ageSeconds: (this.#state.parts.clock.monotonic() - sinceMs) / 1000 };
   }
 
-  #endpointStatus({ endpoint, state, foreign, trouble, record, calls }: NodeState): EndpointStatus {
-    const nowMs = this.#state.parts.clock.monotonic();
-    const because = foreign === undefined ? (record?.said ?? trouble) : `another ${foreign} than ours`;
-    return {
-      name: endpoint,
-      state,
-      reason: because ?? null,
-      sinceSeconds: record === undefined ? null : (nowMs - record.sinceMs) / 1000,
-      calls: calls.map((call) => ({
-        method: call.method,
-        state: call.state,
-        reason: call.said,
-        count: call.count,
-        sinceSeconds: (nowMs - call.sinceMs) / 1000,
-      })),
-    };
+  /** What the line waits for at the lowest height that lacks collections. */
+  #oldestMissing(): StatusDocument['oldestMissing'] {
+    const { config, line, parts } = this.#state;
+    const oldest = line?.explainer.oldestMissing();
+    const [collectionId] = oldest?.missingIds ?? [];
+    if (line === undefined || oldest === undefined || collectionId === undefined) return null;
+    const { height, missingIds, ageSeconds } = oldest;
+    const { message: reason } = lineHeldUp(height, line, { ediOnly: config.ediOnly, ...parts });
+    return { height, missing: missingIds.length, collectionId, ageSeconds, reason };
+  }
+
+  #endpoints(): readonly EndpointStatus[] {
+    const { clock, network } = this.#state.parts;
+    const [now, hour] = [this.#lastHour.now(), this.#lastHour.hour()];
+    const known = { ...(now === undefined ? {} : { now }), ...(hour === undefined ? {} : { hour }) };
+    const nowMs = clock.monotonic();
+    return network.states().map((state) => endpointReport(state, { nowMs, ...known }));
   }
 
   #requesterStatus(): StatusDocument['sources']['requester'] {

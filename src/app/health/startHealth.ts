@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { DaemonConfig } from '../../config/index.js';
-import { HealthMonitor, ProgressMeter, ProgressReporter } from '../../observability/index.js';
+import { HealthMonitor, LastHour, ProgressMeter, ProgressReporter } from '../../observability/index.js';
 import type { LiveTerminal } from '../../observability/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
@@ -65,7 +65,9 @@ export function startHealth(
   const meter = new ProgressMeter({ clock, source: state.progressSource() });
   metrics.bind(new Gauges({ state }));
   showProgress(parts, meter);
-  const report = new StatusReport({ instance: randomUUID() }, { state, meter });
+  const lastHour = new LastHour(parts);
+  lifecycle.supervise(lastHour.run(lifecycle.signal));
+  const report = new StatusReport({ instance: randomUUID() }, { state, meter, lastHour });
   const inspector = new HeightInspector({ state, report });
   return {
     report,

@@ -1,5 +1,7 @@
+import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { ServedChain, statusWith } from '../../support/servedChain.js';
+import { readinessCodes } from '../../../src/observability/index.js';
+import { ServedChain } from '../../support/servedChain.js';
 import { smallChain } from '../../support/smallChain.js';
 
 const chain = smallChain(100, [[], [], []]);
@@ -10,18 +12,28 @@ const read = async (path: string) => {
   return { served, headers: answer.headers, status: answer.status, text: await answer.text() };
 };
 
-/** Everything that would make a browser load something, or run it. */
-const loads = /<script|<iframe|<img|\ssrc=|@import|url\(|https?:\/\//i;
+/** Everything that would make a browser load something of others. */
+const loadsOfOthers = /<iframe|<img|@import|url\(|https?:\/\//i;
 
 describe.each(['/', '/docs'])('the page at %s', (path) => {
-  it('is HTML that loads nothing and runs nothing', async () => {
+  it('is HTML that loads nothing of others, and may do nothing but what its policy names', async () => {
     const { status, headers, text } = await read(path);
     expect(status).toBe(200);
     expect(headers.get('content-type')).toBe('text/html; charset=UTF-8');
     expect(text).toMatch(/^<!doctype html>/);
-    expect(text).toContain("default-src 'none'");
-    expect(text).not.toMatch(loads);
-    expect(text.length).toBeLessThan(100_000);
+    const policy = headers.get('content-security-policy') ?? '';
+    for (const part of [
+      "default-src 'none'",
+      "base-uri 'none'",
+      "form-action 'none'",
+      "frame-ancestors 'none'",
+    ])
+      expect(policy).toContain(part);
+    expect(policy).not.toMatch(/script-src[^;]*unsafe|\*|https?:/);
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('referrer-policy')).toBe('no-referrer');
+    expect(text).not.toMatch(loadsOfOthers);
+    expect(text.length).toBeLessThan(150_000);
   });
 
   it('has links that lead somewhere', async () => {
@@ -38,12 +50,80 @@ describe.each(['/', '/docs'])('the page at %s', (path) => {
   });
 });
 
-it('the page at / says whose daemon this is, and how it does', async () => {
-  const { text } = await read('/');
-  const { network, chainId, reasons } = statusWith({ firstIndexed: 0, latestIndexed: 0, head: 0, sealed: 0 });
-  for (const told of [network, chainId, '100 to 102', reasons[0]!.message, '/v1/ws', '/events']) {
-    expect(text).toContain(told);
-  }
+describe('the status page', () => {
+  const importMapOf = (text: string) => /<script type="importmap">(.*?)<\/script>/s.exec(text)?.[1] ?? '';
+
+  it('may run its own scripts and the one map that it brings, and no other', async () => {
+    const { headers, text } = await read('/');
+    const digest = createHash('sha256').update(importMapOf(text)).digest('base64');
+    const policy = headers.get('content-security-policy') ?? '';
+    expect(policy).toContain(`script-src 'self' 'sha256-${digest}'`);
+    expect(policy).toContain("style-src 'self'");
+    expect(policy).toContain("connect-src 'self'");
+    expect(policy).toContain("require-trusted-types-for 'script'");
+    const scripts = [...text.matchAll(/<script\b([^>]*)>/g)].map(([, attributes]) => attributes);
+    expect(scripts).toEqual([
+      ' type="importmap"',
+      ' type="application/json" id="readiness-codes"',
+      ' type="module" src="/page/main.js"',
+    ]);
+  });
+
+  it('brings every readiness code with what to do, as its scripts read it', async () => {
+    const { text } = await read('/');
+    const json = /id="readiness-codes">(.*?)<\/script>/s.exec(text)?.[1] ?? '';
+    expect(JSON.parse(json)).toEqual(readinessCodes);
+  });
+
+  it('serves every script that one of its scripts imports, its library among them', async () => {
+    const { served, text } = await read('/');
+    const { imports } = JSON.parse(importMapOf(text)) as {
+      readonly imports: Readonly<Record<string, string>>;
+    };
+    const seen = new Set<string>();
+    const follow = async (path: string): Promise<void> => {
+      if (seen.has(path)) return;
+      seen.add(path);
+      const answer = await fetch(served.url + path);
+      expect([path, answer.status]).toEqual([path, 200]);
+      expect(answer.headers.get('content-type')).toBe('text/javascript; charset=UTF-8');
+      for (const [, name = ''] of (await answer.text()).matchAll(/\bfrom\s*["']([^"']+)["']/g)) {
+        const target = name.startsWith('./') ? `/page/${name.slice(2)}` : imports[name];
+        expect(target, `${path} imports ${name}`).toBeDefined();
+        await follow(target ?? '');
+      }
+    };
+    await follow('/page/main.js');
+    expect([...seen]).toContain(imports['preact']);
+    const preloaded = [...text.matchAll(/modulepreload" href="([^"]+)"/g)].map(([, path]) => path);
+    for (const path of seen) expect(preloaded).toContain(path);
+  });
+
+  it('is kept by browsers, which ask whether it is still the same', async () => {
+    const served = await ServedChain.start(chain, { sealed: 102 });
+    for (const path of ['/', '/page/main.js', '/page/style.css']) {
+      const first = await fetch(served.url + path);
+      expect(first.headers.get('cache-control')).toBe('no-cache');
+      const etag = first.headers.get('etag') ?? '';
+      const again = await fetch(served.url + path, { headers: { 'if-none-match': etag } });
+      expect([path, again.status]).toEqual([path, 304]);
+    }
+  });
+
+  it('has no other files than its own', async () => {
+    const served = await ServedChain.start(chain, { sealed: 102 });
+    for (const name of [
+      'x.js',
+      '..%2Fhome.js',
+      '%2e%2e%2f%2e%2e%2fmain.js',
+      'main.js.map',
+      'tsconfig.json',
+    ]) {
+      const answer = await fetch(`${served.url}/page/${name}`);
+      expect([name, answer.status]).toEqual([name, 404]);
+      expect(await answer.json()).toMatchObject({ reason: 'not_served' });
+    }
+  });
 });
 
 it('the page at /docs tells of every route, parameter, shape and reason of the OpenAPI document', async () => {

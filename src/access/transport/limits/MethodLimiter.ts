@@ -35,6 +35,18 @@ export interface MethodLimiterOptions {
   readonly maxWaiting: number;
 }
 
+/** What keeps a method of a node from being called as often as one likes. */
+export interface CallLimit {
+  /** Calls per second that may be sent now; `undefined` = unlimited. */
+  readonly ratePerSecond: number | undefined;
+  /** The node's answers hold the rate down. */
+  readonly isLearned: boolean;
+  /** Milliseconds for which a rate limit that the node answered holds every call back; 0 = none does. */
+  readonly pauseMs: number;
+  /** Callers that wait. */
+  readonly waiting: number;
+}
+
 /** Admits one call; handed back with its outcome. */
 export interface Permit {
   /** Cuts of the rate before this call was sent: the answer to an older call says nothing about the present rate. */
@@ -115,6 +127,15 @@ export class MethodLimiter {
     return adapted === undefined || configured === undefined
       ? (adapted ?? configured)
       : Math.min(adapted, configured);
+  }
+
+  /** `undefined` while nothing limits the calls. */
+  get limit(): CallLimit | undefined {
+    const { ratePerSecond } = this;
+    const pauseMs = Math.max(0, this.#pausedUntilMs - this.#clock.monotonic());
+    if (ratePerSecond === undefined && pauseMs === 0) return undefined;
+    const waiting = this.#waitingBefore('history');
+    return { ratePerSecond, isLearned: this.#adaptedRate !== undefined, pauseMs, waiting };
   }
 
   /** This process's share of it. */

@@ -1,0 +1,76 @@
+import type { VNode } from 'preact';
+import { useEffect } from 'preact/hooks';
+import type { Codes } from './codes.js';
+import { CommitsPanel } from './CommitsPanel.js';
+import { CoveragePanel } from './CoveragePanel.js';
+import { Figures } from './Figures.js';
+import { duration } from './format.js';
+import { NodesPanel } from './NodesPanel.js';
+import { NoAnswer, Reasons } from './Reasons.js';
+import { RacePanel } from './RacePanel.js';
+import { Search } from './Search.js';
+import { standingOf, tellTab } from './standing.js';
+import type { Status, View } from './types.js';
+import { useNow } from './useNow.js';
+import { WindowPanel } from './WindowPanel.js';
+import { WorkersPanel } from './WorkersPanel.js';
+
+/** The whole page. */
+export function App({ view, codes }: { readonly view: View; readonly codes: Codes }): VNode {
+  const { status, trouble } = view;
+  const standing = standingOf(view, codes);
+  // What a daemon said that is gone does not grow older.
+  const nowMs = useNow(true);
+  const elapsed = trouble === undefined ? Math.max(0, (nowMs - view.receivedAtMs) / 1_000) : 0;
+  useEffect(() => tellTab(standing, status?.network), [standing.look, standing.words, status?.network]);
+  return (
+    <>
+      <a class="skip" href="#content">
+        Skip to the content
+      </a>
+      <header class="top">
+        <div class="name">
+          <h1>Flow collection indexer</h1>
+          <p class="dim">{status === undefined ? 'Waiting for its first word' : whose(status, elapsed)}</p>
+        </div>
+        <p class={`standing ${standing.look}`} role="status">
+          <span class="dot" aria-hidden="true" />
+          {standing.words}
+        </p>
+      </header>
+      <main id="content" tabIndex={-1}>
+        {trouble === undefined ? null : (
+          <NoAnswer trouble={trouble} nowMs={nowMs} hasStatus={status !== undefined} />
+        )}
+        <Search />
+        {status === undefined ? null : (
+          <div class={trouble === undefined ? 'content' : 'content stale'}>
+            <Reasons status={status} codes={codes} elapsed={elapsed} />
+            <Figures view={view} status={status} elapsed={elapsed} />
+            <CoveragePanel status={status} />
+            <WindowPanel status={status} elapsed={elapsed} />
+            <div class="pair">
+              <RacePanel status={status} />
+              <CommitsPanel status={status} />
+            </div>
+            <NodesPanel status={status} elapsed={elapsed} />
+            {status.cluster === null ? null : <WorkersPanel cluster={status.cluster} elapsed={elapsed} />}
+          </div>
+        )}
+      </main>
+      <footer>
+        <nav aria-label="More of this daemon">
+          <a href="/docs">Routes of the API</a>
+          <a href="/status">Status as JSON</a>
+          <a href="/openapi.json">OpenAPI</a>
+          <a href="/v1/blocks?height=latest">Newest block</a>
+        </nav>
+        <p class="dim">Metrics, /livez and /readyz have a port of their own (metrics.port).</p>
+      </footer>
+    </>
+  );
+}
+
+function whose({ chainId, network, uptimeSeconds, version }: Status, elapsed: number): string {
+  return `${network} (${chainId}), version ${version}, up ${duration(Math.floor(uptimeSeconds + elapsed))}`;
+}

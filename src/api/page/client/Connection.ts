@@ -1,0 +1,166 @@
+import type { NewestBlock, Refusal, Status, View } from './types.js';
+
+/** Between two looks at the status. */
+const POLL_MS = 2_000;
+/** A block that arrives makes the page look again, at most this often. */
+const SOON_MS = 1_000;
+/** For an answer. */
+const ANSWER_LIMIT_MS = 5_000;
+/** Between two tries while the daemon does not answer: doubling. */
+const RETRY = { minMs: 1_000, maxMs: 5_000 };
+/** So many refusals in a row are passed over: the next question may be answered. */
+const QUIET_REFUSALS = 2;
+/** Further behind, or faster, the daemon sends more events than a page needs. */
+const FOLLOW = { maxLag: 50, maxPerSecond: 20 };
+/** After a stream of events that broke. */
+const REOPEN_MS = 5_000;
+/** For which version the page was loaded again, in the tab's storage. */
+const LOADED_FOR = 'flow-collection-indexer.loaded-for';
+
+/** The daemon, as the page hears of it: its status every two seconds, and each new block while it follows the chain. */
+export class Connection {
+  readonly #onChange: (view: View) => void;
+  #view: View = { status: undefined, receivedAtMs: 0, trouble: undefined, newest: undefined };
+  #timer: number | undefined;
+  #isAsking = false;
+  #askedAtMs = -Infinity;
+  #failures = 0;
+  #events: EventSource | undefined;
+  #mayFollowAtMs = 0;
+
+  constructor(dependencies: { readonly onChange: (view: View) => void }) {
+    this.#onChange = dependencies.onChange;
+  }
+
+  /** Begins, and goes on until the page is left; a page that nobody sees asks nothing. */
+  start(): void {
+    document.addEventListener('visibilitychange', () => {
+      if (document.hidden) this.#rest();
+      else this.#askIn(0);
+    });
+    this.#askIn(0);
+  }
+
+  #rest(): void {
+    window.clearTimeout(this.#timer);
+    this.#unfollow(0);
+  }
+
+  #askIn(ms: number): void {
+    if (this.#isAsking || document.hidden) return;
+    window.clearTimeout(this.#timer);
+    this.#timer = window.setTimeout(() => void this.#ask(), ms);
+  }
+
+  async #ask(): Promise<void> {
+    this.#isAsking = true;
+    this.#askedAtMs = performance.now();
+    let pauseMs = POLL_MS;
+    try {
+      this.#arrived(await readJson<Status>('/status'));
+    } catch (error) {
+      pauseMs = this.#failed(error);
+    }
+    this.#isAsking = false;
+    this.#askIn(pauseMs);
+  }
+
+  #arrived(status: Status): void {
+    this.#failures = 0;
+    loadAgainFor(status.version);
+    this.#show({ status, receivedAtMs: performance.now(), trouble: undefined });
+    const { lag, rate } = status;
+    const isNear = lag !== null && lag <= FOLLOW.maxLag && rate <= FOLLOW.maxPerSecond;
+    if (isNear) this.#follow();
+    else this.#unfollow(0);
+  }
+
+  /** Returns for how long to wait. */
+  #failed(error: unknown): number {
+    this.#unfollow(0);
+    const isRefusal = error instanceof RefusedError;
+    const pauseMs = Math.max(
+      Math.min(RETRY.maxMs, RETRY.minMs * 2 ** this.#failures),
+      isRefusal ? error.retryAfterMs : 0,
+    );
+    this.#failures += 1;
+    if (isRefusal && this.#failures <= QUIET_REFUSALS && this.#view.trouble === undefined) return pauseMs;
+    const since = this.#view.trouble?.since ?? new Date();
+    const message = messageOf(error);
+    this.#show({ trouble: { since, isRefusal, message, nextTryAtMs: performance.now() + pauseMs } });
+    return pauseMs;
+  }
+
+  #follow(): void {
+    if (this.#events !== undefined || performance.now() < this.#mayFollowAtMs) return;
+    const events = new EventSource('/events');
+    this.#events = events;
+    events.addEventListener('height', ({ data }: MessageEvent<string>) => {
+      this.#show({ newest: newestOf(data) });
+      this.#askIn(Math.max(0, this.#askedAtMs + SOON_MS - performance.now()));
+    });
+    // It would come back by itself, and want everything that it has missed.
+    const end = (): void => this.#unfollow(REOPEN_MS);
+    for (const name of ['end', 'rewind', 'error']) events.addEventListener(name, end);
+  }
+
+  #unfollow(pauseMs: number): void {
+    if (this.#events === undefined) return;
+    this.#events.close();
+    this.#events = undefined;
+    this.#mayFollowAtMs = performance.now() + pauseMs;
+  }
+
+  #show(change: Partial<View>): void {
+    this.#view = { ...this.#view, ...change };
+    this.#onChange(this.#view);
+  }
+}
+
+/** The daemon answered, and refused. */
+export class RefusedError extends Error {
+  override readonly name = 'RefusedError';
+  readonly code: number;
+  readonly retryAfterMs: number;
+
+  constructor(message: string, code: number, retryAfterMs: number) {
+    super(message);
+    this.code = code;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** Asks the daemon. Expected errors: RefusedError; those of `fetch`. */
+export async function readJson<T>(path: string): Promise<T> {
+  const answer = await fetch(path, { cache: 'no-store', signal: AbortSignal.timeout(ANSWER_LIMIT_MS) });
+  const body = (await answer.json()) as T | Refusal;
+  if (answer.ok) return body as T;
+  const retryAfterMs = 1_000 * Number(answer.headers.get('retry-after') ?? 0);
+  throw new RefusedError((body as Refusal).message, answer.status, retryAfterMs);
+}
+
+/** Why the daemon could not be asked, in one sentence. */
+export function messageOf(error: unknown): string {
+  if (error instanceof RefusedError) return `It answers, but refuses: ${error.message}.`;
+  if (error instanceof DOMException && error.name === 'TimeoutError')
+    return `It gave no answer within ${ANSWER_LIMIT_MS / 1_000} s: it hangs, or something on the way swallows the request.`;
+  if (error instanceof SyntaxError) return 'What answers at its address is something else.';
+  return 'Nothing listens at its address, or the way there is cut.';
+}
+
+function newestOf(data: string): NewestBlock {
+  const { height, collections } = JSON.parse(data) as {
+    readonly height: number;
+    readonly collections: readonly { readonly transaction_count: number }[];
+  };
+  const transactions = collections.reduce((sum, each) => sum + each.transaction_count, 0);
+  return { height, collections: collections.length, transactions };
+}
+
+/** A daemon of another version has other scripts. Once per version: a proxy may keep the old ones. */
+function loadAgainFor(version: string): void {
+  if (document.body.dataset['version'] === version) return;
+  if (sessionStorage.getItem(LOADED_FOR) === version) return;
+  sessionStorage.setItem(LOADED_FOR, version);
+  location.reload();
+}

@@ -1,0 +1,152 @@
+import type { VNode } from 'preact';
+import { age, amount, count, duration, many, momentIn, percent } from './format.js';
+import { Facts, Panel } from './Panel.js';
+import { sentence } from './sentence.js';
+import type { Endpoint, Status } from './types.js';
+
+const STATES: Readonly<Record<Endpoint['state'], readonly [words: string, look: string]>> = {
+  healthy: ['healthy', 'ok'],
+  failing: ['failing', 'warn'],
+  set_aside: ['set aside', 'bad'],
+  foreign: ['foreign: left out', 'bad'],
+  unknown: ['not heard of yet', 'unknown'],
+};
+
+interface NodesPanelProps {
+  readonly status: Status;
+  readonly elapsed: number;
+}
+
+/** Each access node: how it is, and what keeps it from being asked. */
+export function NodesPanel({ status: { endpoints }, elapsed }: NodesPanelProps): VNode {
+  const configured = endpoints.filter(({ origin }) => origin === 'configured');
+  const historic = endpoints.filter(({ origin }) => origin === 'historic');
+  const healthy = configured.filter(({ state, calls }) => state === 'healthy' && calls.length === 0).length;
+  return (
+    <Panel title="Access nodes" summary={`${count(healthy)} of ${count(configured.length)} healthy`}>
+      <ul class="cards">
+        {configured.map((node) => (
+          <Node key={node.name} node={node} elapsed={elapsed} />
+        ))}
+      </ul>
+      {historic.length === 0 ? null : (
+        <details>
+          <summary>{many(historic.length, 'node')} of earlier sporks</summary>
+          <ul class="cards">
+            {historic.map((node) => (
+              <Node key={node.name} node={node} elapsed={elapsed} />
+            ))}
+          </ul>
+        </details>
+      )}
+    </Panel>
+  );
+}
+
+function Node({ node, elapsed }: { readonly node: Endpoint; readonly elapsed: number }): VNode {
+  const { name, version, lowestHeight } = node;
+  const [words, look] = standingOf(node);
+  const from = lowestHeight === null ? '' : `from height ${count(lowestHeight)}`;
+  const about = [version === null ? '' : `version ${version}`, from].filter((text) => text !== '');
+  return (
+    <li class="card">
+      <p class="title">
+        <strong class="long">{name}</strong>
+        <span class={`pill ${look}`}>{words}</span>
+      </p>
+      <p class="dim">{about.length === 0 ? 'It has not told of itself.' : about.join(', ')}</p>
+      <Facts items={factsOf(node)} />
+      <Troubles node={node} elapsed={elapsed} />
+    </li>
+  );
+}
+
+/** A node may be sound as a whole while one of its calls is not. */
+function standingOf({ state, calls }: Endpoint): readonly [words: string, look: string] {
+  if (state !== 'healthy' || calls.length === 0) return STATES[state];
+  return [`${many(calls.length, 'call')} not healthy`, 'warn'];
+}
+
+function factsOf(node: Endpoint): [string, string, string?][] {
+  const { latencySeconds, callsPerSecond, inFlight, lastHour } = node;
+  const { calls, errors } = lastHour;
+  return [
+    ['Latency', latencySeconds === null ? 'none yet' : duration(latencySeconds)],
+    ['Calls', `${amount(callsPerSecond)}/s`, `${count(inFlight)} in progress`],
+    [
+      'Errors, last hour',
+      errors === 0 ? 'none' : `${count(errors)} (${percent(errors / Math.max(calls, errors))})`,
+      errorKinds(node),
+    ],
+    ['Rate limit', ...limitOf(node)],
+  ];
+}
+
+function errorKinds({ lastHour: { kinds, calls } }: Endpoint): string {
+  if (kinds.length === 0) return `of ${many(calls, 'call')}`;
+  return [...kinds]
+    .sort((a, b) => b.count - a.count)
+    .map(({ kind, count: times }) => `${count(times)} ${kind.replaceAll('_', ' ')}`)
+    .join(', ');
+}
+
+/** The tightest of its limits, and what it is about. */
+function limitOf({ limits }: Endpoint): [string, string] {
+  const [tightest] = [...limits].sort(
+    (a, b) => (a.ratePerSecond ?? Infinity) - (b.ratePerSecond ?? Infinity),
+  );
+  if (tightest === undefined) return ['none', ''];
+  const { method, ratePerSecond, isLearned, pauseSeconds, waiting } = tightest;
+  const why = isLearned ? `learned from its answers to ${spaced(method)}` : 'for each call, as configured';
+  const queue = waiting > 0 ? `; ${many(waiting, 'call')} wait` : '';
+  const rate = ratePerSecond === null ? 'paused' : `${amount(ratePerSecond)}/s`;
+  const pause = pauseSeconds > 0 ? `; not called for ${duration(pauseSeconds)}` : '';
+  return [rate, why + pause + queue];
+}
+
+/** A name that may be broken between its words. */
+function spaced(method: string): string {
+  return method.replaceAll(/(?<=[a-z])(?=[A-Z])/g, '\u200b');
+}
+
+/** Why it is set aside or failing, since when, and until when. */
+function Troubles({ node, elapsed }: { readonly node: Endpoint; readonly elapsed: number }): VNode | null {
+  const { reason, sinceSeconds, endsInSeconds } = node;
+  // A lie counts against the call and the node.
+  const calls = node.calls.filter((call) => call.reason !== reason);
+  if (reason === null && calls.length === 0) return null;
+  return (
+    <ul class="troubles">
+      {reason === null ? null : (
+        <li>
+          {sentence(withoutName(reason, node))} {sinceWords(sinceSeconds, elapsed)}{' '}
+          {untilWords(node.state, endsInSeconds, elapsed)}
+        </li>
+      )}
+      {calls.map(({ method, state, reason: why, count: times, ...call }) => (
+        <li key={method}>
+          <code>{method}</code> {state === 'failing' ? 'is failing' : 'is set aside'}: {many(times, 'fault')}{' '}
+          in a row. {sentence(withoutName(why, node).replace(`${method}: `, ''))}{' '}
+          {sinceWords(call.sinceSeconds, elapsed)} {untilWords(state, call.endsInSeconds, elapsed)}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** The card has the name already. */
+function withoutName(words: string, { name }: Endpoint): string {
+  return words.replaceAll(` at ${name}`, '');
+}
+
+function sinceWords(sinceSeconds: number | null, elapsed: number): string {
+  return sinceSeconds === null ? '' : `For ${age(sinceSeconds + elapsed)}.`;
+}
+
+function untilWords(state: Endpoint['state'], endsInSeconds: number | null, elapsed: number): string {
+  if (endsInSeconds === null) return '';
+  const left = endsInSeconds - elapsed;
+  if (left <= 0) return 'It is being asked again.';
+  const what = state === 'set_aside' ? 'Set aside' : 'Asked after the others';
+  return `${what} until ${momentIn(left)}, for ${age(left)} more.`;
+}

@@ -1,0 +1,120 @@
+import type { VNode } from 'preact';
+import { count, many, percent, timeOf } from './format.js';
+import { Legend, Panel } from './Panel.js';
+import { sentence } from './sentence.js';
+import { Strip } from './Strip.js';
+import type { StripItem } from './Strip.js';
+import type { Minute, Status } from './types.js';
+
+/** The ends of a strip of the last hour. */
+export const HOUR = ['an hour ago', 'now'] as const;
+
+/** The race of the two sources: who delivered collections first, minute by minute. */
+export function RacePanel({ status }: { readonly status: Status }): VNode {
+  const { lastHour, sources } = status;
+  const most = Math.max(0, ...lastHour.map(({ edi, requester }) => edi.first + requester.first));
+  return (
+    <Panel title="Race of the sources, last hour" summary={summaryOf(lastHour)}>
+      <Strip
+        label="Collections by the source that delivered them first, minute by minute"
+        look="columns"
+        ends={HOUR}
+        items={lastHour.map((minute) => column(minute, most))}
+        hint={
+          most === 0
+            ? 'Nothing came in the last hour.'
+            : `Collections minute by minute; the tallest column is ${count(most)}.`
+        }
+      >
+        <Legend
+          items={[
+            ['edi', 'execution data first'],
+            ['requester', 'requests first'],
+          ]}
+        />
+      </Strip>
+      <ul class="sources">
+        <li>
+          <strong>Execution data</strong> {ediWords(sources.edi)}
+        </li>
+        <li>
+          <strong>Requests</strong> {requesterWords(sources.requester)}
+        </li>
+      </ul>
+    </Panel>
+  );
+}
+
+function summaryOf(minutes: readonly Minute[]): string {
+  const sum = (of: (minute: Minute) => number): number =>
+    minutes.reduce((total, minute) => total + of(minute), 0);
+  const [edi, requester] = [sum((each) => each.edi.first), sum((each) => each.requester.first)];
+  const late = sum((each) => each.edi.late + each.requester.late);
+  if (edi + requester === 0) return 'No collection came in the last hour';
+  const twice = late === 0 ? 'none came twice' : `${count(late)} came twice`;
+  const [winner, won] = edi >= requester ? ['Execution data', edi] : ['Requests', requester];
+  return `${winner} won ${percent(won / (edi + requester))} of ${count(edi + requester)} collections; ${twice}`;
+}
+
+function column({ ageSeconds, edi, requester }: Minute, most: number): StripItem {
+  const total = edi.first + requester.first;
+  const late = edi.late + requester.late;
+  const share = (part: number): Record<string, string> => ({
+    '--tall': `${(part / Math.max(1, most)) * 100}%`,
+  });
+  const at = minuteName(ageSeconds);
+  return {
+    key: minuteKey(ageSeconds),
+    look: 'column',
+    label:
+      `${at}: ${many(total, 'collection')}; execution data first ${count(edi.first)}, requests first ` +
+      `${count(requester.first)}; ${count(late)} came twice`,
+    content: (
+      <>
+        <span class="bar requester" style={share(requester.first)} />
+        <span class="bar edi" style={share(edi.first)} />
+      </>
+    ),
+  };
+}
+
+/** When a minute began. */
+export function minuteName(ageSeconds: number): string {
+  return `From ${timeOf(new Date(Date.now() - ageSeconds * 1_000))}`;
+}
+
+/** The same for a minute in every status. */
+export function minuteKey(ageSeconds: number): number {
+  return Math.round((Date.now() / 1_000 - ageSeconds) / 10);
+}
+
+function ediWords({ state, endpoint, height, reason }: Status['sources']['edi']): string {
+  const from = endpoint === null ? '' : ` ${endpoint}`;
+  const at = height === null ? '' : `, last height ${count(height)}`;
+  const why = reason === null ? '' : `: ${sentence(reason)}`;
+  switch (state) {
+    case 'off':
+      return `is off${why}`;
+    case 'connecting':
+      return `is being connected${why}`;
+    case 'following':
+      return `follows${from}${at}`;
+    case 'paused':
+      return `waits for the window${at}`;
+    case 'unavailable':
+      return `does not come${why}`;
+  }
+}
+
+function requesterWords({ state, inFlight, missing }: Status['sources']['requester']): string {
+  switch (state) {
+    case 'off':
+      return 'are off (ediOnly)';
+    case 'idle':
+      return 'are not needed now';
+    case 'waiting':
+      return `wait: ${many(missing, 'collection')} missing, and no call may be sent now`;
+    case 'asking':
+      return `${many(inFlight, 'call')} in progress for ${many(missing, 'missing collection')}`;
+  }
+}

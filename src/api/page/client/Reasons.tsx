@@ -1,0 +1,75 @@
+import type { VNode } from 'preact';
+import type { Codes } from './codes.js';
+import { age, timeOf } from './format.js';
+import { sentence } from './sentence.js';
+import type { Status, Trouble } from './types.js';
+
+interface NoAnswerProps {
+  readonly trouble: Trouble;
+  readonly nowMs: number;
+  readonly hasStatus: boolean;
+}
+
+/** The daemon is gone: since when, and what the page does about it. */
+export function NoAnswer({ trouble, nowMs, hasStatus }: NoAnswerProps): VNode {
+  const { since, isRefusal, message, nextTryAtMs } = trouble;
+  const next = Math.max(0, Math.ceil((nextTryAtMs - nowMs) / 1_000));
+  return (
+    <section class="notice bad" aria-label="No answer">
+      <p role="alert">
+        <strong>
+          The daemon has not {isRefusal ? 'told its status' : 'answered'} since {timeOf(since)}.
+        </strong>{' '}
+        {message}
+      </p>
+      <p>
+        For {age((Date.now() - since.getTime()) / 1_000)}.{' '}
+        {next > 0 ? `The page asks again in ${next} s` : 'The page is asking'}, and goes on by itself once
+        there is an answer. {hasStatus ? 'Below is what was known before.' : ''}
+      </p>
+    </section>
+  );
+}
+
+interface ReasonsProps {
+  readonly status: Status;
+  readonly codes: Codes;
+  readonly elapsed: number;
+}
+
+/** Why the daemon is not ready: each reason with its age, and what to do. */
+export function Reasons({ status: { ready, reasons }, codes, elapsed }: ReasonsProps): VNode | null {
+  if (ready || reasons.length === 0) return null;
+  const troubles = reasons.filter(({ code }) => codes[code]?.severity !== 'ordinary');
+  const ordinary = reasons.filter((reason) => !troubles.includes(reason));
+  return (
+    <section class={`notice ${troubles.length > 0 ? 'bad' : 'busy'}`} aria-label="Why it is not ready">
+      <ul class="reasons">
+        {[...troubles, ...ordinary].map(({ code, message, sinceSeconds }) => (
+          <li key={code}>
+            <p>
+              <code class="tag">{code}</code> <Message text={sentence(message)} />{' '}
+              <span class="nowrap">For {age(sinceSeconds + elapsed)}.</span>
+            </p>
+            <p class="mend">{withCode(codes[code]?.mend ?? '')}</p>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** What holds the daemon up, and after the first colon, who says so and how often. */
+function Message({ text }: { readonly text: string }): VNode {
+  const [what = '', ...why] = text.split(': ');
+  return (
+    <>
+      <strong>{why.length === 0 ? what : `${what}:`}</strong> {why.join(': ')}
+    </>
+  );
+}
+
+/** Text in which `code` stands between backticks. */
+function withCode(text: string): readonly (VNode | string)[] {
+  return text.split('`').map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part));
+}

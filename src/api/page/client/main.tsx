@@ -1,0 +1,12 @@
+import { render } from 'preact';
+import { App } from './App.js';
+import { readCodes } from './codes.js';
+import { Connection } from './Connection.js';
+import type { View } from './types.js';
+
+const root = document.getElementById('page');
+if (root === null) throw new Error('the page has no place for its content');
+const codes = readCodes();
+const show = (view: View): void => render(<App view={view} codes={codes} />, root);
+show({ status: undefined, receivedAtMs: 0, trouble: undefined, newest: undefined });
+new Connection({ onChange: show }).start();

@@ -1,0 +1,49 @@
+import type { ExplainDocument } from '../../documents/explanation.js';
+import type { ApiErrorBody } from '../../view/ApiError.js';
+import type { BackfillRangeStatus, StatusDocument } from '../../view/statusDocument.js';
+
+export type Status = StatusDocument;
+export type Endpoint = Status['endpoints'][number];
+export type Reason = Status['reasons'][number];
+export type Cell = Status['window']['cells'][number];
+export type Minute = Status['lastHour'][number];
+export type Worker = NonNullable<Status['cluster']>['workers'][number];
+export type FilledRange = BackfillRangeStatus;
+export type Explanation = ExplainDocument;
+export type Refusal = ApiErrorBody;
+
+/** What is wrong with the connection to the daemon. */
+export interface Trouble {
+  readonly since: Date;
+  /** It answers, and refuses. */
+  readonly isRefusal: boolean;
+  /** One sentence. */
+  readonly message: string;
+  /** Of `performance.now()`. */
+  readonly nextTryAtMs: number;
+}
+
+/** The block that became readable last, as `/events` told. */
+export interface NewestBlock {
+  readonly height: number;
+  readonly collections: number;
+  readonly transactions: number;
+}
+
+/** All that the page shows. */
+export interface View {
+  /** The latest status; `undefined` until the first one. */
+  readonly status: Status | undefined;
+  /** When it came, of `performance.now()`. */
+  readonly receivedAtMs: number;
+  /** `undefined` while the daemon answers. */
+  readonly trouble: Trouble | undefined;
+  readonly newest: NewestBlock | undefined;
+}
+
+/** What a readiness code means, and what to do. */
+export interface CodeInfo {
+  readonly severity: 'ordinary' | 'trouble';
+  readonly cause: string;
+  readonly mend: string;
+}

@@ -1,0 +1,73 @@
+import { createHash } from 'node:crypto';
+import { readinessCodes } from '../../observability/index.js';
+import { entityTag } from '../http/cacheHeaders.js';
+import type { HttpResponse } from '../http/types.js';
+import { Html, html, HTML_TYPE, pageHeaders } from './Html.js';
+import { FILES_PATH, libraries, MAIN_FILE, STYLE_FILE } from './PageFiles.js';
+import type { PageFiles } from './PageFiles.js';
+
+/**
+ * The page at `/`: a shell of a few lines, the same for every state of the daemon. Its scripts fill it from `/status`, so that it
+ * opens even where the indexing thread is silent.
+ */
+export function statusPage(
+  options: { readonly version: string },
+  dependencies: { readonly files: PageFiles },
+): HttpResponse {
+  const imports = Object.fromEntries(
+    Object.entries(libraries).map(([library, name]) => [library, FILES_PATH + name]),
+  );
+  const importMap = JSON.stringify({ imports });
+  const body = shell(importMap, options.version, dependencies.files).text;
+  return {
+    body,
+    contentType: HTML_TYPE,
+    headers: pageHeaders({
+      'script-src': `'self' 'sha256-${createHash('sha256').update(importMap).digest('base64')}'`,
+      'style-src': "'self'",
+      'connect-src': "'self'",
+      // No script may turn text into HTML.
+      'require-trusted-types-for': "'script'",
+    }),
+    validity: { tag: entityTag('page', body), isForever: false },
+  };
+}
+
+/** What each readiness code means and what to do, for the scripts. `<` could end the element that holds it. */
+const codes = JSON.stringify(readinessCodes).replaceAll('<', '\\u003c');
+
+/** The policy names the digest of what stands in it: not a space more. */
+function script(attributes: string, content: string): Html {
+  return new Html(`<script ${attributes}>${content}</script>`);
+}
+
+function shell(importMap: string, version: string, files: PageFiles): Html {
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <title>Flow collection indexer</title>
+        <link rel="icon" href="data:," />
+        <link rel="stylesheet" href="${FILES_PATH}${STYLE_FILE}" />
+        ${script('type="importmap"', importMap)}
+        ${files.scripts().map((name) => html`<link rel="modulepreload" href="${FILES_PATH}${name}" />`)}
+        ${script('type="application/json" id="readiness-codes"', codes)}
+        <script type="module" src="${FILES_PATH}${MAIN_FILE}"></script>
+      </head>
+      <body data-version="${version}">
+        <noscript>
+          <main class="plain">
+            <h1>Flow collection indexer</h1>
+            <p>This page needs JavaScript. Without it:</p>
+            <ul>
+              <li><a href="/status">/status</a>: what the daemon is doing, and why, as JSON</li>
+              <li><a href="/docs">/docs</a>: every HTTP route</li>
+            </ul>
+          </main>
+        </noscript>
+        <div id="page"></div>
+      </body>
+    </html> `;
+}

@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import type { EndpointStatus, StatusDocument } from '../../src/api/index.js';
+import { ServedChain } from '../support/servedChain.js';
+import { smallChain } from '../support/smallChain.js';
+import type { Chromium } from './Chromium.js';
+import type { SceneOptions } from './scene.js';
+import { StatusPage } from './StatusPage.js';
+
+const HEAD = 158_000_000;
+const HOUR_MINUTES = 61;
+const WORKERS = 9;
+const HISTORIC = 27;
+const RANGES = 12;
+
+/**
+ * As much of everything as there may be: an hour of minutes, the nodes of all sporks, many workers, ranges and reasons. What the
+ * other scenes have of real daemons would take this one an hour and a data centre: the server is the real one, its status is not.
+ */
+export async function full(browser: Chromium, options: SceneOptions): Promise<void> {
+  const chain = smallChain(HEAD - 2, [[], [], []]);
+  const served = await ServedChain.start(chain, { sealed: HEAD - 2, head: HEAD + 9 }, { told: status() });
+  const page = await StatusPage.open(browser, served.url, options);
+  await page.says(
+    `${HISTORIC} nodes of earlier sporks`,
+    '8 of 9 alive',
+    'And 4 ranges more',
+    'Execution data won',
+  );
+  assert.equal((await page.strip('Collections by the source')).length, HOUR_MINUTES);
+  assert.equal((await page.strip('The heights of the window')).length, 256);
+  await page.isFine('full');
+  await page.page.run("for (const each of document.querySelectorAll('details')) each.open = true;");
+  await page.isFine('full-unfolded');
+  page.neverComplained(served.url);
+}
+
+function status(): Partial<StatusDocument> {
+  const rangeAt = (index: number): { readonly from: number; readonly to: number } => ({
+    from: 90_000_000 + index * 1_000,
+    to: 90_000_999 + index * 1_000,
+  });
+  const states = ['running', 'running', 'waiting', 'failed', 'disputed'] as const;
+  const why = 'GetBlockByHeight at archive-1.example:9000: UNAVAILABLE: the node is being restored';
+  return {
+    ...{
+      network: 'mainnet',
+      chainId: 'flow-mainnet',
+      ready: true,
+      reasons: [],
+      lag: 9,
+      lowestServed: 7_601_063,
+    },
+    ...{ oldestMissing: null, waitingFor: null, rate: 1.24, eta: null, uptimeSeconds: 8_203_111 },
+    coverage: [
+      { from: 7_601_063, to: 31_735_954 },
+      { from: 47_169_687, to: 47_169_690 },
+      { from: 55_114_467, to: 89_999_999 },
+      { from: 120_000_000, to: HEAD },
+    ],
+    window: {
+      ...{ heights: 256, upperBound: HEAD + 256, inFlight: 240 },
+      ...{ bytesInFlight: 41_200_000, bytesLimit: 134_217_728 },
+      cells: cells(),
+    },
+    lastHour: Array.from({ length: HOUR_MINUTES }, (_, index) => minute(index)),
+    backfill: {
+      ...{ missingHeights: 24_880_000, rate: 912, eta: 27_280 },
+      heldBack: { share: 0.5, message: 'the event loop is 40 ms late: history makes way' },
+      plans: [
+        {
+          id: 1,
+          from: 90_000_000,
+          to: 118_999_999,
+          order: 'newest',
+          state: 'active',
+          missingHeights: 24_880_000,
+          untakenVersion: null,
+        },
+      ],
+      ranges: Array.from({ length: RANGES }, (_, index) => {
+        const state = states[index % states.length] ?? 'running';
+        return {
+          ...{ ...rangeAt(index), state, next: rangeAt(index).from + 70 * (index % states.length) },
+          ...{ rate: state === 'running' ? 88.4 : 0, eta: state === 'running' ? 11 : null },
+          ...{
+            failures: state === 'failed' ? 3 : 0,
+            reason: state === 'failed' ? why : null,
+            waitingFor: null,
+          },
+        };
+      }),
+      unserved: [{ from: 100_000_000, to: 103_000_000 }],
+    },
+    endpoints: [
+      node('access-1.example:9000', 'configured'),
+      node('access-2.example:9000', 'configured', true),
+    ].concat(
+      Array.from({ length: HISTORIC }, (_, index) => node(`historic-${index + 1}.example:9000`, 'historic')),
+    ),
+    cluster: {
+      ...{
+        roles: ['live', 'backfill', 'api'],
+        leads: true,
+        leader: { worker: 'w-0', host: 'indexer-0', ageSeconds: 1 },
+      },
+      workers: Array.from({ length: WORKERS }, (_, index) => ({
+        ...{
+          id: `w-${index}`,
+          host: `indexer-${index}`,
+          pid: 4_000 + index,
+          version: '0.1.0',
+          roles: ['backfill'],
+        },
+        ...{
+          state: 'running' as const,
+          alive: index !== 4,
+          leads: index === 0,
+          ageSeconds: index === 4 ? 95 : 1.2,
+        },
+        busyWith: index === 4 ? [] : [rangeAt(index)],
+      })),
+    },
+  };
+}
+
+function cells(): StatusDocument['window']['cells'] {
+  const states = [
+    'collecting',
+    'collecting',
+    'durable',
+    'complete',
+    'committing',
+    'linked',
+    'waiting',
+  ] as const;
+  return Array.from({ length: 256 }, (_, index) => {
+    const state = states[index < 200 ? index % 5 : 5 + Math.floor((index - 200) / 30)] ?? 'waiting';
+    const isBegun = index < 200;
+    return {
+      ...{ from: HEAD + 1 + index, to: HEAD + 1 + index, state, missing: state === 'collecting' ? 2 : 0 },
+      ...{ ageSeconds: isBegun ? 40 - index / 5 : null, reason: null },
+    };
+  });
+}
+
+function minute(index: number): StatusDocument['lastHour'][number] {
+  const wave = 1 + Math.sin(index / 6);
+  const commits = index === 20 ? 0 : 70 + (index % 7);
+  return {
+    ...{ ageSeconds: (HOUR_MINUTES - index) * 60 - 31, heights: commits, bytes: commits * 41_000, commits },
+    commitSeconds: commits * (index === 41 ? 0.4 : 0.012 + wave / 100),
+    requester: { first: index > 30 && index < 38 ? 310 : Math.round(40 + 22 * wave), late: index % 4 },
+    edi: { first: index > 30 && index < 38 ? 0 : Math.round(260 + 60 * wave), late: 12 },
+  };
+}
+
+function node(name: string, origin: EndpointStatus['origin'], isLimited = false): EndpointStatus {
+  return {
+    ...{ name, origin, state: 'healthy', reason: null, sinceSeconds: null, endsInSeconds: null },
+    ...{
+      version: 'v0.43.1',
+      lowestHeight: 137_390_146,
+      latencySeconds: 0.0214,
+      inFlight: 3,
+      callsPerSecond: 12.4,
+    },
+    lastHour: {
+      calls: 44_190,
+      errors: isLimited ? 212 : 0,
+      kinds: isLimited ? [{ kind: 'rate_limited', count: 212 }] : [],
+    },
+    limits: isLimited
+      ? [
+          {
+            method: 'GetFullCollectionByID',
+            ratePerSecond: 41.5,
+            isLearned: true,
+            pauseSeconds: 0.4,
+            waiting: 17,
+          },
+        ]
+      : [{ method: 'GetBlockByHeight', ratePerSecond: 80, isLearned: false, pauseSeconds: 0, waiting: 0 }],
+    calls: [],
+  };
+}

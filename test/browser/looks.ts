@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import axe from 'axe-core';
+import type { Page } from './Chromium.js';
+
+/** How people look at a page. */
+const looks = [
+  { name: 'light', scheme: 'light', width: 1_280, height: 900, isPhone: false },
+  { name: 'dark', scheme: 'dark', width: 1_280, height: 900, isPhone: false },
+  { name: 'phone', scheme: 'light', width: 390, height: 844, isPhone: true },
+  { name: 'phone-dark', scheme: 'dark', width: 390, height: 844, isPhone: true },
+] as const;
+
+interface Violation {
+  readonly id: string;
+  readonly help: string;
+  readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[];
+}
+
+/** Looks at a page in every way: nothing is wider than the screen, and axe finds nothing. Keeps pictures where `directory` is given. */
+export async function lookAt(page: Page, name: string, directory: string | undefined): Promise<void> {
+  for (const look of looks) {
+    await setLook(page, look);
+    const where = `${name}, ${look.name}`;
+    const tooWide = await page.run<string[]>(`
+      const { clientWidth } = document.documentElement;
+      if (document.documentElement.scrollWidth <= clientWidth) return [];
+      return [...document.querySelectorAll('body *')]
+        .filter((each) => each.getBoundingClientRect().right > clientWidth + 1)
+        .map((each) => each.outerHTML.slice(0, 120));`);
+    assert.deepEqual(tooWide, [], `${where}: wider than the screen`);
+    if (directory !== undefined) {
+      mkdirSync(directory, { recursive: true });
+      writeFileSync(join(directory, `${name}-${look.name}.png`), await page.screenshot());
+    }
+    await page.run(`if (globalThis.axe === undefined) { ${axe.source} }`);
+    const { violations } = await page.run<{ readonly violations: readonly Violation[] }>(
+      `const { violations } = await axe.run(document, { resultTypes: ['violations'] }); return { violations };`,
+    );
+    const found = violations.map(({ id, help, nodes }) => ({
+      ...{ id, help },
+      nodes: nodes.slice(0, 3).map(({ html, failureSummary }) => `${html} ${failureSummary ?? ''}`),
+    }));
+    assert.deepEqual(found, [], `${where}: what axe found`);
+  }
+  await setLook(page, looks[0]);
+}
+
+async function setLook(
+  page: Page,
+  { scheme, width, height, isPhone }: (typeof looks)[number],
+): Promise<void> {
+  await page.call('Emulation.setDeviceMetricsOverride', {
+    ...{ width, height, mobile: isPhone, deviceScaleFactor: isPhone ? 2 : 1 },
+  });
+  await page.call('Emulation.setTouchEmulationEnabled', { enabled: isPhone });
+  await page.call('Emulation.setEmulatedMedia', {
+    features: [{ name: 'prefers-color-scheme', value: scheme }],
+  });
+  await page.run('await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));');
+}
