@@ -88,7 +88,10 @@ const program = [
   ),
   section(
     'SIGNALS',
-    entry('.BR SIGTERM ", " SIGINT', text('Finish the batch in hand, close, exit 0 within 10 s. A second one forces.')),
+    entry(
+      '.BR SIGTERM ", " SIGINT',
+      text('Finish the batch in hand, close, exit 0 within 10 s. A second one forces.'),
+    ),
     entry(
       bold('SIGHUP'),
       text('Of start: read the configuration file again, and take over what can change while it runs.'),
@@ -125,7 +128,12 @@ const program = [
     text('What is it doing, and why is a height not there?'),
     example(`${NAME} status --watch`, `${NAME} explain 158000000`),
   ),
-  section('SEE ALSO', `.BR ${text(CONFIG)} (5)`, '.PP', text('The documentation is in docs/ of the package: README.md says where to begin.')),
+  section(
+    'SEE ALSO',
+    `.BR ${text(CONFIG)} (5)`,
+    '.PP',
+    text('The documentation is in docs/ of the package: README.md says where to begin.'),
+  ),
 ];
 
 const configuration = [
@@ -139,7 +147,9 @@ const configuration = [
         'become nesting. Unknown keys, variables and flags are errors, and so are values that do not fit.',
     ),
     '.PP',
-    text('`config print` shows what is in force and where each value came from; `config check` only validates.'),
+    text(
+      '`config print` shows what is in force and where each value came from; `config check` only validates.',
+    ),
     example(
       '{',
       '  "network": "mainnet",',
