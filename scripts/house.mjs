@@ -129,7 +129,6 @@ const packageHomes = {
   'pg-boss': ['ranges'],
   tar: ['storage'],
   protobufjs: ['flow'],
-  'node-unix-socket': ['app'],
 };
 
 /** `no-restricted-imports` paths for a room: third-party packages that live elsewhere. */

@@ -94,9 +94,8 @@ export async function runDaemon(
     lifecycle.stop();
   };
   host.signal.addEventListener('abort', onStop, { once: true });
-  const notifier = await openServiceNotifier(process.env, { clock, logger });
-  lifecycle.signal.addEventListener('abort', () => notifier?.stopping(), { once: true });
-  host.onBug?.((error) => notifier?.close(messageOf(error)));
+  const { signal } = lifecycle;
+  const notifier = openServiceNotifier(process.env, { clock, logger, signal, onBug: host.onBug });
   try {
     await lifecycle.waitFor('work in hand', run(config, { ports, lifecycle, logger, terminal, notifier }));
     host.signal.removeEventListener('abort', onStop);
@@ -104,10 +103,10 @@ export async function runDaemon(
   } catch (error) {
     // Unexpected errors are logged by whoever ends the process.
     if (error instanceof OperatorError) tellEnd(error);
-    notifier?.close(messageOf(error));
+    await notifier?.close(messageOf(error));
     throw error;
   }
-  notifier?.close();
+  await notifier?.close();
   logger.info({}, 'stopped');
   return 'done';
 }

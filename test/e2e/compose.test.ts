@@ -6,6 +6,7 @@ import { execFile } from 'node:child_process';
 import {
   asList,
   asMap,
+  asText,
   at,
   deployFolder,
   readYaml,
@@ -30,7 +31,7 @@ function servicesOf(file: string): ReadonlyMap<string, YamlMap> {
   const whole = Object.entries(services).map(([name, service]): [string, YamlMap] => {
     const base = at(service, 'extends', 'file');
     if (base === undefined) return [name, asMap(service)];
-    const inherited = servicesOf(String(base)).get(String(at(service, 'extends', 'service')));
+    const inherited = servicesOf(asText(base)).get(asText(at(service, 'extends', 'service')));
     return [name, { ...asMap(inherited), ...asMap(service) }];
   });
   return new Map(whole);
@@ -39,8 +40,8 @@ function servicesOf(file: string): ReadonlyMap<string, YamlMap> {
 function commandOf(service: YamlMap | undefined): DeployedCommand {
   const environment = Object.entries(asMap(at(service, 'environment') ?? {}));
   return {
-    args: asList(at(service, 'command')).map(String),
-    environment: Object.fromEntries(environment.map(([key, value]) => [key, substituted(String(value))])),
+    args: asList(at(service, 'command')).map(asText),
+    environment: Object.fromEntries(environment.map(([key, value]) => [key, substituted(asText(value))])),
   };
 }
 
@@ -50,7 +51,7 @@ async function startNode(service: YamlMap | undefined) {
   const port = args[args.indexOf('--port') + 1] ?? '';
   const program = startDeployed({ args: args.map((arg) => (arg === port ? '0' : arg)), environment }, {});
   const [, ownPort = ''] = await program.sees(/grpc:\/\/\S+:(\d+)/);
-  const check = asList(at(service, 'healthcheck', 'test')).map(String);
+  const check = asList(at(service, 'healthcheck', 'test')).map(asText);
   await run(
     check[1] ?? '',
     check.slice(2).map((word) => word.replace(`/${port}`, `/${ownPort}`)),
@@ -64,18 +65,18 @@ describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => 
   it('mounts what is there, into volumes that it declares', () => {
     const declared = Object.keys(asMap(readYaml(`compose/${file}`)['volumes']));
     for (const [name, service] of services) {
-      for (const mount of asList(service['volumes'] ?? []).map(String)) {
+      for (const mount of asList(service['volumes'] ?? []).map(asText)) {
         const [source = ''] = mount.split(':');
         if (source.startsWith('.')) expect([name, existsSync(join(folder, source))]).toEqual([name, true]);
         else expect(declared).toContain(source);
       }
       const context = at(service, 'build', 'context');
-      if (context !== undefined) expect(existsSync(join(folder, String(context), 'Dockerfile'))).toBe(true);
+      if (context !== undefined) expect(existsSync(join(folder, asText(context), 'Dockerfile'))).toBe(true);
     }
   });
 
   it('publishes ports to this machine alone', () => {
-    const published = [...services.values()].flatMap(({ ports }) => asList(ports ?? []).map(String));
+    const published = [...services.values()].flatMap(({ ports }) => asList(ports ?? []).map(asText));
     expect(published.length).toBeGreaterThan(3);
     for (const port of published) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/);
     const hosts = published.map((port) => port.split(':')[1]);
@@ -94,17 +95,17 @@ describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => 
       at(readYaml('compose/prometheus.yml'), 'scrape_configs', 0, 'dns_sd_configs', 0, 'names'),
     );
     for (const [name, service] of services)
-      if (String(at(service, 'command', 0)) === 'start') expect(scraped).toContain(name);
-    const rules = asList(readYaml('compose/prometheus.yml')['rule_files']).map(String);
-    const mounts = asList(services.get('prometheus')?.['volumes']).map(String);
+      if (asText(at(service, 'command', 0)) === 'start') expect(scraped).toContain(name);
+    const rules = asList(readYaml('compose/prometheus.yml')['rule_files']).map(asText);
+    const mounts = asList(services.get('prometheus')?.['volumes']).map(asText);
     for (const rule of rules)
       expect(mounts.some((mount) => mount.includes(`:/etc/prometheus/${rule}:`))).toBe(true);
     const provider = readYaml(`grafana/provisioning/dashboards/${provisioned('dashboards')}`);
-    const path = String(at(provider, 'providers', 0, 'options', 'path'));
-    const dashboards = asList(services.get('grafana')?.['volumes']).map(String);
+    const path = asText(at(provider, 'providers', 0, 'options', 'path'));
+    const dashboards = asList(services.get('grafana')?.['volumes']).map(asText);
     expect(dashboards.some((mount) => mount.includes(`:${path}:`))).toBe(true);
     const source = readYaml(`grafana/provisioning/datasources/${provisioned('datasources')}`);
-    const url = String(at(source, 'datasources', 0, 'url')).replace('$', '');
+    const url = asText(at(source, 'datasources', 0, 'url')).replace('$', '');
     expect(asMap(services.get('grafana')?.['environment'])).toHaveProperty(url);
   });
 });

@@ -48,7 +48,9 @@ it('builds an image, step by step as it stands there, whose command indexes and 
     [],
     [build.path(`/usr/local/bin/${name}`)],
   );
-  atEnd(async () => void (await program.stop('SIGKILL')));
+  atEnd(async () => {
+    await program.stop('SIGKILL');
+  });
   const daemon = await listening(program);
   await daemon.reaches(20);
 

@@ -3,7 +3,15 @@ import { Deployment, StatefulSet } from 'kubernetes-models/apps/v1';
 import { PodDisruptionBudget } from 'kubernetes-models/policy/v1';
 import { Namespace, Service } from 'kubernetes-models/v1';
 import { programVersion } from '../../src/app/index.js';
-import { asList, asMap, at, readYaml, readYamlDocuments, startDeployedDaemon } from '../support/deployed.js';
+import {
+  asList,
+  asMap,
+  asText,
+  at,
+  readYaml,
+  readYamlDocuments,
+  startDeployedDaemon,
+} from '../support/deployed.js';
 import type { DeployedCommand, Yaml, YamlMap } from '../support/deployed.js';
 import { eventually, runProgram } from '../support/program.js';
 import { devnetForTest } from '../support/runningDaemon.js';
@@ -21,7 +29,7 @@ function merged(below: Yaml | undefined, above: Yaml | undefined, key = ''): Yam
   if (above === undefined) return below ?? null;
   if (Array.isArray(below) && Array.isArray(above)) {
     const by = { containers: 'name', env: 'name', ports: 'containerPort', volumes: 'name' }[key];
-    if (by === undefined) return above;
+    if (by === undefined) return above as Yaml;
     const named = (entries: Yaml[]) => new Map(entries.map((entry) => [at(entry, by), entry]));
     const whole = named(below as Yaml[]);
     for (const [name, entry] of named(above as Yaml[])) whole.set(name, merged(whole.get(name), entry));
@@ -37,10 +45,10 @@ function merged(below: Yaml | undefined, above: Yaml | undefined, key = ''): Yam
 function applied(name: string): readonly YamlMap[] {
   const kustomization = readYaml(`${folder}/${name}/kustomization.yaml`);
   const patches = asList(kustomization['patches'] ?? []).map((patch) =>
-    readYaml(`${folder}/${name}/${String(at(patch, 'path'))}`),
+    readYaml(`${folder}/${name}/${asText(at(patch, 'path'))}`),
   );
   return asList(kustomization['resources']).flatMap((resource) => {
-    const path = String(resource);
+    const path = asText(resource);
     if (path.startsWith('../')) return applied(path.slice(3));
     return readYamlDocuments(`${folder}/${name}/${path}`).map((document) =>
       patches
@@ -56,7 +64,7 @@ const containerOf = (document: YamlMap): Yaml | undefined => at(podOf(document),
 /** The literals of a config map that kustomize makes. */
 function configMap(kustomization: YamlMap, name: string): Record<string, string> {
   const made = asList(kustomization['configMapGenerator']).find((entry) => at(entry, 'name') === name);
-  const literals = asList(at(made, 'literals')).map((line) => String(line).split(/=(.*)/s));
+  const literals = asList(at(made, 'literals')).map((line) => asText(line).split(/=(.*)/s));
   return Object.fromEntries(literals.map(([key = '', value = '']) => [key, value]));
 }
 
@@ -65,16 +73,16 @@ function commandOf(kustomization: YamlMap, document: YamlMap): DeployedCommand {
   const container = containerOf(document);
   const environment: Record<string, string> = {};
   for (const source of asList(at(container, 'envFrom') ?? []))
-    Object.assign(environment, configMap(kustomization, String(at(source, 'configMapRef', 'name'))));
+    Object.assign(environment, configMap(kustomization, asText(at(source, 'configMapRef', 'name'))));
   for (const variable of asList(at(container, 'env') ?? [])) {
     const from = at(variable, 'valueFrom', 'configMapKeyRef');
     const value =
       from === undefined
         ? at(variable, 'value')
-        : configMap(kustomization, String(at(from, 'name')))[String(at(from, 'key'))];
-    if (value !== undefined) environment[String(at(variable, 'name'))] = String(value);
+        : configMap(kustomization, asText(at(from, 'name')))[asText(at(from, 'key'))];
+    if (value !== undefined) environment[asText(at(variable, 'name'))] = asText(value);
   }
-  return { args: asList(at(container, 'args')).map(String), environment };
+  return { args: asList(at(container, 'args')).map(asText), environment };
 }
 
 describe.each(['leveldb', 'postgres'])('deploy/kubernetes/%s', (name) => {
@@ -85,7 +93,7 @@ describe.each(['leveldb', 'postgres'])('deploy/kubernetes/%s', (name) => {
   it('is what Kubernetes takes', () => {
     expect(documents.length).toBeGreaterThan(3);
     for (const document of documents) {
-      const kind = String(document['kind']);
+      const kind = asText(document['kind']);
       if (!isKnown(kind)) throw new Error(`no schema for ${kind}`);
       // What kustomize adds: the labels of leveldb, as selector and on pods.
       const labels = at(kustomization, 'labels', 0, 'pairs');
@@ -185,7 +193,7 @@ describe('the deployments on PostgreSQL', { timeout: 300_000 }, () => {
 /** Waits until every probe of a container is answered as it has to be. */
 async function probed(metricsUrl: string, container: Yaml | undefined): Promise<void> {
   for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe']) {
-    const path = String(at(container, probe, 'httpGet', 'path'));
+    const path = asText(at(container, probe, 'httpGet', 'path'));
     await eventually(async () => ((await fetch(metricsUrl + path)).ok ? true : undefined));
   }
 }

@@ -36,7 +36,9 @@ it('runs from an empty folder where its tarball was installed, with man pages an
 
   const start = (args: readonly string[]): Program => {
     const started = new Program(args, environment, ['env', '-C', home], [program]);
-    atEnd(async () => void (await started.stop('SIGKILL')));
+    atEnd(async () => {
+      await started.stop('SIGKILL');
+    });
     return started;
   };
   const devnet = start(['devnet', '--port', '0', '--history', '50', '--block-interval-ms', '0']);

@@ -40,7 +40,7 @@ async function unitCommand() {
 it('starts the program as it stands there, which tells the service manager', async () => {
   const { args, environment } = await unitCommand();
   expect(valuesOf('Type')).toEqual(['notify']);
-  const manager = new StandInServiceManager({ watchdogMs: secondsOf('WatchdogSec') * 1_000 });
+  const manager = await StandInServiceManager.start({ watchdogMs: secondsOf('WatchdogSec') * 1_000 });
   const daemon = await listening(startProgram(args, { ...environment, ...manager.environment }));
   await eventually(() => manager.told.includes('READY=1') || undefined);
   expect(manager.signsOfLife).toBeGreaterThan(0);

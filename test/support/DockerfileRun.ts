@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
-import { DockerfileParser } from 'dockerfile-ast';
-import type { Copy, Dockerfile, Instruction, PropertyInstruction } from 'dockerfile-ast';
+import { Copy, DockerfileParser, PropertyInstruction } from 'dockerfile-ast';
+import type { Dockerfile, Instruction } from 'dockerfile-ast';
 import { scratchDirectory } from './program.js';
 
 const run = promisify(execFile);
@@ -88,7 +88,7 @@ export class DockerfileRun {
         this.#set(this.labels, instruction);
         return;
       case 'COPY':
-        this.#copy(instruction as Copy);
+        this.#copy(instruction);
         return;
       case 'RUN':
         await this.#run(instruction.getArgumentsContent() ?? '');
@@ -123,12 +123,13 @@ export class DockerfileRun {
   }
 
   #set(into: Record<string, string>, instruction: Instruction): void {
-    for (const property of (instruction as PropertyInstruction).getProperties())
+    if (!(instruction instanceof PropertyInstruction)) throw new Error('not a list of names and values');
+    for (const property of instruction.getProperties())
       into[property.getName()] = this.#filledIn(property.getValue() ?? '');
   }
 
-  #copy(instruction: Copy): void {
-    const from = instruction.getFromFlag()?.getValue();
+  #copy(instruction: Instruction): void {
+    const from = instruction instanceof Copy ? instruction.getFromFlag()?.getValue() : undefined;
     const words = this.#expanded(instruction).filter((word) => !word.startsWith('--'));
     const target = words.pop() ?? '';
     const stage = from === null || from === undefined ? undefined : this.#stages.get(from);

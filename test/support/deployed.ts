@@ -74,3 +74,10 @@ export function at(value: Yaml | undefined, ...path: readonly (string | number)[
   }
   return found;
 }
+
+/** A value that stands as text: a word, a number, a truth. */
+export function asText(value: Yaml | undefined): string {
+  if (value === undefined || value === null || typeof value === 'object')
+    throw new Error(`not a text: ${JSON.stringify(value)}`);
+  return String(value);
+}

@@ -1,7 +1,7 @@
 import type { Logger } from '../../observability/index.js';
 import { messageOf, sentence } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import type { NotifySocket } from './notifySocket.js';
+import type { NotifyHelper, StartNotifyHelper } from './notifyHelper.js';
 
 /** How often the status is looked at; it is sent when it has changed. */
 const STATUS_EVERY_MS = 5_000;
@@ -9,9 +9,9 @@ const STATUS_EVERY_MS = 5_000;
 const SIGNS_OF_LIFE = 2;
 
 /** Logged when the service manager does not hear of us. */
-export const CANNOT_TELL = 'the service manager cannot be told how the daemon is';
-export const SILENT_ADVICE =
-  'use Type=exec without WatchdogSec, or mend this: it will end a daemon that it does not hear of';
+const CANNOT_TELL = 'the service manager cannot be told how the daemon is';
+const SILENT_ADVICE =
+  'mend this, or set Type=exec and WatchdogSec=0: it ends a daemon that it does not hear of';
 
 export interface ServiceNotifierOptions {
   /** The service manager ends the process after this long without a sign of life. Absent: it does not. */
@@ -26,7 +26,7 @@ export class ServiceNotifier {
   readonly #signEveryMs: number | undefined;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #socket: NotifySocket;
+  readonly #helper: NotifyHelper;
   #signTimer: Timer | undefined;
   #statusTimer: Timer | undefined;
   #status: string | undefined;
@@ -36,12 +36,12 @@ export class ServiceNotifier {
 
   constructor(
     options: ServiceNotifierOptions,
-    dependencies: { readonly clock: Clock; readonly logger: Logger; readonly socket: NotifySocket },
+    dependencies: { readonly clock: Clock; readonly logger: Logger; readonly startHelper: StartNotifyHelper },
   ) {
     this.#signEveryMs = options.watchdogMs === undefined ? undefined : options.watchdogMs / SIGNS_OF_LIFE;
     this.#clock = dependencies.clock;
     this.#logger = dependencies.logger;
-    this.#socket = dependencies.socket;
+    this.#helper = dependencies.startHelper((error) => this.#warnOnce(error), this.#clock);
   }
 
   /** From now on the process shows that it is alive. */
@@ -54,30 +54,33 @@ export class ServiceNotifier {
   ready(describe: () => string): void {
     if (this.#isReady) return;
     this.#isReady = true;
-    this.#send('READY=1');
+    this.#helper.send('READY=1');
     this.#follow(describe);
   }
 
   /** It stops. It goes on showing that it is alive until it is closed. */
   stopping(): void {
     this.#statusTimer?.cancel();
-    this.#send('STOPPING=1');
+    this.#helper.send('STOPPING=1');
     this.#tell('Stopping');
   }
 
-  /** Idempotent. `failure`: why it ended; the service manager goes on showing it. */
-  close(failure?: string): void {
+  /**
+   * Resolves when all is told, after a second at most. Idempotent. `failure`: why it ended; the service manager goes on
+   * showing it.
+   */
+  async close(failure?: string): Promise<void> {
     this.#signTimer?.cancel();
     this.#statusTimer?.cancel();
     if (this.#isClosed) return;
     if (failure !== undefined) this.#tell(failure);
     this.#isClosed = true;
-    this.#socket.close();
+    await this.#helper.close();
   }
 
   #giveSigns(): void {
     if (this.#signEveryMs === undefined) return;
-    this.#send('WATCHDOG=1');
+    this.#helper.send('WATCHDOG=1');
     this.#signTimer = this.#clock.setTimer(this.#signEveryMs, () => this.#giveSigns());
   }
 
@@ -89,14 +92,12 @@ export class ServiceNotifier {
   #tell(status: string): void {
     if (status === this.#status) return;
     this.#status = status;
-    this.#send(`STATUS=${sentence(status)}`);
+    this.#helper.send(`STATUS=${sentence(status)}`);
   }
 
-  #send(message: string): void {
-    this.#socket.send(message, (error) => {
-      if (this.#hasFailed) return;
-      this.#hasFailed = true;
-      this.#logger.warn({ error: messageOf(error), advice: SILENT_ADVICE }, CANNOT_TELL);
-    });
+  #warnOnce(error: Error): void {
+    if (this.#hasFailed) return;
+    this.#hasFailed = true;
+    this.#logger.warn({ error: messageOf(error), advice: SILENT_ADVICE }, CANNOT_TELL);
   }
 }

@@ -1,7 +1,5 @@
 /** How a service manager wants to be told of this process: the protocol of systemd's `sd_notify`. */
 export interface ServiceManager {
-  /** Path of the datagram socket it reads. */
-  readonly socketPath: string;
   /** It ends the process after this long without a sign of life. Absent: it does not. */
   readonly watchdogMs?: number;
 }
@@ -12,10 +10,9 @@ const MICROSECONDS_PER_MS = 1_000;
 
 /** What the environment says of the service manager; `undefined` when nobody wants to be told. */
 export function serviceManagerOf(environment: Environment, pid: number): ServiceManager | undefined {
-  const socketPath = environment['NOTIFY_SOCKET'];
-  if (socketPath === undefined || socketPath === '') return undefined;
+  if ((environment['NOTIFY_SOCKET'] ?? '') === '') return undefined;
   const watchdogMs = watchdogOf(environment, pid);
-  return { socketPath, ...(watchdogMs === undefined ? {} : { watchdogMs }) };
+  return watchdogMs === undefined ? {} : { watchdogMs };
 }
 
 /** A watchdog that was meant for another process, a wrapper that started this one, is not ours. */

@@ -7,14 +7,15 @@ function notifierOf(watchdogMs?: number, failure?: Error) {
   const clock = new VirtualClock();
   const logger = new RecordingLogger();
   const told: string[] = [];
-  const socket = {
-    send: (message: string, failed: (error: Error) => void) => {
+  const startHelper = (failed: (error: Error) => void) => ({
+    send: (message: string) => {
       if (failure === undefined) told.push(message);
       else failed(failure);
     },
-    close: () => void told.push('(closed)'),
-  };
-  return { clock, logger, told, notifier: new ServiceNotifier({ watchdogMs }, { clock, logger, socket }) };
+    close: async () => void told.push('(closed)'),
+  });
+  const notifier = new ServiceNotifier({ watchdogMs }, { clock, logger, startHelper });
+  return { clock, logger, told, notifier };
 }
 
 describe('ServiceNotifier', () => {
@@ -27,8 +28,8 @@ describe('ServiceNotifier', () => {
     notifier.stopping();
     await clock.advance(30_000);
     expect(told.slice(3)).toEqual(['STOPPING=1', 'STATUS=Stopping', 'WATCHDOG=1']);
-    notifier.close();
-    notifier.close('twice');
+    await notifier.close();
+    await notifier.close('twice');
     expect(told.slice(6)).toEqual(['(closed)']);
     expect(clock.pendingTimers).toBe(0);
   });
@@ -48,9 +49,9 @@ describe('ServiceNotifier', () => {
     ]);
   });
 
-  it('puts a status on one line, and shortens one that is too long for a datagram', () => {
+  it('puts a status on one line, and shortens one that is too long for a datagram', async () => {
     const { notifier, told } = notifierOf();
-    notifier.close(`torn\nREADY=1 ${'x'.repeat(200_000)}`);
+    await notifier.close(`torn\nREADY=1 ${'x'.repeat(200_000)}`);
     expect(told[0]).toMatch(/^STATUS=torn\\u000aREADY=1 x{1,1000}…x{1,1000}$/);
   });
 
@@ -73,14 +74,11 @@ describe('serviceManagerOf', () => {
   });
 
   it('takes the time of the watchdog, unless that is for another process or is no time', () => {
-    const socketPath = '/run/systemd/notify';
-    const whole = { socketPath, watchdogMs: 60_000 };
+    const whole = { watchdogMs: 60_000 };
     expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: '60000000' }, 7)).toEqual(whole);
     expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: '60000000', WATCHDOG_PID: '7' }, 7)).toEqual(whole);
-    expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: '60000000', WATCHDOG_PID: '8' }, 7)).toEqual({
-      socketPath,
-    });
+    expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: '60000000', WATCHDOG_PID: '8' }, 7)).toEqual({});
     for (const odd of ['', '0', '-5', 'soon', '1e999'])
-      expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: odd }, 7)).toEqual({ socketPath });
+      expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: odd }, 7)).toEqual({});
   });
 });
