@@ -3,13 +3,24 @@
 // itself: its last words are the commands, for whoever has the keys (docs/releasing.md).
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const EXIT_USAGE = 64;
+/** More than any of the programs prints. */
+const MAX_OUTPUT_BYTES = 256 * 1024 * 1024;
 
 const options = readOptions();
 const read = (path) => readFileSync(join(root, path), 'utf8');
@@ -45,7 +56,7 @@ function readOptions() {
 
 /** Runs a program in the repository and returns what it printed. */
 function run(command, ...args) {
-  return execFileSync(command, args, { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 });
+  return execFileSync(command, args, { cwd: root, encoding: 'utf8', maxBuffer: MAX_OUTPUT_BYTES });
 }
 
 /** The newest section of the changelog: its version, its date or "unreleased", and its text. */
@@ -105,9 +116,7 @@ function build() {
   say(`Building ${name} ${version} …`);
   run('npm', 'run', '--silent', 'build');
   run('npm', 'pack', '--silent', '--ignore-scripts', '--pack-destination', options.out);
-  for (const format of ['cyclonedx', 'spdx']) {
-    write(`${base}.${format}.json`, billOfMaterials(format));
-  }
+  for (const [format, bill] of billsOfMaterials()) write(`${base}.${format}.json`, bill);
   const context = imageContext();
   write(`${base}-image-context.txt`, context.map((path) => `${path}\n`).join(''));
   execFileSync('tar', ['-czf', join(options.out, `${base}-image-context.tar.gz`), '--null', '-T', '-'], {
@@ -118,18 +127,26 @@ function build() {
   write('SHA256SUMS', checksums());
 }
 
-/** What the package brings, by the lockfile: not what happens to be installed here. */
-function billOfMaterials(format) {
-  const flags = ['--omit=dev', '--package-lock-only', '--sbom-type=application', `--sbom-format=${format}`];
-  const bom = JSON.parse(run('npm', 'sbom', ...flags));
-  // npm names the whole after the folder it is run in.
-  if (format === 'cyclonedx') bom.metadata.component.name = name;
-  else {
-    const [described] = bom.documentDescribes;
-    bom.name = `${name}@${version}`;
-    bom.packages.find(({ SPDXID }) => SPDXID === described).name = name;
-  }
-  return `${JSON.stringify(bom, null, 2)}\n`;
+/**
+ * What the package brings, by the lockfile: not what happens to be installed here. npm leaves out of such a list whatever
+ * development needs too, and names the whole after its folder: so it is asked in a folder of that name without any of it.
+ */
+function billsOfMaterials() {
+  const folder = join(mkdtempSync(join(tmpdir(), 'release-')), name);
+  mkdirSync(folder);
+  const shipped = JSON.parse(read('package.json'));
+  delete shipped.devDependencies;
+  writeFileSync(join(folder, 'package.json'), JSON.stringify(shipped));
+  writeFileSync(join(folder, 'package-lock.json'), read('package-lock.json'));
+  const npm = (...args) =>
+    execFileSync('npm', args, { cwd: folder, encoding: 'utf8', maxBuffer: MAX_OUTPUT_BYTES });
+  npm('install', '--package-lock-only', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund');
+  const bills = ['cyclonedx', 'spdx'].map((format) => [
+    format,
+    npm('sbom', '--package-lock-only', '--sbom-type=application', `--sbom-format=${format}`),
+  ]);
+  rmSync(dirname(folder), { recursive: true });
+  return bills;
 }
 
 /** What Docker is given: the files of the repository that .dockerignore leaves, which has plain names alone. */

@@ -113,7 +113,7 @@ describe('npm run release', { timeout: 300_000 }, () => {
     await expect(release(folder)).rejects.toMatchObject({
       code: 1,
       stderr: expect.stringMatching(
-        /CHANGELOG\.md calls .* put the day[^]*not clean[^]* M README\.md/,
+        /CHANGELOG\.md calls .* put the day[^]*not clean[^]*M README\.md/,
       ) as string,
     });
     await expect(release(folder, '--publish')).rejects.toMatchObject({ code: 64 });
