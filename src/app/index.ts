@@ -11,6 +11,8 @@ export { vouchForRootAbove } from './line/rootAbove.js';
 export type { IndexingLine, IndexingLineParts } from './line/indexingLine.js';
 export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle/Lifecycle.js';
 export type { BackfillCommand, BackfillOutcome } from './line/backfillCommand.js';
+export { ServiceNotifier } from './lifecycle/ServiceNotifier.js';
+export { serviceManagerOf } from './lifecycle/serviceManager.js';
 export { ControlSocket } from './lifecycle/ControlSocket.js';
 export type { ControlAnswer } from './lifecycle/ControlSocket.js';
 export {

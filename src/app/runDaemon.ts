@@ -29,6 +29,8 @@ import { openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
 import type { IndexingParts } from './line/indexingParts.js';
 import { checkStartOfFilledStore } from './line/startHeight.js';
 import { hasReachedStop } from './line/stopHeight.js';
+import { openServiceNotifier } from './lifecycle/openServiceNotifier.js';
+import type { ServiceNotifier } from './lifecycle/ServiceNotifier.js';
 import { startServers } from './startServers.js';
 import { openLevelStore, openStoreToIndex } from './stores.js';
 import type { OpenStore } from './stores.js';
@@ -60,6 +62,7 @@ interface RunDependencies {
   readonly lifecycle: Lifecycle;
   readonly logger: Logger;
   readonly terminal: LiveTerminal | undefined;
+  readonly notifier: ServiceNotifier | undefined;
 }
 
 /**
@@ -91,15 +94,19 @@ export async function runDaemon(
     lifecycle.stop();
   };
   host.signal.addEventListener('abort', onStop, { once: true });
+  const { signal } = lifecycle;
+  const notifier = openServiceNotifier(process.env, { clock, logger, signal, onBug: host.onBug });
   try {
-    await lifecycle.waitFor('work in hand', run(config, { ports, lifecycle, logger, terminal }));
+    await lifecycle.waitFor('work in hand', run(config, { ports, lifecycle, logger, terminal, notifier }));
     host.signal.removeEventListener('abort', onStop);
     await lifecycle.close();
   } catch (error) {
     // Unexpected errors are logged by whoever ends the process.
     if (error instanceof OperatorError) tellEnd(error);
+    await notifier?.close(messageOf(error));
     throw error;
   }
+  await notifier?.close();
   logger.info({}, 'stopped');
   return 'done';
 }
@@ -114,7 +121,7 @@ function logFatal(logger: ProgramLogger, error: unknown): void {
 /** Builds the daemon from the ground up and waits until it is to stop. Closing is the life cycle's. */
 async function run(
   config: DaemonConfig,
-  { ports, lifecycle, logger, terminal }: RunDependencies,
+  { ports, lifecycle, logger, terminal, notifier }: RunDependencies,
 ): Promise<void> {
   const version = programVersion();
   const metrics = createMetrics({ version, node: process.version });
@@ -132,6 +139,8 @@ async function run(
   const store = await openOwnStore(config, { ...common, ports, readers });
   if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
+    // A service that ends without having been ready counts as failed.
+    notifier?.ready(() => 'The stop height is indexed already');
     return;
   }
   const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
@@ -145,6 +154,7 @@ async function run(
   const health = startHealth(config, { ...parts, readers, replica, terminal });
   await startServers(config, { ...parts, readers, replica, health });
   if (lifecycle.signal.aborted) return;
+  notifier?.ready(() => health.summary());
   if (config.store === undefined) startScrubber(config, common);
   await runIndexing(config, parts, {
     onLine: (line) => health.running(line),

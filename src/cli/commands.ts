@@ -4,6 +4,7 @@ import {
   backfillActions,
   backfillFlags,
   backupFlags,
+  completionFlags,
   configActions,
   daemonAddressSettings,
   explainFlags,
@@ -11,6 +12,7 @@ import {
   forgetFlags,
   getFlags,
   getKinds,
+  INSTALL,
   migrateFlags,
   repairFlags,
   restoreFlags,
@@ -212,14 +214,15 @@ export const commands: readonly Command[] = [
   {
     ...none,
     name: 'completion',
-    summary: 'Print a script that completes commands and flags in a shell.',
+    summary: 'Print or install a script that completes commands and flags in a shell.',
     details:
-      'bash: source <(flow-collection-indexer completion bash)\n' +
-      'zsh: source <(flow-collection-indexer completion zsh)\n' +
-      'fish: source (flow-collection-indexer completion fish | psub)',
-    positionals: shells.join('|'),
-    maxPositionals: 1,
-    words: shells,
+      'install writes it to where the shell looks for it: of your shell, or of the one named. Without installing: ' +
+      'source <(flow-collection-indexer completion bash), the same for zsh; ' +
+      'source (flow-collection-indexer completion fish | psub).',
+    positionals: `${[...shells, INSTALL].join('|')} [shell]`,
+    maxPositionals: 2,
+    words: [...shells, INSTALL],
+    ownFlags: completionFlags,
     load: async () => (await import('./completion.js')).completion,
   },
 ];

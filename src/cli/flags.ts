@@ -138,3 +138,12 @@ export const backfillFlags = {
 
 export const configActions = ['print', 'check', 'docs'] as const;
 export const shells = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof shells)[number];
+/** Has `completion` write the script rather than print it. */
+export const INSTALL = 'install';
+/** The function that completes; for zsh also the name of the file that it is loaded from. */
+export const COMPLETION_FUNCTION = '_flow_collection_indexer';
+
+export const completionFlags = {
+  system: toggle('install: for every user of this machine, below /usr/local/share.'),
+} as const;

@@ -12,7 +12,7 @@ export { messageOf, OperatorError } from './OperatorError.js';
 export type { ExitReason } from './OperatorError.js';
 export { exitCodeOf, exitCodes } from './exitCodes.js';
 export { parseJson } from './json.js';
-export { named, quoted, shortened } from './text.js';
+export { named, quoted, sentence, shortened } from './text.js';
 export { seededRandom, systemRandom } from './random.js';
 export type { Random } from './random.js';
 export { packageRoot, programVersion } from './version.js';

@@ -40,7 +40,7 @@ const commands: Readonly<
   verify: { flags: ['--network', '--from', '--to'], ending: ['--to', 'none'] },
   rewind: { flags: ['--network', '--to', '--yes'], ending: ['--to', 'none'] },
   forget: { flags: ['--network', '--data-dir', '--yes'], ending: ['everything', 'else'] },
-  completion: { flags: ['--help'], ending: ['every', 'shell'] },
+  completion: { flags: ['--help', '--system'], ending: ['every', 'shell'] },
 };
 const names = Object.keys(commands);
 const words = ['print', 'check', 'docs', 'block', 'collection', 'transaction', '158000000', 'f'.repeat(64)];

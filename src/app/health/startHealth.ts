@@ -16,6 +16,7 @@ import { Gauges } from './Gauges.js';
 import { HeightInspector } from './HeightInspector.js';
 import { LeaderWatch } from './LeaderWatch.js';
 import { LineSymptoms } from './LineSymptoms.js';
+import { serviceStatus } from './serviceStatus.js';
 import { StatusReport } from './StatusReport.js';
 
 /** What the daemon knows of its own state: for the servers, the metrics, the log and the progress line. */
@@ -23,6 +24,8 @@ export interface Health {
   readonly report: StatusReport;
   readonly inspector: HeightInspector;
   readonly monitor: HealthMonitor;
+  /** What it is doing, in one line; asked every few seconds, as it measures the pace. */
+  summary(): string;
   /** A line has started: from now on reports are about it. */
   running(line: IndexingLine): void;
   /** There is none: another process leads, or none does. */
@@ -73,6 +76,7 @@ export function startHealth(
     report,
     inspector,
     monitor,
+    summary: () => serviceStatus(meter.state(), monitor.readiness()),
     running: (line) => state.running(line),
     following: () => state.following(),
   };

@@ -1,7 +1,10 @@
 import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { accountRoleNames, DEFAULT_PAGE_ITEMS, lookupKinds, MAX_PAGE_ITEMS } from '../../../src/api/index.js';
 import { daemonSettings, devnetSettings, flagHelp } from '../../../src/config/index.js';
+import { scratchDirectory } from '../../support/program.js';
 import { runInProcess } from '../../support/terminal.js';
 
 /** Only for commands that end by themselves. */
@@ -165,6 +168,45 @@ describe('completion', () => {
     expect(offered(out, 'status', '--api')).toEqual(['--api-host', '--api-port']);
     expect(offered(out, 'start', '--network', 'm')).toEqual(['mainnet']);
     expect(offered(out, 'help', 've')).toEqual(['verify']);
+  });
+
+  it.each([
+    ['bash', '.local/share/bash-completion/completions/flow-collection-indexer', 'add to ~/.bashrc: source'],
+    ['zsh', '.zfunc/_flow_collection_indexer', 'fpath+=('],
+    ['fish', '.config/fish/completions/flow-collection-indexer.fish', 'fish looks there by itself.'],
+  ])('installs itself where %s looks for it', async (shell, path, hint) => {
+    const home = scratchDirectory();
+    const environment = { HOME: home, SHELL: `/usr/bin/${shell}` };
+    const { exit, out } = await runInProcess(['completion', 'install'], { environment });
+    expect(exit).toBe('done');
+    expect(out).toContain(`Wrote ${join(home, path)}.`);
+    expect(out).toContain(hint);
+    expect(readFileSync(join(home, path), 'utf8')).toBe((await run('completion', shell)).out);
+    // Named, it needs no SHELL; and what was there is replaced.
+    const again = await runInProcess(['completion', 'install', shell], { environment: { HOME: home } });
+    expect(again.out).toBe(out);
+  });
+
+  it('says which shell it does not know, and where it may not write', async () => {
+    for (const environment of [{}, { SHELL: '/bin/tcsh' }]) {
+      const { exit, message } = await runInProcess(['completion', 'install'], { environment });
+      expect(exit).toBe('usage');
+      expect(message).toMatch(/SHELL is .* install bash, zsh, fish\.$/);
+    }
+    const nowhere = { environment: { HOME: '/dev/null', SHELL: 'fish' } };
+    const { exit, message } = await runInProcess(['completion', 'install'], nowhere);
+    expect(exit).toBe('storage');
+    expect(message).toContain('completion fish > FILE');
+  });
+
+  it.each([
+    ['bash', 'zsh'],
+    ['bash', '--system'],
+    ['install', 'tcsh'],
+  ])('refuses %s %s', async (...words) => {
+    const { exit, message } = await run('completion', ...words);
+    expect(exit).toBe('usage');
+    expect(message).toContain('Say for which shell');
   });
 
   it.each(['zsh', 'fish'])('has every flag of every command for %s', async (shell) => {

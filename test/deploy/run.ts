@@ -1,0 +1,169 @@
+/* eslint-disable no-console -- a script for the terminal */
+/**
+ * Puts what is shipped for operators before the tools that will read it: systemd's own judgement of the unit, compose, kubectl,
+ * promtool, the readers of manuals, the shells. `npm run test:deploy` builds first; `-- --only NAME` runs one. A tool that is
+ * missing is named and counts as a failure. What can be held with Node.js alone is held by the suite (test/e2e).
+ */
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { withCleanup } from '../support/cleanup.js';
+import { deployFolder } from '../support/deployed.js';
+import { programPath, scratchDirectory } from '../support/program.js';
+
+const root = join(deployFolder, '..');
+const NAME = 'flow-collection-indexer';
+/** systemd's measure of what a service could do to the machine, times ten: 0 nothing, 100 everything. */
+const MAX_EXPOSURE = 20;
+
+/** A tool refuses what it was given, or is not there. */
+class Failure extends Error {}
+
+interface Ran {
+  readonly stdout: string;
+  readonly words: string;
+}
+
+/** Runs a tool that has to succeed. Expected errors: Failure. */
+function run(
+  command: string,
+  args: readonly string[],
+  { input = '', env = {}, cwd = root }: { input?: string; env?: Record<string, string>; cwd?: string } = {},
+): Ran {
+  const spawned = spawnSync(command, args, {
+    ...{ cwd, input, encoding: 'utf8', maxBuffer: 1 << 26 },
+    env: { ...process.env, ...env },
+  });
+  if (spawned.error !== undefined) throw new Failure(`${command} is not on the path`);
+  const words = (spawned.stdout + spawned.stderr).trim();
+  if (spawned.status !== 0)
+    throw new Failure(`${command} ${args.join(' ')} exits ${spawned.status}:\n${words}`);
+  return { stdout: spawned.stdout, words };
+}
+
+/** A tool that has nothing to say. Expected errors: Failure. */
+function silent(command: string, args: readonly string[], how: Parameters<typeof run>[2] = {}): string {
+  const { words } = run(command, args, how);
+  if (words !== '') throw new Failure(`${command} ${args.join(' ')} says:\n${words}`);
+  return 'nothing to say';
+}
+
+function insist(holds: boolean, what: string): void {
+  if (!holds) throw new Failure(what);
+}
+
+const unit = join(deployFolder, 'systemd', `${NAME}.service`);
+const pages = [join(root, 'man', `${NAME}.1`), join(root, 'man', `${NAME}-config.5`)];
+
+/** A home in which the completion of a shell is installed, and the program on the path. */
+function homeWith(shell: string): Record<string, string> {
+  const home = scratchDirectory();
+  const bin = join(home, 'bin');
+  mkdirSync(bin);
+  symlinkSync(programPath, join(bin, NAME));
+  const env = {
+    HOME: home,
+    XDG_CONFIG_HOME: join(home, '.config'),
+    XDG_DATA_HOME: join(home, '.local/share'),
+  };
+  run(process.execPath, [programPath, 'completion', 'install', shell], { env });
+  return { ...env, PATH: `${bin}${delimiter}${process.env['PATH'] ?? ''}` };
+}
+
+function promtool(): string {
+  const folder = scratchDirectory();
+  copyFileSync(join(deployFolder, 'compose/prometheus.yml'), join(folder, 'prometheus.yml'));
+  copyFileSync(join(deployFolder, 'prometheus/alerts.yml'), join(folder, 'alerts.yml'));
+  run('promtool', ['check', 'config', 'prometheus.yml'], { cwd: folder });
+  return run('promtool', ['check', 'config', join(deployFolder, 'prometheus/prometheus.yml')]).words;
+}
+
+/** Every object that kubectl would send of a folder, checked as the server would: with unknown fields refused. */
+function kubernetes(name: string): string {
+  const { stdout } = run('kubectl', ['kustomize', join(deployFolder, 'kubernetes', name)]);
+  const file = join(scratchDirectory(), `${name}.yaml`);
+  writeFileSync(file, stdout);
+  run('kubectl-validate', [file]);
+  return `${stdout.split('\n---\n').length} objects`;
+}
+
+const checks: Readonly<Record<string, () => string>> = {
+  'systemd, exposure': () => {
+    const { stdout } = run('systemd-analyze', [
+      ...['security', '--offline=true', '--no-pager', `--threshold=${MAX_EXPOSURE}`, unit],
+    ]);
+    return /Overall exposure level.*: ([\d.]+ \w+)/.exec(stdout)?.[1] ?? 'no level';
+  },
+  'systemd, unit': () => {
+    // The program and its manual are not installed here.
+    const file = join(scratchDirectory(), `${NAME}.service`);
+    const text = readFileSync(unit, 'utf8');
+    writeFileSync(
+      file,
+      text.replace(/^ExecStart=\S+/m, 'ExecStart=/bin/true').replace(/^Documentation=.*$/m, ''),
+    );
+    return silent('systemd-analyze', ['verify', file]);
+  },
+  'systemd, user': () => {
+    const file = join(deployFolder, 'systemd', `${NAME}.sysusers`);
+    return run('systemd-sysusers', ['--dry-run', `--root=${scratchDirectory()}`, '-'], {
+      input: readFileSync(file, 'utf8'),
+    }).words.split('\n')[0]!;
+  },
+  'manual, mandoc': () => silent('mandoc', ['-T', 'lint', '-W', 'error', ...pages]),
+  'manual, groff': () => silent('groff', ['-man', '-ww', '-z', ...pages]),
+  'manual, man': () => {
+    const { stdout } = run('man', ['-l', pages[0]!], { env: { MANWIDTH: '80', LC_ALL: 'C' } });
+    insist(/completion bash\|zsh\|fish\|install/.test(stdout), 'the manual lacks the last command');
+    return `${stdout.split('\n').length} lines`;
+  },
+  'completion, zsh': () => {
+    const script = `fpath=(~/.zfunc $fpath); autoload -U compinit; compinit -D
+      print -r -- "\${_comps[${NAME}]}"; autoload +X _flow_collection_indexer; whence -w _flow_collection_indexer`;
+    const { stdout } = run('zsh', ['-fc', script], { env: homeWith('zsh') });
+    insist(stdout === '_flow_collection_indexer\n_flow_collection_indexer: function\n', stdout);
+    return 'found and loaded';
+  },
+  'completion, fish': () => {
+    const { stdout } = run('fish', ['-c', `complete -C "${NAME} st"`], { env: homeWith('fish') });
+    insist(/^start\t.*\nstatus\t/.test(stdout), stdout);
+    return 'found and loaded';
+  },
+  compose: () =>
+    silent('docker', ['compose', '-f', join(deployFolder, 'compose/compose.yaml'), 'config', '--quiet']),
+  'compose, PostgreSQL': () =>
+    silent('docker', ['compose', '-f', join(deployFolder, 'compose/postgres.yaml'), 'config', '--quiet']),
+  'compose, Prometheus': promtool,
+  'Kubernetes, leveldb': () => kubernetes('leveldb'),
+  'Kubernetes, postgres': () => kubernetes('postgres'),
+  'Kubernetes, monitoring': () => {
+    // Its kind is the Prometheus operator's: kubectl puts it together, and knows no schema of it.
+    const { stdout } = run('kubectl', ['kustomize', join(deployFolder, 'kubernetes/monitoring')]);
+    insist(stdout.includes('kind: PodMonitor'), stdout);
+    return 'put together';
+  },
+};
+
+const { values } = parseArgs({ options: { only: { type: 'string' } } });
+const chosen = Object.entries(checks).filter(
+  ([name]) => values.only === undefined || name.includes(values.only),
+);
+if (chosen.length === 0) {
+  console.error(`There is no check of that name. These are: ${Object.keys(checks).join(', ')}.`);
+  process.exit(64);
+}
+let failed = 0;
+for (const [name, check] of chosen) {
+  await withCleanup(async () => {
+    try {
+      console.log(`${name.padEnd(26)}${check()}`);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      failed += 1;
+      console.log(`${name.padEnd(26)}FAILED: ${error.message}`);
+    }
+  });
+}
+console.log(`${chosen.length - failed} passed, ${failed} failed`);
+process.exitCode = failed === 0 ? 0 : 1;

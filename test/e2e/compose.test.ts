@@ -1,0 +1,154 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { promisify } from 'node:util';
+import { execFile } from 'node:child_process';
+import {
+  asList,
+  asMap,
+  asText,
+  at,
+  deployFolder,
+  readYaml,
+  startDeployed,
+  startDeployedDaemon,
+} from '../support/deployed.js';
+import type { DeployedCommand, Yaml, YamlMap } from '../support/deployed.js';
+import { eventually } from '../support/program.js';
+import { usePostgres } from '../support/storeKinds.js';
+
+const run = promisify(execFile);
+const folder = join(deployFolder, 'compose');
+
+/** What compose makes of `${NAME:-default}` where NAME is not set. */
+function substituted(text: string): string {
+  return text.replaceAll(/\$\{[A-Z_]+(?::?-([^}]*))?\}/g, (_, preset: string | undefined) => preset ?? '');
+}
+
+/** The services of a compose file, with what they take from another one. */
+function servicesOf(file: string): ReadonlyMap<string, YamlMap> {
+  const services = asMap(readYaml(`compose/${file}`)['services']);
+  const whole = Object.entries(services).map(([name, service]): [string, YamlMap] => {
+    const base = at(service, 'extends', 'file');
+    if (base === undefined) return [name, asMap(service)];
+    const inherited = servicesOf(asText(base)).get(asText(at(service, 'extends', 'service')));
+    return [name, { ...asMap(inherited), ...asMap(service) }];
+  });
+  return new Map(whole);
+}
+
+function commandOf(service: YamlMap | undefined): DeployedCommand {
+  const environment = Object.entries(asMap(at(service, 'environment') ?? {}));
+  return {
+    args: asList(at(service, 'command')).map(asText),
+    environment: Object.fromEntries(environment.map(([key, value]) => [key, substituted(asText(value))])),
+  };
+}
+
+/** The simulated node of a compose file, on a free port, and how its health is checked there. */
+async function startNode(service: YamlMap | undefined) {
+  const { args, environment } = commandOf(service);
+  const port = args[args.indexOf('--port') + 1] ?? '';
+  const program = startDeployed({ args: args.map((arg) => (arg === port ? '0' : arg)), environment }, {});
+  const [, ownPort = ''] = await program.sees(/grpc:\/\/\S+:(\d+)/);
+  const check = asList(at(service, 'healthcheck', 'test')).map(asText);
+  await run(
+    check[1] ?? '',
+    check.slice(2).map((word) => word.replace(`/${port}`, `/${ownPort}`)),
+  );
+  return { FCI_ACCESS_NODES: `grpc://127.0.0.1:${ownPort}`, namedPort: port };
+}
+
+describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => {
+  const services = servicesOf(file);
+
+  it('mounts what is there, into volumes that it declares', () => {
+    const declared = Object.keys(asMap(readYaml(`compose/${file}`)['volumes']));
+    for (const [name, service] of services) {
+      for (const mount of asList(service['volumes'] ?? []).map(asText)) {
+        const [source = ''] = mount.split(':');
+        if (source.startsWith('.')) expect([name, existsSync(join(folder, source))]).toEqual([name, true]);
+        else expect(declared).toContain(source);
+      }
+      const context = at(service, 'build', 'context');
+      if (context !== undefined) expect(existsSync(join(folder, asText(context), 'Dockerfile'))).toBe(true);
+    }
+  });
+
+  it('publishes ports to this machine alone', () => {
+    const published = [...services.values()].flatMap(({ ports }) => asList(ports ?? []).map(asText));
+    expect(published.length).toBeGreaterThan(3);
+    for (const port of published) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/);
+    const hosts = published.map((port) => port.split(':')[1]);
+    expect(new Set(hosts).size).toBe(hosts.length);
+  });
+
+  it('keeps every container of the program from writing elsewhere', () => {
+    const own = [...services].filter(([, { image }]) => image === 'flow-collection-indexer');
+    expect(own.length).toBeGreaterThan(1);
+    for (const [, service] of own)
+      expect(service).toMatchObject({ read_only: true, cap_drop: ['ALL'], tmpfs: ['/tmp'] });
+  });
+
+  it('has Prometheus ask every process, by the rules and the dashboard of this repository', () => {
+    const scraped = asList(
+      at(readYaml('compose/prometheus.yml'), 'scrape_configs', 0, 'dns_sd_configs', 0, 'names'),
+    );
+    for (const [name, service] of services)
+      if (asText(at(service, 'command', 0)) === 'start') expect(scraped).toContain(name);
+    const rules = asList(readYaml('compose/prometheus.yml')['rule_files']).map(asText);
+    const mounts = asList(services.get('prometheus')?.['volumes']).map(asText);
+    for (const rule of rules)
+      expect(mounts.some((mount) => mount.includes(`:/etc/prometheus/${rule}:`))).toBe(true);
+    const provider = readYaml(`grafana/provisioning/dashboards/${provisioned('dashboards')}`);
+    const path = asText(at(provider, 'providers', 0, 'options', 'path'));
+    const dashboards = asList(services.get('grafana')?.['volumes']).map(asText);
+    expect(dashboards.some((mount) => mount.includes(`:${path}:`))).toBe(true);
+    const source = readYaml(`grafana/provisioning/datasources/${provisioned('datasources')}`);
+    const url = asText(at(source, 'datasources', 0, 'url')).replace('$', '');
+    expect(asMap(services.get('grafana')?.['environment'])).toHaveProperty(url);
+  });
+});
+
+function provisioned(kind: string): string {
+  const [name] = readdirSync(join(deployFolder, 'grafana/provisioning', kind));
+  return name ?? '';
+}
+
+it('runs the command of each service of compose.yaml, and they find each other', async () => {
+  const services = servicesOf('compose.yaml');
+  const { namedPort, ...node } = await startNode(services.get('devnet'));
+  const indexer = commandOf(services.get('indexer'));
+  expect(indexer.environment['FCI_ACCESS_NODES']).toBe(`grpc://devnet:${namedPort}`);
+  const daemon = await startDeployedDaemon(indexer, node);
+  await daemon.reaches(1_000);
+  expect((await daemon.health('/livez')).status).toBe(200);
+});
+
+describe('the services of postgres.yaml', { timeout: 300_000 }, () => {
+  const postgres = usePostgres();
+
+  it('share one database: one leads and serves, workers fill in history', async () => {
+    const services = servicesOf('postgres.yaml');
+    const { namedPort, ...node } = await startNode(services.get('devnet'));
+    const { url } = await postgres.home();
+    const given: Yaml = [...services.values()].map(
+      (service) => at(service, 'environment', 'FCI_STORE') ?? null,
+    );
+    expect(given).toContain('postgres://indexer@postgres/flow');
+    const start = async (name: string) => {
+      const command = commandOf(services.get(name));
+      expect(command.environment['FCI_ACCESS_NODES']).toBe(`grpc://devnet:${namedPort}`);
+      return startDeployedDaemon(command, { ...node, FCI_STORE: url });
+    };
+    const leader = await start('leader');
+    const follower = await start('follower');
+    await start('worker');
+    await eventually(async () => ((await leader.scrape()).value('leads') === 1 ? true : undefined));
+    // History comes below the range that the leader began at the head: all of it, by the worker.
+    await eventually(async () => {
+      const { body } = await follower.api('/status');
+      return at(body as Yaml, 'firstIndexed') === 0 ? true : undefined;
+    });
+  });
+});

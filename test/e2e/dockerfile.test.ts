@@ -1,0 +1,64 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { validate } from 'dockerfile-utils';
+import { expect, it } from 'vitest';
+import { programVersion } from '../../src/app/index.js';
+import { atEnd } from '../support/cleanup.js';
+import { DockerfileRun } from '../support/DockerfileRun.js';
+import { Program } from '../support/program.js';
+import { devnetForTest, listening } from '../support/runningDaemon.js';
+
+const run = promisify(execFile);
+const root = join(import.meta.dirname, '../..');
+
+it('is a Dockerfile that its linter finds nothing in', () => {
+  expect(validate(readFileSync(join(root, 'Dockerfile'), 'utf8'))).toEqual([]);
+});
+
+it('builds an image, step by step as it stands there, whose command indexes and whose health check tells', async () => {
+  const build = new DockerfileRun({ context: root });
+  await build.build();
+
+  // What the image is, to who runs it.
+  expect(build.user).toBe('node');
+  expect(build.owners).toEqual({ '/data': 'node:node' });
+  expect(statSync(build.path('/data')).mode & 0o777).toBe(0o700);
+  expect(build.labels['org.opencontainers.image.version']).toBe(programVersion());
+  expect(build.entry).toEqual(['flow-collection-indexer', 'start']);
+
+  // Nothing that only development needs, and all that messages cite.
+  const modules = readdirSync(build.path('/app/node_modules'));
+  expect(modules).toContain('level');
+  expect(modules).not.toContain('typescript');
+  expect(existsSync(build.path('/app/dist/.tsbuildinfo'))).toBe(false);
+  expect(existsSync(build.path('/app/docs/configuration.md'))).toBe(true);
+
+  // Its command, with its environment, but for ports that are free here.
+  const devnet = await devnetForTest({ seed: 7, startHead: 20, paused: true });
+  const local = { FCI_NETWORK: 'devnet', FCI_ACCESS_NODES: devnet.address, FCI_START_HEIGHT: 'root' };
+  const ports = { FCI_API_PORT: '0', FCI_API_GRPC_PORT: '0', FCI_METRICS_PORT: '0' };
+  const environment = { ...build.image.environment, FCI_DATA_DIR: build.path('/data') };
+  expect(build.image.environment['FCI_DATA_DIR']).toBe('/data');
+  const [name = '', ...args] = build.entry;
+  const program = new Program(
+    args,
+    { ...environment, ...local, ...ports },
+    [],
+    [build.path(`/usr/local/bin/${name}`)],
+  );
+  atEnd(async () => {
+    await program.stop('SIGKILL');
+  });
+  const daemon = await listening(program);
+  await daemon.reaches(20);
+
+  const [check = ''] = build.healthCheck;
+  const metricsPort = new URL(daemon.metricsUrl).port;
+  const healthy = () =>
+    run(build.path(`/usr/local/bin/${check}`), { env: { ...process.env, FCI_METRICS_PORT: metricsPort } });
+  await healthy();
+  expect(await program.stop()).toBe(0);
+  await expect(healthy()).rejects.toMatchObject({ code: 1 });
+}, 600_000);

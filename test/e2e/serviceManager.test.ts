@@ -1,0 +1,108 @@
+import { join } from 'node:path';
+import { WebSocket } from 'ws';
+import { expect, it } from 'vitest';
+import type { DevnetOptions } from '../../src/devnet/index.js';
+import { atEnd } from '../support/cleanup.js';
+import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import { devnetForTest, listening, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { StandInServiceManager } from '../support/serviceManager.js';
+
+const chain = { seed: 7, startHead: 20, paused: true } satisfies DevnetOptions;
+
+it('tells a service manager that it is ready, alive, what it does, and that it stops', async () => {
+  const manager = await StandInServiceManager.start({ watchdogMs: 10_000 });
+  const devnet = await devnetForTest(chain);
+  const args = startArguments(devnet, scratchDirectory(), '--start-height', 'root');
+  const daemon = await startDaemon(args, manager.environment);
+  manager.watch(daemon.program);
+
+  await eventually(() => manager.told.includes('READY=1') || undefined);
+  expect(manager.told[0]).toBe('STATUS=Starting');
+  const whole = 'STATUS=height 20, lag 0, following the head';
+  await eventually(() => manager.told.includes(whole) || undefined);
+  const seen = manager.signsOfLife;
+  await eventually(() => manager.signsOfLife > seen || undefined);
+
+  expect(await daemon.program.stop()).toBe(0);
+  expect(manager.told.slice(-2)).toEqual(['STOPPING=1', 'STATUS=Stopping']);
+  expect(manager.told.filter((message) => message === 'READY=1')).toHaveLength(1);
+  // Nothing is told twice in a row.
+  expect(manager.told.filter((message, place) => message === manager.told[place - 1])).toEqual([]);
+});
+
+it('tells what holds it up, and is ready to serve before any node answers', async () => {
+  const manager = await StandInServiceManager.start({ watchdogMs: 10_000 });
+  const nobody = { address: 'grpc://127.0.0.1:1' };
+  await startDaemon(startArguments(nobody, scratchDirectory()), manager.environment);
+  const reason = await eventually(() =>
+    manager.told.find((message) => message.startsWith('STATUS=upstream_unreachable')),
+  );
+  expect(reason).toContain('127.0.0.1:1');
+  expect(manager.told).toContain('READY=1');
+});
+
+it('gives no sign of life once its event loop hangs, and is ended', async () => {
+  const manager = await StandInServiceManager.start({ watchdogMs: 4_000 });
+  const devnet = await devnetForTest(chain);
+  const args = startArguments(devnet, scratchDirectory());
+  const inspected = { ...manager.environment, NODE_OPTIONS: '--inspect=127.0.0.1:0' };
+  const program = startProgram(args, inspected);
+  const [, url = ''] = await program.sees(/Debugger listening on (ws:\S+)/);
+  const { metricsUrl } = await listening(program);
+  manager.watch(program);
+  await eventually(() => manager.signsOfLife > 1 || undefined);
+
+  await evaluate(url, 'for (;;);');
+  expect(await program.exited).toBe('SIGABRT');
+  await expect(fetch(`${metricsUrl}/livez`)).rejects.toThrow('fetch failed');
+});
+
+it('leaves the reason behind when it cannot start, without ever having been ready', async () => {
+  const manager = await StandInServiceManager.start({ watchdogMs: 10_000 });
+  const devnet = await devnetForTest(chain);
+  const nowhere = join('/dev/null', 'data');
+  const { code, stderr } = await runProgram(startArguments(devnet, nowhere), manager.environment);
+  expect(code).toBe(74);
+  const last = await eventually(() => manager.told.find((message) => message.includes('/dev/null')));
+  expect(last).toBe(`STATUS=${stderr.trim()}`);
+  expect(manager.told).not.toContain('READY=1');
+});
+
+it('counts as ready where nothing is left to do', async () => {
+  const manager = await StandInServiceManager.start({ watchdogMs: 10_000 });
+  const devnet = await devnetForTest(chain);
+  const args = startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--stop-height', '20');
+  expect((await runProgram(args, manager.environment)).code).toBe(0);
+  manager.told.length = 0;
+  expect((await runProgram(args, manager.environment)).code).toBe(0);
+  await eventually(() => manager.told.at(-1) === 'STATUS=Stopping' || undefined);
+  expect(manager.told[1]).toBe('READY=1');
+});
+
+it('runs, and says so once, where it cannot tell the service manager', async () => {
+  const devnet = await devnetForTest(chain);
+  const nobody = join(scratchDirectory(), 'nobody');
+  // With the tool and nobody who listens; and without the tool.
+  for (const path of [process.env['PATH'] ?? '', scratchDirectory()]) {
+    const environment = { NOTIFY_SOCKET: nobody, WATCHDOG_USEC: '200000', PATH: path };
+    const daemon = await startDaemon(startArguments(devnet, scratchDirectory()), environment);
+    const warnings = () =>
+      daemon.program
+        .logs()
+        .filter(({ msg }) => msg === 'the service manager cannot be told how the daemon is');
+    await eventually(() => warnings().length > 0 || undefined);
+    expect(String(warnings()[0]?.['error'])).toMatch(/systemd-notify.*not found|Failed to notify/);
+    expect(await daemon.program.stop()).toBe(0);
+    expect(warnings()).toHaveLength(1);
+  }
+});
+
+/** Has the main thread of a process evaluate an expression that need not come to an end. */
+async function evaluate(url: string, expression: string): Promise<void> {
+  const socket = new WebSocket(url);
+  await new Promise((resolve) => socket.once('open', resolve));
+  const sent = { id: 1, method: 'Runtime.evaluate', params: { expression } };
+  await new Promise<void>((resolve) => socket.send(JSON.stringify(sent), () => resolve()));
+  // A debugger that stays would keep the process from ending.
+  atEnd(() => socket.terminate());
+}

@@ -1,0 +1,83 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parse, parseAllDocuments } from 'yaml';
+import { scratchDirectory, startProgram } from './program.js';
+import type { Program } from './program.js';
+import { listening } from './runningDaemon.js';
+import type { RunningDaemon } from './runningDaemon.js';
+
+/** Where the files for operators stand. */
+export const deployFolder = join(import.meta.dirname, '../../deploy');
+
+/** A command line of the program with its environment, as a compose file or a manifest has it. */
+export interface DeployedCommand {
+  readonly args: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+/** What the image sets (Dockerfile), but for ports that are free here and a directory of the test. */
+function imageEnvironment(): Record<string, string> {
+  const ports = { FCI_API_PORT: '0', FCI_API_GRPC_PORT: '0', FCI_METRICS_PORT: '0' };
+  return { ...ports, FCI_DATA_DIR: scratchDirectory(), FCI_LOG_FORMAT: 'json' };
+}
+
+/** Runs it with this build. `local` replaces what only exists where it is deployed: names of hosts. */
+export function startDeployed(
+  { args, environment }: DeployedCommand,
+  local: Readonly<Record<string, string>>,
+): Program {
+  return startProgram(args, { ...environment, ...imageEnvironment(), ...local });
+}
+
+/** Like `startDeployed`, of a daemon, once it listens. */
+export function startDeployedDaemon(
+  command: DeployedCommand,
+  local: Readonly<Record<string, string>>,
+): Promise<RunningDaemon> {
+  return listening(startDeployed(command, local));
+}
+
+export type Yaml = string | number | boolean | null | readonly Yaml[] | { readonly [key: string]: Yaml };
+export type YamlMap = { readonly [key: string]: Yaml };
+
+/** A file of `deploy`, with what `<<` merges. */
+export function readYaml(path: string): YamlMap {
+  return asMap(parse(readFileSync(join(deployFolder, path), 'utf8'), { merge: true }) as Yaml);
+}
+
+/** Every document of a file of `deploy`. */
+export function readYamlDocuments(path: string): readonly YamlMap[] {
+  const text = readFileSync(join(deployFolder, path), 'utf8');
+  return parseAllDocuments(text).map((document) => {
+    if ('errors' in document && document.errors.length > 0) throw document.errors[0] as Error;
+    return asMap(document.toJS() as Yaml);
+  });
+}
+
+export function asMap(value: Yaml | undefined): YamlMap {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new Error(`not a map: ${JSON.stringify(value)}`);
+  return value as YamlMap;
+}
+
+export function asList(value: Yaml | undefined): readonly Yaml[] {
+  if (!Array.isArray(value)) throw new Error(`not a list: ${JSON.stringify(value)}`);
+  return value as readonly Yaml[];
+}
+
+/** Follows keys, and places of lists, down from a value. */
+export function at(value: Yaml | undefined, ...path: readonly (string | number)[]): Yaml | undefined {
+  let found = value;
+  for (const key of path) {
+    if (typeof found !== 'object' || found === null) return undefined;
+    found = (found as Record<string | number, Yaml>)[key];
+  }
+  return found;
+}
+
+/** A value that stands as text: a word, a number, a truth. */
+export function asText(value: Yaml | undefined): string {
+  if (value === undefined || value === null || typeof value === 'object')
+    throw new Error(`not a text: ${JSON.stringify(value)}`);
+  return String(value);
+}

@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest';
+import { ServiceNotifier, serviceManagerOf } from '../../../src/app/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+function notifierOf(watchdogMs?: number, failure?: Error) {
+  const clock = new VirtualClock();
+  const logger = new RecordingLogger();
+  const told: string[] = [];
+  const startHelper = (failed: (error: Error) => void) => ({
+    send: (message: string) => {
+      if (failure === undefined) told.push(message);
+      else failed(failure);
+    },
+    close: async () => void told.push('(closed)'),
+  });
+  const notifier = new ServiceNotifier({ watchdogMs }, { clock, logger, startHelper });
+  return { clock, logger, told, notifier };
+}
+
+describe('ServiceNotifier', () => {
+  it('gives two signs of life in the time of the watchdog, from the start until it is closed', async () => {
+    const { clock, notifier, told } = notifierOf(60_000);
+    notifier.start();
+    expect(told).toEqual(['STATUS=Starting', 'WATCHDOG=1']);
+    await clock.advance(59_999);
+    expect(told).toEqual(['STATUS=Starting', 'WATCHDOG=1', 'WATCHDOG=1']);
+    notifier.stopping();
+    await clock.advance(30_000);
+    expect(told.slice(3)).toEqual(['STOPPING=1', 'STATUS=Stopping', 'WATCHDOG=1']);
+    await notifier.close();
+    await notifier.close('twice');
+    expect(told.slice(6)).toEqual(['(closed)']);
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('tells the status when it has changed, every five seconds at most', async () => {
+    const { clock, notifier, told } = notifierOf();
+    let height = 1;
+    notifier.ready(() => `height ${height}`);
+    for (; height < 11; height += 1) await clock.advance(1_000);
+    await clock.advance(60_000);
+    expect(told).toEqual([
+      'READY=1',
+      'STATUS=height 1',
+      'STATUS=height 5',
+      'STATUS=height 10',
+      'STATUS=height 11',
+    ]);
+  });
+
+  it('puts a status on one line, and shortens one that is too long for a datagram', async () => {
+    const { notifier, told } = notifierOf();
+    await notifier.close(`torn\nREADY=1 ${'x'.repeat(200_000)}`);
+    expect(told[0]).toMatch(/^STATUS=torn\\u000aREADY=1 x{1,1000}…x{1,1000}$/);
+  });
+
+  it('warns once when nobody hears it', async () => {
+    const { clock, logger, notifier } = notifierOf(1_000, new Error('No such file or directory'));
+    notifier.start();
+    notifier.ready(() => 'height 1');
+    await clock.advance(60_000);
+    expect(logger.messages()).toEqual(['the service manager cannot be told how the daemon is']);
+    expect(logger.records[0]?.fields['error']).toBe('No such file or directory');
+  });
+});
+
+describe('serviceManagerOf', () => {
+  const socket = { NOTIFY_SOCKET: '/run/systemd/notify' };
+
+  it('knows none where none wants to be told', () => {
+    expect(serviceManagerOf({}, 7)).toBeUndefined();
+    expect(serviceManagerOf({ NOTIFY_SOCKET: '', WATCHDOG_USEC: '1000' }, 7)).toBeUndefined();
+  });
+
+  it('takes the time of the watchdog, unless that is for another process or is no time', () => {
+    const whole = { watchdogMs: 60_000 };
+    expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: '60000000' }, 7)).toEqual(whole);
+    expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: '60000000', WATCHDOG_PID: '7' }, 7)).toEqual(whole);
+    expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: '60000000', WATCHDOG_PID: '8' }, 7)).toEqual({});
+    for (const odd of ['', '0', '-5', 'soon', '1e999'])
+      expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: odd }, 7)).toEqual({});
+  });
+});
