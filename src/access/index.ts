@@ -29,9 +29,6 @@ export { inOrderOfAsking, NodeHealthRecord, worseOf } from './selection/NodeHeal
 export { MethodLimiter } from './transport/limits/MethodLimiter.js';
 export type { Permit } from './transport/limits/MethodLimiter.js';
 export { redirectGrpcLog } from './transport/channel/grpcLogger.js';
-export { MethodLimiter } from './transport/MethodLimiter.js';
-export type { Permit } from './transport/MethodLimiter.js';
-export { redirectGrpcLog } from './transport/grpcLogger.js';
 export { surveyNode } from './pool/surveyNode.js';
 export type { CallSurvey, NodeSurvey } from './pool/surveyNode.js';
 export { HistoryNodes } from './pool/HistoryNodes.js';

@@ -57,6 +57,9 @@ export interface HttpServerOptions {
   readonly maxHeldBytes?: number;
 }
 
+/** See `HttpServerOptions`. */
+export type HttpLimits = Required<Pick<HttpServerOptions, 'corsOrigins' | 'ratePerSecondPerAddress'>>;
+
 export interface HttpServerDependencies extends ServerLifeDependencies {
   /** Absent: requests are not counted. */
   readonly metrics?: ApiMetrics | undefined;
@@ -67,7 +70,7 @@ export interface HttpServerDependencies extends ServerLifeDependencies {
  * untaken, and error bodies in Flow's form.
  */
 export class HttpServer {
-  readonly #corsOrigins: readonly string[];
+  #corsOrigins: readonly string[];
   readonly #served: HttpRoutes;
   readonly #app: FastifyInstance;
   readonly #life: ServerLife;
@@ -145,7 +148,7 @@ export class HttpServer {
     );
     // Plugins load before what is added after them: their headers are on every refusal too.
     const methods = forwarding === undefined ? ['GET', 'HEAD'] : ['GET', 'HEAD', 'POST'];
-    if (corsOrigins.length > 0) allowOrigins(app, { origins: corsOrigins, methods });
+    if (options.corsOrigins !== undefined) allowOrigins(app, { origins: () => this.#corsOrigins, methods });
     if (webSocket !== undefined) takeUpgrades(app, webSocket);
     app.after(() => this.#addRoutes());
   }
@@ -158,6 +161,12 @@ export class HttpServer {
   /** The listening address, with the port resolved. Only between `start()` and `close()`. */
   address(): { readonly host: string; readonly port: number } {
     return this.#life.address();
+  }
+
+  /** What changes while it runs; connections that are open already stay. */
+  setLimits(limits: HttpLimits): void {
+    this.#corsOrigins = limits.corsOrigins;
+    this.#limiter.setRate(limits.ratePerSecondPerAddress);
   }
 
   /** Like `ServerLife.close`. */
@@ -223,6 +232,7 @@ export class HttpServer {
             params: request.params as Readonly<Record<string, string>>,
             query: request.query as Query,
             headers: request.headers,
+            remoteAddress: request.raw.socket.remoteAddress,
           });
           if (!('stream' in response)) return this.#writer.write(response, request, reply);
           beginStream(response, request, reply, (reason) => this.#explain(reason));

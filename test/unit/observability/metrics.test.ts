@@ -59,6 +59,8 @@ function values(change: Partial<ScrapedValues> = {}): ScrapedValues {
     leaderAgeSeconds: () => 3,
     storeBytes: () => 5_000,
     diskFreeBytes: () => 9_000,
+    diskMinFreeBytes: () => 8_000,
+    paused: () => 0,
     ...change,
   };
 }
