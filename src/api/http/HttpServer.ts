@@ -146,6 +146,8 @@ export class HttpServer {
       { host, port, name: settings, hostFlag, portFlag },
       { ...dependencies, ends },
     );
+    // Also for the route that the plugin adds.
+    this.#explainErrors();
     // Plugins load before what is added after them: their headers are on every refusal too.
     const methods = forwarding === undefined ? ['GET', 'HEAD'] : ['GET', 'HEAD', 'POST'];
     if (options.corsOrigins !== undefined) allowOrigins(app, { origins: () => this.#corsOrigins, methods });
@@ -174,6 +176,21 @@ export class HttpServer {
     return this.#life.close();
   }
 
+  #explainErrors(): void {
+    const { forwarding } = this.#served;
+    this.#app.setErrorHandler((error, request, reply) => {
+      if (this.#isForwardable(request) && isElsewhere(error)) {
+        reply.hijack();
+        forwarding?.pass(request.raw, reply.raw, error.reason === 'not_served' ? undefined : error);
+        return reply;
+      }
+      const refusal = this.#explain(error);
+      if (refusal.code === 503) reply.header('retry-after', RETRY_AFTER_SECONDS);
+      reply.code(refusal.code).headers({ 'content-type': JSON_TYPE, 'cache-control': 'no-store' });
+      return reply.send(JSON.stringify(refusal.body()));
+    });
+  }
+
   #addRoutes(): void {
     const { forwarding, routes, unknownPath, webSocket } = this.#served;
     this.#app.addHook('onRequest', async (request, reply) => {
@@ -196,17 +213,6 @@ export class HttpServer {
       // Before the body is read.
       forwarding?.pass(request.raw, reply.raw);
       reply.hijack();
-    });
-    this.#app.setErrorHandler((error, request, reply) => {
-      if (this.#isForwardable(request) && isElsewhere(error)) {
-        reply.hijack();
-        forwarding?.pass(request.raw, reply.raw, error.reason === 'not_served' ? undefined : error);
-        return reply;
-      }
-      const refusal = this.#explain(error);
-      if (refusal.code === 503) reply.header('retry-after', RETRY_AFTER_SECONDS);
-      reply.code(refusal.code).headers({ 'content-type': JSON_TYPE, 'cache-control': 'no-store' });
-      return reply.send(JSON.stringify(refusal.body()));
     });
     this.#app.setNotFoundHandler((request) => {
       throw unknownPath(request.url.split('?', 1)[0] ?? '');
