@@ -34,6 +34,8 @@ environment variable, flag. Unknown keys, variables and flags are errors, and so
 allowed. \`flow-collection-indexer config print\` shows what is in force and where each value came from;
 \`flow-collection-indexer config check\` only validates.
 
+Keys marked **Reloadable** also change while the daemon runs: change the file, then send SIGHUP ([operations.md](operations.md#changing-settings-while-it-runs)).
+
 Ready-made files: \`config/mainnet.json\`, \`config/testnet.json\`, \`config/emulator.json\`, \`config/devnet.json\`.
 
 ## Keys

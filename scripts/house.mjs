@@ -53,7 +53,7 @@ const subFloors = {
     ['view'],
     ['schema.ts'],
   ],
-  app: [['health'], ['line', 'threads'], ['lifecycle']],
+  app: [['health'], ['line', 'threads', 'doctor'], ['lifecycle']],
   cli: [
     ['commands'],
     ['export'],
@@ -70,7 +70,7 @@ const subFloors = {
   devnet: [['server'], ['node'], ['faults'], ['chain']],
   finality: [['blocks'], ['forks', 'head'], ['upstream'], ['ports.ts']],
   flow: [['ids'], ['wire'], ['WireError.ts', 'types.ts']],
-  observability: [['progress'], ['metrics'], ['health'], ['logs']],
+  observability: [['progress', 'profiling'], ['metrics'], ['health'], ['logs']],
   ranges: [['local', 'pgboss', 'migration'], ['plans.ts'], ['planner.ts', 'SporkTurns.ts'], ['ports.ts']],
   storage: [
     ['postgres'],

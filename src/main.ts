@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { isatty } from 'node:tty';
 import { outputError, runCommandLine, writeAll } from './cli/index.js';
 import type { Terminal } from './cli/index.js';
 import { AbortError, exitCodeOf, isAbort, OperatorError, withoutCredentials } from './runtime/index.js';
@@ -10,10 +11,23 @@ type StopSignal = keyof typeof signalCodes;
 /** How long a finished command waits for what still holds the process, before it says so and ends all the same. */
 const LINGER_LIMIT_MS = 1_500;
 
+/** What SIGHUP asks for where a command can do it. */
+const reloadListeners: (() => void)[] = [];
+const terminals = [0, 1, 2].filter((descriptor) => isatty(descriptor));
+
+/** True when the terminal is gone: then SIGHUP means that nobody is there any more. */
+function hasHungUp(): boolean {
+  return terminals.some((descriptor) => !isatty(descriptor));
+}
+
 const stop = new AbortController();
 let stoppedBy: StopSignal | undefined;
 for (const signal of Object.keys(signalCodes) as StopSignal[]) {
   process.on(signal, () => {
+    if (signal === 'SIGHUP' && reloadListeners.length > 0 && !hasHungUp()) {
+      for (const reload of reloadListeners) reload();
+      return;
+    }
     if (stop.signal.aborted) endBy(signal);
     stoppedBy = signal;
     stop.abort(new AbortError(signal));
@@ -50,6 +64,7 @@ const terminal: Terminal = {
   errTerminal: process.stderr.isTTY && isLive ? process.stderr : undefined,
   onKey,
   onBug: (listener) => void bugListeners.push(listener),
+  onReload: (listener) => void reloadListeners.push(listener),
   signal: stop.signal,
 };
 

@@ -29,6 +29,8 @@ export { inOrderOfAsking, NodeHealthRecord, worseOf } from './selection/NodeHeal
 export { MethodLimiter } from './transport/limits/MethodLimiter.js';
 export type { Permit } from './transport/limits/MethodLimiter.js';
 export { redirectGrpcLog } from './transport/channel/grpcLogger.js';
+export { surveyNode } from './pool/surveyNode.js';
+export type { CallSurvey, NodeSurvey } from './pool/surveyNode.js';
 export { HistoryNodes } from './pool/HistoryNodes.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
 export type { AccessNetworkDependencies, AccessNetworkOptions, NodeState } from './pool/AccessNetwork.js';

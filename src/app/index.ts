@@ -34,6 +34,8 @@ export type { OpenStore, RewindReport } from './stores.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export { HistoryPace } from './line/HistoryPace.js';
 export { BackfillWatch } from './health/BackfillWatch.js';
+export { examine } from './doctor/examine.js';
+export type { Verdict } from './doctor/verdicts.js';
 export { Diagnosis } from './health/Diagnosis.js';
 export type { DiagnosisOptions, Symptoms } from './health/Diagnosis.js';
 export { LeaderWatch } from './health/LeaderWatch.js';

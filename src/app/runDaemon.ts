@@ -20,8 +20,11 @@ import type { ExitReason, Random } from '../runtime/index.js';
 import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
 import { seedStore } from './copies.js';
+import { ConfigReload } from './ConfigReload.js';
+import type { Reloading } from './ConfigReload.js';
 import { openQueueToWork, openReplicaToRead } from './databases.js';
-import { startHealth } from './health/startHealth.js';
+import { tellPlan } from './firstContact.js';
+import { startHealth, watchStorage } from './health/startHealth.js';
 import { removeDaemonRecord, storePathOf } from './lifecycle/daemonRecord.js';
 import { refuseUsedDirectory, warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
 import { Lifecycle } from './lifecycle/Lifecycle.js';
@@ -47,6 +50,8 @@ export interface Host {
   readonly signal: AbortSignal;
   /** Registers a listener for an uncaught error, which is called before the process ends. */
   readonly onBug?: (listener: (error: unknown) => void) => void;
+  /** Absent: the configuration stays as it is. */
+  readonly reloading?: Reloading;
 }
 
 /** How the daemon reaches the outside. Default: the disk, gRPC, standard output, a thread for readers. */
@@ -60,9 +65,12 @@ export interface DaemonPorts {
 interface RunDependencies {
   readonly ports: DaemonPorts;
   readonly lifecycle: Lifecycle;
-  readonly logger: Logger;
+  readonly logger: ProgramLogger;
   readonly terminal: LiveTerminal | undefined;
   readonly notifier: ServiceNotifier | undefined;
+  /** Writes to standard output, above the live line. */
+  readonly print: (text: string) => void;
+  readonly reloading: Reloading | undefined;
 }
 
 /**
@@ -83,6 +91,7 @@ export async function runDaemon(
   });
   redirectGrpcLog({ logger });
   const lifecycle = new Lifecycle({ clock, logger });
+  const print = (text: string): void => void (terminal ?? host.stdout).write(text);
   // For people, the sentence on standard error is enough.
   const tellEnd = (error: unknown): void => {
     if (config.log.format === 'json') logFatal(logger, error);
@@ -97,7 +106,11 @@ export async function runDaemon(
   const { signal } = lifecycle;
   const notifier = openServiceNotifier(process.env, { clock, logger, signal, onBug: host.onBug });
   try {
-    await lifecycle.waitFor('work in hand', run(config, { ports, lifecycle, logger, terminal, notifier }));
+    const { reloading } = host;
+    await lifecycle.waitFor(
+      'work in hand',
+      run(config, { ports, lifecycle, logger, terminal, notifier, print, reloading }),
+    );
     host.signal.removeEventListener('abort', onStop);
     await lifecycle.close();
   } catch (error) {
@@ -121,8 +134,9 @@ function logFatal(logger: ProgramLogger, error: unknown): void {
 /** Builds the daemon from the ground up and waits until it is to stop. Closing is the life cycle's. */
 async function run(
   config: DaemonConfig,
-  { ports, lifecycle, logger, terminal, notifier }: RunDependencies,
+  { ports, lifecycle, logger, notifier, print, reloading, terminal }: RunDependencies,
 ): Promise<void> {
+  const reload = reloading && new ConfigReload(reloading, { logger });
   const version = programVersion();
   const metrics = createMetrics({ version, node: process.version });
   metrics.networkInfo.set({ network: config.network, chain: config.chainId }, 1);
@@ -147,14 +161,20 @@ async function run(
   const replica = readers && (await openReplica(config, { ...common, readers }));
   let onKill = (_wish: KillWish): void => lifecycle.stop();
   const queue = await openOwnQueue(config, { ...common, onKill: (wish) => onKill(wish) });
-  const parts = openUpstream(config, { ...common, store, queue, sporks, openChannel: ports.openChannel });
+  const diskWatch = watchStorage(config, { ...common, store });
+  const parts = openUpstream(config, {
+    ...{ ...common, store, queue, sporks, room: diskWatch },
+    openChannel: ports.openChannel,
+  });
   onKill = (wish) => {
     if (wish === 'release' || !parts.backfill.finish()) lifecycle.stop();
   };
-  const health = startHealth(config, { ...parts, readers, replica, terminal });
-  await startServers(config, { ...parts, readers, replica, health });
+  const health = startHealth(config, { ...parts, diskWatch, readers, replica, terminal });
+  reload?.start({ diskWatch, health, readers });
+  const addresses = await startServers(config, { ...parts, readers, replica, health });
   if (lifecycle.signal.aborted) return;
   notifier?.ready(() => health.summary());
+  await tellPlan(config, { addresses, store, logger, print });
   if (config.store === undefined) startScrubber(config, common);
   await runIndexing(config, parts, {
     onLine: (line) => health.running(line),

@@ -1,14 +1,17 @@
-import { MetricsServer } from '../api/index.js';
+import { ApiError, MetricsServer } from '../api/index.js';
+import type { Debugging } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
-import { maskedEndpoint } from '../runtime/index.js';
-import { mergedPage } from '../observability/index.js';
+import { isAbort, maskedEndpoint } from '../runtime/index.js';
+import { mergedPage, ProfilingError, ThreadProfiler } from '../observability/index.js';
 import type { IndexStore } from '../storage/index.js';
+import type { ListenAddresses } from './firstContact.js';
 import type { Health } from './health/startHealth.js';
 import { removeDaemonRecord, writeDaemonRecord } from './lifecycle/daemonRecord.js';
 import { announceRun } from './lifecycle/runRegistry.js';
 import { ControlSocket } from './lifecycle/ControlSocket.js';
 import { obeyBackfill } from './line/backfillCommand.js';
 import type { IndexingParts } from './line/indexingParts.js';
+import type { Examination } from './threads/messages.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 import type { ReaderSources } from './threads/ReaderThread.js';
 
@@ -18,8 +21,8 @@ type ServedParts = IndexingParts & {
   readonly health: Health;
 };
 
-/** Starts all servers, before any node is asked, and writes the record by which other commands find them. */
-export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<void> {
+/** Starts all servers, before any node is asked, and writes the record by which other commands find them. Returns where they listen. */
+export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<ListenAddresses> {
   const { health, lifecycle, logger } = parts;
   const metricsServer = await startMetricsServer(config, parts);
   const control = await startControlSocket(config, parts);
@@ -38,6 +41,7 @@ export async function startServers(config: DaemonConfig, parts: ServedParts): Pr
     removeDaemonRecord(config.dataDir);
   });
   logger.info(all, 'listening');
+  return all;
 }
 
 async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Promise<MetricsServer> {
@@ -46,10 +50,35 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
     ...{ clock, logger, health: health.monitor },
     fail: (error) => lifecycle.fail(error),
     page: async () => mergedPage(metrics.registry, (await readers?.metrics()) ?? []),
+    debugging: config.debug.profile ? debuggingOf(parts) : undefined,
   });
   await server.start();
   lifecycle.onClose('metrics server', () => server.close());
   return server;
+}
+
+/** Looks into both threads. */
+function debuggingOf({ clock, lifecycle, readers }: ServedParts): Debugging {
+  const profiler = new ThreadProfiler({ clock });
+  const inReaders = async (wanted: Examination): Promise<string> => {
+    if (readers === undefined)
+      throw new ApiError(503, 'busy', 'this process serves no readers: it has no such thread');
+    return readers.examine(wanted);
+  };
+  const ownProfile = async (durationMs: number): Promise<string> => {
+    try {
+      return await profiler.cpu(durationMs, lifecycle.signal);
+    } catch (error) {
+      if (error instanceof ProfilingError) throw new ApiError(503, 'busy', `${error.message}; retry`);
+      if (isAbort(error)) throw new ApiError(503, 'stopping', 'the daemon is stopping');
+      throw error;
+    }
+  };
+  return {
+    cpuProfile: (thread, durationMs) =>
+      thread === 'main' ? ownProfile(durationMs) : inReaders({ of: 'cpu', durationMs }),
+    heap: async (thread) => (thread === 'main' ? profiler.heap() : inReaders({ of: 'heap' })),
+  };
 }
 
 /** Takes commands from the owner of the data directory on this machine only. */

@@ -28,6 +28,11 @@ export interface Terminal {
   onKey(listener: (key: string) => void): () => void;
   /** Calls back with an unexpected error, just before it ends the process. */
   onBug(listener: (error: unknown) => void): void;
+  /**
+   * Calls back at each SIGHUP by which the configuration is to be read again. From then on only the loss of the terminal,
+   * which comes as a SIGHUP too, ends the command.
+   */
+  onReload(listener: () => void): void;
   /** Aborted by a signal; the reason's message is the signal's name. */
   readonly signal: AbortSignal;
 }

@@ -7,6 +7,7 @@ import {
   completionFlags,
   configActions,
   daemonAddressSettings,
+  doctorFlags,
   explainFlags,
   exportFlags,
   forgetFlags,
@@ -201,6 +202,18 @@ export const commands: readonly Command[] = [
     words: configActions,
     settings: daemonSettings,
     load: async () => (await import('./commands/config.js')).config,
+  },
+  {
+    ...none,
+    name: 'doctor',
+    summary: 'Check machine, disk, nodes, ports and store, and say what to change.',
+    details:
+      'Takes the flags of start, and looks at what that would use, beside a running daemon or without one. It writes nothing to ' +
+      'the store, and ends within minutes whatever hangs.\n' +
+      'Exit code 0: no problem. Otherwise the code that the first problem would end start with, or 69 when no access node answers.',
+    settings: daemonSettings,
+    ownFlags: doctorFlags,
+    load: async () => (await import('./commands/doctor.js')).doctor,
   },
   {
     ...none,

@@ -42,6 +42,8 @@ export const statusFlags = {
   json: toggle('Print the daemon’s status as JSON, one document per line.'),
 } as const;
 
+export const doctorFlags = { json: toggle('Print one JSON document.') } as const;
+
 export const explainFlags = { json: toggle('Print the JSON document of /explain.') } as const;
 
 /** What `get` looks up: something by id or height, or an account's transactions. */

@@ -47,6 +47,8 @@ export interface DaemonConfig {
   };
   readonly index: { readonly accounts: boolean };
   readonly scrub: { readonly bytesPerSecond: number };
+  /** 0 = indexing never pauses for want of space. */
+  readonly disk: { readonly minFreeBytes: number };
   readonly api: {
     readonly host: string;
     readonly port: number;
@@ -62,6 +64,8 @@ export interface DaemonConfig {
     readonly ratePerSecondPerAddress: number;
   };
   readonly metrics: { readonly host: string; readonly port: number };
+  /** Serve `/debug` beside `/metrics`. */
+  readonly debug: { readonly profile: boolean };
   /** `maxHeadAgeSeconds`: 0 = no limit. */
   readonly ready: { readonly maxLag: number; readonly maxHeadAgeSeconds: number };
   readonly log: { readonly level: 'debug' | 'info' | 'warn' | 'error'; readonly format: 'json' | 'pretty' };
@@ -73,6 +77,8 @@ export interface LoadedConfig {
   /** Effective values by their documented keys. */
   readonly effective: Readonly<Record<string, unknown>>;
   readonly origins: Readonly<Record<string, Origin>>;
+  /** Keys that the file sets and the environment or a flag decides. */
+  readonly overridden: readonly string[];
 }
 
 /**
@@ -80,7 +86,7 @@ export interface LoadedConfig {
  * `configuration` for file, environment and invalid combinations).
  */
 export function loadConfig(sources: Sources, terminal: { readonly isTerminal: boolean }): LoadedConfig {
-  const { values, origins } = loadSettings(daemonSettings, sources);
+  const { values, origins, overridden } = loadSettings(daemonSettings, sources);
   const config = resolve(values, terminal);
   refuseContradictions(config);
   if (values.roles !== null && config.store === undefined) {
@@ -90,7 +96,7 @@ export function loadConfig(sources: Sources, terminal: { readonly isTerminal: bo
         'this process has to do all of it. Add --store postgres://host/database, or leave --roles out.',
     );
   }
-  return Object.freeze({ config, effective: effectiveValues(config), origins });
+  return Object.freeze({ config, effective: effectiveValues(config), origins, overridden });
 }
 
 function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean }): DaemonConfig {
@@ -137,6 +143,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
     }),
     index: Object.freeze({ accounts: values['index.accounts'] }),
     scrub: Object.freeze({ bytesPerSecond: values['scrub.bytesPerSecond'] }),
+    disk: Object.freeze({ minFreeBytes: values['disk.minFreeBytes'] }),
     api: Object.freeze({
       host: values['api.host'],
       port: values['api.port'],
@@ -148,6 +155,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       ratePerSecondPerAddress: values['api.ratePerSecondPerAddress'],
     }),
     metrics: Object.freeze({ host: values['metrics.host'], port: values['metrics.port'] }),
+    debug: Object.freeze({ profile: values['debug.profile'] }),
     ready: Object.freeze({
       maxLag: values['ready.maxLag'],
       maxHeadAgeSeconds:

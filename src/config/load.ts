@@ -13,6 +13,8 @@ export type Origin = 'default' | 'file' | 'environment' | 'flag';
 export interface Loaded<S extends Settings> {
   readonly values: ValuesOf<S>;
   readonly origins: Readonly<Record<string, Origin>>;
+  /** Keys that the file sets and the environment or a flag decides. */
+  readonly overridden: readonly string[];
 }
 
 /** Everything that can set a value, weakest first. */
@@ -52,7 +54,12 @@ export function loadSettings<S extends Settings>(settings: S, sources: Sources):
   }
   merged.validate({ allowed: 'strict' });
   const values = Object.fromEntries(Object.keys(settings).map((key) => [key, freeze(merged.get(key))]));
-  return Object.freeze({ values: Object.freeze(values) as ValuesOf<S>, origins: Object.freeze(origins) });
+  const overridden = Object.keys(file).filter((key) => origins[key] !== 'file');
+  return Object.freeze({
+    values: Object.freeze(values) as ValuesOf<S>,
+    origins: Object.freeze(origins),
+    overridden: Object.freeze(overridden),
+  });
 }
 
 function freeze(value: unknown): unknown {

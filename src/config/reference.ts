@@ -54,6 +54,8 @@ function valueName(key: string, { value, format }: Setting): string {
   return [valueNames[last] ?? 'value', ...words].join('|');
 }
 
+const RELOADABLE = '**Reloadable.**';
+
 /** A settings table as a Markdown reference: key, flag, environment variable, allowed values, default, meaning. */
 export function configurationReference(settings: Settings): string {
   const lines = [
@@ -69,7 +71,7 @@ export function configurationReference(settings: Settings): string {
       `\`${environmentOf(key)}\``,
       definition.format.allowed,
       defaultOf(definition),
-      definition.doc,
+      definition.isReloadable === true ? `${definition.doc} ${RELOADABLE}` : definition.doc,
     ];
     lines.push(`| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`);
   }

@@ -25,6 +25,8 @@ export interface Setting<T = unknown> {
   readonly defaultDoc?: string;
   /** A word for the value in help, where neither format nor key gives one. */
   readonly value?: string;
+  /** It can be changed while the daemon runs, by SIGHUP. */
+  readonly isReloadable?: true;
   /** The flag without dashes, where it is not the key in kebab case (repeatable flags are singular). */
   readonly flag?: string;
 }
@@ -229,6 +231,12 @@ export const daemonSettings = {
     format: byteSize(0, GIB),
     default: 2 * MIB,
   }),
+  'disk.minFreeBytes': setting({
+    doc: 'With less than this free on the disk of the data directory, indexing pauses (`disk_low`) and reads go on; once a quarter more is free, it goes on by itself. The default leaves room for what LevelDB compacts at once. 0 = never: then a full disk ends the daemon (docs/operations.md, Before the disk is full).',
+    format: byteSize(0, 1024 * GIB),
+    default: 512 * MIB,
+    isReloadable: true,
+  }),
   'api.host': setting({
     doc: 'Listen address of the read API.',
     format: host,
@@ -268,12 +276,14 @@ export const daemonSettings = {
     format: origins,
     default: ['*'],
     flag: 'api-cors-origin',
+    isReloadable: true,
   }),
   'api.ratePerSecondPerAddress': setting({
     doc: 'Requests per second that one client address (IPv6: one /64) may send to the read API, counted separately for HTTP and gRPC; more get 429 or RESOURCE_EXHAUSTED. 0 = no limit. Set it when others can reach the API.',
     value: 'requests',
     format: integer(0, 100_000),
     default: 0,
+    isReloadable: true,
   }),
   'metrics.host': setting({
     doc: 'Listen address of /metrics, /livez and /readyz.',
@@ -285,11 +295,17 @@ export const daemonSettings = {
     format: port,
     default: 7182,
   }),
+  'debug.profile': setting({
+    doc: 'Serve /debug/profile and /debug/heap beside /metrics, to callers on this machine only (docs/profiling.md).',
+    format: boolean,
+    default: false,
+  }),
   'ready.maxLag': setting({
     doc: 'Heights behind the head that still count as ready.',
     value: 'heights',
     format: integer(0, MAX_HEIGHT),
     default: 100,
+    isReloadable: true,
   }),
   'ready.maxHeadAgeSeconds': setting<number | null>({
     doc: "Seconds the chain's head may stand still before the daemon is not ready (`head_stale`); 0 = no limit.",
@@ -297,11 +313,13 @@ export const daemonSettings = {
     format: optional(integer(0, 86_400)),
     default: null,
     defaultDoc: '120 on mainnet and testnet, else 0',
+    isReloadable: true,
   }),
   'log.level': setting<'debug' | 'info' | 'warn' | 'error'>({
     doc: 'Lowest level that is logged.',
     format: choice(['debug', 'info', 'warn', 'error']),
     default: 'info',
+    isReloadable: true,
   }),
   'log.format': setting<'json' | 'pretty' | null>({
     doc: 'One JSON object per line, or lines for people.',

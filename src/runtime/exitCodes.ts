@@ -21,7 +21,7 @@ export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; rea
     code: 66,
     meaning: 'No such id or height is indexed; for `explain`, nothing has this id at all.',
   },
-  no_daemon: { code: 69, meaning: 'No daemon answers.' },
+  no_daemon: { code: 69, meaning: 'No daemon answers; for `doctor`, no access node does.' },
   storage: {
     code: 74,
     meaning: 'Storage: disk full, permission denied, directory in use by another process, damaged files.',

@@ -223,6 +223,12 @@ export interface ShownIndex {
   readonly accounts: AccountCoverage | undefined;
 }
 
+/** Tells the writers of a store when there is no room for what they would write. */
+export interface WriteRoom {
+  /** `undefined` while there is room; else resolves when there is some again, or the signal aborts. Never rejects. */
+  whenRoom(signal: AbortSignal): Promise<void> | undefined;
+}
+
 /**
  * What one indexing line writes: a run of heights that grows upwards. The live range, which follows the head, is one;
  * each open range is another. The watermark is the highest height of the run up to which every height is durable.

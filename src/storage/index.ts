@@ -31,6 +31,7 @@ export type {
   StoredTransaction,
   StoreMeta,
   TransactionPlace,
+  WriteRoom,
 } from './IndexStore.js';
 export { ReadBatcher } from './leveldb/ReadBatcher.js';
 export { defaultTuning, openLevelDatabase } from './leveldb/LevelDatabase.js';
@@ -47,6 +48,10 @@ export type { RepairReport } from './integrity/repair.js';
 export { RANGES_SCHEMA_VERSION, SCHEMA_VERSION } from './records/schema.js';
 export type { KeyRange } from './records/schema.js';
 export { StorageError, storageErrorFrom } from './StorageError.js';
+export { surveyStore } from './integrity/surveyStore.js';
+export type { StoreSurvey } from './integrity/surveyStore.js';
+export type { DatabaseStore, DatabaseSurvey } from './postgres/reading/surveyDatabase.js';
+export { lockHolder } from './lockHolder.js';
 export { TableScrubber } from './integrity/TableScrubber.js';
 export type { RangeReport, VerifyReport } from './integrity/verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';

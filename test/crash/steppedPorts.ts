@@ -110,6 +110,7 @@ export function steppedLogger(steps: Steps): typeof createLogger {
       warn: heard('warn'),
       error: heard('error'),
       fatal: (fields, message) => inner.fatal(fields, message),
+      setLevel: (level) => inner.setLevel(level),
     };
   };
 }

@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
@@ -10,6 +10,7 @@ import { runProgram, scratchDirectory, startProgram } from '../support/program.j
 import { proveStore } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
+import { smallFileSystem } from '../support/smallFileSystem.js';
 import { storeFlags, storePath } from '../support/storeDump.js';
 import { throughPort } from './failingPort.js';
 import { expectRefusal } from './mending.js';
@@ -19,6 +20,9 @@ import type { Result, Scenario } from './scenario.js';
 const BEFORE = 20;
 /** More than the write buffer holds: the database is at its next log, and its next table, long before. */
 const BEYOND = 700;
+
+/** Until the disk itself refuses. */
+const NO_PAUSE = ['--disk-min-free-bytes', '0'];
 
 /** A fault that begins, and what ends it again. */
 type Fault = (dataDir: string, daemon: RunningDaemon) => Ended | Promise<Ended>;
@@ -37,7 +41,7 @@ async function whileItRuns({ says, fault, wrapper, dataDir: where }: Running): P
     ...{ seed: 42, profile: 'dense', startHead: BEFORE, paused: true, sealedLag: 0 },
   });
   const dataDir = where?.() ?? scratchDirectory();
-  const args = startArguments(devnet, dataDir, '--start-height', '0');
+  const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
   const daemon = await startDaemon(args, undefined, wrapper);
   await daemon.reaches(BEFORE);
   const end = await fault(dataDir, daemon);
@@ -66,6 +70,39 @@ async function goesOn(
   return { outcome: 'stopped, went on', exitCode, wentOnFrom };
 }
 
+/** A disk that is nearly full, in time: the daemon waits, and is served from meanwhile; nothing needs to be restarted. */
+async function whileItWaits(small: NonNullable<ReturnType<typeof smallFileSystem>>): Promise<Result> {
+  const devnet = await devnetForTest({
+    ...{ seed: 42, profile: 'dense', startHead: BEFORE, paused: true, sealedLag: 0 },
+  });
+  const dataDir = join(small.path, 'data');
+  const flags = ['--start-height', '0', '--disk-min-free-bytes', '8MiB'];
+  const daemon = await startDaemon(startArguments(devnet, dataDir, ...flags));
+  await daemon.reaches(BEFORE);
+  devnet.node.head.set(BEYOND);
+  const paused = await daemon.scrapeUntil((metrics) => metrics.value('indexing_paused') === 1);
+  expect(paused.value('disk_free_bytes')).toBeLessThan(8 * 1024 ** 2);
+  expect(paused.value('disk_min_free_bytes')).toBe(8 * 1024 ** 2);
+  const { body, status } = await daemon.health('/readyz');
+  expect(status).toBe(503);
+  const { reasons } = body as { readonly reasons: readonly { code: string; message: string }[] };
+  const reason = reasons.find(({ code }) => code === 'disk_low');
+  expect(reason?.message).toMatch(
+    /^indexing is paused: \d MiB are free on the disk of .*, and 10 MiB are needed/,
+  );
+  // What it has is served.
+  const wentOnFrom = (await daemon.scrape()).value('latest_indexed_height');
+  expect(wentOnFrom).toBeGreaterThanOrEqual(BEFORE);
+  expect((await daemon.api(`/v1/blocks?height=${BEFORE}`)).status).toBe(200);
+  // It goes on by itself.
+  small.remount('size=200m');
+  const done = await daemon.reaches(BEYOND);
+  expect(done.value('indexing_paused')).toBe(0);
+  const exitCode = await daemon.program.stop('SIGTERM');
+  await proveStore(dataDir, { firstHeight: 0, latestHeight: BEYOND, chainAt: () => devnet.chain });
+  return { outcome: 'unharmed', exitCode, wentOnFrom };
+}
+
 /** A fault that is there when the daemon, and every command that opens the store, starts. */
 async function atStart(
   says: RegExp,
@@ -76,7 +113,7 @@ async function atStart(
   const devnet = await devnetForTest({
     ...{ seed: 42, profile: 'dense', startHead: BEFORE, paused: true, sealedLag: 0 },
   });
-  const args = startArguments(devnet, dataDir, '--start-height', '0');
+  const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
   expect(await runProgram([...args, '--stop-height', String(BEFORE)])).toMatchObject({ code: 0 });
   const end = begin();
   const commands = [
@@ -115,19 +152,6 @@ const fullDevice: Fault = (dataDir) => {
     for (const path of paths) rmSync(path, { force: true });
   };
 };
-
-/** A small file system in memory; `undefined` where this user may mount none. */
-function smallFileSystem(mib: number): { path: string; remount: (options: string) => void } | undefined {
-  const path = scratchDirectory();
-  const mount = (...args: string[]): void => void execFileSync('mount', args, { stdio: 'ignore' });
-  try {
-    mount('-t', 'tmpfs', '-o', `size=${mib}m`, 'tmpfs', path);
-  } catch {
-    return undefined;
-  }
-  atEnd(() => void execFileSync('umount', ['-l', path]));
-  return { path, remount: (options) => mount('-o', `remount,${options}`, path) };
-}
 
 /** Makes even root ask for permission, as everybody else must; undefined where that cannot be done. */
 function asAnybody(): readonly string[] | undefined {
@@ -171,6 +195,14 @@ export const faultScenarios: readonly Scenario[] = [
       if (small === undefined) return throughPort('No space left on device', FULL);
       const fault: Fault = () => () => small.remount('size=200m');
       return whileItRuns({ says: FULL, fault, dataDir: () => join(small.path, 'data') });
+    },
+  },
+  {
+    name: 'disk nearly full at work: a small file system',
+    run: () => {
+      const small = smallFileSystem(24);
+      if (small === undefined) return throughPort('No space left on device', FULL);
+      return whileItWaits(small);
     },
   },
   {

@@ -19,6 +19,8 @@ import { RequestReader, SimulatedChannel } from './SimulatedChannel.js';
 import { ProcessClock, SimulatedClock } from './SimulatedClock.js';
 import { DISK_PATH, SimulatedDatabase, SimulatedDisk } from './SimulatedDisk.js';
 import type { WriteFate, WriteStage } from './SimulatedDisk.js';
+import { knownBadSeeds } from './knownBadSeeds.js';
+import { SimulatedRoom } from './SimulatedRoom.js';
 import { SimulatedReaders } from './SimulatedReaders.js';
 import { backendOf, SimulatedEndpoint, SOUND_LINK } from './SimulatedEndpoint.js';
 import { Trace } from './Trace.js';
@@ -109,6 +111,7 @@ export class World {
   /** How often the event loop of a process is late, so that history makes way. */
   readonly #lateShare: number;
   readonly #crashSteps: number[];
+  readonly #room: SimulatedRoom;
   readonly #livenessMs: number;
   #head: number;
   #process: SimulatedProcess | undefined;
@@ -145,6 +148,8 @@ export class World {
     this.#paceDice = new Dice(scenario.seed, 'event loop');
     this.#lateShare = this.#paceDice.pick([0, 0.2, 1]);
     this.#crashSteps = [...scenario.crashSteps];
+    const isKnown = knownBadSeeds.some((known) => known.seed === seed);
+    this.#room = new SimulatedRoom({ quietAtMs: scenario.quietAtMs, isKnown }, new Dice(seed, 'room'));
     this.#livenessMs = livenessMs(scenario, this.#stretch);
     this.#head = scenario.startHead;
     this.#lags = scenario.endpoints.map(() => 0);
@@ -294,6 +299,7 @@ export class World {
         ...{ store, lifecycle, sporks: this.#scenario.sporkTable, clock, random, metrics, logger, openNode },
         maxRangeHeights: this.#scenario.history?.rangeHeights,
         loopLateMs: () => (this.#paceDice.chance(this.#lateShare) ? LATE_MS : 0),
+        room: this.#room.of(clock, this.#clock),
       });
       process.backfill = parts.backfill;
       watched.history = () => parts.backfill.running();

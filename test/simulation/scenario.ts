@@ -120,6 +120,8 @@ function configOf(
     fromSnapshot: undefined,
     roles: ['live', 'backfill', 'api'],
     scrub: { bytesPerSecond: 0 },
+    disk: { minFreeBytes: 0 },
+    debug: { profile: false },
     api: {
       host: '127.0.0.1',
       port: 0,

@@ -30,6 +30,7 @@ export function recordingTerminal(change: Partial<Terminal> = {}) {
     errTerminal: undefined,
     onKey: () => () => undefined,
     onBug: () => undefined,
+    onReload: () => undefined,
     signal: new AbortController().signal,
     ...change,
   };

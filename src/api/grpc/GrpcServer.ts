@@ -135,6 +135,11 @@ export class GrpcServer {
     return this.#life.address();
   }
 
+  /** What changes while it runs. */
+  setLimits(limits: { readonly ratePerSecondPerAddress: number }): void {
+    this.#limiter.setRate(limits.ratePerSecondPerAddress);
+  }
+
   /** Like `ServerLife.close`. Further calls are refused; streams are their owner's to end. */
   close(): Promise<void> {
     return this.#life.close();

@@ -24,6 +24,7 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
   upstream_unreachable: status.UNAVAILABLE,
   method_not_allowed: status.UNIMPLEMENTED,
   origin_refused: status.PERMISSION_DENIED,
+  local_only: status.PERMISSION_DENIED,
   too_large: status.RESOURCE_EXHAUSTED,
   rate_limited: status.RESOURCE_EXHAUSTED,
   busy: status.RESOURCE_EXHAUSTED,

@@ -57,6 +57,9 @@ export interface HttpServerOptions {
   readonly maxHeldBytes?: number;
 }
 
+/** See `HttpServerOptions`. */
+export type HttpLimits = Required<Pick<HttpServerOptions, 'corsOrigins' | 'ratePerSecondPerAddress'>>;
+
 export interface HttpServerDependencies extends ServerLifeDependencies {
   /** Absent: requests are not counted. */
   readonly metrics?: ApiMetrics | undefined;
@@ -67,7 +70,7 @@ export interface HttpServerDependencies extends ServerLifeDependencies {
  * untaken, and error bodies in Flow's form.
  */
 export class HttpServer {
-  readonly #corsOrigins: readonly string[];
+  #corsOrigins: readonly string[];
   readonly #served: HttpRoutes;
   readonly #app: FastifyInstance;
   readonly #life: ServerLife;
@@ -146,9 +149,11 @@ export class HttpServer {
       { host, port, name: settings, hostFlag, portFlag },
       { ...dependencies, ends },
     );
+    // Also for the route that the plugin adds.
+    this.#explainErrors();
     // Plugins load before what is added after them: their headers are on every refusal too.
     const methods = forwarding === undefined ? ['GET', 'HEAD'] : ['GET', 'HEAD', 'POST'];
-    if (corsOrigins.length > 0) allowOrigins(app, { origins: corsOrigins, methods });
+    if (options.corsOrigins !== undefined) allowOrigins(app, { origins: () => this.#corsOrigins, methods });
     if (webSocket !== undefined) takeUpgrades(app, webSocket);
     app.after(() => this.#addRoutes());
   }
@@ -163,9 +168,30 @@ export class HttpServer {
     return this.#life.address();
   }
 
+  /** What changes while it runs; connections that are open already stay. */
+  setLimits(limits: HttpLimits): void {
+    this.#corsOrigins = limits.corsOrigins;
+    this.#limiter.setRate(limits.ratePerSecondPerAddress);
+  }
+
   /** Like `ServerLife.close`. */
   close(): Promise<void> {
     return this.#life.close();
+  }
+
+  #explainErrors(): void {
+    const { forwarding } = this.#served;
+    this.#app.setErrorHandler((error, request, reply) => {
+      if (this.#isForwardable(request) && isElsewhere(error)) {
+        reply.hijack();
+        forwarding?.pass(request.raw, reply.raw, error.reason === 'not_served' ? undefined : error);
+        return reply;
+      }
+      const refusal = this.#explain(error);
+      if (refusal.code === 503) reply.header('retry-after', RETRY_AFTER_SECONDS);
+      reply.code(refusal.code).headers({ 'content-type': JSON_TYPE, 'cache-control': 'no-store' });
+      return reply.send(JSON.stringify(refusal.body()));
+    });
   }
 
   #addRoutes(): void {
@@ -192,17 +218,6 @@ export class HttpServer {
       forwarding?.pass(request.raw, reply.raw);
       reply.hijack();
     });
-    this.#app.setErrorHandler((error, request, reply) => {
-      if (this.#isForwardable(request) && isElsewhere(error)) {
-        reply.hijack();
-        forwarding?.pass(request.raw, reply.raw, error.reason === 'not_served' ? undefined : error);
-        return reply;
-      }
-      const refusal = this.#explain(error);
-      if (refusal.code === 503) reply.header('retry-after', RETRY_AFTER_SECONDS);
-      reply.code(refusal.code).headers({ 'content-type': JSON_TYPE, 'cache-control': 'no-store' });
-      return reply.send(JSON.stringify(refusal.body()));
-    });
     this.#app.setNotFoundHandler((request) => {
       throw unknownPath(request.url.split('?', 1)[0] ?? '');
     });
@@ -227,6 +242,7 @@ export class HttpServer {
             params: request.params as Readonly<Record<string, string>>,
             query: request.query as Query,
             headers: request.headers,
+            remoteAddress: request.raw.socket.remoteAddress,
           });
           if (!('stream' in response)) return this.#writer.write(response, request, reply);
           beginStream(response, request, reply, (reason) => this.#explain(reason));

@@ -9,24 +9,35 @@ const PREFLIGHT_HOLDS_SECONDS = 7_200;
 const EXPOSED_HEADERS = ['etag', 'retry-after', 'via'];
 
 export interface CorsOptions {
-  /** `*` among them: every origin. */
-  readonly origins: readonly string[];
+  /** Asked at each request. `*` among them: every origin; none: no page of another origin reads anything. */
+  readonly origins: () => readonly string[];
   readonly methods: readonly string[];
 }
 
 /** Lets pages of other origins read responses. Call before anything that may refuse a request is added. */
 export function allowOrigins(app: FastifyInstance, { origins, methods }: CorsOptions): void {
+  const allowed = (): string | string[] | false => {
+    const now = origins();
+    if (now.includes(ANY)) return ANY;
+    return now.length === 0 ? false : [...now];
+  };
   app.register(cors, {
-    origin: origins.includes(ANY) ? ANY : [...origins],
-    methods: [...methods],
-    exposedHeaders: EXPOSED_HEADERS,
-    maxAge: PREFLIGHT_HOLDS_SECONDS,
-    // OPTIONS requests from other programs get the same response.
-    strictPreflight: false,
+    delegator: (_request, decide) => {
+      decide(null, {
+        origin: allowed(),
+        methods: [...methods],
+        exposedHeaders: EXPOSED_HEADERS,
+        maxAge: PREFLIGHT_HOLDS_SECONDS,
+        // OPTIONS requests from other programs get the same response.
+        strictPreflight: false,
+      });
+    },
   });
   app.after(() => {
     // Streams, forwarded responses and refusals are written past Fastify and need these headers too.
     app.addHook('onRequest', async (_request, reply) => {
+      // Where every page gets the same, or none gets anything, caches need not tell origins apart.
+      if (!Array.isArray(allowed())) reply.removeHeader('vary');
       for (const [name, value] of Object.entries(reply.getHeaders())) {
         if (value !== undefined) reply.raw.setHeader(name, value);
       }

@@ -7,6 +7,8 @@ export interface HttpRequest {
   readonly params: Readonly<Record<string, string>>;
   readonly query: Query;
   readonly headers: IncomingHttpHeaders;
+  /** Of the caller, or of the proxy before it; `undefined` once it has hung up. */
+  readonly remoteAddress: string | undefined;
 }
 
 /** How long a response stays valid, for callers and caches that keep it. */

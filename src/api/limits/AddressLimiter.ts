@@ -19,7 +19,7 @@ interface Bucket {
 /** Requests per second and address: a token bucket for each address seen lately. */
 export class AddressLimiter {
   /** 0: unlimited. */
-  readonly #ratePerSecond: number;
+  #ratePerSecond: number;
   readonly #clock: Clock;
   /** By network, the one that asked longest ago first. */
   readonly #buckets = new Map<string, Bucket>();
@@ -27,6 +27,11 @@ export class AddressLimiter {
   constructor(options: { readonly ratePerSecond: number }, dependencies: { readonly clock: Clock }) {
     this.#ratePerSecond = options.ratePerSecond;
     this.#clock = dependencies.clock;
+  }
+
+  /** From the next request on; who has spent the old rate waits no longer than the new one demands. */
+  setRate(ratePerSecond: number): void {
+    this.#ratePerSecond = ratePerSecond;
   }
 
   /** Addresses remembered now. */

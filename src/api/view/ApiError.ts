@@ -21,6 +21,7 @@ export const refusals = {
   upstream_unreachable: { status: 503, when: 'a forwarded request reaches no access node' },
   method_not_allowed: { status: 405, when: 'another method than GET and HEAD' },
   origin_refused: { status: 403, when: 'a page of an origin that api.corsOrigins does not name' },
+  local_only: { status: 403, when: 'another machine asks for what is served to this one only' },
   too_large: { status: 414, when: 'the URL is too long' },
   rate_limited: { status: 429, when: 'more requests than one address, or one connection, may send' },
   busy: { status: 503, when: 'too many large responses wait for their callers' },

@@ -11,6 +11,7 @@ import type { Backfill } from '../line/Backfill.js';
 import type { HistoryLine } from '../line/rangeLine.js';
 import { withoutIds } from './describeTroubles.js';
 import type { HeldUp } from './heldUp.js';
+import type { DiskWatch } from './DiskWatch.js';
 import { lineHeldUp } from './lineHeldUp.js';
 
 /** How often the ranges are looked at. */
@@ -32,6 +33,7 @@ interface BackfillWatchParts {
   readonly store: Pick<IndexStore, 'coverage'>;
   readonly network: Pick<AccessNetwork, 'whyUnserved'>;
   readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
+  readonly diskWatch: Pick<DiskWatch, 'pause'>;
   readonly clock: Clock;
   readonly logger: Logger;
 }

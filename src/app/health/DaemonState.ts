@@ -26,7 +26,7 @@ export interface DaemonParts {
   readonly accountBuilder: AccountIndexBuilder;
   readonly backfill: Pick<Backfill, 'state'>;
   readonly backfillWatch: BackfillWatch;
-  readonly diskWatch: Pick<DiskWatch, 'disk' | 'storeBytes'>;
+  readonly diskWatch: Pick<DiskWatch, 'disk' | 'minFreeBytes' | 'pause' | 'storeBytes'>;
   /** What readers use in place of the store. */
   readonly replica: IndexStore | undefined;
   readonly leaderWatch: LeaderWatch;

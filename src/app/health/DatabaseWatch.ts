@@ -1,8 +1,8 @@
 import { isAbort, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
-import type { SharedStore } from '../../storage/index.js';
-import type { DiskState } from './DiskWatch.js';
+import type { SharedStore, WriteRoom } from '../../storage/index.js';
+import type { DiskPause, DiskState } from './DiskWatch.js';
 
 /** How often the store is weighed: the server looks at the size of every file of it. */
 const WEIGH_EVERY_MS = 5 * 60_000;
@@ -10,7 +10,7 @@ const WEIGH_EVERY_MS = 5 * 60_000;
 const WEIGH_AGAIN_MS = 5_000;
 
 /** What a store in a database weighs, as when last looked at. Its disks are the business of whoever runs the database. */
-export class DatabaseWatch {
+export class DatabaseWatch implements WriteRoom {
   readonly #store: Pick<SharedStore, 'weigh'>;
   readonly #clock: Clock;
   #storeBytes: number | undefined;
@@ -22,6 +22,24 @@ export class DatabaseWatch {
 
   disk(): DiskState | undefined {
     return undefined;
+  }
+
+  get minFreeBytes(): number {
+    return 0;
+  }
+
+  pause(): DiskPause | undefined {
+    return undefined;
+  }
+
+  /** A database without room refuses, and is waited for. */
+  whenRoom(): undefined {
+    return undefined;
+  }
+
+  /** It has no disk of ours to keep free. */
+  setMinFreeBytes(_bytes: number): void {
+    // Nothing to set.
   }
 
   /** `undefined` until it was looked at. */

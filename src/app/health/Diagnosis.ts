@@ -73,6 +73,8 @@ export interface Symptoms {
   readerDown(): { readonly message: string } | undefined;
   /** `undefined` while not known. */
   disk(): { readonly freeBytes: number; readonly sizeBytes: number } | undefined;
+  /** Why nothing is written for want of space; `undefined` while writing goes on. */
+  paused(): { readonly message: string } | undefined;
 }
 
 /**
@@ -81,7 +83,7 @@ export interface Symptoms {
  * says so.
  */
 export class Diagnosis {
-  readonly #options: DiagnosisOptions;
+  #options: DiagnosisOptions;
   readonly #clock: Clock;
   readonly #symptoms: Symptoms;
   readonly #startedAtMs: number;
@@ -102,6 +104,11 @@ export class Diagnosis {
     this.#symptoms = dependencies.symptoms;
     this.#startedAtMs = this.#progressAtMs = this.#indexedAtMs = this.#clock.monotonic();
     this.#watermark = dependencies.symptoms.latestIndexedHeight();
+  }
+
+  /** From the next look on. */
+  setLimits(limits: Pick<DiagnosisOptions, 'readyMaxLag' | 'maxHeadAgeMs'>): void {
+    this.#options = { ...this.#options, ...limits };
   }
 
   /** False while no node confirms the head: then nobody knows how far behind the index is. */
@@ -298,7 +305,8 @@ export class Diagnosis {
     const stillMs = this.#clock.monotonic() - this.#progressAtMs;
     if (stillMs < HELD_UP_AFTER_MS) return undefined;
     const heldUp = this.#symptoms.heldUp();
-    if (heldUp === undefined || heldUp.code === 'store_stalled') return undefined;
+    if (heldUp === undefined || heldUp.code === 'store_stalled' || heldUp.code === 'disk_low')
+      return undefined;
     const { height, message } = heldUp;
     if (heldUp.code !== undefined) return { code: heldUp.code, height, message };
     if (stillMs < SILENT_FOR_MS) return undefined;
@@ -312,6 +320,9 @@ export class Diagnosis {
   }
 
   #disk(): Finding | undefined {
+    const paused = this.#symptoms.paused();
+    if (paused !== undefined)
+      return { code: 'disk_low', height: this.#symptoms.latestIndexedHeight() + 1, message: paused.message };
     const disk = this.#symptoms.disk();
     if (
       disk === undefined ||

@@ -135,6 +135,14 @@ export class Gauges implements ScrapedValues {
     return this.#state.parts.diskWatch.storeBytes();
   }
 
+  paused(): number {
+    return Number(this.#state.parts.diskWatch.pause() !== undefined);
+  }
+
+  diskMinFreeBytes(): number {
+    return this.#state.parts.diskWatch.minFreeBytes;
+  }
+
   diskFreeBytes(): number | undefined {
     return this.#state.parts.diskWatch.disk()?.freeBytes;
   }

@@ -44,6 +44,7 @@ export class LineSymptoms {
       leaderLost: () => leaderWatch.lost(),
       readerDown: () => readers?.down(),
       disk: () => diskWatch.disk(),
+      paused: () => diskWatch.pause(),
     };
   }
 

@@ -21,6 +21,8 @@ export interface HeldUpFacts {
   readonly height: number;
   /** Monotonic milliseconds at which the batch in hand was given to the disk; `undefined` when none is. */
   readonly commitStartedAtMs: number | undefined;
+  /** Why nothing is written now; `undefined` while there is room. */
+  readonly paused: string | undefined;
   /** Where the height is. */
   readonly stage: HeightExplanation['stage'];
   /** The next block that has not come, and what stands in its way: where no node serves it, where each of them begins. */
@@ -61,7 +63,9 @@ export function heldUpBy(facts: HeldUpFacts, clock: Clock): HeldUp {
   return { height, ...because(what, block.troubles, clock) };
 }
 
-function heldUpByDisk({ height, commitStartedAtMs }: HeldUpFacts, clock: Clock): HeldUp {
+function heldUpByDisk({ height, commitStartedAtMs, paused }: HeldUpFacts, clock: Clock): HeldUp {
+  if (commitStartedAtMs === undefined && paused !== undefined)
+    return { height, message: `height ${height} is complete, and ${paused}`, code: 'disk_low' };
   if (commitStartedAtMs === undefined)
     return { height, message: `writing height ${height}`, code: undefined };
   const seconds = Math.floor((clock.monotonic() - commitStartedAtMs) / 1000);

@@ -2,6 +2,7 @@ import type { AccessNetwork } from '../../access/index.js';
 import type { FinalizationListener } from '../../finality/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { IndexingLine } from '../line/indexingLine.js';
+import type { DiskWatch } from './DiskWatch.js';
 import { heldUpBy } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
 
@@ -9,6 +10,7 @@ interface Surroundings {
   readonly ediOnly: boolean;
   readonly network: Pick<AccessNetwork, 'whyUnserved'>;
   readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
+  readonly diskWatch: Pick<DiskWatch, 'pause'>;
   readonly clock: Clock;
 }
 
@@ -16,13 +18,14 @@ interface Surroundings {
 export function lineHeldUp(
   height: number,
   line: IndexingLine,
-  { ediOnly, network, listener, clock }: Surroundings,
+  { ediOnly, network, listener, diskWatch, clock }: Surroundings,
 ): HeldUp {
   const sealedAgeMs = listener.sealedAdvanceAgeMs();
   const block = line.blocks.heldUpBy();
   return heldUpBy(
     {
       height,
+      paused: diskWatch.pause()?.message,
       stage: line.explainer.explain(height).stage,
       commitStartedAtMs: line.indexer.commitStartedAtMs(),
       block: block?.isUnserved === true ? { ...block, troubles: network.whyUnserved(block.height) } : block,

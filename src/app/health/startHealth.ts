@@ -4,6 +4,7 @@ import { HealthMonitor, LastHour, ProgressMeter, ProgressReporter } from '../../
 import type { LiveTerminal } from '../../observability/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
+import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import type { IndexingLine } from '../line/indexingLine.js';
 import type { IndexingParts } from '../line/indexingParts.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
@@ -30,36 +31,45 @@ export interface Health {
   running(line: IndexingLine): void;
   /** There is none: another process leads, or none does. */
   following(): void;
+  /** What counts as ready has changed. */
+  setLimits(ready: DaemonConfig['ready']): void;
 }
 
-/** Begins to watch the disk and the progress. The monitor is started by whoever serves what it finds. */
+/** What is known of the place where the store is. */
+export type StorageWatch = DiskWatch | DatabaseWatch;
+
+/** Begins to watch the disk of the store, or the database. */
+export function watchStorage(
+  { dataDir, disk }: DaemonConfig,
+  { clock, lifecycle, store }: Pick<IndexingParts, 'clock' | 'store'> & { readonly lifecycle: Lifecycle },
+): StorageWatch {
+  const { shared } = store;
+  const watch =
+    shared === undefined
+      ? new DiskWatch({ path: storePathOf(dataDir), minFreeBytes: disk.minFreeBytes }, { clock })
+      : new DatabaseWatch({ store: shared, clock });
+  lifecycle.supervise(watch.run(lifecycle.signal));
+  return watch;
+}
+
+/** Begins to watch the progress. The monitor is started by whoever serves what it finds. */
 export function startHealth(
   config: DaemonConfig,
   parts: IndexingParts & {
+    readonly diskWatch: StorageWatch;
     readonly readers: ReaderThread | undefined;
     readonly replica: IndexStore | undefined;
     readonly terminal: LiveTerminal | undefined;
   },
 ): Health {
   const { clock, ends, lifecycle, logger, metrics } = parts;
-  const { shared } = parts.store;
-  const diskWatch =
-    shared === undefined
-      ? new DiskWatch({ path: storePathOf(config.dataDir) }, { clock })
-      : new DatabaseWatch({ store: shared, clock });
-  lifecycle.supervise(diskWatch.run(lifecycle.signal));
   const backfillWatch = new BackfillWatch(config, parts);
   lifecycle.supervise(backfillWatch.run(lifecycle.signal));
   const leaderWatch = new LeaderWatch(parts);
-  const state = new DaemonState({ config }, { ...parts, backfillWatch, diskWatch, leaderWatch });
+  const state = new DaemonState({ config }, { ...parts, backfillWatch, leaderWatch });
   lifecycle.signal.addEventListener('abort', () => state.stopping(), { once: true });
-  const { maxLag, maxHeadAgeSeconds } = config.ready;
   const diagnosis = new Diagnosis(
-    {
-      readyMaxLag: maxLag,
-      maxHeadAgeMs: maxHeadAgeSeconds === 0 ? undefined : maxHeadAgeSeconds * 1000,
-      ediOnly: config.ediOnly,
-    },
+    { ...limitsOf(config.ready), ediOnly: config.ediOnly },
     { clock, symptoms: new LineSymptoms({ state }).all() },
   );
   ends.onMoved(() => diagnosis.noteProgress());
@@ -79,6 +89,14 @@ export function startHealth(
     summary: () => serviceStatus(meter.state(), monitor.readiness()),
     running: (line) => state.running(line),
     following: () => state.following(),
+    setLimits: (ready) => diagnosis.setLimits(limitsOf(ready)),
+  };
+}
+
+function limitsOf({ maxLag, maxHeadAgeSeconds }: DaemonConfig['ready']) {
+  return {
+    readyMaxLag: maxLag,
+    maxHeadAgeMs: maxHeadAgeSeconds === 0 ? undefined : maxHeadAgeSeconds * 1000,
   };
 }
 

@@ -22,7 +22,7 @@ import { ComponentConsumer, WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { BlockHead, RangeStore } from '../../storage/index.js';
+import type { BlockHead, RangeStore, WriteRoom } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import { blocksOptions, ediOptions, indexerOptions, requesterOptions, rootParentsOf } from './lineOptions.js';
 import { OutdatedLine } from './OutdatedLine.js';
@@ -47,6 +47,8 @@ export interface IndexingLineParts {
   readonly sporks: SporkTable;
   /** Shared by all lines. */
   readonly slots: EndpointSlots;
+  /** Where the store is written. Default: there always is room. */
+  readonly room?: WriteRoom | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly metrics: Metrics;
@@ -126,11 +128,11 @@ function buildDurableEnd(
   parts: IndexingLineParts,
   { isHistory }: { readonly isHistory: boolean },
 ) {
-  const { store, network, ends } = parts;
+  const { store, network, ends, room } = parts;
   const rootParents = rootParentsOf(parts.sporks);
   const heights = new HeightTable({ watermark: store });
   const indexer = new BlockCollectionIndexer(indexerOptions(config, { isHistory }), {
-    ...{ ...commonOf(parts), store, ends, heights },
+    ...{ ...commonOf(parts), store, ends, heights, room },
     sporkFor: (height) => network.sporkAt(height),
     rootParentAt: (height) => rootParents.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
   });

@@ -40,7 +40,7 @@ export function userAgent(): string {
 /** The access nodes and the listener of a daemon. They call nobody before `runIndexing`. */
 export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingParts {
   const { clock, random, logger, metrics, store, lifecycle, queue, sporks, maxRangeHeights } = dependencies;
-  const { openNode, openChannel } = dependencies;
+  const { openNode, openChannel, room } = dependencies;
   const network = new AccessNetwork(
     {
       accessNodes: config.accessNodes,
@@ -81,7 +81,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   listener.onHead(() => ends.moved());
   store.shared?.onChanged(() => ends.moved());
   network.onAnswering(() => listener.wake());
-  const accountBuilder = new AccountIndexBuilder({ accounts: store.accounts, clock, logger });
+  const accountBuilder = new AccountIndexBuilder({ accounts: store.accounts, clock, logger, room });
   const isLiveHere = (): boolean =>
     config.roles.includes('live') && store.shared?.isLeading() !== false && !hasReachedStop(config, store);
   const pace = new HistoryPace({
@@ -91,7 +91,20 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   const { concurrency } = config.requester;
   const slots = new EndpointSlots({ concurrency }, { historyShare: () => pace.share() });
   pace.onMore(() => slots.moreForHistory());
-  const common = { store, network, listener, slots, lifecycle, sporks, clock, random, metrics, logger, pace };
+  const common = {
+    store,
+    network,
+    listener,
+    slots,
+    lifecycle,
+    sporks,
+    clock,
+    random,
+    metrics,
+    logger,
+    pace,
+    room,
+  };
   const backfill: Backfill = new Backfill({ config, maxRangeHeights }, { ...common, queue });
   const leadership = queue?.leadership() ?? new SoleLeadership();
   return { ...common, ends, accountBuilder, backfill, leadership };

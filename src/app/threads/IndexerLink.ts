@@ -83,6 +83,8 @@ export class IndexerLink implements StatusSource, WorkSource, ForwardingDesk {
       case 'makeWay':
         this.#onMakeWay(message.id);
         break;
+      case 'examine':
+      case 'settings':
       case 'scrape':
       case 'stop':
     }

@@ -8,9 +8,13 @@ export const MAX_RECORDS_UNDER_WAY = 1_000;
 const levels = ['debug', 'info', 'warn', 'error'] as const;
 type Level = (typeof levels)[number];
 
+function rankOf(level: LogLevel): number {
+  return level === 'silent' ? levels.length : levels.indexOf(level);
+}
+
 /** A logger whose records another thread writes. */
 export class LinkedLogger implements Logger {
-  readonly #least: number;
+  #least: number;
   readonly #post: (message: FromReader) => void;
   #underWay = 0;
   #dropped = 0;
@@ -19,8 +23,12 @@ export class LinkedLogger implements Logger {
     options: { readonly level: LogLevel },
     dependencies: { readonly post: (message: FromReader) => void },
   ) {
-    this.#least = options.level === 'silent' ? levels.length : levels.indexOf(options.level);
+    this.#least = rankOf(options.level);
     this.#post = dependencies.post;
+  }
+
+  setLevel(level: LogLevel): void {
+    this.#least = rankOf(level);
   }
 
   debug(fields: object, message: string): void {

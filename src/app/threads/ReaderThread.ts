@@ -1,4 +1,5 @@
 import type { ForwardingDesk } from '../../access/index.js';
+import { ApiError } from '../../api/index.js';
 import type { NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { MirroredMetrics } from '../../observability/index.js';
@@ -6,13 +7,16 @@ import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index
 import { AbortError, doublingMs, EndGate, messageOf, OperatorError, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { CallAdmissions } from './CallAdmissions.js';
+import { ReaderExaminations } from './ReaderExaminations.js';
 import type {
   Answer,
+  Examination,
   FromReader,
   IndexMoment,
   Question,
   ReaderAddresses,
   ReaderOptions,
+  ReaderSettings,
   Surroundings,
 } from './messages.js';
 import type { ReaderHandle, StartReader } from './startWorker.js';
@@ -81,6 +85,7 @@ export class ReaderThread {
   readonly #dependencies: ReaderThreadDependencies;
   readonly #clock: Clock;
   readonly #told = new MirroredMetrics();
+  readonly #examinations: ReaderExaminations;
   /** Scrapes that wait for the metrics. */
   #onMetrics: (() => void)[] = [];
   #options: Omit<ReaderOptions, 'gate'>;
@@ -105,6 +110,7 @@ export class ReaderThread {
     this.#options = options;
     this.#dependencies = dependencies;
     this.#clock = dependencies.clock;
+    this.#examinations = new ReaderExaminations(dependencies);
     this.#begin();
   }
 
@@ -136,6 +142,22 @@ export class ReaderThread {
   notifyOfSurroundings(): void {
     if (this.#life !== undefined) this.#life.knowsSurroundings = false;
     this.notify();
+  }
+
+  /** Changes this thread and every one that follows it. */
+  change(settings: ReaderSettings): void {
+    const { corsOrigins, logLevel, ratePerSecondPerAddress } = settings;
+    const api = { ...this.#options.api, corsOrigins, ratePerSecondPerAddress };
+    this.#options = { ...this.#options, api, logLevel };
+    this.#life?.handle.post({ kind: 'settings', settings });
+  }
+
+  /** Looks into the thread. Expected errors: ApiError (503) when that is not possible now. */
+  examine(wanted: Examination): Promise<string> {
+    const handle = this.#life?.handle;
+    if (handle === undefined)
+      return Promise.reject(new ApiError(503, 'busy', 'there is no reader thread now; retry'));
+    return this.#examinations.ask(wanted, (message) => handle.post(message));
   }
 
   /** Why readers are not served; `undefined` while they are, and before the first start. */
@@ -253,6 +275,9 @@ export class ReaderThread {
       case 'over':
         life.admissions.over(message);
         break;
+      case 'examined':
+        this.#examinations.answered(message.id, message.outcome);
+        break;
       case 'metrics':
         this.#told.told(message.metrics);
         for (const wake of this.#onMetrics.splice(0)) wake();
@@ -333,6 +358,7 @@ export class ReaderThread {
   #ended(life: Life, error: unknown): void {
     this.#life = undefined;
     life.admissions.endAll();
+    this.#examinations.endAll();
     this.#told.ended();
     for (const wake of this.#onMetrics.splice(0)) wake();
     if (this.#isClosing) {

@@ -24,6 +24,16 @@ export interface ReaderOptions {
   readonly gate: SharedArrayBuffer;
 }
 
+/** What is looked for in a reader thread. */
+export type Examination = { readonly of: 'cpu'; readonly durationMs: number } | { readonly of: 'heap' };
+
+/** What a reader thread is told anew while it runs. */
+export interface ReaderSettings {
+  readonly logLevel: LogLevel;
+  readonly corsOrigins: readonly string[];
+  readonly ratePerSecondPerAddress: number;
+}
+
 export interface ReaderAddresses {
   readonly api: { readonly host: string; readonly port: number };
   /** Absent when gRPC is off. */
@@ -76,6 +86,8 @@ export type ToReader =
       readonly outcome: 'waits' | 'admitted' | Exclude<NotAdmitted, 'silent'>;
     }
   | { readonly kind: 'makeWay'; readonly id: number }
+  | { readonly kind: 'examine'; readonly id: number; readonly wanted: Examination }
+  | { readonly kind: 'settings'; readonly settings: ReaderSettings }
   | { readonly kind: 'scrape' }
   /** Stop gracefully. */
   | { readonly kind: 'stop' };
@@ -89,6 +101,11 @@ export type FromReader =
   | { readonly kind: 'admit'; readonly id: number; readonly node: string; readonly call: AdmittedCall }
   /** A call that was admitted, or queued, is over. */
   | { readonly kind: 'over'; readonly id: number; readonly end: AdmissionEnd }
+  | {
+      readonly kind: 'examined';
+      readonly id: number;
+      readonly outcome: { readonly result: string } | { readonly refused: string };
+    }
   | { readonly kind: 'metrics'; readonly metrics: MetricsSnapshot }
   | {
       readonly kind: 'log';

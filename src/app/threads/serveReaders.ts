@@ -1,13 +1,21 @@
 import { Forwarder } from '../../access/index.js';
 import { ApiServer, ChangeFeed, GrpcApiServer } from '../../api/index.js';
-import { createReaderMetrics } from '../../observability/index.js';
+import { createReaderMetrics, ProfilingError, ThreadProfiler } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
-import { EndGate, OperatorError } from '../../runtime/index.js';
+import { AbortError, EndGate, isAbort, messageOf, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { LevelReplica, loadPostgres } from '../../storage/index.js';
 import { IndexerLink } from './IndexerLink.js';
 import { LinkedLogger } from './LinkedLogger.js';
-import type { FromReader, Port, ReaderAddresses, ReaderOptions, ToReader } from './messages.js';
+import type {
+  Examination,
+  FromReader,
+  Port,
+  ReaderAddresses,
+  ReaderOptions,
+  ReaderSettings,
+  ToReader,
+} from './messages.js';
 
 export interface ServeReadersDependencies {
   /** To the indexing thread. */
@@ -24,6 +32,7 @@ interface Servers {
   readonly addresses: ReaderAddresses;
   /** There is something new to see. */
   notify(): void;
+  setLimits(settings: ReaderSettings): void;
   close(): Promise<void>;
 }
 
@@ -41,10 +50,23 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
   const metrics = createReaderMetrics();
   let opening: Promise<Servers | undefined> | undefined;
   let servers: Servers | undefined;
+  let settings: ReaderSettings | undefined;
+  const stopping = new AbortController();
+  const profiler = new ThreadProfiler({ clock });
+  const examine = async (wanted: Examination): Promise<{ result: string } | { refused: string }> => {
+    try {
+      if (wanted.of === 'heap') return { result: profiler.heap() };
+      return { result: await profiler.cpu(wanted.durationMs, stopping.signal) };
+    } catch (error) {
+      if (error instanceof ProfilingError || isAbort(error)) return { refused: messageOf(error) };
+      throw error;
+    }
+  };
 
   const open = async (): Promise<Servers | undefined> => {
     try {
       servers = await openServers(options, { clock, fail, gate, link, logger, metrics });
+      if (settings !== undefined) servers.setLimits(settings);
       post({ kind: 'listening', addresses: servers.addresses });
       return servers;
     } catch (error) {
@@ -71,10 +93,22 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
             return opened;
           });
           break;
+        case 'examine':
+          examine(message.wanted).then(
+            (outcome) => post({ kind: 'examined', id: message.id, outcome }),
+            fail,
+          );
+          break;
+        case 'settings':
+          settings = message.settings;
+          logger.setLevel(settings.logLevel);
+          servers?.setLimits(settings);
+          break;
         case 'scrape':
           void metrics.snapshot().then((snapshot) => post({ kind: 'metrics', metrics: snapshot }), fail);
           break;
         case 'stop':
+          stopping.abort(new AbortError('stopping'));
           close().catch(fail);
           break;
         case 'answer':
@@ -151,6 +185,10 @@ async function openServers(
       replica.show(link.moment.shown);
       feed.notify();
       grpc?.notify();
+    },
+    setLimits: (settings) => {
+      api.setLimits(settings);
+      grpc?.setLimits(settings);
     },
     close,
   };

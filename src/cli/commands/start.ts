@@ -18,5 +18,14 @@ export function start(invocation: Invocation, terminal: Terminal): Promise<ExitR
     isLive: terminal.isLive && config.log.format === 'pretty',
     signal: terminal.signal,
     onBug: (listener) => terminal.onBug(listener),
+    reloading: {
+      ...{ loaded, hasFile: invocation.configFile !== undefined },
+      load: () => {
+        const again = configOf(invocation, terminal);
+        checkEndpoints(again);
+        return again;
+      },
+      onWanted: (listener) => terminal.onReload(listener),
+    },
   });
 }

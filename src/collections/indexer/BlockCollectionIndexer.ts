@@ -1,7 +1,7 @@
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, isAbort, sleep, type Clock } from '../../runtime/index.js';
-import type { BlockHead, CommitBatch, RangeStore, SporkRecord } from '../../storage/index.js';
+import type { BlockHead, CommitBatch, RangeStore, SporkRecord, WriteRoom } from '../../storage/index.js';
 import type { Commit } from '../heights/HeightRecord.js';
 import type { HeightTable } from '../heights/HeightTable.js';
 import type { WindowEnds } from '../heights/WindowEnds.js';
@@ -29,6 +29,8 @@ export interface BlockCollectionIndexerDependencies {
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'commitDuration' | 'commitHeights' | 'commitBytes'>;
   readonly logger: Logger;
+  /** While there is none, no batch begins. Default: there always is some. */
+  readonly room?: WriteRoom | undefined;
   /** The spork of a height, if known. Recorded together with its root block. */
   readonly sporkFor?: (height: number) => SporkRecord | undefined;
   /**
@@ -78,6 +80,9 @@ export class BlockCollectionIndexer implements BlockIndexer {
   readonly #metrics: BlockCollectionIndexerDependencies['metrics'];
   readonly #logger: Logger;
   readonly #sporks: SporkRecords;
+  readonly #room: WriteRoom | undefined;
+  /** Aborted when no further batch is to be written. */
+  readonly #stopped = new AbortController();
   readonly #rootParentAt: (height: number) => Identifier | undefined;
   /** Ready, not yet in a batch. With `#next`, at most one window of them. */
   #waiting: Commit[] = [];
@@ -107,6 +112,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     this.#clock = dependencies.clock;
     this.#metrics = dependencies.metrics;
     this.#logger = dependencies.logger;
+    this.#room = dependencies.room;
     const { rootParentAt = () => undefined, sporkFor = () => undefined } = dependencies;
     this.#rootParentAt = rootParentAt;
     this.#sporks = new SporkRecords({ store: this.#store, sporkFor, rootParentAt });
@@ -219,6 +225,8 @@ export class BlockCollectionIndexer implements BlockIndexer {
     await Promise.resolve();
     try {
       while (this.#waiting.length > 0 || this.#next.size > 0 || this.#mayPass()) {
+        const room = this.#room?.whenRoom(this.#stopped.signal);
+        if (room !== undefined) await room;
         const group = this.#takeGroup();
         if (group.size > 0 || this.#mayPass()) await this.#write(group);
         // Whatever arrives at this moment joins the batch: half as many batches, and a tenth more heights per second
@@ -360,6 +368,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
 
   #refuse(refusal: Error): void {
     this.#refusal ??= refusal;
+    this.#stopped.abort();
     const waiting = [...this.#next.ascending(), ...this.#waiting];
     this.#waiting = [];
     this.#next = new CommitGroup(this.#bounds);

@@ -105,8 +105,9 @@ export const readinessCodes = {
   },
   disk_low: {
     severity: 'trouble',
-    cause: 'Less than 1 GiB and less than a tenth of the disk is free.',
-    mend: 'Free some space, or move the data directory to a larger disk. A full disk stops the daemon with exit 74; nothing is lost.',
+    cause:
+      'Less than 1 GiB and less than a tenth of the disk is free. Below `disk.minFreeBytes` indexing pauses, as the message says; reads go on.',
+    mend: 'Free some space, or move the data directory to a larger disk. A paused daemon goes on by itself once there is room.',
   },
 } as const satisfies Readonly<Record<string, CodeInfo>>;
 

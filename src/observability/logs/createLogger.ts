@@ -17,6 +17,8 @@ export interface Logger {
 export interface ProgramLogger extends Logger {
   /** Logs why the process ends: the last line. */
   fatal(fields: object, message: string): void;
+  /** From now on. */
+  setLevel(level: LogLevel): void;
 }
 
 /** From quiet to verbose. */
@@ -51,7 +53,7 @@ export function createLogger(options: LoggerOptions): ProgramLogger {
     const clean = withoutCredentials(line);
     out.write(format === undefined ? clean : format(clean));
   };
-  return pino(
+  const logger = pino(
     {
       level: options.level,
       base: null,
@@ -61,6 +63,11 @@ export function createLogger(options: LoggerOptions): ProgramLogger {
     },
     { write },
   );
+  return Object.assign(logger, {
+    setLevel: (level: LogLevel) => {
+      logger.level = level;
+    },
+  });
 }
 
 /** An error of another thread comes as the object that it is written as. */

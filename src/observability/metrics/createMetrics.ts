@@ -88,6 +88,10 @@ export interface ScrapedValues {
   /** `undefined` until first measured. */
   storeBytes(): number | undefined;
   diskFreeBytes(): number | undefined;
+  /** With less free than this, indexing pauses; 0: never. */
+  diskMinFreeBytes(): number;
+  /** 1 while indexing is paused for want of space. */
+  paused(): number;
 }
 
 /**
@@ -190,8 +194,16 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     'Size of the store on disk, measured every minute; of a database, every five.',
     (v) => v.storeBytes(),
   );
-  scraped('disk_free_bytes', "Free space on the store's disk, measured every five seconds.", (v) =>
+  scraped('disk_free_bytes', "Free space on the store's disk, measured every second.", (v) =>
     v.diskFreeBytes(),
+  );
+  scraped(
+    'disk_min_free_bytes',
+    'With less than this free, indexing pauses (disk.minFreeBytes); 0: never, also where a database holds the index.',
+    (v) => v.diskMinFreeBytes(),
+  );
+  scraped('indexing_paused', '1 while indexing is paused because the disk is nearly full, else 0.', (v) =>
+    v.paused(),
   );
   scraped('ready', '1 when the daemon is ready, 0 when it is not: what /readyz says.', (v) =>
     v.notReady().size === 0 ? 1 : 0,

@@ -1,6 +1,7 @@
 const SECONDS_PER_MINUTE = 60;
 const SECONDS_PER_HOUR = 3600;
 const SECONDS_PER_DAY = 86_400;
+const SIZE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
 /** The two largest units of a duration: `13s`, `2m 13s`, `1h 33m`, `12d 4h`. Rounds down; negatives become 0. */
 export function formatDuration(seconds: number): string {
@@ -15,6 +16,18 @@ export function formatDuration(seconds: number): string {
   }
   const hours = Math.floor((whole % SECONDS_PER_DAY) / SECONDS_PER_HOUR);
   return `${formatCount(Math.floor(whole / SECONDS_PER_DAY))}d ${hours}h`;
+}
+
+/** A size with as many digits as matter: `512 B`, `1.5 MiB`, `412 GiB`. */
+export function formatSize(bytes: number): string {
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < SIZE_UNITS.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  const digits = unit === 0 || value >= 10 ? 0 : 1;
+  return `${value.toFixed(digits)} ${SIZE_UNITS[unit] ?? ''}`;
 }
 
 /** A whole number with thousands separators: `158,000,123`. */

@@ -1,7 +1,7 @@
 import type { Logger } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { AccountCoverage, AccountIndex } from '../IndexStore.js';
+import type { AccountCoverage, AccountIndex, WriteRoom } from '../IndexStore.js';
 import { isCorruption } from '../StorageError.js';
 
 /** The largest share of time spent on building: after each step it rests four times as long. */
@@ -23,6 +23,8 @@ export interface AccountIndexBuilderDependencies {
   readonly accounts: AccountIndex;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Default: there always is some. */
+  readonly room?: WriteRoom | undefined;
 }
 
 /** Builds the missing part of the account index from the store alone, newest first. */
@@ -30,12 +32,14 @@ export class AccountIndexBuilder {
   readonly #accounts: AccountIndex;
   readonly #clock: Clock;
   readonly #logger: Logger;
+  readonly #room: WriteRoom | undefined;
   #isStopped = false;
 
-  constructor({ accounts, clock, logger }: AccountIndexBuilderDependencies) {
+  constructor({ accounts, clock, logger, room }: AccountIndexBuilderDependencies) {
     this.#accounts = accounts;
     this.#clock = clock;
     this.#logger = logger;
+    this.#room = room;
   }
 
   progress(): AccountIndexProgress {
@@ -54,6 +58,7 @@ export class AccountIndexBuilder {
     this.#log('building the account index');
     let reportedAtMs = this.#clock.monotonic();
     while (this.#isBuilding()) {
+      await this.#room?.whenRoom(signal);
       const startedAtMs = this.#clock.monotonic();
       await this.#step();
       const nowMs = this.#clock.monotonic();

@@ -30,6 +30,12 @@ export function withoutTrailer(key: Buffer): Buffer {
   return key.subarray(0, Math.max(0, key.length - KEY_TRAILER_BYTES));
 }
 
+/** What LevelDB appended to a key: when it was written, and whether it was put or deleted then. */
+export function sequenceOfKey(key: Buffer): { readonly sequence: number; readonly isPut: boolean } {
+  const trailer = key.readBigUInt64LE(key.length - KEY_TRAILER_BYTES);
+  return { sequence: Number(trailer >> 8n), isPut: Number(trailer & 0xffn) === HIGHEST_KIND };
+}
+
 /** The entries of a block with a correct checksum; `undefined` when LevelDB could not read all of them. */
 export function entriesOf(file: Buffer, { offset, size }: BlockHandle): TableEntry[] | undefined {
   const contents = contentsOf(file.subarray(offset, offset + size), file[offset + size]);

@@ -125,6 +125,13 @@ export function* describeDamage({
     yield { what: 'its filter does not match its checksum: lookups may miss entries' };
 }
 
+/** The sound data blocks of a table, in order; none when it cannot be read. */
+export function blocksOfTable(file: Buffer): readonly BlockHandle[] {
+  const footer = parseFooter(file);
+  const index = footer && readIndex(file, footer.index);
+  return (index ?? []).map(({ handle }) => handle).filter((handle) => isSound(file, handle));
+}
+
 /** A data block as the index lists it. */
 interface Indexed {
   readonly handle: BlockHandle;

@@ -4,3 +4,4 @@ export { PostgresDatabase } from './connection/PostgresDatabase.js';
 export { PostgresIndexStore } from './PostgresIndexStore.js';
 export { PostgresReplica } from './reading/PostgresReplica.js';
 export { verifyPostgres } from './verify/verifyPostgres.js';
+export { surveyDatabase } from './reading/surveyDatabase.js';

@@ -33,6 +33,7 @@ class World {
         },
         store: { coverage: () => this.coverage },
         network: { whyUnserved: () => [] },
+        diskWatch: { pause: () => undefined },
         listener: {
           sealedHeight: () => undefined,
           sealedAdvanceAgeMs: () => undefined,

@@ -34,6 +34,7 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
   };
   const facts = (): HeldUpFacts => ({
     ...{ height: state.latest + 1, stage: 'queued', commitStartedAtMs: undefined },
+    paused: undefined,
     block: { height: state.latest + 1, troubles: [], isUnserved: false },
     collections: undefined,
     executionData: { isOnlySource: options.ediOnly ?? false, trouble: undefined, troubles: [] },
@@ -67,6 +68,7 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
     leaderLost: () => state.change.leaderLost?.(),
     readerDown: () => state.change.readerDown?.(),
     disk: () => state.change.disk?.(),
+    paused: () => state.change.paused?.(),
   };
   const diagnosis = new Diagnosis(
     { readyMaxLag: 100, maxHeadAgeMs: undefined, ediOnly: false, ...options },
@@ -426,6 +428,21 @@ describe('what has a code of its own', () => {
     expect(await after(0)).toMatchObject([
       { code: 'disk_low', message: '512 MiB are left on the disk of the data directory' },
     ]);
+  });
+
+  it('is the disk that has no room, at once and alone: what waits to be written is no stall and no fault of a node', async () => {
+    const { after, codes, state } = healthyDaemon();
+    const message =
+      'indexing is paused: 10 MiB are free on the disk of /data, and 640 MiB are needed for it to go on';
+    state.change = { paused: () => ({ message }) };
+    state.head = 1_050;
+    state.facts = { stage: 'committing', paused: message };
+    expect(await after(0)).toMatchObject([{ code: 'disk_low', height: 1_001, message }]);
+    expect(await codes(60_000)).toEqual(['disk_low']);
+    state.change = {};
+    state.facts = {};
+    Object.assign(state, { latest: 1_050 });
+    expect(await codes()).toEqual([]);
   });
 
   it('lacks its readers: indexing goes on, and so does whatever else is wrong', async () => {

@@ -6,9 +6,9 @@ import { AbortError, systemClock } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { eventually, scratchDirectory } from '../../support/program.js';
 
-function watching(path: string): DiskWatch {
+function watching(path: string, minFreeBytes = 0): DiskWatch {
   const stop = new AbortController();
-  const watch = new DiskWatch({ path }, { clock: systemClock });
+  const watch = new DiskWatch({ path, minFreeBytes }, { clock: systemClock });
   const ended = watch.run(stop.signal);
   atEnd(async () => {
     stop.abort(new AbortError('the test ends'));
@@ -27,6 +27,33 @@ describe('DiskWatch', () => {
     const { blocks, bsize } = statfsSync(path);
     expect(watch.disk()?.sizeBytes).toBe(blocks * bsize);
     expect(watch.disk()?.freeBytes).toBeGreaterThan(0);
+  });
+
+  it('holds writes up while less than the least is free, and lets them go on with a quarter more', async () => {
+    const path = scratchDirectory();
+    const { bavail, bsize } = statfsSync(path);
+    const GIB = 1024 ** 3;
+    const watch = watching(path, bavail * bsize + GIB);
+    const goesOn = new AbortController().signal;
+    expect([watch.pause(), watch.whenRoom(goesOn)]).toEqual([undefined, undefined]);
+    const { message, neededBytes } = await eventually(() => watch.pause());
+    expect(neededBytes).toBe(Math.ceil((bavail * bsize + GIB) * 1.25));
+    expect(message).toMatch(
+      /^indexing is paused: \d+ MiB are free on the disk of .*, and \d+ MiB are needed/,
+    );
+
+    const stop = new AbortController();
+    const stopped = watch.whenRoom(stop.signal);
+    const waits = watch.whenRoom(goesOn);
+    stop.abort();
+    await stopped;
+    expect(watch.whenRoom(stop.signal), 'whoever stops waits for nothing').toBeUndefined();
+
+    watch.setMinFreeBytes(bavail * bsize - GIB);
+    expect(watch.pause(), 'less than a quarter more is free').toBeDefined();
+    watch.setMinFreeBytes(GIB);
+    expect(watch.pause()).toBeUndefined();
+    await waits;
   });
 
   it('goes on where there is nothing to look at', async () => {

@@ -8,7 +8,8 @@ import {
 } from '../../../src/collections/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import type { SporkRecord } from '../../../src/storage/index.js';
+import { AbortError } from '../../../src/runtime/index.js';
+import type { SporkRecord, WriteRoom } from '../../../src/storage/index.js';
 import { block, collection, HandClock, HandStore, id, settle, silent } from './meetingHarness.js';
 
 interface Options {
@@ -19,6 +20,7 @@ interface Options {
   readonly store?: HandStore;
   readonly sporkFor?: (height: number) => SporkRecord | undefined;
   readonly rootParentAt?: (height: number) => Identifier | undefined;
+  readonly room?: WriteRoom;
 }
 
 function indexing(options: Options = {}) {
@@ -47,6 +49,7 @@ function indexing(options: Options = {}) {
       logger: silent,
       sporkFor: options.sporkFor ?? (() => undefined),
       rootParentAt: options.rootParentAt ?? (() => undefined),
+      room: options.room,
     },
   );
   const put = (height: number, names: readonly string[] = [], bytes = 10): Promise<boolean> =>
@@ -59,6 +62,25 @@ function indexing(options: Options = {}) {
 
 function heightsOf(store: HandStore): number[][] {
   return store.batches.map((batch) => batch.blocks.map((entry) => entry.block.height));
+}
+
+/** Room for writes, as a test wants it. */
+class HandRoom implements WriteRoom {
+  isFull = false;
+  #goOn: () => void = () => undefined;
+
+  whenRoom(signal: AbortSignal): Promise<void> | undefined {
+    if (!this.isFull || signal.aborted) return undefined;
+    return new Promise((resolve) => {
+      this.#goOn = resolve;
+      signal.addEventListener('abort', () => resolve());
+    });
+  }
+
+  open(): void {
+    this.isFull = false;
+    this.#goOn();
+  }
 }
 
 function heightsStaged(store: HandStore): number[] {
@@ -387,6 +409,38 @@ describe('BlockCollectionIndexer', () => {
     await put(3);
     expect(store.meta().sporks).toEqual(known);
     expect(store.batches.map((batch) => batch.spork)).toEqual([undefined, known[0], undefined]);
+  });
+
+  it('begins no batch while there is no room, and loses nothing of what waits', async () => {
+    const room = new HandRoom();
+    const { store, put, indexer } = indexing({ room });
+    const first = put(1, ['a']);
+    await settle();
+    room.isFull = true;
+    const rest = [put(2, ['b']), put(3)];
+    await settle();
+    store.finish();
+    expect(await first, 'the batch in hand is finished').toBe(true);
+    await settle();
+    expect(store.underWay).toBeUndefined();
+    expect(indexer.commitStartedAtMs(), 'a pause is no slow disk').toBeUndefined();
+    rest.push(put(4));
+    store.auto = true;
+    room.open();
+    expect(await Promise.all(rest)).toEqual([true, true, true]);
+    expect(heightsOf(store)).toEqual([[1], [2, 3, 4]]);
+  });
+
+  it('is stopped while there is no room', async () => {
+    const room = new HandRoom();
+    room.isFull = true;
+    const { store, put, indexer } = indexing({ room });
+    const refused = expect(put(1)).rejects.toThrow(AbortError);
+    await settle();
+    indexer.stop();
+    await refused;
+    await indexer.idle();
+    expect(store.batches).toEqual([]);
   });
 
   it('finishes the batch in hand when it is stopped, and refuses the rest with AbortError', async () => {

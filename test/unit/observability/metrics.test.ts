@@ -60,6 +60,8 @@ function values(change: Partial<ScrapedValues> = {}): ScrapedValues {
     workers: () => new Map([['live', 2]]),
     storeBytes: () => 5_000,
     diskFreeBytes: () => 9_000,
+    diskMinFreeBytes: () => 8_000,
+    paused: () => 0,
     ...change,
   };
 }

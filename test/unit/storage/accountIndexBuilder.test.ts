@@ -85,6 +85,23 @@ describe('the building of the account index', () => {
     expect((await run(clock, new SlowIndex(clock, 300, 0))).tookMs).toBeGreaterThanOrEqual(300);
   });
 
+  it('writes nothing while there is no room', async () => {
+    const clock = new VirtualClock();
+    const index = new SlowIndex(clock, 3, 25);
+    let goOn = (): void => undefined;
+    const isFull = new Promise<void>((resolve) => (goOn = resolve));
+    let asked = 0;
+    const room = { whenRoom: () => ((asked += 1) === 2 ? isFull : undefined) };
+    const builder = new AccountIndexBuilder({ accounts: index, clock, logger: new RecordingLogger(), room });
+    const running = builder.run(NEVER);
+    await clock.advance(10_000);
+    expect(index.steps).toBe(1);
+    goOn();
+    await clock.advance(10_000);
+    await running;
+    expect(index.steps).toBe(3);
+  });
+
   it('says when it begins and ends, and now and then how far it is', async () => {
     const clock = new VirtualClock();
     const { logger } = await run(clock, new SlowIndex(clock, 70, 100));

@@ -1,0 +1,155 @@
+import { join } from 'node:path';
+import { parseEndpoint, readSporkTable, surveyNode } from '../../access/index.js';
+import type { NodeSurvey } from '../../access/index.js';
+import { readHeightsToFill } from '../../config/index.js';
+import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
+import { packageRoot } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
+import { missingIn } from '../../storage/index.js';
+import { checkClock } from './clockCheck.js';
+import { checkConfiguration } from './configuration.js';
+import { checkDisk } from './disk.js';
+import { checkLimits, openFilesLimit } from './limits.js';
+import { checkMachine, thisMachine } from './machine.js';
+import { checkNodes } from './nodes.js';
+import { checkPorts } from './ports.js';
+import { checkStore } from './store.js';
+import { factsOfStore, heightsIn } from './storeFacts.js';
+import type { StoredHeights, StoreFacts } from './storeFacts.js';
+import { ok, problem } from './verdicts.js';
+import type { CheckName, Finding, Verdict } from './verdicts.js';
+
+/** Of each call to a node, and of the wait for a stream. */
+const CALL_LIMIT_MS = 4_000;
+/** A check that takes longer has found that what it looks at hangs. */
+const CHECK_LIMIT_MS = 45_000;
+/** Networks that make blocks all the time. */
+const PUBLIC: readonly string[] = ['mainnet', 'testnet'];
+
+/** Looks at everything that the daemon needs, and calls back with each verdict as it comes. Changes nothing but for a small file
+ * beside the store, which it removes again. No expected errors: what fails is a verdict. */
+export async function examine(
+  loaded: LoadedConfig,
+  { clock, onVerdict }: { readonly clock: Clock; readonly onVerdict: (verdict: Verdict) => void },
+): Promise<readonly Verdict[]> {
+  const { config } = loaded;
+  const verdicts: Verdict[] = [];
+  const check = async (name: CheckName, look: () => Promise<Finding[]> | Finding[]): Promise<void> => {
+    const found = await within(name, look, clock);
+    for (const finding of found) {
+      const verdict = { check: name, ...finding };
+      verdicts.push(verdict);
+      onVerdict(verdict);
+    }
+  };
+  await check('machine', () => checkMachine(config, thisMachine()));
+  await check('limits', async () => checkLimits(await openFilesLimit()));
+  let facts: StoreFacts = { kind: 'none' };
+  await check('store', async () => {
+    facts = await factsOfStore(config, clock);
+    return checkStore(config, facts);
+  });
+  const stored = heightsIn(facts);
+  let surveys: readonly NodeSurvey[] = [];
+  await check('nodes', async () => {
+    // A process that only serves readers asks no node.
+    if (config.roles.every((role) => role === 'api'))
+      return [ok('This process asks no node: it only serves readers.')];
+    surveys = await surveyNodes(config, clock);
+    return checkNodes(config, { surveys, stored });
+  });
+  await check('clock', () => checkClock(surveys, { isPublic: PUBLIC.includes(config.network) }));
+  await check('disk', async () => {
+    const heightsToCome = await countHeightsToCome(config, stored, surveys);
+    return checkDisk(config, { stored, heightsToCome }, clock);
+  });
+  await check('ports', () => checkPorts(config, facts));
+  await check('configuration', () => checkConfiguration(loaded));
+  return verdicts;
+}
+
+/** Whatever hangs, the examination ends. */
+async function within(
+  name: CheckName,
+  look: () => Promise<Finding[]> | Finding[],
+  clock: Clock,
+): Promise<Finding[]> {
+  let timer: Timer | undefined;
+  const late = new Promise<Finding[]>((resolve) => {
+    const seconds = CHECK_LIMIT_MS / 1000;
+    const message = `This check has not come to an end in ${seconds} s: what it looks at (${name}) hangs; see the log of the system.`;
+    timer = clock.setTimer(CHECK_LIMIT_MS, () => resolve([problem('storage', message)]));
+  });
+  try {
+    return await Promise.race([Promise.resolve(look()), late]);
+  } finally {
+    timer?.cancel();
+  }
+}
+
+/** All nodes at once, each once, whatever it is named for. */
+function surveyNodes(
+  { access, accessNodes, edi }: DaemonConfig,
+  clock: Clock,
+): Promise<readonly NodeSurvey[]> {
+  const feedNodes = edi.enabled ? edi.nodes.map(parseEndpoint) : [];
+  const feeds = new Set(feedNodes.map(({ name }) => name));
+  const byName = new Map([...accessNodes.map(parseEndpoint), ...feedNodes].map((each) => [each.name, each]));
+  const { maxMessageBytes } = access;
+  return Promise.all(
+    [...byName.values()].map((endpoint) =>
+      surveyNode(
+        {
+          ...{ endpoint, maxMessageBytes, timeoutMs: CALL_LIMIT_MS },
+          asksExecutionData: feeds.has(endpoint.name),
+        },
+        { clock },
+      ),
+    ),
+  );
+}
+
+/** Up to the head or the stop height, and in history that is planned or wanted. `undefined`: nobody told the head. */
+async function countHeightsToCome(
+  { backfill, network, startHeight, stopHeight }: DaemonConfig,
+  { coverage, plans }: StoredHeights,
+  surveys: readonly NodeSurvey[],
+): Promise<number | undefined> {
+  const heads = surveys.flatMap(({ head }) => head?.height ?? []);
+  if (heads.length === 0) return undefined;
+  const head = Math.max(...heads);
+  const target = Math.min(head, stopHeight ?? head);
+  const roots = surveys.flatMap(({ version }) => version?.sporkRootHeight ?? []);
+  const root = roots.length === 0 ? undefined : Math.max(...roots);
+  const begins = startHeight === 'latest' ? head : startHeight === 'root' ? (root ?? head) : startHeight;
+  const next = (coverage.at(-1)?.to ?? begins - 1) + 1;
+  const wanted = backfill.plan === undefined ? undefined : readHeightsToFill(backfill.plan);
+  const first = coverage.at(-1)?.from ?? begins;
+  const lowest = wanted === undefined ? first : await lowestOf(wanted.from, network, root ?? first);
+  const history = [...plans, { from: lowest, to: wanted?.to ?? first - 1 }].filter(
+    ({ from, to }) => from <= to,
+  );
+  const missing = new Set<number>();
+  let count = Math.max(0, target - next + 1);
+  for (const range of history) {
+    for (const { from, to } of missingIn(range, coverage)) {
+      // Plans may overlap: each hole counts once, by where it begins.
+      if (missing.has(from)) continue;
+      missing.add(from);
+      count += to - from + 1;
+    }
+  }
+  return count;
+}
+
+async function lowestOf(
+  from: NonNullable<ReturnType<typeof readHeightsToFill>>['from'],
+  network: string,
+  root: number,
+): Promise<number> {
+  if (typeof from === 'number') return from;
+  if (from === 'root') return root;
+  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), network);
+  const named = typeof from === 'object' ? sporks.find(({ name }) => name === from.spork) : sporks[0];
+  return named?.rootHeight ?? root;
+}

@@ -1,0 +1,40 @@
+import { readFile } from 'node:fs/promises';
+import { ok, problem, warning } from './verdicts.js';
+import type { Finding } from './verdicts.js';
+
+/** Below this, the daemon ends when a few dozen readers connect (docs/operations.md, Files that may be open). */
+const FEW_FILES = 256;
+const ENOUGH_FILES = 1024;
+const GOOD_FILES = 4096;
+
+const LIMITS_PATH = '/proc/self/limits';
+const OPEN_FILES = /^Max open files\s+(\d+|unlimited)\s+(\d+|unlimited)/m;
+
+/** How many files this process may have open; `undefined` where the system does not say. */
+export async function openFilesLimit(): Promise<number | undefined> {
+  try {
+    const [, soft] = OPEN_FILES.exec(await readFile(LIMITS_PATH, 'utf8')) ?? [];
+    if (soft === undefined) return undefined;
+    return soft === 'unlimited' ? Infinity : Number(soft);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Limits that the system sets to the process. Node.js has raised the soft ones to the hard ones already. */
+export function checkLimits(files: number | undefined): Finding[] {
+  if (files === undefined)
+    return [ok('The system does not tell how many files may be open; 4096 are plenty.')];
+  const mend = `raise it to ${GOOD_FILES} (ulimit -n ${GOOD_FILES}, or LimitNOFILE=${GOOD_FILES} of the systemd unit).`;
+  if (files < FEW_FILES) {
+    return [
+      problem(
+        'storage',
+        `Only ${files} files may be open, and store, nodes and a few readers need more: ${mend}`,
+      ),
+    ];
+  }
+  if (files < ENOUGH_FILES)
+    return [warning(`${files} files may be open, which many readers can use up: ${mend}`)];
+  return [ok(`${files === Infinity ? 'Any number of' : files} files may be open.`)];
+}

@@ -1,0 +1,80 @@
+import { availableParallelism, freemem, totalmem } from 'node:os';
+import { getHeapStatistics } from 'node:v8';
+import type { DaemonConfig } from '../../config/index.js';
+import { formatSize } from '../../observability/index.js';
+import { hasSoundHttp2 } from '../../runtime/index.js';
+import { ok, warning } from './verdicts.js';
+import type { Finding } from './verdicts.js';
+
+const MIB = 1024 ** 2;
+/** What the daemon takes besides the bytes in flight, with room to spare (docs/performance.md: 190 MiB at work). */
+const BASE_BYTES = 384 * MIB;
+/** The heap alone, which holds no bodies. */
+const HEAP_BYTES = 384 * MIB;
+
+/** What the machine offers this process. */
+export interface Machine {
+  /** Like `process.version`. */
+  readonly node: string;
+  readonly processors: number;
+  /** What this process may use: of the machine, or of its container. */
+  readonly memoryBytes: number;
+  readonly freeBytes: number;
+  readonly heapLimitBytes: number;
+}
+
+export function thisMachine(): Machine {
+  const limit = process.constrainedMemory();
+  // Without a limit, the system's own number for "none" is far above any memory.
+  const memoryBytes = limit > 0 && limit < totalmem() ? limit : totalmem();
+  return {
+    node: process.version,
+    processors: availableParallelism(),
+    memoryBytes,
+    freeBytes: Math.min(memoryBytes, freemem()),
+    heapLimitBytes: getHeapStatistics().heap_size_limit,
+  };
+}
+
+/** Node.js, processors, memory. */
+export function checkMachine(
+  { api, maxInFlightBytes }: Pick<DaemonConfig, 'api' | 'maxInFlightBytes'>,
+  machine: Machine,
+): Finding[] {
+  const { heapLimitBytes, memoryBytes, node, processors } = machine;
+  const neededBytes = BASE_BYTES + 2 * maxInFlightBytes;
+  const found: Finding[] = [];
+  if (api.grpcPort !== 'off' && !hasSoundHttp2(node)) {
+    found.push(
+      warning(
+        `Node.js ${node} has a fault by which a caller of the gRPC port can end the process (nodejs/node#64850); run Node.js 24, ` +
+          'keep the port to callers that you trust, or switch it off with --api-grpc-port off.',
+      ),
+    );
+  }
+  if (processors === 1) {
+    found.push(
+      warning('There is one processor, which indexing and readers share; give the daemon two for speed.'),
+    );
+  }
+  if (memoryBytes < neededBytes) {
+    found.push(
+      warning(
+        `The process may use ${formatSize(memoryBytes)} of memory, and with this configuration it can come to need ` +
+          `${formatSize(neededBytes)}; give it more, or lower --max-in-flight-bytes (${formatSize(maxInFlightBytes)}).`,
+      ),
+    );
+  }
+  if (heapLimitBytes < HEAP_BYTES) {
+    found.push(
+      warning(
+        `The heap of Node.js is limited to ${formatSize(heapLimitBytes)}, which is little; raise it with ` +
+          'NODE_OPTIONS=--max-old-space-size=1024.',
+      ),
+    );
+  }
+  const facts =
+    `Node.js ${node}, ${processors} processor${processors === 1 ? '' : 's'}, ${formatSize(memoryBytes)} of memory ` +
+    `(${formatSize(machine.freeBytes)} free), heap limit ${formatSize(heapLimitBytes)}.`;
+  return [...found, ok(facts)];
+}

@@ -1,0 +1,182 @@
+import type { CallSurvey, NodeSurvey } from '../../access/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import type { StoredHeights } from './storeFacts.js';
+import { ok, problem, warning } from './verdicts.js';
+import type { Finding } from './verdicts.js';
+
+/** A node that takes longer for the middle one of its calls makes everything slow. */
+const SLOW_MS = 1_000;
+
+/** What a node said is foreign text, of any length. */
+const MAX_SAID = 240;
+
+function brief(text: string): string {
+  return text.length > MAX_SAID ? `${text.slice(0, MAX_SAID)}…` : text;
+}
+
+type Method = CallSurvey['method'];
+
+/** Calls that replace each other. */
+const EITHER: readonly (readonly [what: string, ways: readonly Method[]])[] = [
+  ['the head of the chain', ['SubscribeBlockDigestsFromLatest', 'GetLatestBlockHeader']],
+  ['blocks', ['SubscribeBlocksFromStartHeight', 'GetBlockByHeight']],
+  ['collections', ['GetFullCollectionByID', 'GetCollectionByID']],
+];
+const FEED: Method = 'SubscribeExecutionDataFromStartBlockHeight';
+
+export interface NodesAsked {
+  readonly surveys: readonly NodeSurvey[];
+  readonly stored: StoredHeights;
+}
+
+/** Whether the nodes can be reached, are of the chain, and serve what is asked of them. */
+export function checkNodes(
+  config: Pick<DaemonConfig, 'access' | 'chainId' | 'edi' | 'ediOnly' | 'network'>,
+  { stored, surveys }: NodesAsked,
+): Finding[] {
+  const serving = surveys.filter(
+    (survey) => survey.isAnswering && foreignTo(survey, config, stored) === undefined,
+  );
+  const found = surveys.flatMap((survey) => checkNode(survey, config, stored, serving.length > 0));
+  const offersFeed = serving.some((survey) => callOf(survey, FEED)?.outcome === 'served');
+  if (serving.length > 0 && config.edi.enabled && !offersFeed) {
+    const none = 'No node gave execution data just now';
+    found.push(
+      config.ediOnly
+        ? problem(
+            'no_daemon',
+            `${none}, and ediOnly takes nothing else; name an --edi-node that serves it, or drop --edi-only.`,
+          )
+        : warning(
+            `${none}, so every collection is requested; name an --edi-node that serves it, or add --no-edi.`,
+          ),
+    );
+  }
+  return found;
+}
+
+function checkNode(
+  survey: NodeSurvey,
+  config: Pick<DaemonConfig, 'access' | 'chainId' | 'edi' | 'network'>,
+  stored: StoredHeights,
+  hasOther: boolean,
+): Finding[] {
+  const { endpoint, head, latencyMs, sealedHeight, version } = survey;
+  if (!survey.isAnswering) {
+    const message = `Node ${endpoint.name} does not answer: ${whyOf(survey)}; ${mendOf(survey)}.`;
+    return [hasOther ? warning(message) : problem('no_daemon', message)];
+  }
+  const foreign = foreignTo(survey, config, stored);
+  if (foreign !== undefined) {
+    const message = `Node ${endpoint.name} ${foreign}; name nodes of ${config.network}, or the --network of this one.`;
+    return [hasOther ? warning(message) : problem('foreign', message)];
+  }
+  const found = [...lacks(survey), ...limited(survey, config), ...behind(survey, stored)];
+  if (latencyMs !== undefined && latencyMs > SLOW_MS) {
+    found.push(
+      warning(
+        `Node ${endpoint.name} takes ${Math.round(latencyMs)} ms for a call; name a nearer --access-node, or expect slow catching up.`,
+      ),
+    );
+  }
+  const at =
+    head === undefined
+      ? 'does not tell its head'
+      : `is at height ${head.height}, sealed ${sealedHeight ?? 'unknown'}`;
+  const spork = version === undefined ? '' : `, spork root ${version.sporkRootHeight}`;
+  const software = version === undefined || version.semver === '' ? '' : ` ${version.semver}`;
+  const took = latencyMs === undefined ? '' : `, ${Math.max(1, Math.round(latencyMs))} ms a call`;
+  const secrecy = endpoint.tls ? 'TLS' : 'in the clear';
+  found.push(
+    ok(
+      `Node ${endpoint.name}${software} (${survey.chainId ?? 'chain unknown'}${spork}, ${secrecy}) ${at}${took}.`,
+    ),
+  );
+  return found;
+}
+
+function whyOf({ calls }: NodeSurvey): string {
+  return brief(calls.find(({ said }) => said !== undefined)?.said ?? 'it said nothing');
+}
+
+function mendOf(survey: NodeSurvey): string {
+  const { endpoint, speaks } = survey;
+  if (speaks === 'tls') return `it speaks TLS: write grpcs://${endpoint.name}`;
+  const why = survey.calls.map(({ said = '' }) => said).join(' ');
+  if (endpoint.tls && /wrong version number|packet length|EPROTO/i.test(why))
+    return `it speaks no TLS: write grpc://${endpoint.name}`;
+  if (endpoint.tls && /certificate|self.signed|altnames|issuer/i.test(why)) {
+    return 'its certificate is not trusted here: name its authority in the file of GRPC_DEFAULT_SSL_ROOTS_FILE_PATH';
+  }
+  return 'see that it runs and can be reached from here (address, port, firewall), or name another --access-node';
+}
+
+/** Why it is of another chain, or spork, than the configuration or the store; `undefined`: it is not. */
+function foreignTo(
+  { chainId, version }: NodeSurvey,
+  config: Pick<DaemonConfig, 'chainId'>,
+  { sporks }: StoredHeights,
+): string | undefined {
+  if (chainId !== undefined && chainId !== config.chainId) return `serves ${chainId}, not ${config.chainId}`;
+  const known = sporks.find(({ rootHeight }) => rootHeight === version?.sporkRootHeight);
+  if (version === undefined || known === undefined || known.sporkId === '' || version.sporkId === '')
+    return undefined;
+  if (known.sporkId === version.sporkId) return undefined;
+  return `gives spork ${version.sporkId} for root height ${known.rootHeight}, where the store has ${known.sporkId}`;
+}
+
+function callOf({ calls }: NodeSurvey, method: Method): CallSurvey | undefined {
+  return calls.find((call) => call.method === method);
+}
+
+/** Calls that failed, and by which other one the daemon gets the same. */
+function lacks(survey: NodeSurvey): Finding[] {
+  const { name } = survey.endpoint;
+  return EITHER.flatMap(([what, ways]): Finding[] => {
+    const asked = ways.flatMap((method) => callOf(survey, method) ?? []);
+    // A stream on which nothing happened has been granted.
+    const failed = asked.filter(({ outcome }) => outcome !== 'served' && outcome !== 'quiet');
+    const [first] = failed;
+    if (first === undefined) return [];
+    const said = `Node ${name} does not serve ${first.method} (${first.outcome}: ${brief(first.said ?? '')})`;
+    if (failed.length < asked.length)
+      return [warning(`${said}; the daemon gets ${what} in the other way, which costs more calls.`)];
+    return [
+      warning(
+        `${said}, nor any other call for ${what}; ask its operator to enable it, or name another --access-node besides.`,
+      ),
+    ];
+  });
+}
+
+function limited(survey: NodeSurvey, { access }: Pick<DaemonConfig, 'access'>): Finding[] {
+  const call = survey.calls.find(({ outcome }) => outcome === 'rate_limited');
+  if (call === undefined) return [];
+  return [
+    warning(
+      `Node ${survey.endpoint.name} limits the rate of ${call.method} already at one call (${brief(call.said ?? '')}); lower ` +
+        `--access-rate-per-second (now ${access.ratePerSecond === 0 ? 'no limit' : access.ratePerSecond}), or use a node of your own.`,
+    ),
+  ];
+}
+
+function behind({ endpoint, head, version }: NodeSurvey, { coverage }: StoredHeights): Finding[] {
+  const indexed = coverage.at(-1)?.to;
+  if (head === undefined || indexed === undefined) return [];
+  if (head.height < indexed) {
+    return [
+      warning(
+        `Node ${endpoint.name} is at height ${head.height}, below what is indexed already, ${indexed}; wait until it has caught up, or ` +
+          'name another --access-node.',
+      ),
+    ];
+  }
+  const lowest = version === undefined ? 0 : Math.max(version.nodeRootHeight, version.sporkRootHeight);
+  if (lowest <= indexed + 1) return [];
+  return [
+    warning(
+      `Node ${endpoint.name} begins at height ${lowest}, above the next one to be indexed, ${indexed + 1}; add an --access-node that has ` +
+        'it (nodes of earlier sporks in config/sporks.json are asked by themselves).',
+    ),
+  ];
+}

@@ -1,0 +1,87 @@
+import { createServer } from 'node:net';
+import { listenError } from '../../api/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import { messageOf, OperatorError } from '../../runtime/index.js';
+import { portHolder } from './portHolder.js';
+import type { StoreFacts } from './storeFacts.js';
+import { ok, problem } from './verdicts.js';
+import type { Finding } from './verdicts.js';
+
+interface Listener {
+  readonly name: string;
+  readonly host: string;
+  /** 0 = any free one. */
+  readonly port: number;
+  readonly hostFlag: string;
+  readonly portFlag: string;
+}
+
+/** Whether the daemon can listen where it is to, or does already. */
+export async function checkPorts(
+  config: Pick<DaemonConfig, 'api' | 'metrics' | 'roles'>,
+  facts: StoreFacts,
+): Promise<Finding[]> {
+  const listeners = listenersOf(config);
+  const twice = listeners.find(
+    ({ port }, index) => port !== 0 && listeners.findIndex((other) => other.port === port) < index,
+  );
+  if (twice !== undefined) {
+    return [
+      problem(
+        'configuration',
+        `Port ${twice.port} is to be used twice, by ${twice.name} too; choose another one with ${twice.portFlag}.`,
+      ),
+    ];
+  }
+  const found: Finding[] = [];
+  for (const listener of listeners) found.push(await checkPort(listener, facts));
+  return found;
+}
+
+function listenersOf({ api, metrics, roles }: Pick<DaemonConfig, 'api' | 'metrics' | 'roles'>): Listener[] {
+  const { grpcPort, host, port } = api;
+  const hostFlag = '--api-host';
+  const readers: Listener[] = [
+    { name: 'the API', host, port, hostFlag, portFlag: '--api-port' },
+    ...(grpcPort === 'off'
+      ? []
+      : [{ name: 'gRPC', host, port: grpcPort, hostFlag, portFlag: '--api-grpc-port' }]),
+  ];
+  return [
+    ...(roles.includes('api') ? readers : []),
+    { name: 'metrics', ...metrics, hostFlag: '--metrics-host', portFlag: '--metrics-port' },
+  ];
+}
+
+async function checkPort(listener: Listener, facts: StoreFacts): Promise<Finding> {
+  const { host, name, port } = listener;
+  const where = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const error = await tryToListen(listener);
+  if (error === undefined)
+    return ok(port === 0 ? `${name} takes any free port of ${host}.` : `${where} is free, for ${name}.`);
+  const isInUse = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
+  if (isInUse && isOurs(port, facts)) return ok(`${where} is in use by this daemon, for ${name}.`);
+  const refusal = listenError(error, listener);
+  const message =
+    refusal instanceof OperatorError
+      ? refusal.message
+      : `Nobody can listen at ${where}: ${messageOf(error)}.`;
+  const holder = isInUse ? await portHolder(port) : undefined;
+  return problem('configuration', holder === undefined ? message : `${message} It is ${holder}.`);
+}
+
+/** The daemon of this data directory listens there. */
+function isOurs(port: number, facts: StoreFacts): boolean {
+  if (facts.kind !== 'running') return false;
+  const { api, grpc, metrics } = facts.record;
+  return [api, grpc, metrics].some((address) => address?.port === port);
+}
+
+/** The error, where it is not possible. */
+function tryToListen({ host, port }: Listener): Promise<unknown> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', resolve);
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(undefined)));
+  });
+}

@@ -1,0 +1,122 @@
+import type { StatusDocument } from '../../api/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import { OperatorError } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { loadPostgres, lockHolder, surveyStore } from '../../storage/index.js';
+import type {
+  BackfillPlan,
+  DatabaseSurvey,
+  HeightRange,
+  SporkRecord,
+  StoreSurvey,
+} from '../../storage/index.js';
+import { isAlive, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
+import type { DaemonRecord } from '../lifecycle/daemonRecord.js';
+
+/** How long a running daemon may take to answer. */
+const ASK_MS = 3_000;
+
+/** What is known of the store before anything is opened. */
+export type StoreFacts =
+  | { readonly kind: 'none' }
+  /** Its own daemon runs; `status` where it answers. */
+  | { readonly kind: 'running'; readonly record: DaemonRecord; readonly status: StatusDocument | undefined }
+  | { readonly kind: 'locked'; readonly holder: string }
+  | { readonly kind: 'closed'; readonly survey: StoreSurvey }
+  | {
+      readonly kind: 'database';
+      readonly survey: DatabaseSurvey;
+      readonly replica: DatabaseSurvey | undefined;
+    }
+  | { readonly kind: 'unreadable'; readonly error: OperatorError };
+
+/** Looks at the store of a configuration without opening it for writing. No expected errors: what fails is a fact. */
+export async function factsOfStore(
+  config: Pick<DaemonConfig, 'api' | 'dataDir' | 'store'>,
+  clock: Clock,
+): Promise<StoreFacts> {
+  try {
+    return await look(config, clock);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { kind: 'unreadable', error };
+  }
+}
+
+async function look(
+  { api, dataDir, store }: Pick<DaemonConfig, 'api' | 'dataDir' | 'store'>,
+  clock: Clock,
+): Promise<StoreFacts> {
+  if (store !== undefined) {
+    const { surveyDatabase } = await loadPostgres();
+    const survey = await surveyDatabase({ url: store, key: 'store' }, { clock });
+    const replica =
+      api.store === undefined
+        ? undefined
+        : await surveyDatabase({ url: api.store, key: 'api.store' }, { clock });
+    return { kind: 'database', survey, replica };
+  }
+  const record = readDaemonRecord(dataDir);
+  if (record !== undefined && isAlive(record.pid)) {
+    const status = await statusOf(record);
+    // Another process may have got the number of one that is gone.
+    if (status !== undefined) return { kind: 'running', record, status };
+  }
+  const path = storePathOf(dataDir);
+  const holder = lockHolder(path);
+  if (holder !== undefined) {
+    const isOurs = record !== undefined && holder.startsWith(`process ${record.pid}`);
+    return isOurs ? { kind: 'running', record, status: undefined } : { kind: 'locked', holder };
+  }
+  const survey = await surveyStore(path);
+  return survey === undefined ? { kind: 'none' } : { kind: 'closed', survey };
+}
+
+/** `undefined` where it does not answer, or another one does. */
+async function statusOf({ api, instance }: DaemonRecord): Promise<StatusDocument | undefined> {
+  if (api === undefined) return undefined;
+  const host = api.host.includes(':') ? `[${api.host}]` : api.host;
+  try {
+    const response = await fetch(`http://${host}:${api.port}/status`, {
+      signal: AbortSignal.timeout(ASK_MS),
+    });
+    const status = (await response.json()) as StatusDocument;
+    return status.instance === instance ? status : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What other checks need of it. */
+export interface StoredHeights {
+  readonly chainId: string | undefined;
+  readonly coverage: readonly HeightRange[];
+  readonly sporks: readonly SporkRecord[];
+  readonly plans: readonly Pick<BackfillPlan, 'from' | 'to'>[];
+  /** Of the store; `undefined` where a running daemon has not told. */
+  readonly bytes: number | undefined;
+}
+
+export function heightsIn(facts: StoreFacts): StoredHeights {
+  const nothing = { chainId: undefined, coverage: [], sporks: [], plans: [], bytes: undefined };
+  switch (facts.kind) {
+    case 'closed': {
+      const { bytes, coverage, meta, plans } = facts.survey;
+      return { chainId: meta?.chainId, sporks: meta?.sporks ?? [], coverage, plans, bytes };
+    }
+    case 'database': {
+      const { store } = facts.survey;
+      return store === undefined ? nothing : { ...store };
+    }
+    case 'running': {
+      const { status } = facts;
+      if (status === undefined) return nothing;
+      const { backfill, chainId, coverage } = status;
+      return { ...nothing, chainId, coverage, plans: backfill.plans };
+    }
+    case 'none':
+    case 'locked':
+    case 'unreadable':
+      return nothing;
+  }
+}

@@ -1,0 +1,131 @@
+import { statfs } from 'node:fs/promises';
+import type { DaemonConfig } from '../config/index.js';
+import { formatSize } from '../observability/index.js';
+import type { Logger } from '../observability/index.js';
+import { maskedEndpoint } from '../runtime/index.js';
+import type { IndexStore } from '../storage/index.js';
+import { storePathOf } from './lifecycle/daemonRecord.js';
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Where the daemon listens. */
+export interface ListenAddresses {
+  readonly api?: Address;
+  readonly grpc?: Address;
+  readonly metrics: Address;
+}
+
+/**
+ * Says what the daemon is about to do: to people in five lines, to machines in one line of the log. A quiet log stays
+ * quiet.
+ */
+export async function tellPlan(
+  config: DaemonConfig,
+  parts: {
+    readonly addresses: ListenAddresses;
+    readonly store: IndexStore;
+    readonly logger: Logger;
+    readonly print: (text: string) => void;
+  },
+): Promise<void> {
+  const { level, format } = config.log;
+  const { fields, lines } = await firstContact(config, parts);
+  if (format === 'json') parts.logger.info(fields, 'about to index');
+  else if (level === 'info' || level === 'debug') parts.print(lines.map((line) => `${line}\n`).join(''));
+}
+
+/** What the daemon is about to do, before any node is asked. */
+export interface FirstContact {
+  /** Five lines for people: network, nodes, heights, data, ports. */
+  readonly lines: readonly string[];
+  /** The same for the log. */
+  readonly fields: object;
+}
+
+/** Most nodes named in the line. */
+const NODES_SHOWN = 3;
+
+/** Describes what is about to be done: with whom, from where on, into what, and where it can be asked. */
+export async function firstContact(
+  config: DaemonConfig,
+  { addresses, store }: { readonly addresses: ListenAddresses; readonly store: IndexStore },
+): Promise<FirstContact> {
+  const { accessNodes, chainId, dataDir, edi, network, stopHeight } = config;
+  const nodes = accessNodes.map(maskedEndpoint);
+  const feedNodes = edi.enabled ? edi.nodes.map(maskedEndpoint) : [];
+  const meta = store.meta();
+  const continuesAt = meta === undefined ? undefined : store.latestIndexedHeight() + 1;
+  const database = config.store === undefined ? undefined : maskedEndpoint(config.store);
+  const freeBytes = database === undefined ? await freeOn(storePathOf(dataDir)) : undefined;
+  const lines = [
+    `network  ${network} (${chainId})`,
+    `nodes    ${some(nodes)}; ${feedInWords(config, nodes, feedNodes)}`,
+    `heights  ${heightsInWords(config, store)}${stopHeight === undefined ? ', then follows the chain' : `, through ${stopHeight}`}`,
+    `data     ${dataInWords(config, database, freeBytes)}`,
+    `ports    ${portsInWords(addresses)}`,
+  ];
+  const fields = {
+    ...{ network, chainId, nodes, executionDataNodes: feedNodes },
+    ...(meta === undefined
+      ? { startHeight: config.startHeight }
+      : { firstHeight: meta.firstHeight, continuesAt }),
+    ...(stopHeight === undefined ? {} : { stopHeight }),
+    ...{ dataDir, store: database ?? 'leveldb', freeBytes, roles: config.roles },
+    ...addresses,
+  };
+  return { lines, fields };
+}
+
+function some(names: readonly string[]): string {
+  const more = names.length - NODES_SHOWN;
+  return `${names.slice(0, NODES_SHOWN).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+function feedInWords({ ediOnly }: DaemonConfig, nodes: readonly string[], feed: readonly string[]): string {
+  if (feed.length === 0) return 'collections by request, no execution data';
+  const from = feed.join() === nodes.join() ? 'the same' : some(feed);
+  return `${ediOnly ? 'execution data alone' : 'execution data too'}, from ${from}`;
+}
+
+function heightsInWords({ startHeight }: DaemonConfig, store: IndexStore): string {
+  const meta = store.meta();
+  if (meta !== undefined) {
+    const latest = store.latestIndexedHeight();
+    const has = latest < meta.firstHeight ? 'nothing yet' : `${meta.firstHeight} to ${latest}`;
+    return `has ${has}, continues at ${latest + 1}`;
+  }
+  if (startHeight === 'latest') return 'a new index, from the newest finalized block on';
+  if (startHeight === 'root') return 'a new index, from the root of the live spork on';
+  return `a new index, from ${startHeight} on`;
+}
+
+function dataInWords(
+  { dataDir, roles }: DaemonConfig,
+  database: string | undefined,
+  freeBytes: number | undefined,
+): string {
+  if (database !== undefined)
+    return `${database}, as ${roles.join(', ')}; this process keeps its record in ${dataDir}`;
+  return freeBytes === undefined ? dataDir : `${dataDir}, ${formatSize(freeBytes)} free`;
+}
+
+function portsInWords({ api, grpc, metrics }: ListenAddresses): string {
+  const at = ({ host, port }: Address): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
+  return [
+    ...(api === undefined ? [] : [`API http://${at(api)}/`]),
+    ...(grpc === undefined ? [] : [`gRPC ${at(grpc)}`]),
+    `metrics http://${at(metrics)}/metrics`,
+  ].join(', ');
+}
+
+async function freeOn(path: string): Promise<number | undefined> {
+  try {
+    const { bavail, bsize } = await statfs(path);
+    return bavail * bsize;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,74 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Cursor } from './Cursor.js';
+import type { Manifest } from './manifest.js';
+import { readRecordLog } from './recordLog.js';
+import { blocksOfTable, tableName } from './tableFile.js';
+import { entriesOf, sequenceOfKey, withoutTrailer } from './tableBlock.js';
+
+/** Of a batch in a log: its first sequence number (u64le) and the count of its entries (u32le) stand before them. */
+const BATCH_HEADER_BYTES = 12;
+const SEQUENCE_BYTES = 6;
+const COUNT_OFFSET = 8;
+const PUT = 1;
+
+/** The value of a key and when it was written; no value: it was deleted then. */
+interface Written {
+  readonly sequence: number;
+  readonly value: Buffer | undefined;
+}
+
+/**
+ * The newest values of a few keys, from the files of a database that is not opened, and so not changed. Reads the tables whose
+ * spans contain one of them, and the write-ahead logs. Keys are given, and answered, in hexadecimal. Expected errors: those of
+ * the file system, where another process uses the database.
+ */
+export async function newestValues(
+  path: string,
+  keys: readonly Buffer[],
+  files: { readonly manifest: Manifest; readonly logs: readonly string[] },
+): Promise<ReadonlyMap<string, Buffer>> {
+  const { logs, manifest } = files;
+  const newest = new Map<string, Written>();
+  const wanted = new Set(keys.map((key) => key.toString('hex')));
+  const note = (key: Buffer, sequence: number, value: Buffer | undefined): void => {
+    const name = key.toString('hex');
+    if (!wanted.has(name)) return;
+    const known = newest.get(name);
+    if (known === undefined || sequence >= known.sequence) newest.set(name, { sequence, value });
+  };
+  for (const [number, { from, through }] of manifest.spans) {
+    const isHere = keys.some((key) => key.compare(from) >= 0 && key.compare(through) <= 0);
+    if (!manifest.tables.has(number) || !isHere) continue;
+    const file = await readFile(join(path, tableName(number)));
+    for (const block of blocksOfTable(file)) {
+      for (const { key, value } of entriesOf(file, block) ?? []) {
+        const { isPut, sequence } = sequenceOfKey(key);
+        note(withoutTrailer(key), sequence, isPut ? value : undefined);
+      }
+    }
+  }
+  for (const log of logs) {
+    for (const { data } of readRecordLog(await readFile(join(path, log))).records) noteBatch(data, note);
+  }
+  const found = [...newest].flatMap(([name, { value }]) =>
+    value === undefined ? [] : [[name, value] as const],
+  );
+  return new Map(found);
+}
+
+function noteBatch(
+  batch: Buffer,
+  note: (key: Buffer, sequence: number, value: Buffer | undefined) => void,
+): void {
+  if (batch.length < BATCH_HEADER_BYTES) return;
+  const first = batch.readUIntLE(0, SEQUENCE_BYTES);
+  const count = batch.readUInt32LE(COUNT_OFFSET);
+  const cursor = new Cursor(batch.subarray(BATCH_HEADER_BYTES));
+  for (let index = 0; index < count && !cursor.done; index += 1) {
+    const kind = cursor.byte();
+    const key = cursor.take(cursor.varint());
+    const value = kind === PUT ? cursor.take(cursor.varint()) : undefined;
+    if (!cursor.failed) note(key, first + index, value);
+  }
+}

@@ -1,0 +1,153 @@
+import { silentLogger } from '../../../observability/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import type { BackfillPlan, HeightRange, SporkRecord } from '../../IndexStore.js';
+import { databasePlace } from '../connection/databasePlace.js';
+import { PostgresDatabase } from '../connection/PostgresDatabase.js';
+import type { Session } from '../connection/PostgresDatabase.js';
+import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
+import { readCoverage, readPlans, readSporks } from '../tables/readState.js';
+
+/** A database as the program would use it; looked at in one transaction that only reads. */
+export interface DatabaseSurvey {
+  /** Without credentials. */
+  readonly place: string;
+  readonly version: string;
+  readonly isTooOld: boolean;
+  readonly oldestVersion: number;
+  readonly user: string;
+  /** The protocol, such as `TLSv1.3`; `undefined` for a connection in the clear. */
+  readonly tls: string | undefined;
+  /** It takes no writes. */
+  readonly isReplica: boolean;
+  /** Settings of the server with which what was committed may be lost with its power. */
+  readonly unsafe: readonly string[];
+  /** May make schemas, which a database without our tables needs. */
+  readonly mayCreate: boolean;
+  /** `undefined`: it has no tables of ours. */
+  readonly store: DatabaseStore | undefined;
+  /** The version of pg-boss' tables; `undefined`: there are none, or they may not be read. */
+  readonly jobsVersion: number | undefined;
+  readonly connections: { readonly used: number; readonly max: number };
+  /** For one question. */
+  readonly roundTripMs: number;
+}
+
+export interface DatabaseStore {
+  readonly schemaVersion: number;
+  readonly isTooNew: boolean;
+  readonly chainId: string;
+  readonly mayWrite: boolean;
+  /** The live range last. */
+  readonly coverage: readonly HeightRange[];
+  readonly sporks: readonly SporkRecord[];
+  readonly plans: readonly BackfillPlan[];
+  readonly bytes: number;
+}
+
+interface ServerRow {
+  readonly version: string;
+  readonly number: number;
+  readonly user: string;
+  readonly tls: string | null;
+  readonly is_replica: boolean;
+  readonly fsync: string;
+  readonly full_page_writes: string;
+  readonly may_create: boolean;
+  readonly has_store: boolean;
+  readonly has_jobs: boolean;
+  readonly used: number;
+  readonly max: number;
+}
+
+const SERVER = `SELECT current_setting('server_version') AS version,
+  current_setting('server_version_num')::integer AS number, current_user AS user,
+  (SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl) AS tls,
+  pg_is_in_recovery() AS is_replica, current_setting('fsync') AS fsync,
+  current_setting('full_page_writes') AS full_page_writes,
+  has_database_privilege(current_database(), 'CREATE') AS may_create,
+  to_regclass('flow_store.store') IS NOT NULL AS has_store,
+  to_regclass('flow_jobs.version') IS NOT NULL AS has_jobs,
+  (SELECT count(*)::integer FROM pg_stat_activity WHERE backend_type = 'client backend') AS used,
+  current_setting('max_connections')::integer AS max`;
+
+/** Changes nothing. Expected errors: `OperatorError` (its URL), `StorageError` (it does not answer, or refuses the user). */
+export async function surveyDatabase(
+  options: { readonly url: string; readonly key: string },
+  dependencies: { readonly clock: Clock },
+): Promise<DatabaseSurvey> {
+  const { clock } = dependencies;
+  const database = new PostgresDatabase(databasePlace(options.url, options.key), {
+    clock,
+    logger: silentLogger,
+  });
+  try {
+    return await database.snapshot((session) => survey(session, { clock, place: database.place }));
+  } finally {
+    await database.close();
+  }
+}
+
+async function survey(
+  session: Session,
+  { clock, place }: { readonly clock: Clock; readonly place: string },
+): Promise<DatabaseSurvey> {
+  const { rows } = await session.query<ServerRow>({ text: SERVER });
+  const askedAtMs = clock.monotonic();
+  await session.query({ text: 'SELECT 1' });
+  const roundTripMs = clock.monotonic() - askedAtMs;
+  const [server] = rows;
+  if (server === undefined) throw new Error('the server tells nothing of itself');
+  const { fsync, full_page_writes: fullPageWrites } = server;
+  return {
+    ...{ place, version: server.version, user: server.user, isReplica: server.is_replica, roundTripMs },
+    isTooOld: server.number < OLDEST_SERVER * 10_000,
+    oldestVersion: OLDEST_SERVER,
+    tls: server.tls ?? undefined,
+    unsafe: [
+      ...(fsync === 'on' ? [] : [`fsync = ${fsync}`]),
+      ...(fullPageWrites === 'on' ? [] : [`full_page_writes = ${fullPageWrites}`]),
+    ],
+    mayCreate: server.may_create,
+    store: server.has_store ? await surveyTables(session) : undefined,
+    jobsVersion: server.has_jobs ? await readJobsVersion(session) : undefined,
+    connections: { used: server.used, max: server.max },
+  };
+}
+
+async function surveyTables(session: Session): Promise<DatabaseStore | undefined> {
+  const { rows } = await session.query<{
+    schema_version: number;
+    chain_id: string;
+    may_write: boolean;
+    bytes: string;
+  }>({
+    text: `SELECT schema_version, chain_id,
+      has_table_privilege('flow_store.store', 'INSERT, UPDATE, DELETE') AS may_write,
+      (SELECT coalesce(sum(pg_total_relation_size(class.oid)), 0) FROM pg_class class
+        JOIN pg_namespace space ON space.oid = class.relnamespace
+        WHERE space.nspname = 'flow_store' AND class.relkind = 'r') AS bytes
+      FROM flow_store.store`,
+  });
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  const isTooNew = row.schema_version > POSTGRES_SCHEMA_VERSION;
+  const common = {
+    ...{ schemaVersion: row.schema_version, isTooNew, chainId: row.chain_id, mayWrite: row.may_write },
+    bytes: Number(row.bytes),
+  };
+  // The tables of a newer version may mean something else.
+  if (isTooNew) return { ...common, coverage: [], sporks: [], plans: [] };
+  const [coverage, sporks, plans] = [
+    await readCoverage(session),
+    await readSporks(session),
+    await readPlans(session),
+  ];
+  return { ...common, coverage: coverage.filter(({ from, to }) => to >= from), sporks, plans };
+}
+
+async function readJobsVersion(session: Session): Promise<number | undefined> {
+  const { rows } = await session.query<{ version: number }>({
+    text: `SELECT version FROM flow_jobs.version`,
+  });
+  return rows[0]?.version;
+}

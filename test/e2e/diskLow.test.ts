@@ -1,0 +1,97 @@
+import { statfsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
+import { runProgram, scratchDirectory } from '../support/program.js';
+import { proveStore } from '../support/provenStore.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+
+const LOW = 30;
+const HEAD = 90;
+
+/** Free space is what it is: the watermark is put above it, and below it again. */
+function configFile(minFreeBytes: number, path = join(scratchDirectory(), 'config.json')): string {
+  writeFileSync(path, JSON.stringify({ disk: { minFreeBytes } }));
+  return path;
+}
+
+function moreThanFree(): number {
+  const { bavail, bsize } = statfsSync(scratchDirectory());
+  return bavail * bsize + 1024 ** 3;
+}
+
+describe('a disk that is nearly full', () => {
+  it('pauses the live range and history alike, says so everywhere, serves what is there, and goes on by itself', async () => {
+    const devnet = await devnetForTest({
+      seed: 12,
+      profile: 'mixed',
+      startHead: LOW,
+      paused: true,
+      sealedLag: 0,
+    });
+    const dataDir = scratchDirectory();
+    const first = startArguments(
+      devnet,
+      dataDir,
+      '--start-height',
+      String(LOW - 5),
+      '--stop-height',
+      String(LOW),
+    );
+    expect(await runProgram(first)).toMatchObject({ code: 0 });
+
+    const file = configFile(moreThanFree());
+    devnet.node.head.set(HEAD);
+    const daemon = await startDaemon(startArguments(devnet, dataDir, '--config', file, '--backfill', '0'));
+    const paused = await daemon.scrapeUntil(
+      (metrics) =>
+        metrics.value('indexing_paused') === 1 &&
+        metrics.value('in_flight_heights') > 0 &&
+        metrics.value('backfill_held_up_ranges') > 0,
+    );
+    const { body } = await daemon.health('/readyz');
+    const { reasons } = body as {
+      readonly reasons: readonly { code: string; height: number; message: string }[];
+    };
+    const reason = reasons.find(({ code }) => code === 'disk_low');
+    expect(reason?.message).toMatch(
+      /^indexing is paused: \d+ MiB are free on the disk of .*, and \d+ MiB are needed/,
+    );
+    expect(reasons.map(({ code }) => code).filter((code) => code !== 'behind')).toEqual(['disk_low']);
+    const status = (await daemon.api('/status')).body as StatusDocument;
+    expect(status.backfill.ranges[0]?.waitingFor?.message).toContain('indexing is paused');
+    const next = paused.value('latest_indexed_height') + 1;
+    const explained = (await daemon.api(`/explain/${next}`)).body as { readonly stage: string };
+    expect(explained.stage).toBe('committing');
+    expect((await daemon.api(`/v1/blocks?height=${LOW}`)).status).toBe(200);
+
+    configFile(0, file);
+    daemon.program.child.kill('SIGHUP');
+    await daemon.scrapeUntil(
+      (metrics) =>
+        metrics.value('latest_indexed_height') === HEAD && metrics.value('covered_heights') === HEAD + 1,
+    );
+    expect((await daemon.scrape()).value('indexing_paused')).toBe(0);
+    expect(await daemon.program.stop('SIGTERM')).toBe(0);
+    await proveStore(dataDir, { firstHeight: 0, latestHeight: HEAD, chainAt: () => devnet.chain });
+  });
+
+  it('is left in an orderly way, and gone on from, when the daemon is stopped meanwhile', async () => {
+    const devnet = await devnetForTest({
+      seed: 13,
+      profile: 'mixed',
+      startHead: LOW,
+      paused: true,
+      sealedLag: 0,
+    });
+    const dataDir = scratchDirectory();
+    const args = startArguments(devnet, dataDir, '--start-height', '0');
+    const daemon = await startDaemon([...args, '--config', configFile(moreThanFree())]);
+    await daemon.scrapeUntil(
+      (metrics) => metrics.value('indexing_paused') === 1 && metrics.value('in_flight_heights') > 0,
+    );
+    expect(await daemon.program.stop('SIGTERM')).toBe(0);
+    expect(await runProgram([...args, '--stop-height', String(LOW)])).toMatchObject({ code: 0 });
+    await proveStore(dataDir, { firstHeight: 0, latestHeight: LOW, chainAt: () => devnet.chain });
+  });
+});

@@ -1,0 +1,260 @@
+import { createHash } from 'node:crypto';
+import { chmodSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { Verdict } from '../../src/app/index.js';
+import { atEnd } from '../support/cleanup.js';
+import { runCommand } from '../support/commandLine.js';
+import { encrypted } from '../support/encryptedNode.js';
+import { runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { smallFileSystem } from '../support/smallFileSystem.js';
+import { usePostgres } from '../support/storeKinds.js';
+import { storePath } from '../support/storeDump.js';
+
+const HEAD = 40;
+const checks = ['machine', 'limits', 'store', 'nodes', 'clock', 'disk', 'ports', 'configuration'];
+
+/** The flags of a `start` become those of `doctor`. */
+function doctorOf([, ...flags]: readonly string[]): string[] {
+  return ['doctor', '--json', ...flags];
+}
+
+async function examined(args: readonly string[]) {
+  return read(await runCommand(doctorOf(args)));
+}
+
+function read({ code, stderr, stdout }: { code: number | string; stdout: string; stderr: string }) {
+  expect(stderr).toBe('');
+  const { verdicts } = JSON.parse(stdout) as { readonly verdicts: readonly Verdict[] };
+  const saying = (check: string, kind: string): string =>
+    verdicts
+      .filter((each) => each.check === check && each.verdict === kind)
+      .map(({ message }) => message)
+      .join('\n');
+  return { code, verdicts, saying };
+}
+
+/** Everything in a folder, so that any change of it shows. */
+function fingerprint(folder: string): string {
+  const hash = createHash('sha256');
+  for (const name of readdirSync(folder).sort()) {
+    const path = join(folder, name);
+    hash.update(`${name} ${statSync(path).mtimeMs} ${statSync(path).size}\n`).update(readFileSync(path));
+  }
+  return hash.digest('hex');
+}
+
+const node = () => devnetForTest({ seed: 3, profile: 'mixed', startHead: HEAD, paused: true, sealedLag: 0 });
+
+describe('doctor', () => {
+  it('finds nothing wrong with a node that serves everything, and a place that is free', async () => {
+    const devnet = await node();
+    const { code, saying, verdicts } = await examined(startArguments(devnet, scratchDirectory()));
+    expect([...new Set(verdicts.map(({ check }) => check))]).toEqual(checks);
+    expect(verdicts.filter(({ verdict }) => verdict === 'problem')).toEqual([]);
+    expect(code).toBe(0);
+    expect(saying('nodes', 'ok')).toContain(
+      `flow-localnet, spork root 0, in the clear) is at height ${HEAD}`,
+    );
+    expect(saying('store', 'ok')).toContain('the daemon begins one at the newest finalized block');
+    expect(saying('disk', 'ok')).toMatch(/a synced write takes \d+\.\d ms/);
+  });
+
+  it('says in lines what it says in JSON', async () => {
+    const devnet = await node();
+    const [, ...flags] = startArguments(devnet, scratchDirectory());
+    const { code, stdout } = await runCommand(['doctor', ...flags]);
+    expect(code).toBe(0);
+    for (const check of checks) expect(stdout).toMatch(new RegExp(`^(?:ok|warning) +${check} `, 'm'));
+    expect(stdout.trim().split('\n').at(-1)).toMatch(/^Nothing is wrong\.$|^0 problems, \d+ warnings?\.$/);
+  });
+
+  it('tells what a closed store holds without changing a byte of it, and that it is in use while a daemon runs', async () => {
+    const devnet = await node();
+    const dataDir = scratchDirectory();
+    const start = startArguments(devnet, dataDir, '--start-height', '0');
+    const daemon = await startDaemon(start);
+    await daemon.reaches(HEAD);
+    const [api, metrics] = [daemon.apiUrl, daemon.metricsUrl].map((url) => new URL(url).port);
+    const taken = [...start, '--api-port', api ?? '', '--metrics-port', metrics ?? ''];
+    const running = await examined(taken);
+    expect(running.code).toBe(0);
+    expect(running.saying('store', 'ok')).toContain(`is ready, and has heights 0 to ${HEAD}`);
+    expect(running.saying('ports', 'ok').match(/is in use by this daemon/g)).toHaveLength(2);
+    // Not even the log is in tables yet.
+    await daemon.program.stop('SIGKILL');
+    const before = fingerprint(storePath(dataDir));
+    const closed = await examined(start);
+    expect(closed.saying('store', 'ok')).toContain(`heights 0 to ${HEAD}`);
+    expect(closed.saying('store', 'ok')).toContain(`the daemon goes on at ${HEAD + 1}`);
+    expect(fingerprint(storePath(dataDir))).toBe(before);
+    // After a clean stop, too.
+    expect(await runProgram([...start, '--stop-height', String(HEAD)])).toMatchObject({ code: 0 });
+    expect((await examined(start)).saying('store', 'ok')).toContain(`heights 0 to ${HEAD}`);
+
+    const ahead = await examined(startArguments(devnet, dataDir, '--start-height', '5000'));
+    expect([ahead.code, ahead.saying('store', 'problem')]).toEqual([
+      78,
+      expect.stringContaining('goes on at 41'),
+    ]);
+    const other = await examined([...start, '--network', 'emulator']);
+    expect([other.code, other.saying('store', 'problem')]).toEqual([
+      76,
+      expect.stringContaining('belongs to chain flow-localnet, not to flow-emulator'),
+    ]);
+    const table = readdirSync(storePath(dataDir)).find((name) => /\.(?:ldb|log)$/.test(name)) ?? '';
+    truncateSync(join(storePath(dataDir), table), 100);
+    const damaged = await examined(start);
+    expect([damaged.code, damaged.saying('store', 'problem')]).toEqual([
+      74,
+      expect.stringContaining('run "verify"'),
+    ]);
+  });
+
+  it('names nodes that do not answer, are of another chain, or speak another protocol', async () => {
+    const dead = await examined(startArguments({ address: '127.0.0.1:1' }, scratchDirectory()));
+    expect(dead.code).toBe(69);
+    expect(dead.saying('nodes', 'problem')).toMatch(
+      /^Node 127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*; see that it runs/,
+    );
+
+    const emulator = await devnetForTest({ chainId: 'flow-emulator', startHead: 5, paused: true });
+    const foreign = await examined(startArguments(emulator, scratchDirectory()));
+    expect([foreign.code, foreign.saying('nodes', 'problem')]).toEqual([
+      76,
+      expect.stringContaining('serves flow-emulator, not flow-localnet'),
+    ]);
+
+    const devnet = await node();
+    const secret = `localhost:${await encrypted(devnet)}`;
+    const plain = await examined(startArguments({ address: secret }, scratchDirectory()));
+    expect(plain.saying('nodes', 'problem')).toContain(`write grpcs://${secret}`);
+    const untrusted = await examined(startArguments({ address: `grpcs://${secret}` }, scratchDirectory()));
+    expect(untrusted.saying('nodes', 'problem')).toContain('GRPC_DEFAULT_SSL_ROOTS_FILE_PATH');
+
+    const beside = startArguments(devnet, scratchDirectory(), '--access-node', '127.0.0.1:1');
+    const some = await examined(beside);
+    expect(some.code, 'one node is enough').toBe(0);
+    expect(some.saying('nodes', 'warning')).toContain('Node 127.0.0.1:1 does not answer');
+  });
+
+  it('tells what a node lacks, and what the daemon does instead', async () => {
+    const poor = await devnetForTest({
+      ...{ seed: 3, profile: 'dense', startHead: HEAD, paused: true },
+      ...{ streams: false, executionData: false },
+    });
+    const lacking = await examined(startArguments(poor, scratchDirectory()));
+    expect(lacking.code).toBe(0);
+    expect(lacking.saying('nodes', 'warning')).toContain('the daemon gets blocks in the other way');
+    expect(lacking.saying('nodes', 'warning')).toContain('No node gave execution data just now');
+    const only = await examined(startArguments(poor, scratchDirectory(), '--edi-only'));
+    expect([only.code, only.saying('nodes', 'problem')]).toEqual([69, expect.stringContaining('--edi-node')]);
+  });
+
+  it('names who has a port, and ports that are given twice', async () => {
+    const devnet = await node();
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    atEnd(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const args = startArguments(devnet, scratchDirectory());
+    const taken = await examined([...args, '--metrics-port', String(port)]);
+    expect(taken.code).toBe(78);
+    expect(taken.saying('ports', 'problem')).toContain('Choose another one with --metrics-port');
+    if (process.platform === 'linux')
+      expect(taken.saying('ports', 'problem')).toContain(`It is process ${process.pid}`);
+    const twice = await examined([...args, '--api-port', '7777', '--api-grpc-port', '7777']);
+    expect([twice.code, twice.saying('ports', 'problem')]).toEqual([
+      78,
+      expect.stringContaining('--api-grpc-port'),
+    ]);
+  });
+
+  it('finds a disk too full, read-only or in memory, and a low limit of open files', async () => {
+    const devnet = await node();
+    const low = await examined(
+      startArguments(devnet, scratchDirectory(), '--disk-min-free-bytes', '1000GiB'),
+    );
+    expect([low.code, low.saying('disk', 'problem')]).toEqual([
+      74,
+      expect.stringContaining('below 1000 GiB indexing pauses'),
+    ]);
+
+    const small = smallFileSystem(16);
+    small?.remount('ro');
+    const sealed = await examined(startArguments(devnet, join(small?.path ?? '/proc', 'data')));
+    expect(sealed.code).toBe(74);
+    if (small !== undefined) {
+      expect(sealed.saying('disk', 'problem')).toContain('mounted read-only');
+      small.remount('rw');
+      const inMemory = await examined(
+        startArguments(devnet, join(small.path, 'data'), '--disk-min-free-bytes', '1MiB'),
+      );
+      expect(inMemory.saying('disk', 'warning')).toContain('is in memory (tmpfs)');
+    }
+    const open = scratchDirectory();
+    chmodSync(open, 0o755);
+    expect((await examined(startArguments(devnet, open))).saying('disk', 'warning')).toContain(
+      `chmod 700 ${open}`,
+    );
+
+    const wrapper = ['bash', '-c', 'ulimit -n 200; exec "$@"', 'bash'];
+    const few = read(await runProgram(doctorOf(startArguments(devnet, scratchDirectory())), {}, wrapper));
+    expect([few.code, few.saying('limits', 'problem')]).toEqual([
+      74,
+      expect.stringContaining('Only 200 files may be open'),
+    ]);
+  });
+
+  it('warns of what is exposed', async () => {
+    const devnet = await node();
+    const flags = [
+      '--api-host',
+      '0.0.0.0',
+      '--metrics-host',
+      '0.0.0.0',
+      '--api-forward',
+      '--scrub-bytes-per-second',
+      '0',
+    ];
+    const { code, saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
+    expect(code).toBe(0);
+    const said = saying('configuration', 'warning');
+    for (const flag of [
+      '--api-rate-per-second-per-address',
+      '--api-forward',
+      '--metrics-host',
+      '--scrub-bytes-per-second',
+    ])
+      expect(said).toContain(flag);
+  });
+});
+
+describe('doctor, where a database holds the index', () => {
+  const postgres = usePostgres();
+
+  it('tells the server, its rights and what it holds, before and after', async () => {
+    const devnet = await node();
+    const { url } = await postgres.home();
+    const start = startArguments(devnet, scratchDirectory(), '--start-height', '0', '--store', url);
+    const before = await examined(start);
+    expect(before.code).toBe(0);
+    expect(before.saying('store', 'ok')).toMatch(/PostgreSQL \d+.*, in the clear, as .*; no index yet\./);
+    expect(await runProgram([...start, '--stop-height', String(HEAD)])).toMatchObject({ code: 0 });
+    const after = await examined(start);
+    expect(after.saying('store', 'ok')).toMatch(new RegExp(`heights 0 to ${HEAD}, .* pg-boss schema \\d+`));
+    const other = await examined([...start, '--network', 'emulator']);
+    expect([other.code, other.saying('store', 'problem')]).toEqual([
+      76,
+      expect.stringContaining('flow-localnet'),
+    ]);
+    const nowhere = await examined([...start, '--store', 'postgres://127.0.0.1:1/none']);
+    expect([nowhere.code, nowhere.saying('store', 'problem')]).toEqual([
+      74,
+      expect.stringContaining('127.0.0.1:1'),
+    ]);
+  });
+});

@@ -1,0 +1,139 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { DevnetHandle } from '../../src/devnet/index.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import { eventually, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+
+const RELOADED = 'configuration reloaded';
+
+interface World {
+  readonly daemon: RunningDaemon;
+  readonly devnet: DevnetHandle;
+  readonly write: (content: unknown) => void;
+  /** Has it reload, and gives the log lines from there on until one has this message. */
+  readonly reload: (message: string) => Promise<readonly Record<string, unknown>[]>;
+}
+
+async function world(content: unknown, ...flags: readonly string[]): Promise<World> {
+  const devnet = await devnetForTest({ seed: 5, profile: 'mixed', startHead: 20, paused: true });
+  const file = join(scratchDirectory(), 'config.json');
+  const write = (next: unknown): void =>
+    writeFileSync(file, typeof next === 'string' ? next : JSON.stringify(next));
+  write(content);
+  const args = startArguments(devnet, scratchDirectory(), '--start-height', '0', '--config', file, ...flags);
+  const daemon = await startDaemon(args);
+  await daemon.reaches(20);
+  return {
+    ...{ daemon, devnet, write },
+    reload: (message) => {
+      const before = daemon.program.logs().length;
+      daemon.program.child.kill('SIGHUP');
+      return eventually(() => {
+        const lines = daemon.program.logs().slice(before);
+        return lines.some(({ msg }) => msg === message) ? lines : undefined;
+      });
+    },
+  };
+}
+
+/** What so many requests at once get. */
+async function statuses(daemon: RunningDaemon, count: number): Promise<readonly number[]> {
+  const answers = Array.from({ length: count }, () => daemon.api('/v1/blocks?height=5'));
+  return (await Promise.all(answers)).map(({ status }) => status);
+}
+
+async function allowedOrigin(daemon: RunningDaemon): Promise<string | null> {
+  const response = await fetch(`${daemon.apiUrl}/v1/blocks?height=5`, {
+    headers: { origin: 'https://a.example' },
+  });
+  await response.text();
+  return response.headers.get('access-control-allow-origin');
+}
+
+describe('SIGHUP', () => {
+  it('changes the log level and the limits of readers while the daemon runs, and says from what to what', async () => {
+    const { daemon, devnet, reload, write } = await world({ api: { corsOrigins: ['*'] } });
+    expect(await statuses(daemon, 20)).not.toContain(429);
+    expect(await allowedOrigin(daemon)).toBe('*');
+    write({
+      api: { corsOrigins: ['https://b.example'], ratePerSecondPerAddress: 2 },
+      log: { level: 'debug' },
+    });
+    const lines = await reload(RELOADED);
+    expect(lines.find(({ msg }) => msg === RELOADED)?.['changed']).toEqual([
+      'api.corsOrigins: * → https://b.example',
+      'api.ratePerSecondPerAddress: 0 → 2',
+      'log.level: info → debug',
+    ]);
+    await eventually(async () => ((await statuses(daemon, 20)).includes(429) ? true : undefined));
+    expect(await eventually(async () => ((await allowedOrigin(daemon)) === null ? 'none' : undefined))).toBe(
+      'none',
+    );
+    // What only the debug level has, from the thread that indexes.
+    devnet.node.head.set(25);
+    await daemon.program.sees(/batch is durable/);
+
+    write({ api: { corsOrigins: ['https://a.example'] } });
+    await reload(RELOADED);
+    await eventually(async () => ((await statuses(daemon, 20)).includes(429) ? undefined : true));
+    expect(await allowedOrigin(daemon)).toBe('https://a.example');
+    expect(await daemon.program.stop('SIGTERM')).toBe(0);
+  });
+
+  it('names what needs a restart, and changes the rest', async () => {
+    const { daemon, reload, write } = await world({ window: 32 });
+    write({ window: 64, ready: { maxLag: 3 } });
+    const message = 'settings change at a restart only';
+    const lines = await reload(message);
+    expect(lines.find(({ msg }) => msg === RELOADED)?.['changed']).toEqual(['ready.maxLag: 100 → 3']);
+    expect(lines.find(({ msg }) => msg === message)).toMatchObject({
+      ...{ level: 'warn', settings: ['window: 32 → 64'], advice: 'restart the daemon' },
+    });
+    expect((await daemon.scrape()).value('window_heights')).toBe(32);
+    // It waits still, and says so each time.
+    expect((await reload(message)).map(({ msg }) => msg)).toContain(
+      'configuration reloaded: nothing has changed',
+    );
+  });
+
+  it('changes nothing by a file that cannot be used, says why, and goes on', async () => {
+    const { daemon, reload, write } = await world({ api: { ratePerSecondPerAddress: 0 } });
+    const message = 'the configuration was not reloaded: nothing has changed';
+    for (const [content, why] of [
+      ['{"api": ', /Cannot read the configuration file/],
+      [{ api: { ratePerSecondPerAddress: 1, corsOrigins: 7 } }, /Wrong value for api\.corsOrigins/],
+      [{ api: { ratePerSecondPerAddress: 1 }, edi: { nodes: ['http://x'] } }, /is not an access node/],
+      [{ api: { ratePerSecondPerAddress: 1, colour: 'red' } }, /Unknown key/],
+    ] as const) {
+      write(content);
+      const told = (await reload(message)).filter(({ level }) => level === 'error');
+      expect(told).toHaveLength(1);
+      expect(told[0]?.['why']).toMatch(why);
+    }
+    expect(await statuses(daemon, 20)).not.toContain(429);
+    expect((await daemon.health('/livez')).status).toBe(200);
+  });
+
+  it('says so where a flag decides, and where there is no file', async () => {
+    const { reload, write } = await world({}, '--log-level', 'warn');
+    write({ log: { level: 'debug' } });
+    const message = 'configuration reloaded: nothing has changed';
+    const lines = await reload(message);
+    expect(lines).toMatchObject([{ msg: message, setElsewhere: ['log.level'] }]);
+
+    const devnet = await devnetForTest({ seed: 5, startHead: 5, paused: true });
+    const bare = await startDaemon(startArguments(devnet, scratchDirectory()));
+    bare.program.child.kill('SIGHUP');
+    await bare.program.sees(/there is no configuration file to reload/);
+    expect((await bare.health('/livez')).status).toBe(200);
+  });
+
+  it('reaches a reader thread that takes the place of another', async () => {
+    const { daemon, reload, write } = await world({});
+    write({ api: { ratePerSecondPerAddress: 3 } });
+    await reload(RELOADED);
+    await eventually(async () => ((await statuses(daemon, 20)).includes(429) ? true : undefined));
+  });
+});
