@@ -85,6 +85,7 @@ const subFloors = {
     ],
   ],
   'access/transport': [['streams'], ['channel'], ['limits'], ['endpoint.ts', 'upstreamErrors.ts']],
+  'cli/export': [['directory', 'lines'], ['formats'], ['tables'], ['source']],
   'collections/requester': [
     ['calls'],
     ['order', 'nodes'],
@@ -128,6 +129,7 @@ const packageHomes = {
   pg: ['storage'],
   'pg-boss': ['ranges'],
   tar: ['storage'],
+  'hyparquet-writer': ['cli'],
   protobufjs: ['flow'],
 };
 
