@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { named, OperatorError } from '../../../runtime/index.js';
 import { syncDirectory } from '../../../storage/index.js';
+import { LINES } from '../formats/LineForm.js';
 import { lockOf } from '../source/exportLock.js';
 import { differenceOf, manifestOf, parseManifest } from './manifest.js';
 import type { ExportShape, Manifest, Partition } from './manifest.js';
@@ -93,7 +94,8 @@ export class ExportDirectory {
         if (found?.size !== bytes) throw this.#damaged(path);
       }
     }
-    for (const table of Object.keys(shape.columns ?? { lines: [] })) {
+    const tables = shape.file_format === 'ndjson' ? [LINES] : Object.keys(shape.columns ?? {});
+    for (const table of tables) {
       await explained(this.path, () => mkdir(join(this.path, table)).catch(unlessThere));
       await this.#removeUnnamed(table);
     }
