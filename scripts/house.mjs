@@ -86,6 +86,7 @@ const subFloors = {
   ],
   'access/transport': [['streams'], ['channel'], ['limits'], ['endpoint.ts', 'upstreamErrors.ts']],
   'api/page': [['client']],
+  'cli/export': [['directory', 'lines'], ['formats'], ['tables'], ['source']],
   'collections/requester': [
     ['calls'],
     ['order', 'nodes'],
@@ -129,6 +130,7 @@ const packageHomes = {
   pg: ['storage'],
   'pg-boss': ['ranges'],
   tar: ['storage'],
+  'hyparquet-writer': ['cli'],
   protobufjs: ['flow'],
   preact: ['api'],
   'preact/hooks': ['api'],

@@ -42,7 +42,7 @@ export { selectFields } from './json/selectFields.js';
 export { blockAbove, explainDocument, parseExplainKey, workOfStore } from './documents/explainDocument.js';
 export type { ExplainDocument } from './documents/explanation.js';
 export { exportPage } from './documents/exportPage.js';
-export type { ExportRange } from './documents/exportPage.js';
+export type { ExportedBlock, ExportedTransaction, ExportRange } from './documents/exportPage.js';
 export { MAX_MISSING_SHOWN } from './view/heightWork.js';
 export type {
   HeightWork,

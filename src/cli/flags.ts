@@ -1,5 +1,5 @@
 import type { LookupKind } from '../api/index.js';
-import { daemonSettings, optionalText } from '../config/index.js';
+import { choice, daemonSettings, integer, MAX_HEIGHT, optional, optionalText } from '../config/index.js';
 import type { Setting, Settings } from '../config/index.js';
 
 /** The keys of commands that read a store. */
@@ -58,17 +58,54 @@ export const getFlags = {
   cursor: word('For an account: next_cursor of the previous page.', 'cursor', 'the newest'),
 } as const;
 
+/** What `export` writes. */
+export const fileFormats = ['ndjson', 'csv', 'parquet'] as const;
+export type FileFormat = (typeof fileFormats)[number];
+
+export const compressions = ['none', 'gzip', 'zstd'] as const;
+export type Compression = (typeof compressions)[number];
+
+/** Heights. */
+export const DEFAULT_PARTITION = 100_000;
+
 export const exportFlags = {
   from: height('First height.', 'the first that is indexed; with --resume, that of the file'),
   to: height('Last height.', 'the latest that is indexed; with --follow, none'),
   output: {
-    doc: 'File to write to.',
-    value: 'file',
-    format: optionalText('a file'),
+    doc: 'File to write to; a directory with --partition, --compress, another format, or some of the rows or columns.',
+    value: 'file or directory',
+    format: optionalText('a file or a directory'),
     default: null,
     defaultDoc: 'standard output',
   } satisfies Setting<string | null>,
-  resume: toggle('Resume a file that was cut off.'),
+  format: { doc: 'Format of the files (docs/export.md).', format: choice(fileFormats), default: 'ndjson' },
+  partition: {
+    doc: 'Begin new files at every multiple of this many heights; --resume goes on at the last such border.',
+    value: 'heights',
+    format: optional(integer(1, MAX_HEIGHT)),
+    default: null,
+    defaultDoc: `${DEFAULT_PARTITION} for a directory`,
+  } satisfies Setting<number | null>,
+  compress: {
+    doc: 'How files, or pages of Parquet, are compressed.',
+    format: optional(choice(compressions)),
+    default: null,
+    defaultDoc: 'gzip for parquet, else none',
+    value: compressions.join('|'),
+  } satisfies Setting<Compression | null>,
+  account: word('Only transactions of this account.', 'address', 'every account'),
+  role: word('With --account: only as payer, proposer or authorizer.', 'role', 'every role'),
+  columns: word(
+    'Only these columns, separated by commas: of transactions (id), of other tables (blocks.id), whole tables (blocks.*).',
+    'names',
+    'all',
+  ),
+  scripts: {
+    doc: 'With the scripts of transactions.',
+    format: daemonSettings['edi.enabled'].format,
+    default: true,
+  } satisfies Setting<boolean>,
+  resume: toggle('Resume a file or a directory that was cut off.'),
   follow: toggle('Keep exporting new heights until a signal ends it. Needs a running daemon.'),
   quiet: toggle('Do not show progress.'),
 } as const;

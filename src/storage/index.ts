@@ -67,3 +67,4 @@ export const loadPostgres = () => import('./postgres/postgres.js');
 /** Restoring a snapshot, whose package is loaded here and not before. */
 export const loadRestore = () => import('./integrity/restore.js');
 export type { RestoreDependencies } from './integrity/restore.js';
+export { syncDirectory } from './files/syncDirectory.js';

@@ -45,6 +45,8 @@ const transactionLine = t.named(
     transaction: transactionBodySchema,
   }),
 );
+export type ExportedBlock = t.Described<typeof blockLine>;
+export type ExportedTransaction = t.Described<typeof transactionLine>;
 export const exportLine = t.named('ExportLine', t.oneOf(blockLine, transactionLine));
 
 /** The requested heights, both ends included. */

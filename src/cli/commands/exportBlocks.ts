@@ -1,40 +1,43 @@
 import { formatCount } from '../../observability/index.js';
 import { named, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
-import { missingIn, rangesInWords } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { fileOutput, standardOutput } from '../export/exportOutput.js';
-import type { ExportOutput } from '../export/exportOutput.js';
-import { ENDLESS, exportProgress } from '../export/exportProgress.js';
-import { openExportSource } from '../export/exportSource.js';
-import type { ExportSource } from '../export/exportSource.js';
-import { checkSame, runExport } from '../export/runExport.js';
-import type { ExportParts, ExportPlan } from '../export/runExport.js';
+import { directoryWishes } from '../export/directory/directoryWishes.js';
+import { ExportDirectory } from '../export/directory/ExportDirectory.js';
+import { exportToDirectory } from '../export/directory/exportToDirectory.js';
+import type { DirectoryWishes } from '../export/directory/exportToDirectory.js';
+import { fileOutput, standardOutput } from '../export/lines/exportOutput.js';
+import type { ExportOutput } from '../export/lines/exportOutput.js';
+import { checkSame } from '../export/source/checkSame.js';
+import { exportProgress } from '../export/source/exportProgress.js';
+import { exportRange } from '../export/source/exportRange.js';
+import { openExportSource } from '../export/source/exportSource.js';
+import { runExport } from '../export/lines/runExport.js';
+import type { ExportParts, ExportPlan } from '../export/lines/runExport.js';
 import { exportFlags } from '../flags.js';
 import { configOf, ownValuesOf } from '../settings.js';
 
 type Values = ReturnType<typeof ownValuesOf<typeof exportFlags>>;
 
-/** `export`: writes blocks and transactions as lines of JSON, from the running daemon or, if none runs, the store. */
+/**
+ * `export`: writes blocks and transactions, as lines of JSON or as files of other formats, from the running daemon or, if none
+ * runs, the store.
+ */
 export async function exportBlocks(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(exportFlags, invocation);
   const { from, to, follow, output: path, resume, quiet: isQuiet } = values;
   if (resume && path === null) throw usage('--resume goes on with a file: say which one with --output FILE.');
   if (from !== null && to !== null && from > to) throw usage(`--from ${from} is above --to ${to}.`);
+  const wishes = directoryWishes(values);
   const { signal } = terminal;
   const progress = exportProgress(terminal, { isQuiet, isAlone: path !== null || !terminal.isTerminal });
   const source = await openExportSource(configOf(invocation, terminal), { follow, signal, progress });
+  const parts = { source, progress, signal };
   try {
-    const range = await rangeOf(source, values);
-    const output =
-      path === null ? standardOutput(terminal) : await fileOutput(path, { resume, signal, progress });
-    let done: string | undefined;
-    try {
-      const plan = { ...range, follow, from: from ?? output.tally.whole.first?.height ?? range.from };
-      done = await exportTo(plan, { source, output, progress, signal }, values);
-    } finally {
-      await output.close();
-    }
+    const done =
+      wishes === undefined || path === null
+        ? await exportLines(values, terminal, parts)
+        : await exportFiles(values, wishes, { ...parts, path });
     progress.end(done);
   } finally {
     progress.end();
@@ -43,26 +46,33 @@ export async function exportBlocks(invocation: Invocation, terminal: Terminal): 
   return 'done';
 }
 
-/** The heights to export. Expected errors: those of the source; OperatorError `not_found`. */
-async function rangeOf(source: ExportSource, values: Values): Promise<{ from: number; to: number }> {
-  const { first, latest, ranges } = await source.range();
-  const from = values.from ?? first;
-  const to = values.to ?? (values.follow ? ENDLESS : latest);
-  const outside =
-    from < first
-      ? `Height ${from} is below the first indexed height.`
-      : values.follow || Math.max(from, to) <= latest
-        ? undefined
-        : `Height ${Math.max(from, to)} is not yet indexed: give a lower --to, or wait for it with --follow.`;
-  const indexed = `Indexed are heights ${rangesInWords(ranges)}`;
-  if (outside !== undefined) throw new OperatorError('not_found', `${outside} ${indexed}.`);
-  const holes = missingIn({ from, to: Math.min(to, latest) }, ranges);
-  if (holes.length === 0) return { from, to };
-  throw new OperatorError(
-    'not_found',
-    `Between --from and --to, nothing is indexed at ${rangesInWords(holes)}. ${indexed}: give heights of one range, ` +
-      'or have the hole filled in first.',
-  );
+type Parts = Omit<ExportParts, 'output'>;
+
+/** Returns the closing message; none when nobody reads any more. */
+async function exportLines(values: Values, terminal: Terminal, parts: Parts): Promise<string | undefined> {
+  const { output: path, resume } = values;
+  const range = await exportRange(parts.source, values);
+  const output = path === null ? standardOutput(terminal) : await fileOutput(path, { ...parts, resume });
+  try {
+    const from = values.from ?? output.tally.whole.first?.height ?? range.from;
+    return await exportTo({ ...range, follow: values.follow, from }, { ...parts, output }, values);
+  } finally {
+    await output.close();
+  }
+}
+
+/** Returns the closing message. */
+async function exportFiles(
+  values: Values,
+  wishes: DirectoryWishes,
+  { path, ...parts }: Parts & { readonly path: string },
+): Promise<string> {
+  const directory = await ExportDirectory.open(path, values);
+  try {
+    return await exportToDirectory(values, wishes, { ...parts, directory });
+  } finally {
+    await directory.close();
+  }
 }
 
 /** Returns the closing message; none when nobody reads any more. */

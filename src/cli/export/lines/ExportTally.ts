@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { blockLineOf, NotAnExportError, objectOf } from '../source/blockLine.js';
+import type { BlockLine } from '../source/blockLine.js';
 
 /** Version of the line format: raised when an older reader would misread the lines. */
 const FORMAT = 1;
@@ -8,11 +10,6 @@ const LINE_START = '{"kind":"';
 /** Limits memory when a file is not an export; JSON cannot be longer than this. */
 const MAX_LINE_BYTES = 512 * 1024 * 1024;
 
-/** Expected: the bytes are not an export. The message completes "it is not an export: ". */
-export class NotAnExportError extends Error {
-  override readonly name = 'NotAnExportError';
-}
-
 /** What the closing line says that is not in the lines above it. */
 export interface ExportOrigin {
   /** Name and version of the program that made the lines. */
@@ -20,15 +17,6 @@ export interface ExportOrigin {
   readonly chainId: string;
   /** The height the export was asked to begin at. */
   readonly from: number;
-}
-
-/** What we read from a block's line. */
-export interface BlockLine {
-  readonly height: number;
-  readonly id: string;
-  readonly parentId: string;
-  readonly collections: number;
-  readonly transactions: number;
 }
 
 /** The whole blocks of an export. */
@@ -149,40 +137,6 @@ export class ExportTally {
       bytes: bytes + sizeOf(lines),
     };
     this.cutToWhole();
-  }
-}
-
-/** The first block in whole lines. Expected errors: NotAnExportError. */
-export function firstBlockOf(lines: Buffer): BlockLine {
-  return blockLineOf(lines.subarray(0, lines.indexOf(NEWLINE)));
-}
-
-function blockLineOf(line: Buffer): BlockLine {
-  const { height, block_id: id, parent_id: parentId, collections } = objectOf(line.toString());
-  const counts = Array.isArray(collections) ? collections.map(countOf) : [NaN];
-  const transactions = counts.reduce((sum, count) => sum + count, 0);
-  if (!isCount(height) || !isCount(transactions) || typeof id !== 'string' || typeof parentId !== 'string') {
-    throw new NotAnExportError('the line of a block cannot be read');
-  }
-  return { height, id, parentId, collections: counts.length, transactions };
-}
-
-/** NaN where there is none, which makes the sum NaN. */
-function countOf(collection: unknown): number {
-  const { transaction_count: count } = Object(collection) as Readonly<Record<string, unknown>>;
-  return isCount(count) ? count : NaN;
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && Number(value) >= 0;
-}
-
-/** The parsed line; empty if it is not JSON. */
-function objectOf(line: string): Readonly<Record<string, unknown>> {
-  try {
-    return Object(JSON.parse(line)) as Readonly<Record<string, unknown>>;
-  } catch {
-    return {};
   }
 }
 

@@ -1,9 +1,9 @@
-import { abortReason, isAbort, OperatorError } from '../../runtime/index.js';
+import { abortReason, isAbort } from '../../../runtime/index.js';
 import type { ExportOutput } from './exportOutput.js';
-import type { ExportProgress } from './exportProgress.js';
-import type { ExportSource } from './exportSource.js';
-import { firstBlockOf } from './ExportTally.js';
-import type { BlockLine } from './ExportTally.js';
+import type { ExportProgress } from '../source/exportProgress.js';
+import { firstBlockOf } from '../source/blockLine.js';
+import { checkSame } from '../source/checkSame.js';
+import type { ExportSource } from '../source/exportSource.js';
 
 export interface ExportPlan {
   readonly from: number;
@@ -52,16 +52,6 @@ export async function runExport(plan: ExportPlan, parts: ExportParts): Promise<b
     if (!plan.follow || !signal.aborted || !isAbort(error)) throw error;
   }
   return true;
-}
-
-/** Expected errors: those of the source; OperatorError `foreign` when it does not have this very block. */
-export async function checkSame({ height, id }: BlockLine, source: ExportSource): Promise<void> {
-  if (firstBlockOf(await source.page({ from: height, to: height })).id === id) return;
-  throw new OperatorError(
-    'foreign',
-    `The export holds block ${id} at height ${height}, and the index has another one there: it is of another chain, ` +
-      'or was rewound since. Begin a new export.',
-  );
 }
 
 /** A reader that has stopped reading must not hold up the end. */

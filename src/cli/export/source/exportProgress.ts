@@ -4,9 +4,9 @@ import {
   formatRate,
   LiveTerminal,
   ProgressMeter,
-} from '../../observability/index.js';
-import { systemClock } from '../../runtime/index.js';
-import type { Terminal } from '../command.js';
+} from '../../../observability/index.js';
+import { systemClock } from '../../../runtime/index.js';
+import type { Terminal } from '../../command.js';
 
 /** `to` of an export without a last height. */
 export const ENDLESS = Number.MAX_SAFE_INTEGER;

@@ -1,13 +1,13 @@
-import { exportPage } from '../../api/index.js';
-import type { ExportRange } from '../../api/index.js';
-import { openStoreReadOnly, placeOfStore } from '../../app/index.js';
-import type { LoadedConfig } from '../../config/index.js';
-import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../runtime/index.js';
-import type { HeightRange } from '../../storage/index.js';
-import { findDaemon, noDaemon, readBytes, refusalOf } from '../client.js';
-import type { FoundDaemon } from '../client.js';
-import { PROGRAM } from '../parse.js';
-import { namesDaemonAddress } from '../settings.js';
+import { exportPage } from '../../../api/index.js';
+import type { ExportRange } from '../../../api/index.js';
+import { openStoreReadOnly, placeOfStore } from '../../../app/index.js';
+import type { LoadedConfig } from '../../../config/index.js';
+import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../../runtime/index.js';
+import type { HeightRange } from '../../../storage/index.js';
+import { findDaemon, noDaemon, readBytes, refusalOf } from '../../client.js';
+import type { FoundDaemon } from '../../client.js';
+import { PROGRAM } from '../../parse.js';
+import { namesDaemonAddress } from '../../settings.js';
 import type { ExportProgress } from './exportProgress.js';
 
 /** Before looking again for a height that is not indexed yet, or for a daemon that has gone. */

@@ -1,13 +1,12 @@
-import type { BigIntStats } from 'node:fs';
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import type { Server } from 'node:net';
-import { named, OperatorError } from '../../runtime/index.js';
-import type { Terminal } from '../command.js';
-import { outputError, writeAll } from '../output/output.js';
-import type { ExportProgress } from './exportProgress.js';
-import { ExportTally, NotAnExportError } from './ExportTally.js';
+import { named, OperatorError } from '../../../runtime/index.js';
+import type { Terminal } from '../../command.js';
+import { outputError, writeAll } from '../../output/output.js';
+import { lockOf } from '../source/exportLock.js';
+import type { ExportProgress } from '../source/exportProgress.js';
+import { NotAnExportError } from '../source/blockLine.js';
+import { ExportTally } from './ExportTally.js';
 
 /** How much of a resumed file is read at once. */
 const READ_BYTES = 1024 * 1024;
@@ -106,26 +105,4 @@ async function readAll(
     position += bytesRead;
     progress.scanned(position / size);
   }
-}
-
-/**
- * Locks by listening on a system address named after the file's identity. It leaves nothing in any directory, and
- * is free the moment the process ends. Systems without such addresses have no lock.
- */
-function lockOf({ dev, ino }: BigIntStats): Promise<Server | 'taken' | undefined> {
-  const name = `flow-collection-indexer-export-${dev}-${ino}`;
-  const addresses: Partial<Record<NodeJS.Platform, string>> = {
-    linux: `\0${name}`,
-    win32: `\\\\.\\pipe\\${name}`,
-  };
-  const path = addresses[process.platform];
-  if (path === undefined) return Promise.resolve(undefined);
-  const server = createServer((socket) => socket.destroy()).unref();
-  return new Promise((resolve) => {
-    // Any other error says nothing about other exports.
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      resolve(error.code === 'EADDRINUSE' ? 'taken' : undefined);
-    });
-    server.listen(path, () => resolve(server));
-  });
 }

@@ -1,0 +1,174 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { named, OperatorError } from '../../../runtime/index.js';
+import { syncDirectory } from '../../../storage/index.js';
+import { LINES } from '../formats/LineForm.js';
+import { lockOf } from '../source/exportLock.js';
+import { differenceOf, manifestOf, parseManifest } from './manifest.js';
+import type { ExportShape, Manifest, Partition } from './manifest.js';
+import { explained, unfinishedName } from './PartFile.js';
+
+export const MANIFEST = 'manifest.json';
+
+/** Every partition makes the manifest longer, which is written anew each time. */
+export const MAX_PARTITIONS = 10_000;
+
+/**
+ * A directory of exported files, a sub-directory for each table, with a manifest of the partitions that are whole.
+ * What the manifest does not name is no part of the export. Expected errors, of all it does: OperatorError `storage`.
+ */
+export class ExportDirectory {
+  readonly path: string;
+  readonly #handle: FileHandle;
+  readonly #unlock: () => void;
+  #manifest: Manifest | undefined;
+
+  private constructor(path: string, handle: FileHandle, unlock: () => void, manifest?: Manifest) {
+    this.path = path;
+    this.#handle = handle;
+    this.#unlock = unlock;
+    this.#manifest = manifest;
+  }
+
+  /**
+   * Opens and locks a directory, and makes it if there is none. Expected errors: OperatorError (`usage`: it holds something
+   * already, or cannot be resumed; `storage`).
+   */
+  static async open(path: string, { resume }: { readonly resume: boolean }): Promise<ExportDirectory> {
+    const name = named(path);
+    await explained(path, () => mkdir(path).catch(unlessThere));
+    const handle = await explained(path, () => open(path, 'r'));
+    let unlock = (): void => undefined;
+    try {
+      const lock = await lockOf(await handle.stat({ bigint: true }));
+      if (lock === 'taken') {
+        const message = `Another export writes to ${name}. Wait until it ends, or choose another directory.`;
+        throw new OperatorError('storage', message);
+      }
+      unlock = () => lock?.close();
+      const entries = await explained(path, () => readdir(path));
+      const text = entries.includes(MANIFEST) ? await readFile(join(path, MANIFEST), 'utf8') : undefined;
+      const others = entries.filter((entry) => entry !== unfinishedName(MANIFEST));
+      if (others.length > 0 && !resume) {
+        const message = `The directory ${name} is not empty. Add --resume to go on with it, or choose another one.`;
+        throw new OperatorError('usage', message);
+      }
+      const manifest = text === undefined ? undefined : parseManifest(text);
+      if (others.length > 0 && manifest === undefined) {
+        const message = `The directory ${name} cannot be resumed: it has no ${MANIFEST} of an export. Choose another one.`;
+        throw new OperatorError('usage', message);
+      }
+      return new ExportDirectory(path, handle, unlock, manifest);
+    } catch (error) {
+      unlock();
+      await handle.close();
+      throw error;
+    }
+  }
+
+  /** What it held when it was opened, or holds since. */
+  get manifest(): Manifest | undefined {
+    return this.#manifest;
+  }
+
+  /**
+   * Gets ready to write. Removes what an export that was killed has left. Expected errors: also OperatorError `usage`
+   * when it was begun with other flags, `damage` when a file is missing or has another size.
+   */
+  async begin(shape: ExportShape, program: string): Promise<void> {
+    const begun = this.#manifest;
+    if (begun === undefined) {
+      await this.#write(manifestOf(shape, program, []));
+    } else {
+      const difference = differenceOf(begun, shape);
+      if (difference !== undefined) {
+        const message = `The directory ${named(this.path)} cannot be resumed like this. ${difference}. Repeat the flags it was begun with, or choose another directory.`;
+        throw new OperatorError('usage', message);
+      }
+      for (const { path, bytes } of filesOf(begun)) {
+        const found = await stat(join(this.path, path)).catch(unlessMissing);
+        if (found?.size !== bytes) throw this.#damaged(path);
+      }
+    }
+    const tables = shape.file_format === 'ndjson' ? [LINES] : Object.keys(shape.columns ?? {});
+    for (const table of tables) {
+      await explained(this.path, () => mkdir(join(this.path, table)).catch(unlessThere));
+      await this.#removeUnnamed(table);
+    }
+    await explained(this.path, () => syncDirectory(this.path));
+  }
+
+  /** Takes whole files into the manifest, in place of a shorter partition that begins alike. */
+  async add(partition: Partition, shape: ExportShape, program: string): Promise<void> {
+    const before = this.#manifest?.partitions ?? [];
+    const kept = before.filter(({ from }) => from < partition.from);
+    const tables = partition.files.map(({ table }) => table);
+    for (const table of tables) await explained(this.path, () => syncDirectory(join(this.path, table)));
+    await this.#write(manifestOf(shape, program, [...kept, partition]));
+    if (kept.length < before.length) for (const table of tables) await this.#removeUnnamed(table);
+  }
+
+  /** Reads every file. Expected errors: OperatorError `damage` for one that is not what the manifest says. */
+  async check(signal: AbortSignal, onRead: (share: number) => void): Promise<void> {
+    const files = filesOf(this.#manifest);
+    for (const [index, { path, sha256 }] of files.entries()) {
+      const digest = createHash('sha256');
+      await explained(path, () => pipeline(createReadStream(join(this.path, path)), digest, { signal }));
+      if (digest.digest('hex') !== sha256) throw this.#damaged(path);
+      onRead((index + 1) / files.length);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#unlock();
+    await this.#handle.close();
+  }
+
+  #damaged(path: string): OperatorError {
+    const message = `${named(join(this.path, path))} is not what ${MANIFEST} says: it was changed since it was written. Export it anew.`;
+    return new OperatorError('damage', message);
+  }
+
+  async #write(manifest: Manifest): Promise<void> {
+    const path = join(this.path, MANIFEST);
+    await explained(path, async () => {
+      const handle = await open(unfinishedName(path), 'w');
+      try {
+        await handle.writeFile(`${JSON.stringify(manifest, null, 1)}\n`);
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+      await rename(unfinishedName(path), path);
+      await syncDirectory(this.path);
+    });
+    this.#manifest = manifest;
+  }
+
+  /** Removes files of this kind of export that the manifest does not name. */
+  async #removeUnnamed(table: string): Promise<void> {
+    const kept = new Set(filesOf(this.#manifest).map(({ path }) => path));
+    await explained(this.path, async () => {
+      for (const name of await readdir(join(this.path, table))) {
+        const isOurs = name.replace(/^\./, '').startsWith(`${table}-`);
+        if (isOurs && !kept.has(`${table}/${name}`)) await rm(join(this.path, table, name), { force: true });
+      }
+    });
+  }
+}
+
+function filesOf(manifest: Manifest | undefined): Partition['files'] {
+  return (manifest?.partitions ?? []).flatMap(({ files }) => files);
+}
+
+function unlessThere(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EEXIST') throw error;
+}
+
+function unlessMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error;
+}

@@ -1,0 +1,78 @@
+import { accountRoles, parseAddress } from '../../../flow/index.js';
+import type { AccountRole } from '../../../flow/index.js';
+import { OperatorError, quoted } from '../../../runtime/index.js';
+import { DEFAULT_PARTITION } from '../../flags.js';
+import type { Compression, FileFormat } from '../../flags.js';
+import { checkCompression } from '../formats/compression.js';
+import type { Wanted } from '../formats/TableForm.js';
+import { chooseColumns } from '../tables/chooseColumns.js';
+import type { DirectoryWishes } from './exportToDirectory.js';
+
+/** The flags that say what files are like; null where not given. */
+export interface FileFlags {
+  readonly output: string | null;
+  readonly format: FileFormat;
+  readonly partition: number | null;
+  readonly compress: Compression | null;
+  readonly account: string | null;
+  readonly role: string | null;
+  readonly columns: string | null;
+  readonly scripts: boolean;
+}
+
+/**
+ * What a directory of files is to be like; `undefined` where nothing but lines of JSON to one file is asked for. Expected
+ * errors: OperatorError `usage`.
+ */
+export function directoryWishes(flags: FileFlags): DirectoryWishes | undefined {
+  const { format, partition, compress, columns, scripts, role } = flags;
+  if (role !== null && flags.account === null) throw usage('--role is of an account. Add --account ADDRESS.');
+  const asked = [
+    format !== 'ndjson' && `--format ${format}`,
+    partition !== null && '--partition',
+    compress !== null && '--compress',
+    flags.account !== null && '--account',
+    columns !== null && '--columns',
+    !scripts && '--no-scripts',
+  ].find((flag) => flag !== false);
+  if (asked === undefined) return undefined;
+  if (flags.output === null) throw usage(`${asked} writes files into a directory. Add --output DIRECTORY.`);
+  const account = flags.account === null ? null : addressOf(flags.account);
+  const compression = compress ?? (format === 'parquet' ? 'gzip' : 'none');
+  checkCompression(compression);
+  const isTable = format !== 'ndjson' || columns !== null;
+  return {
+    ...{ format, compression, scripts, account, role },
+    partition: partition ?? DEFAULT_PARTITION,
+    columns: isTable ? chooseColumns({ columns, scripts, isFiltered: account !== null }) : undefined,
+    wanted: account === null ? undefined : wantedOf(account, role === null ? undefined : roleOf(role)),
+  };
+}
+
+function addressOf(text: string): string {
+  const address = parseAddress(text);
+  if (address !== undefined) return address;
+  throw usage(`invalid address ${quoted(text)}: expected 16 hexadecimal digits, with or without 0x`);
+}
+
+function roleOf(text: string): AccountRole {
+  const roles = Object.keys(accountRoles) as AccountRole[];
+  const role = roles.find((each) => each === text);
+  if (role !== undefined) return role;
+  throw usage(`invalid role ${quoted(text)}: expected one of ${roles.join(', ')}`);
+}
+
+function wantedOf(address: string, role: AccountRole | undefined): Wanted {
+  return ({ line: { transaction } }) => {
+    const { payer, proposal_key, authorizers } = transaction;
+    return (
+      (role !== 'proposer' && role !== 'authorizer' && payer === address) ||
+      (role !== 'payer' && role !== 'authorizer' && proposal_key.address === address) ||
+      (role !== 'payer' && role !== 'proposer' && authorizers.includes(address))
+    );
+  };
+}
+
+function usage(message: string): OperatorError {
+  return new OperatorError('usage', message);
+}

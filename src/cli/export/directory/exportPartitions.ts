@@ -1,0 +1,114 @@
+import { join } from 'node:path';
+import type { BlockLine } from '../source/blockLine.js';
+import type { ExportProgress } from '../source/exportProgress.js';
+import type { ExportSource } from '../source/exportSource.js';
+import { compressingStream } from '../formats/compression.js';
+import type { Compression } from '../../flags.js';
+import type { GrowingFile, PartitionForm } from '../formats/PartitionForm.js';
+import { checkSame } from '../source/checkSame.js';
+import { blocksOf } from '../tables/blocksOf.js';
+import type { BlockLines } from '../tables/blocksOf.js';
+import type { ManifestFile, Partition } from './manifest.js';
+import { PartFile } from './PartFile.js';
+
+/** Digits of a height in a file's name, so that names sort by height. */
+const HEIGHT_DIGITS = 12;
+
+export interface PartitionOptions {
+  readonly directory: string;
+  /** Of whole files; none where the format compresses by itself. */
+  readonly compression: Compression;
+  /** Of the names of files, with the dot. */
+  readonly suffix: string;
+}
+
+export interface PartitionParts {
+  readonly source: ExportSource;
+  readonly progress: Pick<ExportProgress, 'at'>;
+  readonly makeForm: () => PartitionForm;
+}
+
+export interface Heights {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Where the last block before the partition is, if one is written. */
+export type BlockBefore = Pick<BlockLine, 'height' | 'id'> | undefined;
+
+/**
+ * Writes the files of one partition, which get their names once all of them are whole. While blocks are written, the next
+ * page is fetched. Expected errors: those of the source; OperatorError `storage`, and `foreign` where the index does not
+ * go on from the block before.
+ */
+export async function writePartition(
+  heights: Heights,
+  { options, parts, before }: { options: PartitionOptions; parts: PartitionParts; before: BlockBefore },
+): Promise<Partition> {
+  const { source, progress, makeForm } = parts;
+  const form = makeForm();
+  const counted = { blocks: 0, transactions: 0, last: before };
+  const files: Opened[] = [];
+  try {
+    for (const file of form.files) files.push(await openFile(file, heights, options));
+    for (let asked = pageOf(source, heights); asked !== undefined;) {
+      const blocks = blocksOf(await asked);
+      const reached = blocks.at(-1)?.block.height ?? heights.to;
+      asked = pageOf(source, { from: reached + 1, to: heights.to });
+      for (const { block, lines } of blocks) {
+        await checkLink({ block, lines }, counted.last, source);
+        form.add(block, lines);
+        counted.blocks += 1;
+        counted.transactions += block.transactions;
+        counted.last = block;
+        for (const { file, part } of files) {
+          const bytes = file.take();
+          if (bytes !== undefined) await part.write(bytes);
+        }
+      }
+      progress.at(reached, heights.to, counted.transactions);
+    }
+    const finished: ManifestFile[] = [];
+    for (const { file, part, path } of files) {
+      await part.write(file.finish());
+      finished.push({ table: file.table, path, rows: file.rows, ...(await part.finish()) });
+    }
+    for (const { part } of files) await part.publish();
+    const { blocks, transactions, last } = counted;
+    return { ...heights, last_block_id: last?.id ?? '', blocks, transactions, files: finished };
+  } catch (error) {
+    for (const { part } of files) await part.discard();
+    throw error;
+  }
+}
+
+interface Opened {
+  readonly file: GrowingFile;
+  readonly part: PartFile;
+  readonly path: string;
+}
+
+async function openFile(
+  file: GrowingFile,
+  { from, to }: Heights,
+  options: PartitionOptions,
+): Promise<Opened> {
+  const [first, last] = [from, to].map((height) => String(height).padStart(HEIGHT_DIGITS, '0'));
+  const path = `${file.table}/${file.table}-${first}-${last}${options.suffix}`;
+  const stream = compressingStream(options.compression);
+  return { file, path, part: await PartFile.create(join(options.directory, path), stream) };
+}
+
+/** `undefined` when there is nothing left to fetch. */
+function pageOf(source: ExportSource, { from, to }: Heights): Promise<Buffer> | undefined {
+  if (from > to) return undefined;
+  const page = source.page({ from, to });
+  // It may fail while the page before it is still being written.
+  page.catch(() => undefined);
+  return page;
+}
+
+/** The root block of a spork need not name the block below it; any other that does not, is of another chain. */
+async function checkLink({ block }: BlockLines, before: BlockBefore, source: ExportSource): Promise<void> {
+  if (before !== undefined && block.parentId !== before.id) await checkSame(before, source);
+}

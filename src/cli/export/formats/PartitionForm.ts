@@ -1,0 +1,25 @@
+import type { BlockRow } from '../tables/rows.js';
+
+/** One file of a partition, as it grows. */
+export interface GrowingFile {
+  readonly table: string;
+  /** Rows so far. */
+  readonly rows: number;
+  /**
+   * The bytes that are ready, once there are enough to be written; call it after every block. They are valid until the
+   * next call of anything here.
+   */
+  take(): Uint8Array | undefined;
+  /** The rest of the file. */
+  finish(): Uint8Array;
+}
+
+/** The files that the blocks of a partition are made into. Their bytes depend on the blocks alone. */
+export interface PartitionForm {
+  readonly files: readonly GrowingFile[];
+  /** The line of a block, and those of its transactions, with their line ends. */
+  add(block: BlockRow, lines: readonly Buffer[]): void;
+}
+
+/** Text and lines are handed on in pieces of about this length. */
+export const PIECE_BYTES = 1024 * 1024;

@@ -1,0 +1,50 @@
+import { loadParquet } from './parquet/index.js';
+import { tableNames } from '../tables/tableColumns.js';
+import type { TableColumns } from '../tables/tableColumns.js';
+import type { Compression, FileFormat } from '../../flags.js';
+import { CsvFile } from './CsvFile.js';
+import { flatSink } from './flatLines.js';
+import { LineForm, LINES } from './LineForm.js';
+import type { GrowingFile, PartitionForm } from './PartitionForm.js';
+import { TableForm } from './TableForm.js';
+import type { TableSink, Wanted } from './TableForm.js';
+import { TextFile } from './TextFile.js';
+
+export interface FormOptions {
+  readonly format: FileFormat;
+  /** Of Parquet's pages. Check it first. */
+  readonly compression: Compression;
+  /** Name and version of the program. */
+  readonly program: string;
+  /** None: lines as `export` writes them without `--columns`. */
+  readonly columns: TableColumns | undefined;
+  /** None: every transaction. */
+  readonly wanted: Wanted | undefined;
+  readonly scripts: boolean;
+}
+
+/** Makes what makes the files of one partition. Loads what the format needs. */
+export async function formMaker(options: FormOptions): Promise<() => PartitionForm> {
+  const { format, columns } = options;
+  if (columns === undefined) return () => new LineForm(options);
+  const rows = { columns, wanted: options.wanted ?? (() => true) };
+  const chosen = tableNames.filter((table) => columns[table].length > 0);
+  const formOf = (files: readonly (GrowingFile & TableSink)[]): PartitionForm => {
+    const sinks = Object.fromEntries(files.map((file) => [file.table, file]));
+    return new TableForm(rows, { files, sinks });
+  };
+  switch (format) {
+    case 'ndjson':
+      return () => {
+        const file = new TextFile(LINES);
+        const sinks = chosen.map((table) => [table, flatSink(file, table, columns[table])] as const);
+        return new TableForm(rows, { files: [file], sinks: Object.fromEntries(sinks) });
+      };
+    case 'csv':
+      return () => formOf(chosen.map((table) => new CsvFile(table, columns[table])));
+    case 'parquet': {
+      const { ParquetFile } = await loadParquet();
+      return () => formOf(chosen.map((table) => new ParquetFile({ ...options, table }, columns[table])));
+    }
+  }
+}

@@ -1,0 +1,40 @@
+/** What a column holds, in every format; docs/export.md says how each format writes it. */
+export type ColumnType =
+  | 'text'
+  /** A safe integer. */
+  | 'integer'
+  /** An integer of 32 bits. */
+  | 'small'
+  /** An integer of 64 bits without a sign. */
+  | 'unsigned'
+  /** Microseconds since the Unix epoch. */
+  | 'time'
+  | 'binary'
+  | 'texts'
+  | 'binaries'
+  | 'signatures';
+
+export interface SignatureCell {
+  readonly address: string;
+  readonly key_index: number;
+  readonly signature: Buffer;
+  readonly extension_data: Buffer | null;
+}
+
+export type Cell =
+  string | number | bigint | Buffer | readonly string[] | readonly Buffer[] | readonly SignatureCell[] | null;
+
+/** A column without the rows that it reads. */
+export interface ColumnShape {
+  readonly name: string;
+  readonly type: ColumnType;
+  /** For people. */
+  readonly doc: string;
+  readonly isNullable: boolean;
+  /** Hardly any value occurs twice, and nobody asks for ranges of it: no dictionary and no statistics are worth it. */
+  readonly isScattered: boolean;
+}
+
+export interface Column<Row> extends ColumnShape {
+  readonly of: (row: Row) => Cell;
+}

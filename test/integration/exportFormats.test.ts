@@ -1,0 +1,320 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { duckdb } from '../support/duckdb.js';
+import { ODD_PAYER, oddTransactions, writeStore } from '../support/oddTransactions.js';
+import { scratchDirectory } from '../support/program.js';
+import { storeFlags } from '../support/storeDump.js';
+import { runInProcess } from '../support/terminal.js';
+
+const FIRST = 95;
+const blocks = oddTransactions(FIRST);
+const LAST = FIRST + blocks.length - 1;
+const dataDir = mkdtempSync(join(tmpdir(), 'fci-formats-'));
+afterAll(() => rmSync(dataDir, { recursive: true }));
+
+type Line = Readonly<Record<string, unknown>>;
+interface TransactionBody extends Readonly<Record<string, unknown>> {
+  readonly script: string;
+  readonly arguments: readonly string[];
+  readonly authorizers: readonly string[];
+  readonly proposal_key: Readonly<Record<string, string>>;
+  readonly payload_signatures: readonly Readonly<Record<string, string>>[];
+  readonly envelope_signatures: readonly Readonly<Record<string, string>>[];
+}
+
+/** What `export` has always written: what everything else is compared with. */
+let reference: readonly Line[];
+let referenceText: string;
+
+beforeAll(async () => {
+  await writeStore(dataDir, blocks);
+  const { out } = await runInProcess(['export', ...storeFlags(dataDir), '--quiet']);
+  const end = out.lastIndexOf('\n', out.length - 2) + 1;
+  referenceText = out.slice(0, end);
+  reference = linesOf(referenceText);
+}, 60_000);
+
+function linesOf(text: string): Line[] {
+  const lines = text.split('\n').slice(0, -1);
+  return lines.map((line) => JSON.parse(line) as Line);
+}
+
+interface Files {
+  readonly directory: string;
+  readonly manifest: {
+    readonly to: number;
+    readonly rows: Record<string, number>;
+    readonly sha256: string;
+    readonly partitions: readonly {
+      readonly from: number;
+      readonly to: number;
+      readonly files: readonly { path: string; rows: number; bytes: number; sha256: string }[];
+    }[];
+  };
+}
+
+function manifestIn(directory: string): Files['manifest'] {
+  return JSON.parse(readFileSync(join(directory, 'manifest.json'), 'utf8')) as Files['manifest'];
+}
+
+async function exported(...flags: string[]): Promise<Files> {
+  const directory = join(scratchDirectory(), 'files');
+  const ran = await runInProcess(['export', ...storeFlags(dataDir), '--output', directory, ...flags]);
+  expect(ran).toMatchObject({ exit: 'done', message: '' });
+  return { directory, manifest: manifestIn(directory) };
+}
+
+async function refused(...flags: string[]): Promise<string> {
+  return (await runInProcess(['export', ...storeFlags(dataDir), ...flags])).message;
+}
+
+const text = (base64: string): string | null => {
+  const bytes = Buffer.from(base64, 'base64');
+  if (bytes.includes(0)) return null;
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+};
+/** All that chains of these tests have: a tenth of a second that is whole microseconds. */
+const micros = (rfc3339: unknown): string => String(BigInt(Date.parse(String(rfc3339))) * 1000n);
+const hexOf = (base64: string | undefined): string | null =>
+  base64 === undefined ? null : Buffer.from(base64, 'base64').toString('hex');
+
+/** The rows of the reference, as the queries below give them: integers of 64 bits and bytes as text. */
+function expectedTransactions(): Line[] {
+  const lines = reference.filter(({ kind }) => kind === 'transaction');
+  return lines.map((line) => {
+    const { height, block_id, timestamp, collection_id, collection_index, transaction_index } = line;
+    const body = line['transaction'] as TransactionBody;
+    const { proposal_key, payer, reference_block_id, gas_limit, authorizers, id, script } = body;
+    const texts = body.arguments.map(text);
+    const areTexts = texts.every((each) => each !== null);
+    const signatures = (name: 'payload_signatures' | 'envelope_signatures'): unknown =>
+      body[name].map(({ address, key_index, signature, extension_data }) => ({
+        ...{ address, key_index, signature: hexOf(signature), extension_data: hexOf(extension_data) },
+      }));
+    return {
+      ...{ id, height: String(height), block_id, timestamp: micros(timestamp), collection_id },
+      ...{ collection_index, transaction_index, payer, proposer: proposal_key['address'] },
+      proposer_key_index: proposal_key['key_index'],
+      proposer_sequence_number: proposal_key['sequence_number'],
+      ...{ authorizers, reference_block_id, gas_limit },
+      // In hex, for DuckDB’s package takes a byte order mark off what it gives to JavaScript.
+      ...{ script: text(script) === null ? null : hexOf(script), script_binary: text(script) === null ? hexOf(script) : null },
+      script_sha256: createHash('sha256').update(Buffer.from(script, 'base64')).digest('hex'),
+      arguments: areTexts ? texts : null,
+      arguments_binary: areTexts ? null : body.arguments.map(hexOf),
+      payload_signatures: signatures('payload_signatures'),
+      envelope_signatures: signatures('envelope_signatures'),
+    };
+  });
+}
+
+const ORDER = 'order by height::bigint, collection_index, transaction_index';
+
+describe('files of other formats', () => {
+  it.each(['none', 'gzip'])('Parquet (%s), read by DuckDB, is what the lines are', async (compression) => {
+    const { directory, manifest } = await exported('--format', 'parquet', '--compress', compression, '--partition', '7');
+    const hex = (list: string): string => `list_transform(${list}, s -> {'address': s.address, 'key_index': s.key_index, 'signature': lower(hex(s.signature)), 'extension_data': lower(hex(s.extension_data))})`;
+    const rows = await duckdb(
+      `select * replace (epoch_us(timestamp)::varchar as timestamp, height::varchar as height,
+         lower(hex(script)) as script, lower(hex(script_binary)) as script_binary, list_transform(arguments_binary, b -> lower(hex(b))) as arguments_binary,
+         ${hex('payload_signatures')} as payload_signatures, ${hex('envelope_signatures')} as envelope_signatures)
+       from '${directory}/transactions/*.parquet' ${ORDER}`,
+    );
+    expect(rows).toEqual(expectedTransactions());
+    expect(rows.some((row) => row['script_binary'] !== null)).toBe(true);
+    expect(rows.map((row) => row['gas_limit'])).toContain(String(2n ** 64n - 1n));
+    expect(manifest.rows['transactions']).toBe(rows.length);
+    const types = await duckdb(`describe select * from '${directory}/transactions/*.parquet'`);
+    expect(Object.fromEntries(types.map((row) => [row['column_name'], row['column_type']]))).toMatchObject({
+      ...{ height: 'BIGINT', timestamp: 'TIMESTAMP WITH TIME ZONE', gas_limit: 'UBIGINT', script: 'VARCHAR' },
+      ...{ script_binary: 'BLOB', authorizers: 'VARCHAR[]', arguments_binary: 'BLOB[]' },
+    });
+    // Row groups that cannot match are passed over by these.
+    const found = await duckdb(
+      `select count(*)::int as n from '${directory}/transactions/*.parquet' where gas_limit > 9223372036854775808::ubigint`,
+    );
+    expect(found).toEqual([{ n: rows.filter(({ gas_limit }) => gas_limit === String(2n ** 64n - 1n)).length }]);
+  });
+
+  it('tables of blocks and collections are what the lines are, in Parquet and CSV', async () => {
+    const expectedBlocks = reference
+      .filter(({ kind }) => kind === 'block')
+      .map(({ height, block_id, parent_id, timestamp, collections }) => {
+        const all = collections as readonly { readonly transaction_count: number }[];
+        return {
+          ...{ height: String(height), id: block_id, parent_id, timestamp: micros(timestamp), timestamp_nanos: 0 },
+          collection_count: all.length,
+          transaction_count: all.reduce((sum, { transaction_count }) => sum + transaction_count, 0),
+        };
+      });
+    const expectedCollections = reference
+      .filter(({ kind }) => kind === 'block')
+      .flatMap(({ height, block_id, timestamp, collections }) =>
+        (collections as readonly { collection_id: string; transaction_count: number }[]).map(
+          ({ collection_id, transaction_count }, collection_index) => ({
+            ...{ id: collection_id, height: String(height), block_id, timestamp: micros(timestamp) },
+            ...{ collection_index, transaction_count },
+          }),
+        ),
+      );
+    for (const format of ['parquet', 'csv']) {
+      const { directory } = await exported('--format', format, '--partition', '7');
+      const from = (table: string): string =>
+        format === 'csv' ? `read_csv('${directory}/${table}/*.csv')` : `'${directory}/${table}/*.parquet'`;
+      const same = 'epoch_us(timestamp)::varchar as timestamp, height::bigint::varchar as height';
+      const counts = 'collection_count::int as collection_count, transaction_count::int as transaction_count';
+      expect(
+        await duckdb(
+          `select * replace (${same}, ${counts}, timestamp_nanos::int as timestamp_nanos) from ${from('blocks')} order by height::bigint`,
+        ),
+      ).toEqual(expectedBlocks);
+      expect(
+        await duckdb(
+          `select * replace (${same}, collection_index::int as collection_index, transaction_count::int as transaction_count)
+           from ${from('collections')} order by height::bigint, collection_index`,
+        ),
+      ).toEqual(expectedCollections);
+    }
+  });
+
+  it('CSV, read by DuckDB, is what the lines are, whatever scripts hold', async () => {
+    const { directory } = await exported('--format', 'csv', '--compress', 'gzip');
+    const columns = Object.keys(expectedTransactions()[0] ?? {}).map((name) => `'${name}': 'VARCHAR'`);
+    const rows = await duckdb(
+      `select * replace (lower(hex(script)) as script, epoch_us(timestamp::timestamptz)::varchar as timestamp, collection_index::int as collection_index,
+         transaction_index::int as transaction_index)
+       from read_csv('${directory}/transactions/*.csv.gz', header = true, auto_detect = false, delim = ',', quote = '"', escape = '"',
+         new_line = '\\n', allow_quoted_nulls = false, columns = {${columns.join(', ')}})
+       ${ORDER}`,
+    );
+    const lists = ['authorizers', 'arguments', 'arguments_binary', 'payload_signatures', 'envelope_signatures'];
+    const parsed = rows.map((row) => {
+      const read = (name: string): unknown => (row[name] === null ? null : JSON.parse(String(row[name])));
+      const signatures = (name: string): unknown =>
+        (read(name) as Readonly<Record<string, string | null>>[]).map((each) => ({
+          ...each,
+          key_index: String(each['key_index']),
+          signature: hexOf(each['signature'] ?? ''),
+          extension_data: each['extension_data'] === null ? null : hexOf(each['extension_data']),
+        }));
+      return {
+        ...row,
+        ...Object.fromEntries(lists.map((name) => [name, read(name)])),
+        script_binary: row['script_binary'] === null ? null : hexOf(String(row['script_binary'])),
+        arguments_binary: (read('arguments_binary') as string[] | null)?.map((each) => hexOf(each)) ?? null,
+        payload_signatures: signatures('payload_signatures'),
+        envelope_signatures: signatures('envelope_signatures'),
+      };
+    });
+    expect(parsed).toEqual(expectedTransactions());
+  });
+
+  it('lines in partitions are, one after the other, what export to one file is', async () => {
+    const { directory, manifest } = await exported('--partition', '7', '--compress', 'gzip');
+    const files = manifest.partitions.flatMap(({ files }) => files);
+    const all = files.map(({ path }) => gunzipSync(readFileSync(join(directory, path))).toString());
+    expect(all.join('') === referenceText).toBe(true);
+    // Borders are multiples of 7, whatever the first height is.
+    expect(manifest.partitions[0]).toMatchObject({ from: FIRST, to: 97 });
+    expect(manifest.partitions.slice(1, -1).every(({ from, to }) => from % 7 === 0 && to === from + 6)).toBe(true);
+    expect(manifest.to).toBe(LAST);
+    const sums = files.map(({ path, bytes, sha256 }) => {
+      const content = readFileSync(join(directory, path));
+      expect(content.length).toBe(bytes);
+      expect(createHash('sha256').update(content).digest('hex')).toBe(sha256);
+      return `${sha256}  ${path}\n`;
+    });
+    expect(createHash('sha256').update(sums.join('')).digest('hex')).toBe(manifest.sha256);
+  });
+
+  it('--no-scripts, --account, --role and --columns leave out what they say', async () => {
+    const read = async (...flags: string[]): Promise<Line[]> => {
+      const { directory, manifest } = await exported(...flags);
+      const files = manifest.partitions.flatMap(({ files }) => files);
+      return linesOf(files.map(({ path }) => readFileSync(join(directory, path), 'utf8')).join(''));
+    };
+    const withoutScripts = reference.map((line) => {
+      if (line['kind'] !== 'transaction') return line;
+      const { script: _, ...transaction } = line['transaction'] as TransactionBody;
+      return { ...line, transaction };
+    });
+    expect(await read('--no-scripts')).toEqual(withoutScripts);
+
+    const ofPayer = reference.filter((line) => (line['transaction'] as TransactionBody | undefined)?.['payer'] === ODD_PAYER);
+    expect(ofPayer.length).toBeGreaterThan(0);
+    expect(await read('--account', `0x${ODD_PAYER}`)).toEqual(ofPayer);
+    expect(await read('--account', ODD_PAYER, '--role', 'payer')).toEqual(ofPayer);
+    expect(await read('--account', ODD_PAYER, '--role', 'authorizer')).toEqual([]);
+
+    const flat = await read('--columns', 'height,id,gas_limit,blocks.id');
+    const blockLines = reference.filter(({ kind }) => kind === 'block');
+    expect(flat.filter(({ kind }) => kind === 'block')).toEqual(
+      blockLines.map(({ block_id }) => ({ kind: 'block', id: block_id })),
+    );
+    expect(flat.filter(({ kind }) => kind === 'transaction')).toEqual(
+      expectedTransactions().map(({ id, height, gas_limit }) => ({
+        ...{ kind: 'transaction', id, height: Number(height), gas_limit },
+      })),
+    );
+    const { directory, manifest } = await exported('--format', 'csv', '--columns', 'transactions.*', '--no-scripts');
+    expect(Object.keys(manifest.rows)).toEqual(['transactions']);
+    const [name = ''] = readdirSync(join(directory, 'transactions'));
+    const [head] = readFileSync(join(directory, 'transactions', name), 'utf8').split('\n');
+    expect(head).toContain('script_sha256');
+    expect(head).not.toMatch(/\bscript\b/);
+  });
+});
+
+describe('a directory', () => {
+  it('that ends within a partition is taken further, to what one export would have made', async () => {
+    const flags = ['--format', 'parquet', '--partition', '7'];
+    const whole = await exported(...flags);
+    const { directory } = await exported(...flags, '--to', String(FIRST + 9));
+    const on = ['export', ...storeFlags(dataDir), '--output', directory, ...flags, '--resume'];
+    expect((await runInProcess(on)).exit).toBe('done');
+    expect(manifestIn(directory)).toEqual(whole.manifest);
+    for (const table of ['blocks', 'collections', 'transactions']) {
+      expect(readdirSync(join(directory, table))).toEqual(readdirSync(join(whole.directory, table)));
+    }
+    expect((await runInProcess(on)).err).toContain('is complete: heights');
+  });
+
+  it('is refused where it is not what it was, or something else', async () => {
+    const { directory, manifest } = await exported('--partition', '7');
+    const to = ['--output', directory, '--partition', '7'];
+    expect(await refused(...to)).toMatch(/is not empty\. Add --resume/);
+    expect(await refused(...to, '--resume', '--compress', 'gzip')).toMatch(/begun with --compress "none", and this is "gzip"/);
+    expect(await refused(...to, '--resume', '--to', '99')).toMatch(/goes to height \d+ already/);
+    const [file] = manifest.partitions[0]?.files ?? [];
+    const path = join(directory, file?.path ?? '');
+    const content = readFileSync(path);
+    writeFileSync(path, content.toString().replace('height', 'hEight'));
+    expect(await refused(...to, '--resume')).toMatch(/is not what manifest\.json says/);
+    truncateSync(path, 3);
+    expect(await refused(...to, '--resume')).toMatch(/is not what manifest\.json says/);
+    rmSync(join(directory, 'manifest.json'));
+    expect(await refused(...to, '--resume')).toMatch(/has no manifest\.json of an export/);
+  });
+
+  it.each([
+    [['--format', 'csv'], /writes files into a directory\. Add --output DIRECTORY\.$/],
+    [['--role', 'payer'], /Add --account ADDRESS\.$/],
+    [['--output', 'x', '--account', 'nobody'], /^invalid address "nobody"/],
+    [['--output', 'x', '--account', ODD_PAYER, '--role', 'king'], /^invalid role "king"/],
+    [['--output', 'x', '--columns', 'gaslimit'], /Unknown column "gaslimit".*Did you mean gas_limit\?/],
+    [['--output', 'x', '--columns', 'script', '--no-scripts'], /leaves none of the --columns/],
+    [['--output', 'x', '--format', 'xlsx'], /is not one of ndjson, csv, parquet/],
+    [['--output', 'x', '--partition', '0'], /Wrong value for --partition/],
+    [['--output', '/nowhere/x', '--format', 'csv'], /Cannot write .*its directory does not exist/],
+  ])('%j is refused', async (flags, message) => {
+    expect(await refused(...flags)).toMatch(message);
+  });
+});

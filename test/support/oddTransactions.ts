@@ -1,0 +1,62 @@
+import type { Transaction } from '../../src/flow/index.js';
+import type { BlockEntry } from '../../src/storage/index.js';
+import { LevelIndexStore, SCHEMA_VERSION } from '../../src/storage/index.js';
+import { systemClock } from '../../src/runtime/index.js';
+import { RecordingLogger } from './recordingLogger.js';
+import { smallChain, transactionWith } from './smallChain.js';
+import { storePath } from './storeDump.js';
+
+/** Scripts that a careless writer or reader of files takes for something else. */
+const scripts: readonly Buffer[] = [
+  Buffer.from('first line\nsecond, "quoted"\r\nthird\r'),
+  Buffer.from(''),
+  Buffer.from('"'),
+  Buffer.from(',,\n\n'),
+  Buffer.from(' spaces around '),
+  Buffer.from('NULL'),
+  Buffer.from("'; drop table transactions; --"),
+  Buffer.from('\\N \\" \\n'),
+  Buffer.from('héllo 🌊 \uFFFD'),
+  Buffer.from('\uFEFFbyte order mark'),
+  Buffer.from('zero\0byte'),
+  Buffer.from([0xff, 0xfe, 0x80]),
+];
+
+export const ODD_PAYER = '00000000000000b7';
+
+/** A chain of some twenty blocks, the first and the last empty, with everything in its transactions that is hard to write down. */
+export function oddTransactions(firstHeight: number): BlockEntry[] {
+  const zero = Buffer.alloc(0);
+  const odd: Transaction[] = [
+    ...scripts.map((script) => transactionWith({ script })),
+    transactionWith({ arguments: [] }),
+    transactionWith({ arguments: [Buffer.from('["a,b\n"]'), Buffer.from('')] }),
+    transactionWith({ arguments: [Buffer.from('{}'), Buffer.from([0xc3, 0x28])] }),
+    transactionWith({ gasLimit: 2n ** 64n - 1n }),
+    transactionWith({
+      proposalKey: { address: Buffer.alloc(8, 1), keyId: 2 ** 32 - 1, sequenceNumber: 2n ** 64n - 1n },
+    }),
+    transactionWith({ payer: Buffer.from([0xb7]), authorizers: [] }),
+    transactionWith({ payloadSignatures: [], envelopeSignatures: [] }),
+    transactionWith({ script: zero, arguments: [zero] }),
+  ];
+  const blocks = odd.map((transaction, index) => (index % 3 === 0 ? [[transaction], [transaction]] : [[transaction]]));
+  return smallChain(firstHeight, [[], ...blocks.slice(0, 9), [odd, []], ...blocks.slice(9), []]);
+}
+
+/** Writes blocks to the store of a data directory. */
+export async function writeStore(dataDir: string, blocks: readonly BlockEntry[]): Promise<void> {
+  const store = await LevelIndexStore.open(
+    { path: storePath(dataDir), chainId: 'flow-localnet' },
+    { logger: new RecordingLogger(), clock: systemClock },
+  );
+  try {
+    await store.initialise({
+      ...{ schemaVersion: SCHEMA_VERSION, chainId: 'flow-localnet', createdBy: 'a test', sporks: [] },
+      firstHeight: blocks[0]?.block.height ?? 0,
+    });
+    await store.commit({ blocks, latestIndexedHeight: blocks.at(-1)?.block.height ?? 0 });
+  } finally {
+    await store.close();
+  }
+}
