@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/runtime/index.js';
@@ -157,6 +157,42 @@ describe('a daemon on PostgreSQL', () => {
     expect(count(...rooms, loaded).trim()).toBe('0');
     const postgresToo = `await (await import('./dist/storage/index.js')).loadPostgres();`;
     expect(Number(count(...rooms, postgresToo, loaded))).toBeGreaterThan(5);
+  });
+
+  it('takes the password from the file that PGPASSFILE names, without a word of its own', async () => {
+    const { devnet, dataDir, url } = await begin(5);
+    if (postgres.server().machine === undefined) {
+      // Somebody else's server keeps its rules.
+      expect(process.env['PGURL']).toBeDefined();
+      return;
+    }
+    const { rows } = await asAdmin(url, 'SHOW hba_file');
+    const { hba_file: rules } = rows[0] as { hba_file: string };
+    const before = await readFile(rules, 'utf8');
+    await asAdmin(url, `CREATE ROLE filed LOGIN PASSWORD 'hush-hush' SUPERUSER`);
+    await writeFile(rules, `host all filed 127.0.0.1/32 scram-sha-256\n${before}`);
+    await asAdmin(url, 'SELECT pg_reload_conf()');
+    atEnd(async () => {
+      await writeFile(rules, before);
+      await asAdmin(url, 'SELECT pg_reload_conf()');
+    });
+    const { host, hostname, port, pathname } = new URL(url);
+    const file = join(dataDir, 'passwords');
+    await writeFile(file, `${hostname}:${port}:*:filed:hush-hush\n`, { mode: 0o600 });
+    const store = ['--store', `postgres://filed@${host}${pathname}`];
+    const environment = { PGPASSFILE: file };
+    const daemon = await startDaemon(
+      startArguments(devnet, dataDir, ...store, '--start-height', '0'),
+      environment,
+    );
+    await daemon.reaches(4);
+    await daemon.program.stop();
+    const where = ['--network', 'devnet', '--data-dir', dataDir, ...store];
+    const workers = await runProgram(['workers', ...where], environment);
+    expect([workers.code, workers.stderr]).toEqual([0, '']);
+    expect(daemon.program.stderr).not.toMatch(/Deprecat|pgpass|hush/);
+    const without = await runProgram(['verify', ...where], { PGPASSFILE: join(dataDir, 'none') });
+    expect([without.code, without.stderr]).toEqual([74, expect.stringMatching(/PGPASSFILE/)]);
   });
 
   it('never shows the password', async () => {
