@@ -92,7 +92,7 @@ const subFloors = {
     ['order', 'nodes'],
     ['FetchRate.ts', 'requestFailure.ts', 'requestRecord.ts'],
   ],
-  'storage/postgres': [['ranges', 'verify'], ['reading', 'writing'], ['tables'], ['connection']],
+  'storage/postgres': [['ranges', 'verify'], ['writing'], ['reading'], ['tables'], ['connection']],
 };
 
 /** Sub-rooms with sub-rooms of their own, as `room/sub-room`. */

@@ -117,7 +117,15 @@ export async function killWorkersOf(config: DaemonConfig, which: string, wish: K
 export async function takeLead(config: DaemonConfig, store: IndexStore): Promise<void> {
   const { shared } = store;
   if (config.store === undefined || shared === undefined) return;
-  await onQueue(config, async (queue) => {
+  await whileNobodyLeads(config, () => shared.lead());
+}
+
+/** For a command that writes to a database, in which others may be at work. Expected errors: StorageError (`locked`). */
+export async function whileNobodyLeads<T>(
+  config: DaemonConfig,
+  use: (queue: SharedQueue) => Promise<T>,
+): Promise<T> {
+  return onQueue(config, async (queue) => {
     const leader = (await queue.workers()).find(({ isAlive, leads }) => isAlive && leads);
     if (leader !== undefined) {
       throw new StorageError(
@@ -126,6 +134,6 @@ export async function takeLead(config: DaemonConfig, store: IndexStore): Promise
           'role live first.',
       );
     }
-    await shared.lead();
+    return use(queue);
   });
 }

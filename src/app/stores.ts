@@ -28,7 +28,7 @@ import type {
   VerifyOptions,
   VerifyReport,
 } from '../storage/index.js';
-import { DATABASE_WAIT_MS, onQueue, takeLead } from './databases.js';
+import { DATABASE_WAIT_MS, onQueue, takeLead, whileNobodyLeads } from './databases.js';
 import { documentOf, plannedAt, rangeAtRest } from './health/BackfillWatch.js';
 import { daemonRuns, storePathOf } from './lifecycle/daemonRecord.js';
 import { obeyBackfill } from './line/backfillCommand.js';
@@ -306,17 +306,21 @@ function placeOf(config: DaemonConfig): { readonly path: string; readonly chainI
 
 /**
  * Finds out what can be kept of a damaged store, and with `apply` keeps that and deletes the rest. Expected errors:
- * OperatorError (no store there, locked by a running daemon, another chain, nothing that can be kept).
+ * OperatorError (no store there, locked by a running daemon, or by one that leads, another chain, nothing that can be kept).
  */
 export async function repairStoreOf(
   config: DaemonConfig,
   { apply, signal }: { readonly apply: boolean; readonly signal: AbortSignal },
 ): Promise<RepairReport> {
-  refuseDatabase(
-    config,
-    'its files are the business of PostgreSQL. Restore the database from a copy, or "rewind" to below the damage that ' +
-      '"verify" names: the daemon fetches the heights above again',
-  );
+  const { chainId, store: url } = config;
+  if (url !== undefined) {
+    const { repairPostgres } = await loadPostgres();
+    const dependencies = { clock: systemClock, logger: silentLogger, signal };
+    if (!apply) return repairPostgres({ url, chainId, apply }, dependencies);
+    return whileNobodyLeads(config, async (queue) =>
+      repairPostgres({ url, chainId, apply, lastPlan: await queue.lastPlan() }, dependencies),
+    );
+  }
   return repairStore({ ...placeOf(config), apply }, { logger: silentLogger, signal });
 }
 

@@ -117,7 +117,7 @@ export const commands: readonly Command[] = [
     summary: 'Re-hash the whole store and report what is missing, wrong or surplus.',
     details:
       'Exit code 0: no damage. Exit code 65: damage, each problem on a line with the heights it affects. ' +
-      'No daemon may be running.',
+      'No daemon may be running, unless the store is in a database (--store).',
     settings: storeSettings,
     ownFlags: verifyFlags,
     load: async () => (await import('./commands/verify.js')).verify,
@@ -125,10 +125,11 @@ export const commands: readonly Command[] = [
   {
     ...none,
     name: 'repair',
-    summary: 'Keep the sound part of a damaged store. No daemon may be running on it.',
+    summary: 'Keep what is sound of a damaged store; the daemon fetches the rest again.',
     details:
-      'Keeps every height below the lowest damaged one and deletes the rest, which the daemon fetches again. Without --yes ' +
-      'it changes nothing and says what can be kept.\n' +
+      'Keeps every sound height, wherever it lies. What is lost becomes a planned hole, which the daemon fills in from the ' +
+      'nodes. Without --yes it changes nothing and says what can be kept. No daemon may be running; on a database (--store), ' +
+      'none that leads.\n' +
       'Exit code 0: repaired, or nothing to repair. Exit code 65: damage found, but no --yes.',
     settings: storeSettings,
     ownFlags: repairFlags,

@@ -48,8 +48,8 @@ export class StorageError extends OperatorError {
 }
 
 const MEND =
-  'Check the disk. Run "verify" to see which heights are lost, then "repair --yes" to keep all heights below them ' +
-  '(the daemon fetches the others again), or restore the data directory from a copy.';
+  'Check the disk. Run "verify" to see which heights are lost, then "repair --yes" to keep all others ' +
+  '(the daemon fetches what is lost again), or restore the data directory from a copy.';
 
 /** A record whose bytes differ from what was written. `what` names the record: "block record", "body", … */
 export function corruptRecord(

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/runtime/index.js';
@@ -52,16 +52,65 @@ describe('a daemon on PostgreSQL', () => {
     expect((await readFile(out, 'utf8')).trim().split('\n').length).toBeGreaterThan(9);
     expect((await run('rewind', '--to', '40', '--yes')).code).toBe(0);
     expect((await run('get', 'block', '41')).code).toBe(66);
-    for (const command of [['repair'], ['forget', 'accounts', '--yes']]) {
-      const refused = await run(...command);
-      expect([refused.code, refused.stderr]).toEqual([
-        64,
-        expect.stringContaining('the index is in a database'),
-      ]);
-    }
+    const refused = await run('forget', 'accounts', '--yes');
+    expect([refused.code, refused.stderr]).toEqual([
+      64,
+      expect.stringContaining('the index is in a database'),
+    ]);
     const again = await startDaemon(start);
     await again.reaches(HEIGHTS - 1);
     await again.program.stop();
+  });
+
+  it('is repaired: damaged heights become holes, which it fills in again, and nothing above is lost', async () => {
+    const { devnet, dataDir, store, url } = await begin();
+    const start = startArguments(devnet, dataDir, ...store, '--start-height', '0');
+    const daemon = await startDaemon(start);
+    await daemon.reaches(HEIGHTS - 1);
+    const where = ['--network', 'devnet', '--data-dir', dataDir, ...store];
+    const run = async (...args: string[]) => runProgram([...args, ...where]);
+    const exported = async (name: string): Promise<string> => {
+      const out = join(dataDir, name);
+      expect((await run('export', '--from', '0', '--to', String(HEIGHTS - 1), '--output', out)).code).toBe(0);
+      return readFile(out, 'utf8');
+    };
+    const before = await exported('before.ndjson');
+    expect((await run('repair')).stdout).toBe('No damage: nothing to repair.\n');
+    const led = await run('repair', '--yes');
+    expect([led.code, led.stderr]).toEqual([
+      74,
+      expect.stringContaining('Stop all processes with the role live first'),
+    ]);
+    await daemon.program.stop();
+    await asAdmin(
+      url,
+      `UPDATE flow_store.body SET value = set_byte(value, 9, 255) WHERE height IN (SELECT min(height) FROM flow_store.body WHERE height > 9);
+       DELETE FROM flow_store.block WHERE height BETWEEN 30 AND 32;
+       DELETE FROM flow_store.transaction WHERE height > 39`,
+    );
+    const [, damaged] = /height (\d+) \(block\)/.exec((await run('verify')).stdout) ?? [];
+    expect(Number(damaged)).toBeGreaterThan(9);
+    const told = await run('repair');
+    expect([told.code, told.stdout]).toEqual([
+      65,
+      expect.stringMatching(/^Can be kept: heights 0 to .* and 33 to 59\. Lost below that: 4 heights/),
+    ]);
+    const done = await run('repair', '--yes');
+    expect([done.code, done.stdout]).toEqual([
+      0,
+      `Repaired. Kept: heights 0 to ${Number(damaged) - 1}, ${Number(damaged) + 1} to 29 and 33 to 59. ` +
+        `Lost below that: 4 heights, ${damaged} and 30 to 32. The daemon goes on at 60, and fills those in again.\n`,
+    ]);
+    expect((await run('verify')).code).toBe(0);
+    expect((await run('get', 'block', '40')).code).toBe(0);
+    const again = await startDaemon(start);
+    await eventually(async () => {
+      const { rows } = await asAdmin(url, 'SELECT from_height, to_height FROM flow.coverage');
+      return rows.length === 1 ? true : undefined;
+    });
+    await again.program.stop();
+    expect(await exported('after.ndjson')).toBe(before);
+    expect((await run('verify')).code).toBe(0);
   });
 
   it('waits while the database is away, says so, and goes on by itself', async () => {
@@ -108,6 +157,42 @@ describe('a daemon on PostgreSQL', () => {
     expect(count(...rooms, loaded).trim()).toBe('0');
     const postgresToo = `await (await import('./dist/storage/index.js')).loadPostgres();`;
     expect(Number(count(...rooms, postgresToo, loaded))).toBeGreaterThan(5);
+  });
+
+  it('takes the password from the file that PGPASSFILE names, without a word of its own', async () => {
+    const { devnet, dataDir, url } = await begin(5);
+    if (postgres.server().machine === undefined) {
+      // Somebody else's server keeps its rules.
+      expect(process.env['PGURL']).toBeDefined();
+      return;
+    }
+    const { rows } = await asAdmin(url, 'SHOW hba_file');
+    const { hba_file: rules } = rows[0] as { hba_file: string };
+    const before = await readFile(rules, 'utf8');
+    await asAdmin(url, `CREATE ROLE filed LOGIN PASSWORD 'hush-hush' SUPERUSER`);
+    await writeFile(rules, `host all filed 127.0.0.1/32 scram-sha-256\n${before}`);
+    await asAdmin(url, 'SELECT pg_reload_conf()');
+    atEnd(async () => {
+      await writeFile(rules, before);
+      await asAdmin(url, 'SELECT pg_reload_conf()');
+    });
+    const { host, hostname, port, pathname } = new URL(url);
+    const file = join(dataDir, 'passwords');
+    await writeFile(file, `${hostname}:${port}:*:filed:hush-hush\n`, { mode: 0o600 });
+    const store = ['--store', `postgres://filed@${host}${pathname}`];
+    const environment = { PGPASSFILE: file };
+    const daemon = await startDaemon(
+      startArguments(devnet, dataDir, ...store, '--start-height', '0'),
+      environment,
+    );
+    await daemon.reaches(4);
+    await daemon.program.stop();
+    const where = ['--network', 'devnet', '--data-dir', dataDir, ...store];
+    const workers = await runProgram(['workers', ...where], environment);
+    expect([workers.code, workers.stderr]).toEqual([0, '']);
+    expect(daemon.program.stderr).not.toMatch(/Deprecat|pgpass|hush/);
+    const without = await runProgram(['verify', ...where], { PGPASSFILE: join(dataDir, 'none') });
+    expect([without.code, without.stderr]).toEqual([74, expect.stringMatching(/PGPASSFILE/)]);
   });
 
   it('never shows the password', async () => {

@@ -11,9 +11,7 @@ import { configOf, ownValuesOf } from '../settings.js';
 /** Pause between progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 1_000;
 
-const MENDED_BY_REPAIR = '"repair" tells what can be kept, "repair --yes" keeps it';
-const MENDED_IN_DATABASE =
-  '"rewind --to H --yes", with H below the lowest damaged height, has the daemon fetch the heights above again; or restore the database from a copy';
+const ADVICE = '"repair" tells what can be kept, "repair --yes" keeps it';
 
 /** `verify`: checks the whole store and names every damaged height. */
 export async function verify(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
@@ -24,7 +22,7 @@ export async function verify(invocation: Invocation, terminal: Terminal): Promis
     { from: values.from ?? undefined, to: values.to ?? undefined },
     { onProgress: progressPrinter(terminal), signal: terminal.signal },
   );
-  terminal.out(renderReport(report, config.store === undefined ? MENDED_BY_REPAIR : MENDED_IN_DATABASE));
+  terminal.out(renderReport(report));
   return report.damageCount === 0 ? 'done' : 'damage';
 }
 
@@ -49,7 +47,7 @@ function phrase(progress: VerifyProgress): string {
   }
 }
 
-function renderReport(report: VerifyReport, advice: string): string {
+function renderReport(report: VerifyReport): string {
   const { range } = report;
   const lines = report.damages.map(({ height: at, kind, message }) =>
     at === undefined ? `damage (${kind}): ${message}` : `damage at height ${at} (${kind}): ${message}`,
@@ -67,7 +65,7 @@ function renderReport(report: VerifyReport, advice: string): string {
   );
   if (report.ranges.length > 1) lines.push(...report.ranges.map(renderRange));
   if (report.waiting !== undefined) lines.push(readableSoFar(report.waiting, report));
-  lines.push(report.damageCount === 0 ? 'no damage' : `${counted(report.damageCount, 'problem')}; ${advice}`);
+  lines.push(report.damageCount === 0 ? 'no damage' : `${counted(report.damageCount, 'problem')}; ${ADVICE}`);
   return lines.join('\n') + '\n';
 }
 

@@ -6,6 +6,7 @@ import type { KillWish, Leadership, ServedHeights, WorkerState } from '../ports.
 import { Boss } from './Boss.js';
 import { BossLeadership } from './BossLeadership.js';
 import { BossWorkSource } from './BossWorkSource.js';
+import { PlanQueues } from './PlanQueues.js';
 import { WorkerRegistry } from './WorkerRegistry.js';
 import { killWorkers, LIVE_QUEUE, readWorkers } from './workerRows.js';
 
@@ -98,6 +99,13 @@ export class SharedQueue {
   /** Returns how many were told. Expected errors: `StorageError`. */
   kill(ids: readonly string[], wish: KillWish): Promise<number> {
     return killWorkers(this.#boss.database, ids, wish);
+  }
+
+  /** The highest plan that has, or had, jobs; 0: none. Expected errors: `StorageError`. */
+  async lastPlan(): Promise<number> {
+    const { workVersion = WORK_VERSION } = this.#options;
+    const queues = new PlanQueues({ workVersion }, { boss: this.#boss, borders: () => [] });
+    return Math.max(0, ...(await queues.versions()).keys());
   }
 
   /** It looks at the database from now on, until the queue is closed. */

@@ -16,9 +16,13 @@ export interface MendedBook {
 
 /**
  * The live range is what remains of the highest one. Heights lost below it are planned, newest first; those lost above
- * it are indexed again by following the head.
+ * it are indexed again by following the head. `lastPlan`: ids up to this one are taken.
  */
-export function mendedBook(before: StoreBook, damaged: HeightRanges): MendedBook {
+export function mendedBook(
+  before: StoreBook,
+  damaged: HeightRanges,
+  { lastPlan = 0 }: { readonly lastPlan?: number } = {},
+): MendedBook {
   const { meta } = before.live;
   const covered = coverageOfBook(before);
   const left = without(covered, damaged);
@@ -38,7 +42,7 @@ export function mendedBook(before: StoreBook, damaged: HeightRanges): MendedBook
         },
       },
       published: left,
-      plans: withHoles(before.plans, holes),
+      plans: withHoles(before.plans, holes, lastPlan),
       ...{ open, hasAccounts: before.hasAccounts },
     }),
     holes,
@@ -52,11 +56,15 @@ function mendedOpen({ record, line }: OpenState, damaged: HeightRanges): OpenSta
 }
 
 /** A plan for each hole; if there are too many, one for several holes that are close together. */
-function withHoles(plans: readonly BackfillPlan[], holes: HeightRanges): readonly BackfillPlan[] {
+function withHoles(
+  plans: readonly BackfillPlan[],
+  holes: HeightRanges,
+  lastPlan: number,
+): readonly BackfillPlan[] {
   let wanted = holes;
   const room = Math.max(1, MAX_PLANS - plans.length);
   for (let gap = 2; wanted.length > room; gap *= 2) wanted = withinGap(wanted, gap);
-  const next = (plans.at(-1)?.id ?? 0) + 1;
+  const next = Math.max(plans.at(-1)?.id ?? 0, lastPlan) + 1;
   const added = wanted.map(({ from, to }, index) => ({
     ...{ id: next + index, from, to },
     ...{ order: 'newest' as const, isPaused: false },

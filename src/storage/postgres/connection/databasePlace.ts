@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { ClientConfig } from 'pg';
 import { OperatorError, quoted } from '../../../runtime/index.js';
+import { passwordOf } from './passwordOf.js';
+import type { Connection } from './passwordOf.js';
 
 /** How long a connection may take to come about. */
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -44,20 +46,26 @@ export function databasePlace(text: string, key = 'store'): DatabasePlace {
   };
   const database = decoded(url.pathname.slice(1));
   if (database === '') throw refusal('it names no database: postgres://HOST/DATABASE');
-  const [user, password] = [url.username, url.password].map(decoded);
+  const [named, given] = [url.username, url.password].map(decoded);
+  const [user, password] = [named, given].map((part) => (part === '' ? undefined : part));
   const shown = `postgres://${host.startsWith('/') ? `localhost (${host})` : host}:${port}/${database}`;
   return {
     shown,
     config: {
       ...{ host, port, database },
-      ...(user === undefined || user === '' ? {} : { user }),
-      ...(password === undefined || password === '' ? {} : { password }),
+      ...(user === undefined ? {} : { user }),
+      password: password ?? passwordFrom({ host, port, database, user }),
       ssl: tls(parameters, host, refusal),
       application_name: `flow-collection-indexer ${hostname()}:${process.pid}`,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       keepAlive: true,
     },
   };
+}
+
+/** The package takes that there may be none, and does not say so in its types. */
+function passwordFrom(connection: Connection): () => Promise<string> {
+  return passwordOf.bind(undefined, connection) as () => Promise<string>;
 }
 
 /** Makes the error that says why. */

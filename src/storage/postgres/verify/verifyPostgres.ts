@@ -7,6 +7,8 @@ import type { VerifyDependencies, VerifyOptions } from '../../integrity/verify/v
 import { isVouchedRoot } from '../../records/applyCommit.js';
 import { assembleEntry } from '../../records/assembleBlock.js';
 import { bodyChunks } from '../../records/schema.js';
+import { readStored } from '../reading/readStored.js';
+import type { Stored } from '../reading/readStored.js';
 import { storedRows } from './storedRows.js';
 import { ExpectedRows } from './ExpectedRows.js';
 import { databasePlace } from '../connection/databasePlace.js';
@@ -171,31 +173,6 @@ async function checkHeights(
   counts.transactions += rows.transactions;
   await compareRows(pass, range, { rows, sound });
   return below;
-}
-
-interface Stored {
-  record: Buffer | undefined;
-  readonly body: Map<number, Buffer>;
-}
-
-async function readStored(
-  database: PostgresDatabase,
-  { from, to }: HeightRange,
-): Promise<Map<number, Stored>> {
-  const { rows } = await database.query<{ height: string; chunk: number; value: Buffer }>({
-    text: `SELECT height, -1 AS chunk, record AS value FROM flow_store.block WHERE height BETWEEN $1 AND $2
-      UNION ALL SELECT height, chunk, value FROM flow_store.body WHERE height BETWEEN $1 AND $2`,
-    values: [from, to],
-  });
-  const stored = new Map<number, Stored>();
-  for (const row of rows) {
-    const height = Number(row.height);
-    const its = stored.get(height) ?? { record: undefined, body: new Map<number, Buffer>() };
-    stored.set(height, its);
-    if (row.chunk < 0) its.record = row.value;
-    else its.body.set(row.chunk, row.value);
-  }
-  return stored;
 }
 
 /** The height's content if all of it is sound. */

@@ -1,0 +1,127 @@
+import { ok as assert } from 'node:assert/strict';
+import { abortReason } from '../../../runtime/index.js';
+import { mendedBook } from '../../integrity/mendedBook.js';
+import type { RepairOptions, RepairReport } from '../../integrity/repair.js';
+import type { VerifyReport } from '../../integrity/verify/DamageList.js';
+import type { HeightRange } from '../../IndexStore.js';
+import { emptyLine, newRecord } from '../../leveldb/changeBook.js';
+import { without } from '../../records/heightRanges.js';
+import type { HeightRanges } from '../../records/heightRanges.js';
+import { SCHEMA_VERSION } from '../../records/schema.js';
+import { coverageOfBook } from '../../records/storeState.js';
+import type { StoreBook } from '../../records/storeState.js';
+import { StorageError } from '../../StorageError.js';
+import { databasePlace } from '../connection/databasePlace.js';
+import { PostgresDatabase } from '../connection/PostgresDatabase.js';
+import type { Session } from '../connection/PostgresDatabase.js';
+import { readCoverage, readOpenRanges, readPlans, readSporks } from '../tables/readState.js';
+import { Fence } from '../writing/Fence.js';
+import { mendRows, writeMended } from '../writing/mendRows.js';
+import { verifyPostgres } from './verifyPostgres.js';
+import type { PostgresVerifyDependencies } from './verifyPostgres.js';
+
+/** Heights whose rows are made anew by one transaction. */
+const HEIGHTS_AT_ONCE = 10;
+
+export interface PostgresRepairOptions extends Pick<RepairOptions, 'chainId' | 'apply'> {
+  readonly url: string;
+  /** Ids of plans up to this one are taken: their jobs may be there still. Default: none. */
+  readonly lastPlan?: number;
+}
+export type PostgresRepairDependencies = Omit<PostgresVerifyDependencies, 'onProgress'>;
+
+/**
+ * As `repairStore`, of a database: rows of a sound block are made anew from its bytes, heights whose block is damaged or lost
+ * become planned holes, and nothing else is touched. With `apply` it replaces whoever leads, and is replaced by whoever leads
+ * next: what it writes then is refused as a whole. Processes that fill in history or serve readers may run; a range with a
+ * damaged height is taken from its worker, and goes on from there. Interrupted, it can be run again.
+ *
+ * Expected errors: those of `verifyPostgres`; `StorageError` (`locked`: another process leads now; `corrupt`).
+ */
+export async function repairPostgres(
+  { url, chainId, apply, lastPlan = 0 }: PostgresRepairOptions,
+  dependencies: PostgresRepairDependencies,
+): Promise<RepairReport> {
+  const { signal } = dependencies;
+  const database = new PostgresDatabase(databasePlace(url), dependencies);
+  try {
+    // From here on the live range stays as it is.
+    const fence = apply ? await taken(database) : undefined;
+    const verify = (): Promise<VerifyReport> => verifyPostgres({ url, chainId }, dependencies);
+    const found = await verify();
+    const report = {
+      ...{ files: [], kept: [], holes: [], applied: false },
+      damageCount: found.damageCount,
+      firstHeight: found.range?.from,
+      latestIndexedHeight: found.latestIndexedHeight,
+      keptThrough: found.latestIndexedHeight,
+    };
+    if (found.damageCount === 0) return report;
+    if (fence === undefined) {
+      const before = await database.snapshot((session) => bookOf(session, chainId));
+      return { ...report, ...outcomeOf(mendedBook(before, found.lostHeights)) };
+    }
+    await mendAll(fence, without(found.damagedHeights, found.lostHeights), signal);
+    const mended = await fence.write(async (session) => {
+      const before = await bookOf(session, chainId);
+      const after = mendedBook(before, found.lostHeights, { lastPlan });
+      await writeMended(session, { before, after: after.book, lost: found.lostHeights });
+      return after;
+    });
+    const [left] = (await verify()).damages;
+    if (left !== undefined) {
+      throw new StorageError(
+        'corrupt',
+        `The store at ${database.place} is not sound after the repair: ${left.message}. Run "verify" again: rows may be damaged ` +
+          'anew, so check the disks of the database, and restore it from a copy if need be.',
+      );
+    }
+    return { ...report, ...outcomeOf(mended), applied: true };
+  } finally {
+    await database.close();
+  }
+}
+
+function taken(database: PostgresDatabase): Promise<Fence> {
+  return database.transaction((session) => Fence.take(database, session, { table: 'store' }));
+}
+
+/** Makes the rows of sound blocks anew, and scripts that are other ones. */
+async function mendAll(fence: Fence, damaged: HeightRanges, signal: AbortSignal | undefined): Promise<void> {
+  await fence.write((session) => mendRows(session, undefined));
+  for (const { from, to } of damaged) {
+    for (let height = from; height <= to; height += HEIGHTS_AT_ONCE) {
+      if (signal?.aborted === true) throw abortReason(signal);
+      const range = { from: height, to: Math.min(to, height + HEIGHTS_AT_ONCE - 1) };
+      await fence.write((session) => mendRows(session, range));
+    }
+  }
+}
+
+function outcomeOf({ book, holes }: ReturnType<typeof mendedBook>) {
+  return { kept: coverageOfBook(book), holes, keptThrough: book.live.latestIndexedHeight };
+}
+
+/** What the rows say; nothing is known of the blocks. */
+async function bookOf(session: Session, chainId: string): Promise<StoreBook> {
+  const coverage = await readCoverage(session);
+  const live: HeightRange | undefined = coverage.at(-1);
+  assert(live !== undefined, 'a store with damage was initialised');
+  const open = await readOpenRanges(session);
+  return {
+    live: {
+      ...{ ...emptyLine(live.from), latestIndexedHeight: live.to },
+      meta: {
+        ...{ schemaVersion: SCHEMA_VERSION, chainId, firstHeight: live.from, createdBy: '' },
+        sporks: await readSporks(session),
+      },
+    },
+    published: coverage.slice(0, -1),
+    plans: await readPlans(session),
+    open: open.map(({ from, to, next }) => ({
+      record: { ...newRecord({ from, to }, false), next },
+      line: emptyLine(from),
+    })),
+    hasAccounts: false,
+  };
+}

@@ -1,0 +1,101 @@
+import type { BlockEntry, HeightRange } from '../../IndexStore.js';
+import { assembleEntry } from '../../records/assembleBlock.js';
+import { BlockEntryWriter } from '../../records/BlockEntryWriter.js';
+import { joined, overlap } from '../../records/heightRanges.js';
+import type { HeightRanges } from '../../records/heightRanges.js';
+import type { StoreBook } from '../../records/storeState.js';
+import type { Session } from '../connection/PostgresDatabase.js';
+import { readStored } from '../reading/readStored.js';
+import { BlockRows } from '../tables/BlockRows.js';
+import { writePlans } from '../tables/readState.js';
+import { isCovered } from '../tables/schema.js';
+import { Scripts } from '../tables/Scripts.js';
+import { deleteBlocks } from './BlockLine.js';
+
+/**
+ * Makes every row of sound blocks anew from their bytes; `undefined`: those that a script which is another one belongs to.
+ * Expected errors: those of the session; `StorageError` (`corrupt`).
+ */
+export async function mendRows(session: Session, range: HeightRange | undefined): Promise<void> {
+  const heights = range === undefined ? await withoutTheirScripts(session) : [range];
+  for (const each of heights) {
+    const entries: BlockEntry[] = [];
+    for (const [height, { body, record }] of await readStored(session, each)) {
+      if (record !== undefined) entries.push(assembleEntry(height, record, body));
+    }
+    const rows = new BlockRows({ scripts: new Scripts(), writer: new BlockEntryWriter() });
+    for (const entry of entries) {
+      await deleteBlocks(session, entry.block.height, entry.block.height);
+      rows.add(entry);
+    }
+    for (const statement of rows.statements()) await session.query(statement);
+  }
+}
+
+/** Removes scripts that are other ones; returns for each a height with a transaction that has it. */
+async function withoutTheirScripts(session: Session): Promise<HeightRange[]> {
+  const { rows } = await session.query<{ height: string | null }>({
+    text: `WITH wrong AS (DELETE FROM flow_store.script WHERE sha256(body) <> hash RETURNING hash)
+      SELECT DISTINCT (SELECT min(height) FROM flow_store.transaction WHERE script_hash = hash) AS height FROM wrong`,
+  });
+  return rows.flatMap(({ height }) =>
+    height === null ? [] : [{ from: Number(height), to: Number(height) }],
+  );
+}
+
+/** Writes what a repair makes of the store: lost heights go, and so does whatever no range has. */
+export async function writeMended(
+  session: Session,
+  {
+    before,
+    after,
+    lost,
+  }: { readonly before: StoreBook; readonly after: StoreBook; readonly lost: HeightRanges },
+): Promise<void> {
+  const { live, published, plans, open } = after;
+  const isShorter = live.latestIndexedHeight < before.live.latestIndexedHeight;
+  const gone = isShorter ? [{ from: live.latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }] : [];
+  for (const { from, to } of [...lost, ...gone]) await deleteBlocks(session, from, to);
+  await session.query({ text: 'DELETE FROM flow_store.coverage' });
+  const ranges = [...published, { from: live.meta.firstHeight, to: live.latestIndexedHeight }];
+  for (const { from, to } of ranges) {
+    await session.query({ text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)', values: [from, to] });
+  }
+  await session.query({
+    text: 'DELETE FROM flow_store.spork WHERE NOT root_height = ANY($1)',
+    values: [live.meta.sporks.map(({ rootHeight }) => rootHeight)],
+  });
+  await session.query({
+    text: 'DELETE FROM flow_store.open_range WHERE NOT from_height = ANY($1)',
+    values: [open.map(({ record }) => record.from)],
+  });
+  for (const { record } of open) {
+    if (!lost.some((range) => overlap(range, record))) continue;
+    // Whoever fills it now finds out with the next write.
+    await session.query({
+      text: 'UPDATE flow_store.open_range SET next_height = $2, epoch = epoch + 1 WHERE from_height = $1',
+      values: [record.from, record.next],
+    });
+  }
+  await writePlans(session, plans);
+  await deleteStrays(session);
+}
+
+/** How long it may take to look through all heights. */
+const LOOK_THROUGH_MS = 600_000;
+
+/** Blocks below the live range that no range has. */
+async function deleteStrays(session: Session): Promise<void> {
+  const { rows } = await session.query<{ height: string }>({
+    text: `SELECT height FROM flow_store.block data WHERE NOT ${isCovered('data.height')}
+      AND NOT EXISTS (SELECT FROM flow_store.open_range
+        WHERE data.height BETWEEN open_range.from_height AND open_range.to_height)
+      AND data.height < (SELECT max(from_height) FROM flow_store.coverage)`,
+    timeoutMs: LOOK_THROUGH_MS,
+  });
+  for (const { from, to } of joined(
+    rows.map(({ height }) => ({ from: Number(height), to: Number(height) })),
+  )) {
+    await deleteBlocks(session, from, to);
+  }
+}

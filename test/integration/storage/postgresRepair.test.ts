@@ -1,0 +1,157 @@
+import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/runtime/index.js';
+import { loadPostgres } from '../../../src/storage/index.js';
+import { asAdmin } from '../../support/postgresServer.js';
+import { commitThrough, heal } from '../../support/ranges.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { usePostgres } from '../../support/storeKinds.js';
+
+const FIRST = 10;
+const LAST = 49;
+const chain = makeChain(
+  FIRST,
+  Array.from({ length: LAST - FIRST + 1 }, (_, index) => [seededCollection(`of ${index}`, 2)]),
+);
+const dependencies = () => ({ clock: systemClock, logger: new RecordingLogger() });
+
+describe('a store on PostgreSQL that is damaged', () => {
+  const postgres = usePostgres();
+
+  const repaired = async (url: string, apply = true) => {
+    const { repairPostgres } = await loadPostgres();
+    return repairPostgres({ url, chainId: TEST_CHAIN, apply }, dependencies());
+  };
+  const damagesOf = async (url: string) => {
+    const { verifyPostgres } = await loadPostgres();
+    return (await verifyPostgres({ url, chainId: TEST_CHAIN }, dependencies())).damages;
+  };
+  /** From 10 to 19, an open range from 22 to 27 of which all but the last two are there, and from 30 to 49. */
+  const filled = async () => {
+    const { url } = await postgres.home();
+    const store = await postgres.open(url);
+    await store.initialise(metaFrom(30));
+    await commitThrough(store, chain, LAST);
+    await commitThrough(await store.ranges.run({ from: 10, to: 19 }), chain, 19);
+    const run = await store.ranges.run({ from: 22, to: 27 });
+    await commitThrough(run, chain, 25);
+    return { run, store, url };
+  };
+  /** Everything that is missing comes, and then nothing tells that it was ever gone. */
+  const expectHealed = async (url: string): Promise<void> => {
+    const store = await postgres.open(url);
+    const plans = store.ranges.plans();
+    await store.ranges.change({
+      plans: [...plans, { id: 999, from: FIRST, to: 29, order: 'newest', isPaused: false }],
+    });
+    await heal(store, chain);
+    expect(store.coverage()).toEqual([{ from: FIRST, to: LAST }]);
+    expect(await damagesOf(url)).toEqual([]);
+    for (const { block } of chain) {
+      expect((await store.collectionsByHeight(block.height))?.map(({ id }) => id)).toEqual(
+        block.collectionIds,
+      );
+    }
+  };
+
+  it('has nothing to repair while it is sound, and is not touched', async () => {
+    const { run, url } = await filled();
+    expect(await repaired(url)).toMatchObject({ damageCount: 0, applied: false, kept: [] });
+    // Its worker goes on.
+    await commitThrough(run, chain, 26);
+  });
+
+  it('keeps all that is sound, wherever it lies, and plans what is lost', async () => {
+    const { url } = await filled();
+    await asAdmin(
+      url,
+      `UPDATE flow_store.body SET value = set_byte(value, 9, 255) WHERE height IN (12, 36);
+       DELETE FROM flow_store.block WHERE height BETWEEN 40 AND 42;
+       DELETE FROM flow_store.transaction WHERE height = 45;
+       UPDATE flow_store.collection SET id = '\\x00' WHERE height = 46;
+       DELETE FROM flow_store.account_transaction WHERE height = 47;
+       UPDATE flow_store.block SET time = now() WHERE height = 48;
+       UPDATE flow_store.script SET body = 'x' WHERE hash = (SELECT script_hash FROM flow_store.transaction WHERE height = 49 LIMIT 1)`,
+    );
+    const expected = {
+      kept: [
+        { from: 10, to: 11 },
+        { from: 13, to: 19 },
+        { from: 30, to: 35 },
+        { from: 37, to: 39 },
+        { from: 43, to: 49 },
+      ],
+      holes: [
+        { from: 12, to: 12 },
+        { from: 36, to: 36 },
+        { from: 40, to: 42 },
+      ],
+      keptThrough: LAST,
+      latestIndexedHeight: LAST,
+    };
+    const before = await damagesOf(url);
+    expect(await repaired(url, false)).toMatchObject({ ...expected, applied: false });
+    expect(await damagesOf(url)).toEqual(before);
+    expect(await repaired(url)).toMatchObject({ ...expected, applied: true });
+    expect(await damagesOf(url)).toEqual([]);
+    const store = await postgres.open(url, { isFollower: true });
+    expect(store.coverage()).toEqual(expected.kept);
+    expect(store.ranges.plans().map(({ from, to }) => ({ from, to }))).toEqual(expected.holes);
+    expect(await repaired(url)).toMatchObject({ damageCount: 0, applied: false });
+    await expectHealed(url);
+  });
+
+  it('goes on below the heights that are lost at its end, and at its beginning', async () => {
+    const { url } = await filled();
+    await asAdmin(url, 'DELETE FROM flow_store.block WHERE height IN (10, 30, 49)');
+    expect(await repaired(url)).toMatchObject({
+      kept: [
+        { from: 11, to: 19 },
+        { from: 31, to: 48 },
+      ],
+      keptThrough: 48,
+    });
+    await expectHealed(url);
+  });
+
+  it('takes a range with damage from its worker, which goes on below it', async () => {
+    const { run, store, url } = await filled();
+    await asAdmin(url, 'DELETE FROM flow_store.block WHERE height = 24');
+    await repaired(url);
+    await expect(commitThrough(run, chain, 26)).rejects.toMatchObject({ kind: 'locked' });
+    const again = await store.ranges.run({ from: 22, to: 27 });
+    expect(again.latestIndexedHeight()).toBe(23);
+    expect(again.blocksAboveWatermark().map(({ height }) => height)).toEqual([25]);
+    await expectHealed(url);
+  });
+
+  it('loses what no range has', async () => {
+    const { url } = await filled();
+    await asAdmin(
+      url,
+      'UPDATE flow_store.open_range SET to_height = 25, next_height = 25 WHERE from_height = 22',
+    );
+    await asAdmin(url, 'DELETE FROM flow_store.open_range');
+    expect((await damagesOf(url)).map(({ height }) => height)).toEqual([22, 23, 24, 25]);
+    await repaired(url);
+    await expectHealed(url);
+  });
+
+  it('keeps the store when every block is lost', async () => {
+    const { url } = await filled();
+    await asAdmin(url, 'DELETE FROM flow_store.block');
+    expect(await repaired(url)).toMatchObject({
+      ...{ kept: [], keptThrough: 29 },
+      holes: [{ from: 10, to: 19 }],
+    });
+    expect(await damagesOf(url)).toEqual([]);
+  });
+
+  it('is not written to by whoever led before, and not by a repair once another leads', async () => {
+    const { store, url } = await filled();
+    await asAdmin(url, 'DELETE FROM flow_store.transaction WHERE height = 40');
+    await repaired(url);
+    await expect(commitThrough(store, chain, LAST)).rejects.toMatchObject({ kind: 'locked' });
+  });
+});
