@@ -63,7 +63,7 @@ export const menu: readonly PageGroup[] = [
       ['Monitoring', 'docs/monitoring.md'],
       ['Status page', 'docs/status-page.md'],
       ['Runbook', 'docs/runbook.md'],
-      ['Alerts, provoked', 'docs/alerts.md'],
+      ['Dashboard and alerts', 'docs/alerts.md'],
       ['Readiness codes', 'docs/readiness.md'],
       ['Disk, readers, forwarding', 'docs/operations.md'],
       ['Backup and copies', 'docs/copies.md'],

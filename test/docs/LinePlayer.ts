@@ -83,6 +83,7 @@ export class LinePlayer {
     if (['config', 'completion', 'help', 'version'].includes(name)) {
       return this.#inProcess(withoutFlags(words, ['--config']), [], code);
     }
+    if (name === 'doctor') return this.#inProcess(withoutFlags(words, places), this.#startFlags(), code);
     const dataDir =
       name === RESTORE
         ? this.#stage.scratchFile('restored')
@@ -136,12 +137,8 @@ export class LinePlayer {
     const key = own.join(' ');
     if (this.#started.has(key)) return ran;
     this.#started.add(key);
-    const { node } = this.#stage;
-    const config = this.#stage.scratchFile('config.json');
-    writeFileSync(config, JSON.stringify({ network: 'devnet', accessNodes: [node.address] }));
     const program = startProgram([
-      ...['start', '--config', config, '--data-dir', this.#stage.scratchFile('data')],
-      ...['--api-port', '0', '--api-grpc-port', '0', '--metrics-port', '0', '--log-format', 'json'],
+      ...['start', ...this.#startFlags(), '--log-format', 'json'],
       ...own.map((word) => this.#own(word)),
     ]);
     await Promise.race([program.sees(/"msg":"listening"/), program.exited]);
@@ -149,6 +146,15 @@ export class LinePlayer {
     return ended === 0
       ? ran
       : { kind: 'failed', what: `ended with ${ended}: ${program.stderr}${program.stdout}` };
+  }
+
+  /** Of a daemon on the simulated network, with a configuration file, as a service has one. */
+  #startFlags(): string[] {
+    const config = this.#stage.scratchFile('config.json');
+    const accessNodes = [this.#stage.node.address];
+    writeFileSync(config, JSON.stringify({ network: 'devnet', accessNodes }));
+    const ports = ['--api-port', '0', '--api-grpc-port', '0', '--metrics-port', '0'];
+    return ['--config', config, '--data-dir', this.#stage.scratchFile('data'), ...ports];
   }
 
   async #curl(words: readonly string[]): Promise<Outcome> {

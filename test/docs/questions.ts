@@ -104,10 +104,10 @@ export const questions: readonly Question[] = [
   },
   {
     question: 'Where are dashboard and alerts?',
-    page: 'docs/monitoring.md',
-    anchor: 'dashboard-and-alerts',
-    words: ['deploy/grafana/', 'deploy/prometheus/'],
-    search: 'dashboard alerts',
+    page: 'docs/alerts.md',
+    anchor: 'setting-them-up',
+    words: ['deploy/prometheus/alerts.yml', 'Grafana'],
+    search: 'dashboard alerts setting them up',
   },
   {
     question: 'It is not ready: what does the code mean?',
