@@ -75,7 +75,7 @@ const nestedBlocks = nestedRooms.flatMap((nested) => {
 });
 
 export default tseslint.config(
-  { ignores: ['dist/', 'coverage/', 'node_modules/', 'data/'] },
+  { ignores: ['dist/', 'coverage/', 'node_modules/', 'data/', 'docs/.vitepress/{dist,cache}/'] },
   eslint.configs.recommended,
   {
     files: ['**/*.{ts,tsx}'],
@@ -135,7 +135,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['scripts/**/*.mjs', '*.js'],
+    files: ['scripts/**/*.mjs', 'docs/examples/*.mjs', '*.js'],
     languageOptions: {
       globals: {
         process: 'readonly',

@@ -202,8 +202,8 @@ describe('a program that reads with @onflow/sdk and its HTTP transport', () => {
     await isToldWhatIsNotHere(chain);
   });
 
-  it('can be written as README.md shows', async () => {
-    const page = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+  it('can be written as docs/data-guide.md shows', async () => {
+    const page = readFileSync(new URL('../../docs/data-guide.md', import.meta.url), 'utf8');
     const [, example = ''] = /```js\n(import [^`]*@onflow\/sdk[^`]*)```/.exec(page) ?? [];
     expect(example).toContain("'http://127.0.0.1:7180'");
     const chain = await indexedOddChain();

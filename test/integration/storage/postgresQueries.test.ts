@@ -7,8 +7,11 @@ import { makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
-const page = readFileSync(join(packageRoot, 'docs', 'postgresql.md'), 'utf8');
-const queries = [...page.matchAll(/```sql\n([^`]+)```/g)].map(([, sql = '']) => sql);
+const pageAt = (name: string): string => readFileSync(join(packageRoot, 'docs', name), 'utf8');
+const queriesOf = (text: string): string[] =>
+  [...text.matchAll(/```sql\n([^`]+)```/g)].map(([, sql = '']) => sql);
+const page = pageAt('postgresql.md');
+const queries = queriesOf(page);
 const chain = makeChain(
   10,
   Array.from({ length: 8 }, (_, index) => [seededCollection(`of ${index}`, 2)]),
@@ -27,6 +30,9 @@ describe('the queries of docs/postgresql.md', () => {
       const { rows } = await asAdmin(url, sql);
       expect(rows.length, sql).toBeGreaterThan(0);
     }
+    const more = queriesOf(pageAt('data-guide.md'));
+    expect(more).toHaveLength(2);
+    for (const sql of more) await asAdmin(url, sql);
     const { rows } = await asAdmin(
       url,
       `SELECT (SELECT max(height) FROM flow.block)::integer AS block, (SELECT count(*) FROM flow.transaction)::integer AS

@@ -1,0 +1,132 @@
+// Which Markdown files are pages of the site, what they are called there, and how the menu lists them. The files stand
+// where they stand in the repository: the site has no text of its own.
+
+import { existsSync, readdirSync } from 'node:fs';
+import { join, sep } from 'node:path';
+
+export interface PageGroup {
+  readonly title: string;
+  readonly isCollapsed?: boolean;
+  /** Title in the menu, and the file's path in the repository. */
+  readonly pages: readonly (readonly [title: string, file: string])[];
+}
+
+const pageFolders = ['docs', 'deploy'];
+const pagesAtTheRoot = ['SECURITY.md', 'CONTRIBUTING.md', 'AGENTS.md', 'CHANGELOG.md'];
+
+/** Every page, as its path in the repository, sorted. */
+export function pageFiles(root: string): readonly string[] {
+  const inFolders = pageFolders
+    .filter((folder) => existsSync(join(root, folder)))
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map(
+        (path) => `${folder}/${path.split(sep).join('/')}`,
+      ),
+    )
+    .filter((path) => path.endsWith('.md') && !path.includes('/.'));
+  return [...inFolders, ...pagesAtTheRoot].sort();
+}
+
+/** Globs of what else the root of the repository holds, and is no page. */
+export function otherFiles(root: string): readonly string[] {
+  return readdirSync(root, { withFileTypes: true })
+    .filter(({ name }) => !pageFolders.includes(name) && !pagesAtTheRoot.includes(name))
+    .filter((entry) => entry.isDirectory() || entry.name.endsWith('.md'))
+    .map((entry) => (entry.isDirectory() ? `${entry.name}/**` : entry.name));
+}
+
+/** A file's path within the site: `docs/` is its root, and a README is the index of its folder. */
+export function sitePath(file: string): string {
+  const inside = file.startsWith('docs/') ? file.slice('docs/'.length) : file.toLowerCase();
+  return inside.replace(/(^|\/)readme\.md$/i, '$1index.md');
+}
+
+export const menu: readonly PageGroup[] = [
+  {
+    title: 'Start',
+    pages: [
+      ['Home', 'docs/index.md'],
+      ['Quickstart', 'docs/quickstart.md'],
+      ['Beside an access node', 'docs/beside-an-access-node.md'],
+      ['On public nodes', 'docs/public-nodes.md'],
+      ['Execution data only', 'docs/edi-only.md'],
+      ['Backfill and scale-out', 'docs/scale-out.md'],
+      ['FAQ', 'docs/faq.md'],
+    ],
+  },
+  {
+    title: 'Operate',
+    pages: [
+      ['Install', 'docs/install.md'],
+      ['Upgrade', 'docs/upgrading.md'],
+      ['Sizing', 'docs/sizing.md'],
+      ['Monitoring', 'docs/monitoring.md'],
+      ['Status page', 'docs/status-page.md'],
+      ['Runbook', 'docs/runbook.md'],
+      ['Dashboard and alerts', 'docs/alerts.md'],
+      ['Readiness codes', 'docs/readiness.md'],
+      ['Disk, readers, forwarding', 'docs/operations.md'],
+      ['Backup and copies', 'docs/copies.md'],
+      ['PostgreSQL', 'docs/postgresql.md'],
+      ['The whole chain', 'docs/whole-chain.md'],
+      ['Security', 'SECURITY.md'],
+    ],
+  },
+  {
+    title: 'Look up',
+    pages: [
+      ['Command line', 'docs/command-line.md'],
+      ['Configuration', 'docs/configuration.md'],
+      ['Metrics', 'docs/metrics.md'],
+      ['Data guide', 'docs/data-guide.md'],
+      ['API: overview', 'docs/api.md'],
+      ['API: REST', 'docs/rest-api.md'],
+      ['API: gRPC', 'docs/grpc.md'],
+    ],
+  },
+  {
+    title: 'Understand',
+    pages: [
+      ['Architecture', 'docs/architecture.md'],
+      ['Job queue', 'docs/jobqueue.md'],
+      ['Reliability', 'docs/reliability.md'],
+      ['Performance', 'docs/performance.md'],
+      ['Missed targets', 'docs/missed-targets.md'],
+      ['Dependencies', 'docs/dependencies.md'],
+      ['Changes', 'CHANGELOG.md'],
+    ],
+  },
+  {
+    title: 'Decisions',
+    isCollapsed: true,
+    pages: [
+      ['All decisions', 'docs/decisions/README.md'],
+      ['0001 Value per block', 'docs/decisions/0001-value-per-block.md'],
+      ['0002 Hashing inline', 'docs/decisions/0002-hashing-inline.md'],
+      ['0003 Holding requests back', 'docs/decisions/0003-hold-back.md'],
+      ['0004 Bodies in the tree', 'docs/decisions/0004-bodies-in-the-tree.md'],
+      ['0005 Defaults', 'docs/decisions/0005-defaults.md'],
+      ['0006 Groups and LevelDB', 'docs/decisions/0006-groups-and-leveldb-options.md'],
+      ['0007 Forwarding', 'docs/decisions/0007-forwarding.md'],
+      ['0008 Young generation', 'docs/decisions/0008-young-generation.md'],
+      ['0009 Fetching inline', 'docs/decisions/0009-fetching-inline.md'],
+      ['0010 Starting', 'docs/decisions/0010-starting.md'],
+      ['0011 Service manager', 'docs/decisions/0011-service-manager.md'],
+    ],
+  },
+  {
+    title: 'Contribute and test',
+    isCollapsed: true,
+    pages: [
+      ['Contributing', 'CONTRIBUTING.md'],
+      ['Commands and rules', 'AGENTS.md'],
+      ['Releasing', 'docs/releasing.md'],
+      ['Simulated access node', 'docs/devnet.md'],
+      ['Simulation', 'docs/simulation.md'],
+      ['Crash testing', 'docs/crash-testing.md'],
+      ['Cluster testing', 'docs/cluster-testing.md'],
+      ['Fault matrix', 'docs/fault-matrix.md'],
+      ['Profiling', 'docs/profiling.md'],
+    ],
+  },
+];

@@ -1,0 +1,34 @@
+import { runInProcess } from '../support/terminal.js';
+import { fill, shapes } from './placeholders.js';
+
+/** No command has this flag: a command line that is refused because of it alone is sound up to there. */
+const UNKNOWN_FLAG = '--no-flag-of-any-command';
+
+/**
+ * What the real parser has to say against a command line of the program, and for `start` the real configuration; nothing is
+ * done. `config`: a file that stands for the reader's own.
+ */
+export async function complaintAgainst(
+  words: readonly string[],
+  config = 'config/mainnet.json',
+): Promise<string | undefined> {
+  const args = words.filter((word) => word !== '…').map((word) => fill(word, shapes));
+  const [name = '', first] = args;
+  if (['--version', '--help', 'version', '<command>'].includes(name)) return undefined;
+  if (name === 'help' && first === undefined) return undefined;
+  if (name === 'help') return complaintAgainst([first ?? '', '--help']);
+  const help = await runInProcess([name, '--help']);
+  if (help.exit !== 'done') return help.message;
+  const [, positionals = ''] = /^usage: \S+ \S+ (\S+)/.exec(help.out) ?? [];
+  const known = /^[a-z]+(\|[a-z]+)+$/.test(positionals) ? positionals.split('|') : [];
+  if (known.length > 0 && first !== undefined && !first.startsWith('-') && !known.includes(first)) {
+    return `${name} knows ${known.join(', ')}, not ${first}`;
+  }
+  if (name === 'start') {
+    const flags = args.slice(1).map((arg, index, all) => (all[index - 1] === '--config' ? config : arg));
+    const checked = await runInProcess(['config', 'check', ...flags]);
+    return checked.exit === 'done' ? undefined : checked.message;
+  }
+  const { message } = await runInProcess([...args.filter((arg) => arg !== '--help'), UNKNOWN_FLAG]);
+  return message.includes(UNKNOWN_FLAG) ? undefined : message;
+}

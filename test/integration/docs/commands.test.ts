@@ -1,0 +1,75 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { daemonSettings, environmentOf } from '../../../src/config/index.js';
+import { complaintsAgainst } from '../../docs/commandCheck.js';
+import { pageAt, pages, root } from '../../docs/files.js';
+import { fill, shapes } from '../../docs/placeholders.js';
+import { shellLines } from '../../docs/shell.js';
+import { ServedChain } from '../../support/servedChain.js';
+import { smallChain } from '../../support/smallChain.js';
+
+/** `/status` has sections of the same names. */
+const statusFields = readFileSync(join(root, 'src/api/view/statusDocument.ts'), 'utf8');
+// What was, not what is: names may have changed since.
+const current = pages.filter(({ file }) => file !== 'CHANGELOG.md');
+
+describe.each(current.map((page) => [page.file, page] as const))('%s', (file, page) => {
+  it('names commands, scripts and flags that there are', async () => {
+    const found = await Promise.all(shellLines(page).map(complaintsAgainst));
+    expect(found.flat()).toEqual([]);
+  });
+
+  it('has shell that a shell can read', () => {
+    for (const { text, language } of page.fences.filter((fence) => ['sh', 'bash'].includes(fence.language))) {
+      const check = (): unknown =>
+        execFileSync('bash', ['-n'], { input: text, stdio: ['pipe', 'pipe', 'pipe'] });
+      expect(check, `${file}: ${language}`).not.toThrow();
+    }
+  });
+
+  it('names settings and metrics that there are', () => {
+    const everything = [page.prose, ...page.fences.map(({ text }) => text)].join('\n');
+    const variables = new Set(Object.keys(daemonSettings).map(environmentOf));
+    const metrics = pageAt('docs/metrics.md').prose;
+    const sections = new Set(Object.keys(daemonSettings).map((key) => key.split('.')[0]));
+    const wrong = [
+      ...(everything.match(/\bFCI_[A-Z_]+[A-Z]\b/g) ?? []).filter((name) => !variables.has(name)),
+      ...(everything.match(/\bflow_collection_indexer_[a-z_]+\b/g) ?? []).filter(
+        (name) => !metrics.includes(`\`${name.replace(/_(bucket|sum|count)$/, '')}\``),
+      ),
+      ...page
+        .codeSpans()
+        .map(({ text }) => text)
+        .filter((text) => /^[a-z]+\.[a-z]+[A-Z][A-Za-z]+$/.test(text) && sections.has(text.split('.')[0]))
+        .filter((key) => !(key in daemonSettings) && !statusFields.includes(`${key.split('.')[1]}:`)),
+    ];
+    expect(wrong).toEqual([]);
+  });
+});
+
+it('calls routes that are served', async () => {
+  const served = await ServedChain.start(smallChain(100, [[], []]), { sealed: null });
+  const { paths } = (await served.get('/openapi.json')).body as { paths: Record<string, unknown> };
+  const patterns = [
+    ...Object.keys(paths),
+    '/metrics',
+    '/livez',
+    '/readyz',
+    '/',
+    '/docs',
+    '/v1/ws',
+    '/debug/profile',
+    '/debug/heap',
+  ].map((route) => new RegExp(`^${route.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`));
+  const unknown = current.flatMap((page) =>
+    shellLines(page)
+      .flatMap(({ text }) => [...text.matchAll(/https?:\/\/127\.0\.0\.1:718\d(\/[^\s'"?]*)/g)])
+      .map(([, path = '']) => fill(path, shapes))
+      .filter((path) => !patterns.some((pattern) => pattern.test(path)))
+      .map((path) => `${page.file}: ${path}`),
+  );
+  // Shown there because they are refused.
+  expect(unknown.filter((path) => !path.startsWith('docs/rest-api.md: /v1/'))).toEqual([]);
+});
