@@ -455,6 +455,8 @@ export interface components {
         from: number;
         to: number;
       }[];
+      /** @description The lowest height that an access node is known to serve; null while unknown. */
+      lowestServed: number | null;
       sealed: number | null;
       /** @description Heights behind the head; null while no node confirms the head. */
       lag: number | null;
@@ -474,7 +476,63 @@ export interface components {
         inFlight: number;
         bytesInFlight: number;
         bytesLimit: number;
+        /** @description The heights from the one above latestIndexed to upperBound, ascending. Neighbours of which the same can be said are one cell. */
+        cells: {
+          from: number;
+          to: number;
+          /**
+           * @description waiting: its block is not here yet. linked: it is, and work on it has not begun. collecting: it lacks collections. complete: it waits for a batch. committing: it is being written. durable: it waits for the heights below. Of several heights, that of the one that has come least far.
+           * @enum {string}
+           */
+          state: 'waiting' | 'linked' | 'collecting' | 'complete' | 'committing' | 'durable';
+          /** @description Collections that it lacks. */
+          missing: number;
+          /** @description Since work on it began; null before. */
+          ageSeconds: number | null;
+          /** @description What it waits for and why, where that is the lowest height or one that has lacked collections for a while. */
+          reason: string | null;
+        }[];
       };
+      /** @description Over the last half minute, of the live range and of history; null right after the start. */
+      throughput: {
+        heightsPerSecond: number;
+        collectionsPerSecond: number;
+        /** @description Of collections that became durable. */
+        bytesPerSecond: number;
+        commits: {
+          perSecond: number;
+          /** @description Average of a commit; null without one. */
+          heights: number | null;
+          bytes: number | null;
+          seconds: number | null;
+          /** @description 95 of 100 took at most so long: a bound of the histogram commit_duration_seconds. */
+          usualSeconds: number | null;
+        };
+      } | null;
+      /** @description Minute by minute since the start, at most the last hour, oldest first; the last one is not over. */
+      lastHour: {
+        /** @description Since it began. */
+        ageSeconds: number;
+        requester: {
+          /** @description Collections that this source delivered first. */
+          first: number;
+          /** @description Collections that were here already when it delivered them. */
+          late: number;
+        };
+        edi: {
+          /** @description Collections that this source delivered first. */
+          first: number;
+          /** @description Collections that were here already when it delivered them. */
+          late: number;
+        };
+        /** @description Heights that became durable. */
+        heights: number;
+        /** @description Their collections. */
+        bytes: number;
+        commits: number;
+        /** @description Spent in them. */
+        commitSeconds: number;
+      }[];
       sources: {
         requester: {
           /**
@@ -511,6 +569,44 @@ export interface components {
         reason: string | null;
         /** @description Since the first of the faults that made it unhealthy. */
         sinceSeconds: number | null;
+        /** @description Until it is healthy again, unless it fails meanwhile. */
+        endsInSeconds: number | null;
+        /**
+         * @description historic: from the table of sporks.
+         * @enum {string}
+         */
+        origin: 'configured' | 'historic';
+        /** @description Of its software; null where it does not tell. */
+        version: string | null;
+        /** @description The first height that it serves. */
+        lowestHeight: number | null;
+        /** @description Average of its answers; null until there was one. */
+        latencySeconds: number | null;
+        /** @description Calls in progress. */
+        inFlight: number;
+        /** @description Over the last half minute. */
+        callsPerSecond: number;
+        /** @description Calls sent to it, and those that failed, also by kind of error. */
+        lastHour: {
+          calls: number;
+          errors: number;
+          kinds: {
+            kind: string;
+            count: number;
+          }[];
+        };
+        /** @description Its calls that are limited now, by access.ratePerSecond or by what it answered. */
+        limits: {
+          method: string;
+          /** @description null: as many as one likes. */
+          ratePerSecond: number | null;
+          /** @description Its answers hold the rate down. */
+          isLearned: boolean;
+          /** @description For which it must not be called at all. */
+          pauseSeconds: number;
+          /** @description Calls that wait. */
+          waiting: number;
+        }[];
         /** @description Its unhealthy calls: asked last, or not at all while there is another way. */
         calls: {
           method: string;
@@ -520,6 +616,8 @@ export interface components {
           /** @description Faults in a row. */
           count: number;
           sinceSeconds: number;
+          /** @description Until it is healthy again, unless it fails meanwhile. */
+          endsInSeconds: number;
         }[];
       }[];
       /** @description What the lowest unindexed height waits for, and why. */
@@ -533,7 +631,11 @@ export interface components {
       oldestMissing: {
         height: number;
         missing: number;
+        /** @description The first one that it lacks. */
+        collectionId: string;
         ageSeconds: number;
+        /** @description What it waits for, and why. */
+        reason: string;
       } | null;
       /** @description The processes that share the database; null without one. */
       cluster: {

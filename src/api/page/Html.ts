@@ -65,10 +65,16 @@ function escaped(text: string): string {
 }
 
 const style = `
-:root { color-scheme: light dark; --line: #d5dae1; --soft: #f4f6f8; --dim: #5b6470; --link: #0b62c4; }
-@media (prefers-color-scheme: dark) { :root { --line: #3a414b; --soft: #1f242b; --dim: #9aa4b1; --link: #7ab8ff; } }
+:root {
+  color-scheme: light dark; --ground: #ffffff; --text: #18202a;
+  --line: #d5dae1; --soft: #f4f6f8; --dim: #5b6470; --link: #0b5cb8;
+}
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #13171c; --text: #e7ebf0; --line: #3a414b; --soft: #1f242b; --dim: #9aa4b1; --link: #7ab8ff; }
+}
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1.25rem 4rem; font: 16px/1.5 system-ui, sans-serif; }
+body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1.25rem 4rem; font: 16px/1.5 system-ui, sans-serif;
+  background: var(--ground); color: var(--text); }
 h1 { font-size: 1.6rem; margin: 0 0 .25rem; }
 h2 { font-size: 1.2rem; margin: 2.25rem 0 .75rem; }
 a { color: var(--link); text-decoration: none; }
