@@ -69,7 +69,8 @@ export const healthRow: Row = {
       names: { '1': ['fires', 'red'] },
       queries: [
         [
-          'max by (alertname, instance) (ALERTS{alertname=~"FlowIndexer.+", alertstate="firing"})',
+          // Some are about no daemon in particular.
+          'label_replace(max by (alertname, instance) (ALERTS{alertname=~"FlowIndexer.+", alertstate="firing"}), "instance", "all", "instance", "")',
           '{{alertname}} {{instance}}',
         ],
       ],

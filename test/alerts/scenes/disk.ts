@@ -121,17 +121,20 @@ export const diskScenes: readonly Scene[] = [
         return join(dataDir, 'index', name);
       };
       let path = '';
+      let instance = '';
       await stage.provoke({
         alerts: ['FlowIndexerScrubOverdue'],
         fault: 'reading a table of the store hangs (a pipe in its place that nobody writes to)',
         strike: async () => {
-          await stage.start(devnet, dataDir, flags);
+          instance = await stage.start(devnet, dataDir, flags);
           path = table();
           renameSync(path, `${path}.kept`);
           execFileSync('mkfifo', [path]);
         },
         mended: 'it comes back: the table is sound',
-        mend: () => {
+        mend: async () => {
+          const scrubs = (await stage.daemon(instance).scrape()).series('store_last_scrub_timestamp_seconds');
+          if (scrubs.length > 0) throw new Error('it fired although a pass has ended');
           const pipe = openSync(path, 'r+');
           rmSync(path);
           renameSync(`${path}.kept`, path);

@@ -33,6 +33,8 @@ export const sharedScenes: readonly Scene[] = [
         alerts: ['FlowIndexerRangesDisputed'],
         fault: 'history is planned of which the node gives a block with another parent',
         strike: () => backfill(dataDir, 'plan', '--from', '0'),
+        // It fails five times, after half a minute each.
+        limitMs: 400_000,
         mended: 'it gives the right one; `backfill redrive`',
         mend: async () => {
           devnet.node.setFaults([]);
