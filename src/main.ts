@@ -39,11 +39,16 @@ const STDOUT_NAME = 'to standard output';
 
 // A reader that went away (`… | head`) is no fault of ours, nor is a full disk; everything else nobody caught is a bug.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  // Nobody is there to read: the SIGHUP that comes with it ends the command in good order.
+  if (hasHungUp()) return;
   if (error.code === 'EPIPE') process.exit(0);
   const known = outputError(error, STDOUT_NAME);
   if (!(known instanceof OperatorError)) throw error;
   process.stderr.write(`${known.message}\n`);
   process.exit(exitCodeOf(known.exit));
+});
+process.stderr.on('error', (error: NodeJS.ErrnoException) => {
+  if (!hasHungUp()) throw error;
 });
 process.on('uncaughtException', (error) => dieOfBug(error));
 process.on('unhandledRejection', (error) => dieOfBug(error));
@@ -97,6 +102,8 @@ try {
   process.stderr.write(`${withoutCredentials(error.message)}\n`);
   process.exitCode = exitCodeOf(error.exit);
 }
+// Node.js aborts at its end where it cannot give the terminal back.
+if (hasHungUp()) endBy('SIGHUP');
 endDespiteLeftovers();
 
 /** The timer does not hold the process itself: it fires only when something else does. A slow reader is waited for. */

@@ -72,9 +72,8 @@ async function checkPort(listener: Listener, facts: StoreFacts): Promise<Finding
 
 /** The daemon of this data directory listens there. */
 function isOurs(port: number, facts: StoreFacts): boolean {
-  if (facts.kind !== 'running') return false;
-  const { api, grpc, metrics } = facts.record;
-  return [api, grpc, metrics].some((address) => address?.port === port);
+  const record = facts.kind === 'running' || facts.kind === 'database' ? facts.record : undefined;
+  return [record?.api, record?.grpc, record?.metrics].some((address) => address?.port === port);
 }
 
 /** The error, where it is not possible. */

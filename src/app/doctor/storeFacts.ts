@@ -25,6 +25,8 @@ export type StoreFacts =
   | { readonly kind: 'closed'; readonly survey: StoreSurvey }
   | {
       readonly kind: 'database';
+      /** Of the daemon of the data directory, where one runs. */
+      readonly record: DaemonRecord | undefined;
       readonly survey: DatabaseSurvey;
       readonly replica: DatabaseSurvey | undefined;
     }
@@ -54,7 +56,7 @@ async function look(
       api.store === undefined
         ? undefined
         : await surveyDatabase({ url: api.store, key: 'api.store' }, { clock });
-    return { kind: 'database', survey, replica };
+    return { kind: 'database', survey, replica, record: await runningRecord(dataDir) };
   }
   const record = readDaemonRecord(dataDir);
   if (record !== undefined && isAlive(record.pid)) {
@@ -70,6 +72,13 @@ async function look(
   }
   const survey = await surveyStore(path);
   return survey === undefined ? { kind: 'none' } : { kind: 'closed', survey };
+}
+
+/** Of a daemon that answers, or serves no readers and runs. */
+async function runningRecord(dataDir: string): Promise<DaemonRecord | undefined> {
+  const record = readDaemonRecord(dataDir);
+  if (record === undefined || !isAlive(record.pid)) return undefined;
+  return record.api === undefined || (await statusOf(record)) !== undefined ? record : undefined;
 }
 
 /** `undefined` where it does not answer, or another one does. */
