@@ -254,7 +254,10 @@ describe('doctor, where a database holds the index', () => {
     const daemon = await startDaemon(start);
     const port = new URL(daemon.metricsUrl).port;
     const beside = await examined([...start, '--metrics-port', port]);
-    expect([beside.code, beside.saying('ports', 'ok')]).toEqual([0, expect.stringContaining('by this daemon')]);
+    expect([beside.code, beside.saying('ports', 'ok')]).toEqual([
+      0,
+      expect.stringContaining('by this daemon'),
+    ]);
     expect(await daemon.program.stop('SIGTERM')).toBe(0);
     const nowhere = await examined([...start, '--store', 'postgres://127.0.0.1:1/none']);
     expect([nowhere.code, nowhere.saying('store', 'problem')]).toEqual([

@@ -18,12 +18,16 @@ const KILLS = 6;
 /** All files below a directory, with their digests. */
 function digests(directory: string): Record<string, string> {
   const entries = readdirSync(directory, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name));
   return Object.fromEntries(
-    files.sort().map((path) => [
-      path.slice(directory.length),
-      createHash('sha256').update(readFileSync(path)).digest('hex'),
-    ]),
+    files
+      .sort()
+      .map((path) => [
+        path.slice(directory.length),
+        createHash('sha256').update(readFileSync(path)).digest('hex'),
+      ]),
   );
 }
 
@@ -34,7 +38,10 @@ it('an export that is killed at any instant, and resumed, leaves what one in one
   const dataDir = scratchDirectory();
   const chain = new ChainGenerator(options);
   await writeReferenceStore(dataDir, blocksOf(chain, FIRST, LAST), { chainId: chain.chainId });
-  const [whole, killed] = ['whole', 'killed'].map((name) => join(scratchDirectory(), name)) as [string, string];
+  const [whole, killed] = ['whole', 'killed'].map((name) => join(scratchDirectory(), name)) as [
+    string,
+    string,
+  ];
   const run = ['export', ...storeFlags(dataDir), ...flags, '--output'];
   expect(await runProgram([...run, whole])).toMatchObject({ code: 0, stderr: '' });
 
@@ -60,7 +67,10 @@ it('a running daemon and its store give the same files; following, a partition i
   const dataDir = scratchDirectory();
   const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', 'root'));
   await daemon.reaches(160);
-  const [followed, atRest] = ['followed', 'at-rest'].map((name) => join(scratchDirectory(), name)) as [string, string];
+  const [followed, atRest] = ['followed', 'at-rest'].map((name) => join(scratchDirectory(), name)) as [
+    string,
+    string,
+  ];
   const run = ['export', ...storeFlags(dataDir), '--format', 'csv', '--partition', '25', '--output'];
   const follower = startProgram([...run, followed, '--follow']);
   const reaches = (height: number) => () => {

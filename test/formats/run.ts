@@ -23,7 +23,8 @@ const scratch = mkdtempSync(join(tmpdir(), 'fci-formats-'));
 
 function run(command: string, rest: readonly string[]): void {
   const { status, error } = spawnSync(command, rest, { cwd: root, stdio: 'inherit' });
-  if (status !== 0) throw new Error(`${command} ${rest[0] ?? ''} failed: ${error?.message ?? String(status)}`);
+  if (status !== 0)
+    throw new Error(`${command} ${rest[0] ?? ''} failed: ${error?.message ?? String(status)}`);
 }
 
 function pythonWithPackages(): string {

@@ -106,7 +106,10 @@ function expectedTransactions(): Line[] {
       proposer_sequence_number: proposal_key['sequence_number'],
       ...{ authorizers, reference_block_id, gas_limit },
       // In hex, for DuckDB’s package takes a byte order mark off what it gives to JavaScript.
-      ...{ script: text(script) === null ? null : hexOf(script), script_binary: text(script) === null ? hexOf(script) : null },
+      ...{
+        script: text(script) === null ? null : hexOf(script),
+        script_binary: text(script) === null ? hexOf(script) : null,
+      },
       script_sha256: createHash('sha256').update(Buffer.from(script, 'base64')).digest('hex'),
       arguments: areTexts ? texts : null,
       arguments_binary: areTexts ? null : body.arguments.map(hexOf),
@@ -120,8 +123,16 @@ const ORDER = 'order by height::bigint, collection_index, transaction_index';
 
 describe('files of other formats', () => {
   it.each(['none', 'gzip'])('Parquet (%s), read by DuckDB, is what the lines are', async (compression) => {
-    const { directory, manifest } = await exported('--format', 'parquet', '--compress', compression, '--partition', '7');
-    const hex = (list: string): string => `list_transform(${list}, s -> {'address': s.address, 'key_index': s.key_index, 'signature': lower(hex(s.signature)), 'extension_data': lower(hex(s.extension_data))})`;
+    const { directory, manifest } = await exported(
+      '--format',
+      'parquet',
+      '--compress',
+      compression,
+      '--partition',
+      '7',
+    );
+    const hex = (list: string): string =>
+      `list_transform(${list}, s -> {'address': s.address, 'key_index': s.key_index, 'signature': lower(hex(s.signature)), 'extension_data': lower(hex(s.extension_data))})`;
     const rows = await duckdb(
       `select * replace (epoch_us(timestamp)::varchar as timestamp, height::varchar as height,
          lower(hex(script)) as script, lower(hex(script_binary)) as script_binary, list_transform(arguments_binary, b -> lower(hex(b))) as arguments_binary,
@@ -141,7 +152,9 @@ describe('files of other formats', () => {
     const found = await duckdb(
       `select count(*)::int as n from '${directory}/transactions/*.parquet' where gas_limit > 9223372036854775808::ubigint`,
     );
-    expect(found).toEqual([{ n: rows.filter(({ gas_limit }) => gas_limit === String(2n ** 64n - 1n)).length }]);
+    expect(found).toEqual([
+      { n: rows.filter(({ gas_limit }) => gas_limit === String(2n ** 64n - 1n)).length },
+    ]);
   });
 
   it('tables of blocks and collections are what the lines are, in Parquet and CSV', async () => {
@@ -150,7 +163,13 @@ describe('files of other formats', () => {
       .map(({ height, block_id, parent_id, timestamp, collections }) => {
         const all = collections as readonly { readonly transaction_count: number }[];
         return {
-          ...{ height: String(height), id: block_id, parent_id, timestamp: micros(timestamp), timestamp_nanos: 0 },
+          ...{
+            height: String(height),
+            id: block_id,
+            parent_id,
+            timestamp: micros(timestamp),
+            timestamp_nanos: 0,
+          },
           collection_count: all.length,
           transaction_count: all.reduce((sum, { transaction_count }) => sum + transaction_count, 0),
         };
@@ -195,7 +214,13 @@ describe('files of other formats', () => {
          new_line = '\\n', allow_quoted_nulls = false, columns = {${columns.join(', ')}})
        ${ORDER}`,
     );
-    const lists = ['authorizers', 'arguments', 'arguments_binary', 'payload_signatures', 'envelope_signatures'];
+    const lists = [
+      'authorizers',
+      'arguments',
+      'arguments_binary',
+      'payload_signatures',
+      'envelope_signatures',
+    ];
     const parsed = rows.map((row) => {
       const read = (name: string): unknown => (row[name] === null ? null : JSON.parse(String(row[name])));
       const signatures = (name: string): unknown =>
@@ -224,7 +249,9 @@ describe('files of other formats', () => {
     expect(all.join('') === referenceText).toBe(true);
     // Borders are multiples of 7, whatever the first height is.
     expect(manifest.partitions[0]).toMatchObject({ from: FIRST, to: 97 });
-    expect(manifest.partitions.slice(1, -1).every(({ from, to }) => from % 7 === 0 && to === from + 6)).toBe(true);
+    expect(manifest.partitions.slice(1, -1).every(({ from, to }) => from % 7 === 0 && to === from + 6)).toBe(
+      true,
+    );
     expect(manifest.to).toBe(LAST);
     const sums = files.map(({ path, bytes, sha256 }) => {
       const content = readFileSync(join(directory, path));
@@ -248,7 +275,9 @@ describe('files of other formats', () => {
     });
     expect(await read('--no-scripts')).toEqual(withoutScripts);
 
-    const ofPayer = reference.filter((line) => (line['transaction'] as TransactionBody | undefined)?.['payer'] === ODD_PAYER);
+    const ofPayer = reference.filter(
+      (line) => (line['transaction'] as TransactionBody | undefined)?.['payer'] === ODD_PAYER,
+    );
     expect(ofPayer.length).toBeGreaterThan(0);
     expect(await read('--account', `0x${ODD_PAYER}`)).toEqual(ofPayer);
     expect(await read('--account', ODD_PAYER, '--role', 'payer')).toEqual(ofPayer);
@@ -264,7 +293,13 @@ describe('files of other formats', () => {
         ...{ kind: 'transaction', id, height: Number(height), gas_limit },
       })),
     );
-    const { directory, manifest } = await exported('--format', 'csv', '--columns', 'transactions.*', '--no-scripts');
+    const { directory, manifest } = await exported(
+      '--format',
+      'csv',
+      '--columns',
+      'transactions.*',
+      '--no-scripts',
+    );
     expect(Object.keys(manifest.rows)).toEqual(['transactions']);
     const [name = ''] = readdirSync(join(directory, 'transactions'));
     const [head] = readFileSync(join(directory, 'transactions', name), 'utf8').split('\n');
@@ -291,7 +326,9 @@ describe('a directory', () => {
     const { directory, manifest } = await exported('--partition', '7');
     const to = ['--output', directory, '--partition', '7'];
     expect(await refused(...to)).toMatch(/is not empty\. Add --resume/);
-    expect(await refused(...to, '--resume', '--compress', 'gzip')).toMatch(/begun with --compress "none", and this is "gzip"/);
+    expect(await refused(...to, '--resume', '--compress', 'gzip')).toMatch(
+      /begun with --compress "none", and this is "gzip"/,
+    );
     expect(await refused(...to, '--resume', '--to', '99')).toMatch(/goes to height \d+ already/);
     const [file] = manifest.partitions[0]?.files ?? [];
     const path = join(directory, file?.path ?? '');

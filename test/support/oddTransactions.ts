@@ -40,7 +40,9 @@ export function oddTransactions(firstHeight: number): BlockEntry[] {
     transactionWith({ payloadSignatures: [], envelopeSignatures: [] }),
     transactionWith({ script: zero, arguments: [zero] }),
   ];
-  const blocks = odd.map((transaction, index) => (index % 3 === 0 ? [[transaction], [transaction]] : [[transaction]]));
+  const blocks = odd.map((transaction, index) =>
+    index % 3 === 0 ? [[transaction], [transaction]] : [[transaction]],
+  );
   return smallChain(firstHeight, [[], ...blocks.slice(0, 9), [odd, []], ...blocks.slice(9), []]);
 }
 
