@@ -41,7 +41,7 @@ export const storeRow: Row = {
     }),
     lines({
       title: 'Free',
-      text: "On the store's disk, and where the last six hours lead to within a day.",
+      text: "On the store's disk, where the last six hours lead to within a day, and below what indexing pauses.",
       unit: 'bytes',
       width: 6,
       limits: [5 * GIB, GIB],
@@ -49,6 +49,7 @@ export const storeRow: Row = {
       queries: [
         [own('disk_free_bytes'), '{{instance}}'],
         [`predict_linear(${own('disk_free_bytes')}[6h], 24 * 3600)`, '{{instance}} in a day'],
+        [own('disk_min_free_bytes'), '{{instance}} pauses below'],
       ],
     }),
     lines({
@@ -65,8 +66,15 @@ export const storeRow: Row = {
       title: 'Tables found sound',
       text: 'How long ago. Not known until the first pass since the start has ended, and with a database.',
       unit: 's',
-      width: 24,
+      width: 12,
       queries: [[`time() - ${own('store_last_scrub_timestamp_seconds')}`, '{{instance}}']],
+    }),
+    number({
+      title: 'Indexing',
+      text: 'Paused while the disk is nearly full (disk.minFreeBytes). Reads go on.',
+      width: 12,
+      names: { '0': ['goes on', 'green'], '1': ['paused', 'red'] },
+      queries: [[own('indexing_paused'), '{{instance}}']],
     }),
   ],
 };

@@ -21,9 +21,9 @@ export const processScenes: readonly Scene[] = [
       });
       await stage.provoke({
         alerts: ['FlowIndexerRestarting'],
-        fault: 'it is killed four times in a row, and started again each time',
+        fault: 'it is killed again and again, and started again each time',
         strike: async () => {
-          for (let kill = 0; kill < 4; kill += 1) {
+          for (let kill = 0; kill < 6; kill += 1) {
             await stage.daemon(instance).program.stop('SIGKILL');
             await stage.restart(instance);
             // Prometheus has to see each of them.
