@@ -136,6 +136,8 @@ function billsOfMaterials() {
   mkdirSync(folder);
   const shipped = JSON.parse(read('package.json'));
   delete shipped.devDependencies;
+  // They may name what development alone has; the lockfile has what came of them.
+  delete shipped.overrides;
   writeFileSync(join(folder, 'package.json'), JSON.stringify(shipped));
   writeFileSync(join(folder, 'package-lock.json'), read('package-lock.json'));
   const npm = (...args) =>

@@ -17,6 +17,21 @@ const NAME = 'flow-collection-indexer';
 /** systemd's measure of what a service could do to the machine, times ten: 0 nothing, 100 everything. */
 const MAX_EXPOSURE = 20;
 
+/** Where a tool comes from that a machine may lack. */
+const sources: Readonly<Record<string, string>> = {
+  'systemd-analyze': 'Debian: apt-get install systemd',
+  'systemd-sysusers': 'Debian: apt-get install systemd',
+  docker: 'with its plugin compose; no engine is needed',
+  fish: 'Debian: apt-get install fish',
+  groff: 'Debian: apt-get install groff-base',
+  kubectl: 'https://kubernetes.io/docs/tasks/tools',
+  'kubectl-validate': 'go install sigs.k8s.io/kubectl-validate@latest',
+  man: 'Debian: apt-get install man-db',
+  mandoc: 'Debian: apt-get install mandoc',
+  promtool: 'Debian: apt-get install prometheus',
+  zsh: 'Debian: apt-get install zsh',
+};
+
 /** A tool refuses what it was given, or is not there. */
 class Failure extends Error {}
 
@@ -35,7 +50,8 @@ function run(
     ...{ cwd, input, encoding: 'utf8', maxBuffer: 1 << 26 },
     env: { ...process.env, ...env },
   });
-  if (spawned.error !== undefined) throw new Failure(`${command} is not on the path`);
+  if (spawned.error !== undefined)
+    throw new Failure(`${command} is not on the path (${sources[command] ?? 'install it'})`);
   const words = (spawned.stdout + spawned.stderr).trim();
   if (spawned.status !== 0)
     throw new Failure(`${command} ${args.join(' ')} exits ${spawned.status}:\n${words}`);
@@ -76,7 +92,8 @@ function promtool(): string {
   copyFileSync(join(deployFolder, 'compose/prometheus.yml'), join(folder, 'prometheus.yml'));
   copyFileSync(join(deployFolder, 'prometheus/alerts.yml'), join(folder, 'alerts.yml'));
   run('promtool', ['check', 'config', 'prometheus.yml'], { cwd: folder });
-  return run('promtool', ['check', 'config', join(deployFolder, 'prometheus/prometheus.yml')]).words;
+  const { words } = run('promtool', ['check', 'config', join(deployFolder, 'prometheus/prometheus.yml')]);
+  return `both configurations are valid, ${/\d+ rules found/.exec(words)?.[0] ?? 'no rules'}`;
 }
 
 /** Every object that kubectl would send of a folder, checked as the server would: with unknown fields refused. */
