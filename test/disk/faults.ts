@@ -126,7 +126,7 @@ async function atStart(
   const end = begin();
   const commands = [
     args,
-    startArguments(devnet, join(dataDir, 'a', 'new', 'one')),
+    startArguments(devnet, join(dataDir, 'a', 'new', 'one'), ...NO_PAUSE),
     ['verify', ...storeFlags(dataDir)],
     ['rewind', ...storeFlags(dataDir), '--to', '5', '--yes'],
   ];
