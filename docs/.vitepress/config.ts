@@ -1,11 +1,11 @@
-import { copyFileSync, createReadStream, mkdirSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitepress';
 import { anchorOf } from './anchors.js';
 import { longNames } from './longNames.js';
 import { menu, otherFiles, pageFiles, sitePath } from './pages.js';
-import { repositoryLinks } from './repositoryLinks.js';
+import { contentOf, repositoryLinks } from './repositoryLinks.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const pages = new Map(pageFiles(root).map((file) => [file, sitePath(file)]));
@@ -50,7 +50,7 @@ export default defineConfig({
               return;
             }
             response.setHeader('content-type', 'text/plain; charset=utf-8');
-            createReadStream(join(root, file)).pipe(response);
+            response.end(contentOf(join(root, file)));
           });
         },
       },
@@ -60,7 +60,7 @@ export default defineConfig({
     for (const [place, file] of linked) {
       const target = join(outDir, place);
       mkdirSync(dirname(target), { recursive: true });
-      copyFileSync(join(root, file), target);
+      writeFileSync(target, contentOf(join(root, file)));
     }
   },
   themeConfig: {

@@ -41,6 +41,18 @@ export function sitePath(file: string): string {
   return inside.replace(/(^|\/)readme\.md$/i, '$1index.md');
 }
 
+/** `0001-value-per-block.md` is called "0001 Value per block". */
+function decisions(): [string, string][] {
+  return readdirSync(new URL('../decisions', import.meta.url))
+    .filter((name) => /^\d{4}-/.test(name))
+    .sort()
+    .map((name) => {
+      const [number = '', first = '', ...rest] = name.replace('.md', '').split('-');
+      const words = [first.charAt(0).toUpperCase() + first.slice(1), ...rest];
+      return [`${number} ${words.join(' ')}`, `docs/decisions/${name}`];
+    });
+}
+
 export const menu: readonly PageGroup[] = [
   {
     title: 'Start',
@@ -79,6 +91,7 @@ export const menu: readonly PageGroup[] = [
       ['Configuration', 'docs/configuration.md'],
       ['Metrics', 'docs/metrics.md'],
       ['Data guide', 'docs/data-guide.md'],
+      ['Files for other tools', 'docs/export.md'],
       ['API: overview', 'docs/api.md'],
       ['API: REST', 'docs/rest-api.md'],
       ['API: gRPC', 'docs/grpc.md'],
@@ -99,20 +112,7 @@ export const menu: readonly PageGroup[] = [
   {
     title: 'Decisions',
     isCollapsed: true,
-    pages: [
-      ['All decisions', 'docs/decisions/README.md'],
-      ['0001 Value per block', 'docs/decisions/0001-value-per-block.md'],
-      ['0002 Hashing inline', 'docs/decisions/0002-hashing-inline.md'],
-      ['0003 Holding requests back', 'docs/decisions/0003-hold-back.md'],
-      ['0004 Bodies in the tree', 'docs/decisions/0004-bodies-in-the-tree.md'],
-      ['0005 Defaults', 'docs/decisions/0005-defaults.md'],
-      ['0006 Groups and LevelDB', 'docs/decisions/0006-groups-and-leveldb-options.md'],
-      ['0007 Forwarding', 'docs/decisions/0007-forwarding.md'],
-      ['0008 Young generation', 'docs/decisions/0008-young-generation.md'],
-      ['0009 Fetching inline', 'docs/decisions/0009-fetching-inline.md'],
-      ['0010 Starting', 'docs/decisions/0010-starting.md'],
-      ['0011 Service manager', 'docs/decisions/0011-service-manager.md'],
-    ],
+    pages: [['All decisions', 'docs/decisions/README.md'], ...decisions()],
   },
   {
     title: 'Contribute and test',

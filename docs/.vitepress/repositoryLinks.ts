@@ -1,9 +1,14 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, posix, relative, sep } from 'node:path';
 import type { MarkdownRenderer } from 'vitepress';
 
 /** Where the site keeps files of the repository that a page links to and that are no pages. */
 const FILES_FOLDER = 'files/';
+
+/** A linked file as it is; of a folder, the names in it. */
+export function contentOf(path: string): Buffer | string {
+  return statSync(path).isDirectory() ? `${readdirSync(path).join('\n')}\n` : readFileSync(path);
+}
 
 export interface SiteFiles {
   readonly root: string;
@@ -34,7 +39,7 @@ export function repositoryLinks(md: MarkdownRenderer, { root, pages, linked }: S
         // A link that leads nowhere is left for VitePress to refuse, with its line.
         if (place === undefined && !existsSync(join(root, target))) continue;
         if (place === undefined) {
-          place = `${FILES_FOLDER}${target}.txt`;
+          place = `${FILES_FOLDER}${target.replace(/\/$/, '')}.txt`;
           linked.set(place, target);
           token.attrSet('target', '_self');
         }
