@@ -47,6 +47,7 @@ interface Files {
   readonly directory: string;
   readonly manifest: {
     readonly to: number;
+    readonly columns: Record<string, readonly string[]>;
     readonly rows: Record<string, number>;
     readonly sha256: string;
     readonly partitions: readonly {
@@ -306,6 +307,18 @@ describe('files of other formats', () => {
     expect(head).toContain('script_sha256');
     expect(head).not.toMatch(/\bscript\b/);
   });
+});
+
+it('docs/export.md has every column, in order', async () => {
+  const page = readFileSync(new URL('../../docs/export.md', import.meta.url), 'utf8');
+  const { manifest } = await exported('--format', 'csv');
+  const tables = Object.entries(manifest.columns);
+  expect(tables.map(([table]) => table)).toEqual(['blocks', 'collections', 'transactions']);
+  for (const [table, columns] of tables) {
+    const [, section = ''] = page.split(`### ${table}\n`);
+    const [rows = ''] = section.split(/^##/m);
+    expect([...rows.matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name)).toEqual(columns);
+  }
 });
 
 describe('a directory', () => {
