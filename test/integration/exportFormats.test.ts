@@ -223,7 +223,7 @@ describe('files of other formats', () => {
       'envelope_signatures',
     ];
     const parsed = rows.map((row) => {
-      const read = (name: string): unknown => (row[name] === null ? null : JSON.parse(String(row[name])));
+      const read = (name: string): unknown => (row[name] === null ? null : JSON.parse(row[name] as string));
       const signatures = (name: string): unknown =>
         (read(name) as Readonly<Record<string, string | null>>[]).map((each) => ({
           ...each,
@@ -234,7 +234,7 @@ describe('files of other formats', () => {
       return {
         ...row,
         ...Object.fromEntries(lists.map((name) => [name, read(name)])),
-        script_binary: row['script_binary'] === null ? null : hexOf(String(row['script_binary'])),
+        script_binary: row['script_binary'] === null ? null : hexOf(row['script_binary'] as string),
         arguments_binary: (read('arguments_binary') as string[] | null)?.map((each) => hexOf(each)) ?? null,
         payload_signatures: signatures('payload_signatures'),
         envelope_signatures: signatures('envelope_signatures'),
