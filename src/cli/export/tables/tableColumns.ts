@@ -1,6 +1,7 @@
 import type { Cell, Column, ColumnShape, ColumnType } from './column.js';
-import { signatureCell } from './rows.js';
-import type { BlockRow, CollectionRow, TransactionRow } from './rows.js';
+import type { BlockRow, CollectionRow } from './BlockRow.js';
+import { signatureCell } from './TransactionRow.js';
+import type { TransactionRow } from './TransactionRow.js';
 
 export const tableNames = ['blocks', 'collections', 'transactions'] as const;
 export type TableName = (typeof tableNames)[number];
