@@ -53,7 +53,7 @@ it('an export that is killed at any instant, and resumed, leaves what one in one
     let ended = false;
     void program.exited.then(() => (ended = true));
     // Some way into its work, wherever that happens to be.
-    const target = begun + 1 + Math.floor(random() * 20);
+    const target = begun + 1 + Math.floor(random.next() * 20);
     await eventually(() => (ended || filesIn(killed) >= target ? true : undefined));
     if ((await program.stop('SIGKILL')) !== 'SIGKILL') survived += 1;
   }

@@ -93,7 +93,10 @@ def plain(value):
 
 def from_csv(row):
     """A row of CSV, all of it text."""
-    read = dict(row)
+    # Not all readers tell null from an empty text: of two columns one is null, and which is known by the other.
+    read = {name: "" if value is None else value for name, value in row.items()}
+    for name, other in [("script", "script_binary"), ("arguments", "arguments_binary")]:
+        read[other if read[other] == "" else name] = None
     for name in ["height", "collection_index", "transaction_index", "proposer_key_index", "proposer_sequence_number", "gas_limit"]:
         read[name] = int(read[name])
     read["timestamp"] = micros(read["timestamp"])
@@ -138,17 +141,10 @@ for folder in sorted(os.listdir(ROOT)):
     elif folder.startswith("csv"):
         names = sorted(glob.glob(os.path.join(files, "*")))
         frames = [pandas.read_csv(name, dtype=str, keep_default_na=False, na_values=[], lineterminator="\n") for name in names]
-        # pandas cannot tell null from an empty text: what is null is known from the other column.
-        rows = pandas.concat(frames).to_dict("records")
-        for row in rows:
-            for name, other in [("script", "script_binary"), ("arguments", "arguments_binary")]:
-                if row[other] != "":
-                    row[name] = None
-                else:
-                    row[other] = None
-        compare(f"pandas, {folder}", [from_csv(row) for row in rows])
+        compare(f"pandas, {folder}", [from_csv(row) for row in pandas.concat(frames).to_dict("records")])
+        # polars reads no zstd.
         if not folder.endswith("zstd"):
-            frames = [polars.read_csv(name, infer_schema=False, missing_utf8_is_empty_string=False) for name in names]
+            frames = [polars.read_csv(name, infer_schema=False) for name in names]
             compare(f"polars, {folder}", [from_csv(row) for row in polars.concat(frames).to_dicts()])
     elif folder.startswith("ndjson"):
         names = sorted(glob.glob(os.path.join(ROOT, folder, "lines", "*")))

@@ -5,7 +5,7 @@
  *     --heights N    of the simulated chain [600]
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -14,7 +14,7 @@ import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { oddTransactions, writeStore } from '../support/oddTransactions.js';
 import { storeFlags } from '../support/storeDump.js';
 
-const PACKAGES = ['duckdb==2.0.0', 'pandas==3.1.1', 'polars==2.1.0', 'pyarrow==26.0.1', 'pytz'];
+const PACKAGES = ['duckdb==2.0.0', 'pandas==3.1.1', 'polars==2.1.0', 'pyarrow==26.0.1', 'pytz', 'zstandard'];
 const FIRST = 100;
 
 const root = join(import.meta.dirname, '../..');
@@ -31,7 +31,7 @@ function pythonWithPackages(): string {
   const environment = join(root, 'node_modules', '.cache', 'formats-python');
   const python = join(environment, 'bin', 'python');
   const stamp = join(environment, 'packages');
-  if (!existsSync(stamp)) {
+  if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== PACKAGES.join('\n')) {
     rmSync(environment, { recursive: true, force: true });
     mkdirSync(join(environment, '..'), { recursive: true });
     run('python3', ['-m', 'venv', environment]);

@@ -34,7 +34,10 @@ const commands: Readonly<
   },
   explain: { flags: ['--network', '--data-dir', '--json'], ending: ['--api-port', 'none'] },
   export: {
-    flags: ['--network', '--data-dir', '--from', '--to', '--output', '--resume', '--follow', '--quiet'],
+    flags: [
+      ...['--network', '--data-dir', '--from', '--to', '--output', '--resume', '--follow', '--quiet'],
+      ...['--format', '--partition', '--compress', '--account', '--role', '--columns', '--scripts'],
+    ],
     ending: ['--to', 'none'],
   },
   verify: { flags: ['--network', '--from', '--to'], ending: ['--to', 'none'] },

@@ -47,6 +47,7 @@ interface Files {
   readonly directory: string;
   readonly manifest: {
     readonly to: number;
+    readonly columns: Record<string, readonly string[]>;
     readonly rows: Record<string, number>;
     readonly sha256: string;
     readonly partitions: readonly {
@@ -222,7 +223,7 @@ describe('files of other formats', () => {
       'envelope_signatures',
     ];
     const parsed = rows.map((row) => {
-      const read = (name: string): unknown => (row[name] === null ? null : JSON.parse(String(row[name])));
+      const read = (name: string): unknown => (row[name] === null ? null : JSON.parse(row[name] as string));
       const signatures = (name: string): unknown =>
         (read(name) as Readonly<Record<string, string | null>>[]).map((each) => ({
           ...each,
@@ -233,7 +234,7 @@ describe('files of other formats', () => {
       return {
         ...row,
         ...Object.fromEntries(lists.map((name) => [name, read(name)])),
-        script_binary: row['script_binary'] === null ? null : hexOf(String(row['script_binary'])),
+        script_binary: row['script_binary'] === null ? null : hexOf(row['script_binary'] as string),
         arguments_binary: (read('arguments_binary') as string[] | null)?.map((each) => hexOf(each)) ?? null,
         payload_signatures: signatures('payload_signatures'),
         envelope_signatures: signatures('envelope_signatures'),
@@ -306,6 +307,18 @@ describe('files of other formats', () => {
     expect(head).toContain('script_sha256');
     expect(head).not.toMatch(/\bscript\b/);
   });
+});
+
+it('docs/export.md has every column, in order', async () => {
+  const page = readFileSync(new URL('../../docs/export.md', import.meta.url), 'utf8');
+  const { manifest } = await exported('--format', 'csv');
+  const tables = Object.entries(manifest.columns);
+  expect(tables.map(([table]) => table)).toEqual(['blocks', 'collections', 'transactions']);
+  for (const [table, columns] of tables) {
+    const [, section = ''] = page.split(`### ${table}\n`);
+    const [rows = ''] = section.split(/^##/m);
+    expect([...rows.matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name)).toEqual(columns);
+  }
 });
 
 describe('a directory', () => {

@@ -6,7 +6,7 @@ export async function duckdb(sql: string): Promise<Record<string, unknown>[]> {
   const connection = await instance.connect();
   try {
     await connection.run("set timezone = 'UTC'");
-    return await (await connection.runAndReadAll(sql)).getRowObjectsJson();
+    return (await connection.runAndReadAll(sql)).getRowObjectsJson();
   } finally {
     connection.closeSync();
     instance.closeSync();

@@ -157,5 +157,5 @@ function phrase({ from, to, partitions, files }: Manifest): string {
   const sum = (of: (partition: Partition) => number): string =>
     formatCount(partitions.reduce((total, each) => total + of(each), 0));
   const counts = `${sum(({ blocks }) => blocks)} blocks, ${sum(({ transactions }) => transactions)} transactions`;
-  return `heights ${from} to ${to}: ${counts}, in ${formatCount(files)} files`;
+  return `heights ${from} to ${to}: ${counts}, in ${formatCount(files)} ${files === 1 ? 'file' : 'files'}`;
 }

@@ -1,6 +1,6 @@
 import type { ExportedTransaction } from '../../../api/index.js';
-import { TransactionRow } from '../tables/rows.js';
-import type { BlockRow } from '../tables/rows.js';
+import type { BlockRow } from '../tables/BlockRow.js';
+import { TransactionRow } from '../tables/TransactionRow.js';
 import { PIECE_BYTES } from './PartitionForm.js';
 import type { GrowingFile, PartitionForm } from './PartitionForm.js';
 import type { Wanted } from './TableForm.js';

@@ -1,4 +1,4 @@
-import type { BlockRow } from '../tables/rows.js';
+import type { BlockRow } from '../tables/BlockRow.js';
 
 /** One file of a partition, as it grows. */
 export interface GrowingFile {

@@ -1,7 +1,7 @@
 import type { ExportedTransaction } from '../../../api/index.js';
 import type { Cell } from '../tables/column.js';
-import { TransactionRow } from '../tables/rows.js';
-import type { BlockRow } from '../tables/rows.js';
+import type { BlockRow } from '../tables/BlockRow.js';
+import { TransactionRow } from '../tables/TransactionRow.js';
 import type { TableColumns, TableName } from '../tables/tableColumns.js';
 import type { GrowingFile, PartitionForm } from './PartitionForm.js';
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
-import { blockLineOf, NotAnExportError, objectOf } from '../source/blockLine.js';
+import { blockLineOf, objectOf } from '../source/blockLine.js';
 import type { BlockLine } from '../source/blockLine.js';
+import { NotAnExportError } from '../source/NotAnExportError.js';
 
 /** Version of the line format: raised when an older reader would misread the lines. */
 const FORMAT = 1;

@@ -5,7 +5,7 @@ import type { Terminal } from '../../command.js';
 import { outputError, writeAll } from '../../output/output.js';
 import { lockOf } from '../source/exportLock.js';
 import type { ExportProgress } from '../source/exportProgress.js';
-import { NotAnExportError } from '../source/blockLine.js';
+import { NotAnExportError } from '../source/NotAnExportError.js';
 import { ExportTally } from './ExportTally.js';
 
 /** How much of a resumed file is read at once. */

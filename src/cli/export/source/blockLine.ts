@@ -1,9 +1,6 @@
-const NEWLINE = 0x0a;
+import { NotAnExportError } from './NotAnExportError.js';
 
-/** Expected: the bytes are not an export. The message completes "it is not an export: ". */
-export class NotAnExportError extends Error {
-  override readonly name = 'NotAnExportError';
-}
+const NEWLINE = 0x0a;
 
 /** What we read from a block's line. */
 export interface BlockLine {

@@ -1,5 +1,5 @@
 import type { ExportedBlock } from '../../../api/index.js';
-import { BlockRow } from './rows.js';
+import { BlockRow } from './BlockRow.js';
 
 const NEWLINE = 0x0a;
 

@@ -28,8 +28,6 @@ export type Cell =
 export interface ColumnShape {
   readonly name: string;
   readonly type: ColumnType;
-  /** For people. */
-  readonly doc: string;
   readonly isNullable: boolean;
   /** Hardly any value occurs twice, and nobody asks for ranges of it: no dictionary and no statistics are worth it. */
   readonly isScattered: boolean;
