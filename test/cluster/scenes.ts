@@ -204,17 +204,15 @@ export const scenes: readonly Scene[] = [
     name: 'lost',
     what: 'a range is dropped behind everybody’s back while its plan is filled, and found when the plan is verified',
     play: async (cluster) => {
-      await cluster.startUsual();
-      slowNode(cluster);
-      await begun(cluster);
-      // A published range below the live one; nodes are so slow that its plan goes on for a while.
-      const published = async (): Promise<number | undefined> => {
-        const [lowest, live] = await cluster.coverage();
-        return live === undefined ? undefined : lowest?.from;
-      };
-      await cluster.until('a range is published', async () => (await published()) !== undefined);
-      const from = await published();
-      if (from === undefined) return undefined;
+      await cluster.start('leader', { roles: 'live,api' });
+      await cluster.until('the live range has a block', async () => (await cluster.coverage()).length > 0);
+      const lowest = async (): Promise<number> => (await cluster.coverage())[0]?.from ?? Infinity;
+      const before = await lowest();
+      // One range at a time: most of the plan is still to be filled when the first is there.
+      await cluster.start('first', { roles: 'backfill', ranges: 1 });
+      await begun(cluster, 1);
+      await cluster.until('a range is published', async () => (await lowest()) < before);
+      const from = await lowest();
       const tables = ['block', 'body', 'collection', 'transaction', 'account_transaction'];
       const where = `BETWEEN ${from} AND ${from + LOST_HEIGHTS - 1}`;
       await asAdmin(
@@ -226,7 +224,8 @@ export const scenes: readonly Scene[] = [
       );
       const [plans] = await cluster.query<{ count: string }>('SELECT count(*) FROM flow_store.plan');
       demand(plans?.count === '1', 'the plan was filled before the range was dropped');
-      cluster.world.devnet.node.setFaults([]);
+      await cluster.start('second', { roles: 'backfill' });
+      await cluster.start('third', { roles: 'backfill' });
       return `heights ${from} to ${from + LOST_HEIGHTS - 1}`;
     },
   },

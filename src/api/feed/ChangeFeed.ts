@@ -61,6 +61,8 @@ export class ChangeFeed {
   readonly #dependencies: ChangeFeedDependencies;
   readonly #clock: Clock;
   readonly #blocks: RecentBlocks;
+  /** At the last look. */
+  #latestIndexed = -1;
   readonly #followers = new Set<Follower>();
   /** Followers whose next event is to be read, first come, first served; each at most once. */
   readonly #queue: Follower[] = [];
@@ -110,6 +112,10 @@ export class ChangeFeed {
 
   /** The watermark or the sealed head may have moved. Cheap, and never throws. */
   notify(): void {
+    const latestIndexed = this.#dependencies.status.range().latestIndexed ?? -1;
+    // Another process has rewound the database; what comes there again may be other blocks.
+    if (latestIndexed < this.#latestIndexed) this.#blocks.forgetAbove(latestIndexed);
+    this.#latestIndexed = latestIndexed;
     for (const follower of this.#followers) this.#enqueue(follower);
   }
 

@@ -3,7 +3,7 @@ import type { IndexReader, StoredBlock } from '../../storage/index.js';
 /** The most recently read blocks: all followers of the tip want the same one. */
 const RECENT_BLOCKS = 64;
 
-/** Reads blocks through a cache. Indexed data never changes while the daemon runs, so nothing here becomes stale. */
+/** Reads blocks through a cache. Indexed data never changes, unless another process takes some of it back. */
 export class RecentBlocks {
   readonly #reader: Pick<IndexReader, 'blockByHeight'>;
   /** By height, least recently read first. */
@@ -11,6 +11,11 @@ export class RecentBlocks {
 
   constructor(dependencies: { readonly reader: Pick<IndexReader, 'blockByHeight'> }) {
     this.#reader = dependencies.reader;
+  }
+
+  /** What was above this height is indexed no longer. */
+  forgetAbove(latestIndexed: number): void {
+    for (const height of [...this.#blocks.keys()]) if (height > latestIndexed) this.#blocks.delete(height);
   }
 
   /** The block of an indexed height. Expected errors: `StorageError`. */

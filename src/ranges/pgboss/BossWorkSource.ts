@@ -22,6 +22,7 @@ import type {
 import type { Boss } from './Boss.js';
 import { JobTaker } from './JobTaker.js';
 import { PlanQueues } from './PlanQueues.js';
+import type { PlanQueuesOptions } from './PlanQueues.js';
 import { TakenJobs } from './TakenJobs.js';
 import { tendQueues } from './tendQueues.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
@@ -32,11 +33,8 @@ const LOOK_EVERY_MS = 1_000;
 /** How often queues without a plan and plans without a queue are looked for. */
 const TEND_EVERY_MS = 10_000;
 
-export interface BossWorkSourceOptions {
-  readonly workVersion: number;
-  /** The most heights of one range. Default: the most that the store takes. */
-  readonly maxRangeHeights?: number | undefined;
-}
+/** `maxRangeHeights`: by default the most that the store takes. */
+export type BossWorkSourceOptions = PlanQueuesOptions;
 
 export interface BossWorkSourceDependencies {
   readonly boss: Boss;
@@ -72,17 +70,11 @@ export class BossWorkSource implements WorkSource {
   #isClosed = false;
   #wake: (() => void) | undefined;
 
-  constructor(
-    { workVersion, maxRangeHeights }: BossWorkSourceOptions,
-    dependencies: BossWorkSourceDependencies,
-  ) {
+  constructor(options: BossWorkSourceOptions, dependencies: BossWorkSourceDependencies) {
     const { boss, chain, registry } = dependencies;
     this.#deps = dependencies;
-    this.#workVersion = workVersion;
-    this.#queues = new PlanQueues(
-      { workVersion, maxRangeHeights },
-      { boss, borders: () => bordersOf(chain) },
-    );
+    this.#workVersion = options.workVersion;
+    this.#queues = new PlanQueues(options, { boss, borders: () => bordersOf(chain) });
     const parts = { ...dependencies, queues: this.#queues };
     this.#taken = new TakenJobs({ ...parts, onOver: () => this.#notify() });
     this.#taker = registry && new JobTaker({ ...parts, registry });

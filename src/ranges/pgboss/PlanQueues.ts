@@ -21,6 +21,8 @@ export interface PlanQueuesOptions {
   /** Of the work that this process does. */
   readonly workVersion: number;
   readonly maxRangeHeights?: number | undefined;
+  /** Ranges of one part of a plan. Default: `MAX_PART_RANGES`. */
+  readonly maxPartRanges?: number | undefined;
 }
 
 export interface PlanQueuesDependencies {
@@ -80,8 +82,9 @@ export class PlanQueues {
     });
     // What was begun goes on, at the heights at which it was.
     const ranges = [...begun.map(({ from, to }) => ({ from, to })), ...cut];
-    for (let at = 0; at < ranges.length; at += MAX_PART_RANGES) {
-      await this.#part(session, plan, ranges.slice(at, at + MAX_PART_RANGES));
+    const { maxPartRanges = MAX_PART_RANGES } = this.#options;
+    for (let at = 0; at < ranges.length; at += maxPartRanges) {
+      await this.#part(session, plan, ranges.slice(at, at + maxPartRanges));
     }
     return ranges.length;
   }

@@ -6,6 +6,7 @@ import type { KillWish, Leadership, ServedHeights, WorkerState } from '../ports.
 import { Boss } from './Boss.js';
 import { BossLeadership } from './BossLeadership.js';
 import { BossWorkSource } from './BossWorkSource.js';
+import type { BossWorkSourceOptions } from './BossWorkSource.js';
 import { PlanQueues } from './PlanQueues.js';
 import { WorkerRegistry } from './WorkerRegistry.js';
 import { killWorkers, LIVE_QUEUE, readWorkers } from './workerRows.js';
@@ -110,12 +111,12 @@ export class SharedQueue {
 
   /** It looks at the database from now on, until the queue is closed. */
   source(
-    { maxRangeHeights }: { readonly maxRangeHeights?: number | undefined },
+    options: Omit<BossWorkSourceOptions, 'workVersion'>,
     { book, chain }: { readonly book: SharedRangeBook; readonly chain: ServedHeights },
   ): BossWorkSource {
     const { workVersion = WORK_VERSION } = this.#options;
     const source = new BossWorkSource(
-      { workVersion, maxRangeHeights },
+      { ...options, workVersion },
       { ...this.#deps, boss: this.#boss, registry: this.#registry, book, chain },
     );
     this.#sources.add(source);

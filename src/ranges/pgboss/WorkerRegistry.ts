@@ -39,6 +39,9 @@ interface Seen {
   readonly sinceMs: number;
 }
 
+/** Roles that take the rates of the nodes: whoever serves readers alone asks them for little more than their head. */
+const WORKING_ROLES: ReadonlySet<string> = new Set(['live', 'backfill']);
+
 /**
  * The row of this process among the workers: it says that the process lives and what it holds, brings it the operator's wish
  * to end, and lets the others give back what it held when it is silent. That is sooner than pg-boss would, whose shortest
@@ -77,9 +80,11 @@ export class WorkerRegistry {
     return this.#workers;
   }
 
-  /** Those that share the work, and the rates of the nodes; at least this one. */
+  /** Those that share the work, and the rates of the nodes: this one, and all others that do more than serve readers. */
   liveWorkers(): number {
-    return Math.max(1, this.#workers.filter(({ isAlive }) => isAlive).length);
+    const works = ({ id, isAlive, roles }: WorkerState): boolean =>
+      isAlive && id !== this.id && roles.some((role) => WORKING_ROLES.has(role));
+    return 1 + this.#workers.filter(works).length;
   }
 
   /** The last look at the workers is old: the database is away. */

@@ -26,11 +26,11 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
     return home.url;
   };
 
-  const join = async (url: string, clock: Clock = systemClock) => {
+  const join = async (url: string, clock: Clock = systemClock, roles: readonly string[] = ['live']) => {
     const { SharedQueue } = await loadQueue();
     const kills: string[] = [];
     const queue = await SharedQueue.open(
-      { url, roles: ['live'] },
+      { url, roles },
       {
         ...{ clock, random: seededRandom(1), logger: new RecordingLogger() },
         onKill: (wish) => void kills.push(wish),
@@ -85,6 +85,13 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
       [one, two].map(({ worker }) => [worker, true]).sort(),
     );
     await expect.poll(() => one.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(2);
+    // One that serves readers alone counts for itself only.
+    const reader = await join(url, systemClock, ['api']);
+    await expect.poll(() => reader.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(3);
+    const isSeen = async () => (await one.queue.workers()).some(({ id }) => id === reader.worker);
+    await expect.poll(isSeen, { timeout: WAIT_MS, interval: 100 }).toBe(true);
+    expect(one.queue.liveWorkers()).toBe(2);
+    await reader.queue.close();
     expect(await one.queue.kill([two.worker], 'finish')).toBe(1);
     await expect.poll(() => two.kills, { timeout: WAIT_MS, interval: 100 }).toEqual(['finish']);
     expect(one.kills).toEqual([]);
@@ -100,6 +107,6 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
     ]);
     await expect
       .poll(async () => (await one.queue.workers()).length, { timeout: WAIT_MS, interval: 100 })
-      .toBe(1);
+      .toBe(2);
   });
 });

@@ -37,6 +37,7 @@ interface Begin {
   readonly served?: ServedHeights;
   readonly clock?: Clock;
   readonly workVersion?: number;
+  readonly maxPartRanges?: number;
 }
 
 /** A store whose live range is 180 to 189, and processes that fill what is below. */
@@ -98,7 +99,7 @@ function usePgBoss(): () => Promise<World & { readonly url: string }> {
     await beginLive(live);
     return {
       url,
-      begin: async ({ served = EVERYTHING, clock = systemClock, workVersion = 1 } = {}) => {
+      begin: async ({ served = EVERYTHING, clock = systemClock, workVersion = 1, maxPartRanges } = {}) => {
         const { PostgresIndexStore } = await loadPostgres();
         const { SharedQueue } = await loadQueue();
         const logger = new RecordingLogger();
@@ -109,7 +110,7 @@ function usePgBoss(): () => Promise<World & { readonly url: string }> {
         const parts = { clock, random: seededRandom(1), logger };
         const queue = await SharedQueue.open({ url, workVersion, roles: ['backfill'] }, parts);
         const book = sharedRangesOf(store)!;
-        const source = queue.source({ maxRangeHeights: 10 }, { book, chain: served });
+        const source = queue.source({ maxRangeHeights: 10, maxPartRanges }, { book, chain: served });
         let over: Promise<void> | undefined;
         const end = async (): Promise<void> => {
           await queue.close();
@@ -424,6 +425,54 @@ describe('several processes on one database', () => {
     expect(await fillAll(one, 1)).toEqual([140]);
     expect(await coverageOf(one)).toEqual([range(130, 159), range(180, 189)]);
   }, 40_000);
+
+  it('fill a plan of several parts, and find in each of them what was lost', async () => {
+    const world = await newWorld();
+    const one = await world.begin({ maxPartRanges: 2 });
+    await one.source.plan({ ...range(110, 169), order: 'newest' });
+    const { rows } = await asAdmin(
+      world.url,
+      `SELECT (data ->> 'from')::integer AS from, (data ->> 'to')::integer AS to FROM flow_jobs.job
+        WHERE data ->> 'kind' = 'part' ORDER BY 1`,
+    );
+    expect(rows).toEqual([range(110, 129), range(130, 149), range(150, 169)]);
+    await asAdmin(
+      world.url,
+      `UPDATE flow_jobs.job SET state = 'completed' WHERE data @> '{"from": 160}' OR data @> '{"from": 110, "kind": "range"}'`,
+    );
+    const filled = await fillAll(one, 6);
+    expect([...filled].sort((left, right) => left - right)).toEqual([110, 120, 130, 140, 150, 160]);
+    expect(filled[0]).toBe(150);
+    expect(await coverageOf(one)).toEqual([range(110, 169), range(180, 189)]);
+    await until(() => expect(one.source.status().plans).toEqual([]));
+  }, 60_000);
+
+  it('keep a range that is held for longer than the queue lets anybody, and complete it', async () => {
+    const world = await newWorld();
+    const late = { ms: 0 };
+    const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + late.ms };
+    const one = await world.begin({ clock });
+    await one.source.plan({ ...range(150, 159), order: 'newest' });
+    const job = await next(one);
+    await job.store.commit({ blocks: blocksOf(range(150, 154)), latestIndexedHeight: 154 });
+    const heldSince = async (): Promise<string> => {
+      const { rows } = await asAdmin(
+        world.url,
+        `SELECT started_on::text AS since FROM flow_jobs.job WHERE state = 'active' AND data ->> 'kind' = 'range'`,
+      );
+      return (rows[0] as { since: string } | undefined)?.since ?? '';
+    };
+    const before = await heldSince();
+    expect(before).not.toBe('');
+    late.ms = 365 * 24 * 3_600_000;
+    await expect.poll(heldSince, { timeout: WAIT_MS, interval: 200 }).not.toBe(before);
+    await expect.poll(heldSince, { timeout: WAIT_MS, interval: 200 }).not.toBe('');
+    expect(job.signal.aborted).toBe(false);
+    // Nobody else got it meanwhile.
+    expect(await isIdle(await world.begin())).toBe(true);
+    await fill(job);
+    expect(await coverageOf(one)).toEqual([range(150, 159), range(180, 189)]);
+  }, 60_000);
 
   it('give jobs to a plan that has lost them all', async () => {
     const world = await newWorld();

@@ -191,6 +191,23 @@ describe('where heights are missing below the live range', () => {
   });
 });
 
+describe('where another process takes blocks back', () => {
+  it('reads what comes in their place, and not what it has kept of them', async () => {
+    const world = await World.with(10);
+    const before = await world.follow({ height: 107 });
+    await world.clock.settle();
+    expect(before.heights).toEqual([107, 108, 109]);
+    world.reads.splice(0);
+    await world.store.rewind(107);
+    world.feed.notify();
+    await world.commit(2);
+    const after = await world.follow({ height: 107 });
+    await world.clock.settle();
+    expect(after.heights).toEqual([107, 108, 109]);
+    expect(world.reads).toEqual([108, 109]);
+  });
+});
+
 describe('where a stream begins', () => {
   it('may be a height that is not indexed yet, up to the one behind the head', async () => {
     const world = await World.with(10);
