@@ -29,12 +29,21 @@ export const sharedScenes: readonly Scene[] = [
       const dataDir = scratchDirectory();
       const instance = await stage.start(devnet, dataDir);
       await ready(stage.daemon(instance));
+      // The block that is lied about has to link to one that is indexed.
+      await backfill(dataDir, 'plan', '--from', '0', '--to', String(LOST_HEIGHT - 1));
+      await stage
+        .daemon(instance)
+        .scrapeUntil(
+          (metrics) =>
+            metrics.value('backfill_missing_heights') === 0 &&
+            metrics.value('covered_heights') >= LOST_HEIGHT,
+        );
       await stage.provoke({
         alerts: ['FlowIndexerRangesDisputed'],
         fault: 'history is planned of which the node gives a block with another parent',
-        strike: () => backfill(dataDir, 'plan', '--from', '0'),
-        // It fails five times, after half a minute each.
-        limitMs: 400_000,
+        strike: () => backfill(dataDir, 'plan', '--from', String(LOST_HEIGHT)),
+        // It fails five times, with pauses that double.
+        limitMs: 240_000,
         mended: 'it gives the right one; `backfill redrive`',
         mend: async () => {
           devnet.node.setFaults([]);
