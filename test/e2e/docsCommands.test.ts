@@ -33,4 +33,4 @@ it('runs the commands of the pages', async () => {
   expect(runs).toBeGreaterThan(40);
   // Whatever is not run has a reason.
   expect([...onlyChecked.values()].filter((reason) => reason === '')).toEqual([]);
-});
+}, 300_000);
