@@ -76,6 +76,7 @@ export const menu: readonly PageGroup[] = [
     title: 'Look up',
     pages: [
       ['Command line', 'docs/command-line.md'],
+      ['Files for other tools', 'docs/export.md'],
       ['Configuration', 'docs/configuration.md'],
       ['Metrics', 'docs/metrics.md'],
       ['Data guide', 'docs/data-guide.md'],
@@ -112,6 +113,7 @@ export const menu: readonly PageGroup[] = [
       ['0009 Fetching inline', 'docs/decisions/0009-fetching-inline.md'],
       ['0010 Starting', 'docs/decisions/0010-starting.md'],
       ['0011 Service manager', 'docs/decisions/0011-service-manager.md'],
+      ['0012 Parquet', 'docs/decisions/0012-parquet.md'],
     ],
   },
   {
