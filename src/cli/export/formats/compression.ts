@@ -3,7 +3,7 @@ import * as zlib from 'node:zlib';
 import { OperatorError } from '../../../runtime/index.js';
 import type { Compression } from '../../flags.js';
 
-/** Measured: more of it takes twice as long for a tenth fewer bytes (docs/decisions/0012-parquet.md). */
+/** Measured on lines of JSON: level 6 takes twice as long for a twentieth fewer bytes. */
 export const GZIP_LEVEL = 3;
 
 /** What Node.js has from 22.15 and 23.8 on. */
