@@ -4,6 +4,7 @@
  * run here, more processors than there are, is computed from that.
  */
 import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
 import { Worker } from 'node:worker_threads';
 import { Chain } from '../../src/devnet/index.js';
 import type * as Flow from '../../src/flow/index.js';
