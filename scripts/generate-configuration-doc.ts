@@ -40,7 +40,7 @@ Ready-made files: \`config/mainnet.json\`, \`config/testnet.json\`, \`config/emu
 
 ## Keys
 
-${configurationReference(daemonSettings).replaceAll(/ ([^\s`]*<\w+>[^\s`]*) /g, ' \`$1\` ')}
+${configurationReference(daemonSettings).replaceAll(/ ([^\s`]*<\w+>[^\s`]*) /g, ' `$1` ')}
 
 A file that sets a few of them:
 

@@ -128,6 +128,7 @@ const packageHomes = {
   'prom-client': ['observability'],
   pino: ['observability'],
   pg: ['storage'],
+  pgpass: ['storage'],
   'pg-boss': ['ranges'],
   tar: ['storage'],
   'hyparquet-writer': ['cli'],

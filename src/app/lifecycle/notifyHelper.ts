@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { Socket } from 'node:net';
 import type { Clock } from '../../runtime/index.js';
 
 /** Characters that may wait for a helper that is stuck; further messages are dropped. */
@@ -33,7 +34,7 @@ export const startNotifyHelper: StartNotifyHelper = (failed, clock) => {
   stderr.setEncoding('utf8').on('data', (words: string) => failed(new Error(words.trim())));
   // It goes when the process does: it keeps nothing open.
   helper.unref();
-  for (const pipe of [stdin, stderr]) if ('unref' in pipe && typeof pipe.unref === 'function') pipe.unref();
+  for (const pipe of [stdin, stderr]) if (pipe instanceof Socket) pipe.unref();
   return {
     send: (message) => {
       if (stdin.writableLength > MAX_WAITING_CHARACTERS) failed(new Error('systemd-notify is stuck'));

@@ -23,14 +23,12 @@ describe('backupStore', () => {
     await store.initialise({
       ...{ schemaVersion: SCHEMA_VERSION, createdBy: 'a test', sporks: [], chainId, firstHeight: 0 },
     });
-    let isWriting = true;
     const writing = (async () => {
       for (const [latestIndexedHeight, block] of blocks.entries())
         await store.commit({ blocks: [block], latestIndexedHeight });
-      isWriting = false;
     })();
     const copies: { readonly to: string; readonly durable: number }[] = [];
-    while (isWriting) {
+    while (store.latestIndexedHeight() < HEIGHTS - 1) {
       const to = join(scratchDirectory(), 'index');
       const durable = store.latestIndexedHeight();
       await backupStore({ path, to, chainId }, dependencies);
