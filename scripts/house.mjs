@@ -58,7 +58,7 @@ const subFloors = {
     ['commands'],
     ['export'],
     ['output'],
-    ['parse.ts', 'help.ts', 'client.ts', 'settings.ts', 'flags.ts', 'command.ts'],
+    ['parse.ts', 'help.ts', 'client.ts', 'settings.ts', 'ownValues.ts', 'flags.ts', 'command.ts'],
   ],
   collections: [
     ['executionData'],

@@ -334,6 +334,7 @@ export interface components {
         | 'upstream_unreachable'
         | 'method_not_allowed'
         | 'origin_refused'
+        | 'local_only'
         | 'too_large'
         | 'rate_limited'
         | 'busy'

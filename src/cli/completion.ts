@@ -6,7 +6,7 @@ import { completionFlags, INSTALL, shells } from './flags.js';
 import type { Shell } from './flags.js';
 import { installCompletion, shellOf } from './installCompletion.js';
 import { PROGRAM } from './parse.js';
-import { ownValuesOf } from './settings.js';
+import { ownValuesOf } from './ownValues.js';
 
 /** `completion`: prints the script of a shell, or writes it to where the shell looks for it. */
 export async function completion(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

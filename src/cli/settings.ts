@@ -1,6 +1,6 @@
 import { parseEndpoint } from '../access/index.js';
-import { daemonSettings, flagOf, loadConfig, loadSettings } from '../config/index.js';
-import type { LoadedConfig, Settings } from '../config/index.js';
+import { daemonSettings, flagOf, loadConfig } from '../config/index.js';
+import type { LoadedConfig } from '../config/index.js';
 import { OperatorError } from '../runtime/index.js';
 import type { Invocation, Terminal } from './command.js';
 
@@ -10,14 +10,6 @@ export function configOf(invocation: Invocation, terminal: Terminal): LoadedConf
     { file: invocation.configFile, environment: terminal.environment, flags: invocation.settingFlags },
     terminal,
   );
-}
-
-/** Loads a command's own flags, which only the command line can set. Expected errors: OperatorError `usage`. */
-export function ownValuesOf<S extends Settings>(
-  ownFlags: S,
-  invocation: Invocation,
-): ReturnType<typeof loadSettings<S>>['values'] {
-  return loadSettings(ownFlags, { file: undefined, environment: {}, flags: invocation.ownFlags }).values;
 }
 
 /**

@@ -258,14 +258,6 @@ describe('signals', () => {
     await expectSound(dataDir);
   });
 
-  it('stop it on SIGHUP too, and the log names the signal', async () => {
-    const devnet = await nodeWith();
-    const daemon = await startDaemon(startArguments(devnet, scratchDirectory()));
-    expect(await daemon.program.stop('SIGHUP')).toBe(0);
-    const stopping = daemon.program.logs().find(({ msg }) => msg === 'stopping; a second signal forces');
-    expect(stopping).toMatchObject({ signal: 'SIGHUP' });
-  });
-
   it('force the end the second time', async () => {
     const devnet = await nodeWith();
     const daemon = await startDaemon(startArguments(devnet, scratchDirectory()));

@@ -10,7 +10,8 @@ import { askDaemon, commandDaemon, noDaemon } from '../client.js';
 import type { Invocation, Terminal } from '../command.js';
 import { backfillFlags } from '../flags.js';
 import { renderBackfill } from '../output/backfillPage.js';
-import { configOf, namesDaemonAddress, ownValuesOf } from '../settings.js';
+import { configOf, namesDaemonAddress } from '../settings.js';
+import { ownValuesOf } from '../ownValues.js';
 
 /** `backfill`: what history is filled in, of a running daemon or of a store at rest. */
 export async function backfill(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

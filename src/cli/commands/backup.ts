@@ -6,7 +6,8 @@ import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { backupFlags } from '../flags.js';
-import { configOf, ownValuesOf } from '../settings.js';
+import { configOf } from '../settings.js';
+import { ownValuesOf } from '../ownValues.js';
 
 const MIB = 1024 * 1024;
 

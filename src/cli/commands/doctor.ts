@@ -5,7 +5,8 @@ import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { doctorFlags } from '../flags.js';
 import { summaryOf, verdictLines } from '../output/doctorPage.js';
-import { checkEndpoints, configOf, ownValuesOf } from '../settings.js';
+import { checkEndpoints, configOf } from '../settings.js';
+import { ownValuesOf } from '../ownValues.js';
 
 /** `doctor`: looks at machine, nodes and store as `start` would find them, and says what to change. */
 export async function doctor(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

@@ -8,7 +8,8 @@ import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { renderExplanation } from '../output/explainPage.js';
 import { explainFlags } from '../flags.js';
-import { configOf, namesDaemonAddress, ownValuesOf } from '../settings.js';
+import { configOf, namesDaemonAddress } from '../settings.js';
+import { ownValuesOf } from '../ownValues.js';
 
 /** `explain`: says why something is in the index or not. */
 export async function explain(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

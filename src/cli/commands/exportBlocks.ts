@@ -15,7 +15,8 @@ import { openExportSource } from '../export/source/exportSource.js';
 import { runExport } from '../export/lines/runExport.js';
 import type { ExportParts, ExportPlan } from '../export/lines/runExport.js';
 import { exportFlags } from '../flags.js';
-import { configOf, ownValuesOf } from '../settings.js';
+import { configOf } from '../settings.js';
+import { ownValuesOf } from '../ownValues.js';
 
 type Values = ReturnType<typeof ownValuesOf<typeof exportFlags>>;
 

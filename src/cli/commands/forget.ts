@@ -4,7 +4,8 @@ import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { forgetFlags } from '../flags.js';
-import { configOf, ownValuesOf } from '../settings.js';
+import { configOf } from '../settings.js';
+import { ownValuesOf } from '../ownValues.js';
 
 /** `forget`: deletes the account index of a store. No daemon may be running on it. */
 export async function forget(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

@@ -14,7 +14,8 @@ import type { IndexStore } from '../../storage/index.js';
 import { askDaemon, checkKey, noDaemon, refusal } from '../client.js';
 import type { Invocation, Terminal } from '../command.js';
 import { ACCOUNT, getFlags, getKinds } from '../flags.js';
-import { configOf, namesDaemonAddress, ownValuesOf } from '../settings.js';
+import { configOf, namesDaemonAddress } from '../settings.js';
+import { ownValuesOf } from '../ownValues.js';
 
 const kinds = getKinds.join('|');
 

@@ -5,7 +5,8 @@ import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { migrateFlags } from '../flags.js';
-import { configOf, ownValuesOf } from '../settings.js';
+import { configOf } from '../settings.js';
+import { ownValuesOf } from '../ownValues.js';
 
 /** Pause between progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 2_000;

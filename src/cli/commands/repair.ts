@@ -5,7 +5,8 @@ import { rangesInWords } from '../../storage/index.js';
 import type { RepairReport } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { repairFlags } from '../flags.js';
-import { configOf, ownValuesOf } from '../settings.js';
+import { configOf } from '../settings.js';
+import { ownValuesOf } from '../ownValues.js';
 
 /** How many damaged files are named; the rest are only counted. */
 const MAX_FILES_SHOWN = 20;

@@ -5,7 +5,8 @@ import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { rewindFlags } from '../flags.js';
-import { configOf, ownValuesOf } from '../settings.js';
+import { configOf } from '../settings.js';
+import { ownValuesOf } from '../ownValues.js';
 
 /** `rewind`: deletes everything above a height. No daemon may be running on the store. */
 export async function rewind(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

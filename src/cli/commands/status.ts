@@ -6,7 +6,8 @@ import { askDaemon, noDaemon } from '../client.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { statusFlags } from '../flags.js';
-import { configOf, ownValuesOf } from '../settings.js';
+import { configOf } from '../settings.js';
+import { ownValuesOf } from '../ownValues.js';
 import { renderStatus, statusLine } from '../output/statusPage.js';
 import { watchStatus } from '../output/watchStatus.js';
 

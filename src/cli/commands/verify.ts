@@ -6,7 +6,8 @@ import type { RangeReport, VerifyProgress, VerifyReport } from '../../storage/in
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { verifyFlags } from '../flags.js';
-import { configOf, ownValuesOf } from '../settings.js';
+import { configOf } from '../settings.js';
+import { ownValuesOf } from '../ownValues.js';
 
 /** Pause between progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 1_000;

@@ -3,7 +3,8 @@ import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { workersFlags } from '../flags.js';
 import { renderWorkers } from '../output/workersPage.js';
-import { configOf, ownValuesOf } from '../settings.js';
+import { configOf } from '../settings.js';
+import { ownValuesOf } from '../ownValues.js';
 
 /** `workers`: the processes that share a database. */
 export async function workers(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
