@@ -197,7 +197,7 @@ function checkSpace(freeBytes: number, dataDir: string, { heightsToCome, stored 
   const toCome =
     heightsToCome === undefined
       ? ''
-      : `${formatCount(heightsToCome)} heights are to come, about ${formatSize(neededBytes)}; `;
+      : `${heightsToCome === 1 ? 'One height is' : `${formatCount(heightsToCome)} heights are`} to come, about ${formatSize(neededBytes)}; `;
   return [
     ok(
       `${toCome}the free space then lasts for about ${formatCount(days)} days at a block a second, ${basis}.`,
