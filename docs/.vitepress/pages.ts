@@ -92,7 +92,6 @@ export const menu: readonly PageGroup[] = [
       ['Configuration', 'docs/configuration.md'],
       ['Metrics', 'docs/metrics.md'],
       ['Data guide', 'docs/data-guide.md'],
-      ['Files for other tools', 'docs/export.md'],
       ['API: overview', 'docs/api.md'],
       ['API: REST', 'docs/rest-api.md'],
       ['API: gRPC', 'docs/grpc.md'],
