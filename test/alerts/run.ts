@@ -1,4 +1,3 @@
-/* eslint-disable no-console -- a script for the terminal */
 /**
  * Provokes every shipped alert by the fault that it names: a real Prometheus scrapes real daemons, with the shipped rules,
  * whose durations are divided by sixty. Then runs every query of the dashboard against it. `npm run test:alerts` builds

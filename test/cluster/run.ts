@@ -1,4 +1,3 @@
-/* eslint-disable no-console -- a script for the terminal */
 // Several daemons on one PostgreSQL, and what can happen to them: `npm run test:cluster`. One scene:
 // `npm run test:cluster -- --only kill --seed 3`. docs/cluster-testing.md explains it.
 import { writeFileSync } from 'node:fs';

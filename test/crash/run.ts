@@ -1,4 +1,3 @@
-/* eslint-disable no-console -- a script for the terminal */
 // Crashes the daemon at every named step and at random instants: `npm run test:crash -- --rounds 5 --seed 1`. One of them
 // again: `npm run test:crash -- --only commit.durable --seed 3 --rounds 1`. docs/crash-testing.md explains it.
 import { fork } from 'node:child_process';

@@ -1,4 +1,3 @@
-/* eslint-disable no-console -- a script for the terminal */
 /**
  * Puts what is shipped for operators before the tools that will read it: systemd's own judgement of the unit, compose, kubectl,
  * promtool, the readers of manuals, the shells. `npm run test:deploy` builds first; `-- --only NAME` runs one. A tool that is

@@ -1,4 +1,3 @@
-/* eslint-disable no-console -- what the script prints */
 import { failureKinds } from './play.js';
 import type { CellResult } from './play.js';
 

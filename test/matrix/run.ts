@@ -1,4 +1,3 @@
-/* eslint-disable no-console -- a script for the terminal */
 // Every upstream method with every fault that it can have: `npm run test:matrix`. docs/fault-matrix.md explains it.
 import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';

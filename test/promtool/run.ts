@@ -1,4 +1,3 @@
-/* eslint-disable no-console -- a script for the terminal */
 /**
  * Has Prometheus' own checker read what is shipped for Prometheus, with the tests of the alert rules, and the metrics of a
  * real daemon that has something to tell: it has indexed, and was read. `npm run test:promtool` builds first. Without it

@@ -1,4 +1,3 @@
-/* eslint-disable no-console -- a script for the terminal */
 // Plants bugs, one at a time, in a copy of the sources and counts the seeds that the simulation needs to find each:
 // `npm run test:simulation:mutations`. It prints the table of docs/reliability.md. With `-- --held` it plants only those that the
 // simulation does not reach, and runs the unit test that is to fail with each.

@@ -1,4 +1,3 @@
-/* eslint-disable no-console -- a script for the terminal */
 // Runs the simulation: `npm run test:simulation -- --seeds 10000`, or one seed again:
 // `npm run test:simulation -- --seed 4711 --verbose`.
 import { fork } from 'node:child_process';
