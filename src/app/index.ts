@@ -34,7 +34,6 @@ export type { OpenStore, RewindReport } from './stores.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export { HistoryPace } from './line/HistoryPace.js';
 export { BackfillWatch } from './health/BackfillWatch.js';
-export { examine } from './doctor/examine.js';
 export type { Verdict } from './doctor/verdicts.js';
 export { Diagnosis } from './health/Diagnosis.js';
 export type { DiagnosisOptions, Symptoms } from './health/Diagnosis.js';
@@ -47,3 +46,6 @@ export type { ReaderSources } from './threads/ReaderThread.js';
 export type { FromReader, Port, ReaderOptions, ToReader } from './threads/messages.js';
 export { serveReaders } from './threads/serveReaders.js';
 export type { ReaderHandle, StartReader } from './threads/startWorker.js';
+
+/** What `doctor` looks at: loaded for that alone. */
+export const loadDoctor = () => import('./doctor/examine.js');

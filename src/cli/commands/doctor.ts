@@ -1,4 +1,4 @@
-import { examine } from '../../app/index.js';
+import { loadDoctor } from '../../app/index.js';
 import type { Verdict } from '../../app/index.js';
 import { systemClock } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
@@ -14,6 +14,7 @@ export async function doctor(invocation: Invocation, terminal: Terminal): Promis
   const loaded = configOf(invocation, terminal);
   checkEndpoints(loaded);
   const width = terminal.isTerminal ? terminal.columns() : Infinity;
+  const { examine } = await loadDoctor();
   const verdicts = await examine(loaded, {
     clock: systemClock,
     onVerdict: (verdict) => {
