@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Logger } from '../../observability/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
+import type { RecordReader } from '../records/RecordReader.js';
 import { OPEN_END } from '../records/accountCoverage.js';
 import { forgetAccounts } from '../accounts/forgetAccounts.js';
 import { LevelAccountIndex } from '../accounts/LevelAccountIndex.js';
@@ -19,7 +20,7 @@ import type {
   RangeBook,
   StoreMeta,
 } from '../IndexStore.js';
-import { LevelIndexReader } from './LevelIndexReader.js';
+import { levelReader } from './levelReader.js';
 import { LevelIndexWriter } from './LevelIndexWriter.js';
 import { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
 import type { LevelTuning, OpenDatabase } from './LevelDatabase.js';
@@ -68,7 +69,7 @@ export interface LevelIndexStoreDependencies {
  * batch is on disk, and readers beside it.
  */
 export class LevelIndexStore extends DelegatingReader implements IndexStore {
-  readonly reads: LevelIndexReader;
+  readonly reads: RecordReader;
   readonly #database: Database;
   readonly #logger: Logger;
   readonly #clock: Clock;
@@ -88,7 +89,7 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     this.#database = database;
     this.#logger = logger;
     this.#clock = clock;
-    this.reads = new LevelIndexReader({ database, coverage: () => this.coverage() });
+    this.reads = levelReader(database, () => this.coverage());
     this.#writer = new LevelIndexWriter({ clock, database, hasAccounts: () => this.#accounts.isLive() });
     this.#keeper = new BookKeeper(book, { database, writer: this.#writer });
     this.#accounts = new LevelAccountIndex(

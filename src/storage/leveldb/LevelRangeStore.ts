@@ -10,6 +10,7 @@ import type {
   StoreMeta,
 } from '../IndexStore.js';
 import type { LevelAccountIndex } from '../accounts/LevelAccountIndex.js';
+import type { RecordReader } from '../records/RecordReader.js';
 import type { Database } from '../records/Database.js';
 import { coverageOf, readHead } from '../records/storeState.js';
 import type { OpenState, StoreBook, StoreState } from '../records/storeState.js';
@@ -26,7 +27,6 @@ import {
   withoutOpen,
   withPublished,
 } from './changeBook.js';
-import type { LevelIndexReader } from './LevelIndexReader.js';
 import type { LevelIndexWriter } from './LevelIndexWriter.js';
 import { removeBlocks } from './rewind.js';
 
@@ -34,7 +34,7 @@ export interface LevelRangeStoreDependencies {
   readonly database: Database;
   readonly keeper: BookKeeper;
   readonly writer: LevelIndexWriter;
-  readonly reader: LevelIndexReader;
+  readonly reader: RecordReader;
   readonly accounts: LevelAccountIndex;
 }
 

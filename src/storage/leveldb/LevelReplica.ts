@@ -2,10 +2,11 @@ import { ok as assert } from 'node:assert/strict';
 import type { EndGate } from '../../runtime/index.js';
 import { readAccountPage } from '../accounts/accountPages.js';
 import type { AccountReader } from '../IndexStore.js';
+import type { RecordReader } from '../records/RecordReader.js';
 import type { Database } from '../records/Database.js';
 import { ShownReplica } from '../records/ShownReplica.js';
 import { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
-import { LevelIndexReader } from './LevelIndexReader.js';
+import { levelReader } from './levelReader.js';
 
 /** The thread that opened the database first caches its blocks. */
 const NO_CACHE_BYTES = 0;
@@ -13,13 +14,13 @@ const NO_CACHE_BYTES = 0;
 /** The read side of a store that another thread of this process has opened and writes to. */
 export class LevelReplica extends ShownReplica {
   readonly accounts: AccountReader;
-  readonly reads: LevelIndexReader;
+  readonly reads: RecordReader;
   readonly #database: Database;
 
   private constructor(database: Database) {
     super();
     this.#database = database;
-    this.reads = new LevelIndexReader({ database, coverage: () => this.coverage() });
+    this.reads = levelReader(database, () => this.coverage());
     this.accounts = {
       coverage: () => this.shown.accounts,
       page: (query) => {

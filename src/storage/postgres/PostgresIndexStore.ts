@@ -13,6 +13,7 @@ import type {
   SharedStore,
   StoreMeta,
 } from '../IndexStore.js';
+import type { RecordReader } from '../records/RecordReader.js';
 import { DelegatingReader } from '../records/DelegatingReader.js';
 import { StorageError } from '../StorageError.js';
 import type { BlockLine } from './writing/BlockLine.js';
@@ -26,7 +27,8 @@ import { Partitions } from './tables/Partitions.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
 import type { Session } from './connection/PostgresDatabase.js';
-import { PostgresIndexReader } from './reading/PostgresIndexReader.js';
+import { readAccountPage } from './reading/accountPage.js';
+import { postgresReader } from './reading/postgresReader.js';
 import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
 import { writeSporks } from './tables/readState.js';
 import { forgetAbove, rewound } from './writing/rewindRows.js';
@@ -64,7 +66,7 @@ interface Leading {
 export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   readonly accounts: AccountIndex;
   readonly shared: SharedStore;
-  readonly reads: PostgresIndexReader;
+  readonly reads: RecordReader;
   readonly #options: PostgresIndexStoreOptions;
   readonly #database: PostgresDatabase;
   readonly #logger: Logger;
@@ -104,10 +106,14 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       fence: () => this.#writable(),
       book: () => this.#book,
     });
-    this.reads = this.#readerOf(() => this.coverage());
+    // Whoever indexes waits for a database that is away; commands are told.
+    const session: Session = isReadOnly
+      ? database
+      : { query: (statement) => database.persist(() => database.query(statement)) };
+    this.reads = postgresReader(session, () => this.coverage());
     this.accounts = {
       coverage: () => (accounts ? this.#known.accountCoverage() : undefined),
-      page: (query) => this.reads.accountPage(query, this.accounts.coverage()),
+      page: (query) => readAccountPage(session, query, this.accounts.coverage()),
       // Its entries are written with the blocks.
       extend: () => Promise.resolve(),
     };
@@ -122,7 +128,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       ...{ ...common, database },
       storeMeta: () => this.#known.initialised(),
       coverage: () => this.coverage(),
-      readerOf: (coverage) => this.#readerOf(coverage),
+      readerOf: (coverage) => postgresReader(session, coverage),
       inTurn: (action) => this.#inTurn(action),
       onPublished: (published) => this.#known.publish(published),
     });
@@ -323,16 +329,6 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   #loaded({ isTolerant }: { readonly isTolerant: boolean }): Promise<Loaded> {
     const database = this.#database;
     return database.persist(() => database.snapshot((session) => loadStore(session, isTolerant)));
-  }
-
-  /** Whoever indexes waits for a database that is away; commands are told. */
-  #readerOf(coverage: () => readonly HeightRange[]): PostgresIndexReader {
-    const database = this.#database;
-    const patient: Session = { query: (statement) => database.persist(() => database.query(statement)) };
-    return new PostgresIndexReader({
-      session: this.#options.isReadOnly === true ? database : patient,
-      coverage,
-    });
   }
 
   #inTurn<T>(action: () => Promise<T>): Promise<T> {

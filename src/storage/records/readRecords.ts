@@ -20,7 +20,7 @@ import {
 import { corruptRecord } from '../StorageError.js';
 
 /** Where records and bodies are read from, by their keys. */
-type Values = Pick<Database, 'get' | 'getMany'>;
+export type Values = Pick<Database, 'get' | 'getMany'>;
 
 /** A block record, checked and decoded. */
 export interface ReadBlock extends StoredBlock {
@@ -166,6 +166,9 @@ export function openBodyChunk(
   if (payload.length !== expected) throw corruptRecord(name, height, 'it has the wrong length');
   return payload;
 }
+
+/** A place that an id leads to. */
+export type ReadPlace = Omit<ReadPointer, 'prefix' | 'id'>;
 
 export interface ReadPointer extends PointerKey {
   /** Zero and zero for a block id. */

@@ -1,9 +1,7 @@
 import type { VNode } from 'preact';
 import { amount, bytes, duration, many } from './format.js';
+import { MinuteStrip } from './MinuteStrip.js';
 import { Facts, Panel } from './Panel.js';
-import { HOUR, minuteKey, minuteName } from './RacePanel.js';
-import { Strip } from './Strip.js';
-import type { StripItem } from './Strip.js';
 import type { Minute, Status } from './types.js';
 
 /** What is written: how much, in what portions, and how long that takes. */
@@ -12,11 +10,10 @@ export function CommitsPanel({ status }: { readonly status: Status }): VNode {
   const slowest = Math.max(0.001, ...lastHour.map(commitSeconds));
   return (
     <Panel title="Writing" summary={summaryOf(throughput)}>
-      <Strip
+      <MinuteStrip
         label="Average time of a commit, minute by minute"
-        look="columns"
-        ends={HOUR}
-        items={lastHour.map((minute) => column(minute, slowest))}
+        minutes={lastHour}
+        column={(minute) => column(minute, slowest)}
         hint={
           lastHour.some(({ commits }) => commits > 0)
             ? `Average time of a commit, minute by minute; the tallest column is ${duration(slowest)}.`
@@ -54,17 +51,15 @@ function commitSeconds({ commits, commitSeconds: seconds }: Minute): number {
   return commits === 0 ? 0 : seconds / commits;
 }
 
-function column(minute: Minute, slowest: number): StripItem {
-  const { ageSeconds, commits, heights, bytes: size } = minute;
+function column(minute: Minute, slowest: number): { words: string; content: VNode } {
+  const { commits, heights, bytes: size } = minute;
   const mean = commitSeconds(minute);
-  const what =
+  const words =
     commits === 0
       ? 'no commit'
       : `${many(commits, 'commit')} of ${duration(mean)} on average; ${many(heights, 'height')}, ${bytes(size)}`;
   return {
-    key: minuteKey(ageSeconds),
-    look: 'column',
-    label: `${minuteName(ageSeconds)}: ${what}`,
+    words,
     content: <span class="bar commit" style={{ '--tall': `${(mean / slowest) * 100}%` }} />,
   };
 }

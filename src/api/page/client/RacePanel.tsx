@@ -1,13 +1,9 @@
 import type { VNode } from 'preact';
-import { count, many, percent, timeOf } from './format.js';
+import { count, many, percent } from './format.js';
+import { MinuteStrip } from './MinuteStrip.js';
 import { Legend, Panel } from './Panel.js';
 import { sentence } from './sentence.js';
-import { Strip } from './Strip.js';
-import type { StripItem } from './Strip.js';
 import type { Minute, Status } from './types.js';
-
-/** The ends of a strip of the last hour. */
-export const HOUR = ['an hour ago', 'now'] as const;
 
 /** The race of the two sources: who delivered collections first, minute by minute. */
 export function RacePanel({ status }: { readonly status: Status }): VNode {
@@ -15,11 +11,10 @@ export function RacePanel({ status }: { readonly status: Status }): VNode {
   const most = Math.max(0, ...lastHour.map(({ edi, requester }) => edi.first + requester.first));
   return (
     <Panel title="Race of the sources, last hour" summary={summaryOf(lastHour)}>
-      <Strip
+      <MinuteStrip
         label="Collections by the source that delivered them first, minute by minute"
-        look="columns"
-        ends={HOUR}
-        items={lastHour.map((minute) => column(minute, most))}
+        minutes={lastHour}
+        column={(minute) => column(minute, most)}
         hint={
           most === 0
             ? 'Nothing came in the last hour.'
@@ -32,7 +27,7 @@ export function RacePanel({ status }: { readonly status: Status }): VNode {
             ['requester', 'requests first'],
           ]}
         />
-      </Strip>
+      </MinuteStrip>
       <ul class="sources">
         <li>
           <strong>Execution data</strong> {ediWords(sources.edi)}
@@ -56,18 +51,15 @@ function summaryOf(minutes: readonly Minute[]): string {
   return `${winner} won ${percent(won / (edi + requester))} of ${count(edi + requester)} collections; ${twice}`;
 }
 
-function column({ ageSeconds, edi, requester }: Minute, most: number): StripItem {
+function column({ edi, requester }: Minute, most: number): { words: string; content: VNode } {
   const total = edi.first + requester.first;
   const late = edi.late + requester.late;
   const share = (part: number): Record<string, string> => ({
     '--tall': `${(part / Math.max(1, most)) * 100}%`,
   });
-  const at = minuteName(ageSeconds);
   return {
-    key: minuteKey(ageSeconds),
-    look: 'column',
-    label:
-      `${at}: ${many(total, 'collection')}; execution data first ${count(edi.first)}, requests first ` +
+    words:
+      `${many(total, 'collection')}; execution data first ${count(edi.first)}, requests first ` +
       `${count(requester.first)}; ${count(late)} came twice`,
     content: (
       <>
@@ -76,16 +68,6 @@ function column({ ageSeconds, edi, requester }: Minute, most: number): StripItem
       </>
     ),
   };
-}
-
-/** When a minute began. */
-export function minuteName(ageSeconds: number): string {
-  return `From ${timeOf(new Date(Date.now() - ageSeconds * 1_000))}`;
-}
-
-/** The same for a minute in every status. */
-export function minuteKey(ageSeconds: number): number {
-  return Math.round((Date.now() / 1_000 - ageSeconds) / 10);
 }
 
 function ediWords({ state, endpoint, height, reason }: Status['sources']['edi']): string {

@@ -13,7 +13,7 @@ import { RangeLostError } from '../../RangeLostError.js';
 import { BlockLine, deleteBlocks } from '../writing/BlockLine.js';
 import type { BlockLineDependencies, LineState } from '../writing/BlockLine.js';
 import type { Session } from '../connection/PostgresDatabase.js';
-import type { PostgresIndexReader } from '../reading/PostgresIndexReader.js';
+import type { RecordReader } from '../../records/RecordReader.js';
 import { bothSporks, checkBorders, publish } from '../writing/publish.js';
 import type { Published } from '../writing/publish.js';
 import { readCoverage, readHeads } from '../tables/readState.js';
@@ -21,7 +21,7 @@ import type { RunHooks } from './SharedRangeBook.js';
 
 export interface PostgresRangeDependencies extends Omit<BlockLineDependencies, 'meta'> {
   /** Of the covered heights, and of the run's own. */
-  readonly reader: PostgresIndexReader;
+  readonly reader: RecordReader;
   /** Of the store, for messages. */
   readonly place: string;
   /** Of the store. */

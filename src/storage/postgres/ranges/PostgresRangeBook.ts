@@ -9,13 +9,13 @@ import type {
   StoreMeta,
 } from '../../IndexStore.js';
 import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../../IndexStore.js';
-import { contains, overlap } from '../../records/heightRanges.js';
+import { contains, joined, overlap } from '../../records/heightRanges.js';
 import { RangeTakenError } from '../../RangeTakenError.js';
 import { deleteBlocks } from '../writing/BlockLine.js';
 import { Fence } from '../writing/Fence.js';
 import type { Partitions } from '../tables/Partitions.js';
 import type { PostgresDatabase, Session } from '../connection/PostgresDatabase.js';
-import type { PostgresIndexReader } from '../reading/PostgresIndexReader.js';
+import type { RecordReader } from '../../records/RecordReader.js';
 import { PostgresRange } from './PostgresRange.js';
 import type { RangeState } from './PostgresRange.js';
 import { withHoles } from '../writing/publish.js';
@@ -38,7 +38,7 @@ export interface PostgresRangeBookDependencies {
   /** Of the store. */
   readonly storeMeta: () => StoreMeta;
   readonly coverage: () => readonly HeightRange[];
-  readonly readerOf: (coverage: () => readonly HeightRange[]) => PostgresIndexReader;
+  readonly readerOf: (coverage: () => readonly HeightRange[]) => RecordReader;
   readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
   readonly onPublished: (published: Published) => void;
 }
@@ -129,10 +129,9 @@ export class PostgresRangeBook implements SharedRangeBook {
       hooks,
       place: database.place,
       fence: () => fence,
-      reader: this.#deps.readerOf(() => [
-        ...this.#deps.coverage(),
-        { from, to: Math.min(to, run.latestIndexedHeight()) },
-      ]),
+      reader: this.#deps.readerOf(() =>
+        joined([...this.#deps.coverage(), { from, to: Math.min(to, run.latestIndexedHeight()) }]),
+      ),
       onProgress: (_, next) => this.#update(from, { next }),
       onPublished: (published) => {
         this.#runs.delete(from);

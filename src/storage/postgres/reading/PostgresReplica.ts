@@ -1,10 +1,12 @@
 import { silentLogger } from '../../../observability/index.js';
 import { systemClock } from '../../../runtime/index.js';
 import type { AccountReader } from '../../IndexStore.js';
+import type { RecordReader } from '../../records/RecordReader.js';
 import { ShownReplica } from '../../records/ShownReplica.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
-import { PostgresIndexReader } from './PostgresIndexReader.js';
+import { readAccountPage } from './accountPage.js';
+import { postgresReader } from './postgresReader.js';
 
 /**
  * The read side of a database that another thread or process writes to, over connections of its own. While the database is
@@ -12,16 +14,16 @@ import { PostgresIndexReader } from './PostgresIndexReader.js';
  */
 export class PostgresReplica extends ShownReplica {
   readonly accounts: AccountReader;
-  readonly reads: PostgresIndexReader;
+  readonly reads: RecordReader;
   readonly #database: PostgresDatabase;
 
   private constructor(database: PostgresDatabase) {
     super();
     this.#database = database;
-    this.reads = new PostgresIndexReader({ session: database, coverage: () => this.coverage() });
+    this.reads = postgresReader(database, () => this.coverage());
     this.accounts = {
       coverage: () => this.shown.accounts,
-      page: (query) => this.reads.accountPage(query, this.shown.accounts),
+      page: (query) => readAccountPage(database, query, this.shown.accounts),
     };
   }
 

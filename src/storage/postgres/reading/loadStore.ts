@@ -2,7 +2,7 @@ import type { BackfillPlan, BlockHead, HeightRange, OpenRange, SporkRecord } fro
 import { headOf } from '../../records/readRecords.js';
 import { corruptRecord, isCorruption } from '../../StorageError.js';
 import type { Session } from '../connection/PostgresDatabase.js';
-import { PostgresIndexReader } from './PostgresIndexReader.js';
+import { postgresReader } from './postgresReader.js';
 import { readCoverage, readHeads, readOpenRanges, readPlans, readSporks } from '../tables/readState.js';
 
 /** The rows that say what the store holds. */
@@ -50,7 +50,7 @@ async function readCreator(session: Session): Promise<string> {
 }
 
 async function latestHead(session: Session, height: number): Promise<BlockHead> {
-  const reader = new PostgresIndexReader({ session, coverage: () => [{ from: height, to: height }] });
+  const reader = postgresReader(session, () => [{ from: height, to: height }]);
   const stored = await reader.blockByHeight(height);
   if (stored === undefined) throw corruptRecord('block record', height, 'it is missing');
   return headOf(stored);

@@ -1,4 +1,3 @@
-import { identifierBytes } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type {
   CollectionPlace,
@@ -8,31 +7,43 @@ import type {
   StoredTransaction,
   TransactionPlace,
 } from '../IndexStore.js';
-import type { Database } from '../records/Database.js';
-import { openPointer, readBlock, readBody, readSlice } from '../records/readRecords.js';
-import type { ReadBlock, ReadPointer } from '../records/readRecords.js';
-import type { CollectionShape } from '../records/codecs.js';
-import { contains } from '../records/heightRanges.js';
-import type { HeightRanges } from '../records/heightRanges.js';
-import { idKey, idRange, Prefix } from '../records/schema.js';
 import { corruptRecord } from '../StorageError.js';
+import type { CollectionShape } from './codecs.js';
+import { contains } from './heightRanges.js';
+import type { HeightRanges } from './heightRanges.js';
+import { readBlock, readBody, readSlice } from './readRecords.js';
+import type { ReadBlock, ReadPlace, Values } from './readRecords.js';
+import { Prefix } from './schema.js';
+import type { PointerPrefix } from './schema.js';
 
-export interface LevelIndexReaderDependencies {
-  readonly database: Database;
+/** The places of an id at covered heights, the lowest first, `limit` at most. Expected errors: `StorageError`. */
+export type PointersOf = (
+  prefix: PointerPrefix,
+  id: Identifier,
+  limit: number,
+  coverage: HeightRanges,
+) => Promise<readonly ReadPlace[]>;
+
+export interface RecordReaderDependencies {
+  /** Records and bodies, by the keys that they have in LevelDB. */
+  readonly values: Values;
+  readonly pointers: PointersOf;
   /** The readable heights, at the moment of the call. */
   readonly coverage: () => HeightRanges;
 }
 
 /**
- * The read side of the port. It needs no lock and no snapshot: a covered height never changes, and the coverage is
- * checked for each pointer and block.
+ * The read side of the port, over any store. It needs no lock and no snapshot: a covered height never changes, and the
+ * coverage is checked for each pointer and block.
  */
-export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverage' | 'latestIndexedHeight'> {
-  readonly #database: Database;
+export class RecordReader implements Omit<IndexReader, 'accounts' | 'coverage' | 'latestIndexedHeight'> {
+  readonly #values: Values;
+  readonly #pointers: PointersOf;
   readonly #coverage: () => HeightRanges;
 
-  constructor({ database, coverage }: LevelIndexReaderDependencies) {
-    this.#database = database;
+  constructor({ values, pointers, coverage }: RecordReaderDependencies) {
+    this.#values = values;
+    this.#pointers = pointers;
     this.#coverage = coverage;
   }
 
@@ -41,9 +52,9 @@ export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverag
     return read && { block: read.block, transactionCounts: read.transactionCounts };
   }
 
-  /** Covered or not. Expected errors: `StorageError`. */
+  /** Readable or not. Expected errors: `StorageError`. */
   async storedBlock(height: number): Promise<StoredBlock | undefined> {
-    const read = await readBlock(this.#database, height);
+    const read = await readBlock(this.#values, height);
     return read && { block: read.block, transactionCounts: read.transactionCounts };
   }
 
@@ -60,7 +71,7 @@ export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverag
   async collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined> {
     const read = await this.#block(height);
     if (read === undefined) return undefined;
-    const body = await readBody(this.#database, read, { offset: 0, length: read.bodyLength });
+    const body = await readBody(this.#values, read, { offset: 0, length: read.bodyLength });
     let offset = 0;
     return read.block.collectionIds.map((id, collectionIndex) => {
       const end = offset + (read.shapes[collectionIndex] as CollectionShape).length;
@@ -82,7 +93,7 @@ export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverag
   }
 
   async collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
-    return (await this.#pointers(Prefix.collection, id, limit)).map(collectionPlace);
+    return (await this.#pointers(Prefix.collection, id, limit, this.#coverage())).map(collectionPlace);
   }
 
   async transaction(id: Identifier): Promise<StoredTransaction | undefined> {
@@ -93,13 +104,13 @@ export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverag
   }
 
   async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
-    return (await this.#pointers(Prefix.transaction, id, limit)).map(transactionPlace);
+    return (await this.#pointers(Prefix.transaction, id, limit, this.#coverage())).map(transactionPlace);
   }
 
   /** `undefined` outside the range. Expected errors: `StorageError` (`corrupt`), also for a hole in the range. */
   async #block(height: number): Promise<ReadBlock | undefined> {
     if (!this.#covers(height)) return undefined;
-    return this.#present(height, await readBlock(this.#database, height));
+    return this.#present(height, await readBlock(this.#values, height));
   }
 
   #present<T>(height: number, read: T | undefined): T | undefined {
@@ -109,33 +120,12 @@ export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverag
     return read;
   }
 
-  /**
-   * Pointers of an id at covered heights, lowest position first: one read, and at most one more per range, because an
-   * uncovered pointer leads on to the next range.
-   */
-  async #pointers(prefix: number, id: Identifier, limit: number): Promise<ReadPointer[]> {
-    const coverage = this.#coverage();
-    const range = idRange(prefix, identifierBytes(id));
-    const found: ReadPointer[] = [];
-    let { gte } = range;
-    for (;;) {
-      const entries = await this.#database.first({ gte, lt: range.lt }, limit - found.length);
-      const pointers = entries.map(openPointer);
-      const outside = pointers.findIndex(({ height }) => !contains(coverage, height));
-      found.push(...pointers.slice(0, outside === -1 ? pointers.length : outside));
-      const passed = pointers[outside];
-      const next = passed && coverage.find(({ from }) => from > passed.height);
-      if (next === undefined) return found;
-      gte = idKey(prefix, identifierBytes(id), next.from);
-    }
-  }
-
   #covers(height: number): boolean {
     return contains(this.#coverage(), height);
   }
 
-  async #lowestPointer(prefix: number, id: Identifier): Promise<ReadPointer | undefined> {
-    const [pointer] = await this.#pointers(prefix, id, 1);
+  async #lowestPointer(prefix: PointerPrefix, id: Identifier): Promise<ReadPlace | undefined> {
+    const [pointer] = await this.#pointers(prefix, id, 1, this.#coverage());
     return pointer;
   }
 
@@ -143,8 +133,8 @@ export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverag
    * The data that a collection or transaction pointer leads to; in a buffer of its own, which does not pin the whole
    * body.
    */
-  async #follow({ height, collectionIndex, slice }: ReadPointer) {
-    const found = this.#present(height, await readSlice(this.#database, height, slice));
+  async #follow({ height, collectionIndex, slice }: ReadPlace) {
+    const found = this.#present(height, await readSlice(this.#values, height, slice));
     if (found === undefined) return undefined;
     const { block } = found.read;
     const collectionId = block.collectionIds[collectionIndex];
@@ -155,10 +145,10 @@ export class LevelIndexReader implements Omit<IndexReader, 'accounts' | 'coverag
   }
 }
 
-function collectionPlace({ height, collectionIndex }: ReadPointer): CollectionPlace {
+function collectionPlace({ height, collectionIndex }: ReadPlace): CollectionPlace {
   return { height, collectionIndex };
 }
 
-function transactionPlace({ height, collectionIndex, transactionIndex }: ReadPointer): TransactionPlace {
+function transactionPlace({ height, collectionIndex, transactionIndex }: ReadPlace): TransactionPlace {
   return { height, collectionIndex, transactionIndex };
 }

@@ -1,0 +1,94 @@
+import { ok as assert } from 'node:assert/strict';
+import { addressBytes, toIdentifier } from '../../../flow/index.js';
+import type {
+  AccountCoverage,
+  AccountPage,
+  AccountQuery,
+  AccountTransaction,
+  TransactionPlace,
+} from '../../IndexStore.js';
+import type { Session } from '../connection/PostgresDatabase.js';
+
+/** Entries of other roles that one page of an account skips at most; then the caller has to ask again. */
+const MAX_EXAMINED = 2_000;
+const ALL_ROLES = 7;
+
+/** As `AccountReader.page`, of the heights of `coverage`. */
+export async function readAccountPage(
+  session: Session,
+  { address, roles, before, limit }: AccountQuery,
+  coverage: AccountCoverage | undefined,
+): Promise<AccountPage> {
+  assert(coverage !== undefined, 'the account index is off');
+  const top = { height: coverage.to + 1, collectionIndex: 0, transactionIndex: 0 };
+  const below = before === undefined || before.height > coverage.to ? top : before;
+  const most = roles === ALL_ROLES ? limit + 1 : limit + 1 + MAX_EXAMINED;
+  const { rows } = await session.query<AccountRow>({
+    name: 'account_page',
+    text: ACCOUNT_PAGE,
+    values: [
+      ...[addressBytes(address), below.height, below.collectionIndex, below.transactionIndex],
+      ...[coverage.from, most, roles, limit + 1],
+    ],
+  });
+  const all = rows.filter(({ matches }) => matches).map(accountTransaction);
+  const transactions = all.slice(0, limit);
+  if (all.length > limit) return { transactions, next: transactions.at(-1)?.place, coverage };
+  // As many as were looked at: there may be more below the last one.
+  const last = rows.find(({ matches }) => !matches);
+  return { transactions, next: last && placeOf(last), coverage };
+}
+
+/**
+ * The entries below a place, newest first: at most $6 are looked at, of which those that match, and the last one where that
+ * many were there.
+ */
+const ACCOUNT_PAGE = `
+  WITH entry AS MATERIALIZED (
+    SELECT height, collection_index, transaction_index, roles FROM flow_store.account_transaction
+    WHERE address = $1 AND height >= $5 AND height <= $2
+      AND (height, collection_index, transaction_index) < ($2, $3, $4)
+    ORDER BY height DESC, collection_index DESC, transaction_index DESC LIMIT $6
+  ), found AS (
+    SELECT *, true AS matches FROM entry WHERE (roles & $7) <> 0
+    ORDER BY height DESC, collection_index DESC, transaction_index DESC LIMIT $8
+  ), last AS (
+    SELECT *, false AS matches FROM entry WHERE (SELECT count(*) FROM entry) = $6
+    ORDER BY height, collection_index, transaction_index LIMIT 1
+  )
+  SELECT page.height, page.collection_index, page.transaction_index, roles, matches, transaction.id,
+    block.id AS block_id, collection.id AS collection_id
+  FROM (SELECT * FROM found UNION ALL SELECT * FROM last) AS page
+    JOIN flow_store.transaction USING (height, collection_index, transaction_index)
+    JOIN flow_store.collection USING (height, collection_index)
+    JOIN flow_store.block USING (height)
+  ORDER BY matches DESC, page.height DESC, page.collection_index DESC, page.transaction_index DESC`;
+
+interface AccountRow {
+  readonly height: string;
+  readonly collection_index: number;
+  readonly transaction_index: number;
+  readonly roles: number;
+  readonly matches: boolean;
+  readonly id: Buffer;
+  readonly block_id: Buffer;
+  readonly collection_id: Buffer;
+}
+
+function accountTransaction(row: AccountRow): AccountTransaction {
+  return {
+    id: toIdentifier(row.id),
+    place: placeOf(row),
+    blockId: toIdentifier(row.block_id),
+    collectionId: toIdentifier(row.collection_id),
+    roles: row.roles,
+  };
+}
+
+function placeOf(row: AccountRow): TransactionPlace {
+  return {
+    height: Number(row.height),
+    collectionIndex: row.collection_index,
+    transactionIndex: row.transaction_index,
+  };
+}

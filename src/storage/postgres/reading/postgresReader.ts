@@ -1,0 +1,94 @@
+import { ok as assert } from 'node:assert/strict';
+import { identifierBytes } from '../../../flow/index.js';
+import type { HeightRange } from '../../IndexStore.js';
+import type { Values } from '../../records/readRecords.js';
+import { RecordReader } from '../../records/RecordReader.js';
+import type { PointersOf } from '../../records/RecordReader.js';
+import { parseBlockKey, parseBodyKey, Prefix } from '../../records/schema.js';
+import type { PointerPrefix } from '../../records/schema.js';
+import type { Session } from '../connection/PostgresDatabase.js';
+
+/** Reads what is stored in PostgreSQL: rows lead to the same bytes as in LevelDB, which are checked alike. */
+export function postgresReader(session: Session, coverage: () => readonly HeightRange[]): RecordReader {
+  return new RecordReader({ values: postgresValues(session), pointers: postgresPointers(session), coverage });
+}
+
+function postgresValues(session: Session): Values {
+  const getMany = async (keys: Buffer[]): Promise<(Buffer | undefined)[]> => {
+    const asked = keys.map((key) => {
+      const height = parseBlockKey(key);
+      return height === undefined ? parseBodyKey(key) : { height, chunk: RECORD };
+    });
+    const height = asked[0]?.height;
+    assert(asked.every((each) => each?.height === height) && height !== undefined, 'keys of one height');
+    const { rows } = await session.query<{ chunk: number; value: Buffer }>({
+      name: 'values_of_height',
+      text: VALUES,
+      values: [height, asked.map((each) => each?.chunk)],
+    });
+    const values = new Map(rows.map(({ chunk, value }) => [chunk, value]));
+    return asked.map((each) => (each === undefined ? undefined : values.get(each.chunk)));
+  };
+  return { getMany, get: async (key) => (await getMany([key]))[0] };
+}
+
+/** Stands for a block's record among the chunks of its body. */
+const RECORD = -1;
+
+const VALUES = `
+  SELECT ${RECORD} AS chunk, record AS value FROM flow_store.block WHERE height = $1 AND ${RECORD} = ANY ($2::integer[])
+  UNION ALL
+  SELECT chunk, value FROM flow_store.body WHERE height = $1 AND chunk = ANY ($2::integer[])`;
+
+interface PointerRow {
+  readonly height: string;
+  readonly collection_index: number;
+  readonly transaction_index: number;
+  readonly body_offset: string;
+  readonly bytes: number;
+}
+
+function postgresPointers(session: Session): PointersOf {
+  return async (prefix, id, limit, coverage) => {
+    const bounds = [coverage.map(({ from }) => from), coverage.map(({ to }) => to)];
+    const { rows } = await session.query<PointerRow>({
+      ...POINTERS[prefix],
+      values: [identifierBytes(id), ...bounds, limit],
+    });
+    return rows.map((row) => ({
+      height: Number(row.height),
+      collectionIndex: row.collection_index,
+      transactionIndex: row.transaction_index,
+      slice: { offset: Number(row.body_offset), length: row.bytes },
+    }));
+  };
+}
+
+/** Of $1, the lowest $4 in the ranges from $2 to $3. */
+const WHERE_COVERED = `
+  WHERE id = $1 AND EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS covered (low, high)
+    WHERE height BETWEEN low AND high)`;
+
+const POINTERS: Readonly<Record<PointerPrefix, { readonly name: string; readonly text: string }>> = {
+  [Prefix.blockId]: {
+    name: 'block_places',
+    text: `
+  SELECT height, 0 AS collection_index, 0 AS transaction_index, 0 AS body_offset, 0 AS bytes FROM flow_store.block
+  ${WHERE_COVERED}
+  ORDER BY height LIMIT $4`,
+  },
+  [Prefix.collection]: {
+    name: 'collection_places',
+    text: `
+  SELECT height, collection_index, 0 AS transaction_index, body_offset, bytes FROM flow_store.collection
+  ${WHERE_COVERED}
+  ORDER BY height, collection_index LIMIT $4`,
+  },
+  [Prefix.transaction]: {
+    name: 'transaction_places',
+    text: `
+  SELECT height, collection_index, transaction_index, body_offset, bytes FROM flow_store.transaction
+  ${WHERE_COVERED}
+  ORDER BY height, collection_index, transaction_index LIMIT $4`,
+  },
+};
