@@ -1,4 +1,5 @@
-export { BlockCollectionIndexer, ParentLinkError } from './indexer/BlockCollectionIndexer.js';
+export { BlockCollectionIndexer } from './indexer/BlockCollectionIndexer.js';
+export { ParentLinkError } from './indexer/ParentLinkError.js';
 export type {
   BlockCollectionIndexerDependencies,
   BlockCollectionIndexerOptions,

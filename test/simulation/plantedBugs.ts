@@ -85,13 +85,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'what joined the next batch is left there when no other block follows',
-    file: 'collections/indexer/BlockCollectionIndexer.ts',
-    of: '      while (this.#waiting.length > 0 || this.#next.size > 0 || this.#mayPass()) {',
-    instead: '      while (this.#waiting.length > 0 || this.#mayPass()) {',
+    file: 'collections/indexer/ReadyCommits.ts',
+    of: '    return this.#waiting.length === 0 && !this.hasNext;',
+    instead: '    return this.#waiting.length === 0;',
   },
   {
     name: 'a block that does not fit into the next batch is forgotten',
-    file: 'collections/indexer/BlockCollectionIndexer.ts',
+    file: 'collections/indexer/ReadyCommits.ts',
     of: '    const joined = this.#waiting.splice(0, count);',
     instead:
       '    const joined = this.#waiting.splice(0, this.#next.isFull ? count + 1 : count).slice(0, count);',

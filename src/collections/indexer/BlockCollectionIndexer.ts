@@ -5,10 +5,12 @@ import type { BlockHead, CommitBatch, RangeStore, SporkRecord, WriteRoom } from 
 import type { Commit } from '../heights/HeightRecord.js';
 import type { HeightTable } from '../heights/HeightTable.js';
 import type { WindowEnds } from '../heights/WindowEnds.js';
-import { byHeight, CommitGroup, newCommit } from './CommitGroup.js';
-import type { GroupBounds } from './CommitGroup.js';
+import { newCommit } from './CommitGroup.js';
+import type { CommitGroup } from './CommitGroup.js';
 import { DurableHeads } from './DurableHeads.js';
 import type { BlockIndexer } from '../ports.js';
+import { ParentLinkError } from './ParentLinkError.js';
+import { ReadyCommits } from './ReadyCommits.js';
 import { SporkRecords } from './SporkRecords.js';
 
 export interface BlockCollectionIndexerOptions {
@@ -39,25 +41,6 @@ export interface BlockCollectionIndexerDependencies {
   readonly rootParentAt?: (height: number) => Identifier | undefined;
 }
 
-/**
- * Two neighbouring blocks do not link: one of them is not on the chain. Blocks are linked before they are handed out,
- * so a block that was complete, or durable above a gap, before its node was found out came from a lie. When this is
- * thrown, everything durable above the watermark has been deleted, so that a restart begins with a clean chain.
- */
-export class ParentLinkError extends Error {
-  override readonly name = 'ParentLinkError';
-  /** The upper of the two. */
-  readonly height: number;
-
-  constructor(upper: { height: number; parentId: string }, lowerId: string) {
-    super(
-      `block ${upper.height} names the parent ${upper.parentId}, but the block below it is ${lowerId}; ` +
-        'one of them is not on the finalized chain',
-    );
-    this.height = upper.height;
-  }
-}
-
 /** Bytes staged before yielding to the event loop. */
 const TURN_BYTES = 128 * 1024;
 
@@ -71,7 +54,6 @@ const TURN_BYTES = 128 * 1024;
  * The stored bytes depend on the chain alone: not on source, order, time or grouping.
  */
 export class BlockCollectionIndexer implements BlockIndexer {
-  readonly #bounds: GroupBounds;
   readonly #store: RangeStore;
   readonly #ends: WindowEnds;
   readonly #heights: HeightTable;
@@ -84,10 +66,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   /** Aborted when no further batch is to be written. */
   readonly #stopped = new AbortController();
   readonly #rootParentAt: (height: number) => Identifier | undefined;
-  /** Ready, not yet in a batch. With `#next`, at most one window of them. */
-  #waiting: Commit[] = [];
-  /** The next batch, as far as it is filled. */
-  #next: CommitGroup;
+  readonly #ready: ReadyCommits;
   /** The rest of it is staged in a later turn of the event loop. */
   #staging = false;
   /** In the batch that is being written. */
@@ -99,12 +78,15 @@ export class BlockCollectionIndexer implements BlockIndexer {
 
   constructor(options: BlockCollectionIndexerOptions, dependencies: BlockCollectionIndexerDependencies) {
     const { groupMaxHeights, groupMaxEmptyHeights = groupMaxHeights, groupMaxBytes } = options;
-    this.#bounds = {
+    const bounds = {
       maxHeights: groupMaxHeights,
       maxEmptyHeights: groupMaxEmptyHeights,
       maxBytes: groupMaxBytes,
     };
-    this.#next = new CommitGroup(this.#bounds);
+    this.#ready = new ReadyCommits(bounds, {
+      isThere: (commit) => this.#isThere(commit),
+      sporkAt: (block) => this.#sporks.newAt(block),
+    });
     this.#store = dependencies.store;
     this.#ends = dependencies.ends;
     this.#heights = dependencies.heights;
@@ -155,7 +137,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     if (record.status === 'linked') this.#heights.move(record, 'complete');
     const commit = newCommit(record, collections);
     record.commit = commit;
-    this.#waiting.push(commit);
+    this.#ready.add(commit);
     if (this.#commitStartedAtMs !== undefined) this.#stage();
     this.#running ??= this.#writeGroups();
     return commit.promise;
@@ -224,14 +206,14 @@ export class BlockCollectionIndexer implements BlockIndexer {
     // Blocks that become ready in the same turn of the event loop share the first batch.
     await Promise.resolve();
     try {
-      while (this.#waiting.length > 0 || this.#next.size > 0 || this.#mayPass()) {
+      while (!this.#ready.isEmpty || this.#mayPass()) {
         const room = this.#room?.whenRoom(this.#stopped.signal);
         if (room !== undefined) await room;
         const group = this.#takeGroup();
         if (group.size > 0 || this.#mayPass()) await this.#write(group);
         // Whatever arrives at this moment joins the batch: half as many batches, and a tenth more heights per second
         // (docs/performance.md). A block that finds the writer idle is written at once.
-        if (this.#next.size > 0) await sleep(this.#clock, 0);
+        if (this.#ready.hasNext) await sleep(this.#clock, 0);
       }
     } catch (error) {
       const failure = await this.#afterMending(error);
@@ -248,7 +230,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
    */
   #stage(): void {
     if (this.#staging) return;
-    const { joined, hasMore } = this.#join(TURN_BYTES);
+    const { joined, hasMore } = this.#ready.join(TURN_BYTES);
     for (const commit of joined) this.#store.stage(commit);
     if (!hasMore) return;
     this.#staging = true;
@@ -259,30 +241,9 @@ export class BlockCollectionIndexer implements BlockIndexer {
     });
   }
 
-  /**
-   * Moves the lowest ready heights into the next batch while they fit. `hasMore`: more would fit, but these already
-   * have `maxBytes`.
-   */
-  #join(maxBytes: number): { readonly joined: readonly Commit[]; readonly hasMore: boolean } {
-    if (this.#waiting.length === 0 || this.#next.isFull) return { joined: [], hasMore: false };
-    this.#waiting = this.#waiting.filter((commit) => !this.#isThere(commit)).sort(byHeight);
-    let bytes = 0;
-    let count = 0;
-    for (const commit of this.#waiting) {
-      if (bytes >= maxBytes || !this.#next.add(commit, this.#sporks.newAt(commit.block))) break;
-      count += 1;
-      bytes += commit.bytes;
-    }
-    const joined = this.#waiting.splice(0, count);
-    return { joined, hasMore: bytes >= maxBytes && this.#waiting.length > 0 && !this.#next.isFull };
-  }
-
   /** The next batch, with all that fits. Empty when all of it turned out to be durable. */
   #takeGroup(): CommitGroup {
-    this.#next.dropThose((commit) => this.#isThere(commit));
-    this.#join(Infinity);
-    const group = this.#next;
-    this.#next = new CommitGroup(this.#bounds);
+    const group = this.#ready.take();
     this.#writing = group.ascending();
     let below: BlockHead | undefined;
     for (const { block, record } of this.#writing) {
@@ -369,10 +330,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   #refuse(refusal: Error): void {
     this.#refusal ??= refusal;
     this.#stopped.abort();
-    const waiting = [...this.#next.ascending(), ...this.#waiting];
-    this.#waiting = [];
-    this.#next = new CommitGroup(this.#bounds);
-    for (const commit of waiting) commit.reject(this.#refusal);
+    for (const commit of this.#ready.drain()) commit.reject(this.#refusal);
   }
 }
 
