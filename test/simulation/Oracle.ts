@@ -239,6 +239,15 @@ export class Oracle implements CallObserver {
     return open.some(({ from, to, next }) => height >= from && height <= Math.min(to, next - 1 + k));
   }
 
+  /** What is durable of a range is not asked for again. */
+  #isWantedOfHistory(height: number): boolean {
+    const { store, history } = this.#watched!;
+    const range = store.ranges.open().find(({ from, to }) => height >= from && height <= to);
+    if (range === undefined || height < range.next || !this.#isInOpenRange(height)) return false;
+    const run = history().find(({ job }) => job.range.from === range.from);
+    return run?.job.store.blocksAboveWatermark().some((block) => block.height === height) !== true;
+  }
+
   #endsSpork(height: number): boolean {
     const ended = this.#stretch.sporks.slice(0, -1);
     return ended.some(({ lastHeight }) => lastHeight <= height && height <= lastHeight + MAX_DISCARDED);
@@ -284,7 +293,7 @@ export class Oracle implements CallObserver {
     const isWanted = places.some(
       (height) =>
         (height > watermark && height <= watermark + this.#config.window && !this.#isKnownDurable(height)) ||
-        this.#isInOpenRange(height),
+        this.#isWantedOfHistory(height),
     );
     if (!isWanted)
       this.fail(

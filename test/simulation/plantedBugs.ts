@@ -373,6 +373,12 @@ export const plantedBugs: readonly PlantedBug[] = [
       "await keeper.record('range', change, batch.latestIndexedHeight === this.#range.to ? [] : batch.blocks);",
   },
   {
+    name: 'what a range of history has above a gap is fetched again',
+    file: 'storage/leveldb/LevelRangeStore.ts',
+    of: 'return this.#isPassed(height) || this.#state().above.has(height);',
+    instead: 'return this.#isPassed(height);',
+  },
+  {
     name: 'a restart forgets how far a range of history is',
     file: 'storage/leveldb/changeBook.ts',
     of: 'if (!records.has(record)) put(openKey',
