@@ -151,8 +151,12 @@ async function anew(failpoint: Failpoint, lane: Lane, dataDir: string, dice: Dic
   const { gap, lie } = lieAboveGap(chain, dice.whole(15, 60));
   const witness = new Witness();
   node.head.set(lie);
+  // What cannot be had in one way is soon had in the other.
+  const ways = ['GetFullCollectionByID', 'GetCollectionByID'] as const;
   node.setFaults([
-    { method: 'GetFullCollectionByID', fromHeight: gap, toHeight: gap, fault: 'error', code: 'UNAVAILABLE' },
+    ...ways.map(
+      (method) => ({ method, fromHeight: gap, toHeight: gap, fault: 'error', code: 'UNAVAILABLE' }) as const,
+    ),
     { method: 'SubscribeBlocksFromStartHeight', fromHeight: lie, toHeight: lie, times: 1, fault: 'orphaned' },
     // The head confirms it: else it would be found out before it is handed out.
     { method: 'SubscribeBlockDigestsFromLatest', fromHeight: lie, toHeight: lie, fault: 'orphaned' },
