@@ -4,7 +4,6 @@
  * first; `-- --only PATTERN` for scenes by their names, `-- --write` for the table in docs/alerts.md.
  */
 import { spawnSync } from 'node:child_process';
-import { parseArgs } from 'node:util';
 import { alertRules } from '../support/alertRules.js';
 import { withCleanup } from '../support/cleanup.js';
 import { scratchDirectory } from '../support/program.js';
@@ -21,8 +20,9 @@ import { readerScenes } from './scenes/readers.js';
 import { sharedScenes } from './scenes/shared.js';
 import { Stage } from './Stage.js';
 import type { Outcome } from './Stage.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
-const { values } = parseArgs({
+const { values } = scriptOptions({
   options: { only: { type: 'string' }, write: { type: 'boolean', default: false } },
 });
 

@@ -6,7 +6,6 @@
  */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { constants, deflateRawSync } from 'node:zlib';
 import { BlockMaker, FIRST_HEIGHT } from './lib/blockEntries.js';
 import { writeBlockFile } from './lib/blockFile.js';
@@ -17,6 +16,7 @@ import { bench, digits } from './lib/report.js';
 import { SegmentWriter } from './lib/segmentWriter.js';
 import { median } from './lib/statistics.js';
 import { TextMaker } from './lib/textBlocks.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 const HEIGHTS = 60_000;
 const QUICK_SHARE = 10;
@@ -25,7 +25,7 @@ const DEFLATE_ROUNDS = 5;
 const SEED = 1;
 const WRITERS = ['store only', 'segments', 'segments, deflated'] as const;
 
-const { values: args } = parseArgs({ options: { heights: { type: 'string' } }, strict: false });
+const { values: args } = scriptOptions({ options: { heights: { type: 'string' } }, strict: false });
 
 await bench(
   {

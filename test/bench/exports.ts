@@ -2,7 +2,6 @@
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { silentLogger } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore, SCHEMA_VERSION } from '../../src/storage/index.js';
@@ -10,6 +9,7 @@ import { BlockMaker, CHAIN_ID, FIRST_HEIGHT } from './lib/blockEntries.js';
 import { ROOT, scratch } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
 import { interleave, median, ratioOf } from './lib/statistics.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 /** Of 50 transactions each: a million in all. */
 const HEIGHTS = 20_000;
@@ -37,7 +37,7 @@ interface Exported {
   readonly peakMiB: number;
 }
 
-const { values: args } = parseArgs({
+const { values: args } = scriptOptions({
   options: { heights: { type: 'string' }, form: { type: 'string', multiple: true } },
   strict: false,
 });

@@ -9,7 +9,6 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { BlockMaker, FIRST_HEIGHT } from './lib/blockEntries.js';
 import { writeBlockFile } from './lib/blockFile.js';
 import { grow } from './lib/growth.js';
@@ -19,6 +18,7 @@ import { bench, digits } from './lib/report.js';
 import type { Table } from './lib/report.js';
 import { median } from './lib/statistics.js';
 import { TextMaker } from './lib/textBlocks.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 const HEIGHTS = 100_000;
 const QUICK_SHARE = 20;
@@ -30,7 +30,7 @@ const POLL_MS = 2;
 const SEED = 1;
 const MAIN = resolve(ROOT, 'dist/main.js');
 
-const { values: args } = parseArgs({ options: { heights: { type: 'string' } }, strict: false });
+const { values: args } = scriptOptions({ options: { heights: { type: 'string' } }, strict: false });
 
 await bench(
   {

@@ -12,7 +12,6 @@
  */
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import type { FaultRule } from '../../src/devnet/index.js';
 import { runDaemon, sumOfMetrics } from './lib/daemonRun.js';
 import type { DaemonRun } from './lib/daemonRun.js';
@@ -20,8 +19,9 @@ import { startBenchNode } from './lib/node.js';
 import { ROOT, scratch } from './lib/processes.js';
 import { digits, formatTable } from './lib/report.js';
 import { median, ratioOf } from './lib/statistics.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
-const { values: args } = parseArgs({
+const { values: args } = scriptOptions({
   options: {
     rounds: { type: 'string', default: '3' },
     heights: { type: 'string', default: '800' },

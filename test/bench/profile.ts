@@ -19,7 +19,6 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { profiles } from '../../src/devnet/index.js';
 import type { ProfileName } from '../../src/devnet/index.js';
 import { callTree, selfTimes } from './lib/cpuProfile.js';
@@ -33,6 +32,7 @@ import { ROOT, scratch } from './lib/processes.js';
 import { startReadClient } from './lib/readClient.js';
 import type { ReadKind } from './lib/readClient.js';
 import { formatTable } from './lib/report.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 const SAMPLE_US = 500;
 const FUNCTIONS = 25;
@@ -43,7 +43,7 @@ const READERS = 16;
 const OVER = ['http', 'grpc'] as const;
 const READ_KINDS: readonly ReadKind[] = ['transaction', 'collection'];
 
-const { values: args } = parseArgs({
+const { values: args } = scriptOptions({
   options: {
     mode: { type: 'string', default: 'edi-only' },
     heights: { type: 'string', default: '5000' },

@@ -5,7 +5,6 @@
  *     --part LIST      some of it: far, live, copy, workers; separated by commas
  */
 import { availableParallelism } from 'node:os';
-import { parseArgs } from 'node:util';
 import { startDelayProxy } from './delayProxy.js';
 import { startBenchPostgres } from './lib/benchPostgres.js';
 import { BlockMaker } from './lib/blockEntries.js';
@@ -19,6 +18,7 @@ import type { Effort, Findings } from './lib/report.js';
 import { interleave, median, percentile, ratioOf } from './lib/statistics.js';
 import { bytesInDirectory, copyAll, laterCommits, loadDatabase, prepareDatabase } from './lib/storeLoad.js';
 import { fillTogether } from './lib/workerRun.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 /** Small, so that waiting is the limit where it is to be, and full speed many heights. */
 const profile = {
@@ -51,7 +51,7 @@ const PARTS: Readonly<Record<string, (effort: Effort) => Promise<Findings>>> = {
   workers: together,
 };
 
-const { values: args } = parseArgs({
+const { values: args } = scriptOptions({
   options: { part: { type: 'string', default: Object.keys(PARTS).join() } },
   strict: false,
 });

@@ -7,7 +7,6 @@
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import type { Mode } from './lib/daemonRun.js';
 import { startFollowers } from './lib/followers.js';
 import { startLiveDaemon } from './lib/liveDaemon.js';
@@ -20,6 +19,7 @@ import { bench, digits } from './lib/report.js';
 import type { Table } from './lib/report.js';
 import { interleave, median, percentile, ratioOf } from './lib/statistics.js';
 import { startTipNode } from './lib/tipNode.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 const PROFILE = 'dense';
 const SEED = 1;
@@ -55,7 +55,7 @@ const SCENES = [
 ] as const;
 type SceneName = (typeof SCENES)[number];
 
-const { values: args } = parseArgs({
+const { values: args } = scriptOptions({
   options: {
     program: { type: 'string', default: 'dist/main.js' },
   },

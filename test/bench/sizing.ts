@@ -16,7 +16,6 @@
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { startDevnet } from '../../src/devnet/index.js';
 import type { ProfileName } from '../../src/devnet/index.js';
 import { silentLogger } from '../../src/observability/index.js';
@@ -29,6 +28,7 @@ import type { Mode } from './lib/daemonRun.js';
 import { startBenchNode } from './lib/node.js';
 import { eachLine, ROOT, scratch, startProcess } from './lib/processes.js';
 import { digits, formatTable } from './lib/report.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 const heightsOf: Readonly<Record<string, number>> = { empty: 100_000, mainnet: 10_000, dense: 5_000 };
 const SEED = 1;
@@ -36,7 +36,7 @@ const MAINNET_BLOCK_MS = 800;
 /** Until a daemon that starts at the tip has settled. */
 const SETTLING_MS = 15_000;
 
-const { values: args } = parseArgs({
+const { values: args } = scriptOptions({
   options: {
     profile: { type: 'string', default: 'empty,mainnet,dense' },
     mode: { type: 'string', default: 'edi-only,requester-only,hybrid' },

@@ -7,13 +7,13 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { startLiveDaemon } from './lib/liveDaemon.js';
 import { startBenchNode } from './lib/node.js';
 import { ROOT, scratch, startProcess } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
 import { median } from './lib/statistics.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 const PROFILE = 'dense';
 const SEED = 1;
@@ -33,7 +33,7 @@ interface Start {
   readonly read: number;
 }
 
-const { values: args } = parseArgs({
+const { values: args } = scriptOptions({
   options: { program: { type: 'string', default: 'dist/main.js' } },
   strict: false,
 });

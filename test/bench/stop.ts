@@ -1,13 +1,13 @@
 /** How soon the daemon ends when it is told to stop while it catches up at full speed. Build first: it runs `dist/main.js`. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import type { Mode } from './lib/daemonRun.js';
 import { startLiveDaemon } from './lib/liveDaemon.js';
 import { startBenchNode } from './lib/node.js';
 import { scratch } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
 import { interleave, median } from './lib/statistics.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 const HEIGHTS = 15_000;
 const QUICK_HEIGHTS = 6_000;
@@ -16,7 +16,7 @@ const STOP_AFTER_HEIGHTS = 2_000;
 const QUICK_STOP_AFTER_HEIGHTS = 800;
 const MODES: readonly Mode[] = ['edi-only', 'requester-only', 'hybrid'];
 
-const { values: args } = parseArgs({
+const { values: args } = scriptOptions({
   options: { program: { type: 'string', default: 'dist/main.js' } },
   strict: false,
 });

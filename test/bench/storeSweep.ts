@@ -16,7 +16,6 @@
  */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { silentLogger } from '../../src/observability/index.js';
 import { seededRandom, systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';
@@ -29,12 +28,13 @@ import { scratch } from './lib/processes.js';
 import { digits, formatTable } from './lib/report.js';
 import { interleave, median, ratioOf } from './lib/statistics.js';
 import { TextMaker } from './lib/textBlocks.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
 const SEED = 1;
 
-const { values: args } = parseArgs({
+const { values: args } = scriptOptions({
   options: {
     variant: { type: 'string', multiple: true, default: [] },
     writer: { type: 'string', default: 'store only' },

@@ -13,13 +13,13 @@ import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { format, resolveConfig } from 'prettier';
 import { performancePage } from './lib/performancePage.js';
 import type { Machine, Measured } from './lib/performancePage.js';
 import { ROOT, scratch, startScript } from './lib/processes.js';
 import { formatFigures, isMet } from './lib/report.js';
 import type { Report } from './lib/report.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 /** In the order of the report. Each is a script beside this one, and runs alone too: `npx tsx test/bench/NAME.ts`. */
 const BENCHES = [
@@ -31,7 +31,7 @@ const OTHERS = ['exports'];
 
 const RESULTS = join(ROOT, 'docs', 'performance.results.json');
 
-const { values: args, positionals } = parseArgs({
+const { values: args, positionals } = scriptOptions({
   allowPositionals: true,
   options: {
     quick: { type: 'boolean', default: false },

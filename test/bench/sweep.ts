@@ -24,7 +24,6 @@
  * the ratios within a round. On a busy machine trust ratios, and processor time before wall time.
  */
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { parseFaults } from '../../src/devnet/index.js';
 import type { ProfileName } from '../../src/devnet/index.js';
 import { startDelayProxy } from './delayProxy.js';
@@ -33,6 +32,7 @@ import type { DaemonRun, Mode } from './lib/daemonRun.js';
 import { startBenchNode } from './lib/node.js';
 import { formatTable } from './lib/report.js';
 import { median, ratioOf } from './lib/statistics.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 /** What the simulated node adds to its answers, and the way to it, in milliseconds. */
 interface Latency {
@@ -58,7 +58,7 @@ interface Result extends DaemonRun {
   readonly ediShare: number;
 }
 
-const { values: args } = parseArgs({
+const { values: args } = scriptOptions({
   options: {
     mode: { type: 'string', default: 'edi-only,requester-only,hybrid' },
     heights: { type: 'string', default: '3000' },

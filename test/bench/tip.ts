@@ -4,7 +4,6 @@
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ProfileName } from '../../src/devnet/index.js';
 import type { Mode } from './lib/daemonRun.js';
@@ -18,6 +17,7 @@ import { bench, digits } from './lib/report.js';
 import type { Figure } from './lib/report.js';
 import { percentile } from './lib/statistics.js';
 import { startTipNode } from './lib/tipNode.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 const HISTORY = 50;
 /** Heights until everybody has warmed up. */
@@ -47,7 +47,7 @@ const FRESH = {
   ...{ heights: 200, quickHeights: 40 },
 };
 
-const { values: args } = parseArgs({
+const { values: args } = scriptOptions({
   options: {
     program: { type: 'string', default: 'dist/main.js' },
     /** The scene of fresh blocks alone. */

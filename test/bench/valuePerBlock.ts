@@ -6,7 +6,6 @@
  */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { crc32 } from 'node:zlib';
 import { seededRandom } from '../../src/runtime/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
@@ -19,6 +18,7 @@ import type { LayoutName } from './lib/layouts.js';
 import { scratch } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
 import { indexKey, KEY, StoreOnlyWriter } from './lib/storeOnly.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 const HEIGHTS = 40_000;
 const QUICK_SHARE = 10;
@@ -30,7 +30,7 @@ const HEIGHT_AT = 33;
 /** In a block record, behind two numbers and two for each collection, before the block. */
 const COLLECTIONS = 5;
 
-const { values: args } = parseArgs({ options: { heights: { type: 'string' } }, strict: false });
+const { values: args } = scriptOptions({ options: { heights: { type: 'string' } }, strict: false });
 
 interface Reads {
   readonly collection: number;

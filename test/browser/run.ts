@@ -4,7 +4,6 @@
 //   npm run test:browser -- --screenshots DIR    (keeps pictures of the status page in every state, and of /docs)
 //   npm run test:browser -- --only following     (one scene; --list names them)
 
-import { parseArgs } from 'node:util';
 import { withCleanup } from '../support/cleanup.js';
 import { Chromium, findChromium } from './Chromium.js';
 import { crossOrigin } from './crossOrigin.js';
@@ -13,8 +12,9 @@ import { full } from './fullScene.js';
 import { scenes } from './statusScenes.js';
 import { stayingScenes } from './stayingScenes.js';
 import { workers } from './workersScene.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
-const { values } = parseArgs({
+const { values } = scriptOptions({
   options: { screenshots: { type: 'string' }, only: { type: 'string' }, list: { type: 'boolean' } },
 });
 

@@ -1,18 +1,21 @@
 // Several daemons on one PostgreSQL, and what can happen to them: `npm run test:cluster`. One scene:
 // `npm run test:cluster -- --only kill --seed 3`. docs/cluster-testing.md explains it.
+//
+//     --only SCENE     one of them
+//     --seed N         [1]
+//     --heights N      of the chain; every scene fills all of it [8200]
+//     --report FILE    writes the result as JSON
 import { writeFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
 import { play } from './play.js';
 import { scenes } from './scenes.js';
 import { World } from './World.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
-const { values } = parseArgs({
+const { values } = scriptOptions({
   options: {
     only: { type: 'string' },
     seed: { type: 'string', default: '1' },
-    /** Of the chain; every scene fills all of it. */
     heights: { type: 'string', default: '8200' },
-    /** Writes the result as JSON. */
     report: { type: 'string' },
   },
 });

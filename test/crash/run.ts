@@ -1,26 +1,29 @@
 // Crashes the daemon at every named step and at random instants: `npm run test:crash -- --rounds 5 --seed 1`. One of them
 // again: `npm run test:crash -- --only commit.durable --seed 3 --rounds 1`. docs/crash-testing.md explains it.
+//
+//     --rounds N       crashes for each failpoint [5]
+//     --seed N         [1]
+//     --only NAME      a failpoint, or the beginning of several: commit
+//     --workers N      processes that do the work [2, or 1 on one processor]
+//     --report FILE    writes the result as JSON
 import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { failpoints } from './failpoints.js';
 import { Verdict } from './Judge.js';
 import { Lane } from './Lane.js';
 import { play } from './play.js';
 import { randomKills } from './randomKills.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
-const { values } = parseArgs({
+const { values } = scriptOptions({
   options: {
-    /** Crashes for each failpoint. */
     rounds: { type: 'string', default: '5' },
     seed: { type: 'string', default: '1' },
-    /** A failpoint, or the beginning of several: `commit`. */
     only: { type: 'string' },
     workers: { type: 'string', default: String(Math.min(2, availableParallelism())) },
-    /** Writes the result as JSON. */
     report: { type: 'string' },
     /** Set by the script itself for the processes that do the work. */
     lane: { type: 'boolean', default: false },

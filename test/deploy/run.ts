@@ -6,10 +6,10 @@
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { withCleanup } from '../support/cleanup.js';
 import { deployFolder } from '../support/deployed.js';
 import { programPath, scratchDirectory } from '../support/program.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 const root = join(deployFolder, '..');
 const NAME = 'flow-collection-indexer';
@@ -161,7 +161,7 @@ const checks: Readonly<Record<string, () => string>> = {
   },
 };
 
-const { values } = parseArgs({ options: { only: { type: 'string' } } });
+const { values } = scriptOptions({ options: { only: { type: 'string' } } });
 const chosen = Object.entries(checks).filter(
   ([name]) => values.only === undefined || name.includes(values.only),
 );

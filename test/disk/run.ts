@@ -5,13 +5,13 @@
 //   npm run test:disk -- --report disk.json
 
 import { writeFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
 import { withCleanup } from '../support/cleanup.js';
 import { diskScenarios } from './scenarios.js';
 import type { Result } from './scenario.js';
 import { Stage } from './stage.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
-const { values } = parseArgs({ options: { only: { type: 'string' }, report: { type: 'string' } } });
+const { values } = scriptOptions({ options: { only: { type: 'string' }, report: { type: 'string' } } });
 const chosen = diskScenarios.filter(({ name }) => name.includes(values.only ?? ''));
 if (chosen.length === 0) throw new Error(`no scenario is named like ${JSON.stringify(values.only)}`);
 

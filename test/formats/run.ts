@@ -8,17 +8,17 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { oddTransactions, writeStore } from '../support/oddTransactions.js';
 import { storeFlags } from '../support/storeDump.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 const PACKAGES = ['duckdb==2.0.0', 'pandas==3.1.1', 'polars==2.1.0', 'pyarrow==26.0.1', 'pytz', 'zstandard'];
 const FIRST = 100;
 
 const root = join(import.meta.dirname, '../..');
-const { values: args } = parseArgs({ options: { heights: { type: 'string', default: '600' } } });
+const { values: args } = scriptOptions({ options: { heights: { type: 'string', default: '600' } } });
 const scratch = mkdtempSync(join(tmpdir(), 'fci-formats-'));
 
 function run(command: string, rest: readonly string[]): void {

@@ -8,15 +8,15 @@
 //   npm run test:fuzz -- --report fuzz.json             (how many inputs, how many findings)
 
 import { writeFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import type { Finding, Tally } from './campaign.js';
 import { HANG_MS } from './campaign.js';
 import { StuckWatch, WorkerState } from './StuckWatch.js';
 import { hangMsOf, targets } from './targets.js';
 import type { FuzzTarget } from './target.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
-const { values } = parseArgs({
+const { values } = scriptOptions({
   options: {
     inputs: { type: 'string', default: '1000000' },
     seed: { type: 'string', default: '1' },

@@ -1,15 +1,23 @@
 // Every upstream method with every fault that it can have: `npm run test:matrix`. docs/fault-matrix.md explains it.
+//
+//     --only NAME      the beginning of the cells' names: GetTransaction, GetTransaction/stall, GetTransaction/stall/tip
+//     --quick          one cell of each kind, drawn by the seed
+//     --seed N         [1]
+//     --workers N      processes that do the work [2, or 1 on one processor]
+//     --at-once N      cells at once in each process [16]
+//     --list           names the cells, and plays none
+//     --report FILE    writes the result as JSON
 import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { everyCell, sampleOf } from './cells.js';
 import type { Cell } from './cells.js';
 import { play } from './play.js';
 import type { CellResult } from './play.js';
 import { print, reportOf } from './report.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 /** A process is let go after so many cells: what each leaves behind in it adds up. */
 const CELLS_PER_LANE = 150;
@@ -19,19 +27,14 @@ const BETWEEN_STARTS_MS = 150;
 const HELD_UP_MS = 750;
 const PLAYED_MAX = 4;
 
-const { values } = parseArgs({
+const { values } = scriptOptions({
   options: {
-    /** The beginning of the cells' names: `GetTransaction`, `GetTransaction/stall`, `GetTransaction/stall/tip`. */
     only: { type: 'string' },
-    /** One cell of each kind, drawn by the seed. */
     quick: { type: 'boolean', default: false },
     seed: { type: 'string', default: '1' },
     workers: { type: 'string', default: String(Math.min(2, availableParallelism())) },
-    /** Cells at once in each process. */
     'at-once': { type: 'string', default: '16' },
-    /** Names the cells, and plays none. */
     list: { type: 'boolean', default: false },
-    /** Writes the result as JSON. */
     report: { type: 'string' },
     /** Set by the script itself for the processes that do the work. */
     lane: { type: 'boolean', default: false },

@@ -8,9 +8,9 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative, sep } from 'node:path';
-import { parseArgs } from 'node:util';
 import { LEAST_PERCENT, MEASURED } from './rooms.js';
 import type { RoomCoverage } from './rooms.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 interface Counts {
   readonly total: number;
@@ -19,7 +19,7 @@ interface Counts {
 /** By absolute path, besides a `total`. */
 type Summary = Readonly<Record<string, { readonly lines: Counts; readonly branches: Counts }>>;
 
-const { values: args } = parseArgs({ options: { report: { type: 'string' } } });
+const { values: args } = scriptOptions({ options: { report: { type: 'string' } } });
 const root = join(import.meta.dirname, '../..');
 const directory = mkdtempSync(join(tmpdir(), 'fci-coverage-'));
 const { status } = spawnSync(

@@ -9,14 +9,14 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { reliabilityPage } from './page.js';
 import { proofs } from './proofs.js';
 import { pagePath, readResults, writeResults } from './results.js';
 import type { PlantedBug } from './results.js';
 import type { RoomCoverage } from './rooms.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
-const { values: args, positionals } = parseArgs({
+const { values: args, positionals } = scriptOptions({
   options: { only: { type: 'string' } },
   allowPositionals: true,
 });

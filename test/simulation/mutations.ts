@@ -1,23 +1,26 @@
 // Plants bugs, one at a time, in a copy of the sources and counts the seeds that the simulation needs to find each:
 // `npm run test:simulation:mutations`. It prints the table of docs/reliability.md. With `-- --held` it plants only those that the
 // simulation does not reach, and runs the unit test that is to fail with each.
+//
+//     --seeds N        tried for each [1000]
+//     --only WORDS     bugs whose names contain them
+//     --workers N      bugs tried at once, each in a copy of the sources of its own [2, or 1 on one processor]
+//     --report FILE    writes the result as JSON
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { planted, plantedBugs } from './plantedBugs.js';
 import type { PlantedBug } from './plantedBugs.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
-const { values } = parseArgs({
+const { values } = scriptOptions({
   options: {
     seeds: { type: 'string', default: '1000' },
     only: { type: 'string' },
     held: { type: 'boolean', default: false },
-    /** Bugs that are tried at once, each in a copy of the sources of its own. */
     workers: { type: 'string', default: String(Math.min(2, availableParallelism())) },
-    /** A file that gets the outcome as JSON; see `Report`. */
     report: { type: 'string' },
   },
 });

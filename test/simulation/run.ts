@@ -1,17 +1,28 @@
 // Runs the simulation: `npm run test:simulation -- --seeds 10000`, or one seed again:
 // `npm run test:simulation -- --seed 4711 --verbose`.
+//
+//     --seeds N                  how many [1000]
+//     --from N                   the first of them [1]
+//     --seed N                   this one alone
+//     --fault-free N             this one, without any fault
+//     --verbose                  prints every step
+//     --until-failure            stops at the first seed that fails
+//     --workers N                processes that do the work [2, or 1 on one processor]
+//     --references FILE          digests of fault-free stores, made with --write-references by another run
+//     --write-references FILE    makes that file
+//     --report FILE              writes the result as JSON
 import { fork } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { STRETCHES } from './catalogue.js';
 import { knownBadSeeds } from './knownBadSeeds.js';
 import { Simulation } from './Simulation.js';
 import { RunFailure } from './World.js';
 import type { RunResult } from './World.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
-const { values } = parseArgs({
+const { values } = scriptOptions({
   options: {
     seeds: { type: 'string', default: '1000' },
     from: { type: 'string', default: '1' },
@@ -19,12 +30,9 @@ const { values } = parseArgs({
     'fault-free': { type: 'string' },
     verbose: { type: 'boolean', default: false },
     workers: { type: 'string', default: String(Math.min(2, availableParallelism())) },
-    /** Stops at the first seed that fails. */
     'until-failure': { type: 'boolean', default: false },
-    /** A file of digests of the fault-free stores; it is made, with `--write-references`, by another run. */
     references: { type: 'string' },
     'write-references': { type: 'string' },
-    /** A file that gets the outcome as JSON; see `Report`. */
     report: { type: 'string' },
     /** Every how many-th seed this process runs; set by the script itself. */
     step: { type: 'string' },

@@ -11,7 +11,6 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { silentLogger } from '../../src/observability/index.js';
 import { seededRandom, systemClock } from '../../src/runtime/index.js';
@@ -24,6 +23,7 @@ import { Reader } from './Reader.js';
 import { SoakNodes } from './SoakNodes.js';
 import { Watch } from './Watch.js';
 import { forecast } from './weather.js';
+import { scriptOptions } from '../support/scriptOptions.js';
 
 const NODES = 3;
 const CHAIN_ID = 'flow-localnet';
@@ -41,7 +41,7 @@ const RECOVERY_MS = 60_000;
 /** The chain does not stand still while it is reached: so near is there. */
 const NEAR_HEIGHTS = 20;
 
-const { values: args } = parseArgs({
+const { values: args } = scriptOptions({
   options: {
     minutes: { type: 'string', default: '30' },
     seed: { type: 'string', default: '1' },

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
-import { parseArgs } from 'node:util';
 import { watchOthers } from './load.js';
+import { scriptOptions } from '../../support/scriptOptions.js';
 
 /** A figure with what it is held to; `atLeast` or `atMost`, or neither where it is only told. */
 export interface Figure {
@@ -52,7 +52,7 @@ export async function bench(
   { title, about }: Pick<Report, 'title' | 'about'>,
   measure: (effort: Effort) => Promise<Findings>,
 ): Promise<void> {
-  const { values } = parseArgs({
+  const { values } = scriptOptions({
     options: {
       quick: { type: 'boolean', default: false },
       rounds: { type: 'string' },

@@ -1,0 +1,34 @@
+import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import type { ParseArgsConfig } from 'node:util';
+
+/** As a shell's own tools have it. */
+const USAGE_ERROR = 64;
+
+/**
+ * `parseArgs` for a script that people start: `--help` prints the comment at its head, and what cannot be read ends it with a
+ * sentence and that comment.
+ */
+export function scriptOptions<const T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
+  const [own] = process.argv.slice(2).join('\0').split('\0--\0');
+  if (own?.split('\0').includes('--help')) {
+    process.stdout.write(`${headComment()}\n`);
+    process.exit(0);
+  }
+  try {
+    return parseArgs(config);
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n\n${headComment()}\n`);
+    process.exit(USAGE_ERROR);
+  }
+}
+
+function headComment(): string {
+  const lines = readFileSync(process.argv[1] ?? '', 'utf8').split('\n');
+  const end = lines.findIndex((line) => !/^(?:\/\/|\/?\s*\*)/.test(line));
+  const words = lines.slice(0, end).map((line) => line.replace(/^(?:\/\/|\/\*\*| ?\*\/| ?\*) ?/, ''));
+  return words
+    .map((line) => line.replace(/\*\/$/, '').trimEnd())
+    .join('\n')
+    .trim();
+}
