@@ -56,7 +56,7 @@ const subFloors = {
   app: [['health'], ['line', 'threads', 'doctor'], ['lifecycle']],
   cli: [
     ['commands'],
-    ['export'],
+    ['export', 'follow'],
     ['output'],
     ['parse.ts', 'help.ts', 'client.ts', 'settings.ts', 'ownValues.ts', 'flags.ts', 'command.ts'],
   ],
