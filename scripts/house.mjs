@@ -86,7 +86,7 @@ const subFloors = {
   ],
   'access/transport': [['streams'], ['channel'], ['limits'], ['endpoint.ts', 'upstreamErrors.ts']],
   'api/page': [['client']],
-  'cli/export': [['directory', 'lines'], ['formats'], ['tables'], ['source']],
+  'cli/export': [['directory', 'lines', 'program'], ['formats'], ['tables'], ['source']],
   'collections/requester': [
     ['calls'],
     ['order', 'nodes'],
