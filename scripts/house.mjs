@@ -56,7 +56,7 @@ const subFloors = {
   app: [['health'], ['line', 'threads', 'doctor'], ['lifecycle']],
   cli: [
     ['commands'],
-    ['export'],
+    ['export', 'follow'],
     ['output'],
     ['parse.ts', 'help.ts', 'client.ts', 'settings.ts', 'ownValues.ts', 'flags.ts', 'command.ts'],
   ],
@@ -86,7 +86,7 @@ const subFloors = {
   ],
   'access/transport': [['streams'], ['channel'], ['limits'], ['endpoint.ts', 'upstreamErrors.ts']],
   'api/page': [['client']],
-  'cli/export': [['directory', 'lines'], ['formats'], ['tables'], ['source']],
+  'cli/export': [['directory', 'lines', 'program'], ['formats'], ['tables'], ['source']],
   'collections/requester': [
     ['calls'],
     ['order', 'nodes'],

@@ -43,6 +43,7 @@ export { blockAbove, explainDocument, parseExplainKey, workOfStore } from './doc
 export type { ExplainDocument } from './documents/explanation.js';
 export { exportPage } from './documents/exportPage.js';
 export type { ExportedBlock, ExportedTransaction, ExportRange } from './documents/exportPage.js';
+export type { StoredLine, StoredSporks } from './documents/storedPage.js';
 export { MAX_MISSING_SHOWN } from './view/heightWork.js';
 export type {
   HeightWork,

@@ -27,6 +27,8 @@ export {
   rewindStore,
   verifyStoreOf,
 } from './stores.js';
+export { followIndex } from './followIndex.js';
+export type { FollowIndexDependencies } from './followIndex.js';
 export { backupStoreOf, restoreInWords, restoreStoreOf } from './copies.js';
 export type { RestoreProgress } from './copies.js';
 export { checkDatabaseUrls, killWorkersOf, workersOf } from './databases.js';

@@ -7,7 +7,7 @@ import { MAX_HEIGHT } from '../config/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { silentLogger } from '../observability/index.js';
 import type { Logger } from '../observability/index.js';
-import { LocalWorkSource, migrateStore } from '../ranges/index.js';
+import { LocalWorkSource, migrateStore, storedSource } from '../ranges/index.js';
 import type { MigrationProgress, MigrationReport, SharedQueue, WorkSource } from '../ranges/index.js';
 import { OperatorError, packageRoot, sleep, systemClock, systemRandom } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
@@ -74,7 +74,7 @@ export function openStoreReadOnly(config: DaemonConfig): Promise<IndexStore> {
 }
 
 /** As `openStoreReadOnly`; `isReadOnly` false: also for a command that changes the store. */
-async function openStoreWithoutDaemon(
+export async function openStoreWithoutDaemon(
   config: DaemonConfig,
   { isReadOnly, create = false }: { readonly isReadOnly: boolean; readonly create?: boolean },
 ): Promise<IndexStore> {
@@ -133,7 +133,7 @@ export async function commandStore(config: DaemonConfig, command: BackfillComman
 }
 
 /** A place where a store is: a directory of data, or the URL of a database. */
-function storeAt(config: DaemonConfig, place: string): DaemonConfig {
+export function storeAt(config: DaemonConfig, place: string): DaemonConfig {
   const isDatabase = /^postgres(?:ql)?:/.test(place);
   return isDatabase ? { ...config, store: place } : { ...config, dataDir: resolve(place), store: undefined };
 }
@@ -158,7 +158,7 @@ export async function migrateStores(
     const target = await openStoreWithoutDaemon(ours, { isReadOnly: false, create: true });
     try {
       await takeLead(ours, target);
-      return await migrateStore({ source, target, ...dependencies });
+      return await migrateStore({ source: storedSource(source), target, ...dependencies });
     } finally {
       await target.close();
     }

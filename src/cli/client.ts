@@ -80,6 +80,12 @@ export async function findDaemon(
   return { url, status: status.body as StatusDocument };
 }
 
+/** Whoever answers at this address like a daemon; `undefined`: nobody. */
+export async function daemonAt(url: string, signal?: AbortSignal): Promise<FoundDaemon | undefined> {
+  const status = await get(`${url}/status`, signal);
+  return status?.status === 200 ? { url, status: status.body as StatusDocument } : undefined;
+}
+
 /**
  * One GET for JSON from the daemon of this configuration; `undefined` when it does not answer, or the signal aborts.
  */

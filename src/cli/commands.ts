@@ -28,6 +28,9 @@ import {
 const none = { positionals: '', maxPositionals: 0, settings: {}, ownFlags: {} } as const;
 
 /** Every command, in the order of the help. */
+/** Of the program of `export --exec`. */
+const MAX_PROGRAM_ARGUMENTS = 64;
+
 export const commands: readonly Command[] = [
   {
     ...none,
@@ -78,7 +81,11 @@ export const commands: readonly Command[] = [
     summary: 'Write blocks and their transactions as lines of JSON.',
     details:
       'One line per block, one per transaction, and a closing line with counts and the SHA-256 of all lines above it, ' +
-      'as head -n -1 FILE | sha256sum prints. docs/command-line.md shows them. Progress goes to standard error.',
+      'as head -n -1 FILE | sha256sum prints. docs/command-line.md shows them. Progress goes to standard error.\n' +
+      'With --exec, the lines go to a program that acknowledges each height: export --follow --exec PROGRAM --state FILE [-- ARGS]. ' +
+      'Exit code 70: it ended again and again.',
+    positionals: '[-- arguments of the program]',
+    maxPositionals: MAX_PROGRAM_ARGUMENTS,
     settings: daemonAddressSettings,
     ownFlags: exportFlags,
     load: async () => (await import('./commands/exportBlocks.js')).exportBlocks,

@@ -107,6 +107,18 @@ export const exportFlags = {
   } satisfies Setting<boolean>,
   resume: toggle('Resume a file or a directory that was cut off.'),
   follow: toggle('Keep exporting new heights until a signal ends it. Needs a running daemon.'),
+  exec: word(
+    'Feed the lines to this program, which acknowledges heights (docs/export.md). Its arguments come last, after --.',
+    'program',
+    'none',
+  ),
+  state: {
+    doc: 'With --exec: file that keeps what the program has acknowledged, where the next run goes on.',
+    value: 'file',
+    format: optionalText('a file'),
+    default: null,
+    defaultDoc: 'required with --exec',
+  } satisfies Setting<string | null>,
   quiet: toggle('Do not show progress.'),
 } as const;
 
@@ -145,8 +157,13 @@ export const restoreFlags = {
 } as const;
 
 export const migrateFlags = {
-  from: word('Store to copy: a data directory, or postgres://HOST/DATABASE.', 'store', 'required'),
+  from: word(
+    'Store to copy: a data directory, or postgres://HOST/DATABASE. With --follow: the data directory of a running daemon, or http://HOST:PORT of its API.',
+    'store',
+    'required',
+  ),
   to: word('Store to copy to. It is made where there is none.', 'store', 'required'),
+  follow: toggle('Copy from a running daemon, and keep the target in step with it until a signal ends it.'),
   quiet: toggle('Do not show progress.'),
 } as const;
 

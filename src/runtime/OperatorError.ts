@@ -3,7 +3,8 @@ import { sentence } from './text.js';
 
 /** Why the process ends; `exitCodes` has the number of each. */
 export type ExitReason =
-  'done' | 'bug' | 'usage' | 'damage' | 'not_found' | 'no_daemon' | 'storage' | 'foreign' | 'configuration';
+  | ('done' | 'bug' | 'usage' | 'damage' | 'not_found' | 'no_daemon' | 'program' | 'storage')
+  | ('foreign' | 'configuration');
 
 /**
  * An error that only the operator can fix. The message says in one or two sentences what is wrong and what to do.

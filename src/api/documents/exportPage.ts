@@ -59,14 +59,23 @@ export interface ExportRange {
  * The lines of as many whole blocks, from `from` on, as make a page: at most MAX_PAGE_HEIGHTS, none above `to` or the
  * watermark. The bytes depend on the chain alone. Empty when `from` cannot be read. Expected errors: `StorageError`.
  */
-export async function exportPage(reader: IndexReader, { from, to }: ExportRange): Promise<string> {
+export async function exportPage(reader: IndexReader, range: ExportRange): Promise<string> {
+  return pageOf(reader, range, (block) => blockLines(block).join(''));
+}
+
+/** A page of the lines of each block. */
+export async function pageOf(
+  reader: IndexReader,
+  { from, to }: ExportRange,
+  linesOf: (block: WholeBlock) => string,
+): Promise<string> {
   const blocks: string[] = [];
   let characters = 0;
   const last = Math.min(to, from + MAX_PAGE_HEIGHTS - 1);
   for (let height = from; height <= last && characters < PAGE_CHARACTERS; height += 1) {
     const block = await readWhole(reader, height);
     if (block === undefined) break;
-    const lines = blockLines(block).join('');
+    const lines = linesOf(block);
     blocks.push(lines);
     characters += lines.length;
   }
@@ -92,7 +101,8 @@ function heightOf(query: Query, name: 'from' | 'to'): number | undefined {
   return height;
 }
 
-interface WholeBlock extends StoredBlock {
+/** A block with its bodies. */
+export interface WholeBlock extends StoredBlock {
   readonly collections: readonly StoredCollection[];
 }
 

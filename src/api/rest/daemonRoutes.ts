@@ -10,6 +10,7 @@ import { heightSchema, rewindSchema } from '../documents/changeDocuments.js';
 import { explainDocument } from '../documents/explainDocument.js';
 import { explainSchema } from '../documents/explanation.js';
 import { exportLine, exportPage, exportRange, NDJSON_TYPE } from '../documents/exportPage.js';
+import { storedPage, storedPageLine } from '../documents/storedPage.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../documents/lookupDocument.js';
 import { heightErrors, idErrors, inPath, inQuery } from '../openapi/route.js';
 import type { Route } from '../openapi/route.js';
@@ -109,14 +110,26 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
           'to',
           t.note('The last height; the page may end lower. Default: the latest indexed.', t.text),
         ),
+        inQuery(
+          'form',
+          t.note(
+            'stored: a line with the sporks, then one for each block with all its bytes, for whoever keeps an index of its own.',
+            t.words('documents', 'stored'),
+          ),
+        ),
       ],
-      response: exportLine,
+      response: t.oneOf(exportLine, storedPageLine),
       mediaType: NDJSON_TYPE,
       errors: ['invalid_argument', ...heightErrors],
       isBulk: true,
       handle: async ({ query }) => {
         const range = exportRange(query, status.range());
-        return { contentType: NDJSON_TYPE, body: await exportPage(reader, range) };
+        const form = single(query, 'form');
+        if (!['', 'documents', 'stored'].includes(form)) {
+          throw invalidArgument(`form is documents or stored, not ${quoted(form)}`);
+        }
+        const page = form === 'stored' ? storedPage : exportPage;
+        return { contentType: NDJSON_TYPE, body: await page(reader, range) };
       },
     },
     {

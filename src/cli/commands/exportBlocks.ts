@@ -1,5 +1,5 @@
 import { formatCount } from '../../observability/index.js';
-import { named, OperatorError } from '../../runtime/index.js';
+import { named, OperatorError, quoted } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { directoryWishes } from '../export/directory/directoryWishes.js';
@@ -8,6 +8,10 @@ import { exportToDirectory } from '../export/directory/exportToDirectory.js';
 import type { DirectoryWishes } from '../export/directory/exportToDirectory.js';
 import { fileOutput, standardOutput } from '../export/lines/exportOutput.js';
 import type { ExportOutput } from '../export/lines/exportOutput.js';
+import { CursorFile } from '../export/program/CursorFile.js';
+import { feedProgram } from '../export/program/feedProgram.js';
+import type { FeedParts } from '../export/program/feedProgram.js';
+import type { SinkCommand } from '../export/program/SinkProgram.js';
 import { checkSame } from '../export/source/checkSame.js';
 import { exportProgress } from '../export/source/exportProgress.js';
 import { exportRange } from '../export/source/exportRange.js';
@@ -30,15 +34,18 @@ export async function exportBlocks(invocation: Invocation, terminal: Terminal): 
   if (resume && path === null) throw usage('--resume goes on with a file: say which one with --output FILE.');
   if (from !== null && to !== null && from > to) throw usage(`--from ${from} is above --to ${to}.`);
   const wishes = directoryWishes(values);
+  const command = programOf(values, wishes !== undefined, invocation.positionals);
   const { signal } = terminal;
   const progress = exportProgress(terminal, { isQuiet, isAlone: path !== null || !terminal.isTerminal });
   const source = await openExportSource(configOf(invocation, terminal), { follow, signal, progress });
   const parts = { source, progress, signal };
   try {
     const done =
-      wishes === undefined || path === null
-        ? await exportLines(values, terminal, parts)
-        : await exportFiles(values, wishes, { ...parts, path });
+      command !== undefined
+        ? await exportToProgram(values, command, { ...parts, say: (text) => terminal.err(`${text}\n`) })
+        : wishes === undefined || path === null
+          ? await exportLines(values, terminal, parts)
+          : await exportFiles(values, wishes, { ...parts, path });
     progress.end(done);
   } finally {
     progress.end();
@@ -59,6 +66,55 @@ async function exportLines(values: Values, terminal: Terminal, parts: Parts): Pr
     return await exportTo({ ...range, follow: values.follow, from }, { ...parts, output }, values);
   } finally {
     await output.close();
+  }
+}
+
+interface FedProgram {
+  readonly command: SinkCommand;
+  readonly state: string;
+}
+
+/** The program to feed, if one is. Expected errors: OperatorError `usage`. */
+function programOf(
+  { exec, output, resume, state }: Values,
+  hasWishes: boolean,
+  args: readonly string[],
+): FedProgram | undefined {
+  const [extra] = args;
+  if (exec === null) {
+    if (state !== null) throw usage('--state keeps the place of a program. Add --exec PROGRAM.');
+    if (extra === undefined) return undefined;
+    throw usage(
+      `export does not take the argument ${quoted(extra)}. See flow-collection-indexer export --help.`,
+    );
+  }
+  if (state === null) throw usage('--exec needs a file that keeps its place. Add --state FILE.');
+  if (output !== null || resume || hasWishes) {
+    throw usage(
+      '--exec feeds lines of JSON to a program. Leave out --output, --resume, and all that says what files are like.',
+    );
+  }
+  return { command: { program: exec, args }, state };
+}
+
+/** Returns the closing message. */
+async function exportToProgram(
+  values: Values,
+  { command, state }: FedProgram,
+  parts: Parts & Pick<FeedParts, 'say'>,
+): Promise<string> {
+  const { source } = parts;
+  const cursor = await CursorFile.open(state, source.chainId);
+  try {
+    const done = cursor.ladder.newest?.height;
+    const range = await exportRange(source, { ...values, from: done ?? values.from });
+    await feedProgram(range, { ...parts, cursor, command });
+    const { newest } = cursor.ladder;
+    return newest === undefined
+      ? 'The program has acknowledged nothing.'
+      : `The program has acknowledged everything up to height ${newest.height}.`;
+  } finally {
+    await cursor.close();
   }
 }
 

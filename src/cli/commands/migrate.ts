@@ -1,25 +1,32 @@
-import { migrateStores } from '../../app/index.js';
+import { followIndex, migrateStores } from '../../app/index.js';
+import type { LoadedConfig } from '../../config/index.js';
 import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
 import { OperatorError, systemClock } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { migrateFlags } from '../flags.js';
+import { DaemonIndex } from '../follow/DaemonIndex.js';
+import { followPrinter } from '../follow/followPrinter.js';
 import { configOf } from '../settings.js';
 import { ownValuesOf } from '../ownValues.js';
 
 /** Pause between progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 2_000;
 
-/** `migrate`: copies the index to another store. No daemon may run on the target. */
+/** `migrate`: copies the index to another store, once or for as long as it grows. No daemon may run on the target. */
 export async function migrate(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const { from, to, quiet } = ownValuesOf(migrateFlags, invocation);
+  const { follow, from, to, quiet } = ownValuesOf(migrateFlags, invocation);
   if (from === null || to === null)
     throw new OperatorError(
       'usage',
       'Say what to copy and where to: migrate --from DIR --to postgres://HOST/DATABASE.',
     );
-  const { config } = configOf(invocation, terminal);
+  const loaded = configOf(invocation, terminal);
+  if (follow) return followDaemon(loaded, { from, to, isQuiet: quiet }, terminal);
+  if (/^https?:/.test(from))
+    throw new OperatorError('usage', `--from ${from} is a running daemon. Add --follow to copy from one.`);
+  const { config } = loaded;
   const report = await migrateStores(
     config,
     { from, to },
@@ -29,6 +36,23 @@ export async function migrate(invocation: Invocation, terminal: Terminal): Promi
   const plans = report.plans === 0 ? '' : `, ${counted(report.plans, 'plan')}`;
   terminal.out(
     `Copied ${counted(report.copied, 'height')}${plans}${skipped}. The target holds heights ${rangesInWords(report.coverage)}.\n`,
+  );
+  return 'done';
+}
+
+async function followDaemon(
+  loaded: LoadedConfig,
+  { from, to, isQuiet }: { readonly from: string; readonly to: string; readonly isQuiet: boolean },
+  terminal: Terminal,
+): Promise<ExitReason> {
+  const { signal } = terminal;
+  const source = await DaemonIndex.open(loaded, from, signal);
+  const printer = followPrinter(terminal, { isQuiet });
+  const coverage = await followIndex(loaded.config, { to, source }, { signal, ...printer });
+  terminal.out(
+    coverage.length === 0
+      ? 'The target holds nothing yet.\n'
+      : `The target holds heights ${rangesInWords(coverage)}.\n`,
   );
   return 'done';
 }

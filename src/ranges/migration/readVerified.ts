@@ -3,6 +3,13 @@ import { OperatorError } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { BlockEntry, BlockHead, IndexReader, SporkRecord } from '../../storage/index.js';
 
+/** A block and its bodies as a source gives them. */
+export interface GivenBlock {
+  readonly block: BlockEntry['block'];
+  /** Full collections, in guarantee order. */
+  readonly bodies: readonly Uint8Array[];
+}
+
 /**
  * A block as it was indexed, every collection hashed anew. Expected errors: `StorageError`; OperatorError `damage`, with
  * the height.
@@ -14,19 +21,27 @@ export async function readVerified(reader: IndexReader, height: number): Promise
       reader.collectionsByHeight(height),
     ]);
     if (stored === undefined || bodies === undefined) throw damaged(height, 'it is covered, and not there');
-    const { block } = stored;
+    return verified(height, { ...stored, bodies: bodies.map(({ encoded }) => encoded) });
+  } catch (error) {
+    if (error instanceof StorageError && error.kind === 'corrupt')
+      throw damaged(height, error.damage ?? error.message, error);
+    throw error;
+  }
+}
+
+/** A block with every collection hashed. Expected errors: OperatorError `damage`, with the height. */
+export function verified(height: number, { block, bodies }: GivenBlock): BlockEntry {
+  try {
     if (block.height !== height) throw damaged(height, `the block there is of height ${block.height}`);
     if (bodies.length !== block.collectionIds.length)
       throw damaged(height, `it has ${bodies.length} of ${block.collectionIds.length} collections`);
     const collections = block.collectionIds.map((id, index) =>
-      verifyCollection(id, splitCollection(bodies[index]?.encoded ?? Buffer.alloc(0))),
+      verifyCollection(id, splitCollection(bodies[index] ?? Buffer.alloc(0))),
     );
     return { block, collections };
   } catch (error) {
     if (error instanceof InvalidCollectionError || error instanceof WireError)
       throw damaged(height, error.message, error);
-    if (error instanceof StorageError && error.kind === 'corrupt')
-      throw damaged(height, error.damage ?? error.message, error);
     throw error;
   }
 }

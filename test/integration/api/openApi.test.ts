@@ -91,7 +91,7 @@ const answered: Readonly<Record<string, readonly string[]>> = {
     `/explain/${transaction}`,
     `/explain/${unknown}`,
   ],
-  '/export': ['/export?from=100', '/export?from=101&to=101'],
+  '/export': ['/export?from=100', '/export?from=101&to=101', '/export?from=100&form=stored'],
   '/accounts/{address}/transactions': [
     `/accounts/${payer}/transactions`,
     `/accounts/0x${payer}/transactions?role=payer&limit=1`,

@@ -22,7 +22,7 @@ export interface ExportSource {
   readonly chainId: string;
   /** Name and version of the program that makes the lines. */
   readonly program: string;
-  /** The readable heights; with `follow` there may be none. */
+  /** The readable heights, as they are now; with `follow` there may be none. */
   range(): Promise<ReadableHeights>;
   /** Whole blocks from `from` on, none above `to`. */
   page(range: ExportRange): Promise<Buffer>;
@@ -65,6 +65,7 @@ function daemonSource(
   first: FoundDaemon,
 ): ExportSource {
   let daemon: FoundDaemon | undefined = first;
+  let isFresh = true;
   const lookAgain = async (error: OperatorError): Promise<void> => {
     if (!follow) throw error;
     progress.answers(daemon !== undefined);
@@ -75,6 +76,8 @@ function daemonSource(
     chainId: first.status.chainId,
     program: `${PROGRAM} ${first.status.version}`,
     range: async () => {
+      if (!isFresh) daemon = await findDaemon(loaded);
+      isFresh = false;
       for (;;) {
         const { firstIndexed = null, latestIndexed = null } = daemon?.status ?? {};
         if (firstIndexed !== null && (follow || latestIndexed !== null)) {

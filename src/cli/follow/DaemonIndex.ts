@@ -1,0 +1,145 @@
+import { resolve } from 'node:path';
+import type { StoredLine, StoredSporks } from '../../api/index.js';
+import { coverageOf } from '../../api/index.js';
+import type { LoadedConfig } from '../../config/index.js';
+import { decodeBlockMessage, parseIdentifier, WireError } from '../../flow/index.js';
+import { SourceTroubleError, verified } from '../../ranges/index.js';
+import type { FollowedSource, MigrationSource } from '../../ranges/index.js';
+import { OperatorError, programVersion } from '../../runtime/index.js';
+import { SCHEMA_VERSION } from '../../storage/index.js';
+import type { BlockEntry, HeightRange, SporkRecord, StoreMeta } from '../../storage/index.js';
+import { daemonAt, findDaemon, noDaemon, readBytes, refusalOf } from '../client.js';
+import type { FoundDaemon } from '../client.js';
+
+interface Page {
+  readonly sporks: readonly SporkRecord[];
+  readonly blocks: readonly BlockEntry[];
+}
+
+/**
+ * The index of a running daemon, over its read API. Nothing that it says is taken on trust: every collection is hashed, and the
+ * links are checked by whoever copies. Expected errors: SourceTroubleError; OperatorError (`damage`; `foreign`: of another
+ * chain; `no_daemon` from `open`).
+ */
+export class DaemonIndex implements FollowedSource {
+  readonly #find: () => Promise<FoundDaemon | undefined>;
+  readonly #chainId: string;
+  readonly #signal: AbortSignal;
+
+  private constructor(find: () => Promise<FoundDaemon | undefined>, chainId: string, signal: AbortSignal) {
+    this.#find = find;
+    this.#chainId = chainId;
+    this.#signal = signal;
+  }
+
+  /** `from`: the data directory of the daemon, or the address of its API. One that does not answer is refused. */
+  static async open(loaded: LoadedConfig, from: string, signal: AbortSignal): Promise<DaemonIndex> {
+    const isAddress = /^https?:\/\//.test(from);
+    const there = {
+      ...loaded,
+      config: { ...loaded.config, dataDir: resolve(from), store: undefined },
+    };
+    // A daemon that was started anew may listen elsewhere, so its record is read every time.
+    const find = (): Promise<FoundDaemon | undefined> =>
+      isAddress ? daemonAt(from.replace(/\/+$/, ''), signal) : findDaemon(there, signal);
+    const index = new DaemonIndex(find, loaded.config.chainId, signal);
+    if ((await find()) !== undefined) return index;
+    if (!isAddress) throw noDaemon(there);
+    throw new OperatorError(
+      'no_daemon',
+      `No daemon answers at ${from}. Start it, or name the address of its API.`,
+    );
+  }
+
+  async look(): Promise<MigrationSource> {
+    const found = await this.#find();
+    if (found === undefined) {
+      throw new SourceTroubleError('The daemon does not answer. It is asked again until it does: start it.');
+    }
+    const { status, url } = found;
+    if (status.chainId !== this.#chainId) {
+      throw new OperatorError(
+        'foreign',
+        `The daemon indexes ${status.chainId}, and the target is for ${this.#chainId}. Name the right --network, or another daemon.`,
+      );
+    }
+    const coverage = coverageOf(status);
+    const live = coverage.at(-1);
+    const { sporks } =
+      live === undefined ? { sporks: [] } : await this.#page(url, { from: live.to, to: live.to });
+    const meta: StoreMeta = {
+      ...{ schemaVersion: SCHEMA_VERSION, chainId: this.#chainId, firstHeight: live?.from ?? 0 },
+      ...{ createdBy: programVersion(), sporks },
+    };
+    return {
+      meta: () => meta,
+      coverage: () => coverage,
+      // The daemon fills them in itself, and what it has filled in is copied.
+      plans: () => [],
+      blocks: (range) => this.#blocks(url, range),
+    };
+  }
+
+  async #blocks(url: string, { from, to }: HeightRange): Promise<readonly BlockEntry[]> {
+    const all: BlockEntry[] = [];
+    while (from + all.length <= to) {
+      const { blocks } = await this.#page(url, { from: from + all.length, to });
+      if (blocks.length === 0) throw new SourceTroubleError('The daemon sent no block where it has some.');
+      all.push(...blocks);
+    }
+    return all;
+  }
+
+  async #page(url: string, { from, to }: HeightRange): Promise<Page> {
+    const answer = await readBytes(`${url}/export?from=${from}&to=${to}&form=stored`, this.#signal);
+    if (answer === undefined) {
+      throw new SourceTroubleError('The daemon does not answer. It is asked again until it does: start it.');
+    }
+    if (answer.status !== 200) {
+      throw new SourceTroubleError(`The daemon refuses height ${from}: ${refusalOf(answer).error.message}`);
+    }
+    const [first = '', ...lines] = answer.bytes.toString('utf8').trimEnd().split('\n');
+    return {
+      sporks: sporksOf(first),
+      blocks: lines.map((line, index) => entryOf(from + index, line)),
+    };
+  }
+}
+
+function entryOf(height: number, line: string): BlockEntry {
+  const { block, collections } = parsed<StoredLine>(line, 'stored');
+  try {
+    const bodies = collections.map((each) => Buffer.from(each, 'base64'));
+    return verified(height, { block: decodeBlockMessage(Buffer.from(block, 'base64')), bodies });
+  } catch (error) {
+    if (error instanceof WireError) throw notOurs();
+    throw error;
+  }
+}
+
+function sporksOf(line: string): SporkRecord[] {
+  return parsed<StoredSporks>(line, 'sporks').sporks.map(({ root_height, spork_id, root_parent_id }) => {
+    const rootParentId = root_parent_id === null ? undefined : parseIdentifier(root_parent_id);
+    return {
+      ...{ rootHeight: root_height, sporkId: spork_id },
+      ...(rootParentId === undefined ? {} : { rootParentId }),
+    };
+  });
+}
+
+function parsed<Line extends { readonly kind: string }>(text: string, kind: Line['kind']): Line {
+  try {
+    const line = JSON.parse(text) as Line;
+    if (line.kind === kind) return line;
+  } catch {
+    // Told below.
+  }
+  throw notOurs();
+}
+
+/** An older program ignores what it does not know of a query. */
+function notOurs(): SourceTroubleError {
+  return new SourceTroubleError(
+    'The daemon does not give blocks as they are stored: it is of an older version. Upgrade it first.',
+  );
+}
