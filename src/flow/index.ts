@@ -41,7 +41,7 @@ export { decodeTransaction, encodeTransaction } from './transaction.js';
 export { TransactionScan } from './ids/TransactionScan.js';
 export { asBuffer } from './wire/bytes.js';
 export { transactionId } from './transactionId.js';
-export { WireWriter } from './wire/WireWriter.js';
+export { varintLength, WireWriter, writeVarint } from './wire/WireWriter.js';
 export type {
   Block,
   BlockExecutionData,

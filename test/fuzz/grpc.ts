@@ -50,6 +50,7 @@ const paths = [
     'SubscribeBlockDigestsFromStartBlockID',
   ].map((method) => `${ACCESS}/${method}`),
   '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedHeights',
+  '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedBlocks',
   '/flow.executiondata.ExecutionDataAPI/SubscribeExecutionData',
   '/grpc.health.v1.Health/Check',
   '/grpc.health.v1.Health/Watch',

@@ -97,12 +97,17 @@ export class StreamReader {
   /** Everything that came so far. */
   readonly messages: Message[] = [];
   #error: Error | undefined;
+  #isFinished = false;
   #wake = (): void => undefined;
 
   constructor(stream: ClientReadableStream<Message>) {
     this.stream = stream;
     stream.on('data', (message: Message) => {
       this.messages.push(message);
+      this.#wake();
+    });
+    stream.on('end', () => {
+      this.#isFinished = true;
       this.#wake();
     });
     stream.on('error', (error) => {
@@ -124,6 +129,13 @@ export class StreamReader {
   async ended(): Promise<never> {
     while (this.#error === undefined) await new Promise<void>((resolve) => (this.#wake = resolve));
     throw this.#error;
+  }
+
+  /** Resolves once the stream has ended of itself. Rejects with the ServiceError that it ends with. */
+  async finished(): Promise<void> {
+    while (!this.#isFinished && this.#error === undefined)
+      await new Promise<void>((resolve) => (this.#wake = resolve));
+    if (this.#error !== undefined) throw this.#error;
   }
 
   cancel(): void {

@@ -7,8 +7,9 @@ import { IndexView } from '../view/IndexView.js';
 import { rangeWith } from '../view/statusDocument.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { followerKinds } from './feedEvents.js';
-import type { Cursor, FeedEvent, FeedSink, FollowerKind, RewindEvent } from './feedEvents.js';
+import type { BlockBodies, Cursor, FeedEvent, FeedSink, FollowerKind, RewindEvent } from './feedEvents.js';
 import { RecentBlocks } from './RecentBlocks.js';
+import { RecentBodies } from './RecentBodies.js';
 import { cursorAt } from './feedStart.js';
 import type { StartPoint } from './feedStart.js';
 
@@ -38,11 +39,25 @@ export interface Following {
   readonly waits?: boolean;
 }
 
-interface Follower {
-  readonly kind: FollowerKind;
-  readonly until: Following['until'];
+/** What a follower of bodies wants. */
+export interface BodiesFollowing extends Pick<Following, 'from' | 'waits'> {
+  /** The last height, behind which the stream ends. Default: it follows the index. */
+  readonly to?: number | undefined;
+}
+
+/** What a follower is sent next. */
+interface Sending {
+  readonly heights: number;
+  readonly send: (taken: () => void) => void;
+}
+
+interface Follower extends Pick<Following, 'kind' | 'until'> {
   readonly waits: boolean;
-  readonly sink: FeedSink;
+  /** The last height that is wanted. */
+  readonly to: number;
+  /** Reads what comes next, from `next` on. */
+  readonly read: (follower: Follower) => Promise<Sending>;
+  readonly end: FeedSink['end'];
   next: number;
   rewind: RewindEvent | undefined;
   /** `queued`: its next event is there and waits to be read. */
@@ -61,6 +76,7 @@ export class ChangeFeed {
   readonly #dependencies: ChangeFeedDependencies;
   readonly #clock: Clock;
   readonly #blocks: RecentBlocks;
+  readonly #bodies: RecentBodies;
   /** At the last look. */
   #latestIndexed = -1;
   readonly #followers = new Set<Follower>();
@@ -74,6 +90,7 @@ export class ChangeFeed {
     this.#dependencies = dependencies;
     this.#clock = dependencies.clock;
     this.#blocks = new RecentBlocks(dependencies);
+    this.#bodies = new RecentBodies(dependencies);
     for (const kind of followerKinds) {
       dependencies.metrics.feedFollowers.set({ kind }, 0);
       dependencies.metrics.feedEvents.inc({ kind }, 0);
@@ -98,13 +115,47 @@ export class ChangeFeed {
    * ApiError (busy, stopping).
    */
   follow({ kind, from, until, waits = false }: Following, sink: FeedSink): () => void {
+    const read = async (follower: Follower): Promise<Sending> => {
+      const event = follower.rewind ?? (await this.#heightEvent(follower.next));
+      const heights = event.kind === 'rewind' ? 0 : 1;
+      return { heights, send: (taken) => sink.send(event, taken) };
+    };
+    return this.#add({
+      ...{ kind, until, waits, read, to: Infinity },
+      ...from,
+      end: (reason) => sink.end(reason),
+    });
+  }
+
+  /**
+   * Like `follow`, for blocks with their bodies: consecutive heights in each event, at least one. A stream that rewinds
+   * nothing: its `from` must say so.
+   */
+  followBodies(
+    { from, to = Infinity, waits = false }: BodiesFollowing,
+    sink: FeedSink<readonly BlockBodies[]>,
+  ): () => void {
+    const read = async ({ next }: Follower): Promise<Sending> => {
+      const range = rangeWith(next, this.#dependencies.status.range());
+      const blocks = await this.#bodies.read(next, Math.min(to, range?.to ?? next));
+      return { heights: blocks.length, send: (taken) => sink.send(blocks, taken) };
+    };
+    const kind = 'indexed_blocks';
+    return this.#add({
+      ...{ kind, until: 'indexed', waits, read, to },
+      ...from,
+      end: (reason) => sink.end(reason),
+    });
+  }
+
+  #add(following: Omit<Follower, 'state' | 'sentAtMs'>): () => void {
     if (this.#closed) throw stopping();
     if (this.#followers.size >= MAX_FOLLOWERS) {
       throw new ApiError(503, 'busy', `at most ${MAX_FOLLOWERS} callers may follow the index at once`);
     }
-    const follower: Follower = { kind, until, waits, sink, ...from, state: 'waiting', sentAtMs: 0 };
+    const follower: Follower = { ...following, state: 'waiting', sentAtMs: 0 };
     this.#followers.add(follower);
-    this.#dependencies.metrics.feedFollowers.inc({ kind });
+    this.#dependencies.metrics.feedFollowers.inc({ kind: follower.kind });
     if (this.#followers.size === 1) this.#lookLater();
     this.#enqueue(follower);
     return () => this.#remove(follower);
@@ -114,7 +165,10 @@ export class ChangeFeed {
   notify(): void {
     const latestIndexed = this.#dependencies.status.range().latestIndexed ?? -1;
     // Another process has rewound the database; what comes there again may be other blocks.
-    if (latestIndexed < this.#latestIndexed) this.#blocks.forgetAbove(latestIndexed);
+    if (latestIndexed < this.#latestIndexed) {
+      this.#blocks.forgetAbove(latestIndexed);
+      this.#bodies.forgetAbove(latestIndexed);
+    }
     this.#latestIndexed = latestIndexed;
     for (const follower of this.#followers) this.#enqueue(follower);
   }
@@ -167,20 +221,21 @@ export class ChangeFeed {
     // What is above the hole would be taken for the next height.
     if (follower.rewind === undefined && this.#isMissing(follower.next))
       throw holeAt(follower.next, this.#dependencies.status.range());
-    const event = follower.rewind ?? (await this.#heightEvent(follower.next));
+    const { heights, send } = await follower.read(follower);
     // It may have left in the meantime.
     if (!this.#followers.has(follower)) return;
-    if (event.kind === 'rewind') follower.rewind = undefined;
-    else follower.next += 1;
+    follower.rewind = undefined;
+    follower.next += heights;
     follower.state = 'sending';
     follower.sentAtMs = this.#clock.monotonic();
     let isTaken = false;
-    follower.sink.send(event, () => {
+    send(() => {
       if (isTaken || !this.#followers.has(follower)) return;
       isTaken = true;
       this.#dependencies.metrics.feedEvents.inc({ kind: follower.kind });
       follower.state = 'waiting';
-      this.#enqueue(follower);
+      if (follower.next > follower.to) this.#end(follower);
+      else this.#enqueue(follower);
     });
   }
 
@@ -190,9 +245,9 @@ export class ChangeFeed {
     return { kind: 'height', stored, isSealed: height <= (sealed ?? -1) };
   }
 
-  #end(follower: Follower, reason: unknown): void {
+  #end(follower: Follower, reason?: unknown): void {
     this.#remove(follower);
-    follower.sink.end(reason);
+    follower.end(reason);
   }
 
   #remove(follower: Follower): void {

@@ -1,9 +1,9 @@
 import type { Identifier } from '../../flow/index.js';
-import type { StoredBlock } from '../../storage/index.js';
+import type { StoredBlock, StoredCollection } from '../../storage/index.js';
 
 /** The interface by which a follower reads the feed: the `kind` of the feed's metrics. */
 export const followerKinds = [
-  ...(['blocks', 'digests', 'indexed_heights', 'events'] as const),
+  ...(['blocks', 'digests', 'indexed_heights', 'indexed_blocks', 'events'] as const),
   ...(['ws_blocks', 'ws_digests'] as const),
 ] as const;
 export type FollowerKind = (typeof followerKinds)[number];
@@ -24,6 +24,12 @@ export interface RewindEvent {
   readonly blockId: Identifier | undefined;
 }
 
+/** A block and what its collections hold, in guarantee order. */
+export interface BlockBodies {
+  readonly stored: StoredBlock;
+  readonly collections: readonly StoredCollection[];
+}
+
 export type FeedEvent = HeightEvent | RewindEvent;
 
 /** The position of a follower. */
@@ -35,14 +41,14 @@ export interface Cursor {
 }
 
 /** The receiving end of a follower's stream. */
-export interface FeedSink {
+export interface FeedSink<E = FeedEvent> {
   /** Sends an event. `taken` must be called once the transport has passed it on; no further event comes before that. */
-  send(event: FeedEvent, taken: () => void): void;
+  send(event: E, taken: () => void): void;
   /**
-   * Ends the stream: with an ApiError for the caller, the StorageError of a read, or anything else, which is a bug. May
-   * come after the caller has left.
+   * Ends the stream: with nothing after the last wanted height, else with an ApiError for the caller, the StorageError of
+   * a read, or anything else, which is a bug. May come after the caller has left.
    */
-  end(reason: unknown): void;
+  end(reason?: unknown): void;
 }
 
 /** The block of an event of a stream that follows no earlier one, and so never rewinds. */

@@ -13,6 +13,8 @@ export interface StreamSink {
   send(message: Buffer): boolean;
   /** Sends a message, and calls back once the caller has granted the credit for it. */
   write(message: Buffer, onTaken: () => void): void;
+  /** Ends the stream: everything was sent. */
+  finish(): void;
   /** Ends the stream with this reason: an ApiError or StorageError; anything else is a bug. */
   refuse(reason: unknown): void;
 }

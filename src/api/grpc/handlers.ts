@@ -1,5 +1,5 @@
 import type { handleBidiStreamingCall, handleServerStreamingCall, handleUnaryCall } from '@grpc/grpc-js';
-import type { HeldBytes } from '../limits/HeldBytes.js';
+import type { Held, HeldBytes } from '../limits/HeldBytes.js';
 import { ApiError } from '../view/ApiError.js';
 import { fieldsOf } from './calls.js';
 import type { Conversation, StreamCall, UnaryCall } from './calls.js';
@@ -45,9 +45,11 @@ export function unaryHandler(
 
 export function streamHandler(
   begin: StreamCall,
-  { explain, forwarding, expectEnd, run }: CallHost,
+  { explain, held, forwarding, expectEnd, run }: CallHost,
 ): handleServerStreamingCall<Buffer, Buffer> {
   return (call) => {
+    let holding: Held | undefined;
+    call.once('cancelled', () => holding?.release());
     const sink = {
       send: (message: Buffer) => {
         if (call.writableNeedDrain) return false;
@@ -55,10 +57,13 @@ export function streamHandler(
         return true;
       },
       write: (message: Buffer, onTaken: () => void) => {
+        holding = held.hold(message.length);
         call.write(message, (error: unknown) => {
+          holding?.release();
           if (error === null || error === undefined) onTaken();
         });
       },
+      finish: () => call.end(),
       refuse: (reason: unknown) => {
         const refusal = explain(reason);
         if (call.cancelled) return;

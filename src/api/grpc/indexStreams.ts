@@ -5,6 +5,7 @@ import type { FeedEvent, HeightEvent, RewindEvent } from '../feed/feedEvents.js'
 import type { StartPoint } from '../feed/feedStart.js';
 import { fieldsOf, heightOf, idOf } from './calls.js';
 import type { StreamCall } from './calls.js';
+import { bodyStream } from './bodyStream.js';
 import { feedStream, timestampMessage } from './feedStream.js';
 
 const START_HEIGHT = 1;
@@ -21,6 +22,7 @@ export function indexStreams({ feed }: { readonly feed: ChangeFeed }): Readonly<
       waits: request.flag(WAIT),
       encode: encoded,
     })),
+    SubscribeIndexedBlocks: bodyStream(feed),
   };
 }
 

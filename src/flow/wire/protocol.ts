@@ -20,10 +20,18 @@ const loading: Options = {
 };
 
 /**
- * Reads Flow's interface, as far as we know it, for `@grpc/grpc-js`. Messages are plain objects with the field names of
+ * Reads Flow's interface, as far as we know it, and our own, for `@grpc/grpc-js`. Messages are plain objects with the field names of
  * the `.proto` files: 64-bit integers are decimal strings, bytes are Buffers, enums are their names, absent scalars are
  * their defaults and absent messages null. Synchronous; takes tens of milliseconds: call it once and keep the result.
  */
 export function loadProtocol(): ProtocolDefinition {
-  return loadSync(['flow/access/access.proto', 'flow/executiondata/executiondata.proto'], loading);
+  const services = [
+    'flow/access/access',
+    'flow/executiondata/executiondata',
+    'flow_collection_indexer/v1/index',
+  ];
+  return loadSync(
+    services.map((service) => `${service}.proto`),
+    loading,
+  );
 }

@@ -1,0 +1,205 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { GrpcApiServer } from '../../../src/api/index.js';
+import type { ChangeFeed, IndexedRange } from '../../../src/api/index.js';
+import type { HeightRange } from '../../../src/storage/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { feedOver } from '../../support/feed.js';
+import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import type { Message } from '../../support/grpcProbe.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { smallChain, transactionWith } from '../../support/smallChain.js';
+
+const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
+const METHOD = 'SubscribeIndexedBlocks';
+const FIRST = 100;
+const LATEST = 159;
+const BIG = 130;
+const EVENT_BYTES = 256 * 1024;
+
+const small = transactionWith({ gasLimit: 1n });
+/** Two of these are more than one message takes. */
+const large = transactionWith({ script: Buffer.alloc(200_000, 'x') });
+const chain = smallChain(
+  FIRST,
+  Array.from({ length: 80 }, (_, index) => {
+    if (FIRST + index === BIG) return [[large], [large]];
+    return index % 2 === 0 ? [[small, small], []] : [];
+  }),
+);
+
+let store: MemoryIndexStore;
+let feed: ChangeFeed;
+let server: GrpcApiServer;
+let client: GrpcProbe;
+let coverage: HeightRange[] | undefined;
+let failures: unknown[];
+
+const rangeNow = (): IndexedRange => ({
+  ...{ firstIndexed: coverage?.at(-1)?.from ?? FIRST, latestIndexed: store.latestIndexedHeight() },
+  ...{ head: 170, sealed: null },
+  ...(coverage === undefined ? {} : { coverage }),
+});
+
+async function commit(count: number): Promise<void> {
+  const from = store.latestIndexedHeight() + 1 - FIRST;
+  const blocks = chain.slice(from, from + count);
+  await store.commit({ blocks, latestIndexedHeight: store.latestIndexedHeight() + blocks.length });
+  feed.notify();
+}
+
+async function serve(blocks: typeof chain): Promise<void> {
+  store = await MemoryIndexStore.startingAt(FIRST);
+  await store.commit({ blocks, latestIndexedHeight: FIRST + blocks.length - 1 });
+  const status = { range: rangeNow };
+  feed = feedOver({ reader: store, status });
+  server = new GrpcApiServer(
+    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
+    {
+      ...{ store, clock: systemClock, feed, status, logger: new RecordingLogger() },
+      health: { readiness: () => ({ ready: true }) },
+      fail: (error) => failures.push(error),
+    },
+  );
+  await server.start();
+  client = new GrpcProbe(`127.0.0.1:${server.address().port}`);
+}
+
+async function stop(): Promise<void> {
+  client.close();
+  await feed.close();
+  await server.close();
+}
+
+beforeEach(async () => {
+  failures = [];
+  coverage = undefined;
+  await serve(chain.slice(0, LATEST + 1 - FIRST));
+});
+
+afterEach(async () => {
+  await stop();
+  expect(failures).toEqual([]);
+});
+
+const blocksOf = (messages: readonly Message[]): Message[] =>
+  messages.flatMap((message) => message['blocks'] as Message[]);
+const heightsOf = (messages: readonly Message[]): number[] =>
+  blocksOf(messages).map(({ height }) => Number(height));
+const upwards = (from: number, to: number): number[] =>
+  Array.from({ length: to - from + 1 }, (_, at) => from + at);
+
+describe('SubscribeIndexedBlocks', () => {
+  it('gives a range of blocks with their bodies, byte for byte, and ends', async () => {
+    const reader = client.follow(METHOD, { start_height: 110, end_height: 140 }, INDEX_API);
+    await reader.finished();
+    expect(heightsOf(reader.messages)).toEqual(upwards(110, 140));
+    const [first] = blocksOf(reader.messages);
+    const { block, collections } = chain[110 - FIRST]!;
+    expect(first).toMatchObject({
+      block_id: Buffer.from(block.id, 'hex'),
+      block: {
+        id: Buffer.from(block.id, 'hex'),
+        parent_id: Buffer.from(block.parentId, 'hex'),
+        height: '110',
+      },
+    });
+    const bodies = first!['collections'] as { transactions: { script: Buffer; gas_limit: string }[] }[];
+    expect(bodies.map(({ transactions }) => transactions.length)).toEqual([2, 0]);
+    expect(bodies[0]!.transactions[0]!.gas_limit).toBe('1');
+    expect(collections).toHaveLength(2);
+  });
+
+  it('puts several small blocks into a message, and a large one into one of its own', async () => {
+    const reader = client.follow(METHOD, { start_height: 100, end_height: LATEST }, INDEX_API);
+    await reader.finished();
+    expect(heightsOf(reader.messages)).toEqual(upwards(100, LATEST));
+    const counts = reader.messages.map((message) => blocksOf([message]).length);
+    expect(Math.max(...counts)).toBeGreaterThan(1);
+    const holding = reader.messages.find((message) => heightsOf([message]).includes(BIG))!;
+    const index = heightsOf([holding]).indexOf(BIG);
+    expect([heightsOf([holding]).length, index]).toEqual([1, 0]);
+    const script = (blocksOf([holding])[0]!['collections'] as { transactions: { script: Buffer }[] }[])[1]!
+      .transactions[0]!.script;
+    expect(script.length).toBe(200_000);
+    expect(2 * script.length).toBeGreaterThan(EVENT_BYTES);
+  });
+
+  it('follows the index where no end is given', async () => {
+    const reader = client.follow(METHOD, { start_height: LATEST + 1 }, INDEX_API);
+    while (feed.followers === 0) await client.call('Ping');
+    await commit(1);
+    await commit(3);
+    while (heightsOf(reader.messages).length < 4) await client.call('Ping');
+    expect(heightsOf(reader.messages)).toEqual(upwards(LATEST + 1, LATEST + 4));
+    reader.cancel();
+  });
+
+  it('waits for an end that is not indexed yet', async () => {
+    const reader = client.follow(METHOD, { start_height: LATEST, end_height: LATEST + 2 }, INDEX_API);
+    await reader.first(1);
+    await commit(5);
+    await reader.finished();
+    expect(heightsOf(reader.messages)).toEqual(upwards(LATEST, LATEST + 2));
+    expect(feed.followers).toBe(0);
+  });
+
+  it('reads nothing for a caller who takes nothing', async () => {
+    await stop();
+    const bodies = Array.from({ length: 60 }, () => [[large]]);
+    await serve(smallChain(FIRST, bodies));
+    const reads: number[] = [];
+    const read = store.collectionsByHeight.bind(store);
+    store.collectionsByHeight = (height) => {
+      reads.push(height);
+      return read(height);
+    };
+    const stream = client.stream(METHOD, { start_height: FIRST }, INDEX_API);
+    const heights: number[] = [];
+    await new Promise<void>((resolve) => {
+      stream.on('data', (message: Message) => {
+        heights.push(...heightsOf([message]));
+        if (heights.length === 2) stream.pause();
+        if (heights.length >= 2) resolve();
+      });
+    });
+    for (let calls = 0; calls < 300; calls += 1) await client.call('Ping');
+    expect(reads.length).toBeLessThan(30);
+    stream.resume();
+    while (heights.length < 60) await client.call('Ping');
+    expect(heights).toEqual(upwards(FIRST, LATEST));
+    stream.on('error', () => undefined);
+    stream.cancel();
+  });
+
+  it('ends at a hole with the reason, or waits there', async () => {
+    coverage = [
+      { from: FIRST, to: 104 },
+      { from: 110, to: LATEST },
+    ];
+    const reader = client.follow(METHOD, { start_height: 102 }, INDEX_API);
+    expect(await refusalOf(reader.ended())).toMatchObject({
+      code: 'NOT_FOUND',
+      metadata: { reason: 'hole' },
+    });
+    expect(heightsOf(reader.messages)).toEqual([102, 103, 104]);
+    const request = { start_height: 102, end_height: 112, wait: true };
+    const patient = client.follow(METHOD, request, INDEX_API);
+    await patient.first(1);
+    expect(heightsOf(patient.messages)).toEqual([102, 103, 104]);
+    coverage = undefined;
+    feed.notify();
+    await patient.finished();
+    expect(heightsOf(patient.messages)).toEqual(upwards(102, 112));
+  });
+
+  it.each([
+    [{ start_height: 99 }, 'INVALID_ARGUMENT', 'below_first_indexed'],
+    [{ start_height: 172 }, 'NOT_FOUND', 'not_yet_indexed'],
+    [{ start_height: 110, end_height: 109 }, 'INVALID_ARGUMENT', 'invalid_argument'],
+    [{ start_height: '9007199254740993' }, 'INVALID_ARGUMENT', 'invalid_argument'],
+  ] as const)('of %j is refused', async (request, code, reason) => {
+    const call = client.follow(METHOD, request, INDEX_API).ended();
+    expect(await refusalOf(call)).toMatchObject({ code, metadata: { reason } });
+  });
+});
