@@ -49,11 +49,11 @@ const subFloors = {
     ['openapi'],
     ['documents'],
     ['http'],
-    ['json', 'limits', 'server'],
+    ['json', 'limits', 'server', 'guard'],
     ['view'],
     ['schema.ts'],
   ],
-  app: [['health'], ['line', 'threads', 'doctor'], ['lifecycle']],
+  app: [['health'], ['line', 'threads', 'doctor'], ['lifecycle', 'guard']],
   cli: [
     ['commands'],
     ['export', 'follow'],

@@ -7,6 +7,8 @@ export { AddressLimiter } from './limits/AddressLimiter.js';
 export { ChangeFeed, MAX_FOLLOWERS, SEND_LIMIT_MS } from './feed/ChangeFeed.js';
 export type { FeedEvent } from './feed/feedEvents.js';
 export type { StartPoint } from './feed/feedStart.js';
+export type { ApiSecrets, TlsIdentity } from './guard/tls.js';
+export { digestOf } from './guard/TokenGuard.js';
 export { ApiError, indexerSilent } from './view/ApiError.js';
 export { coverageOf, lastReadable } from './view/statusDocument.js';
 export type {

@@ -3,6 +3,7 @@ import type { LoadedConfig } from '../config/index.js';
 import type { LogLevel, ProgramLogger } from '../observability/index.js';
 import { OperatorError } from '../runtime/index.js';
 import type { Health, StorageWatch } from './health/startHealth.js';
+import type { SecretFiles } from './guard/SecretFiles.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 
 /** How the running daemon reads its configuration again. */
@@ -21,7 +22,8 @@ export interface Reloading {
 export interface Reloadable {
   readonly diskWatch: Pick<StorageWatch, 'setMinFreeBytes'>;
   readonly health: Pick<Health, 'setLimits'>;
-  /** Absent where no readers are served. */
+  /** Absent, like the next, where no readers are served. */
+  readonly secretFiles: Pick<SecretFiles, 'reload'> | undefined;
   readonly readers: Pick<ReaderThread, 'change'> | undefined;
 }
 
@@ -56,6 +58,7 @@ export class ConfigReload {
   #reload(): void {
     this.#isWanted = true;
     if (this.#parts === undefined) return;
+    this.#parts.secretFiles?.reload();
     if (!this.#reloading.hasFile) {
       this.#tell('warn', { advice: 'start with --config FILE' }, 'there is no configuration file to reload');
       return;

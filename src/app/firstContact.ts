@@ -65,7 +65,7 @@ export async function firstContact(
     `nodes    ${some(nodes)}; ${feedInWords(config, nodes, feedNodes)}`,
     `heights  ${heightsInWords(config, store)}${stopHeight === undefined ? ', then follows the chain' : `, through ${stopHeight}`}`,
     `data     ${dataInWords(config, database, freeBytes)}`,
-    `ports    ${portsInWords(addresses)}`,
+    `ports    ${portsInWords(addresses, config.api.tls.certificateFile !== undefined)}`,
   ];
   const fields = {
     ...{ network, chainId, nodes, executionDataNodes: feedNodes },
@@ -112,11 +112,11 @@ function dataInWords(
   return freeBytes === undefined ? dataDir : `${dataDir}, ${formatSize(freeBytes)} free`;
 }
 
-function portsInWords({ api, grpc, metrics }: ListenAddresses): string {
+function portsInWords({ api, grpc, metrics }: ListenAddresses, isSecure: boolean): string {
   const at = ({ host, port }: Address): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
   return [
-    ...(api === undefined ? [] : [`API http://${at(api)}/`]),
-    ...(grpc === undefined ? [] : [`gRPC ${at(grpc)}`]),
+    ...(api === undefined ? [] : [`API http${isSecure ? 's' : ''}://${at(api)}/`]),
+    ...(grpc === undefined ? [] : [`gRPC ${at(grpc)}${isSecure ? ' (TLS)' : ''}`]),
     `metrics http://${at(metrics)}/metrics`,
   ].join(', ');
 }

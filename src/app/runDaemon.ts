@@ -37,6 +37,7 @@ import type { ServiceNotifier } from './lifecycle/ServiceNotifier.js';
 import { startServers } from './startServers.js';
 import { openLevelStore, openStoreToIndex } from './stores.js';
 import type { OpenStore } from './stores.js';
+import { SecretFiles } from './guard/SecretFiles.js';
 import { ReaderThread } from './threads/ReaderThread.js';
 import { startWorker } from './threads/startWorker.js';
 import type { StartReader } from './threads/startWorker.js';
@@ -143,13 +144,14 @@ async function run(
   logger.info({ version, network: config.network, dataDir: config.dataDir }, 'starting');
   const common = { lifecycle, clock: systemClock, random: systemRandom, metrics, logger };
 
+  const secretFiles = config.roles.includes('api') ? await SecretFiles.open(config.api, common) : undefined;
   const { fromSnapshot } = config;
   if (fromSnapshot !== undefined) {
     const seeded = await seedStore(config, fromSnapshot, { ...common, signal: lifecycle.signal });
     if (seeded === 'stopped') return;
   }
   // The thread loads its modules while the store is opened.
-  const readers = config.roles.includes('api') ? startReaderThread(config, { ...common, ports }) : undefined;
+  const readers = secretFiles && startReaderThread(config, { ...common, ports, secretFiles });
   const store = await openOwnStore(config, { ...common, ports, readers });
   if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
@@ -170,8 +172,8 @@ async function run(
     if (wish === 'release' || !parts.backfill.finish()) lifecycle.stop();
   };
   const health = startHealth(config, { ...parts, diskWatch, readers, replica, terminal });
-  reload?.start({ diskWatch, health, readers });
-  const addresses = await startServers(config, { ...parts, readers, replica, health });
+  reload?.start({ diskWatch, health, readers, secretFiles });
+  const addresses = await startServers(config, { ...parts, readers, replica, secretFiles, health });
   if (lifecycle.signal.aborted) return;
   notifier?.ready(() => health.summary());
   await tellPlan(config, { addresses, store, logger, print });
@@ -186,7 +188,12 @@ type Common = Pick<IndexingParts, 'lifecycle' | 'clock' | 'metrics' | 'logger'>;
 
 function startReaderThread(
   config: DaemonConfig,
-  { lifecycle, ports, ...common }: Common & { readonly ports: DaemonPorts },
+  {
+    lifecycle,
+    ports,
+    secretFiles,
+    ...common
+  }: Common & { readonly ports: DaemonPorts; readonly secretFiles: SecretFiles },
 ): ReaderThread {
   const { accessNodes, access, api, chainId, dataDir, log, store } = config;
   const readers = new ReaderThread(
@@ -195,9 +202,12 @@ function startReaderThread(
       ...{ storePath: storePathOf(dataDir), storeUrl: api.store ?? store },
       maxMessageBytes: access.maxMessageBytes,
       logLevel: log.level,
+      secrets: secretFiles.secrets(),
     },
     { ...common, start: ports.startReader ?? startWorker },
   );
+  secretFiles.onChange(() => readers.secure(secretFiles.secrets()));
+  lifecycle.supervise(secretFiles.run(lifecycle.signal));
   lifecycle.onClose('reader thread', () => readers.close());
   return readers;
 }

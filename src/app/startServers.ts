@@ -4,6 +4,7 @@ import type { DaemonConfig } from '../config/index.js';
 import { isAbort, maskedEndpoint } from '../runtime/index.js';
 import { mergedPage, ProfilingError, ThreadProfiler } from '../observability/index.js';
 import type { IndexStore } from '../storage/index.js';
+import type { SecretFiles } from './guard/SecretFiles.js';
 import type { ListenAddresses } from './firstContact.js';
 import type { Health } from './health/startHealth.js';
 import { removeDaemonRecord, writeDaemonRecord } from './lifecycle/daemonRecord.js';
@@ -11,30 +12,36 @@ import { announceRun } from './lifecycle/runRegistry.js';
 import { ControlSocket } from './lifecycle/ControlSocket.js';
 import { obeyBackfill } from './line/backfillCommand.js';
 import type { IndexingParts } from './line/indexingParts.js';
-import type { Examination } from './threads/messages.js';
+import type { Examination, ReaderAddresses } from './threads/messages.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 import type { ReaderSources } from './threads/ReaderThread.js';
 
 type ServedParts = IndexingParts & {
   readonly readers: ReaderThread | undefined;
   readonly replica: IndexStore | undefined;
+  readonly secretFiles: SecretFiles | undefined;
   readonly health: Health;
 };
 
 /** Starts all servers, before any node is asked, and writes the record by which other commands find them. Returns where they listen. */
 export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<ListenAddresses> {
-  const { health, lifecycle, logger } = parts;
+  const { health, lifecycle, logger, secretFiles } = parts;
   const metricsServer = await startMetricsServer(config, parts);
   const control = await startControlSocket(config, parts);
   const { readers } = parts;
-  const addresses = readers === undefined ? {} : await serveReaders(config, { ...parts, readers });
+  const addresses: Partial<ReaderAddresses> =
+    readers === undefined ? {} : await serveReaders(config, { ...parts, readers });
   health.monitor.start();
   lifecycle.onClose('health monitor', () => health.monitor.close());
   const all = { ...addresses, metrics: metricsServer.address() };
-  writeDaemonRecord(config.dataDir, {
-    ...{ pid: process.pid, instance: health.report.instance, ...all },
-    ...{ control: control.path, store: config.store && maskedEndpoint(config.store) },
-  });
+  const record = (): void =>
+    writeDaemonRecord(config.dataDir, {
+      ...{ pid: process.pid, instance: health.report.instance, ...all },
+      ...(addresses.api && { api: { ...addresses.api, ...secretFiles?.ownAccess() } }),
+      ...{ control: control.path, store: config.store && maskedEndpoint(config.store) },
+    });
+  record();
+  secretFiles?.onChange(record);
   const withdraw = announceRun(config.dataDir, process.env);
   lifecycle.onClose('daemon record', () => {
     withdraw();

@@ -1,11 +1,13 @@
 import { ApiError } from '../api/index.js';
 import { connect } from 'node:net';
-import { daemonRuns, readDaemonRecord } from '../app/index.js';
-import type { ControlAnswer, DaemonRecord } from '../app/index.js';
+import { daemonRuns, readDaemonRecord, readFingerprint, readFirstToken } from '../app/index.js';
+import type { ControlAnswer, DaemonRecord, OwnAccess } from '../app/index.js';
 import type { StatusDocument } from '../api/index.js';
 import type { LoadedConfig } from '../config/index.js';
 import { AbortError, maskedEndpoint, OperatorError, systemClock } from '../runtime/index.js';
 import type { ExitReason } from '../runtime/index.js';
+import { pinnedRequest } from './pinnedRequest.js';
+import type { PlainResponse } from './pinnedRequest.js';
 import { knowsDaemonAddress, namesDaemonAddress } from './settings.js';
 
 /** How long a daemon on the same machine may take to answer. */
@@ -18,6 +20,8 @@ interface DaemonAddress {
   readonly url: string;
   /** The process that wrote the record; `undefined` when the operator gave the address. */
   readonly instance: string | undefined;
+  /** What it takes to be let in. */
+  readonly access: () => Promise<OwnAccess>;
 }
 
 /**
@@ -25,15 +29,27 @@ interface DaemonAddress {
  * configuration file or the environment; `undefined` when none of them has one.
  */
 function daemonAddress(loaded: LoadedConfig): DaemonAddress | undefined {
-  const { host, port } = loaded.config.api;
-  const named = { url: urlOf(host, port), instance: undefined };
+  const { host, port, tls } = loaded.config.api;
+  const named = namedAddress(loaded, urlOf(host, port, tls.certificateFile !== undefined));
   if (namesDaemonAddress(loaded)) return named;
   const record = recordOf(loaded.config);
   if (record !== undefined) {
     const { api, instance } = record;
-    return api && { url: urlOf(api.host, api.port), instance };
+    const isSecure = api?.certificate !== undefined;
+    return api && { url: urlOf(api.host, api.port, isSecure), instance, access: () => Promise.resolve(api) };
   }
   return knowsDaemonAddress(loaded) ? named : undefined;
+}
+
+/** An address that the operator gave. */
+function namedAddress({ config }: LoadedConfig, url: string): DaemonAddress {
+  const { tls, tokensFile } = config.api;
+  const { certificateFile } = tls;
+  const access = async (): Promise<OwnAccess> => ({
+    ...(certificateFile === undefined ? {} : { certificate: await readFingerprint(certificateFile) }),
+    ...(tokensFile === undefined ? {} : { token: await readFirstToken(tokensFile) }),
+  });
+  return { url, instance: undefined, access };
 }
 
 /** The record in the data directory; that of a daemon with another store than the one asked for is none. */
@@ -42,8 +58,8 @@ function recordOf({ dataDir, store }: LoadedConfig['config']): DaemonRecord | un
   return store === undefined || record?.store === maskedEndpoint(store) ? record : undefined;
 }
 
-function urlOf(host: string, port: number): string {
-  return `http://${bracketed(host)}:${port}`;
+function urlOf(host: string, port: number, isSecure = false): string {
+  return `http${isSecure ? 's' : ''}://${bracketed(host)}:${port}`;
 }
 
 /** A URL needs brackets around an IPv6 address, and a wildcard address is reached through loopback. */
@@ -60,8 +76,9 @@ export interface Answer {
 
 /** A daemon that answers. */
 export interface FoundDaemon {
-  readonly url: string;
   readonly status: StatusDocument;
+  /** One GET of a large answer; `undefined` when nothing answers, or the signal aborts. */
+  read(path: string, signal: AbortSignal): Promise<PlainResponse | undefined>;
 }
 
 /**
@@ -73,17 +90,26 @@ export async function findDaemon(
   signal?: AbortSignal,
 ): Promise<FoundDaemon | undefined> {
   const address = daemonAddress(loaded);
-  if (address === undefined) return undefined;
-  const { url, instance } = address;
-  const status = await get(`${url}/status`, signal);
-  if (status?.status !== 200 || (instance !== undefined && instanceOf(status) !== instance)) return undefined;
-  return { url, status: status.body as StatusDocument };
+  return address && daemonThere(address, signal);
 }
 
 /** Whoever answers at this address like a daemon; `undefined`: nobody. */
-export async function daemonAt(url: string, signal?: AbortSignal): Promise<FoundDaemon | undefined> {
-  const status = await get(`${url}/status`, signal);
-  return status?.status === 200 ? { url, status: status.body as StatusDocument } : undefined;
+export function daemonAt(
+  loaded: LoadedConfig,
+  url: string,
+  signal?: AbortSignal,
+): Promise<FoundDaemon | undefined> {
+  return daemonThere(namedAddress(loaded, url), signal);
+}
+
+async function daemonThere(address: DaemonAddress, signal?: AbortSignal): Promise<FoundDaemon | undefined> {
+  const { instance } = address;
+  const status = await get(address, '/status', signal);
+  if (status?.status !== 200 || (instance !== undefined && instanceOf(status) !== instance)) return undefined;
+  return {
+    status: status.body as StatusDocument,
+    read: (path, until) => fetched(address, path, LARGE_ANSWER_TIMEOUT_MS, until),
+  };
 }
 
 /**
@@ -96,10 +122,10 @@ export async function askDaemon(
 ): Promise<Answer | undefined> {
   const address = daemonAddress(loaded);
   if (address === undefined) return undefined;
-  if (address.instance === undefined) return get(address.url + path, signal);
+  if (address.instance === undefined) return get(address, path, signal);
   const found = await findDaemon(loaded, signal);
   if (found === undefined || path === '/status') return found && { status: 200, body: found.status };
-  return get(found.url + path, signal);
+  return get(address, path, signal);
 }
 
 /** The error for when `askDaemon` gets no answer. */
@@ -129,13 +155,16 @@ function instanceOf({ body }: Answer): unknown {
   return typeof body === 'object' && body !== null && 'instance' in body ? body.instance : undefined;
 }
 
-async function get(url: string, signal?: AbortSignal): Promise<Answer | undefined> {
-  return fetched(
-    url,
-    ANSWER_TIMEOUT_MS,
-    async (response) => ({ status: response.status, body: await response.json() }),
-    signal,
-  );
+async function get(address: DaemonAddress, path: string, signal?: AbortSignal): Promise<Answer | undefined> {
+  const response = await fetched(address, path, ANSWER_TIMEOUT_MS, signal);
+  try {
+    return (
+      response && { status: response.status, body: JSON.parse(response.bytes.toString('utf8')) as unknown }
+    );
+  } catch {
+    // Not JSON: no daemon of ours is there.
+    return undefined;
+  }
 }
 
 /** For a command that changes something: what runs has to come to an end. */
@@ -182,23 +211,8 @@ function exchanged(path: string, line: string): Promise<string | undefined> {
   });
 }
 
-export interface LargeAnswer {
-  readonly status: number;
-  readonly bytes: Buffer;
-}
-
-/** One GET, uncompressed; `undefined` when nothing answers, or the signal aborts. */
-export function readBytes(url: string, signal: AbortSignal): Promise<LargeAnswer | undefined> {
-  return fetched(
-    url,
-    LARGE_ANSWER_TIMEOUT_MS,
-    async (response) => ({ status: response.status, bytes: Buffer.from(await response.arrayBuffer()) }),
-    signal,
-  );
-}
-
 /** Why the daemon refuses. */
-export function refusalOf({ status, bytes }: LargeAnswer): {
+export function refusalOf({ status, bytes }: PlainResponse): {
   readonly reason: string | undefined;
   readonly error: OperatorError;
 } {
@@ -229,24 +243,45 @@ export function checkKey(parse: () => unknown): void {
   }
 }
 
-async function fetched<T>(
-  url: string,
+/**
+ * One GET, uncompressed; `undefined` when nothing answers in time, or the signal aborts. Expected errors: OperatorError (it wants
+ * a token that we do not have; those of reading ours).
+ */
+async function fetched(
+  { access, url }: DaemonAddress,
+  path: string,
   timeoutMs: number,
-  read: (response: Response) => Promise<T>,
   signal?: AbortSignal,
-): Promise<T | undefined> {
+): Promise<PlainResponse | undefined> {
+  const { certificate, token } = await access();
+  const headers = {
+    'accept-encoding': 'identity',
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  };
   const cut = new AbortController();
   const timer = systemClock.setTimer(timeoutMs, () => cut.abort(new AbortError('no answer in time')));
   const onAbort = (): void => cut.abort(new AbortError());
   signal?.addEventListener('abort', onAbort, { once: true });
   if (signal?.aborted === true) onAbort();
+  let response: PlainResponse;
   try {
-    return await read(await fetch(url, { signal: cut.signal, headers: { 'accept-encoding': 'identity' } }));
+    if (certificate === undefined) {
+      const answer = await fetch(url + path, { signal: cut.signal, headers });
+      response = { status: answer.status, bytes: Buffer.from(await answer.arrayBuffer()) };
+    } else {
+      response = await pinnedRequest(new URL(url + path), { certificate, headers, signal: cut.signal });
+    }
   } catch {
-    // Refused, timed out, or not JSON: no daemon of ours is there.
+    // Refused or timed out: no daemon of ours is there.
     return undefined;
   } finally {
     timer.cancel();
     signal?.removeEventListener('abort', onAbort);
   }
+  if (response.status !== 401) return response;
+  throw new OperatorError(
+    'usage',
+    `The daemon at ${url} wants a bearer token${token === undefined ? '' : ', and does not know the one that it got'}. ` +
+      'Name a file with one: --api-tokens-file FILE.',
+  );
 }

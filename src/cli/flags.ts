@@ -14,6 +14,8 @@ export const daemonAddressSettings = {
   ...storeSettings,
   'api.host': daemonSettings['api.host'],
   'api.port': daemonSettings['api.port'],
+  'api.tls.certificateFile': daemonSettings['api.tls.certificateFile'],
+  'api.tokensFile': daemonSettings['api.tokensFile'],
 } satisfies Settings;
 
 /** A switch, off by default. */

@@ -62,6 +62,14 @@ export interface DaemonConfig {
     /** `*` allows all. */
     readonly corsOrigins: readonly string[];
     readonly ratePerSecondPerAddress: number;
+    /** Files in PEM. Without a certificate, the ports speak plain text. */
+    readonly tls: {
+      readonly certificateFile: string | undefined;
+      readonly keyFile: string | undefined;
+      readonly clientCaFile: string | undefined;
+    };
+    readonly tokensFile: string | undefined;
+    readonly tokensFor: 'everything' | 'expensive';
   };
   readonly metrics: { readonly host: string; readonly port: number };
   /** Serve `/debug` beside `/metrics`. */
@@ -153,6 +161,13 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       forwardRest: values['api.forwardRest'] ?? undefined,
       corsOrigins: values['api.corsOrigins'],
       ratePerSecondPerAddress: values['api.ratePerSecondPerAddress'],
+      tls: Object.freeze({
+        certificateFile: values['api.tls.certificateFile'] ?? undefined,
+        keyFile: values['api.tls.keyFile'] ?? undefined,
+        clientCaFile: values['api.tls.clientCaFile'] ?? undefined,
+      }),
+      tokensFile: values['api.tokensFile'] ?? undefined,
+      tokensFor: values['api.tokensFor'],
     }),
     metrics: Object.freeze({ host: values['metrics.host'], port: values['metrics.port'] }),
     debug: Object.freeze({ profile: values['debug.profile'] }),
@@ -195,6 +210,14 @@ function refuseContradictions(config: DaemonConfig): void {
       'configuration',
       'api.store names a replica of the database that holds the index, and no store is given, so no database does. Add ' +
         '--store postgres://host/database, or leave --api-store out.',
+    );
+  }
+  const { certificateFile, clientCaFile, keyFile } = config.api.tls;
+  if (certificateFile === undefined && (keyFile ?? clientCaFile) !== undefined) {
+    throw new OperatorError(
+      'configuration',
+      `api.tls.${keyFile === undefined ? 'clientCaFile' : 'keyFile'} is given and api.tls.certificateFile is not, so the ports would ` +
+        'speak plain text. Add --api-tls-certificate-file FILE, or leave the other out.',
     );
   }
   if (config.requester.backoffMinMs > config.requester.backoffMaxMs) {

@@ -1,4 +1,5 @@
 import {
+  type ChannelCredentials,
   type ChannelOptions,
   type ClientReadableStream,
   credentials,
@@ -21,10 +22,15 @@ interface Service {
 }
 
 /** One service of the protocol. The generated methods carry their own encoders. */
-function connect(name: string, address: string, options: ChannelOptions): Service {
+function connect(
+  name: string,
+  address: string,
+  options: ChannelOptions,
+  channelCredentials: ChannelCredentials,
+): Service {
   const definition = loadProtocol()[name] as ServiceDefinition;
   const Client = makeGenericClientConstructor({}, name);
-  const client = new Client(address, credentials.createInsecure(), options);
+  const client = new Client(address, channelCredentials, options);
   const entryOf = (method: string): MethodDefinition<object, object> => {
     const entry = definition[method];
     if (entry === undefined) throw new TypeError(`${name} has no method ${method}`);
@@ -56,10 +62,19 @@ export class PlainClient {
   readonly #access: Service;
   readonly #executionData: Service;
 
-  constructor(address: string, options: ChannelOptions = {}) {
+  constructor(
+    address: string,
+    options: ChannelOptions = {},
+    channelCredentials = credentials.createInsecure(),
+  ) {
     const channel = { 'grpc.max_receive_message_length': MAX_MESSAGE_BYTES, ...options };
-    this.#access = connect('flow.access.AccessAPI', address, channel);
-    this.#executionData = connect('flow.executiondata.ExecutionDataAPI', address, channel);
+    this.#access = connect('flow.access.AccessAPI', address, channel, channelCredentials);
+    this.#executionData = connect(
+      'flow.executiondata.ExecutionDataAPI',
+      address,
+      channel,
+      channelCredentials,
+    );
   }
 
   call(method: string, request: object = {}, deadlineMs = 10_000): Promise<Message> {

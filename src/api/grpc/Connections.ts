@@ -5,7 +5,7 @@ import { ApiError } from '../view/ApiError.js';
 
 /** From the first byte of a call to the last of its response. Then the call is ended, and at the next look its connection. */
 const CALL_LIMIT_MS = 120_000;
-const MAX_CONNECTIONS = 512;
+export const MAX_CONNECTIONS = 512;
 /**
  * When all of those are taken, a connection with open calls that was silent this long is dropped for a new one: its
  * caller may have left without a trace.

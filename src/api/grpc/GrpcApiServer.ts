@@ -37,11 +37,14 @@ export class GrpcApiServer extends GrpcServer {
     const { feed } = dependencies;
     const health = new HealthService({ services: [ACCESS_API, INDEX_API] }, dependencies);
     const files = loadDescriptors();
+    const accounts = byPath(INDEX_API, accountCalls(dependencies));
     const unary = {
       ...byPath(ACCESS_API, accessCalls(options, dependencies)),
-      ...byPath(INDEX_API, accountCalls(dependencies)),
+      ...accounts,
       ...health.unary(),
     };
+    const open = new Set([...Object.keys(health.unary()), ...Object.keys(health.streams())]);
+    const bulk = new Set([...Object.keys(accounts), `/${ACCESS_API}/GetTransactionsByBlockID`]);
     const streams = {
       ...byPath(ACCESS_API, blockStreams({ feed })),
       ...byPath(INDEX_API, indexStreams({ feed })),
@@ -53,7 +56,7 @@ export class GrpcApiServer extends GrpcServer {
       { accessApi: ACCESS_API, accessNodes },
       { files, served: { ...unary, ...streams } },
     );
-    super(options, { ...dependencies, calls: { unary, streams, conversations, refused } });
+    super(options, { ...dependencies, calls: { unary, streams, conversations, refused, open, bulk } });
     this.#health = health;
   }
 

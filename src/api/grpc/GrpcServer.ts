@@ -1,10 +1,14 @@
 import { createServer } from 'node:net';
-import type { Server as TcpServer } from 'node:net';
+import type { Server as TcpServer, Socket } from 'node:net';
+import { createServer as createTlsServer, Server as TlsServer } from 'node:tls';
 import { Server, ServerCredentials, ServerInterceptingCall, status } from '@grpc/grpc-js';
 import type { ServerInterceptor } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import { sleep } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
+import { missingOf, renew, tlsOptions } from '../guard/tls.js';
+import type { ApiSecrets, TlsIdentity } from '../guard/tls.js';
+import type { GuardOptions } from '../guard/TokenGuard.js';
 import { AddressLimiter } from '../limits/AddressLimiter.js';
 import { ApiRequests } from '../limits/ApiRequests.js';
 import type { ApiMetrics } from '../limits/ApiRequests.js';
@@ -12,10 +16,12 @@ import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
 import { HeldBytes } from '../limits/HeldBytes.js';
 import { ServerLife } from '../server/ServerLife.js';
 import type { ServerLifeDependencies } from '../server/ServerLife.js';
+import { SocketSet } from '../server/SocketSet.js';
 import { ApiError, stopping } from '../view/ApiError.js';
 import type { GrpcCalls } from './calls.js';
-import { Connections } from './Connections.js';
+import { Connections, MAX_CONNECTIONS } from './Connections.js';
 import type { ConnectionMetrics, Peer } from './Connections.js';
+import { GrpcGuard } from './GrpcGuard.js';
 import { GrpcForwarding, isStream, MAX_FORWARDED_REQUEST_BYTES } from './GrpcForwarding.js';
 import {
   conversationHandler,
@@ -40,7 +46,10 @@ const MAX_CONNECTION_IDLE_MS = 300_000;
 const KEEPALIVE_MS = 60_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
 
-export interface GrpcServerOptions {
+/** TLS handshakes at once; a further connection is dropped. */
+const MAX_HANDSHAKES = 512;
+
+export interface GrpcServerOptions extends GuardOptions {
   readonly host: string;
   /** 0 = any free port. */
   readonly port: number;
@@ -70,6 +79,8 @@ export class GrpcServer {
   /** Paths of the calls that are forwarded, whose requests may be larger. */
   readonly #forwarded: ReadonlySet<string>;
   readonly #forwarding: GrpcForwarding | undefined;
+  readonly #guard: GrpcGuard;
+  readonly #tcp: TcpServer;
   #openCalls = 0;
 
   constructor(
@@ -88,6 +99,7 @@ export class GrpcServer {
     const forwarded = forwarder === undefined ? [] : Object.keys(calls.refused);
     this.#forwarded = new Set(forwarded);
     this.#lasting = new Set([...Object.keys(calls.streams), ...forwarded.filter(isStream)]);
+    this.#guard = new GrpcGuard(options, { calls, forwarded });
     this.#grpc = new Server({
       'grpc.max_receive_message_length':
         forwarder === undefined ? MAX_REQUEST_BYTES : MAX_FORWARDED_REQUEST_BYTES,
@@ -100,9 +112,11 @@ export class GrpcServer {
     });
     // Connections are accepted here and handed on, so that they can be bounded and cut and port errors are clear.
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
-    const tcp = createServer({ noDelay: true }, (socket) => {
+    const tcp = listener(options.secrets?.tls, (socket) => {
       if (this.#connections.add(socket)) injector.injectConnection(socket);
     });
+    this.#tcp = tcp;
+    const sockets = new SocketSet({ server: tcp });
     const ends = {
       socket: tcp,
       listen: async () => {
@@ -117,11 +131,12 @@ export class GrpcServer {
         this.#connections.refuseAll(stopping());
         // Let the final statuses leave first.
         await sleep(clock, 0);
-        this.#connections.destroyAll();
+        sockets.destroyAll();
       },
     };
     const flags = { hostFlag: '--api-host', portFlag: '--api-grpc-port' };
-    this.#life = new ServerLife({ host, port, name: 'grpc', ...flags }, { ...dependencies, ends });
+    const without = missingOf(options.secrets);
+    this.#life = new ServerLife({ host, port, name: 'grpc', ...flags, without }, { ...dependencies, ends });
     this.#register(calls);
   }
 
@@ -138,6 +153,12 @@ export class GrpcServer {
   /** What changes while it runs. */
   setLimits(limits: { readonly ratePerSecondPerAddress: number }): void {
     this.#limiter.setRate(limits.ratePerSecondPerAddress);
+  }
+
+  /** From now on, these are the tokens and the certificate; a port that speaks plain text goes on doing so. */
+  secure(secrets: ApiSecrets): void {
+    this.#guard.set(secrets);
+    if (this.#tcp instanceof TlsServer && secrets.tls !== undefined) renew(this.#tcp, secrets.tls);
   }
 
   /** Like `ServerLife.close`. Further calls are refused; streams are their owner's to end. */
@@ -179,6 +200,11 @@ export class GrpcServer {
           next({
             // A call that was cancelled before this gets neither callback.
             onReceiveMetadata: (metadata, proceed) => {
+              const unauthorized = this.#guard.check(path, metadata, call);
+              if (unauthorized !== undefined) {
+                refuse(unauthorized);
+                return;
+              }
               end = this.#begin(peer, {
                 refuse: isLasting ? undefined : refuse,
                 extraBytes: isForwarded ? MAX_FORWARDED_REQUEST_BYTES : 0,
@@ -227,7 +253,7 @@ export class GrpcServer {
     const host: CallHost = {
       explain: (error) => this.#explain(error),
       held: this.#held,
-      forwarding: this.#forwarding,
+      forwardingFor: (metadata) => (this.#guard.mayForward(metadata) ? this.#forwarding : undefined),
       expectEnd: (peer) => this.#connections.expectEnd(peer),
       run: (work) => this.#life.run(work),
     };
@@ -256,6 +282,17 @@ export class GrpcServer {
 
 function tooLarge(): ApiError {
   return new ApiError(413, 'too_large', `the request is larger than ${MAX_REQUEST_BYTES} bytes`);
+}
+
+/** Calls back with each connection that can carry calls, in the clear or with its TLS handshake behind it. */
+function listener(tls: TlsIdentity | undefined, onConnection: (socket: Socket) => void): TcpServer {
+  if (tls === undefined) return createServer({ noDelay: true }, onConnection);
+  const options = { ...tlsOptions(tls), noDelay: true, ALPNProtocols: ['h2'] };
+  const server = createTlsServer(options, onConnection);
+  // A handshake that failed concerns nobody but its caller.
+  server.on('tlsClientError', (_error, socket) => socket.destroy());
+  server.maxConnections = MAX_CONNECTIONS + MAX_HANDSHAKES;
+  return server;
 }
 
 function asItIs(message: Buffer): Buffer {

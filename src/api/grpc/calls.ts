@@ -32,6 +32,10 @@ export interface GrpcCalls {
   readonly conversations: Readonly<Record<string, Conversation>>;
   /** Calls that the index does not serve, and why: forwarded, or refused before their first message is read. */
   readonly refused: Readonly<Record<string, ApiError>>;
+  /** What needs no token. */
+  readonly open: ReadonlySet<string>;
+  /** Calls with one response that may be as large as a block, or take as much to make. */
+  readonly bulk: ReadonlySet<string>;
 }
 
 /** Expected errors: ApiError (bad_request). */

@@ -1,4 +1,9 @@
-import type { handleBidiStreamingCall, handleServerStreamingCall, handleUnaryCall } from '@grpc/grpc-js';
+import type {
+  handleBidiStreamingCall,
+  handleServerStreamingCall,
+  handleUnaryCall,
+  Metadata,
+} from '@grpc/grpc-js';
 import type { Held, HeldBytes } from '../limits/HeldBytes.js';
 import { ApiError } from '../view/ApiError.js';
 import { fieldsOf } from './calls.js';
@@ -15,8 +20,8 @@ export interface CallHost {
   /** How a call ends that threw this. */
   readonly explain: (error: unknown) => CallRefusal;
   readonly held: HeldBytes;
-  /** Takes what the index cannot serve. */
-  readonly forwarding: GrpcForwarding | undefined;
+  /** Takes what the index cannot serve, of a call with these metadata. */
+  readonly forwardingFor: (metadata: Metadata) => GrpcForwarding | undefined;
   /** We have ended a stream of this peer; call the returned function when it is over. */
   readonly expectEnd: (peer: string) => () => void;
   /** Runs work that the server waits for when it closes. */
@@ -25,7 +30,7 @@ export interface CallHost {
 
 export function unaryHandler(
   respond: UnaryCall,
-  { explain, held, forwarding, run }: CallHost,
+  { explain, held, forwardingFor, run }: CallHost,
 ): handleUnaryCall<Buffer, Buffer> {
   return (call, callback) => {
     void run(async () => {
@@ -36,6 +41,7 @@ export function unaryHandler(
         else if (holding !== undefined) call.once('cancelled', holding.release);
         callback(null, message);
       } catch (error) {
+        const forwarding = forwardingFor(call.metadata);
         if (forwarding?.takes(call.getPath(), error) === true) forwarding.serveRefused(call, callback, error);
         else callback(explain(error));
       }
@@ -45,7 +51,7 @@ export function unaryHandler(
 
 export function streamHandler(
   begin: StreamCall,
-  { explain, held, forwarding, expectEnd, run }: CallHost,
+  { explain, held, forwardingFor, expectEnd, run }: CallHost,
 ): handleServerStreamingCall<Buffer, Buffer> {
   return (call) => {
     let holding: Held | undefined;
@@ -77,6 +83,7 @@ export function streamHandler(
         if (call.cancelled) end();
         else call.once('cancelled', end);
       } catch (error) {
+        const forwarding = forwardingFor(call.metadata);
         // Only the index decides where its streams may begin; but some streams only a node has.
         if (forwarding?.takes(call.getPath(), error) === true && error.reason === 'not_served') {
           forwarding.serveRefusedStream(call);

@@ -23,6 +23,7 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
   not_served: status.UNIMPLEMENTED,
   upstream_unreachable: status.UNAVAILABLE,
   method_not_allowed: status.UNIMPLEMENTED,
+  unauthorized: status.UNAUTHENTICATED,
   origin_refused: status.PERMISSION_DENIED,
   local_only: status.PERMISSION_DENIED,
   too_large: status.RESOURCE_EXHAUSTED,

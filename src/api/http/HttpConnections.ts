@@ -1,5 +1,6 @@
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { Server as TlsServer } from 'node:tls';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
 
@@ -31,7 +32,9 @@ export class HttpConnections {
   constructor(options: { readonly server: Server }, dependencies: { readonly clock: Clock }) {
     this.#clock = dependencies.clock;
     options.server.maxConnections = MAX_CONNECTIONS;
-    options.server.on('connection', (socket: Socket) => {
+    // With TLS, those that have shaken hands; the others are few, and do not last.
+    const event = options.server instanceof TlsServer ? 'secureConnection' : 'connection';
+    options.server.on(event, (socket: Socket) => {
       // A connection whose upgrade is ignored is announced twice.
       if (this.#connections.has(socket)) return;
       this.#connections.set(socket, { waiting: 0, sentBytes: 0, movedAtMs: this.#clock.monotonic() });

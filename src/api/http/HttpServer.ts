@@ -1,5 +1,9 @@
+import { Server as TlsServer } from 'node:tls';
 import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { missingOf, renew } from '../guard/tls.js';
+import type { ApiSecrets } from '../guard/tls.js';
+import type { Cost, GuardOptions } from '../guard/TokenGuard.js';
 import { AddressLimiter } from '../limits/AddressLimiter.js';
 import { ApiRequests } from '../limits/ApiRequests.js';
 import type { ApiMetrics } from '../limits/ApiRequests.js';
@@ -7,13 +11,17 @@ import { HeldBytes } from '../limits/HeldBytes.js';
 import { Semaphore } from '../limits/Semaphore.js';
 import { ServerLife } from '../server/ServerLife.js';
 import type { ServerLifeDependencies } from '../server/ServerLife.js';
+import { SocketSet } from '../server/SocketSet.js';
 import { ApiError, isElsewhere } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
 import { allowOrigins, isAllowedOrigin } from './cors.js';
 import { HttpConnections } from './HttpConnections.js';
+import { HttpGuard } from './HttpGuard.js';
 import { refusalOf, refuseClient, refusedByRouter, RETRY_AFTER_SECONDS } from './refusals.js';
 import { JSON_TYPE, ResponseWriter } from './ResponseWriter.js';
 import { beginStream } from './streamedResponse.js';
+import { tlsServer } from './tlsServer.js';
+import { costOf } from './types.js';
 import type { HttpRoute, HttpRoutes, WebSocketRoute } from './types.js';
 import { addWebSocket, takeUpgrades } from './upgrades.js';
 
@@ -39,7 +47,7 @@ function refuseSchema(): never {
   throw new Error('a route has a schema, and nothing compiles it');
 }
 
-export interface HttpServerOptions {
+export interface HttpServerOptions extends GuardOptions {
   readonly host: string;
   /** 0 = any free port. */
   readonly port: number;
@@ -83,6 +91,8 @@ export class HttpServer {
   readonly #lasting: ReadonlySet<string>;
   /** Routes that the rate of an address does not apply to. */
   readonly #files: ReadonlySet<string>;
+  readonly #costs: ReadonlyMap<string, Cost>;
+  readonly #guard: HttpGuard;
 
   constructor(options: HttpServerOptions, dependencies: HttpServerDependencies & HttpRoutes) {
     const {
@@ -100,19 +110,26 @@ export class HttpServer {
     this.#requests = new ApiRequests({ interface: 'http' }, dependencies);
     this.#lasting = new Set(routes.flatMap(({ path, isStream }) => (isStream === true ? [path] : [])));
     this.#files = new Set(routes.flatMap(({ path, isFile }) => (isFile === true ? [path] : [])));
+    this.#costs = new Map(routes.map((route) => [route.path, costOf(route)]));
+    this.#guard = new HttpGuard(options);
     this.#writer = new ResponseWriter({ held: new HeldBytes(options) });
     this.#limiter = new AddressLimiter({ ratePerSecond }, dependencies);
+    const limits = {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: requestTimeoutMs,
+      connectionsCheckingInterval: LATE_REQUESTS_EVERY_MS,
+    };
+    const tls = options.secrets?.tls;
+    const timeouts = { requestTimeout: requestTimeoutMs, keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS };
     const app = fastify({
       logger: false,
       schemaController: { compilersFactory: NO_COMPILERS },
-      http: {
-        maxHeaderSize: MAX_HEADER_BYTES,
-        headersTimeout: requestTimeoutMs,
-        connectionsCheckingInterval: LATE_REQUESTS_EVERY_MS,
-      },
-      requestTimeout: requestTimeoutMs,
+      http: limits,
+      ...(tls === undefined
+        ? {}
+        : { serverFactory: tlsServer(tls, { ...limits, ...timeouts, connectionTimeoutMs }) }),
+      ...timeouts,
       connectionTimeout: connectionTimeoutMs,
-      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
       forceCloseConnections: 'idle',
       return503OnClosing: false,
       exposeHeadRoutes: false,
@@ -127,6 +144,7 @@ export class HttpServer {
       clientErrorHandler: refuseClient,
     });
     this.#app = app;
+    const sockets = new SocketSet({ server: app.server });
     this.#connections = new HttpConnections({ server: app.server }, dependencies);
     const ends = {
       socket: app.server,
@@ -141,12 +159,12 @@ export class HttpServer {
       },
       cut: () => {
         webSocket?.cut();
-        app.server.closeAllConnections();
+        sockets.destroyAll();
       },
     };
     const [hostFlag, portFlag] = [`--${settings}-host`, `--${settings}-port`];
     this.#life = new ServerLife(
-      { host, port, name: settings, hostFlag, portFlag },
+      { host, port, name: settings, hostFlag, portFlag, without: missingOf(options.secrets) },
       { ...dependencies, ends },
     );
     // Also for the route that the plugin adds.
@@ -174,6 +192,13 @@ export class HttpServer {
     this.#limiter.setRate(limits.ratePerSecondPerAddress);
   }
 
+  /** From now on, these are the tokens and the certificate; a port that speaks plain text goes on doing so. */
+  secure(secrets: ApiSecrets): void {
+    this.#guard.set(secrets);
+    const { server } = this.#app;
+    if (server instanceof TlsServer && secrets.tls !== undefined) renew(server, secrets.tls);
+  }
+
   /** Like `ServerLife.close`. */
   close(): Promise<void> {
     return this.#life.close();
@@ -182,13 +207,14 @@ export class HttpServer {
   #explainErrors(): void {
     const { forwarding } = this.#served;
     this.#app.setErrorHandler((error, request, reply) => {
-      if (this.#isForwardable(request) && isElsewhere(error)) {
+      if (this.#isForwardable(request) && isElsewhere(error) && this.#guard.mayForward(request)) {
         reply.hijack();
         forwarding?.pass(request.raw, reply.raw, error.reason === 'not_served' ? undefined : error);
         return reply;
       }
       const refusal = this.#explain(error);
       if (refusal.code === 503) reply.header('retry-after', RETRY_AFTER_SECONDS);
+      if (refusal.code === 401) reply.header('www-authenticate', 'Bearer');
       reply.code(refusal.code).headers({ 'content-type': JSON_TYPE, 'cache-control': 'no-store' });
       return reply.send(JSON.stringify(refusal.body()));
     });
@@ -212,6 +238,12 @@ export class HttpServer {
       if (waitSeconds > 0) {
         reply.header('retry-after', waitSeconds);
         throw this.#limiter.refusal(waitSeconds);
+      }
+      // A WebSocket is checked once it is open.
+      const unauthorized = request.ws ? undefined : this.#guard.check(request, this.#costOf(request));
+      if (unauthorized !== undefined) {
+        if (isForwarded) reply.header('connection', 'close');
+        throw unauthorized;
       }
       if (!isForwarded) return;
       // Before the body is read.
@@ -258,6 +290,7 @@ export class HttpServer {
       const address = request.socket.remoteAddress;
       try {
         route.accept(socket, request.raw, {
+          unauthorized: this.#guard.check(request, 'expensive'),
           explain: (error) => this.#explain(error),
           waitSeconds: () => this.#limiter.waitSeconds(address),
         });
@@ -273,6 +306,11 @@ export class HttpServer {
     const route = patternOf(request) ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
     const end = this.#requests.begin(route, { isLasting: this.#lasting.has(route) });
     raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : 'cancelled'));
+  }
+
+  #costOf(request: FastifyRequest): Cost {
+    if (request.is404 && this.#isForwardable(request)) return 'expensive';
+    return this.#costs.get(patternOf(request) ?? '') ?? 'cheap';
   }
 
   #isForwardable({ method, url }: FastifyRequest): boolean {

@@ -68,7 +68,9 @@ export function refusedByRouter(error: unknown): ApiError | undefined {
 
 /** Refuses bytes that are not an HTTP request, and requests that a limit cut off, then hangs up. */
 export function refuseClient(error: Error & { readonly code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
+  // A handshake that failed leaves nothing to write to.
+  const isOfTls = error.code?.startsWith('ERR_SSL_') === true;
+  if (error.code === 'ECONNRESET' || isOfTls || !socket.writable) {
     socket.destroy();
     return;
   }

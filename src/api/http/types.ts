@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { WebSocket } from 'ws';
+import type { Cost } from '../guard/TokenGuard.js';
 import type { ApiError } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
 
@@ -72,12 +73,22 @@ export interface HttpRoute {
   readonly isStream?: boolean;
   /** True: a file that is kept in memory; requests for it do not count against the rate of their address. */
   readonly isFile?: boolean;
+  /** True: the same in every installation, and so served without a token. */
+  readonly isOpen?: boolean;
+}
+
+/** What a route costs. */
+export function costOf({ isBulk, isOpen, isStream }: HttpRoute): Cost {
+  if (isOpen === true) return 'open';
+  return isBulk === true || isStream === true ? 'expensive' : 'cheap';
 }
 
 /** What a server does for one of its WebSocket connections. */
 export interface WebSocketCare {
   /** The refusal for an error; an unexpected one is a bug. */
   readonly explain: (error: unknown) => ApiError;
+  /** Why this connection is refused: what it came with is not enough. */
+  readonly unauthorized: ApiError | undefined;
   /** Counts a request of this address: 0 when it may pass, else the seconds until the next one may. */
   readonly waitSeconds: () => number;
 }

@@ -1,6 +1,7 @@
 import { Server } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { Server as TlsServer } from 'node:tls';
 import websocket from '@fastify/websocket';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
@@ -66,7 +67,8 @@ function serveWithoutUpgrade(server: Server, request: IncomingMessage, socket: D
     if (!UPGRADE_HEADERS.has(name.toLowerCase()) && kept !== '') lines.push(`${name}: ${kept}`);
   }
   socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
-  server.emit('connection', socket);
+  // With TLS the handshake is over.
+  server.emit(server instanceof TlsServer ? 'secureConnection' : 'connection', socket);
 }
 
 function withoutUpgrade(connection: string): string {

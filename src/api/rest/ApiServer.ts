@@ -50,6 +50,7 @@ export class ApiServer extends HttpServer {
       {
         path: '/openapi.json',
         operation: 'getOpenApiDocument',
+        isOpen: true,
         summary: 'This document.',
         parameters: [],
         response: openApiSchema,
@@ -60,15 +61,18 @@ export class ApiServer extends HttpServer {
     const pages: readonly HttpRoute[] = [
       {
         path: '/',
+        isOpen: true,
         handle: () => statusPage({ version }, { files }),
       },
       {
         path: `${FILES_PATH}{name}`,
         isFile: true,
+        isOpen: true,
         handle: ({ params }) => files.response(params['name'] ?? ''),
       },
       {
         path: '/docs',
+        isOpen: true,
         handle: () => ({
           ...tagged('docs', docsPage(openApiDocument(routes, { version })), HTML_TYPE),
           headers: pageHeaders({ 'style-src': "'unsafe-inline'" }),

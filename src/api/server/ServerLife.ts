@@ -16,6 +16,8 @@ export interface ServerLifeOptions {
   readonly name: 'api' | 'metrics' | 'grpc';
   readonly hostFlag: string;
   readonly portFlag: string;
+  /** What would guard the port, and does not. */
+  readonly without: readonly string[];
 }
 
 export interface ServerLifeDependencies {
@@ -74,9 +76,10 @@ export class ServerLife {
       throw listenError(error, this.#options);
     }
     const address = this.address();
-    if (isLoopback(address.host)) return;
+    const { name, without } = this.#options;
+    if (isLoopback(address.host) || without.length === 0) return;
     this.#dependencies.logger.warn(
-      { server: this.#options.name, ...address },
+      { server: name, ...address, without, advice: '"doctor" says what to change' },
       'listening beyond this machine: whoever reaches the port can read',
     );
   }

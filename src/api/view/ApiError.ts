@@ -20,6 +20,7 @@ export const refusals = {
   },
   upstream_unreachable: { status: 503, when: 'a forwarded request reaches no access node' },
   method_not_allowed: { status: 405, when: 'another method than GET and HEAD' },
+  unauthorized: { status: 401, when: 'a bearer token is needed, and none that is known came' },
   origin_refused: { status: 403, when: 'a page of an origin that api.corsOrigins does not name' },
   local_only: { status: 403, when: 'another machine asks for what is served to this one only' },
   too_large: { status: 414, when: 'the URL is too long' },

@@ -15,6 +15,7 @@ const MAX_MESSAGE_BYTES = 16 * 1024;
 const MAX_FORWARDED_MESSAGE_BYTES = 2 * 1024 * 1024;
 /** From the registry of RFC 6455. */
 const TRY_AGAIN_LATER = 1013;
+const UNAUTHORIZED = 3000;
 /** Ping interval: a client that has not replied by the next ping is gone. */
 const LOOK_EVERY_MS = 20_000;
 
@@ -54,6 +55,10 @@ export class WebSockets implements WebSocketRoute {
       this.#turnAway(socket, refusal);
       return;
     }
+    if (care.unauthorized !== undefined) {
+      this.#turnAway(socket, care.unauthorized.message, UNAUTHORIZED);
+      return;
+    }
     const { feed, clock } = this.#dependencies;
     const client: WsClient = new WsClient(
       { socket, headers, forwardRest: this.#forwardRest },
@@ -90,10 +95,10 @@ export class WebSockets implements WebSocketRoute {
    * The connection is accepted and then closed, so that a client handles it like any other close: FCL in Node.js does
    * not listen for handshake errors, and one would end its process.
    */
-  #turnAway(socket: WebSocket, reason: string): void {
+  #turnAway(socket: WebSocket, reason: string, code = TRY_AGAIN_LATER): void {
     this.#turnedAway.add(socket);
     socket.once('close', () => this.#turnedAway.delete(socket));
-    socket.close(TRY_AGAIN_LATER, reason);
+    socket.close(code, reason);
   }
 
   #lookLater(): void {

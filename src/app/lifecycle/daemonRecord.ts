@@ -8,8 +8,15 @@ export interface DaemonRecord {
   readonly instance: string;
   /** The database that holds its index, without credentials. Absent: the data directory does. */
   readonly store?: string | undefined;
-  /** Where the read API listens for HTTP. Absent where none is served. */
-  readonly api?: { readonly host: string; readonly port: number };
+  /** Where the read API listens for HTTP, and what the commands of this machine need for it. Absent where none is served. */
+  readonly api?: {
+    readonly host: string;
+    readonly port: number;
+    /** SHA-256 of its certificate. Absent: it speaks plain text. */
+    readonly certificate?: string;
+    /** Absent: none is needed. */
+    readonly token?: string;
+  };
   /** Absent where gRPC is off. */
   readonly grpc?: { readonly host: string; readonly port: number };
   readonly metrics: { readonly host: string; readonly port: number };

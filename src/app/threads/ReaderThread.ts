@@ -1,6 +1,6 @@
 import type { ForwardingDesk } from '../../access/index.js';
 import { ApiError } from '../../api/index.js';
-import type { NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
+import type { ApiSecrets, NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { MirroredMetrics } from '../../observability/index.js';
 import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index.js';
@@ -150,6 +150,12 @@ export class ReaderThread {
     const api = { ...this.#options.api, corsOrigins, ratePerSecondPerAddress };
     this.#options = { ...this.#options, api, logLevel };
     this.#life?.handle.post({ kind: 'settings', settings });
+  }
+
+  /** Like `change`. */
+  secure(secrets: ApiSecrets): void {
+    this.#options = { ...this.#options, secrets };
+    this.#life?.handle.post({ kind: 'secrets', secrets });
   }
 
   /** Looks into the thread. Expected errors: ApiError (503) when that is not possible now. */

@@ -1,5 +1,5 @@
 import type { AdmissionEnd, AdmittedCall, Endpoint, NotAdmitted } from '../../access/index.js';
-import type { NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
+import type { ApiSecrets, NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { LogLevel, MetricsSnapshot } from '../../observability/index.js';
@@ -15,7 +15,9 @@ export interface ReaderOptions {
   /** The program's version. */
   readonly version: string;
   /** Port 0 is replaced by the port found, once a thread has listened. */
-  readonly api: Omit<DaemonConfig['api'], 'store'>;
+  readonly api: Omit<DaemonConfig['api'], 'store' | 'tls' | 'tokensFile' | 'tokensFor'>;
+  /** Absent: nothing guards the ports. */
+  readonly secrets?: ApiSecrets;
   readonly accessNodes: readonly string[];
   readonly maxMessageBytes: number;
   readonly userAgent: string;
@@ -88,6 +90,7 @@ export type ToReader =
   | { readonly kind: 'makeWay'; readonly id: number }
   | { readonly kind: 'examine'; readonly id: number; readonly wanted: Examination }
   | { readonly kind: 'settings'; readonly settings: ReaderSettings }
+  | { readonly kind: 'secrets'; readonly secrets: ApiSecrets }
   | { readonly kind: 'scrape' }
   /** Stop gracefully. */
   | { readonly kind: 'stop' };

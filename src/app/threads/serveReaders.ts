@@ -1,5 +1,6 @@
 import { Forwarder } from '../../access/index.js';
 import { ApiServer, ChangeFeed, GrpcApiServer } from '../../api/index.js';
+import type { ApiSecrets } from '../../api/index.js';
 import { createReaderMetrics, ProfilingError, ThreadProfiler } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { AbortError, EndGate, isAbort, messageOf, OperatorError } from '../../runtime/index.js';
@@ -33,6 +34,7 @@ interface Servers {
   /** There is something new to see. */
   notify(): void;
   setLimits(settings: ReaderSettings): void;
+  secure(secrets: ApiSecrets): void;
   close(): Promise<void>;
 }
 
@@ -51,6 +53,7 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
   let opening: Promise<Servers | undefined> | undefined;
   let servers: Servers | undefined;
   let settings: ReaderSettings | undefined;
+  let secrets: ApiSecrets | undefined;
   const stopping = new AbortController();
   const profiler = new ThreadProfiler({ clock });
   const examine = async (wanted: Examination): Promise<{ result: string } | { refused: string }> => {
@@ -67,6 +70,7 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
     try {
       servers = await openServers(options, { clock, fail, gate, link, logger, metrics });
       if (settings !== undefined) servers.setLimits(settings);
+      if (secrets !== undefined) servers.secure(secrets);
       post({ kind: 'listening', addresses: servers.addresses });
       return servers;
     } catch (error) {
@@ -104,6 +108,10 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
           logger.setLevel(settings.logLevel);
           servers?.setLimits(settings);
           break;
+        case 'secrets':
+          secrets = message.secrets;
+          servers?.secure(secrets);
+          break;
         case 'scrape':
           void metrics.snapshot().then((snapshot) => post({ kind: 'metrics', metrics: snapshot }), fail);
           break;
@@ -135,6 +143,7 @@ async function openServers(
     api: config,
     chainId,
     maxMessageBytes,
+    secrets,
     storePath,
     storeUrl,
     userAgent,
@@ -148,7 +157,7 @@ async function openServers(
   const common = { clock, logger, fail, metrics };
   const feed = new ChangeFeed({ reader: replica, status: link, clock, metrics });
   const api = new ApiServer(
-    { ...config, chainId, version },
+    { ...config, secrets, chainId, version },
     { ...common, feed, reader: replica, status: link, work: link, forwardingOff: () => link.forwardingOff() },
   );
   const forwarder = config.forward
@@ -162,7 +171,7 @@ async function openServers(
     grpcPort === 'off'
       ? undefined
       : new GrpcApiServer(
-          { host, port: grpcPort, ratePerSecondPerAddress, accessNodes, chainId, version },
+          { host, port: grpcPort, ratePerSecondPerAddress, secrets, accessNodes, chainId, version },
           { ...common, feed, forwarder, store: replica, status: link, health: link },
         );
   const close = async (): Promise<void> => {
@@ -189,6 +198,10 @@ async function openServers(
     setLimits: (settings) => {
       api.setLimits(settings);
       grpc?.setLimits(settings);
+    },
+    secure: (next) => {
+      api.secure(next);
+      grpc?.secure(next);
     },
     close,
   };

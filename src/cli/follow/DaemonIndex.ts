@@ -8,7 +8,7 @@ import type { FollowedSource, MigrationSource } from '../../ranges/index.js';
 import { OperatorError, programVersion } from '../../runtime/index.js';
 import { SCHEMA_VERSION } from '../../storage/index.js';
 import type { BlockEntry, HeightRange, SporkRecord, StoreMeta } from '../../storage/index.js';
-import { daemonAt, findDaemon, noDaemon, readBytes, refusalOf } from '../client.js';
+import { daemonAt, findDaemon, noDaemon, refusalOf } from '../client.js';
 import type { FoundDaemon } from '../client.js';
 
 interface Page {
@@ -41,7 +41,7 @@ export class DaemonIndex implements FollowedSource {
     };
     // A daemon that was started anew may listen elsewhere, so its record is read every time.
     const find = (): Promise<FoundDaemon | undefined> =>
-      isAddress ? daemonAt(from.replace(/\/+$/, ''), signal) : findDaemon(there, signal);
+      isAddress ? daemonAt(loaded, from.replace(/\/+$/, ''), signal) : findDaemon(there, signal);
     const index = new DaemonIndex(find, loaded.config.chainId, signal);
     if ((await find()) !== undefined) return index;
     if (!isAddress) throw noDaemon(there);
@@ -56,7 +56,7 @@ export class DaemonIndex implements FollowedSource {
     if (found === undefined) {
       throw new SourceTroubleError('The daemon does not answer. It is asked again until it does: start it.');
     }
-    const { status, url } = found;
+    const { status } = found;
     if (status.chainId !== this.#chainId) {
       throw new OperatorError(
         'foreign',
@@ -66,7 +66,7 @@ export class DaemonIndex implements FollowedSource {
     const coverage = coverageOf(status);
     const live = coverage.at(-1);
     const { sporks } =
-      live === undefined ? { sporks: [] } : await this.#page(url, { from: live.to, to: live.to });
+      live === undefined ? { sporks: [] } : await this.#page(found, { from: live.to, to: live.to });
     const meta: StoreMeta = {
       ...{ schemaVersion: SCHEMA_VERSION, chainId: this.#chainId, firstHeight: live?.from ?? 0 },
       ...{ createdBy: programVersion(), sporks },
@@ -76,22 +76,22 @@ export class DaemonIndex implements FollowedSource {
       coverage: () => coverage,
       // The daemon fills them in itself, and what it has filled in is copied.
       plans: () => [],
-      blocks: (range) => this.#blocks(url, range),
+      blocks: (range) => this.#blocks(found, range),
     };
   }
 
-  async #blocks(url: string, { from, to }: HeightRange): Promise<readonly BlockEntry[]> {
+  async #blocks(found: FoundDaemon, { from, to }: HeightRange): Promise<readonly BlockEntry[]> {
     const all: BlockEntry[] = [];
     while (from + all.length <= to) {
-      const { blocks } = await this.#page(url, { from: from + all.length, to });
+      const { blocks } = await this.#page(found, { from: from + all.length, to });
       if (blocks.length === 0) throw new SourceTroubleError('The daemon sent no block where it has some.');
       all.push(...blocks);
     }
     return all;
   }
 
-  async #page(url: string, { from, to }: HeightRange): Promise<Page> {
-    const answer = await readBytes(`${url}/export?from=${from}&to=${to}&form=stored`, this.#signal);
+  async #page(found: FoundDaemon, { from, to }: HeightRange): Promise<Page> {
+    const answer = await found.read(`/export?from=${from}&to=${to}&form=stored`, this.#signal);
     if (answer === undefined) {
       throw new SourceTroubleError('The daemon does not answer. It is asked again until it does: start it.');
     }

@@ -377,6 +377,16 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       ['endpoint', 'method'],
     ),
     streamReopens: counter('stream_reopens_total', 'Streams opened again, by reason.', ['stream', 'reason']),
+    certificateExpires: new Gauge({
+      name: `${PREFIX}tls_certificate_expires_timestamp_seconds`,
+      help: 'When the certificate of the read API expires, in seconds since 1970; absent where it speaks plain text.',
+      registers,
+    }),
+    secretReloads: counter(
+      'secret_reloads_total',
+      'Changes of the files with the certificate and the tokens of the read API, by outcome: changed (in use), refused (it cannot be used, and the one before stays in use; counted at every look, each 5 s, until it is mended).',
+      ['secret', 'outcome'],
+    ),
     readersReplaced: counter(
       'reader_replaced_total',
       'Threads that served readers and were followed by another one, by reason: died (it ended by an error of its own, or for want of memory), hung (it did not answer, and was ended).',
@@ -390,6 +400,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   };
   // A gauge without labels starts at 0, which would mean 1970.
   metrics.lastScrub.remove();
+  metrics.certificateExpires.remove();
   for (const source of collectionSources) {
     metrics.collectionsReceived.inc({ source }, 0);
     metrics.duplicateCollections.inc({ source }, 0);

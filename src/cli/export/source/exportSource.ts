@@ -4,7 +4,7 @@ import { openStoreReadOnly, placeOfStore } from '../../../app/index.js';
 import type { LoadedConfig } from '../../../config/index.js';
 import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../../runtime/index.js';
 import type { HeightRange } from '../../../storage/index.js';
-import { findDaemon, noDaemon, readBytes, refusalOf } from '../../client.js';
+import { findDaemon, noDaemon, refusalOf } from '../../client.js';
 import type { FoundDaemon } from '../../client.js';
 import { PROGRAM } from '../../parse.js';
 import { namesDaemonAddress } from '../../settings.js';
@@ -90,7 +90,7 @@ function daemonSource(
     page: async ({ from, to }) => {
       for (;;) {
         daemon ??= await findDaemon(loaded);
-        const answer = daemon && (await readBytes(`${daemon.url}/export?from=${from}&to=${to}`, signal));
+        const answer = daemon && (await daemon.read(`/export?from=${from}&to=${to}`, signal));
         if (signal.aborted) throw abortReason(signal);
         if (answer === undefined) {
           daemon = undefined;

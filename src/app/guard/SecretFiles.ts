@@ -1,0 +1,157 @@
+import { randomBytes } from 'node:crypto';
+import { digestOf } from '../../api/index.js';
+import type { ApiSecrets } from '../../api/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import type { Logger, Metrics } from '../../observability/index.js';
+import { AbortError, isAbort, Listeners, sleep } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { expiryOf, readCertificate } from './certificate.js';
+import type { Certificate } from './certificate.js';
+import { readTokens } from './tokens.js';
+import type { KnownToken } from './tokens.js';
+import { WatchedSecret } from './WatchedSecret.js';
+
+/** How often the files are looked at: a question to the file system each. */
+const LOOK_EVERY_MS = 5_000;
+const OWN_TOKEN_BYTES = 32;
+
+export interface SecretFilesDependencies {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'certificateExpires' | 'secretReloads'>;
+}
+
+/** How the commands of this machine reach a guarded API. */
+export interface OwnAccess {
+  /** SHA-256 of the certificate, as `X509Certificate` has it. Absent: the port speaks plain text. */
+  readonly certificate?: string;
+  /** Of this run. Absent: none is needed. */
+  readonly token?: string;
+}
+
+/** Certificate and tokens of the read API, from their files, for as long as the daemon runs. */
+export class SecretFiles {
+  readonly #clock: Clock;
+  readonly #metrics: SecretFilesDependencies['metrics'];
+  readonly #tokensFor: ApiSecrets['tokensFor'];
+  readonly #certificate: WatchedSecret<Certificate> | undefined;
+  readonly #tokens: WatchedSecret<readonly KnownToken[]> | undefined;
+  /** For the commands of whoever may read the data directory. */
+  readonly #ownToken: string | undefined;
+  readonly #changed = new Listeners();
+  #wanted = new AbortController();
+
+  /** Expected errors: OperatorError `configuration`: what is wrong with which file. */
+  static async open(
+    { tls, tokensFile, tokensFor }: Pick<DaemonConfig['api'], 'tls' | 'tokensFile' | 'tokensFor'>,
+    dependencies: SecretFilesDependencies,
+  ): Promise<SecretFiles> {
+    const { certificateFile, clientCaFile, keyFile } = tls;
+    const certificate =
+      certificateFile === undefined
+        ? undefined
+        : await WatchedSecret.open<Certificate>(
+            {
+              kind: 'certificate',
+              paths: [certificateFile, keyFile, clientCaFile].filter((path) => path !== undefined),
+              read: () => readCertificate({ certificateFile, clientCaFile, keyFile }),
+              nameOf: ({ identity }) => digestOf(JSON.stringify(identity)),
+              describe: ({ leaf }) => ({ expires: expiryOf(leaf).toISOString() }),
+            },
+            dependencies,
+          );
+    const tokens =
+      tokensFile === undefined
+        ? undefined
+        : await WatchedSecret.open(
+            {
+              kind: 'tokens',
+              paths: [tokensFile],
+              read: () => readTokens(tokensFile),
+              nameOf: (known) => known.map(({ digest }) => digest).join(),
+              describe: (next, last) => ({
+                ...{ tokens: next.length, added: namesLeft(next, last), removed: namesLeft(last, next) },
+              }),
+            },
+            dependencies,
+          );
+    return new SecretFiles({ certificate, tokens, tokensFor }, dependencies);
+  }
+
+  private constructor(
+    files: {
+      readonly certificate: WatchedSecret<Certificate> | undefined;
+      readonly tokens: WatchedSecret<readonly KnownToken[]> | undefined;
+      readonly tokensFor: ApiSecrets['tokensFor'];
+    },
+    { clock, metrics }: SecretFilesDependencies,
+  ) {
+    this.#clock = clock;
+    this.#metrics = metrics;
+    this.#certificate = files.certificate;
+    this.#tokens = files.tokens;
+    this.#tokensFor = files.tokensFor;
+    const isGuarded = files.tokens !== undefined || files.certificate?.value.identity.clientCa !== undefined;
+    this.#ownToken = isGuarded ? randomBytes(OWN_TOKEN_BYTES).toString('base64url') : undefined;
+    this.#measure();
+  }
+
+  /** What the ports are guarded by now. */
+  secrets(): ApiSecrets {
+    const own = this.#ownToken === undefined ? [] : [digestOf(this.#ownToken)];
+    const known = (this.#tokens?.value ?? []).map(({ digest }) => digest);
+    return {
+      tls: this.#certificate?.value.identity,
+      tokens: this.#ownToken === undefined ? undefined : [...own, ...known],
+      tokensFor: this.#tokensFor,
+    };
+  }
+
+  ownAccess(): OwnAccess {
+    const certificate = this.#certificate?.value.leaf.fingerprint256;
+    return {
+      ...(certificate === undefined ? {} : { certificate }),
+      ...(this.#ownToken === undefined ? {} : { token: this.#ownToken }),
+    };
+  }
+
+  onChange(listener: () => void): void {
+    this.#changed.add(listener);
+  }
+
+  /** Reads the files again soon, and says so of each that cannot be used. */
+  reload(): void {
+    this.#wanted.abort(new AbortError());
+  }
+
+  /** Resolves when the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    const watched = [this.#certificate, this.#tokens].filter((each) => each !== undefined);
+    while (watched.length > 0 && !signal.aborted) {
+      try {
+        await sleep(this.#clock, LOOK_EVERY_MS, AbortSignal.any([signal, this.#wanted.signal]));
+      } catch (error) {
+        if (!isAbort(error)) throw error;
+      }
+      if (signal.aborted) return;
+      const isWanted = this.#wanted.signal.aborted;
+      if (isWanted) this.#wanted = new AbortController();
+      let hasChanged = false;
+      for (const each of watched) hasChanged = (await each.look({ isWanted })) || hasChanged;
+      if (!hasChanged) continue;
+      this.#measure();
+      this.#changed.tell();
+    }
+  }
+
+  #measure(): void {
+    const leaf = this.#certificate?.value.leaf;
+    if (leaf !== undefined) this.#metrics.certificateExpires.set(expiryOf(leaf).getTime() / 1_000);
+  }
+}
+
+/** The names of those that the others do not have. */
+function namesLeft(tokens: readonly KnownToken[], others: readonly KnownToken[]): readonly string[] {
+  const gone = new Set(others.map(({ digest }) => digest));
+  return tokens.filter(({ digest }) => !gone.has(digest)).map(({ name }) => name);
+}

@@ -1,0 +1,92 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
+import { createSecureContext } from 'node:tls';
+import type { TlsIdentity } from '../../api/index.js';
+import { messageOf } from '../../runtime/index.js';
+import { readSmallFile, unusable } from './readFile.js';
+
+/** As `api.tls` names them. */
+export interface TlsFiles {
+  readonly certificateFile: string;
+  readonly keyFile: string | undefined;
+  readonly clientCaFile: string | undefined;
+}
+
+/** A certificate whose key fits. */
+export interface Certificate {
+  readonly identity: TlsIdentity;
+  /** The first of the file: the server's own. */
+  readonly leaf: X509Certificate;
+}
+
+/** Reads certificate, key and authorities, and tries them. Expected errors: OperatorError `configuration`; none has a word of the key. */
+export async function readCertificate({
+  certificateFile,
+  clientCaFile,
+  keyFile = certificateFile,
+}: TlsFiles): Promise<Certificate> {
+  const [ofCertificate, ofKey] = ['api.tls.certificateFile', 'api.tls.keyFile'];
+  const certificate = await readSmallFile(certificateFile, ofCertificate);
+  const key = keyFile === certificateFile ? certificate : await readSmallFile(keyFile, ofKey);
+  const leaf = leafOf(certificate, certificateFile, ofCertificate);
+  const privateKey = attempt(
+    () => createPrivateKey(key),
+    (error) => unusable(keyFile, ofKey, whyNoKey(error)),
+  );
+  if (!leaf.checkPrivateKey(privateKey)) {
+    const why = `it is not the key of the certificate in ${certificateFile}; give the two that were made together`;
+    throw unusable(keyFile, ofKey, why);
+  }
+  const clientCa = clientCaFile && (await readAuthorities(clientCaFile));
+  // What OpenSSL refuses to serve, such as a key that is too short.
+  attempt(
+    () => createSecureContext({ cert: certificate, key }),
+    (error) => unusable(certificateFile, ofCertificate, messageOf(error)),
+  );
+  return { identity: { certificate, key: pemOf(privateKey), clientCa }, leaf };
+}
+
+/** SHA-256 of the first certificate of a file, which may lack its key. Expected errors: as above. */
+export async function readFingerprint(certificateFile: string): Promise<string> {
+  const setting = 'api.tls.certificateFile';
+  const text = await readSmallFile(certificateFile, setting);
+  return leafOf(text, certificateFile, setting).fingerprint256;
+}
+
+export function expiryOf({ validTo }: X509Certificate): Date {
+  return new Date(validTo);
+}
+
+async function readAuthorities(file: string): Promise<string> {
+  const setting = 'api.tls.clientCaFile';
+  const text = await readSmallFile(file, setting);
+  leafOf(text, file, setting);
+  return text;
+}
+
+function leafOf(text: string, file: string, setting: string): X509Certificate {
+  return attempt(
+    () => new X509Certificate(text),
+    () => unusable(file, setting, 'it has no certificate in PEM'),
+  );
+}
+
+/** The key alone, whatever else stood in its file. */
+function pemOf(key: KeyObject): string {
+  return key.export({ type: 'pkcs8', format: 'pem' }).toString();
+}
+
+function whyNoKey(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return code === 'ERR_MISSING_PASSPHRASE'
+    ? 'it needs a passphrase, and a daemon has nobody to ask; write it without one, readable by its user alone'
+    : 'it has no private key in PEM';
+}
+
+function attempt<T>(work: () => T, refusal: (error: unknown) => Error): T {
+  try {
+    return work();
+  } catch (error) {
+    throw refusal(error);
+  }
+}

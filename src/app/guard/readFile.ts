@@ -1,0 +1,26 @@
+import { open } from 'node:fs/promises';
+import { messageOf, named, OperatorError } from '../../runtime/index.js';
+
+/** A chain of certificates, or a hundred tokens, is far smaller. */
+const MAX_BYTES = 1024 * 1024;
+
+/** The text of a small file. Expected errors: OperatorError `configuration`. */
+export async function readSmallFile(path: string, setting: string): Promise<string> {
+  try {
+    const file = await open(path, 'r');
+    try {
+      const { size } = await file.stat();
+      if (size > MAX_BYTES) throw new Error(`it has ${size} bytes, and ${MAX_BYTES} are the most`);
+      return await file.readFile('utf8');
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    throw unusable(path, setting, messageOf(error), error);
+  }
+}
+
+/** Why a file of the configuration cannot be used, and what to do. */
+export function unusable(path: string, setting: string, why: string, cause?: unknown): OperatorError {
+  return new OperatorError('configuration', `Cannot use ${named(path)} (${setting}): ${why}.`, { cause });
+}

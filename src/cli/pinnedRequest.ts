@@ -1,0 +1,57 @@
+import { request } from 'node:http';
+import { isIP } from 'node:net';
+import { connect } from 'node:tls';
+
+export interface PlainResponse {
+  readonly status: number;
+  readonly bytes: Buffer;
+}
+
+/**
+ * One GET over TLS, to whom a known authority vouches for, or whose certificate is the one expected: that of a daemon need not be
+ * for the address at which this machine reaches it. Rejects when there is no such server, or no answer.
+ */
+export async function pinnedRequest(
+  { hostname, pathname, port, search }: URL,
+  {
+    certificate,
+    headers,
+    signal,
+  }: {
+    /** SHA-256, as `X509Certificate` has it. */
+    readonly certificate: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly signal: AbortSignal;
+  },
+): Promise<PlainResponse> {
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  const socket = connect({
+    ...{ host, port: Number(port) },
+    ...(isIP(host) === 0 ? { servername: host } : {}),
+    // It is checked here, before anything is sent.
+    rejectUnauthorized: false,
+  });
+  const cut = (): void => void socket.destroy(new Error('cut'));
+  signal.addEventListener('abort', cut, { once: true });
+  if (signal.aborted) cut();
+  try {
+    await new Promise((resolve, reject) => socket.once('secureConnect', resolve).once('error', reject));
+    if (!socket.authorized && socket.getPeerX509Certificate()?.fingerprint256 !== certificate)
+      throw new Error('another certificate');
+    return await new Promise((resolve, reject) => {
+      socket.once('error', reject);
+      const query = { path: pathname + search, headers: { ...headers, host: hostname } };
+      const sent = request({ ...query, createConnection: () => socket }, (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('error', reject);
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, bytes: Buffer.concat(chunks) }));
+      });
+      sent.on('error', reject);
+      sent.end();
+    });
+  } finally {
+    signal.removeEventListener('abort', cut);
+    socket.destroy();
+  }
+}

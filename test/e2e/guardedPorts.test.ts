@@ -1,0 +1,223 @@
+import { X509Certificate } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { get } from 'node:https';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import { atEnd } from '../support/cleanup.js';
+import { PlainClient } from '../support/plainClient.js';
+import { eventually, Program, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import {
+  certificateOf,
+  clientCaFile,
+  clientCertificateFile,
+  clientKeyFile,
+  keyOf,
+  TestSecrets,
+} from '../support/secretFiles.js';
+import type { CertificateName } from '../support/secretFiles.js';
+import { askSecurely, fingerprintShown, grpcCredentials } from '../support/secureClient.js';
+import type { Brought } from '../support/secureClient.js';
+
+const TOKEN = 'a-token-of-this-test-0123';
+const OTHER = 'another-token-of-this-test';
+const LAST = 20;
+const UNAUTHENTICATED = { code: 'UNAUTHENTICATED' };
+
+interface World {
+  readonly daemon: RunningDaemon;
+  readonly dataDir: string;
+  readonly secrets: TestSecrets;
+  readonly port: number;
+  readonly grpcPort: number;
+  readonly client: (brought?: Brought) => PlainClient;
+}
+
+async function guarded(flags: (secrets: TestSecrets) => readonly string[]): Promise<World> {
+  const node = await devnetForTest({ seed: 5, profile: 'mixed', startHead: LAST, paused: true });
+  const [dataDir, secrets] = [scratchDirectory(), new TestSecrets(`${TOKEN} tests # the tests\n`)];
+  const daemon = await startDaemon(startArguments(node, dataDir, '--start-height', '0', ...flags(secrets)));
+  await daemon.reaches(LAST);
+  const portOf = (address: string): number => Number(new URL(address).port);
+  const [port, grpcPort] = [portOf(daemon.apiUrl), portOf(`http://${daemon.grpcAddress}`)];
+  const client = (brought?: Brought): PlainClient => {
+    const made = new PlainClient(`localhost:${grpcPort}`, {}, grpcCredentials(brought));
+    atEnd(() => made.close());
+    return made;
+  };
+  return { daemon, dataDir, secrets, port, grpcPort, client };
+}
+
+/** How a WebSocket ends, or `open` once it has answered. */
+function webSocket(port: number, protocols: readonly string[], token?: string): Promise<number | 'open'> {
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const ca = readFileSync(certificateOf('localhost'));
+  const socket = new WebSocket(`wss://localhost:${port}/v1/ws`, [...protocols], { ca, headers });
+  atEnd(() => socket.terminate());
+  return new Promise((resolve, reject) => {
+    socket.on('open', () => socket.send(JSON.stringify({ action: 'list_subscriptions' })));
+    socket.on('message', () => resolve('open'));
+    socket.on('close', resolve);
+    socket.on('error', reject);
+  });
+}
+
+describe('an API with a certificate and tokens', () => {
+  it('answers who brings a token over TLS, and refuses everybody else by name', async () => {
+    const { client, daemon, dataDir, port } = await guarded((secrets) => secrets.flags());
+    expect((await askSecurely(port, '/status', { token: TOKEN })).status).toBe(200);
+    for (const brought of [{}, { token: OTHER }]) {
+      const { body, headers, status } = await askSecurely(port, '/status', brought);
+      expect([status, headers['www-authenticate']]).toEqual([401, 'Bearer']);
+      expect(JSON.parse(body)).toMatchObject({ code: 401, reason: 'unauthorized' });
+      expect((await askSecurely(port, '/nowhere', brought)).status).toBe(401);
+      expect(await client(brought).refusal('GetLatestBlock')).toMatchObject(UNAUTHENTICATED);
+      const stream = await client(brought).drain('SubscribeBlocksFromLatest', { block_status: 1 });
+      expect(stream).toMatchObject({ messages: [], end: UNAUTHENTICATED });
+    }
+    expect(await client({ token: TOKEN }).call('GetLatestBlock')).toMatchObject({
+      block: { height: String(LAST) },
+    });
+    expect(await webSocket(port, [])).toBe(3000);
+    expect(await webSocket(port, ['bearer', OTHER])).toBe(3000);
+    expect(await webSocket(port, [], TOKEN)).toBe('open');
+    expect(await webSocket(port, ['bearer', TOKEN])).toBe('open');
+    // The page has to come before anybody can type a token into it; probes have none.
+    expect((await askSecurely(port, '/')).status).toBe(200);
+    expect((await daemon.health('/readyz')).status).toBe(200);
+
+    await expect(fetch(`${daemon.apiUrl}/status`)).rejects.toThrow();
+    await expect(askSecurely(port, '/status', { token: TOKEN, trusts: 'renewed' })).rejects.toThrow();
+    expect(await new PlainClient(daemon.grpcAddress).refusal('Ping', {}, 2_000)).toMatchObject({
+      code: 'UNAVAILABLE',
+    });
+    // Commands of this machine are let in by the record in the data directory, whatever the certificate is for.
+    const answer = await runProgram(['status', '--network', 'devnet', '--data-dir', dataDir, '--json']);
+    expect(answer).toMatchObject({ code: 0, stderr: '' });
+    expect(answer.stdout + daemon.program.stdout + daemon.program.stderr).not.toContain(TOKEN);
+    expect(await daemon.program.stop()).toBe(0);
+  });
+
+  it('takes a new certificate and new tokens while a stream of the old ones goes on', async () => {
+    const { client, daemon, grpcPort, port, secrets } = await guarded((files) => files.flags());
+    const fingerprint = (name: CertificateName): string =>
+      new X509Certificate(readFileSync(certificateOf(name))).fingerprint256;
+    expect(await fingerprintShown(port)).toBe(fingerprint('localhost'));
+    let events = '';
+    let isOver = false;
+    const options = {
+      ca: readFileSync(certificateOf('localhost')),
+      headers: { authorization: `Bearer ${TOKEN}` },
+    };
+    const request = get(`https://localhost:${port}/events?from=0`, options, (response) => {
+      response.on('data', (text: Buffer) => (events += text.toString()));
+      response.on('close', () => (isOver = true));
+    });
+    atEnd(() => void request.destroy());
+    await eventually(() => (events.includes(`id: ${LAST}-`) ? true : undefined));
+
+    secrets.use('renewed');
+    secrets.writeTokens(`${OTHER}\n`);
+    // There is no configuration file; what is read from files is read all the same.
+    daemon.program.child.kill('SIGHUP');
+    for (const each of [port, grpcPort])
+      await eventually(async () =>
+        (await fingerprintShown(each)) === fingerprint('renewed') ? true : undefined,
+      );
+    const renewed = { token: OTHER, trusts: 'renewed' } as const;
+    await eventually(async () =>
+      (await askSecurely(port, '/status', renewed)).status === 200 ? true : undefined,
+    );
+    expect((await askSecurely(port, '/status', { ...renewed, token: TOKEN })).status).toBe(401);
+    expect(await client(renewed).call('Ping')).toEqual({});
+    const told = daemon.program.logs().filter(({ msg }) => msg === 'a secret of the API has changed');
+    expect(told).toContainEqual(
+      expect.objectContaining({ secret: 'tokens', tokens: 1, added: ['line 1'], removed: ['tests'] }),
+    );
+    expect(isOver).toBe(false);
+    request.destroy();
+    expect(await daemon.program.stop()).toBe(0);
+  });
+
+  it('keeps what it has where a file cannot be used, says so once, and goes on once it is mended', async () => {
+    const { daemon, port, secrets } = await guarded((files) => files.flags());
+    writeFileSync(secrets.keyFile, readFileSync(secrets.certificateFile));
+    secrets.writeTokens('short\n');
+    daemon.program.child.kill('SIGHUP');
+    const REFUSED = 'a secret of the API cannot be used: the one before stays in use';
+    const told = await eventually(() => {
+      const lines = daemon.program.logs().filter(({ msg }) => msg === REFUSED);
+      return lines.length < 2 ? undefined : lines;
+    });
+    expect(told.map(({ level, secret }) => [level, secret])).toEqual([
+      ['error', 'certificate'],
+      ['error', 'tokens'],
+    ]);
+    expect(told[0]?.['why']).toMatch(/has no private key in PEM/);
+    expect(told[1]?.['why']).toMatch(/line 1 has 5 characters/);
+    expect((await askSecurely(port, '/status', { token: TOKEN })).status).toBe(200);
+    await daemon.scrapeUntil(
+      (metrics) => metrics.value('secret_reloads_total', { secret: 'tokens', outcome: 'refused' }) > 1,
+    );
+    secrets.use('renewed');
+    secrets.writeTokens(`${OTHER}\n`);
+    await eventually(async () => {
+      const answer = await askSecurely(port, '/status', { token: OTHER, trusts: 'renewed' }).catch(
+        () => undefined,
+      );
+      return answer?.status === 200 ? true : undefined;
+    });
+    expect(daemon.program.logs().filter(({ msg }) => msg === REFUSED)).toHaveLength(2);
+    expect(daemon.program.stdout).not.toContain('short');
+  });
+
+  it('may ask for a token where it is expensive alone, and take a client certificate for one', async () => {
+    const { client, port } = await guarded((files) => [
+      ...[...files.tlsFlags(), '--api-tls-client-ca-file', clientCaFile, '--api-tokens-for', 'expensive'],
+    ]);
+    const own = { cert: readFileSync(clientCertificateFile), key: readFileSync(clientKeyFile) };
+    expect((await askSecurely(port, '/status')).status).toBe(200);
+    expect((await askSecurely(port, '/export?from=1')).status).toBe(401);
+    expect((await askSecurely(port, '/export?from=1', own)).status).toBe(200);
+    expect(await client().call('GetLatestBlock')).toMatchObject({ block: { height: String(LAST) } });
+    const { end } = await client().drain('SubscribeBlocksFromLatest', { block_status: 1 });
+    expect(end).toMatchObject(UNAUTHENTICATED);
+    const from = { start_block_height: 1, block_status: 1 };
+    expect(await client(own).take('SubscribeBlocksFromStartHeight', from, 2)).toHaveLength(2);
+    // A certificate that the authority has not signed is none.
+    const strange = { cert: readFileSync(certificateOf('renewed')), key: readFileSync(keyOf('renewed')) };
+    expect((await askSecurely(port, '/export?from=1', strange)).status).toBe(401);
+
+    // Flow's SDK cannot send a token, and needs none for this.
+    const script = [join(import.meta.dirname, '../support/sdkProgram.mjs'), `https://localhost:${port}`, '7'];
+    const sdk = new Program([], { NODE_EXTRA_CA_CERTS: certificateOf('localhost') }, [], script);
+    expect(await sdk.exited, sdk.stderr).toBe(0);
+    const { body } = await askSecurely(port, '/v1/blocks?height=7');
+    expect(sdk.stdout.trim()).toBe((JSON.parse(body) as [{ header: { id: string } }])[0].header.id);
+  });
+});
+
+describe('a start with files that cannot be used', () => {
+  it('is refused before anything is opened, and the refusal names the file and not what is in it', async () => {
+    const secrets = new TestSecrets(`${TOKEN}\n${TOKEN}\n`);
+    const elsewhere = join(import.meta.dirname, '../data/tls/elsewhere-cert.pem');
+    const cases = [
+      [['--api-tokens-file', secrets.tokensFile], /the token of line 2 stands there twice/],
+      [['--api-tls-certificate-file', secrets.certificateFile], /has no private key in PEM/],
+      [['--api-tls-certificate-file', elsewhere, '--api-tls-key-file', keyOf('renewed')], /is not the key of/],
+      [['--api-tls-certificate-file', '/nowhere.pem'], /ENOENT/],
+      [
+        ['--api-tls-key-file', secrets.keyFile],
+        /api\.tls\.certificateFile is not, so the ports would speak plain/,
+      ],
+    ] as const;
+    const node = await devnetForTest({ startHead: 3, paused: true });
+    for (const [flags, why] of cases) {
+      const { code, stdout, stderr } = await runProgram(startArguments(node, scratchDirectory(), ...flags));
+      expect([code, stderr]).toEqual([78, expect.stringMatching(why)]);
+      expect(stdout + stderr).not.toContain(TOKEN);
+    }
+  });
+});
