@@ -4,18 +4,22 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { loadDoctor } from '../../src/app/index.js';
 import type { Verdict } from '../../src/app/index.js';
+import { loadConfig } from '../../src/config/index.js';
+import { systemClock } from '../../src/runtime/index.js';
 import { atEnd } from '../support/cleanup.js';
 import { runCommand } from '../support/commandLine.js';
 import { encrypted } from '../support/encryptedNode.js';
 import { runProgram, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { TestSecrets } from '../support/secretFiles.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
 import { usePostgres } from '../support/storeKinds.js';
 import { storePath } from '../support/storeDump.js';
 
 const HEAD = 40;
-const checks = ['machine', 'limits', 'store', 'nodes', 'clock', 'disk', 'ports', 'configuration'];
+const checks = ['machine', 'limits', 'store', 'nodes', 'clock', 'disk', 'ports', 'exposure', 'configuration'];
 
 /** The flags of a `start` become those of `doctor`. */
 function doctorOf([, ...flags]: readonly string[]): string[] {
@@ -222,14 +226,73 @@ describe('doctor', () => {
     ];
     const { code, saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
     expect(code).toBe(0);
-    const said = saying('configuration', 'warning');
+    expect(saying('configuration', 'warning')).toContain('--scrub-bytes-per-second');
+    const said = saying('exposure', 'warning');
     for (const flag of [
-      '--api-rate-per-second-per-address',
-      '--api-forward',
-      '--metrics-host',
-      '--scrub-bytes-per-second',
+      ...['--api-tls-certificate-file', '--api-tokens-file', '--api-cors-origin', '--api-forward'],
+      ...['--api-rate-per-second-per-address', '--metrics-host'],
     ])
       expect(said).toContain(flag);
+  });
+
+  it('finds nothing to say of an API behind TLS and tokens', async () => {
+    const devnet = await node();
+    const secrets = new TestSecrets('a-token-of-this-test-0123\n');
+    chmodSync(secrets.keyFile, 0o600);
+    const flags = [...['--api-host', '0.0.0.0', '--api-forward'], ...secrets.flags()];
+    const { code, saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
+    expect([code, saying('exposure', 'warning')]).toEqual([0, '']);
+    expect(saying('exposure', 'ok')).toMatch(
+      /is valid until 2126[^]*has 1 token\.[^]*0\.0\.0\.0, beyond this machine, behind TLS and tokens/,
+    );
+  });
+
+  it('tells of secrets that others can read, and of a certificate that is for somewhere else, or over', async () => {
+    const devnet = await node();
+    const secrets = new TestSecrets('a-token-of-this-test-0123\n');
+    for (const file of [secrets.keyFile, secrets.tokensFile]) chmodSync(file, 0o644);
+    // An address of which nobody listens: that is another check.
+    const flags = [...['--api-host', '192.0.2.1'], ...secrets.flags()];
+    const { saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
+    const said = saying('exposure', 'warning');
+    for (const file of [secrets.keyFile, secrets.tokensFile])
+      expect(said).toMatch(new RegExp(`${file}, which has .*\\(mode 644\\); chmod 600`));
+    expect(said).toContain('is for DNS:localhost, and not for 192.0.2.1');
+
+    const expired = join(import.meta.dirname, '../data/tls/expired-cert.pem');
+    const over = ['--api-tls-certificate-file', expired, '--api-tls-key-file', secrets.keyFile];
+    const late = await examined(startArguments(devnet, scratchDirectory(), ...over));
+    expect([late.code, late.saying('exposure', 'problem')]).toEqual([
+      78,
+      expect.stringMatching(/expired at 2020-01-02.*put a new one/),
+    ]);
+    const short = [...secrets.tlsFlags(), '--api-tokens-file', secrets.certificateFile];
+    const wrong = await examined(startArguments(devnet, scratchDirectory(), ...short));
+    expect([wrong.code, wrong.saying('exposure', 'problem')]).toEqual([
+      78,
+      expect.stringMatching(/\(api\.tokensFile\): the token of line 1 has 10 characters/),
+    ]);
+  });
+
+  it('warns of a certificate that ends within two weeks', async () => {
+    const secrets = new TestSecrets('a-token-of-this-test-0123\n');
+    const loaded = loadConfig(
+      {
+        file: undefined,
+        environment: { FCI_API_TLS_CERTIFICATE_FILE: secrets.certificateFile },
+        flags: new Map([
+          ['accessNodes', ['127.0.0.1:1']],
+          ['dataDir', [scratchDirectory()]],
+          ['api.tls.keyFile', [secrets.keyFile]],
+        ]),
+      },
+      { isTerminal: false },
+    );
+    const { examine } = await loadDoctor();
+    const clock = { ...systemClock, now: () => Date.parse('2126-10-20T00:00:00Z') };
+    const verdicts = await examine(loaded, { clock, onVerdict: () => undefined });
+    const said = verdicts.filter(({ check }) => check === 'exposure').map(({ message }) => message);
+    expect(said.join()).toMatch(/expires in 8 days, at 2126-10-28/);
   });
 });
 

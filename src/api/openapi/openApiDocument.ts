@@ -4,6 +4,8 @@ import type { ApiErrorReason } from '../view/ApiError.js';
 import type { Route } from './route.js';
 
 const JSON_MEDIA_TYPE = 'application/json';
+const BEARER = 'bearer';
+const bearer = { type: 'http', scheme: 'bearer' } as const;
 
 /** Reasons for which any request may be refused. */
 const commonReasons: readonly ApiErrorReason[] = [
@@ -16,10 +18,22 @@ interface Response {
   readonly content?: Readonly<Record<string, { readonly schema: t.Schema }>>;
 }
 
+export interface OpenApiOptions {
+  /** Of the program. */
+  readonly version: string;
+  /** Which routes need a bearer token here. Default: none. */
+  readonly needsToken?: (route: Route) => boolean;
+}
+
 /** The OpenAPI 3.1 document of these routes. Schemas that have names become its components. */
-export function openApiDocument(routes: readonly Route[], { version }: { readonly version: string }) {
+export function openApiDocument(
+  routes: readonly Route[],
+  { needsToken = () => false, version }: OpenApiOptions,
+) {
   const schemas: Record<string, t.Schema> = {};
-  const paths = Object.fromEntries(routes.map((route) => [route.path, { get: operation(route) }]));
+  const paths = Object.fromEntries(
+    routes.map((route) => [route.path, { get: operation(route, needsToken(route)) }]),
+  );
   return {
     openapi: '3.1.0',
     info: {
@@ -30,7 +44,7 @@ export function openApiDocument(routes: readonly Route[], { version }: { readonl
     },
     servers: [{ url: '/' }],
     paths: withoutTargets(paths, schemas) as typeof paths,
-    components: { schemas },
+    components: { schemas, ...(routes.some(needsToken) ? { securitySchemes: { [BEARER]: bearer } } : {}) },
   };
 }
 
@@ -48,7 +62,7 @@ function withoutTargets(value: unknown, components: Record<string, t.Schema>): u
   );
 }
 
-function operation(route: Route) {
+function operation(route: Route, needsToken: boolean) {
   const { operation: operationId, summary, parameters, errors } = route;
   return {
     operationId,
@@ -58,7 +72,11 @@ function operation(route: Route) {
       description,
       schema,
     })),
-    responses: { ...success(route), ...refusalsFor([...errors, ...commonReasons]) },
+    ...(needsToken ? { security: [{ [BEARER]: [] }] } : {}),
+    responses: {
+      ...success(route),
+      ...refusalsFor([...errors, ...commonReasons, ...(needsToken ? (['unauthorized'] as const) : [])]),
+    },
   };
 }
 

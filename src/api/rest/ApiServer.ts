@@ -1,8 +1,10 @@
 import { quoted } from '../../runtime/index.js';
+import { TokenGuard } from '../guard/TokenGuard.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { HttpServer } from '../http/HttpServer.js';
 import type { HttpServerDependencies, HttpServerOptions } from '../http/HttpServer.js';
 import { RestForwarding } from '../http/RestForwarding.js';
+import { costOf } from '../http/types.js';
 import type { HttpRoute } from '../http/types.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
 import type { ApiMetrics } from '../limits/ApiRequests.js';
@@ -44,6 +46,9 @@ export class ApiServer extends HttpServer {
     const { forwardRest, version } = options;
     const events = new EventStreams(dependencies);
     const files = new PageFiles();
+    const guard = new TokenGuard(options);
+    const document = () =>
+      openApiDocument(routes, { version, needsToken: (route) => guard.covers(costOf(route)) });
     const routes: readonly Route[] = [
       ...flowRoutes(options, dependencies),
       ...daemonRoutes({ ...dependencies, events }),
@@ -55,7 +60,7 @@ export class ApiServer extends HttpServer {
         parameters: [],
         response: openApiSchema,
         errors: [],
-        handle: () => tagged('openapi', openApiDocument(routes, { version })),
+        handle: () => tagged('openapi', document()),
       },
     ];
     const pages: readonly HttpRoute[] = [
@@ -74,7 +79,7 @@ export class ApiServer extends HttpServer {
         path: '/docs',
         isOpen: true,
         handle: () => ({
-          ...tagged('docs', docsPage(openApiDocument(routes, { version })), HTML_TYPE),
+          ...tagged('docs', docsPage(document()), HTML_TYPE),
           headers: pageHeaders({ 'style-src': "'unsafe-inline'" }),
         }),
       },

@@ -9,6 +9,7 @@ import { missingIn } from '../../storage/index.js';
 import { checkClock } from './clockCheck.js';
 import { checkConfiguration } from './configuration.js';
 import { checkDisk } from './disk.js';
+import { checkExposure } from './exposure.js';
 import { checkLimits, openFilesLimit } from './limits.js';
 import { checkMachine, thisMachine } from './machine.js';
 import { checkNodes } from './nodes.js';
@@ -64,6 +65,7 @@ export async function examine(
     return checkDisk(config, { stored, heightsToCome }, clock);
   });
   await check('ports', () => checkPorts(config, facts));
+  await check('exposure', () => checkExposure(config, { clock }));
   await check('configuration', () => checkConfiguration(loaded));
   return verdicts;
 }

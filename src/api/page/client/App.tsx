@@ -10,13 +10,23 @@ import { NoAnswer, Reasons } from './Reasons.js';
 import { RacePanel } from './RacePanel.js';
 import { Search } from './Search.js';
 import { standingOf, tellTab } from './standing.js';
+import { TokenForm } from './TokenForm.js';
 import type { Status, View } from './types.js';
 import { useNow } from './useNow.js';
 import { WindowPanel } from './WindowPanel.js';
 import { WorkersPanel } from './WorkersPanel.js';
 
 /** The whole page. */
-export function App({ view, codes }: { readonly view: View; readonly codes: Codes }): VNode {
+export function App({
+  view,
+  codes,
+  onToken,
+}: {
+  readonly view: View;
+  readonly codes: Codes;
+  /** A token was typed in, and is kept. */
+  readonly onToken: () => void;
+}): VNode {
   const { status, trouble } = view;
   const standing = standingOf(view, codes);
   // What a daemon said that is gone does not grow older.
@@ -42,6 +52,7 @@ export function App({ view, codes }: { readonly view: View; readonly codes: Code
         {trouble === undefined ? null : (
           <NoAnswer trouble={trouble} nowMs={nowMs} hasStatus={status !== undefined} />
         )}
+        {trouble?.wantsToken === true ? <TokenForm onToken={onToken} /> : null}
         <Search />
         {status === undefined ? null : (
           <div class={trouble === undefined ? 'content' : 'content stale'}>

@@ -1,3 +1,5 @@
+import { openEvents } from './eventFeed.js';
+import { ownHeaders } from './token.js';
 import type { NewestBlock, Refusal, Status, View } from './types.js';
 
 /** Between two looks at the status. */
@@ -12,6 +14,7 @@ const RETRY = { minMs: 1_000, maxMs: 5_000 };
 const QUIET_REFUSALS = 2;
 /** Further behind, or faster, the daemon sends more events than a page needs. */
 const FOLLOW = { maxLag: 50, maxPerSecond: 20 };
+const UNAUTHORIZED = 401;
 /** After a stream of events that broke. */
 const REOPEN_MS = 5_000;
 /** For which version the page was loaded again, in the tab's storage. */
@@ -25,7 +28,7 @@ export class Connection {
   #isAsking = false;
   #askedAtMs = -Infinity;
   #failures = 0;
-  #events: EventSource | undefined;
+  #events: { close(): void } | undefined;
   #mayFollowAtMs = 0;
 
   constructor(dependencies: { readonly onChange: (view: View) => void }) {
@@ -38,6 +41,12 @@ export class Connection {
       if (document.hidden) this.#rest();
       else this.#askIn(0);
     });
+    this.#askIn(0);
+  }
+
+  /** There is a token now, or another one. */
+  askAgain(): void {
+    this.#failures = 0;
     this.#askIn(0);
   }
 
@@ -84,24 +93,29 @@ export class Connection {
       isRefusal ? error.retryAfterMs : 0,
     );
     this.#failures += 1;
-    if (isRefusal && this.#failures <= QUIET_REFUSALS && this.#view.trouble === undefined) return pauseMs;
+    const wantsToken = isRefusal && error.code === UNAUTHORIZED;
+    if (isRefusal && !wantsToken && this.#failures <= QUIET_REFUSALS && this.#view.trouble === undefined)
+      return pauseMs;
     const since = this.#view.trouble?.since ?? new Date();
     const message = messageOf(error);
-    this.#show({ trouble: { since, isRefusal, message, nextTryAtMs: performance.now() + pauseMs } });
+    this.#show({
+      trouble: { since, isRefusal, wantsToken, message, nextTryAtMs: performance.now() + pauseMs },
+    });
     return pauseMs;
   }
 
   #follow(): void {
     if (this.#events !== undefined || performance.now() < this.#mayFollowAtMs) return;
-    const events = new EventSource('/events');
-    this.#events = events;
-    events.addEventListener('height', ({ data }: MessageEvent<string>) => {
+    const end = (): void => {
+      if (this.#events === events) this.#unfollow(REOPEN_MS);
+    };
+    const events = openEvents((name, data) => {
+      if (name === 'end' || name === 'rewind') end();
+      if (name !== 'height' || this.#events !== events) return;
       this.#show({ newest: newestOf(data) });
       this.#askIn(Math.max(0, this.#askedAtMs + SOON_MS - performance.now()));
-    });
-    // It would come back by itself, and want everything that it has missed.
-    const end = (): void => this.#unfollow(REOPEN_MS);
-    for (const name of ['end', 'rewind', 'error']) events.addEventListener(name, end);
+    }, end);
+    this.#events = events;
   }
 
   #unfollow(pauseMs: number): void {
@@ -132,7 +146,8 @@ export class RefusedError extends Error {
 
 /** Asks the daemon. Expected errors: RefusedError; those of `fetch`. */
 export async function readJson<T>(path: string): Promise<T> {
-  const answer = await fetch(path, { cache: 'no-store', signal: AbortSignal.timeout(ANSWER_LIMIT_MS) });
+  const signal = AbortSignal.timeout(ANSWER_LIMIT_MS);
+  const answer = await fetch(path, { cache: 'no-store', headers: ownHeaders(), signal });
   const body = (await answer.json()) as T | Refusal;
   if (answer.ok) return body as T;
   const retryAfterMs = 1_000 * Number(answer.headers.get('retry-after') ?? 0);

@@ -7,6 +7,8 @@ import type { View } from './types.js';
 const root = document.getElementById('page');
 if (root === null) throw new Error('the page has no place for its content');
 const codes = readCodes();
-const show = (view: View): void => render(<App view={view} codes={codes} />, root);
+const show = (view: View): void =>
+  render(<App view={view} codes={codes} onToken={() => connection.askAgain()} />, root);
+const connection = new Connection({ onChange: show });
 show({ status: undefined, receivedAtMs: 0, trouble: undefined, newest: undefined });
-new Connection({ onChange: show }).start();
+connection.start();

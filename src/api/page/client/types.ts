@@ -17,6 +17,8 @@ export interface Trouble {
   readonly since: Date;
   /** It answers, and refuses. */
   readonly isRefusal: boolean;
+  /** It wants a bearer token, or another one. */
+  readonly wantsToken: boolean;
   /** One sentence. */
   readonly message: string;
   /** Of `performance.now()`. */

@@ -1,0 +1,12 @@
+/** In the tab's storage: it is gone with the tab. */
+const KEPT_AS = 'flow-collection-indexer.token';
+
+export function keepToken(token: string): void {
+  sessionStorage.setItem(KEPT_AS, token);
+}
+
+/** The headers of a request to the daemon. */
+export function ownHeaders(): Record<string, string> {
+  const token = sessionStorage.getItem(KEPT_AS);
+  return token === null ? {} : { authorization: `Bearer ${token}` };
+}

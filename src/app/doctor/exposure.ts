@@ -1,0 +1,170 @@
+import type { X509Certificate } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import { isIP } from 'node:net';
+import { isLoopback } from '../../api/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import { OperatorError } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { expiryOf, readCertificate } from '../guard/certificate.js';
+import { readTokens } from '../guard/tokens.js';
+import { ok, problem, warning } from './verdicts.js';
+import type { Finding } from './verdicts.js';
+
+const DAY_MS = 86_400_000;
+/** A certificate that lasts no longer should have been renewed by now. */
+const RENEW_DAYS = 14;
+/** Permission bits of everybody but the owner: to read, or to change. */
+const GROUP_WRITES_OTHERS_READ = 0o026;
+const ALL_ADDRESSES: readonly string[] = ['0.0.0.0', '::'];
+
+type Exposed = Pick<DaemonConfig, 'api' | 'debug' | 'metrics' | 'roles'>;
+
+/** What whoever reaches the ports may do, and whether what guards them holds. */
+export async function checkExposure(
+  config: Exposed,
+  { clock }: { readonly clock: Pick<Clock, 'now'> },
+): Promise<Finding[]> {
+  const { api, debug, metrics, roles } = config;
+  const isServed = roles.includes('api');
+  const found = [
+    ...(isServed ? [...(await checkCertificate(api, clock)), ...(await checkTokens(api))] : []),
+    ...(isServed && !isLoopback(api.host) ? openApi(api) : []),
+  ];
+  if (!isLoopback(metrics.host)) {
+    found.push(
+      warning(
+        `/metrics and /readyz listen at ${metrics.host}, beyond this machine and always in the clear, and name your nodes and their ` +
+          'faults; let only your Prometheus reach them (firewall), or leave --metrics-host at 127.0.0.1.',
+      ),
+    );
+  }
+  if (debug.profile) {
+    found.push(
+      warning(
+        '/debug/profile is served, to this machine only, and slows the daemon while it is used; drop --debug-profile when done.',
+      ),
+    );
+  }
+  return found.length === 0 ? [ok('Only this machine reaches the ports.')] : found;
+}
+
+/** Of an API that listens beyond this machine. */
+function openApi(api: DaemonConfig['api']): Finding[] {
+  const { corsOrigins, forward, forwardRest, host, ratePerSecondPerAddress, tls, tokensFile, tokensFor } =
+    api;
+  const who = `The API listens at ${host}, beyond this machine`;
+  const asks = tokensFile !== undefined || tls.clientCaFile !== undefined;
+  const forwards = forward || forwardRest !== undefined;
+  const found: Finding[] = [];
+  if (tls.certificateFile === undefined) {
+    found.push(
+      warning(
+        `${who}, in the clear: ${tokensFile === undefined ? 'who is on the way reads and changes the answers' : 'who is on the way reads the tokens'}; ` +
+          'set --api-tls-certificate-file and --api-tls-key-file, or put a proxy that speaks TLS before it.',
+      ),
+    );
+  }
+  if (!asks) {
+    found.push(
+      warning(
+        `${who}, and asks nobody for a token; set --api-tokens-file ("openssl rand -hex 32" makes a token), or let a firewall choose ` +
+          'who reaches it.',
+      ),
+    );
+  }
+  if (ratePerSecondPerAddress === 0 && !(asks && tokensFor === 'everything')) {
+    found.push(
+      warning(
+        `${who}, without a limit for one caller; set --api-rate-per-second-per-address, such as 50, or put a proxy before it.`,
+      ),
+    );
+  }
+  if (forwards && !asks) {
+    found.push(
+      warning(
+        `${who}, and forwards what it cannot answer: whoever reaches it uses your access nodes; set --api-tokens-file with ` +
+          `--api-tokens-for expensive, or drop ${forward ? '--api-forward' : '--api-forward-rest'}.`,
+      ),
+    );
+  }
+  if (corsOrigins.includes('*') && !asks) {
+    found.push(
+      warning(
+        `${who}, and pages of every origin may use it; name yours with --api-cors-origin, or say none, unless it is meant for all.`,
+      ),
+    );
+  }
+  return found.length === 0
+    ? [ok(`The API listens at ${host}, beyond this machine, behind TLS and tokens.`)]
+    : found;
+}
+
+async function checkCertificate(
+  { host, tls }: DaemonConfig['api'],
+  clock: Pick<Clock, 'now'>,
+): Promise<Finding[]> {
+  const { certificateFile, clientCaFile, keyFile = certificateFile } = tls;
+  if (certificateFile === undefined || keyFile === undefined) return [];
+  return orProblem(async () => {
+    const { leaf } = await readCertificate({ certificateFile, clientCaFile, keyFile });
+    const open = await tooOpen(keyFile, 'the private key (api.tls.keyFile)');
+    return [...open, lifeOf(leaf, certificateFile, clock), ...placeOf(leaf, host, certificateFile)];
+  });
+}
+
+function lifeOf(leaf: X509Certificate, file: string, clock: Pick<Clock, 'now'>): Finding {
+  const days = Math.floor((expiryOf(leaf).getTime() - clock.now()) / DAY_MS);
+  const until = expiryOf(leaf).toISOString();
+  const next = 'put a new one, and its key, into the same files: a running daemon takes it by itself';
+  if (days < 0) return problem('configuration', `The certificate in ${file} expired at ${until}; ${next}.`);
+  if (new Date(leaf.validFrom).getTime() > clock.now())
+    return problem(
+      'configuration',
+      `The certificate in ${file} is valid from ${leaf.validFrom} on only; check the clock.`,
+    );
+  return days < RENEW_DAYS
+    ? warning(`The certificate in ${file} expires in ${days} days, at ${until}; ${next}.`)
+    : ok(`The certificate in ${file} is valid until ${until}.`);
+}
+
+/** A port of all addresses is reached by names that nobody knows here. */
+function placeOf(leaf: X509Certificate, host: string, file: string): Finding[] {
+  if (ALL_ADDRESSES.includes(host) || isLoopback(host)) return [];
+  const isFor = isIP(host) === 0 ? leaf.checkHost(host) : leaf.checkIP(host);
+  if (isFor !== undefined) return [];
+  const names = leaf.subjectAltName ?? 'no name at all';
+  return [
+    warning(
+      `The certificate in ${file} is for ${names}, and not for ${host}; callers must use one of its names, or it needs another.`,
+    ),
+  ];
+}
+
+async function checkTokens({ tokensFile }: DaemonConfig['api']): Promise<Finding[]> {
+  if (tokensFile === undefined) return [];
+  return orProblem(async () => {
+    const tokens = await readTokens(tokensFile);
+    const open = await tooOpen(tokensFile, 'the tokens (api.tokensFile)');
+    return [...open, ok(`${tokensFile} has ${tokens.length} token${tokens.length === 1 ? '' : 's'}.`)];
+  });
+}
+
+/** Windows has no such bits. */
+async function tooOpen(path: string, what: string): Promise<Finding[]> {
+  const mode = (await stat(path)).mode & 0o777;
+  if (process.platform === 'win32' || (mode & GROUP_WRITES_OTHERS_READ) === 0) return [];
+  return [
+    warning(
+      `${path}, which has ${what}, is open to other users of this machine (mode ${mode.toString(8)}); chmod 600 ${path}.`,
+    ),
+  ];
+}
+
+async function orProblem(look: () => Promise<Finding[]>): Promise<Finding[]> {
+  try {
+    return await look();
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return [problem(error.exit, error.message)];
+  }
+}
