@@ -333,6 +333,7 @@ export interface components {
         | 'not_served'
         | 'upstream_unreachable'
         | 'method_not_allowed'
+        | 'unauthorized'
         | 'origin_refused'
         | 'local_only'
         | 'too_large'
@@ -1011,6 +1012,28 @@ export interface components {
       transaction: components['schemas']['TransactionBody'];
     };
     ExportLine: components['schemas']['ExportedBlock'] | components['schemas']['ExportedTransaction'];
+    StoredSporks: {
+      /** @enum {string} */
+      kind: 'sporks';
+      /** @description All that are recorded, in ascending order. */
+      sporks: {
+        root_height: number;
+        /** @description Hex; empty where none was told. */
+        spork_id: string;
+        /** @description The parent that the root names, where the network’s table vouches for it. */
+        root_parent_id: string | null;
+      }[];
+    };
+    StoredBlock: {
+      /** @enum {string} */
+      kind: 'stored';
+      height: number;
+      /** @description As stored, in base64: a protobuf message. */
+      block: string;
+      /** @description In guarantee order, each a list of transactions: repeated Transaction transactions = 1. */
+      collections: string[];
+    };
+    StoredPageLine: components['schemas']['StoredSporks'] | components['schemas']['StoredBlock'];
     AccountTransactions: {
       /** @enum {string} */
       kind: 'account';
@@ -2413,6 +2436,8 @@ export interface operations {
         from: string;
         /** @description The last height; the page may end lower. Default: the latest indexed. */
         to?: string;
+        /** @description stored: a line with the sporks, then one for each block with all its bytes, for whoever keeps an index of its own. */
+        form?: 'documents' | 'stored';
       };
       header?: never;
       path?: never;
@@ -2430,7 +2455,8 @@ export interface operations {
           [name: string]: unknown;
         };
         content: {
-          'application/x-ndjson': components['schemas']['ExportLine'];
+          'application/x-ndjson':
+            components['schemas']['ExportLine'] | components['schemas']['StoredPageLine'];
         };
       };
       /** @description The caller already has this response (If-None-Match). */

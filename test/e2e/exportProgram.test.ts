@@ -8,6 +8,7 @@ import { storeFlags } from '../support/storeDump.js';
 
 /** `npm run test:followers` kills twenty times. */
 const ROUNDS = Number(process.env['FOLLOWER_ROUNDS'] ?? 3);
+const ROUND_TIMEOUT_MS = 60_000;
 const STEP = 40;
 const FIRST = 100;
 const SINK = join(import.meta.dirname, '../support/sinkProgram.mjs');
@@ -48,47 +49,53 @@ function doneOf(state: string): number {
 const reaches = (state: string, height: number) =>
   eventually(() => (doneOf(state) >= height ? true : undefined));
 
-it(`feeds a program exactly what is indexed, through ${ROUNDS} kills and a rewind`, async () => {
-  const { devnet, dataDir, file, state, feed, start } = await begin(FIRST + STEP);
-  const random = seededRandom(9);
-  let daemon = await startDaemon(start);
-  let head = FIRST + STEP;
-  await daemon.reaches(head);
-  for (let round = 0; round < ROUNDS; round += 1) {
-    // Every other time it is the program that dies, in the middle of a write.
-    const exporter = feed(...(round % 2 === 0 ? [] : [String(Math.floor(random.next() * STEP))]));
+it(
+  `feeds a program exactly what is indexed, through ${ROUNDS} kills and a rewind`,
+  async () => {
+    const { devnet, dataDir, file, state, feed, start } = await begin(FIRST + STEP);
+    const random = seededRandom(9);
+    let daemon = await startDaemon(start);
+    let head = FIRST + STEP;
+    await daemon.reaches(head);
+    for (let round = 0; round < ROUNDS; round += 1) {
+      // Every other time it is the program that dies, in the middle of a write.
+      const exporter = feed(...(round % 2 === 0 ? [] : [String(Math.floor(random.next() * STEP))]));
+      head += STEP;
+      devnet.node.head.set(head);
+      const until = Math.max(doneOf(state), FIRST) + Math.floor(random.next() * STEP);
+      await reaches(state, until);
+      expect(await exporter.stop('SIGKILL')).toBe('SIGKILL');
+    }
+    const exporter = feed();
+    await reaches(state, head);
+
+    const kept = head - STEP / 2;
+    expect(await daemon.program.stop()).toBe(0);
+    expect(await runProgram(['rewind', '--to', String(kept), '--yes', ...storeFlags(dataDir)])).toMatchObject(
+      {
+        code: 0,
+      },
+    );
+    devnet.node.head.set(kept);
+    daemon = await startDaemon(start);
+    await exporter.sees(/told to forget what is above height/);
+    await eventually(() => {
+      const last = readFileSync(file, 'utf8').trimEnd().split('\n').at(-1) ?? '{}';
+      return (JSON.parse(last) as { height: number }).height === kept ? true : undefined;
+    });
     head += STEP;
     devnet.node.head.set(head);
-    const until = Math.max(doneOf(state), FIRST) + Math.floor(random.next() * STEP);
-    await reaches(state, until);
-    expect(await exporter.stop('SIGKILL')).toBe('SIGKILL');
-  }
-  const exporter = feed();
-  await reaches(state, head);
+    await reaches(state, head);
+    expect(await exporter.stop()).toBe(0);
+    expect(exporter.stderr).toContain(`acknowledged everything up to height ${head}`);
+    await daemon.program.stop();
 
-  const kept = head - STEP / 2;
-  expect(await daemon.program.stop()).toBe(0);
-  expect(await runProgram(['rewind', '--to', String(kept), '--yes', ...storeFlags(dataDir)])).toMatchObject({
-    code: 0,
-  });
-  devnet.node.head.set(kept);
-  daemon = await startDaemon(start);
-  await exporter.sees(/told to forget what is above height/);
-  await eventually(() => {
-    const last = readFileSync(file, 'utf8').trimEnd().split('\n').at(-1) ?? '{}';
-    return (JSON.parse(last) as { height: number }).height === kept ? true : undefined;
-  });
-  head += STEP;
-  devnet.node.head.set(head);
-  await reaches(state, head);
-  expect(await exporter.stop()).toBe(0);
-  expect(exporter.stderr).toContain(`acknowledged everything up to height ${head}`);
-  await daemon.program.stop();
-
-  const original = await runProgram(['export', '--quiet', ...storeFlags(dataDir)]);
-  const lines = original.stdout.trimEnd().split('\n');
-  expect(readFileSync(file, 'utf8').trimEnd().split('\n')).toEqual(lines.slice(0, -1));
-});
+    const original = await runProgram(['export', '--quiet', ...storeFlags(dataDir)]);
+    const lines = original.stdout.trimEnd().split('\n');
+    expect(readFileSync(file, 'utf8').trimEnd().split('\n')).toEqual(lines.slice(0, -1));
+  },
+  (ROUNDS + 3) * ROUND_TIMEOUT_MS,
+);
 
 it('gives up a program that only dies, and refuses one that says something else, or cannot be run', async () => {
   const { dataDir, devnet, state, start } = await begin(FIRST + 5);

@@ -10,6 +10,7 @@ import { TcpFaults } from '../support/tcpFaults.js';
 
 /** `npm run test:followers` kills twenty times. */
 const ROUNDS = Number(process.env['FOLLOWER_ROUNDS'] ?? 3);
+const ROUND_TIMEOUT_MS = 60_000;
 const STEP = 40;
 const FIRST = 100;
 
@@ -38,63 +39,68 @@ describe('migrate --follow', () => {
   /** Its blocks, transactions and their places. */
   const rowsOf = async (url: string, sql: string): Promise<unknown[]> => (await asAdmin(url, sql)).rows;
 
-  it(`loses and doubles nothing through ${ROUNDS} kills, and retracts what is rewound`, async () => {
-    const { devnet, dataDir, url, start } = await begin(FIRST + STEP);
-    const random = seededRandom(4);
-    let daemon = await startDaemon(start);
-    let head = FIRST + STEP;
-    await daemon.reaches(head);
-    for (let round = 0; round < ROUNDS; round += 1) {
+  it(
+    `loses and doubles nothing through ${ROUNDS} kills, and retracts what is rewound`,
+    async () => {
+      const { devnet, dataDir, url, start } = await begin(FIRST + STEP);
+      const random = seededRandom(4);
+      let daemon = await startDaemon(start);
+      let head = FIRST + STEP;
+      await daemon.reaches(head);
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const follower = follow(dataDir, url);
+        const from = await endOf(url);
+        head += STEP;
+        devnet.node.head.set(head);
+        // Somewhere within what there is to copy.
+        const until = Math.max(from, FIRST) + Math.floor(random.next() * STEP);
+        await eventually(async () => ((await endOf(url)) >= until ? true : undefined));
+        expect(await follower.stop('SIGKILL')).toBe('SIGKILL');
+      }
       const follower = follow(dataDir, url);
-      const from = await endOf(url);
+      await follower.sees(/In step with the daemon/);
+      await endsAt(url, head);
+
+      const kept = head - STEP / 2;
+      expect(await daemon.program.stop()).toBe(0);
+      await follower.sees(/Held up: The daemon does not answer/);
+      expect(
+        await runProgram(['rewind', '--to', String(kept), '--yes', ...storeFlags(dataDir)]),
+      ).toMatchObject({
+        code: 0,
+      });
+      devnet.node.head.set(kept);
+      daemon = await startDaemon(start);
+      await endsAt(url, kept);
+      expect(follower.stderr).toContain(`heights ${kept + 1} to ${head} are retracted`);
+      for (const table of ['block', 'collection', 'transaction']) {
+        expect(await rowsOf(url, `SELECT FROM flow.${table} WHERE height > ${kept}`)).toEqual([]);
+      }
       head += STEP;
       devnet.node.head.set(head);
-      // Somewhere within what there is to copy.
-      const until = Math.max(from, FIRST) + Math.floor(random.next() * STEP);
-      await eventually(async () => ((await endOf(url)) >= until ? true : undefined));
-      expect(await follower.stop('SIGKILL')).toBe('SIGKILL');
-    }
-    const follower = follow(dataDir, url);
-    await endsAt(url, head);
+      await endsAt(url, head);
+      expect(await follower.stop()).toBe(0);
+      expect(follower.stdout).toBe(`The target holds heights ${FIRST} to ${head}.\n`);
+      await daemon.program.stop();
 
-    const kept = head - STEP / 2;
-    expect(await daemon.program.stop()).toBe(0);
-    await follower.sees(/Held up: The daemon does not answer/);
-    expect(await runProgram(['rewind', '--to', String(kept), '--yes', ...storeFlags(dataDir)])).toMatchObject(
-      {
-        code: 0,
-      },
-    );
-    devnet.node.head.set(kept);
-    daemon = await startDaemon(start);
-    await endsAt(url, kept);
-    expect(follower.stderr).toContain(`heights ${kept + 1} to ${head} are retracted`);
-    for (const table of ['block', 'collection', 'transaction']) {
-      expect(await rowsOf(url, `SELECT FROM flow.${table} WHERE height > ${kept}`)).toEqual([]);
-    }
-    head += STEP;
-    devnet.node.head.set(head);
-    await endsAt(url, head);
-    expect(await follower.stop()).toBe(0);
-    expect(follower.stdout).toBe(`The target holds heights ${FIRST} to ${head}.\n`);
-    await daemon.program.stop();
-
-    // Every row of every table, against what the bodies say.
-    const database = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', url];
-    expect(await runProgram(['verify', ...database])).toMatchObject({
-      ...{ code: 0, stdout: expect.stringContaining('no damage') as string },
-    });
-    const lines = (flags: readonly string[]) => runProgram(['export', '--quiet', ...flags]);
-    const [copy, original] = [await lines(database), await lines(storeFlags(dataDir))];
-    const body = ({ stdout }: { readonly stdout: string }) => stdout.trimEnd().split('\n').slice(0, -1);
-    expect(body(copy)).toEqual(body(original));
-    const { transactions } = JSON.parse(original.stdout.trimEnd().split('\n').at(-1) ?? '') as {
-      readonly transactions: number;
-    };
-    expect(await rowsOf(url, 'SELECT count(*)::integer AS count FROM flow.transaction')).toEqual([
-      { count: transactions },
-    ]);
-  });
+      // Every row of every table, against what the bodies say.
+      const database = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', url];
+      expect(await runProgram(['verify', ...database])).toMatchObject({
+        ...{ code: 0, stdout: expect.stringContaining('no damage') as string },
+      });
+      const lines = (flags: readonly string[]) => runProgram(['export', '--quiet', ...flags]);
+      const [copy, original] = [await lines(database), await lines(storeFlags(dataDir))];
+      const body = ({ stdout }: { readonly stdout: string }) => stdout.trimEnd().split('\n').slice(0, -1);
+      expect(body(copy)).toEqual(body(original));
+      const { transactions } = JSON.parse(original.stdout.trimEnd().split('\n').at(-1) ?? '') as {
+        readonly transactions: number;
+      };
+      expect(await rowsOf(url, 'SELECT count(*)::integer AS count FROM flow.transaction')).toEqual([
+        { count: transactions },
+      ]);
+    },
+    (ROUNDS + 3) * ROUND_TIMEOUT_MS,
+  );
 
   it('follows an address, holds back behind another follower, and names a database that is away', async () => {
     const { devnet, url, start } = await begin(FIRST + 10);

@@ -1,6 +1,8 @@
 // A program for `export --exec`: keeps the lines of whole blocks in a file, synced before they are acknowledged.
 // What it has already is dropped; what a crash has torn is cut off. Arguments: the file, and how many blocks it
 // takes before it dies (default: it does not).
+import { Buffer } from 'node:buffer';
+import process from 'node:process';
 import { closeSync, existsSync, fsyncSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 

@@ -1,6 +1,6 @@
 import type { ExportedTransaction } from '../../../api/index.js';
 import type { BlockRow } from '../tables/BlockRow.js';
-import { TransactionRow } from '../tables/TransactionRow.js';
+import { ScriptMemory, TransactionRow } from '../tables/TransactionRow.js';
 import { PIECE_BYTES } from './PartitionForm.js';
 import type { GrowingFile, PartitionForm } from './PartitionForm.js';
 import type { Wanted } from './TableForm.js';
@@ -19,6 +19,7 @@ export class LineForm implements PartitionForm, GrowingFile {
   readonly files = [this];
   rows = 0;
   readonly #options: LineOptions;
+  readonly #scripts = new ScriptMemory();
   #lines: Buffer[] = [];
   #bytes = 0;
 
@@ -36,7 +37,7 @@ export class LineForm implements PartitionForm, GrowingFile {
     if (wanted === undefined && first !== undefined) this.#put(first);
     for (const line of rest) {
       const parsed = JSON.parse(line.toString()) as ExportedTransaction;
-      if (wanted?.(new TransactionRow(block, parsed)) !== false)
+      if (wanted?.(new TransactionRow(block, parsed, this.#scripts)) !== false)
         this.#put(scripts ? line : withoutScript(parsed));
     }
   }

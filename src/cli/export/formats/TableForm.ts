@@ -1,14 +1,14 @@
 import type { ExportedTransaction } from '../../../api/index.js';
-import type { Cell } from '../tables/column.js';
+import type { Cell, Column } from '../tables/column.js';
 import type { BlockRow } from '../tables/BlockRow.js';
-import { TransactionRow } from '../tables/TransactionRow.js';
+import { ScriptMemory, TransactionRow } from '../tables/TransactionRow.js';
 import type { TableColumns, TableName } from '../tables/tableColumns.js';
 import type { GrowingFile, PartitionForm } from './PartitionForm.js';
 
 /** Whether a transaction is wanted. */
 export type Wanted = (row: TransactionRow) => boolean;
 
-/** Takes the cells of one table, in the order of its columns. */
+/** Takes the cells of one table, in the order of its columns. The list is used again for the next row. */
 export interface TableSink {
   add(cells: readonly Cell[]): void;
 }
@@ -22,6 +22,8 @@ export class TableForm implements PartitionForm {
   readonly #columns: TableColumns;
   readonly #wanted: Wanted;
   readonly #sinks: TableSinks;
+  readonly #scripts = new ScriptMemory();
+  readonly #cells: { readonly [Table in TableName]: Cell[] } = { blocks: [], collections: [], transactions: [] };
 
   constructor(
     { columns, wanted }: { readonly columns: TableColumns; readonly wanted: Wanted },
@@ -35,16 +37,26 @@ export class TableForm implements PartitionForm {
 
   add(block: BlockRow, [, ...lines]: readonly Buffer[]): void {
     const { blocks, collections, transactions } = this.#sinks;
-    blocks?.add(this.#columns.blocks.map(({ of }) => of(block)));
+    const columns = this.#columns;
+    const cells = this.#cells;
+    blocks?.add(cellsOf(block, columns.blocks, cells.blocks));
     if (collections !== undefined) {
       for (const row of block.collections) {
-        collections.add(this.#columns.collections.map(({ of }) => of(row)));
+        collections.add(cellsOf(row, columns.collections, cells.collections));
       }
     }
     if (transactions === undefined) return;
     for (const line of lines) {
-      const row = new TransactionRow(block, JSON.parse(line.toString()) as ExportedTransaction);
-      if (this.#wanted(row)) transactions.add(this.#columns.transactions.map(({ of }) => of(row)));
+      const parsed = JSON.parse(line.toString()) as ExportedTransaction;
+      const row = new TransactionRow(block, parsed, this.#scripts);
+      if (this.#wanted(row)) transactions.add(cellsOf(row, columns.transactions, cells.transactions));
     }
   }
+}
+
+/** A list for each of a million rows would be most of what is thrown away. */
+function cellsOf<Row>(row: Row, columns: readonly Column<Row>[], cells: Cell[]): readonly Cell[] {
+  cells.length = 0;
+  for (const { of } of columns) cells.push(of(row));
+  return cells;
 }

@@ -3,39 +3,60 @@ import type { ExportedTransaction } from '../../../api/index.js';
 import type { BlockRow } from './BlockRow.js';
 import type { SignatureCell } from './column.js';
 
+/** A script in the forms that columns want. */
+interface Script {
+  readonly bytes: Buffer;
+  /** Null where it is no text. */
+  readonly text: string | null;
+  readonly sha256: string;
+}
+
+/** Most transactions run one of a few scripts. Rough bound of what is kept: this, times the length of a script. */
+const MAX_SCRIPTS = 1_000;
+
+/** The scripts met last, by what lines say of them. */
+export class ScriptMemory {
+  readonly #scripts = new Map<string, Script>();
+
+  of(encoded: string): Script {
+    const known = this.#scripts.get(encoded);
+    if (known !== undefined) return known;
+    const bytes = fromBase64(encoded);
+    const script = { bytes, text: textOf(bytes), sha256: hash('sha256', bytes, 'hex') };
+    if (this.#scripts.size >= MAX_SCRIPTS) this.#scripts.clear();
+    this.#scripts.set(encoded, script);
+    return script;
+  }
+}
+
 /** A transaction at its place. What is costly is worked out when a column first asks for it. */
 export class TransactionRow {
   readonly block: BlockRow;
   readonly line: ExportedTransaction;
-  #script: Buffer | undefined;
-  #scriptText: string | null | undefined;
+  readonly #scripts: ScriptMemory;
+  #script: Script | undefined;
+  #arguments: readonly Buffer[] | undefined;
   #argumentTexts: readonly string[] | null | undefined;
 
-  constructor(block: BlockRow, line: ExportedTransaction) {
+  constructor(block: BlockRow, line: ExportedTransaction, scripts: ScriptMemory) {
     this.block = block;
     this.line = line;
+    this.#scripts = scripts;
   }
 
-  get script(): Buffer {
-    return (this.#script ??= fromBase64(this.line.transaction.script));
+  get script(): Script {
+    return (this.#script ??= this.#scripts.of(this.line.transaction.script));
   }
 
-  /** Null where the script is no text. */
-  get scriptText(): string | null {
-    return (this.#scriptText ??= textOf(this.script));
-  }
-
-  get scriptSha256(): string {
-    return hash('sha256', this.script, 'hex');
-  }
-
-  get arguments(): Buffer[] {
-    return this.line.transaction.arguments.map(fromBase64);
+  get arguments(): readonly Buffer[] {
+    return (this.#arguments ??= this.line.transaction.arguments.map(fromBase64));
   }
 
   /** Null where one of them is no text. */
   get argumentTexts(): readonly string[] | null {
-    return (this.#argumentTexts ??= textsOf(this.arguments));
+    return (this.#argumentTexts === undefined
+      ? (this.#argumentTexts = textsOf(this.arguments))
+      : this.#argumentTexts);
   }
 }
 

@@ -48,9 +48,9 @@ export const tableColumns: TableColumns = {
     body('authorizers', 'texts', ({ authorizers }) => authorizers),
     body('reference_block_id', 'text', ({ reference_block_id }) => reference_block_id),
     body('gas_limit', 'unsigned', ({ gas_limit }) => BigInt(gas_limit)),
-    column('script', 'text', ({ scriptText }) => scriptText, nullable),
-    column('script_binary', 'binary', (row) => (row.scriptText === null ? row.script : null), nullable),
-    column('script_sha256', 'text', ({ scriptSha256 }) => scriptSha256),
+    column('script', 'text', ({ script }) => script.text, nullable),
+    column('script_binary', 'binary', ({ script }) => (script.text === null ? script.bytes : null), nullable),
+    column('script_sha256', 'text', ({ script }) => script.sha256),
     column('arguments', 'texts', ({ argumentTexts }) => argumentTexts, nullable),
     column(
       'arguments_binary',

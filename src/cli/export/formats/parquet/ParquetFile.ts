@@ -47,9 +47,11 @@ export class ParquetFile implements GrowingFile, TableSink {
   }
 
   add(cells: readonly Cell[]): void {
-    for (const [index, cell] of cells.entries()) {
+    let index = 0;
+    for (const cell of cells) {
       this.#cells[index]?.push(physical(this.#columns[index]?.type, cell));
       this.#heldBytes += sizeOf(cell);
+      index += 1;
     }
     this.#held += 1;
     this.rows += 1;
