@@ -29,6 +29,9 @@ export async function complaintAgainst(
     const checked = await runInProcess(['config', 'check', ...flags]);
     return checked.exit === 'done' ? undefined : checked.message;
   }
-  const { message } = await runInProcess([...args.filter((arg) => arg !== '--help'), UNKNOWN_FLAG]);
+  const asked = args.filter((arg) => arg !== '--help');
+  // What comes after it is no flag of ours.
+  const end = asked.includes('--') ? asked.indexOf('--') : asked.length;
+  const { message } = await runInProcess([...asked.slice(0, end), UNKNOWN_FLAG, ...asked.slice(end)]);
   return message.includes(UNKNOWN_FLAG) ? undefined : message;
 }

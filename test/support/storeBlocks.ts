@@ -47,12 +47,14 @@ export function seededCollection(seed: string, transactions: number, scriptBytes
   );
 }
 
+/** `fork`: tells blocks of one height on one parent apart. */
 export function makeBlock(
   height: number,
   parentId: Identifier,
   collections: readonly VerifiedCollection[],
+  fork = '',
 ): BlockEntry {
-  const id = toIdentifier(sha3(Buffer.from(`block ${height} on ${parentId}`)));
+  const id = toIdentifier(sha3(Buffer.from(`block ${height} on ${parentId}${fork}`)));
   const encoded = encodeBlock({
     id,
     parentId,

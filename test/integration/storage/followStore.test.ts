@@ -1,4 +1,5 @@
 import { expect, it, describe } from 'vitest';
+import { ZERO_ID } from '../../../src/flow/index.js';
 import { followStore, SourceTroubleError, storedSource } from '../../../src/ranges/index.js';
 import type { FollowedSource } from '../../../src/ranges/index.js';
 import { AbortError, seededRandom, systemClock } from '../../../src/runtime/index.js';
@@ -20,11 +21,11 @@ const append = (store: IndexStore, { from, to }: HeightRange, of = chain) =>
   store.commit({ blocks: blocksOf({ from, to }, of), latestIndexedHeight: to });
 
 /** Goes another way above a height. */
-function otherAbove(height: number): BlockEntry[] {
-  const all = chain.slice(0, height - FIRST + 1);
+function otherAbove(last: number): BlockEntry[] {
+  const all = chain.slice(0, last - FIRST + 1);
   while (all.length < chain.length) {
-    const { block } = all.at(-1)!;
-    all.push(makeBlock(block.height + 1, block.id, [seededCollection(`other ${block.height}`, 3)]));
+    const { height, id } = all.at(-1)?.block ?? { height: FIRST - 1, id: ZERO_ID };
+    all.push(makeBlock(height + 1, id, [seededCollection(`other ${height}`, 3)], ' too'));
   }
   return all;
 }
@@ -103,14 +104,7 @@ describe.each(storeKinds)('on $name, following', ({ use }) => {
     const { from } = await begin();
     const stranger = await (await newHome()).open();
     await stranger.initialise(metaFrom(130));
-    await append(
-      stranger,
-      range(130, 139),
-      makeChain(
-        FIRST,
-        Array.from({ length: 40 }, () => []),
-      ),
-    );
+    await append(stranger, range(130, 139), otherAbove(FIRST - 1));
     await expect(follow(from, stranger, { inStep: 149 })).rejects.toMatchObject({ exit: 'foreign' });
     expect(stranger.coverage()).toEqual([range(130, 139)]);
   });
