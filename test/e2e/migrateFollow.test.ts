@@ -37,7 +37,7 @@ describe('migrate --follow', () => {
   const endsAt = (url: string, height: number) =>
     eventually(async () => ((await endOf(url)) === height ? true : undefined));
   /** Its blocks, transactions and their places. */
-  const rowsOf = async (url: string, sql: string): Promise<unknown[]> => (await asAdmin(url, sql)).rows;
+  const rowsOf = async (url: string, sql: string): Promise<unknown> => (await asAdmin(url, sql)).rows;
 
   it(
     `loses and doubles nothing through ${ROUNDS} kills, and retracts what is rewound`,
