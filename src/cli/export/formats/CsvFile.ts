@@ -13,8 +13,6 @@ const NEEDS_QUOTES = /[",\r\n]|^\s|\s$|^$/;
  */
 export class CsvFile extends TextFile implements TableSink {
   readonly #columns: readonly ColumnShape[];
-  /** All rows of a block have the same. */
-  #time: { readonly of: Cell; readonly text: string } = { of: null, text: '' };
 
   constructor(table: string, columns: readonly ColumnShape[]) {
     super(table, `${columns.map(({ name }) => name).join(',')}\n`);
@@ -22,18 +20,8 @@ export class CsvFile extends TextFile implements TableSink {
   }
 
   add(cells: readonly Cell[]): void {
-    let line = '';
-    for (const [index, { type }] of this.#columns.entries()) {
-      const cell = cells[index] ?? null;
-      const text = type === 'time' ? this.#timeOf(cell) : field(plainCell(type, cell));
-      line += index === 0 ? text : `,${text}`;
-    }
-    this.addText(`${line}\n`);
-  }
-
-  #timeOf(cell: Cell): string {
-    if (cell !== this.#time.of) this.#time = { of: cell, text: field(plainCell('time', cell)) };
-    return this.#time.text;
+    const fields = this.#columns.map(({ type }, index) => field(plainCell(type, cells[index] ?? null)));
+    this.addText(`${fields.join(',')}\n`);
   }
 }
 
