@@ -54,6 +54,20 @@ export const readersRow: Row = {
       queries: [[increase('reader_replaced_total', ['reason']), '{{instance}} {{reason}}']],
     }),
     lines({
+      title: 'The certificate lasts for',
+      text: 'Until the certificate of the read API expires. Nothing is shown where it speaks plain text.',
+      unit: 's',
+      queries: [[`${own('tls_certificate_expires_timestamp_seconds')} - time()`, '{{instance}}']],
+    }),
+    lines({
+      title: 'Certificate and tokens read again',
+      text: 'Changes of their files that were taken, and looks at what cannot be used. The log says what is wrong with it.',
+      unit: 'none',
+      queries: [
+        [increase('secret_reloads_total', ['secret', 'outcome']), '{{instance}} {{secret}} {{outcome}}'],
+      ],
+    }),
+    lines({
       title: 'Connections to the gRPC port',
       text: 'Open ones, of 512, and those that were cut, by reason.',
       width: 6,

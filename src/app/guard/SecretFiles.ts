@@ -127,7 +127,7 @@ export class SecretFiles {
   /** Resolves when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const watched = [this.#certificate, this.#tokens].filter((each) => each !== undefined);
-    while (watched.length > 0 && !signal.aborted) {
+    while (watched.length > 0) {
       try {
         await sleep(this.#clock, LOOK_EVERY_MS, AbortSignal.any([signal, this.#wanted.signal]));
       } catch (error) {

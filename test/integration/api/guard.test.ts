@@ -1,0 +1,81 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { ApiServer, digestOf, workOfStore } from '../../../src/api/index.js';
+import type { ApiSecrets } from '../../../src/api/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { atEnd } from '../../support/cleanup.js';
+import { feedOver } from '../../support/feed.js';
+import { getJson } from '../../support/httpProbe.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+
+const TOKEN = 'a-token-of-this-test-0123';
+const ID = '0'.repeat(64);
+
+async function apiOf(tokensFor: ApiSecrets['tokensFor']): Promise<string> {
+  const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
+  const reader = new MemoryIndexStore();
+  const status = { range: () => range, status: () => ({ ...range }) as never };
+  const secrets = { tls: undefined, tokens: [digestOf(TOKEN)], tokensFor };
+  const failures: unknown[] = [];
+  const server = new ApiServer(
+    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0', secrets },
+    {
+      ...{ clock: systemClock, fail: (error) => failures.push(error), logger: new RecordingLogger() },
+      ...{ reader, status, work: workOfStore(reader, () => range), feed: feedOver({ reader, status }) },
+    },
+  );
+  await server.start();
+  atEnd(async () => {
+    await server.close();
+    expect(failures).toEqual([]);
+  });
+  return `http://127.0.0.1:${server.address().port}`;
+}
+
+/** Of each path that the page names: whether it needs a token, in the column of `tokensFor`. */
+function toldBy(tokensFor: ApiSecrets['tokensFor']): ReadonlyMap<string, boolean> {
+  const page = readFileSync(join(import.meta.dirname, '../../../docs/security.md'), 'utf8');
+  const column = tokensFor === 'everything' ? 2 : 3;
+  const rows = page.split('\n').filter((line) => line.startsWith('| ') && line.includes('`/'));
+  return new Map(
+    rows.flatMap((row) => {
+      const cells = row.split('|').map((cell) => cell.trim());
+      const paths = [...(cells[1] ?? '').matchAll(/`(\/[^`]*)`/g)].map(([, path = '']) => path);
+      return paths.map((path) => [path, cells[column] === 'token'] as const);
+    }),
+  );
+}
+
+interface Document {
+  readonly paths: Readonly<Record<string, { readonly get: { readonly security?: unknown } }>>;
+}
+
+describe.each(['everything', 'expensive'] as const)('with tokens for %s', (tokensFor) => {
+  it('each route asks for one where the page and the OpenAPI document say so', async () => {
+    const url = await apiOf(tokensFor);
+    const told = toldBy(tokensFor);
+    const { paths } = (await getJson(`${url}/openapi.json`)).body as Document;
+    expect([...told.keys()]).toEqual(expect.arrayContaining(Object.keys(paths)));
+    for (const [path, { get }] of Object.entries(paths)) {
+      const real = path.replace('{kind}', 'block').replace(/\{\w+\}/g, ID);
+      const { status } = await getJson(url + real);
+      const isRefused = [path, status === 401];
+      expect(isRefused).toEqual([path, told.get(path)]);
+      expect([path, get.security !== undefined]).toEqual(isRefused);
+      if (path === '/events') continue;
+      const known = await getJson(url + real, { headers: { authorization: `Bearer ${TOKEN}` } });
+      expect(known.status, path).not.toBe(401);
+    }
+  });
+
+  it('takes the scheme in any case, and nothing but the whole token', async () => {
+    const url = `${await apiOf(tokensFor)}/export?from=1`;
+    const statusOf = async (authorization: string) =>
+      (await getJson(url, { headers: { authorization } })).status;
+    expect(await statusOf(`bearer ${TOKEN}`)).not.toBe(401);
+    for (const wrong of [TOKEN, `Basic ${TOKEN}`, `Bearer ${TOKEN.slice(1)}`, `Bearer ${TOKEN} x`, 'Bearer'])
+      expect(await statusOf(wrong), wrong).toBe(401);
+  });
+});
