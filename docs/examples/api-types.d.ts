@@ -527,6 +527,12 @@ export interface components {
           /** @description Collections that were here already when it delivered them. */
           late: number;
         };
+        peer: {
+          /** @description Collections that this source delivered first. */
+          first: number;
+          /** @description Collections that were here already when it delivered them. */
+          late: number;
+        };
         /** @description Heights that became durable. */
         heights: number;
         /** @description Their collections. */
@@ -548,6 +554,21 @@ export interface components {
           missing: number;
         };
         edi: {
+          /**
+           * @description paused: ahead of the window. unavailable: no node serves the stream now.
+           * @enum {string}
+           */
+          state: 'off' | 'connecting' | 'following' | 'paused' | 'unavailable';
+          endpoint: string | null;
+          /** @description The last height the stream delivered. */
+          height: number | null;
+          /** @description Since the stream delivered. */
+          ageSeconds: number | null;
+          /** @description Why it does not deliver. */
+          reason: string | null;
+        };
+        /** @description Another indexer that feeds this one; off without peers. */
+        peer: {
           /**
            * @description paused: ahead of the window. unavailable: no node serves the stream now.
            * @enum {string}
@@ -919,6 +940,8 @@ export interface components {
         }[];
         /** @description Why execution data does not deliver it. */
         executionData: string | null;
+        /** @description Why no peer delivers it. */
+        peer: string | null;
         /** @description What contradicts the block's guarantees. */
         dispute: string | null;
       } | null;
@@ -942,6 +965,20 @@ export interface components {
           trouble: string | null;
         }[];
         executionData: {
+          /**
+           * @description paused: ahead of the window. unavailable: no node serves the stream now.
+           * @enum {string}
+           */
+          state: 'off' | 'connecting' | 'following' | 'paused' | 'unavailable';
+          endpoint: string | null;
+          /** @description The last height the stream delivered. */
+          height: number | null;
+          /** @description Since the stream delivered. */
+          ageSeconds: number | null;
+          /** @description Why it does not deliver. */
+          reason: string | null;
+        };
+        peer: {
           /**
            * @description paused: ahead of the window. unavailable: no node serves the stream now.
            * @enum {string}

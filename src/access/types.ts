@@ -16,7 +16,9 @@ export type StreamMethod =
   | 'SubscribeBlocksFromStartHeight'
   | 'SubscribeBlockDigestsFromLatest'
   | 'SubscribeExecutionDataFromStartBlockHeight'
-  | 'SubscribeExecutionData';
+  | 'SubscribeExecutionData'
+  /** Of our own `IndexAPI`, which a peer serves. */
+  | 'SubscribeIndexedBlocks';
 
 /** Every method that we call. */
 export type AccessMethod = UnaryMethod | StreamMethod;
@@ -123,6 +125,8 @@ export interface AccessNode {
   }): AsyncIterable<BlockDigest>;
   /** Falls back to the deprecated `SubscribeExecutionData` on nodes that know only that one. */
   subscribeExecutionData(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData>;
+  /** The collections of each block, as another indexer has them stored. */
+  subscribeIndexedBlocks(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData>;
 }
 
 /** What a source may report about a node's call; the pool turns it into an order of asking. */
@@ -151,6 +155,8 @@ export interface AccessNodes {
   forHeight(height: number, method?: AccessMethod): readonly AccessNode[];
   /** Like `forHeight`, but for the execution-data nodes, best first for their stream. */
   forExecutionData(height: number): readonly AccessNode[];
+  /** Other indexers of the chain, best first for their stream, whatever they have indexed. */
+  peers(): readonly AccessNode[];
   /**
    * The node delivered what was requested by this call, and it was right: clears the record of the call and of the
    * node. But a penalty for a lie is served first: one good answer does not undo a lie.

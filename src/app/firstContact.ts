@@ -55,6 +55,7 @@ export async function firstContact(
 ): Promise<FirstContact> {
   const { accessNodes, chainId, dataDir, edi, network, stopHeight } = config;
   const nodes = accessNodes.map(maskedEndpoint);
+  const peers = config.peers.map(maskedEndpoint);
   const feedNodes = edi.enabled ? edi.nodes.map(maskedEndpoint) : [];
   const meta = store.meta();
   const continuesAt = meta === undefined ? undefined : store.latestIndexedHeight() + 1;
@@ -63,12 +64,14 @@ export async function firstContact(
   const lines = [
     `network  ${network} (${chainId})`,
     `nodes    ${some(nodes)}; ${feedInWords(config, nodes, feedNodes)}`,
+    ...(peers.length === 0 ? [] : [`peers    ${some(peers)}; collections from them too`]),
     `heights  ${heightsInWords(config, store)}${stopHeight === undefined ? ', then follows the chain' : `, through ${stopHeight}`}`,
     `data     ${dataInWords(config, database, freeBytes)}`,
     `ports    ${portsInWords(addresses, config.api.tls.certificateFile !== undefined)}`,
   ];
   const fields = {
     ...{ network, chainId, nodes, executionDataNodes: feedNodes },
+    ...(peers.length === 0 ? {} : { peers }),
     ...(meta === undefined
       ? { startHeight: config.startHeight }
       : { firstHeight: meta.firstHeight, continuesAt }),

@@ -20,6 +20,7 @@ export function checkEndpoints({ config, origins }: LoadedConfig): void {
   const lists = [
     ['accessNodes', config.accessNodes],
     ['edi.nodes', config.edi.nodes],
+    ['peers', config.peers],
   ] as const;
   for (const [key, endpoints] of lists) {
     try {

@@ -37,6 +37,8 @@ export interface HeightExplanation {
   readonly missing: readonly MissingExplanation[];
   /** Why execution data does not deliver it. */
   readonly executionData?: string;
+  /** Why no peer delivers it. */
+  readonly peer?: string;
   /** Why the block's guarantees are in doubt. */
   readonly dispute?: string;
 }
@@ -56,6 +58,8 @@ export interface HeightExplainerDependencies {
   readonly requests?: CollectionRequests | undefined;
   /** Why no execution data arrives, in one sentence; `undefined` while all is well. */
   readonly executionDataReason: () => string | undefined;
+  /** Likewise, from peers. */
+  readonly peerReason: () => string | undefined;
   readonly clock: Clock;
 }
 
@@ -97,6 +101,7 @@ export class HeightExplainer {
       return { height, stage: window.isIndexed(height) ? 'indexed' : waiting, missing: [] };
     }
     const executionData = this.#deps.executionDataReason();
+    const peer = this.#deps.peerReason();
     const dispute = disputes.reason(height);
     return {
       height,
@@ -106,6 +111,7 @@ export class HeightExplainer {
       guarantees: queued.block.collectionIds.length,
       missing: mcq.missingIds(height).map((id) => ({ id, trail: requests?.trail(id) })),
       ...(executionData === undefined ? {} : { executionData }),
+      ...(peer === undefined ? {} : { peer }),
       ...(dispute === undefined ? {} : { dispute }),
     };
   }

@@ -1,4 +1,4 @@
-import type { AccessNode, Giver } from '../access/index.js';
+import type { Giver } from '../access/index.js';
 import { isSameBlock } from '../flow/index.js';
 import type { FinalizedBlock } from '../flow/index.js';
 import type { BlockJob, Worker } from '../jobqueue/index.js';
@@ -9,7 +9,13 @@ import { OffChainBlockError } from './heights/OffChainBlockError.js';
 import type { IndexingWindow } from './heights/IndexingWindow.js';
 import type { HeightRecord } from './heights/HeightRecord.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
-import type { BlockIndexer, CollectionRequests, CollectionSink, ReceivedCollection } from './ports.js';
+import type {
+  BlockIndexer,
+  CollectionRequests,
+  CollectionSink,
+  ReceivedCollection,
+  StreamGiver,
+} from './ports.js';
 
 export interface JobProcessorOptions {
   /** Never request a collection: execution data alone completes heights. */
@@ -39,7 +45,7 @@ export interface JobProcessorDependencies {
 }
 
 /**
- * Where blocks and collections meet: the worker of the job consumer, and the sink of both sources. The source that
+ * Where blocks and collections meet: the worker of the job consumer, and the sink of all sources. The source that
  * completes a height first wins; outstanding requests for the height are cancelled at once, and late deliveries count
  * as duplicates.
  *
@@ -155,11 +161,11 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   /** The node is not blamed yet, unless the height is complete: then its guarantees are proven. */
-  onContradiction(height: number, node: AccessNode, detail: string): void {
+  onContradiction(height: number, by: StreamGiver, detail: string): void {
     const queued = this.#mcq.get(height);
     // A block without collections is complete at once, which proves nothing.
     if (queued === undefined || queued.block.collectionIds.length === 0) return;
-    this.#disputes.contradicted(height, node, detail);
+    this.#disputes.contradicted(height, by, detail);
     if (queued.missingCount === 0) this.#disputes.completed(queued);
   }
 
@@ -237,9 +243,10 @@ function matches(block: FinalizedBlock, collections: readonly ReceivedCollection
 
 /** Counters exist from the first scrape, so that a rate over them includes the first event. */
 function showZeros(metrics: JobProcessorDependencies['metrics']): void {
-  for (const source of ['requester', 'edi'] as const) {
+  for (const source of ['requester', 'edi', 'peer'] as const) {
     metrics.collectionsReceived.inc({ source }, 0);
     metrics.duplicateCollections.inc({ source }, 0);
   }
-  for (const source of ['requester', 'edi', 'none'] as const) metrics.heightsCompleted.inc({ source }, 0);
+  for (const source of ['requester', 'edi', 'peer', 'none'] as const)
+    metrics.heightsCompleted.inc({ source }, 0);
 }

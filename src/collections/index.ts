@@ -18,6 +18,7 @@ export { Disputes } from './disputes/Disputes.js';
 export { DisputeReviewer } from './disputes/DisputeReviewer.js';
 export type { DisputeReviewerDependencies } from './disputes/DisputeReviewer.js';
 export { DEFAULT_HOLD_BACK_MS } from './requester/order/EdiPreference.js';
+export { PEER } from './executionData/BodyStream.js';
 export { ExecutionDataIndexer } from './executionData/ExecutionDataIndexer.js';
 export type {
   ExecutionDataIndexerDependencies,
@@ -58,5 +59,6 @@ export type {
   CollectionWay,
   ReceivedCollection,
   Source,
+  StreamGiver,
 } from './ports.js';
 export { OffChainBlockError } from './heights/OffChainBlockError.js';

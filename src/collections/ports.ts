@@ -2,7 +2,7 @@ import type { AccessMethod, AccessNode, Giver, TroubleKind } from '../access/ind
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
 
 /** Where a collection came from; the label of metrics. */
-export type Source = 'requester' | 'edi';
+export type Source = 'requester' | 'edi' | 'peer';
 
 /** One collection as a source hands it in: already verified against its id. */
 export interface ReceivedCollection {
@@ -113,23 +113,29 @@ export interface BlockWindow {
   changed(signal: AbortSignal): Promise<void>;
 }
 
-/** What the requester needs to know about the execution-data stream in order to hold a request back for it. */
+/** What the requester needs to know about the streams in order to hold a request back for it. */
 export interface ExecutionDataForecast {
-  /** True while the stream is fresh and is expected, at its present pace, to deliver this height in time. */
+  /** True while a stream is fresh and is expected, at its present pace, to deliver this height in time. */
   expects(height: number, withinMs: number): boolean;
+}
+
+/** Who streams blocks' collections, and by which call. */
+export interface StreamGiver {
+  readonly node: AccessNode;
+  readonly method: AccessMethod;
 }
 
 /** Where sources deliver. */
 export interface CollectionSink {
   /** One verified collection, asked for by id. */
   onCollection(received: ReceivedCollection): void;
-  /** All collections of a block in guarantee order (execution data). Returns at once; the block is durable later. */
+  /** All collections of a block in guarantee order, from a stream. Returns at once; the block is durable later. */
   onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void;
   /**
-   * A node's execution data does not match the guarantees of the block. One of the two is false; which one is open
+   * What a node or a peer streams does not match the guarantees of the block. One of the two is false; which one is open
    * until the height is complete.
    */
-  onContradiction(height: number, node: AccessNode, detail: string): void;
+  onContradiction(height: number, by: StreamGiver, detail: string): void;
 }
 
 /** The durable end of the line. */

@@ -27,6 +27,8 @@ export interface DaemonConfig {
   readonly maxInFlightBytes: number;
   readonly edi: { readonly enabled: boolean; readonly nodes: readonly string[] };
   readonly ediOnly: boolean;
+  /** Other indexers that feed this one. */
+  readonly peers: readonly string[];
   readonly access: {
     readonly sporkRoot: number | undefined;
     readonly ratePerSecond: number;
@@ -132,6 +134,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       nodes: values['edi.nodes'].length > 0 ? values['edi.nodes'] : accessNodes,
     }),
     ediOnly: values.ediOnly,
+    peers: values.peers,
     access: Object.freeze({
       sporkRoot: values['access.sporkRoot'] ?? undefined,
       ratePerSecond: values['access.ratePerSecond'] ?? (usesPublicNode ? PUBLIC_NODE_RATE_PER_SECOND : 0),
@@ -189,6 +192,13 @@ function refuseContradictions(config: DaemonConfig): void {
       'configuration',
       'ediOnly takes collections from the execution-data stream alone, but edi.enabled is false, so nothing could ever ' +
         'be indexed. Remove --no-edi (or set edi.enabled to true), or drop --edi-only.',
+    );
+  }
+  if (config.ediOnly && config.peers.length > 0) {
+    throw new OperatorError(
+      'configuration',
+      `ediOnly takes collections from the execution-data stream alone, but peers names ${config.peers.length} other indexers to take ` +
+        'them from. Drop --edi-only (the peers spare the access nodes already), or leave --peer out.',
     );
   }
   if (config.backfill.plan !== undefined && !config.roles.includes('backfill')) {

@@ -155,6 +155,13 @@ export const daemonSettings = {
     format: boolean,
     default: false,
   }),
+  peers: setting<readonly string[]>({
+    doc: 'Other indexers (their gRPC ports) to take collections from besides, so that the access nodes are asked for few; repeat the flag for several. Blocks and finality still come from the access nodes, and what a peer gives is verified like everything else (docs/copies.md, An indexer feeds indexers).',
+    format: list(endpoint, MAX_NODES),
+    default: [],
+    defaultDoc: 'none',
+    flag: 'peer',
+  }),
   'access.sporkRoot': setting<number | null>({
     doc: 'Height at which a spork begins that config/sporks.json does not have. Only needed where `/readyz` says so.',
     value: 'height',

@@ -34,6 +34,7 @@ export {
   decodeCollectionResponse,
   decodeExecutionDataResponse,
   decodeFullCollectionResponse,
+  decodeIndexedBlocksResponse,
   decodeSubscribeBlocksResponse,
   decodeTransactionResponse,
 } from './decodeResponses.js';

@@ -85,7 +85,9 @@ export interface VerifiedCollection {
   readonly ranges: Uint32Array;
 }
 
-/** One block of the execution-data stream; the chunks' transactions are located, not decoded. */
+/**
+ * One block of the execution-data stream, or of a peer. The chunks' transactions are located, not decoded.
+ */
 export interface BlockExecutionData {
   readonly height: number;
   readonly blockId: Identifier;
@@ -94,6 +96,8 @@ export interface BlockExecutionData {
    * a spork root block.
    */
   readonly chunks: readonly (readonly Uint8Array[])[];
-  /** Size of the received message, for byte budgets. */
+  /** There is no system chunk among them, on any network. */
+  readonly isWithoutSystem?: true;
+  /** Size of what was received of this block, for byte budgets. */
   readonly byteLength: number;
 }

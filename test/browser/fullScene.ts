@@ -151,6 +151,7 @@ function minute(index: number): StatusDocument['lastHour'][number] {
     commitSeconds: commits * (index === 41 ? 0.4 : 0.012 + wave / 100),
     requester: { first: index > 30 && index < 38 ? 310 : Math.round(40 + 22 * wave), late: index % 4 },
     edi: { first: index > 30 && index < 38 ? 0 : Math.round(260 + 60 * wave), late: 12 },
+    peer: { first: 0, late: 0 },
   };
 }
 

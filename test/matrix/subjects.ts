@@ -21,12 +21,12 @@ export type Told = keyof typeof tells;
 /** One place in which a method can fail. */
 export interface Subject {
   /** The row of the matrix: a method, or `*` for all at once. */
-  readonly method: AccessMethod | '*';
+  readonly method: NodeMethod | '*';
   readonly told: Told;
   readonly mode: Mode;
   readonly way: Way;
   /** The methods that the fault is put on. */
-  readonly struck: readonly AccessMethod[];
+  readonly struck: readonly NodeMethod[];
   readonly phases: readonly Phase[];
   /** What makes the node one of which this very method is asked. */
   readonly node: DevnetOptions;
@@ -53,8 +53,11 @@ const everyHead = [HEAD_STREAM, HEADER] as const;
 const everyCollection = [FULL, LIGHT, TRANSACTION] as const;
 const everyData = [DATA, OLD_DATA] as const;
 
-/** Every method that the daemon calls: the type says so. */
-const called: Readonly<Record<AccessMethod, true>> = {
+/** Access nodes do not serve the stream of a peer. */
+type NodeMethod = Exclude<AccessMethod, 'SubscribeIndexedBlocks'>;
+
+/** Every method of an access node that the daemon calls: the type says so. */
+const called: Readonly<Record<NodeMethod, true>> = {
   [PARAMETERS]: true,
   [VERSION]: true,
   [HEADER]: true,
@@ -67,7 +70,7 @@ const called: Readonly<Record<AccessMethod, true>> = {
   [DATA]: true,
   [OLD_DATA]: true,
 };
-export const upstreamMethods = Object.keys(called) as readonly AccessMethod[];
+export const upstreamMethods = Object.keys(called) as readonly NodeMethod[];
 
 const withoutStreams: DevnetOptions = { streams: false };
 const withoutFull: DevnetOptions = { fullCollections: false };
@@ -77,7 +80,7 @@ type Row = Pick<Subject, 'method' | 'told' | 'phases'> & { readonly node?: Devne
 
 function of(
   { node = {}, ...row }: Row,
-  ...places: readonly (readonly [Mode, Way, readonly AccessMethod[]])[]
+  ...places: readonly (readonly [Mode, Way, readonly NodeMethod[]])[]
 ): Subject[] {
   return places.map(([mode, way, struck]) => ({ ...row, node, mode, way, struck }));
 }

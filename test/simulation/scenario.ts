@@ -103,6 +103,7 @@ function configOf(
     workersPerHeight: 8,
     maxInFlightBytes: 128 * MIB,
     ediOnly: false,
+    peers: [],
     ...changes,
     edi: { enabled: true, nodes: endpoints, ...changes.edi },
     access: { sporkRoot: undefined, ratePerSecond: 0, maxMessageBytes: MAX_MESSAGE_BYTES, ...changes.access },

@@ -32,10 +32,13 @@ export class StatusError extends Error {
   }
 }
 
-const SERVICES = ['flow.access.AccessAPI', 'flow.executiondata.ExecutionDataAPI'];
+const SERVICES = [
+  ...['flow.access.AccessAPI', 'flow.executiondata.ExecutionDataAPI'],
+  'flow_collection_indexer.v1.IndexAPI',
+];
 
 /**
- * A bare Flow access node over real gRPC: it answers with what the handlers say, and UNIMPLEMENTED to the rest. Can be
+ * A bare Flow access node, or peer, over real gRPC: it answers with what the handlers say, and UNIMPLEMENTED to the rest. Can be
  * stopped and started again on the same port.
  */
 export class AccessServer {

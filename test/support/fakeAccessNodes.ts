@@ -119,6 +119,7 @@ export class FakeAccessNode implements AccessNode {
   getFullCollection = this.#unused;
   getTransaction = this.#unused;
   subscribeExecutionData = this.#unused;
+  subscribeIndexedBlocks = this.#unused;
 
   async getLatestBlockHeader(sealed: boolean, _options?: CallOptions): Promise<BlockHeader> {
     this.#admit('GetLatestBlockHeader');
@@ -269,6 +270,10 @@ export class FakeAccessNodes implements AccessNodes {
 
   forExecutionData(height: number): readonly FakeAccessNode[] {
     return this.forHeight(height);
+  }
+
+  peers(): readonly FakeAccessNode[] {
+    return [];
   }
 
   succeeded(node: AccessNode): void {

@@ -155,6 +155,7 @@ export class ScriptedNode implements PooledNode {
   getTransaction = this.#never;
   subscribeBlockDigests = this.#never;
   subscribeExecutionData = this.#never;
+  subscribeIndexedBlocks = this.#never;
 
   async *subscribeBlocks(): AsyncGenerator<ReceivedBlock, void> {
     await this.#answered('SubscribeBlocksFromStartHeight');

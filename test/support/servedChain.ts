@@ -45,11 +45,13 @@ export function statusWith(range: IndexedRange): StatusDocument {
         ...{ ageSeconds: 61, heights: 9_000, bytes: 30_000_000, commits: 700, commitSeconds: 3 },
         requester: { first: 12_000, late: 40 },
         edi: { first: 3_000, late: 900 },
+        peer: { first: 0, late: 0 },
       },
     ],
     sources: {
       requester: { state: 'asking', inFlight: 3, missing: 4 },
       edi: { state: 'following', endpoint: 'node:9000', height: 160, ageSeconds: 0.2, reason: null },
+      peer: { state: 'off', endpoint: null, height: null, ageSeconds: null, reason: null },
     },
     endpoints: [
       {

@@ -3,6 +3,7 @@ import {
   decodeCollectionResponse,
   decodeExecutionDataResponse,
   decodeFullCollectionResponse,
+  decodeIndexedBlocksResponse,
   decodeSubscribeBlocksResponse,
   decodeTransactionResponse,
   identifierBytes,
@@ -208,7 +209,26 @@ export class GrpcAccessNode implements PooledNode {
     return this.#caller.stream(asksDeprecated ? deprecated : current, options);
   }
 
+  subscribeIndexedBlocks(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData> {
+    return oneByOne(
+      this.#caller.stream(
+        {
+          method: 'SubscribeIndexedBlocks',
+          request: { start_height: startHeight },
+          decode: decodeIndexedBlocksResponse,
+        },
+        options,
+      ),
+    );
+  }
+
   close(): void {
     this.#caller.close();
   }
+}
+
+/** The items of messages that hold several. The next message is read when the last item of this one was taken. */
+async function* oneByOne<T>(messages: AsyncIterable<readonly T[]>): AsyncGenerator<T, undefined> {
+  for await (const items of messages) yield* items;
+  return undefined;
 }

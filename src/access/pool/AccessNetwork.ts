@@ -29,6 +29,8 @@ export interface AccessNetworkOptions {
   readonly accessNodes: readonly string[];
   /** The nodes asked for execution data. Default: the access nodes. */
   readonly executionDataNodes?: readonly string[];
+  /** Other indexers, which give collections and nothing else. Default: none. */
+  readonly peers?: readonly string[] | undefined;
   /** Empty for a network without earlier sporks. */
   readonly sporks: SporkTable;
   /** The root of a spork that is not in the table. */
@@ -105,6 +107,7 @@ export class AccessNetwork implements AccessNodes {
     this.#metrics = dependencies.metrics;
     const accessNodes = parseEndpoints(options.accessNodes);
     const executionDataNodes = parseEndpoints(options.executionDataNodes ?? options.accessNodes);
+    const peers = parseEndpoints(options.peers ?? []);
     if (accessNodes.size === 0) {
       throw new OperatorError(
         'configuration',
@@ -130,10 +133,11 @@ export class AccessNetwork implements AccessNodes {
     this.#check = new ChainCheck({ ...dependencies, pool });
     this.#waits = new StartWaits({ pool, check: this.#check, clock: dependencies.clock });
     this.#handshake = new NodeHandshake({ ...dependencies, pool, check: this.#check, waits: this.#waits });
-    for (const [name, endpoint] of merge(accessNodes, executionDataNodes)) {
+    for (const [name, endpoint] of merge(merge(accessNodes, executionDataNodes), peers)) {
       this.#pool.add(endpoint, 'configured', {
         access: accessNodes.has(name),
         executionData: executionDataNodes.has(name),
+        peer: peers.has(name),
       });
     }
   }
@@ -153,6 +157,10 @@ export class AccessNetwork implements AccessNodes {
   /** Empty for the same reason as `forHeight`. */
   forExecutionData(height: number): readonly AccessNode[] {
     return inOrder(this.#pool.serving(height, 'executionData'), 'SubscribeExecutionDataFromStartBlockHeight');
+  }
+
+  peers(): readonly AccessNode[] {
+    return inOrder(this.#pool.peers(), 'SubscribeIndexedBlocks');
   }
 
   /** Where calls may be forwarded to, in the order of asking. */

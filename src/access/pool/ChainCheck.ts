@@ -5,7 +5,7 @@ import type { AccessMetrics } from '../transport/RpcClient.js';
 import { confirmsWatermark, foreignMessage, foreignness } from './foreignness.js';
 import type { Expectation, NodeIdentity } from './nodeIdentity.js';
 import type { NodePool } from './NodePool.js';
-import { anchorOf, isUsable } from './poolMember.js';
+import { anchorOf, isHeard, isUsable } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
 
 /** Older heads say nothing about where the nodes are now. */
@@ -62,6 +62,7 @@ export class ChainCheck {
       const confirmed = members.some(
         (other) =>
           other !== member &&
+          isHeard(other) &&
           isUsable(other) &&
           other.identity !== undefined &&
           confirmsWatermark(other.identity) &&

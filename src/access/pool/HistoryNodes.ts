@@ -37,6 +37,10 @@ export class HistoryNodes implements AccessNodes {
     return this.#nodes.forExecutionData(height).map((node) => this.#wrap(node));
   }
 
+  peers(): readonly AccessNode[] {
+    return this.#nodes.peers().map((node) => this.#wrap(node));
+  }
+
   succeeded(node: AccessNode, method: AccessMethod): void {
     this.#nodes.succeeded(node, method);
   }
@@ -122,5 +126,9 @@ class HistoryNode implements AccessNode {
 
   subscribeExecutionData(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData> {
     return this.#node.subscribeExecutionData(startHeight, { ...options, ...HISTORY });
+  }
+
+  subscribeIndexedBlocks(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData> {
+    return this.#node.subscribeIndexedBlocks(startHeight, { ...options, ...HISTORY });
   }
 }

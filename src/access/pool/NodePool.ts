@@ -3,7 +3,7 @@ import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { Expectation, SporkRoot } from './nodeIdentity.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
-import { covers, isUsable, newPoolMember, rangeOf, tellHead } from './poolMember.js';
+import { covers, isHeard, isUsable, newPoolMember, rangeOf, tellHead } from './poolMember.js';
 import type { PoolMember, ServedRange } from './poolMember.js';
 import type { NodeEvents } from '../transport/RpcClient.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
@@ -62,7 +62,7 @@ export class NodePool {
   readonly #byName = new Map<string, PoolMember>();
   /** Roots of the followed sporks, ascending. */
   #sporkRoots: readonly number[] = [];
-  readonly #sporkIds = new SporkIds({ members: () => this.members });
+  readonly #sporkIds = new SporkIds({ members: () => this.#heard });
 
   constructor(
     options: NodePoolOptions,
@@ -86,7 +86,7 @@ export class NodePool {
       { known: [...tabled, options.sporkRoot ?? null].filter((root) => root !== null) },
       {
         clock: this.#clock,
-        members: () => this.members,
+        members: () => this.#heard,
         isStored: (root) => dependencies.expectation().sporks.some(({ rootHeight }) => rootHeight === root),
         isAboveFirst: (root) => (dependencies.expectation().firstHeight ?? Infinity) < root,
       },
@@ -100,6 +100,16 @@ export class NodePool {
 
   get members(): readonly PoolMember[] {
     return [...this.#byName.values()];
+  }
+
+  /** Those whose word on the chain counts. */
+  get #heard(): readonly PoolMember[] {
+    return this.members.filter(isHeard);
+  }
+
+  /** Indexers that feed us, of our chain as far as is known. */
+  peers(): readonly PoolMember[] {
+    return this.members.filter((member) => member.roles.peer && isUsable(member));
   }
 
   member(name: string): PoolMember | undefined {
@@ -175,7 +185,7 @@ export class NodePool {
     for (const endpoint of nodes.map(parseEndpoint)) {
       const member =
         this.#byName.get(endpoint.name) ??
-        this.add(endpoint, 'historic', { access: true, executionData: true });
+        this.add(endpoint, 'historic', { access: true, executionData: true, peer: false });
       member.wantedAtMs = this.#clock.monotonic();
     }
     return serving;
@@ -273,7 +283,7 @@ export class NodePool {
    * that name one agree on, or the last agreed one while none names any; empty when there is none.
    */
   sporkAt(height: number): SporkRoot | undefined {
-    const roots = this.members
+    const roots = this.#heard
       .filter(isUsable)
       .map(({ identity }) => identity?.sporkRootHeight)
       .filter((root) => root !== undefined && root <= height && this.verifier.mayRecord(root, height))
@@ -286,7 +296,7 @@ export class NodePool {
   /** Call it after every handshake: the node's spork may end the heights of another node. */
   refreshRanges(): void {
     const roots = new Set<number>(this.verifier.known);
-    for (const member of this.members) {
+    for (const member of this.#heard) {
       const root = member.identity?.sporkRootHeight;
       if (root === undefined || !isUsable(member)) continue;
       if (this.verifier.verdict(root) === 'followed') roots.add(root);

@@ -9,8 +9,8 @@ export interface PoolMember {
   readonly node: PooledNode;
   /** `configured`: named by the operator. `historic`: from the spork table, added when first wanted. */
   readonly origin: 'configured' | 'historic';
-  /** Named as a source of blocks and collections, of execution data, or both. */
-  readonly roles: { access: boolean; executionData: boolean };
+  /** What it was named as: a source of blocks and collections, of execution data, an indexer that feeds us. */
+  readonly roles: { access: boolean; executionData: boolean; peer: boolean };
   /** Set after its first handshake, whatever the result. */
   tried: boolean;
   identity: NodeIdentity | undefined;
@@ -99,6 +99,11 @@ export function tellHead(member: PoolMember, height: number, atMs: number): void
 
 export function isUsable(member: PoolMember): boolean {
   return member.node.healthRecord.identity === 'usable';
+}
+
+/** False for one that is named as a peer alone: its word on the chain, its sporks and its head counts for nothing. */
+export function isHeard({ roles }: PoolMember): boolean {
+  return roles.access || roles.executionData;
 }
 
 export function covers({ lowest, endExclusive }: ServedRange, height: number): boolean {

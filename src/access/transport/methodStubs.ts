@@ -14,6 +14,7 @@ export type MethodStubs = Readonly<Record<AccessMethod, MethodStub>>;
 
 const ACCESS = 'flow.access.AccessAPI';
 const EXECUTION_DATA = 'flow.executiondata.ExecutionDataAPI';
+const INDEX = 'flow_collection_indexer.v1.IndexAPI';
 
 /**
  * The methods we call, from the package's own protobuf definitions. Loaded at the first call, because it takes tens of
@@ -50,5 +51,6 @@ export function loadMethodStubs(): MethodStubs {
       'SubscribeExecutionDataFromStartBlockHeight',
     ),
     SubscribeExecutionData: stub(EXECUTION_DATA, 'SubscribeExecutionData'),
+    SubscribeIndexedBlocks: stub(INDEX, 'SubscribeIndexedBlocks'),
   };
 }

@@ -52,6 +52,7 @@ export const stripStyle = `
 .column[aria-selected="true"] { background: color-mix(in srgb, var(--text) 14%, transparent); }
 .bar { height: var(--tall); display: block; }
 .edi { background: var(--edi); }
+.peer { background: var(--peer); }
 .requester { background: var(--requester); }
 .commit { background: var(--doing); border-radius: 2px 2px 0 0; }
 .stale .strip [role="listbox"], .stale .swatch, .stale .pill { filter: grayscale(1); }

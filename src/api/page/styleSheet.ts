@@ -11,14 +11,14 @@ const colours = `
   --ground: #f2f4f7; --panel: #ffffff; --text: #18202a; --dim: #525d6a; --line: #d8dee6; --link: #0a53be;
   --ok: #12683c; --busy: #1a52b8; --warn: #854f00; --bad: #b01f24; --unknown: #525d6a;
   --done: #1f9159; --doing: #2f6fed; --late: #c47500; --stuck: #d02f2f; --grey: #7b8794;
-  --edi: #0b8686; --requester: #8450cf; --track: #e7ebf0; --edge: #a3aebb;
+  --edi: #0b8686; --requester: #8450cf; --peer: #b5651d; --track: #e7ebf0; --edge: #a3aebb;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ground: #0e1318; --panel: #171d24; --text: #e7ebf0; --dim: #9ca8b6; --line: #2c3540; --link: #82b5ff;
     --ok: #5ccf97; --busy: #8bbaff; --warn: #f2b94b; --bad: #ff948b; --unknown: #9ca8b6;
     --done: #38ad74; --doing: #5c95ff; --late: #eda126; --stuck: #ff655b; --grey: #7d8998;
-    --edi: #2bb3b3; --requester: #ad86ff; --track: #262e38; --edge: #5d6977;
+    --edi: #2bb3b3; --requester: #ad86ff; --peer: #e0a060; --track: #262e38; --edge: #5d6977;
   }
 }
 `;

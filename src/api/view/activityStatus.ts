@@ -36,6 +36,7 @@ export const lastHour = t.note(
       ageSeconds: t.note('Since it began.', t.amount),
       requester: race,
       edi: race,
+      peer: race,
       heights: t.note('Heights that became durable.', t.count),
       bytes: t.note('Their collections.', t.count),
       commits: t.count,

@@ -76,6 +76,7 @@ export const heightWork = t.object({
   missing: t.count,
   missingCollections: t.arrayOf(missingCollection, MAX_MISSING_SHOWN),
   executionData: t.note('Why execution data does not deliver it.', t.orNull(t.text)),
+  peer: t.note('Why no peer delivers it.', t.orNull(t.text)),
   dispute: t.note("What contradicts the block's guarantees.", t.orNull(t.text)),
 });
 export type WorkDocument = t.Described<typeof heightWork>;
@@ -91,4 +92,5 @@ export const heightSources = t.object({
     }),
   ),
   executionData: executionDataStatus,
+  peer: executionDataStatus,
 });

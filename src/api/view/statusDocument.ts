@@ -56,6 +56,7 @@ export function lastReadable({
     : null;
 }
 
+/** Of execution data, and of a peer. */
 export const executionDataStatus = t.object({
   state: t.note(
     'paused: ahead of the window. unavailable: no node serves the stream now.',
@@ -189,6 +190,7 @@ export const statusSchema = t.named(
           missing: t.note('Collections wanted and not received.', t.count),
         }),
         edi: executionDataStatus,
+        peer: t.note('Another indexer that feeds this one; off without peers.', executionDataStatus),
       }),
       endpoints: t.arrayOf(endpointStatus),
       waitingFor: t.note('What the lowest unindexed height waits for, and why.', waitingFor),

@@ -89,8 +89,14 @@ export class Gauges implements ScrapedValues {
 
   streamAgeSeconds(): ReadonlyMap<string, number> {
     const ages = new Map(this.#state.parts.listener.streamAges());
-    const edi = this.#state.line?.edi?.status();
-    if (edi?.lastMessageAgeMs !== undefined) ages.set('execution_data', edi.lastMessageAgeMs / 1000);
+    const { edi, peer } = this.#state.line ?? {};
+    for (const [stream, source] of [
+      ['execution_data', edi],
+      ['peer', peer],
+    ] as const) {
+      const ageMs = source?.status().lastMessageAgeMs;
+      if (ageMs !== undefined) ages.set(stream, ageMs / 1000);
+    }
     return ages;
   }
 

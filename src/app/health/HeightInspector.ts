@@ -51,6 +51,7 @@ export class HeightInspector implements WorkSource {
           ...{ name, state, servesHeight: serving.has(name), trouble: reason },
         })),
         executionData: sources.edi,
+        peer: sources.peer,
       },
     };
   }
@@ -63,7 +64,7 @@ export class HeightInspector implements WorkSource {
 }
 
 function workOf(explained: HeightExplanation): WorkDocument | null {
-  const { ageMs, guarantees, missing, executionData = null, dispute = null } = explained;
+  const { ageMs, guarantees, missing, executionData = null, peer = null, dispute = null } = explained;
   if (ageMs === undefined || guarantees === undefined) return null;
   return {
     ageSeconds: ageMs / 1000,
@@ -71,6 +72,7 @@ function workOf(explained: HeightExplanation): WorkDocument | null {
     missing: missing.length,
     missingCollections: missing.slice(0, MAX_MISSING_SHOWN).map(missingOf),
     executionData,
+    peer,
     dispute: dispute === '' ? null : dispute,
   };
 }

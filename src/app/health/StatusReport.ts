@@ -1,6 +1,6 @@
 import { coverageOf, lastReadable } from '../../api/index.js';
 import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../../api/index.js';
-import type { ExecutionDataStatus } from '../../collections/index.js';
+import type { ExecutionDataIndexer, ExecutionDataStatus } from '../../collections/index.js';
 import type { LastHour, ProgressMeter } from '../../observability/index.js';
 import { programVersion } from '../../runtime/index.js';
 import { activityReport } from './activityReport.js';
@@ -65,7 +65,11 @@ export class StatusReport implements StatusSource {
         cells: windowCells(this.#state, waitingFor),
       },
       ...activityReport(this.#lastHour),
-      sources: { requester: this.#requesterStatus(), edi: this.#ediStatus() },
+      sources: {
+        requester: this.#requesterStatus(),
+        edi: this.#streamStatus(config.edi.enabled, line?.edi),
+        peer: this.#streamStatus(config.peers.length > 0, line?.peer),
+      },
       endpoints: this.#endpoints(),
       waitingFor,
       oldestMissing: this.#oldestMissing(),
@@ -135,23 +139,26 @@ export class StatusReport implements StatusSource {
     return { state: inFlight > 0 ? 'asking' : idle, inFlight, missing };
   }
 
-  #ediStatus(): StatusDocument['sources']['edi'] {
+  #streamStatus(
+    isWanted: boolean,
+    stream: ExecutionDataIndexer | undefined,
+  ): StatusDocument['sources']['edi'] {
     const none = { endpoint: null, height: null, ageSeconds: null, reason: null };
-    if (!this.#state.config.edi.enabled) return { state: 'off', ...none };
+    if (!isWanted) return { state: 'off', ...none };
     const { shared } = this.#state.parts.store;
     if (shared?.isLeading() === false) return { state: 'off', ...none, reason: 'this process does not lead' };
-    const edi = this.#state.line?.edi?.status();
+    const status = stream?.status();
     return {
-      state: this.#ediState(edi),
-      endpoint: edi?.node ?? null,
-      height: edi?.lastHeight ?? null,
-      ageSeconds: seconds(edi?.lastMessageAgeMs),
-      reason: this.#state.line?.edi?.trouble() ?? null,
+      state: this.#streamState(status),
+      endpoint: status?.node ?? null,
+      height: status?.lastHeight ?? null,
+      ageSeconds: seconds(status?.lastMessageAgeMs),
+      reason: stream?.trouble() ?? null,
     };
   }
 
-  #ediState(edi: ExecutionDataStatus | undefined): StatusDocument['sources']['edi']['state'] {
-    switch (edi?.state) {
+  #streamState(stream: ExecutionDataStatus | undefined): StatusDocument['sources']['edi']['state'] {
+    switch (stream?.state) {
       case undefined:
       case 'off':
       case 'connecting':
@@ -161,7 +168,7 @@ export class StatusReport implements StatusSource {
       case 'streaming':
         return this.#state.isHeadConfirmed() ? 'following' : 'connecting';
       case 'waiting_window':
-        if (edi.nextHeight <= (this.#state.target() ?? Infinity)) return 'paused';
+        if (stream.nextHeight <= (this.#state.target() ?? Infinity)) return 'paused';
         // Up to date: it waits for the chain, not for us.
         return this.#state.isHeadConfirmed() ? 'following' : 'connecting';
     }

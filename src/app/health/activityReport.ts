@@ -7,8 +7,8 @@ export function activityReport(history: LastHour): Pick<StatusDocument, 'through
   const now = history.now();
   return {
     throughput: now === undefined ? null : throughputOf(now),
-    lastHour: history.minutes().map(({ ageSeconds, requester, edi, commits }) => ({
-      ...{ ageSeconds, requester, edi, heights: commits.heights, bytes: commits.bytes },
+    lastHour: history.minutes().map(({ ageSeconds, requester, edi, peer, commits }) => ({
+      ...{ ageSeconds, requester, edi, peer, heights: commits.heights, bytes: commits.bytes },
       ...{ commits: commits.count, commitSeconds: commits.seconds },
     })),
   };
@@ -16,12 +16,12 @@ export function activityReport(history: LastHour): Pick<StatusDocument, 'through
 
 function throughputOf({
   seconds,
-  work: { requester, edi, commits },
+  work: { requester, edi, peer, commits },
 }: NonNullable<ReturnType<LastHour['now']>>): StatusDocument['throughput'] {
   const mean = (total: number): number | null => (commits.count === 0 ? null : total / commits.count);
   return {
     heightsPerSecond: commits.heights / seconds,
-    collectionsPerSecond: (requester.first + edi.first) / seconds,
+    collectionsPerSecond: (requester.first + edi.first + peer.first) / seconds,
     bytesPerSecond: commits.bytes / seconds,
     commits: {
       perSecond: commits.count / seconds,

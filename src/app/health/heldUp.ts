@@ -36,6 +36,8 @@ export interface HeldUpFacts {
     readonly trouble: string | undefined;
     readonly troubles: readonly NodeTrouble[];
   };
+  /** Why no peer gives it, in one sentence; `undefined` without peers, and while nothing is wrong. */
+  readonly peerTrouble: string | undefined;
   readonly sealedHeight: number | undefined;
   /** Monotonic milliseconds at which the sealed head moved last. */
   readonly sealedAtMs: number | undefined;
@@ -73,7 +75,10 @@ function heldUpByDisk({ height, commitStartedAtMs, paused }: HeldUpFacts, clock:
   return { height, message, code: 'store_stalled' };
 }
 
-function heldUpByCollections({ height, collections, executionData }: HeldUpFacts, clock: Clock): HeldUp {
+function heldUpByCollections(
+  { height, collections, executionData, peerTrouble }: HeldUpFacts,
+  clock: Clock,
+): HeldUp {
   const { missing = 0, of = 0, troubles = [], heldBack = [], dispute } = collections ?? {};
   const what = `waiting for ${missing} of ${of} collections of height ${height}`;
   if (troubles.length === 0 && heldBack.length > 0) {
@@ -83,7 +88,7 @@ function heldUpByCollections({ height, collections, executionData }: HeldUpFacts
     return { height, message: `${what}: ${limits.join('; ')}`, code: 'upstream_refusing' };
   }
   const { message, code } = because(what, troubles, clock);
-  const besides = [dispute, executionData.trouble].filter((words) => words !== undefined);
+  const besides = [dispute, executionData.trouble, peerTrouble].filter((words) => words !== undefined);
   return { height, message: [message, ...besides].join('; '), code };
 }
 

@@ -35,6 +35,7 @@ export function lineHeldUp(
         trouble: line.edi?.trouble(),
         troubles: line.edi?.troubles() ?? [],
       },
+      peerTrouble: line.peer?.trouble(),
       sealedHeight: listener.sealedHeight(),
       sealedAtMs: sealedAgeMs === undefined ? undefined : clock.monotonic() - sealedAgeMs,
       sealedTroubles: listener.sealedTroubles(),

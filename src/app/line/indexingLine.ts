@@ -14,7 +14,12 @@ import {
   JobProcessor,
   MissingCollectionQueue,
 } from '../../collections/index.js';
-import type { CollectionSink, EndpointSlots, WindowEnds } from '../../collections/index.js';
+import type {
+  CollectionSink,
+  EndpointSlots,
+  ExecutionDataForecast,
+  WindowEnds,
+} from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { FinalizedBlocks } from '../../finality/index.js';
 import type { FinalizationListener, RootParent } from '../../finality/index.js';
@@ -24,7 +29,14 @@ import { AbortError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { BlockHead, RangeStore, WriteRoom } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
-import { blocksOptions, ediOptions, indexerOptions, requesterOptions, rootParentsOf } from './lineOptions.js';
+import {
+  blocksOptions,
+  indexerOptions,
+  peerOptions,
+  requesterOptions,
+  rootParentsOf,
+  streamOptions,
+} from './lineOptions.js';
 import { OutdatedLine } from './OutdatedLine.js';
 
 /** Tells the line how far the chain has come: a FinalizationListener, or the end of a range. */
@@ -78,6 +90,8 @@ export interface IndexingLine {
   readonly requester: CollectionRequester | undefined;
   /** Absent with `edi.enabled: false`. */
   readonly edi: ExecutionDataIndexer | undefined;
+  /** Absent without `peers`. */
+  readonly peer: ExecutionDataIndexer | undefined;
   /** Resolves with the reason when the line must start over (see `OutdatedLine`). */
   readonly outdated: Promise<string>;
   /** Ends the sources, lets the writer finish the current batch, and waits for all of it. Idempotent. */
@@ -142,7 +156,7 @@ function buildDurableEnd(
   return { heights, indexer, mcq, budget, window };
 }
 
-/** Both sources of collections, and the processor where they meet. They know each other through ports only. */
+/** The sources of collections, and the processor where they meet. They know each other through ports only. */
 function buildMiddle(
   config: DaemonConfig,
   parts: IndexingLineParts,
@@ -155,17 +169,31 @@ function buildMiddle(
     onCollection: (received) => processor.onCollection(received),
     onReceivedCollectionsForBlock: (height, collections) =>
       processor.onReceivedCollectionsForBlock(height, collections),
-    onContradiction: (height, node, detail) => processor.onContradiction(height, node, detail),
+    onContradiction: (height, by, detail) => processor.onContradiction(height, by, detail),
   };
-  const sealedHeight = () => listener.sealedHeight();
+  const streams = { ...common, window, sink };
   const edi = config.edi.enabled
-    ? new ExecutionDataIndexer(ediOptions(config), { ...common, window, sink, sealedHeight })
+    ? new ExecutionDataIndexer(streamOptions(config), {
+        ...streams,
+        dueHeight: () => listener.sealedHeight(),
+      })
     : undefined;
+  const peer =
+    config.peers.length > 0
+      ? new ExecutionDataIndexer(peerOptions(config), {
+          ...streams,
+          dueHeight: () => listener.finalizedHeight(),
+        })
+      : undefined;
+  const outlook: ExecutionDataForecast = {
+    expects: (height, withinMs) =>
+      edi?.expects(height, withinMs) === true || peer?.expects(height, withinMs) === true,
+  };
   const requester = config.ediOnly
     ? undefined
     : new CollectionRequester(
         { ...requesterOptions(config), isHistory, holdBackMs: DEFAULT_HOLD_BACK_MS },
-        { ...common, slots, mcq, window, sink, outlook: edi, onFatal },
+        { ...common, slots, mcq, window, sink, outlook, onFatal },
       );
   const disputes = new Disputes({ nodes, heights });
   const processor = new JobProcessor(config, {
@@ -174,8 +202,9 @@ function buildMiddle(
   const explainer = new HeightExplainer({
     ...{ ...common, mcq, window, disputes, requests: requester },
     executionDataReason: () => edi?.trouble(),
+    peerReason: () => peer?.trouble(),
   });
-  return { edi, requester, disputes, processor, explainer };
+  return { edi, peer, requester, disputes, processor, explainer };
 }
 
 /** Finalized blocks, the arbiters for when nodes give several, and the consumer that hands blocks to the processor. */
@@ -249,14 +278,17 @@ function listen(parts: IndexingLineParts, line: DurableEnd & Front): () => void 
 }
 
 /** Runs every part that has a loop of its own, until `end` is called. */
-function run({ lifecycle }: IndexingLineParts, { blocks, consumer, edi, review, reviewer }: Front & Middle) {
+function run(
+  { lifecycle }: IndexingLineParts,
+  { blocks, consumer, edi, peer, review, reviewer }: Front & Middle,
+) {
   const scope = new AbortController();
   const { signal } = scope;
   const running = [
     blocks.run(signal),
     // Jobs that lack collections would never return: they are abandoned, and the next line processes them again.
     consumer.run(signal, signal),
-    ...(edi === undefined ? [] : [edi.run(signal)]),
+    ...[edi, peer].flatMap((stream) => stream?.run(signal) ?? []),
     review.run(signal),
     reviewer.run(signal),
   ];

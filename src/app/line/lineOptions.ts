@@ -1,4 +1,5 @@
 import type { SporkTable } from '../../access/index.js';
+import { PEER } from '../../collections/index.js';
 import type {
   BlockCollectionIndexerOptions,
   CollectionRequesterOptions,
@@ -22,8 +23,8 @@ const HISTORY_GROUP_MAX_BYTES = 2 * 1024 * 1024;
 
 /** When execution data is the only source, how often nodes without it are asked again whether they offer it. */
 const ONLY_SOURCE_PROBE_MS = 5_000;
-/** When due execution data is missing for this long, the stream is reopened: within ten seconds, checks included. */
-const EDI_SILENCE_MS = 7_000;
+/** When what is due is missing in a stream for this long, it is reopened: within ten seconds, checks included. */
+const STREAM_SILENCE_MS = 7_000;
 
 export function indexerOptions(
   { window }: DaemonConfig,
@@ -37,14 +38,21 @@ export function indexerOptions(
   };
 }
 
-export function ediOptions({ ediOnly, requester, window }: DaemonConfig): ExecutionDataIndexerOptions {
+export function streamOptions({ ediOnly, requester, window }: DaemonConfig): ExecutionDataIndexerOptions {
   return {
-    silenceMs: EDI_SILENCE_MS,
+    silenceMs: STREAM_SILENCE_MS,
     lookaheadHeights: window,
     backoffMinMs: requester.backoffMinMs,
     backoffMaxMs: requester.backoffMaxMs,
     ...(ediOnly ? { probeMs: ONLY_SOURCE_PROBE_MS } : {}),
   };
+}
+
+/** Blocks of the tip may be seconds apart: a peer that brought the last one is expected to bring the next. */
+const PEER_FRESH_MS = 5_000;
+
+export function peerOptions(config: DaemonConfig): ExecutionDataIndexerOptions {
+  return { ...streamOptions(config), stream: PEER, freshMs: PEER_FRESH_MS };
 }
 
 export function requesterOptions({

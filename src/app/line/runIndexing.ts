@@ -45,6 +45,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
     {
       accessNodes: config.accessNodes,
       executionDataNodes: config.edi.enabled ? config.edi.nodes : config.accessNodes,
+      peers: config.peers,
       sporks,
       sporkRoot: config.access.sporkRoot,
       ratePerSecond: config.access.ratePerSecond,

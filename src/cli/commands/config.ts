@@ -7,7 +7,9 @@ import { configActions } from '../flags.js';
 import { checkEndpoints, configOf } from '../settings.js';
 
 /** The keys whose values may contain credentials. */
-const endpointKeys: ReadonlySet<string> = new Set(['accessNodes', 'edi.nodes', 'store', 'api.store']);
+const endpointKeys: ReadonlySet<string> = new Set([
+  ...(['accessNodes', 'edi.nodes', 'peers', 'store', 'api.store'] as const),
+]);
 
 /** `config print|check|docs`: the effective configuration, its validation, the reference. */
 export async function config(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

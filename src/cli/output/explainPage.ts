@@ -29,6 +29,7 @@ function workRows(work: WorkDocument, nowMs: number): [string, string][] {
   for (const one of missingCollections.slice(0, MAX_STORIES)) rows.push(...missingRows(one, nowMs));
   if (missing > MAX_STORIES) rows.push(['', `and ${missing - MAX_STORIES} more; --json lists up to 100`]);
   if (work.executionData !== null) rows.push(['edi', work.executionData]);
+  if (work.peer !== null) rows.push(['peer', work.peer]);
   if (work.dispute !== null) rows.push(['dispute', work.dispute]);
   return rows;
 }
@@ -49,16 +50,20 @@ function missingRows(one: MissingDocument, nowMs: number): [string, string][] {
 
 function sourceRows({ sources }: ExplainDocument): [string, string][] {
   if (sources === null) return [];
-  const { nodes, executionData } = sources;
-  const stream = executionData.endpoint === null ? '' : ` from ${executionData.endpoint}`;
-  const at = executionData.height === null ? '' : `, delivered height ${executionData.height}`;
+  const { nodes, executionData, peer } = sources;
   return [
     ...nodes.map(({ name, state, servesHeight, trouble }): [string, string] => [
       'node',
       `${name}: ${state.replace('_', ' ')}${servesHeight ? '' : ', not asked for this height'}${trouble === null ? '' : `: ${trouble}`}`,
     ]),
-    ['stream', `execution data ${executionData.state}${stream}${at}`],
+    ['stream', `execution data ${streamWords(executionData)}`],
+    ...(peer.state === 'off' ? [] : [['stream', `peer ${streamWords(peer)}`] as [string, string]]),
   ];
+}
+
+function streamWords({ endpoint, height, state }: NonNullable<ExplainDocument['sources']>['peer']): string {
+  const from = endpoint === null ? '' : ` from ${endpoint}`;
+  return `${state}${from}${height === null ? '' : `, delivered height ${height}`}`;
 }
 
 function holdingUpRows({ holdingUp, height }: ExplainDocument): [string, string][] {

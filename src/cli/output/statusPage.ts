@@ -94,7 +94,11 @@ function rowsOf(status: StatusDocument): [string, string][] {
     ],
     ['window', window(status)],
     ['requester', requester(status)],
-    ['edi', edi(status)],
+    ['edi', stream(status.sources.edi)],
+    // Only where there are any.
+    ...(status.sources.peer.state === 'off'
+      ? []
+      : [['peer', stream(status.sources.peer)] as [string, string]]),
     ...cluster(status).map((text): [string, string] => ['process', text]),
     ...status.endpoints.flatMap(nodeRows),
     ['waiting', waiting(status)],
@@ -149,7 +153,7 @@ function requester({ sources: { requester: source } }: StatusDocument): string {
   return `${source.state}: ${formatCount(source.missing)} missing, ${formatCount(source.inFlight)} calls under way`;
 }
 
-function edi({ sources: { edi: source } }: StatusDocument): string {
+function stream(source: StatusDocument['sources']['edi']): string {
   if (source.state === 'off') return 'off';
   const from = source.endpoint === null ? '' : ` ${source.endpoint}`;
   const at = source.height === null ? '' : `, delivered height ${formatCount(source.height)}`;

@@ -1,14 +1,14 @@
-import type { AccessNode, AccessNodes } from '../../access/index.js';
+import type { AccessNodes } from '../../access/index.js';
 import type { Dispute, HeightRecord } from '../heights/HeightRecord.js';
 import type { HeightTable } from '../heights/HeightTable.js';
-import type { BlockVerdict } from '../ports.js';
+import type { BlockVerdict, StreamGiver } from '../ports.js';
 
 /**
- * Heights at which execution data and guarantees contradict each other. Either may be false, so at first nobody is
- * reported. Once all guaranteed collections were found and verified, the execution data was the lie, and its node is
+ * Heights at which a stream and the guarantees contradict each other. Either may be false, so at first nobody is
+ * reported. Once all guaranteed collections were found and verified, the stream was the lie, and its node or peer is
  * reported.
  *
- * All state is in the height records. Bound: per height, the nodes that offer execution data.
+ * All state is in the height records. Bound: per height, those that offer a stream.
  */
 export class Disputes {
   readonly #nodes: Pick<AccessNodes, 'report'>;
@@ -19,10 +19,10 @@ export class Disputes {
     this.#heights = dependencies.heights;
   }
 
-  /** The height lacks collections, and this node's execution data does not match its guarantees. */
-  contradicted(height: number, node: AccessNode, detail: string): void {
+  /** The height lacks collections, and what is streamed by this call does not match its guarantees. */
+  contradicted(height: number, by: StreamGiver, detail: string): void {
     const record = this.#heights.at(height);
-    if (record !== undefined) disputeOf(record).accused.set(node.name, { node, detail });
+    if (record !== undefined) disputeOf(record).accused.set(by.node.name, { ...by, detail });
   }
 
   /** The nodes were asked again for the block. */
@@ -34,8 +34,8 @@ export class Disputes {
   /** The height is complete, with the guarantees that were contradicted. */
   completed({ dispute }: HeightRecord): void {
     if (dispute === undefined) return;
-    for (const { node, detail } of dispute.accused.values())
-      this.#nodes.report(node, 'lied', detail, 'SubscribeExecutionDataFromStartBlockHeight');
+    for (const { node, method, detail } of dispute.accused.values())
+      this.#nodes.report(node, 'lied', detail, method);
     voidWhatWasSaid(dispute);
   }
 
@@ -46,7 +46,7 @@ export class Disputes {
     if (dispute.votes?.blockId !== block.id) dispute.votes = undefined;
   }
 
-  /** Nodes whose execution data does not match the guarantees of this height. */
+  /** Those whose stream does not match the guarantees of this height. */
   accusedAt(height: number): readonly string[] {
     return [...(this.#heights.at(height)?.dispute?.accused.keys() ?? [])];
   }
@@ -57,8 +57,7 @@ export class Disputes {
     if (dispute === undefined || (dispute.accused.size === 0 && dispute.verdict === undefined))
       return undefined;
     const accused = [...dispute.accused.keys()].join(', ');
-    const parts =
-      accused === '' ? [] : [`the execution data of ${accused} does not match the block's guarantees`];
+    const parts = accused === '' ? [] : [`what ${accused} streams does not match the block's guarantees`];
     const { verdict } = dispute;
     if (verdict?.kind === 'alone')
       parts.push(

@@ -10,6 +10,8 @@ import type { Logger, Metrics } from '../../observability/index.js';
 import { childOf, isAbort, sleep, wasAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { BlockWindow, CollectionSink, ExecutionDataForecast } from '../ports.js';
+import { EXECUTION_DATA, methodOf } from './BodyStream.js';
+import type { BodyStream, StreamGivers } from './BodyStream.js';
 import { DeliveryForecast } from './DeliveryForecast.js';
 import { ExecutionDataReader } from './ExecutionDataReader.js';
 import { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
@@ -17,11 +19,12 @@ import type { StreamPosition } from './ExecutionDataTroubles.js';
 import { StreamEndings } from './StreamEndings.js';
 import type { OpenedStream } from './StreamEndings.js';
 import type { StreamEnd } from './StreamFault.js';
-import { CURRENT, methodOf } from './streamMethod.js';
 import { StreamState } from './StreamState.js';
 import type { ExecutionDataStatus } from './StreamState.js';
 
 export interface ExecutionDataIndexerOptions {
+  /** What is followed. Default: execution data. */
+  readonly stream?: BodyStream;
   /** How long due data may be missing before the stream is reopened. */
   readonly silenceMs: number;
   /** Pause before the stream is reopened: doubles from here … */
@@ -39,11 +42,11 @@ export interface ExecutionDataIndexerOptions {
 }
 
 export interface ExecutionDataIndexerDependencies {
-  readonly nodes: Pick<AccessNodes, 'forExecutionData' | 'succeeded' | 'report'>;
+  readonly nodes: StreamGivers & Pick<AccessNodes, 'succeeded' | 'report'>;
   readonly window: BlockWindow;
   readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock' | 'onContradiction'>;
-  /** The sealed head: execution data exists up to there. `undefined` while unknown. */
-  sealedHeight(): number | undefined;
+  /** What is followed exists up to there: execution data up to the sealed head. `undefined` while unknown. */
+  dueHeight(): number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
@@ -51,7 +54,8 @@ export interface ExecutionDataIndexerDependencies {
 }
 
 /** Values that need no setting. */
-const EXECUTION_DATA_DEFAULTS = {
+const DEFAULTS = {
+  stream: EXECUTION_DATA,
   probeMs: 60_000,
   skipAheadHeights: 32,
   lookaheadHeights: 256,
@@ -68,21 +72,16 @@ const SHORT_PAUSES = 2;
 /** Shortest pause that a new head can end. */
 const WAKE_AFTER_MS = 1_000;
 
-/** Streams need neither a slot nor a rate-limit token: there is only one at a time. */
-const ALWAYS_READY: NodeReadiness = {
-  isFree: () => true,
-  delayMs: () => 0,
-  healthOf: (node) => node.healthOf(methodOf(node)),
-};
-
 /**
- * EDI: follows the execution-data stream from just above the watermark, checks each block's collections against its
+ * EDI: follows the execution-data stream, or that of a peer, from just above the watermark, checks each block's collections against its
  * guarantees, and hands in whole blocks. It holds at most one message and reads the next one only when that height's
  * block has been handed out and the byte budget has room: back-pressure, never a drop (onflow/flow-go#8114).
  *
  * Nothing a node does stops it. A stream that ends, stalls, lags, lies or is refused is reopened, on another node if
  * there is one; nodes without the feed are asked again every `probeMs` (default: a minute). The system chunk is
  * dropped. Blocks without collections are skipped: they are complete without us.
+ *
+ * A peer is another indexer. What it gives is verified in the same way, and believed no more.
  */
 export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #options: Required<ExecutionDataIndexerOptions>;
@@ -93,15 +92,24 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #troubles: ExecutionDataTroubles;
   readonly #endings: StreamEndings;
   readonly #state: StreamState;
-  #method: AccessMethod = CURRENT;
+  /** Streams need neither a slot nor a rate-limit token: there is only one at a time. */
+  readonly #ready: NodeReadiness;
+  #method: AccessMethod;
   #lateError: { readonly error: unknown } | undefined;
 
   constructor(options: ExecutionDataIndexerOptions, dependencies: ExecutionDataIndexerDependencies) {
-    this.#options = { ...EXECUTION_DATA_DEFAULTS, ...options };
+    this.#options = { ...DEFAULTS, ...options };
     this.#dependencies = dependencies;
+    const { stream } = this.#options;
+    this.#method = stream.method;
+    this.#ready = {
+      isFree: () => true,
+      delayMs: () => 0,
+      healthOf: (node) => node.healthOf(methodOf(stream, node)),
+    };
     this.#state = new StreamState(dependencies);
     this.#outlook = new DeliveryForecast(this.#options, dependencies);
-    this.#troubles = new ExecutionDataTroubles(dependencies);
+    this.#troubles = new ExecutionDataTroubles(stream, dependencies);
     this.#endings = new StreamEndings(this.#options, {
       ...dependencies,
       ...{ rotation: this.#rotation, troubles: this.#troubles },
@@ -110,7 +118,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       nodes: dependencies.nodes,
       window: dependencies.window,
       sink: dependencies.sink,
-      sealedHeight: () => dependencies.sealedHeight(),
+      dueHeight: () => dependencies.dueHeight(),
       outlook: this.#outlook,
       clock: dependencies.clock,
       metrics: dependencies.metrics,
@@ -128,7 +136,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
 
   /** Follows the stream until the signal aborts, then resolves. Rejects for bugs only. */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#state.now !== 'off') throw new Error('the execution-data indexer is already running');
+    if (this.#state.now !== 'off') throw new Error('the indexer of this stream is already running');
     this.#state.enter('connecting');
     try {
       while (!signal.aborted) {
@@ -145,26 +153,25 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   }
 
   status(): ExecutionDataStatus {
-    return this.#state.status(this.#position().next, this.#reader.waits.unsealedSinceMs);
+    return this.#state.status(this.#position().next, this.#reader.waits.earlySinceMs);
   }
 
-  /** By node: why the next height's execution data is missing; empty while we wait for room or for the seal. */
+  /** By node: why the next height is missing; empty while we wait for room or until it is due. */
   troubles(): readonly NodeTrouble[] {
     return this.#state.now === 'off' ? [] : this.#troubles.all(this.#position());
   }
 
-  /** Why no execution data arrives, in one sentence; `undefined` while all is well. */
+  /** Why nothing arrives, in one sentence; `undefined` while all is well. */
   trouble(): string | undefined {
-    if (this.#state.now === 'off') return 'the execution-data stream is not followed';
+    const { data, giver, mend, stream } = this.#options.stream.words;
+    if (this.#state.now === 'off') return `the ${stream} is not followed`;
     const sentence = this.#troubles.sentence(this.#position());
-    return (
-      sentence ?? (this.#state.now === 'unavailable' ? 'no access node offers execution data' : undefined)
-    );
+    return sentence ?? (this.#state.now === 'unavailable' ? `no ${giver} offers ${data}${mend}` : undefined);
   }
 
   expects(height: number, withinMs: number): boolean {
-    const sealed = this.#dependencies.sealedHeight();
-    if (sealed === undefined || height > sealed) return false;
+    const due = this.#dependencies.dueHeight();
+    if (due === undefined || height > due) return false;
     return this.#outlook.expects(height - this.#reader.next, withinMs, this.#state.now === 'waiting_window');
   }
 
@@ -176,7 +183,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#state.node = node;
     // Right after a failure, opening a stream is not a sign of life.
     if (this.#rotation.failures === 0) this.#outlook.alive();
-    this.#method = methodOf(node);
+    this.#method = methodOf(this.#options.stream, node);
     this.#endings.opened();
     const opened = { node, method: this.#method, height: this.#reader.next };
     const { silenceMs } = this.#options;
@@ -219,20 +226,21 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   /** `undefined` after a pause when no node could be asked. */
   async #chooseNode(signal: AbortSignal): Promise<AccessNode | undefined> {
     const { clock, logger, nodes } = this.#dependencies;
+    const { givers, words } = this.#options.stream;
     const nowMs = clock.monotonic();
     const height = this.#reader.next;
-    const all = nodes.forExecutionData(height);
+    const all = givers(nodes, height);
     const offering = all.filter((node) => this.#troubles.lacksUntilMs(node, height) <= nowMs);
-    const choice = this.#rotation.choose(offering, ALWAYS_READY);
+    const choice = this.#rotation.choose(offering, this.#ready);
     if (choice.node !== undefined) return choice.node;
     this.#state.node = undefined;
     if (all.length === 0) {
-      this.#state.lastError = 'no access node serves the next height';
+      this.#state.lastError = `no ${words.giver} serves the next height`;
       this.#troubles.noNode();
       await sleep(clock, NO_NODE_RETRY_MS, signal);
       return undefined;
     }
-    if (this.#state.now !== 'unavailable') logger.info({ height }, 'no access node offers execution data');
+    if (this.#state.now !== 'unavailable') logger.info({ height }, `no ${words.giver} offers ${words.data}`);
     this.#state.enter('unavailable');
     // Another node may come up before one of these may be asked again.
     const untilMs = all.map((node) => this.#troubles.lacksUntilMs(node, height));
@@ -245,8 +253,9 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#state.came(this.#reader.next - 1, receivedAtMs);
     this.#endings.came(node, this.#method, isVerified);
     if (this.#state.now === 'streaming') return;
-    const { logger } = this.#dependencies;
-    logger.info({ node: node.name, height: this.#reader.next - 1 }, 'execution-data stream is delivering');
+    const { stream } = this.#options.stream.words;
+    const fields = { node: node.name, height: this.#reader.next - 1 };
+    this.#dependencies.logger.info(fields, `${stream} is delivering`);
     this.#state.enter('streaming');
   }
 
@@ -267,7 +276,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       next: Math.max(this.#reader.next, window.latestIndexedHeight() + 1),
       node: this.#state.node?.name,
       method: this.#method,
-      sealed: this.#dependencies.sealedHeight(),
+      due: this.#dependencies.dueHeight(),
       ...this.#reader.waits,
     };
   }

@@ -1,10 +1,11 @@
 import { StreamReader } from '../../access/index.js';
-import type { AccessNode, AccessNodes } from '../../access/index.js';
+import type { AccessNode } from '../../access/index.js';
 import { VerificationMemory, verifyBlockCollections } from '../../flow/index.js';
 import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
 import type { Metrics } from '../../observability/index.js';
 import { RunningAverage, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
+import type { BodyStream, StreamGivers } from './BodyStream.js';
 import type { DeliveryForecast } from './DeliveryForecast.js';
 import type { BlockWindow, CollectionSink } from '../ports.js';
 import { judgeStreamEnd, StreamFault } from './StreamFault.js';
@@ -12,6 +13,7 @@ import type { StreamEnd } from './StreamFault.js';
 import { StreamMonitor } from './StreamMonitor.js';
 
 export interface ExecutionDataReaderOptions {
+  readonly stream: BodyStream;
   /** How long due data may be missing. */
   readonly silenceMs: number;
   /** Durable heights the stream may be behind the watermark. */
@@ -31,17 +33,17 @@ export interface ExecutionDataReaderEvents {
 }
 
 export interface ExecutionDataReaderDependencies {
-  readonly nodes: Pick<AccessNodes, 'forExecutionData'>;
+  readonly nodes: StreamGivers;
   readonly window: BlockWindow;
   readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock'>;
-  sealedHeight(): number | undefined;
+  dueHeight(): number | undefined;
   readonly outlook: DeliveryForecast;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'executionDataSkipped'>;
   readonly events: ExecutionDataReaderEvents;
 }
 
-/** A stream that fell further behind the sealed head over this time is replaced. */
+/** A stream that fell further behind what is due over this time is replaced. */
 const PACE_SPAN_MS = 30_000;
 /** Size of one message, trie updates included: the bounds of the estimate used for admission. */
 const MESSAGE_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: 64 * 1024 * 1024 };
@@ -60,7 +62,7 @@ const TURN_BYTES = 256 * 1024;
 const MESSAGE_WEIGHT_BYTES = 2 * 1024;
 
 /**
- * Reads execution-data streams one after another, each from where the last one ended. Takes a message only when there
+ * Reads streams of blocks' collections one after another, each from where the last one ended. Takes a message only when there
  * is room for it, verifies it against its block, and hands it in. Holds at most one message.
  */
 export class ExecutionDataReader {
@@ -82,9 +84,9 @@ export class ExecutionDataReader {
     return this.#next;
   }
 
-  /** Since when the next height's message is due, or since when the next height has not been sealed. */
-  get waits(): { readonly dueSinceMs: number | undefined; readonly unsealedSinceMs: number | undefined } {
-    return { dueSinceMs: this.#watching?.dueSinceMs, unsealedSinceMs: this.#watching?.unsealedSinceMs };
+  /** Since when the next height's message is due, or since when the next height is awaited before it is due. */
+  get waits(): { readonly dueSinceMs: number | undefined; readonly earlySinceMs: number | undefined } {
+    return { dueSinceMs: this.#watching?.dueSinceMs, earlySinceMs: this.#watching?.earlySinceMs };
   }
 
   /** Skips durable heights: a stream that failed at one of them is reopened above it. */
@@ -114,7 +116,7 @@ export class ExecutionDataReader {
     const reader = new StreamReader<BlockExecutionData>(
       {},
       {
-        open: (ended) => node.subscribeExecutionData(this.#next, { signal: ended }),
+        open: (ended) => this.#options.stream.open(node, this.#next, { signal: ended }),
         onLateError: (error) => events.onLateError(error),
         ...{ clock, signal },
       },
@@ -164,12 +166,12 @@ export class ExecutionDataReader {
     openingSilenceMs: number,
   ): StreamMonitor {
     const dependencies = this.#dependencies;
-    const { silenceMs, skipAheadHeights: paceSlackHeights } = this.#options;
+    const { silenceMs, skipAheadHeights: paceSlackHeights, stream } = this.#options;
     return new StreamMonitor(
-      { silenceMs, openingSilenceMs, paceSpanMs: PACE_SPAN_MS, paceSlackHeights },
+      { silenceMs, openingSilenceMs, paceSpanMs: PACE_SPAN_MS, paceSlackHeights, due: stream.words.due },
       {
         clock: dependencies.clock,
-        position: () => ({ next: this.#next, sealed: dependencies.sealedHeight() }),
+        position: () => ({ next: this.#next, due: dependencies.dueHeight() }),
         look: () => {
           dependencies.events.onLook();
           return this.#behind() ?? this.#moved(node);
@@ -241,7 +243,7 @@ export class ExecutionDataReader {
     if (collections.length === 0) return;
     this.#dependencies.sink.onReceivedCollectionsForBlock(
       block.height,
-      collections.map((collection) => ({ collection, source: 'edi', receivedAtMs })),
+      collections.map((collection) => ({ collection, source: this.#options.stream.source, receivedAtMs })),
     );
   }
 
@@ -252,7 +254,7 @@ export class ExecutionDataReader {
   }
 
   #moved(node: AccessNode): StreamFault | undefined {
-    const serving = this.#dependencies.nodes.forExecutionData(this.#next);
+    const serving = this.#options.stream.givers(this.#dependencies.nodes, this.#next);
     if (serving.length === 0 || serving.some(({ name }) => name === node.name)) return undefined;
     return new StreamFault('moved', 'other nodes serve the heights that follow');
   }

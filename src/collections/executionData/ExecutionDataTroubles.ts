@@ -1,18 +1,19 @@
 import { NodeTroubles, SILENT_AFTER_MS } from '../../access/index.js';
 import type { AccessMethod, AccessNode, NodeTrouble } from '../../access/index.js';
 import type { Clock } from '../../runtime/index.js';
+import type { BodyStream, StreamWords } from './BodyStream.js';
 import type { StreamEnd } from './StreamFault.js';
 
 /** How long the lowest height that a node named is believed: it may be given more history. */
 const PRUNED_MS = 600_000;
-/** A sealed head that has not moved for this long is reported. */
-const SEALING_STILL_MS = 10_000;
+/** A head that has not moved for this long is reported. */
+const HEAD_STILL_MS = 10_000;
 
-/** A node that has no execution data, or none that low. */
+/** A node that has nothing of it, or nothing that low. */
 interface Lack {
   readonly sinceMs: number;
   readonly untilMs: number;
-  /** The node's execution data begins here. */
+  /** What the node has begins here. */
   readonly below: number;
   readonly said: string;
   /** Attempts without success. */
@@ -24,25 +25,28 @@ export interface StreamPosition {
   readonly next: number;
   readonly node: string | undefined;
   readonly method: AccessMethod;
-  readonly sealed: number | undefined;
-  /** Since when the next height has been sealed, requested, and missing. */
+  /** The highest height that is due. */
+  readonly due: number | undefined;
+  /** Since when the next height has been due, requested, and missing. */
   readonly dueSinceMs: number | undefined;
-  /** Since when it waits for the next height to be sealed. */
-  readonly unsealedSinceMs: number | undefined;
+  /** Since when it waits for the next height to be due. */
+  readonly earlySinceMs: number | undefined;
 }
 
 /**
- * Why the next height's execution data is missing: which nodes do not have or offer it, and what the others answered.
+ * Why the next height is missing in a stream: which nodes do not have or offer it, and what the others answered.
  * Bounded by the number of nodes.
  */
 export class ExecutionDataTroubles {
+  readonly #words: StreamWords;
   readonly #clock: Clock;
   readonly #failures: NodeTroubles;
   readonly #lacks = new Map<string, Lack>();
   #height: number | undefined;
   #sentence: string | undefined;
 
-  constructor(dependencies: { readonly clock: Clock }) {
+  constructor({ words }: Pick<BodyStream, 'words'>, dependencies: { readonly clock: Clock }) {
+    this.#words = words;
     this.#clock = dependencies.clock;
     this.#failures = new NodeTroubles(dependencies);
   }
@@ -53,18 +57,19 @@ export class ExecutionDataTroubles {
     return lack === undefined || height >= lack.below ? -Infinity : lack.untilMs;
   }
 
-  /** The node does not offer execution data, for the reason given; it is asked again after `forMs`. */
+  /** The node does not offer the stream, for the reason given; it is asked again after `forMs`. */
   offersNone(node: AccessNode, words: string, forMs: number): void {
-    this.#lack(node, Infinity, `${node.name} does not offer execution data: ${words}`, forMs);
+    this.#sentence = undefined;
+    this.#lack(node, Infinity, `${node.name} does not offer ${this.#words.data}: ${words}`, forMs);
   }
 
   /** A stream ended at this height. */
   ended(node: AccessNode, method: AccessMethod, height: number, end: StreamEnd): void {
     if (height !== this.#height) this.#failures.clear();
     this.#height = height;
-    this.#sentence = sentenceOf(node, height, end);
+    this.#sentence = sentenceOf(this.#words, node, height, end);
     if (end.prunedBelow !== undefined && end.prunedBelow > height) {
-      const said = `${node.name} has no execution data below ${end.prunedBelow}`;
+      const said = `${node.name} has no ${this.#words.data} below ${end.prunedBelow}`;
       this.#lack(node, end.prunedBelow, said, PRUNED_MS);
       return;
     }
@@ -72,7 +77,7 @@ export class ExecutionDataTroubles {
   }
 
   noNode(): void {
-    this.#sentence ??= 'no access node serves the next height';
+    this.#sentence ??= `no ${this.#words.giver} serves the next height`;
   }
 
   /** A message arrived. */
@@ -91,23 +96,23 @@ export class ExecutionDataTroubles {
     if (this.#height === next) troubles.push(...this.#failures.all());
     const isSilent = dueSinceMs !== undefined && nowMs - dueSinceMs >= SILENT_AFTER_MS;
     if (isSilent && node !== undefined && !troubles.some((trouble) => trouble.node === node)) {
-      const said = `${method} at ${node}: nothing yet for height ${next}, which is sealed`;
+      const said = `${method} at ${node}: nothing yet for height ${next}, which is ${this.#words.due}`;
       troubles.push({ node, method, kind: 'unreachable', said, count: 0, sinceMs: dueSinceMs });
     }
     return troubles;
   }
 
   /** In one sentence; `undefined` while all is well. */
-  sentence({ next, sealed, unsealedSinceMs }: StreamPosition): string | undefined {
+  sentence({ next, due, earlySinceMs }: StreamPosition): string | undefined {
     const lacks = [...this.#lacks].filter(([, { below }]) => next < below && below < Infinity);
     if (lacks.length > 0) return lacks.map(([, { said }]) => said).join(', ');
     if (this.#sentence !== undefined) return this.#sentence;
     const nowMs = this.#clock.monotonic();
-    if (unsealedSinceMs === undefined || nowMs - unsealedSinceMs < SEALING_STILL_MS) return undefined;
-    const stands =
-      sealed === undefined ? 'no node reports the sealed head' : `the sealed head stands at ${sealed}`;
-    const seconds = Math.floor((nowMs - unsealedSinceMs) / 1_000);
-    return `waiting for height ${next} to be sealed for ${seconds} s: ${stands}`;
+    if (earlySinceMs === undefined || nowMs - earlySinceMs < HEAD_STILL_MS) return undefined;
+    const head = `the ${this.#words.due} head`;
+    const stands = due === undefined ? `no node reports ${head}` : `${head} stands at ${due}`;
+    const seconds = Math.floor((nowMs - earlySinceMs) / 1_000);
+    return `waiting for height ${next} to be ${this.#words.due} for ${seconds} s: ${stands}`;
   }
 
   #lack(node: AccessNode, below: number, said: string, forMs: number): void {
@@ -117,20 +122,25 @@ export class ExecutionDataTroubles {
   }
 }
 
-function sentenceOf({ name }: AccessNode, height: number, { reason, said }: StreamEnd): string {
+function sentenceOf(
+  { data, due, missing, stream }: StreamWords,
+  { name }: AccessNode,
+  height: number,
+  { reason, said }: StreamEnd,
+): string {
   switch (reason) {
     case 'rate_limited':
-      return `${name} refuses the execution-data stream: ${said}`;
+      return `${name} refuses the ${stream}: ${said}`;
     case 'absent':
-      return `${name} gives no execution data for height ${height}, which is sealed: it may have pruned it`;
+      return `${name} gives no ${data} for height ${height}, which is ${due}: ${missing}`;
     case 'not_found':
     case 'not_yet':
     case 'below_root':
-      return `${name} does not have the execution data of height ${height}: ${said}`;
+      return `${name} does not have the ${data} of height ${height}: ${said}`;
     case 'invalid':
     case 'malformed':
-      return `${name} gives corrupt execution data for height ${height}: ${said}`;
+      return `${name} gives corrupt ${data} for height ${height}: ${said}`;
     default:
-      return `the execution-data stream was interrupted at height ${height}: ${said}`;
+      return `the ${stream} was interrupted at height ${height}: ${said}`;
   }
 }

@@ -4,15 +4,16 @@ import { backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { CollectionSink } from '../ports.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
+import { usedMethod } from './BodyStream.js';
+import type { BodyStream } from './BodyStream.js';
 import type { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
-import { DEPRECATED, usedMethod } from './streamMethod.js';
 import type { StreamEnd } from './StreamFault.js';
 
 /** Longest pause after a node refused a stream for lack of capacity: others would take the next free one. */
 const REFUSED_MAX_MS = 2_000;
 /** Consecutive heights after which a stream counts as working: one that breaks after each height does not. */
 const HEIGHTS_BEFORE_PRAISE = 3;
-/** After this many streams in a row that brought nothing for a sealed height, the node's call is failing. */
+/** After this many streams in a row that brought nothing for a height that is due, the node's call is failing. */
 const FRUITLESS_STREAMS = 2;
 
 /** An opened stream. */
@@ -23,11 +24,12 @@ export interface OpenedStream {
 }
 
 export interface StreamEndingsOptions {
+  readonly stream: BodyStream;
   /** Pause before the stream is reopened: doubles from here … */
   readonly backoffMinMs: number;
   /** … up to here. */
   readonly backoffMaxMs: number;
-  /** How often a node without execution data is asked again whether it offers any. */
+  /** How often a node without the stream is asked again whether it offers it. */
   readonly probeMs: number;
 }
 
@@ -36,8 +38,8 @@ export interface StreamEndingsDependencies {
   readonly rotation: NodeRotation;
   readonly troubles: ExecutionDataTroubles;
   readonly sink: Pick<CollectionSink, 'onContradiction'>;
-  /** The sealed head; `undefined` while unknown. */
-  sealedHeight(): number | undefined;
+  /** The highest height that is due; `undefined` while unknown. */
+  dueHeight(): number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
@@ -58,7 +60,7 @@ export class StreamEndings {
   constructor(options: StreamEndingsOptions, dependencies: StreamEndingsDependencies) {
     this.#options = options;
     this.#dependencies = dependencies;
-    this.#reporter = new FaultReporter({ source: 'edi' }, dependencies);
+    this.#reporter = new FaultReporter({ source: options.stream.source }, dependencies);
   }
 
   opened(): void {
@@ -72,28 +74,31 @@ export class StreamEndings {
     if (!isVerified) return;
     rotation.succeeded();
     this.#verified += 1;
-    if (this.#verified >= HEIGHTS_BEFORE_PRAISE) this.#reporter.succeeded(node, usedMethod(node, opened));
+    if (this.#verified >= HEIGHTS_BEFORE_PRAISE)
+      this.#reporter.succeeded(node, usedMethod(this.#options.stream, node, opened));
   }
 
   /** The node does not know the call. */
   offersNone({ node, method }: OpenedStream, said: string): void {
     // It was only the fallback.
-    if (method !== DEPRECATED) this.#dependencies.troubles.offersNone(node, said, this.#options.probeMs);
+    if (method !== this.#options.stream.fallback)
+      this.#dependencies.troubles.offersNone(node, said, this.#options.probeMs);
   }
 
   /** Returns the pause before the next stream. `next` is the height that is now missing. */
   ended({ node, method: opened, height }: OpenedStream, end: StreamEnd, next: number): number {
     const { clock, logger, metrics, random, rotation, sink, troubles } = this.#dependencies;
-    const method = end.method ?? usedMethod(node, opened);
-    metrics.streamReopens.inc({ stream: 'execution_data', reason: end.reason });
+    const { label, words } = this.#options.stream;
+    const method = end.method ?? usedMethod(this.#options.stream, node, opened);
+    metrics.streamReopens.inc({ stream: label, reason: end.reason });
     troubles.ended(node, method, next, end);
     const fault = end.fault ?? this.#faultOf(node, end, next, next === height);
     this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
-    if (end.contradicts === true) sink.onContradiction(next, node, end.said);
+    if (end.contradicts === true) sink.onContradiction(next, { node, method }, end.said);
     if (troubles.lacksUntilMs(node, next) > clock.monotonic()) return 0;
     const isRefused = end.reason === 'rate_limited';
     if (isRefused && !this.#isRefused) {
-      logger.warn({ node: node.name, error: end.said }, 'access node refused the execution-data stream');
+      logger.warn({ node: node.name, error: end.said }, `${words.giver} refused the ${words.stream}`);
     }
     this.#isRefused = isRefused;
     rotation.failed(node);
@@ -104,7 +109,7 @@ export class StreamEndings {
 
   /**
    * Some endings are not faults by themselves (a refused start near the tip, data that does not match). They become
-   * faults of the call when it keeps withholding the same sealed height, because there is another call. A refusal for
+   * faults of the call when it keeps withholding the same height that is due, because there is another call. A refusal for
    * lack of streams counts too: the other call may have some.
    */
   #faultOf(
@@ -116,7 +121,7 @@ export class StreamEndings {
     const isSame = this.#fruitless.node === node.name && this.#fruitless.height === height;
     const count = isFruitless ? (isSame ? this.#fruitless.count : 0) + 1 : 0;
     this.#fruitless = { node: node.name, height, count };
-    const isDue = height <= (this.#dependencies.sealedHeight() ?? -Infinity);
+    const isDue = height <= (this.#dependencies.dueHeight() ?? -Infinity);
     return isDue && count >= FRUITLESS_STREAMS && kind !== undefined ? 'failing' : undefined;
   }
 }

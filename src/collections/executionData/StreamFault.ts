@@ -9,7 +9,7 @@ export type StreamFaultReason =
   | 'ended'
   /** Due data does not arrive. */
   | 'silent'
-  /** Nothing ever arrived, although the height at which it was opened is sealed. */
+  /** Nothing ever arrived, although the height at which it was opened is due. */
   | 'absent'
   /** Data arrives more slowly than the chain grows. */
   | 'lagging'
@@ -64,12 +64,12 @@ export interface StreamEnd extends Fault {
   readonly said: string;
   /** The call, if the error names it. */
   readonly method?: AccessMethod;
-  /** The node has no execution data below this height. */
+  /** The node has nothing below this height. */
   readonly prunedBelow?: number;
 }
 
-/** How flow-go says that a node's execution data begins above the requested height. */
-const PRUNED = /lower than (?:the )?lowest indexed height (\d+)/i;
+/** How flow-go says that a node's execution data begins above the requested height, and an indexer that its blocks do. */
+const PRUNED = /(?:lower than (?:the )?lowest|below the first) indexed height (\d+)/i;
 
 /** Classifies the error that ended a stream; `undefined` if it is unexpected. */
 export function judgeStreamEnd(error: unknown): StreamEnd | undefined {

@@ -6,16 +6,18 @@ export interface StreamMonitorOptions {
   readonly silenceMs: number;
   /** The same for the first message, if it is due when the stream is opened. */
   readonly openingSilenceMs: number;
-  /** A stream that fell further behind the sealed head over this time counts as too slow. */
+  /** A stream that fell further behind what is due over this time counts as too slow. */
   readonly paceSpanMs: number;
-  /** Heights behind the sealed head within which a stream is never too slow. */
+  /** Heights behind what is due within which a stream is never too slow. */
   readonly paceSlackHeights: number;
+  /** What heights are once they are due. */
+  readonly due: 'sealed' | 'finalized';
 }
 
 export interface StreamMonitorDependencies {
   readonly clock: Clock;
-  /** The next height that the stream owes, and the sealed head; called at every check. */
-  position(): { readonly next: number; readonly sealed: number | undefined };
+  /** The next height that the stream owes, and the highest that is due; called at every check. */
+  position(): { readonly next: number; readonly due: number | undefined };
   /** Also called at every check; may return a fault of its own. */
   look(): StreamFault | undefined;
   onFault(fault: StreamFault): void;
@@ -25,7 +27,7 @@ export interface StreamMonitorDependencies {
 const LOOKS_PER_SILENCE = 4;
 
 /**
- * Watches whether a stream delivers what is due, not merely whether it is open. The sealed head says what is due. A
+ * Watches whether a stream delivers what is due, not merely whether it is open. The sealed or finalized head says what is due. A
  * quiet chain is not a fault, nor is a stream that we do not read. One timer; two comparisons per message. (A stream
  * slower than block production looks alive: subsquid/squid-sdk PR 549.)
  */
@@ -51,7 +53,7 @@ export class StreamMonitor {
   }
 
   /** Since when the next message has been awaited before it is due; `undefined` once it is due. */
-  get unsealedSinceMs(): number | undefined {
+  get earlySinceMs(): number | undefined {
     return this.#isPulling && !this.#isDue() ? this.#pullingSinceMs : undefined;
   }
 
@@ -91,8 +93,8 @@ export class StreamMonitor {
   }
 
   #isDue(): boolean {
-    const { next, sealed } = this.#dependencies.position();
-    return sealed !== undefined && sealed >= next;
+    const { next, due } = this.#dependencies.position();
+    return due !== undefined && due >= next;
   }
 
   #silence(): StreamFault | undefined {
@@ -102,17 +104,17 @@ export class StreamMonitor {
     }
     const nowMs = this.#dependencies.clock.monotonic();
     this.#dueSinceMs ??= nowMs;
-    const { silenceMs, openingSilenceMs } = this.#options;
+    const { due, silenceMs, openingSilenceMs } = this.#options;
     if (nowMs - this.#dueSinceMs < (this.#isOpening === true ? openingSilenceMs : silenceMs))
       return undefined;
     if (this.#isOpening === true)
-      return new StreamFault('absent', 'nothing came, although the height is sealed');
-    return new StreamFault('silent', 'the stream stalled below the sealed head');
+      return new StreamFault('absent', `nothing came, although the height is ${due}`);
+    return new StreamFault('silent', `the stream stalled below the ${due} head`);
   }
 
   #pace(): StreamFault | undefined {
-    const { next, sealed } = this.#dependencies.position();
-    const lag = sealed === undefined ? 0 : sealed + 1 - next;
+    const { next, due } = this.#dependencies.position();
+    const lag = due === undefined ? 0 : due + 1 - next;
     if (!this.#isPulling || lag <= this.#options.paceSlackHeights) {
       this.#span = undefined;
       return undefined;

@@ -1,17 +1,17 @@
 import type { AccessNode } from '../../access/index.js';
 import type { Clock } from '../../runtime/index.js';
 
-/** The state of the execution-data stream. */
+/** The state of a stream of blocks' collections. */
 export type ExecutionDataState =
   /** Not running. */
   | 'off'
   /** Being opened, or pausing between two attempts; `lastError` has the last failure. */
   | 'connecting'
-  /** Delivering, or waiting for the next block to be sealed. */
+  /** Delivering, or waiting for the next block to be due. */
   | 'streaming'
   /** Paused by us: it is ahead of the window or of the blocks handed out, or the byte budget is used up. */
   | 'waiting_window'
-  /** No node offers execution data, or none for the next height. */
+  /** Nobody offers it, or not for the next height. */
   | 'unavailable';
 
 /** A snapshot of the stream. */
@@ -26,8 +26,8 @@ export interface ExecutionDataStatus {
   readonly lastMessageAgeMs: number | undefined;
   /** What ended the last stream; cleared by the next message. */
   readonly lastError: string | undefined;
-  /** How long it has waited for the next height to be sealed; `undefined` when not waiting. */
-  readonly unsealedMs: number | undefined;
+  /** How long it has waited for the next height to be due; `undefined` when not waiting. */
+  readonly earlyMs: number | undefined;
 }
 
 /** What the stream does now, since when, and what it last brought or said. */
@@ -68,7 +68,7 @@ export class StreamState {
     this.lastError = undefined;
   }
 
-  status(nextHeight: number, unsealedSinceMs: number | undefined): ExecutionDataStatus {
+  status(nextHeight: number, earlySinceMs: number | undefined): ExecutionDataStatus {
     const nowMs = this.#clock.monotonic();
     const message = this.#lastMessage;
     return {
@@ -79,7 +79,7 @@ export class StreamState {
       lastHeight: message?.height,
       lastMessageAgeMs: message === undefined ? undefined : nowMs - message.atMs,
       lastError: this.lastError,
-      unsealedMs: unsealedSinceMs === undefined ? undefined : nowMs - unsealedSinceMs,
+      earlyMs: earlySinceMs === undefined ? undefined : nowMs - earlySinceMs,
     };
   }
 }

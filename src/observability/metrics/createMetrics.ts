@@ -7,7 +7,7 @@ import { allReadinessCodes } from '../health/readiness.js';
 export const endpointStates = ['unknown', 'healthy', 'failing', 'set_aside', 'foreign'] as const;
 
 /** Where a collection came from. */
-const collectionSources = ['requester', 'edi'] as const;
+const collectionSources = ['requester', 'edi', 'peer'] as const;
 /** Where the last missing collection of a height came from; `none` for heights without collections. */
 const heightSources = [...collectionSources, 'none'] as const;
 
@@ -25,10 +25,9 @@ const collectionRefusals = [
   ...(['malformed', 'too_large', 'id_mismatch', 'unsolicited'] as const).flatMap((reason) =>
     collectionSources.map((source) => ({ source, reason })),
   ),
-  ...(['wrong_count', 'wrong_order', 'wrong_block'] as const).map((reason) => ({
-    source: 'edi' as const,
-    reason,
-  })),
+  ...(['wrong_count', 'wrong_order', 'wrong_block'] as const).flatMap((reason) =>
+    (['edi', 'peer'] as const).map((source) => ({ source, reason })),
+  ),
 ];
 const blockRefusals = [
   ...(['malformed', 'orphaned', 'wrong_height'] as const),
@@ -305,7 +304,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     invalidBlocks: counter('invalid_blocks_total', 'Blocks refused.', ['reason']),
     requestsCancelled: counter(
       'collection_requests_cancelled_total',
-      'Collection calls cancelled because the other source delivered first.',
+      'Collection calls cancelled because another source delivered first.',
     ),
     requestsHeldBack: counter(
       'collection_requests_held_back_total',

@@ -22,6 +22,7 @@ export interface RaceTotals {
 export interface WorkTotals {
   readonly requester: RaceTotals;
   readonly edi: RaceTotals;
+  readonly peer: RaceTotals;
   readonly commits: CommitTotals;
 }
 
@@ -76,7 +77,8 @@ export async function readTotals(metrics: CountedMetrics, atMs: number): Promise
       kinds,
     });
   }
-  const work = { requester: race('requester'), edi: race('edi'), commits: await commitsOf(metrics) };
+  const races = { requester: race('requester'), edi: race('edi'), peer: race('peer') };
+  const work = { ...races, commits: await commitsOf(metrics) };
   return { atMs, work, nodes };
 }
 
@@ -105,7 +107,7 @@ async function commitsOf({
 
 /** What happened between two moments. */
 export function changeOf(from: Totals, to: Totals): Pick<Totals, 'work' | 'nodes'> {
-  const race = (source: 'requester' | 'edi'): RaceTotals => ({
+  const race = (source: 'requester' | 'edi' | 'peer'): RaceTotals => ({
     first: to.work[source].first - from.work[source].first,
     late: to.work[source].late - from.work[source].late,
   });
@@ -119,7 +121,7 @@ export function changeOf(from: Totals, to: Totals): Pick<Totals, 'work' | 'nodes
   };
   const nodes = [...to.nodes].map(([name, now]) => [name, sinceThen(from.nodes.get(name), now)] as const);
   return {
-    work: { requester: race('requester'), edi: race('edi'), commits },
+    work: { requester: race('requester'), edi: race('edi'), peer: race('peer'), commits },
     nodes: new Map(nodes),
   };
 }

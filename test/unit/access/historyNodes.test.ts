@@ -27,6 +27,7 @@ function historyOver(node: AccessNode) {
     live: () => [node],
     forHeight: () => [node],
     forExecutionData: () => [node],
+    peers: () => [node],
     succeeded: (its) => succeeded.push(its),
     report: (_, fault, __, method) => reported.push([fault, method]),
   };
@@ -43,11 +44,13 @@ describe('HistoryNodes', () => {
     expect(first).not.toBe(node);
     expect(first?.name).toBe('one');
     expect(first?.health).toBe('well');
-    expect([history.forHeight(1)[0], history.forExecutionData(1)[0], history.live()[0]]).toEqual([
-      first,
-      first,
-      first,
-    ]);
+    const { peers, ...others } = {
+      height: history.forHeight(1)[0],
+      data: history.forExecutionData(1)[0],
+      peers: history.peers()[0],
+      live: history.live()[0],
+    };
+    expect([peers, ...Object.values(others)]).toEqual([first, first, first, first]);
     expect(history.forHeight(2)[0]).toBe(first);
   });
 
@@ -64,7 +67,8 @@ describe('HistoryNodes', () => {
     await its.getNodeVersionInfo({ signal });
     its.subscribeBlocks(7, { signal });
     its.subscribeExecutionData(7, { signal });
-    expect(calls.length).toBe(9);
+    its.subscribeIndexedBlocks(7, { signal });
+    expect(calls.length).toBe(10);
     for (const [member, args] of calls) expect(args.at(-1), member).toEqual({ signal, isHistory: true });
     expect(calls[0]).toEqual(['getBlockByHeight', [7, { signal, isHistory: true }]]);
     calls.length = 0;

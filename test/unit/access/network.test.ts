@@ -54,6 +54,45 @@ describe('the configuration', () => {
   });
 });
 
+describe('a peer', () => {
+  it('gives blocks with bodies, and its word on the chain counts for nothing', async () => {
+    const { network: net } = network(
+      { 'a:1': { version: version(5) }, 'p:1': { version: version(900) } },
+      { accessNodes: ['a:1'], peers: ['p:1'] },
+    );
+    await net.whenIdentified(stop.signal);
+    await clock.settle();
+    expect(names(net.peers())).toEqual(['p:1']);
+    expect(names(net.live())).toEqual(['a:1']);
+    expect(names(net.forHeight(1_000))).toEqual(['a:1']);
+    expect(names(net.forExecutionData(1_000))).toEqual(['a:1']);
+    // It claims that a spork begins at 900: nobody asks whether that is so.
+    expect(net.sporkAt(1_000)?.rootHeight).toBe(5);
+    expect(net.sporkRoots()).toEqual([5]);
+    expect(net.undecidedSporkAt(1_000)).toBeUndefined();
+  });
+
+  it('of another chain is not asked', async () => {
+    const { network: net } = network(
+      { 'a:1': { version: version(5) }, 'p:1': { version: version(5), chainId: 'flow-testnet' } },
+      { accessNodes: ['a:1'], peers: ['p:1'] },
+    );
+    await net.whenIdentified(stop.signal);
+    await clock.settle();
+    expect(names(net.peers())).toEqual([]);
+    expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
+  });
+
+  it('may be an access node as well', async () => {
+    const { network: net } = network(
+      { 'a:1': { version: version(5) } },
+      { accessNodes: ['a:1'], peers: ['a:1'] },
+    );
+    await net.whenIdentified(stop.signal);
+    expect([names(net.peers()), names(net.live())]).toEqual([['a:1'], ['a:1']]);
+  });
+});
+
 describe('identification', () => {
   it('offers no node before it has said who it is', async () => {
     const { network: net } = network({ 'a:1': { version: version(5) } }, { accessNodes: ['a:1'] });

@@ -34,7 +34,7 @@ const missing = {
 function working(stage: HeightWork['stage'], change: Partial<HeightWork> = {}): HeightWork {
   const work = {
     ...{ ageSeconds: 3, collections: 2, missing: 1, missingCollections: [missing] },
-    ...{ executionData: null, dispute: null },
+    ...{ executionData: null, peer: null, dispute: null },
   };
   return {
     ...{ stage, blockId: idOf('block in hand'), upperBound: UPPER, stopHeight: null },
@@ -43,6 +43,7 @@ function working(stage: HeightWork['stage'], change: Partial<HeightWork> = {}): 
     sources: {
       nodes: [{ name: 'node:9000', state: 'healthy', servesHeight: true, trouble: null }],
       executionData: { state: 'off', endpoint: null, height: null, ageSeconds: null, reason: null },
+      peer: { state: 'off', endpoint: null, height: null, ageSeconds: null, reason: null },
     },
     ...change,
   };

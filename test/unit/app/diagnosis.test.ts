@@ -37,6 +37,7 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
     paused: undefined,
     block: { height: state.latest + 1, troubles: [], isUnserved: false },
     collections: undefined,
+    peerTrouble: undefined,
     executionData: { isOnlySource: options.ediOnly ?? false, trouble: undefined, troubles: [] },
     ...{ sealedHeight: state.sealed, sealedAtMs: state.sealedMovedAtMs, sealedTroubles: [] },
     ...state.facts,

@@ -103,7 +103,8 @@ describe('DisputeReviewer', () => {
 
   it('has a block reviewed that execution data contradicts, where nobody asks for collections too', async () => {
     const { clock, disputes, mcq, reviewed, end } = watching({ ediOnly: true });
-    for (const height of [3, 1]) disputes.contradicted(height, new FakeNode('b:9000', clock), 'id_mismatch');
+    const by = { node: new FakeNode('b:9000', clock), method: 'SubscribeExecutionData' } as const;
+    for (const height of [3, 1]) disputes.contradicted(height, by, 'id_mismatch');
     await clock.advance(5_000);
     expect(reviewed.map(({ height }) => height)).toEqual([1, 3]);
     mcq.replaceBlock(block(1, []));

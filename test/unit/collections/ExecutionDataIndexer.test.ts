@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ExecutionDataIndexer } from '../../../src/collections/index.js';
+import { ExecutionDataIndexer, PEER } from '../../../src/collections/index.js';
 import type { ExecutionDataIndexerOptions } from '../../../src/collections/index.js';
 import { UpstreamError } from '../../../src/access/index.js';
 import type { BlockExecutionData } from '../../../src/flow/index.js';
@@ -72,7 +72,7 @@ function start(options: Partial<ExecutionDataIndexerOptions> = {}): ExecutionDat
       nodes,
       window,
       sink,
-      sealedHeight: () => sealed,
+      dueHeight: () => sealed,
       clock,
       random: { next: () => 0 },
       logger,
@@ -743,7 +743,7 @@ describe('what may be expected', () => {
       nodes,
       window,
       sink,
-      sealedHeight: () => sealed,
+      dueHeight: () => sealed,
       clock,
       random: { next: () => 0 },
       logger,
@@ -1132,7 +1132,7 @@ describe('why execution data does not come', () => {
     const indexer = start();
     await clock.advance(9_000);
     expect(indexer.trouble()).toBeUndefined();
-    expect(indexer.status().unsealedMs).toBe(9_000);
+    expect(indexer.status().earlyMs).toBe(9_000);
     await clock.advance(3_000);
     expect(indexer.trouble()).toBe(
       'waiting for height 101 to be sealed for 12 s: the sealed head stands at 100',
@@ -1142,7 +1142,7 @@ describe('why execution data does not come', () => {
     a.stream.push(dataOf(101));
     await clock.settle();
     expect(indexer.trouble()).toBeUndefined();
-    expect(indexer.status().unsealedMs).toBeUndefined();
+    expect(indexer.status().earlyMs).toBeUndefined();
   });
 });
 
@@ -1209,5 +1209,84 @@ describe('a node that could not be reached', () => {
     await clock.settle();
     expect(a.streams).toHaveLength(before + 1);
     expect(deliveredHeights()).toEqual([100]);
+  });
+});
+
+describe('the stream of a peer', () => {
+  const PEER_METHOD = 'SubscribeIndexedBlocks';
+  /** What a peer has of a height: no system chunk. */
+  const bodiesOf = (height: number): BlockExecutionData => {
+    const data = dataOf(height);
+    const chunks = data.chunks.slice(0, blockAt(height).block.collectionIds.length);
+    return { ...data, chunks, isWithoutSystem: true };
+  };
+
+  it('is verified, handed in and told apart as its own', async () => {
+    handOut(100, 101);
+    start({ stream: PEER });
+    await clock.advance(70);
+    const stamps: unknown[] = [];
+    sink.onReceivedCollectionsForBlock = (height, collections) => {
+      for (const { source, receivedAtMs } of collections) stamps.push([height, source, receivedAtMs]);
+    };
+    a.stream.push(bodiesOf(100), bodiesOf(101));
+    await clock.settle();
+    expect(stamps).toEqual([100, 100, 101, 101].map((height) => [height, 'peer', 70]));
+    expect(logger.messages()).toContain('stream of the peer is delivering');
+  });
+
+  it.each<[string, reason: string, (data: BlockExecutionData) => BlockExecutionData]>([
+    ['another height', 'malformed', (data) => ({ ...data, height: data.height + 1 })],
+    ['another block', 'wrong_block', (data) => ({ ...data, blockId: bodiesOf(101).blockId })],
+    ['too few collections', 'wrong_count', (data) => ({ ...data, chunks: data.chunks.slice(1) })],
+    ['another collection', 'id_mismatch', (data) => ({ ...data, chunks: bodiesOf(101).chunks })],
+  ])('that gives %s is refused, counted, named, and asked again after a pause', async (_, reason, lie) => {
+    handOut(100, 101);
+    const indexer = start({ stream: PEER });
+    await clock.settle();
+    a.stream.push(lie(bodiesOf(100)));
+    await clock.settle();
+    expect(deliveredHeights()).toEqual([]);
+    expect(await counted(metrics.invalidCollections, { source: 'peer', reason })).toBe(1);
+    expect(await counted(metrics.streamReopens, { stream: 'peer' })).toBe(1);
+    expect(indexer.trouble()).toMatch(/^a:9000 gives corrupt blocks for height 100: /);
+    expect(opened(a)).toEqual([100]);
+    await clock.advance(500);
+    expect(opened(a)).toEqual([100, 100]);
+  });
+
+  it('is due when a height is finalized, and is left when it stalls', async () => {
+    handOut(100, 100);
+    const indexer = start({ stream: PEER });
+    await clock.advance(9_000);
+    expect(indexer.trouble()).toBe(
+      'a:9000 gives no blocks for height 100, which is finalized: it may not have indexed it yet',
+    );
+    expect(nodes.reported[0]).toEqual({ node: 'a:9000', fault: 'stale' });
+    expect(nodes.reportedMethods[0]).toBe(PEER_METHOD);
+  });
+
+  it('that does not know the call is asked again after a minute, and what to do is said', async () => {
+    handOut(100, 100);
+    a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, PEER_METHOD));
+    const indexer = start({ stream: PEER });
+    await clock.advance(5_000);
+    expect(opened(a)).toEqual([100]);
+    expect(indexer.trouble()).toBe(
+      'no peer offers blocks: upgrade those that do not know the call, or leave them out of peers',
+    );
+    await clock.advance(60_000);
+    expect(opened(a)).toEqual([100, 100]);
+  });
+
+  it('that begins above the next height is not asked below it', async () => {
+    handOut(100, 100);
+    const where = { node: a.name, method: PEER_METHOD } as const;
+    const said = 'height 100 is below the first indexed height 500';
+    a.onStream = (stream) => stream.push(new UpstreamError('invalid_argument', where, said));
+    const indexer = start({ stream: PEER });
+    await clock.advance(30_000);
+    expect(opened(a)).toEqual([100]);
+    expect(indexer.trouble()).toBe('a:9000 has no blocks below 500');
   });
 });

@@ -309,13 +309,13 @@ describe('JobProcessor', () => {
     it('is held against its node once the collections of the guarantees are there', () => {
       const m = meeting();
       m.run(block(1, ['a', 'b']));
-      m.processor.onContradiction(1, liar, 'id_mismatch');
+      m.processor.onContradiction(1, { node: liar, method: 'SubscribeExecutionData' }, 'id_mismatch');
       m.answer('a');
       expect(m.reported).toEqual([]);
       expect(m.explainer.explain(1).dispute).toContain('liar:9000');
       m.answer('b');
       expect(m.reported).toEqual(['liar:9000 lied']);
-      m.processor.onContradiction(1, liar, 'id_mismatch');
+      m.processor.onContradiction(1, { node: liar, method: 'SubscribeExecutionData' }, 'id_mismatch');
       expect(m.reported).toHaveLength(2);
     });
 
@@ -323,7 +323,7 @@ describe('JobProcessor', () => {
       const m = meeting();
       m.store.auto = true;
       m.run(block(1, ['forged']));
-      m.processor.onContradiction(1, liar, 'id_mismatch');
+      m.processor.onContradiction(1, { node: liar, method: 'SubscribeExecutionData' }, 'id_mismatch');
       expect(m.processor.replace(block(1, ['a']))).toBe(true);
       expect(m.wanted.get(1)).toEqual([id('a')]);
       m.answer('a');
@@ -335,17 +335,17 @@ describe('JobProcessor', () => {
     it('proves nothing where a block has no collections', () => {
       const m = meeting();
       m.run(block(1, []));
-      m.processor.onContradiction(1, liar, 'wrong_count');
+      m.processor.onContradiction(1, { node: liar, method: 'SubscribeExecutionData' }, 'wrong_count');
       expect(m.reported).toEqual([]);
     });
 
     it('is told as what holds the height up, with what became of the doubt', () => {
       const m = meeting();
       m.run(block(1, ['forged']));
-      m.processor.onContradiction(1, liar, 'id_mismatch');
+      m.processor.onContradiction(1, { node: liar, method: 'SubscribeExecutionData' }, 'id_mismatch');
       m.disputes.reviewed(1, { kind: 'alone', giver: 'giver:9000', confirmedBy: 0 });
       expect(m.explainer.heldUpBy(1)?.dispute).toMatch(
-        /execution data of liar:9000 does not match .* giver:9000, and no other node/,
+        /what liar:9000 streams does not match .* giver:9000, and no other node/,
       );
       m.disputes.reviewed(1, { kind: 'upheld', giver: 'giver:9000', confirmedBy: 2 });
       expect(m.explainer.explain(1).dispute).toContain('2 other nodes give the same');

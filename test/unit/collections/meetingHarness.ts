@@ -290,6 +290,7 @@ export function meeting(options: MeetingOptions = {}) {
     ...{ mcq, window, disputes, clock },
     ...(options.ediOnly === true ? {} : { requests }),
     executionDataReason: () => trouble.executionData,
+    peerReason: () => undefined,
   });
 
   const done: number[] = [];

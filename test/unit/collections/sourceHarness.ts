@@ -17,6 +17,7 @@ import type {
   CollectionSink,
   HeightRecord,
   ReceivedCollection,
+  StreamGiver,
 } from '../../../src/collections/index.js';
 import {
   collectionIdOf,
@@ -264,6 +265,10 @@ export class FakeNode implements AccessNode {
     return stream;
   }
 
+  subscribeIndexedBlocks(startHeight: number, options: { signal: AbortSignal }): FakeStream {
+    return this.subscribeExecutionData(startHeight, options);
+  }
+
   getNetworkParameters = unused;
   getNodeVersionInfo = unused;
   getLatestBlockHeader = unused;
@@ -285,7 +290,7 @@ function unused(): never {
 
 export class FakeNodes implements Pick<
   AccessNodes,
-  'forHeight' | 'forExecutionData' | 'succeeded' | 'report'
+  'forHeight' | 'forExecutionData' | 'peers' | 'succeeded' | 'report'
 > {
   list: readonly FakeNode[];
   readonly reported: { readonly node: string; readonly fault: NodeFault }[] = [];
@@ -303,6 +308,10 @@ export class FakeNodes implements Pick<
   }
 
   forExecutionData(): readonly AccessNode[] {
+    return this.forHeight();
+  }
+
+  peers(): readonly AccessNode[] {
     return this.forHeight();
   }
 
@@ -461,8 +470,8 @@ export class KeepingSink implements CollectionSink {
     this.onBlock(height);
   }
 
-  onContradiction(height: number, { name }: AccessNode): void {
-    this.contradictions.push({ height, node: name });
+  onContradiction(height: number, { node }: StreamGiver): void {
+    this.contradictions.push({ height, node: node.name });
   }
 }
 

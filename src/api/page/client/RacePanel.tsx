@@ -5,10 +5,11 @@ import { Legend, Panel } from './Panel.js';
 import { sentence } from './sentence.js';
 import type { Minute, Status } from './types.js';
 
-/** The race of the two sources: who delivered collections first, minute by minute. */
+/** The race of the sources: who delivered collections first, minute by minute. */
 export function RacePanel({ status }: { readonly status: Status }): VNode {
   const { lastHour, sources } = status;
-  const most = Math.max(0, ...lastHour.map(({ edi, requester }) => edi.first + requester.first));
+  const most = Math.max(0, ...lastHour.map(firstOf));
+  const hasPeers = sources.peer.state !== 'off';
   return (
     <Panel title="Race of the sources, last hour" summary={summaryOf(lastHour)}>
       <MinuteStrip
@@ -25,13 +26,19 @@ export function RacePanel({ status }: { readonly status: Status }): VNode {
           items={[
             ['edi', 'execution data first'],
             ['requester', 'requests first'],
+            ...(hasPeers ? [['peer', 'a peer first'] as const] : []),
           ]}
         />
       </MinuteStrip>
       <ul class="sources">
         <li>
-          <strong>Execution data</strong> {ediWords(sources.edi)}
+          <strong>Execution data</strong> {streamWords(sources.edi)}
         </li>
+        {hasPeers && (
+          <li>
+            <strong>The peer stream</strong> {streamWords(sources.peer)}
+          </li>
+        )}
         <li>
           <strong>Requests</strong> {requesterWords(sources.requester)}
         </li>
@@ -43,34 +50,46 @@ export function RacePanel({ status }: { readonly status: Status }): VNode {
 function summaryOf(minutes: readonly Minute[]): string {
   const sum = (of: (minute: Minute) => number): number =>
     minutes.reduce((total, minute) => total + of(minute), 0);
-  const [edi, requester] = [sum((each) => each.edi.first), sum((each) => each.requester.first)];
-  const late = sum((each) => each.edi.late + each.requester.late);
-  if (edi + requester === 0) return 'No collection came in the last hour';
+  const [total, late] = [sum(firstOf), sum(lateOf)];
+  if (total === 0) return 'No collection came in the last hour';
   const twice = late === 0 ? 'none came twice' : `${count(late)} came twice`;
-  const [winner, won] = edi >= requester ? ['Execution data', edi] : ['Requests', requester];
-  return `${winner} won ${percent(won / (edi + requester))} of ${count(edi + requester)} collections; ${twice}`;
+  const won = {
+    'Execution data': sum(({ edi }) => edi.first),
+    Requests: sum(({ requester }) => requester.first),
+    'The peer stream': sum(({ peer }) => peer.first),
+  };
+  const [winner, most] = Object.entries(won).reduce((best, each) => (each[1] > best[1] ? each : best));
+  return `${winner} won ${percent(most / total)} of ${count(total)} collections; ${twice}`;
 }
 
-function column({ edi, requester }: Minute, most: number): { words: string; content: VNode } {
-  const total = edi.first + requester.first;
-  const late = edi.late + requester.late;
+function firstOf({ edi, peer, requester }: Minute): number {
+  return edi.first + peer.first + requester.first;
+}
+
+function lateOf({ edi, peer, requester }: Minute): number {
+  return edi.late + peer.late + requester.late;
+}
+
+function column(minute: Minute, most: number): { words: string; content: VNode } {
+  const { edi, peer, requester } = minute;
   const share = (part: number): Record<string, string> => ({
     '--tall': `${(part / Math.max(1, most)) * 100}%`,
   });
   return {
     words:
-      `${many(total, 'collection')}; execution data first ${count(edi.first)}, requests first ` +
-      `${count(requester.first)}; ${count(late)} came twice`,
+      `${many(firstOf(minute), 'collection')}; execution data first ${count(edi.first)}, requests first ` +
+      `${count(requester.first)}${peer.first === 0 ? '' : `, a peer first ${count(peer.first)}`}; ${count(lateOf(minute))} came twice`,
     content: (
       <>
         <span class="bar requester" style={share(requester.first)} />
         <span class="bar edi" style={share(edi.first)} />
+        {peer.first > 0 && <span class="bar peer" style={share(peer.first)} />}
       </>
     ),
   };
 }
 
-function ediWords({ state, endpoint, height, reason }: Status['sources']['edi']): string {
+function streamWords({ state, endpoint, height, reason }: Status['sources']['edi']): string {
   const from = endpoint === null ? '' : ` ${endpoint}`;
   const at = height === null ? '' : `, last height ${count(height)}`;
   const why = reason === null ? '' : `: ${sentence(reason)}`;

@@ -1,0 +1,82 @@
+import type { AccessMethod, AccessNode, AccessNodes, StreamOptions } from '../../access/index.js';
+import type { BlockExecutionData } from '../../flow/index.js';
+import type { Source } from '../ports.js';
+
+/** The nodes of both streams. */
+export type StreamGivers = Pick<AccessNodes, 'forExecutionData' | 'peers'>;
+
+/** How sentences name a stream, who gives it, what it brings, and which heights are due. */
+export interface StreamWords {
+  readonly stream: string;
+  readonly giver: string;
+  readonly data: string;
+  /** What a height is once it is due. */
+  readonly due: 'sealed' | 'finalized';
+  /** Why a giver may not have a height that is due. */
+  readonly missing: string;
+  /** What to do about givers that do not know the call. */
+  readonly mend: string;
+}
+
+/** A stream of whole blocks of collections, height by height. */
+export interface BodyStream {
+  readonly source: Exclude<Source, 'requester'>;
+  /** The label of `stream_reopens_total` and `stream_age_seconds`. */
+  readonly label: string;
+  readonly words: StreamWords;
+  /** The call that is used while it is known and works, and its fallback. */
+  readonly method: AccessMethod;
+  readonly fallback?: AccessMethod;
+  /** Who gives it at a height, best first. */
+  readonly givers: (nodes: StreamGivers, height: number) => readonly AccessNode[];
+  readonly open: (
+    node: AccessNode,
+    height: number,
+    options: StreamOptions,
+  ) => AsyncIterable<BlockExecutionData>;
+}
+
+/** What access nodes execute: sealed heights. */
+export const EXECUTION_DATA: BodyStream = {
+  source: 'edi',
+  label: 'execution_data',
+  words: {
+    stream: 'execution-data stream',
+    giver: 'access node',
+    data: 'execution data',
+    due: 'sealed',
+    missing: 'it may have pruned it',
+    mend: '',
+  },
+  method: 'SubscribeExecutionDataFromStartBlockHeight',
+  fallback: 'SubscribeExecutionData',
+  givers: (nodes, height) => nodes.forExecutionData(height),
+  open: (node, height, options) => node.subscribeExecutionData(height, options),
+};
+
+/** What another indexer has stored: at the tip, a moment after the height is finalized. */
+export const PEER: BodyStream = {
+  source: 'peer',
+  label: 'peer',
+  words: {
+    stream: 'stream of the peer',
+    giver: 'peer',
+    data: 'blocks',
+    due: 'finalized',
+    missing: 'it may not have indexed it yet',
+    mend: ': upgrade those that do not know the call, or leave them out of peers',
+  },
+  method: 'SubscribeIndexedBlocks',
+  givers: (nodes) => nodes.peers(),
+  open: (node, height, options) => node.subscribeIndexedBlocks(height, options),
+};
+
+/** The call to use with a node: the fallback while the other one is resting or unknown to it. */
+export function methodOf({ method, fallback }: BodyStream, node: AccessNode): AccessMethod {
+  return fallback !== undefined && !node.supports(method) && node.supports(fallback) ? fallback : method;
+}
+
+/** A node that does not know the call was asked by the fallback at once. */
+export function usedMethod(stream: BodyStream, node: AccessNode, opened: AccessMethod): AccessMethod {
+  return opened === stream.method ? methodOf(stream, node) : opened;
+}

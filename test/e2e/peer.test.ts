@@ -1,0 +1,232 @@
+import { describe, expect, it } from 'vitest';
+import { ChainGenerator } from '../../src/devnet/index.js';
+import type { ChainOptions, DevnetHandle, DevnetOptions, GeneratedBlock } from '../../src/devnet/index.js';
+import type { StatusDocument } from '../../src/api/index.js';
+import { encodeFullCollection, identifierBytes, WireWriter } from '../../src/flow/index.js';
+import { AccessServer } from '../support/accessServer.js';
+import type { StreamHandler } from '../support/accessServer.js';
+import { blocksOf } from '../support/chainReference.js';
+import { atEnd } from '../support/cleanup.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { expectNoDamage } from '../support/provenStore.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
+import { dumpStore, firstDifference } from '../support/storeDump.js';
+
+const ROOT = 1_000;
+const TOP = ROOT + 300;
+const chainOptions: ChainOptions = { seed: 23, rootHeight: ROOT, profile: 'mixed' };
+const chain = new ChainGenerator(chainOptions);
+const blocks = new Map(blocksOf(chain, ROOT, TOP).map((block) => [block.height, block]));
+const withCollections = [...blocks.values()].filter(({ collections }) => collections.length > 0);
+
+/** A node whose head stands at TOP, all of it sealed. */
+function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
+  return devnetForTest({ ...chainOptions, startHead: TOP, paused: true, sealedLag: 0, ...options });
+}
+
+function follower(
+  devnet: DevnetHandle,
+  dataDir: string,
+  peer: string,
+  ...flags: string[]
+): Promise<RunningDaemon> {
+  return startDaemon(startArguments(devnet, dataDir, '--peer', peer, ...flags));
+}
+
+const FROM_ROOT = ['--start-height', 'root'];
+
+/** Calls by which a collection can be had. */
+function collectionCalls({ node }: DevnetHandle): number {
+  return ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'].reduce(
+    (sum, method) => sum + node.requests.count(method),
+    0,
+  );
+}
+
+const won = (metrics: ScrapedMetrics, source: string): number =>
+  metrics.value('heights_completed_total', { source });
+
+const peerOf = async (daemon: RunningDaemon): Promise<StatusDocument['sources']['peer']> =>
+  ((await daemon.api('/status')).body as StatusDocument).sources.peer;
+
+describe('an indexer that another one feeds', () => {
+  it('catches up with next to no collection asked of the nodes, and has the same store', async () => {
+    const top = ROOT + 1_500;
+    const devnet = await nodeWith({ startHead: top });
+    const [first, second] = [scratchDirectory(), scratchDirectory()];
+    const source = await startDaemon(startArguments(devnet, first, '--start-height', 'root', '--no-edi'));
+    await source.reaches(top);
+    const before = collectionCalls(devnet);
+    expect(before).toBeGreaterThan(1_000);
+
+    const fed = await follower(devnet, second, source.grpcAddress, '--no-edi', ...FROM_ROOT);
+    const metrics = await fed.reaches(top);
+    expect(collectionCalls(devnet) - before).toBeLessThan(before / 10);
+    expect(won(metrics, 'peer')).toBeGreaterThan(5 * won(metrics, 'requester'));
+    expect(metrics.value('collections_received_total', { source: 'peer' })).toBeGreaterThan(0);
+    expect(await peerOf(fed)).toMatchObject({ state: 'following', endpoint: source.grpcAddress });
+    expect((await source.scrape()).value('feed_followers', { kind: 'indexed_blocks' })).toBe(1);
+
+    for (const daemon of [fed, source]) {
+      expect(await daemon.program.stop()).toBe(0);
+      expect(daemon.program.stderr).toBe('');
+    }
+    expect(firstDifference(await dumpStore(second), await dumpStore(first))).toBeUndefined();
+    await expectNoDamage(second);
+  });
+
+  it('follows the tip behind its source, and goes on by itself when that is gone', async () => {
+    const devnet = await nodeWith({
+      paused: false,
+      profile: { base: 'mixed', blockTimeMs: 400 },
+      sealedLag: 5,
+      startHead: ROOT + 20,
+    });
+    const source = await startDaemon(
+      startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--no-edi'),
+    );
+    await source.reaches(ROOT + 20);
+    const fed = await follower(devnet, scratchDirectory(), source.grpcAddress, '--no-edi', ...FROM_ROOT);
+    await fed.reaches(ROOT + 22);
+    const before = await fed.scrape();
+    const after = await fed.reaches(before.value('latest_indexed_height') + 12);
+    const [byPeer, byRequest] = ['peer', 'requester'].map((each) => won(after, each) - won(before, each));
+    expect(byPeer).toBeGreaterThan(byRequest ?? 0);
+
+    await source.program.stop();
+    const alone = (await fed.scrape()).value('latest_indexed_height');
+    await fed.reaches(alone + 5);
+    const { state, reason } = await peerOf(fed);
+    expect([state, reason]).toEqual([
+      expect.stringMatching(/connecting|unavailable/),
+      expect.stringMatching(/peer/),
+    ]);
+  });
+
+  it('fills in history from it too', async () => {
+    const devnet = await nodeWith();
+    const source = await startDaemon(
+      startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--no-edi'),
+    );
+    await source.reaches(TOP);
+    const before = collectionCalls(devnet);
+    const args = startArguments(devnet, scratchDirectory(), '--start-height', String(TOP - 20), '--no-edi');
+    const fed = await startDaemon([...args, '--peer', source.grpcAddress, '--backfill', String(ROOT)]);
+    const metrics = await fed.scrapeUntil((now) => now.value('covered_heights') === TOP - ROOT + 1);
+    expect(won(metrics, 'peer')).toBeGreaterThan(withCollections.length / 2);
+    expect(collectionCalls(devnet) - before).toBeLessThan(before / 2);
+  });
+});
+
+/** `IndexedBlock` of a block of the chain, or of what is put in its place. */
+function message({ height, id, collections }: Pick<GeneratedBlock, 'height' | 'id' | 'collections'>): Buffer {
+  const block = new WireWriter().number(1, height).bytes(2, identifierBytes(id));
+  for (const { transactions } of collections) block.element(4, encodeFullCollection(transactions));
+  return new WireWriter().element(1, block.finish()).finish();
+}
+
+/** Gives every height, as changed. */
+function giving(change: (block: GeneratedBlock) => Buffer | undefined): StreamHandler {
+  return (request, call) => {
+    for (let height = Number(request['start_height']); height <= TOP; height += 1) {
+      const changed = change(blocks.get(height)!);
+      if (changed === undefined) {
+        call.end();
+        return;
+      }
+      call.write(changed);
+    }
+  };
+}
+
+/** From a height in the middle of the chain on, where it has collections. */
+const isLie = ({ height, collections }: GeneratedBlock): boolean =>
+  height >= ROOT + 100 && collections.length > 0;
+
+const chainId = () => ({ chain_id: chain.chainId });
+
+/** A peer that answers its handshake, and streams as told. */
+async function peerThat(stream: StreamHandler | undefined): Promise<AccessServer> {
+  const server = await new AccessServer({
+    unary: { GetNetworkParameters: chainId },
+    ...(stream === undefined ? {} : { streams: { SubscribeIndexedBlocks: stream } }),
+  }).start();
+  atEnd(() => server.stop());
+  return server;
+}
+
+describe('a peer that lies', () => {
+  const [other] = withCollections;
+  it.each<readonly [string, reason: string, StreamHandler]>([
+    [
+      'about a transaction',
+      'id_mismatch',
+      giving((block) => {
+        if (!isLie(block)) return message(block);
+        const [collection, ...rest] = block.collections;
+        const transactions = [...collection!.transactions, ...other!.collections[0]!.transactions];
+        return message({ ...block, collections: [{ ...collection!, transactions }, ...rest] });
+      }),
+    ],
+    [
+      'about the height',
+      'malformed',
+      giving((block) => message(isLie(block) ? { ...block, height: block.height + 7 } : block)),
+    ],
+    [
+      'with a message that is too large',
+      'too_large',
+      giving((block) => (isLie(block) ? Buffer.alloc(5 * 1024 * 1024) : message(block))),
+    ],
+  ])('%s is refused, counted and named, and the index is right', async (_, reason, stream) => {
+    const [devnet, peer] = [await nodeWith(), await peerThat(stream)];
+    const dataDir = scratchDirectory();
+    const daemon = await follower(
+      devnet,
+      dataDir,
+      peer.endpoint,
+      '--no-edi',
+      ...FROM_ROOT,
+      '--access-max-message-bytes',
+      '4MiB',
+    );
+    const metrics = await daemon.reaches(TOP);
+    const refused = metrics.value('invalid_collections_total', { source: 'peer', reason });
+    expect(refused).toBeGreaterThan(0);
+    expect(daemon.program.logs()).toContainEqual(
+      expect.objectContaining({ source: 'peer', node: peer.endpoint, reason }),
+    );
+    expect(await daemon.program.stop()).toBe(0);
+    expect(await expectNoDamage(dataDir)).toMatchObject({ range: { from: ROOT, to: TOP } });
+  });
+
+  it.each<readonly [string, StreamHandler | undefined, RegExp]>([
+    [
+      'says nothing',
+      () => undefined,
+      /gives no blocks for height \d+, which is finalized: it may not have indexed it yet/,
+    ],
+    [
+      'is an older version',
+      undefined,
+      /no peer offers blocks: upgrade those that do not know the call, or leave them out of peers/,
+    ],
+  ])('%s: the nodes are asked instead, and the status says why', async (_, stream, words) => {
+    const [devnet, peer] = [await nodeWith(), await peerThat(stream)];
+    devnet.node.setFaults([{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 6_000 }]);
+    const flags = ['--no-edi', '--start-height', String(TOP - 12)];
+    const daemon = await follower(devnet, scratchDirectory(), peer.endpoint, ...flags);
+    await eventually(async () => words.test((await peerOf(daemon)).reason ?? '') || undefined);
+    await daemon.reaches(TOP);
+  });
+});
+
+it('is not a source where execution data is to be the only one', async () => {
+  const devnet = await nodeWith();
+  const args = startArguments(devnet, scratchDirectory(), '--edi-only', '--peer', '127.0.0.1:7181');
+  const { code, stderr } = await runProgram(args);
+  expect(code).toBe(78);
+  expect(stderr).toMatch(/ediOnly takes collections from the execution-data stream alone, but peers names/);
+});
