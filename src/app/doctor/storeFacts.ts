@@ -88,6 +88,7 @@ async function statusOf({ api, instance }: DaemonRecord): Promise<StatusDocument
   try {
     const response = await fetch(`http://${host}:${api.port}/status`, {
       signal: AbortSignal.timeout(ASK_MS),
+      headers: api.token === undefined ? {} : { authorization: `Bearer ${api.token}` },
     });
     const status = (await response.json()) as StatusDocument;
     return status.instance === instance ? status : undefined;
