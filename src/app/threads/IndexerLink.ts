@@ -85,6 +85,7 @@ export class IndexerLink implements StatusSource, WorkSource, ForwardingDesk {
         break;
       case 'examine':
       case 'settings':
+      case 'secrets':
       case 'scrape':
       case 'stop':
     }
