@@ -93,14 +93,24 @@ const subFloors = {
       ...['StorageError.ts', 'lockHolder.ts'],
     ],
   ],
+  'access/pool': [['sporks'], ['poolMember.ts'], ['identity']],
   'access/transport': [['streams'], ['channel'], ['limits'], ['endpoint.ts', 'upstreamErrors.ts']],
+  'api/grpc': [['calls']],
+  'api/http': [['forwarding'], ['responses'], ['refusals.ts'], ['types.ts']],
   'api/page': [['client']],
+  'app/health': [['status'], ['DaemonState.ts'], ['watches'], ['causes']],
+  'app/line': [
+    ['history'],
+    ['indexingLine.ts', 'OutdatedLine.ts'],
+    ['blockBelow.ts', 'rootAbove.ts', 'lineOptions.ts'],
+  ],
   'cli/export': [['directory', 'lines', 'program'], ['formats'], ['tables'], ['source']],
   'collections/requester': [
     ['calls'],
     ['order', 'nodes'],
     ['FetchRate.ts', 'requestFailure.ts', 'requestRecord.ts'],
   ],
+  'storage/files': [['format']],
   'storage/postgres': [['ranges', 'verify'], ['writing'], ['reading'], ['tables'], ['connection']],
 };
 

@@ -23,7 +23,7 @@ export type {
 export { Forwarder } from './forwarding/Forwarder.js';
 export type { ForwardOutcome, ForwarderSink } from './forwarding/Forwarder.js';
 export type { ChainReplaced, HeadBelow } from './pool/ChainCheck.js';
-export type { Expectation, SporkRoot } from './pool/nodeIdentity.js';
+export type { Expectation, SporkRoot } from './pool/identity/nodeIdentity.js';
 export { CallHealth } from './selection/CallHealth.js';
 export { inOrderOfAsking, NodeHealthRecord, worseOf } from './selection/NodeHealthRecord.js';
 export { MethodLimiter } from './transport/limits/MethodLimiter.js';
@@ -43,9 +43,9 @@ export { GrpcAccessNode } from './node/GrpcAccessNode.js';
 export type { GrpcAccessNodeOptions, PooledNode } from './node/GrpcAccessNode.js';
 export type { ForwardedCall, ForwardedRequest, ForwardedStatus } from './forwarding/NodeForwarding.js';
 export type { OpenNode } from './pool/NodePool.js';
-export type { UndecidedSpork } from './pool/SporkVerifier.js';
-export { parseSporkTable, readSporkTable, sporkOf } from './pool/sporkTable.js';
-export type { SporkTable } from './pool/sporkTable.js';
+export type { UndecidedSpork } from './pool/sporks/SporkVerifier.js';
+export { parseSporkTable, readSporkTable, sporkOf } from './pool/sporks/sporkTable.js';
+export type { SporkTable } from './pool/sporks/sporkTable.js';
 export { loadMethodStubs } from './transport/methodStubs.js';
 export type {
   AccessMethod,

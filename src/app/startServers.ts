@@ -10,7 +10,7 @@ import type { Health } from './health/startHealth.js';
 import { removeDaemonRecord, writeDaemonRecord } from './lifecycle/daemonRecord.js';
 import { announceRun } from './lifecycle/runRegistry.js';
 import { ControlSocket } from './lifecycle/ControlSocket.js';
-import { obeyBackfill } from './line/backfillCommand.js';
+import { obeyBackfill } from './line/history/backfillCommand.js';
 import type { IndexingParts } from './line/indexingParts.js';
 import type { Examination, ReaderAddresses } from './threads/messages.js';
 import type { ReaderThread } from './threads/ReaderThread.js';

@@ -29,11 +29,11 @@ import type {
   VerifyReport,
 } from '../storage/index.js';
 import { DATABASE_WAIT_MS, onQueue, takeLead, whileNobodyLeads } from './databases.js';
-import { documentOf, plannedAt, rangeAtRest } from './health/BackfillWatch.js';
+import { documentOf, plannedAt, rangeAtRest } from './health/watches/BackfillWatch.js';
 import { daemonRuns, storePathOf } from './lifecycle/daemonRecord.js';
-import { obeyBackfill } from './line/backfillCommand.js';
-import type { BackfillCommand, BackfillOutcome } from './line/backfillCommand.js';
-import { heightsOf } from './line/plannedHeights.js';
+import { obeyBackfill } from './line/history/backfillCommand.js';
+import type { BackfillCommand, BackfillOutcome } from './line/history/backfillCommand.js';
+import { heightsOf } from './line/history/plannedHeights.js';
 
 /** How a store is opened: like `LevelIndexStore.open`, with its expected errors. */
 export type OpenStore = (...how: Parameters<typeof LevelIndexStore.open>) => Promise<IndexStore>;

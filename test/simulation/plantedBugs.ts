@@ -116,7 +116,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a spork that the table lacks is believed from a single node, whatever the others do',
-    file: 'access/pool/SporkVerifier.ts',
+    file: 'access/pool/sporks/SporkVerifier.ts',
     of: '    const witnesses = this.#witnesses(claim);\n    if',
     instead: '    const witnesses = this.#witnesses(claim).slice(0, 0);\n    if',
   },
@@ -409,7 +409,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the window of a range of history is twice as wide',
-    file: 'app/line/rangeLine.ts',
+    file: 'app/line/history/rangeLine.ts',
     of: '{ windowHeights: config.backfill.window, stopHeight: range.to },',
     instead: '{ windowHeights: 2 * config.backfill.window, stopHeight: range.to },',
   },

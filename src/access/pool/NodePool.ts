@@ -1,17 +1,17 @@
 import type { Clock } from '../../runtime/index.js';
 import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { Expectation, SporkRoot } from './nodeIdentity.js';
+import type { Expectation, SporkRoot } from './identity/nodeIdentity.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { covers, isHeard, isUsable, newPoolMember, rangeOf, tellHead } from './poolMember.js';
 import type { PoolMember, ServedRange } from './poolMember.js';
 import type { NodeEvents } from '../transport/RpcClient.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
-import { SporkIds } from './SporkIds.js';
-import { SporkVerifier } from './SporkVerifier.js';
-import { sporkOf } from './sporkTable.js';
-import type { SporkTable } from './sporkTable.js';
+import { SporkIds } from './sporks/SporkIds.js';
+import { SporkVerifier } from './sporks/SporkVerifier.js';
+import { sporkOf } from './sporks/sporkTable.js';
+import type { SporkTable } from './sporks/sporkTable.js';
 
 /** Historic nodes are public ones, which allow about 100 calls per second, method and address. */
 const HISTORIC_RATE_PER_SECOND = 80;

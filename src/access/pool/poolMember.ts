@@ -1,6 +1,6 @@
 import type { Clock } from '../../runtime/index.js';
-import type { Foreignness } from './foreignness.js';
-import type { NodeIdentity } from './nodeIdentity.js';
+import type { Foreignness } from './identity/foreignness.js';
+import type { NodeIdentity } from './identity/nodeIdentity.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
 import { NodeTroubles } from '../selection/NodeTroubles.js';
 

@@ -164,7 +164,6 @@ export class Connections {
     for (const { socket } of this.#connections.values()) socket.once('finish', () => socket.destroy());
   }
 
-
   /** Cuts the connection that was idle longest, else the one that was silent longest. False: all are busy. */
   #makeRoom(): boolean {
     const [rested] = this.#resting;

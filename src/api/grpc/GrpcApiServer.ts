@@ -1,14 +1,14 @@
 import { loadDescriptors } from '../../flow/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import { accessCalls } from './accessCalls.js';
-import type { AccessCallsDependencies, AccessCallsOptions } from './accessCalls.js';
-import { accountCalls } from './accountCalls.js';
-import { blockStreams } from './blockStreams.js';
+import { accessCalls } from './calls/accessCalls.js';
+import type { AccessCallsDependencies, AccessCallsOptions } from './calls/accessCalls.js';
+import { accountCalls } from './calls/accountCalls.js';
+import { blockStreams } from './calls/blockStreams.js';
 import { GrpcServer } from './GrpcServer.js';
 import type { GrpcServerDependencies, GrpcServerOptions } from './GrpcServer.js';
 import { HealthService } from './HealthService.js';
-import { indexStreams } from './indexStreams.js';
-import { notServed } from './notServed.js';
+import { indexStreams } from './calls/indexStreams.js';
+import { notServed } from './calls/notServed.js';
 import { ReflectionService } from './ReflectionService.js';
 
 const ACCESS_API = 'flow.access.AccessAPI';

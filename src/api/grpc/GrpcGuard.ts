@@ -3,7 +3,7 @@ import type { ApiSecrets } from '../guard/tls.js';
 import { TokenGuard } from '../guard/TokenGuard.js';
 import type { Cost, GuardOptions } from '../guard/TokenGuard.js';
 import type { ApiError } from '../view/ApiError.js';
-import type { GrpcCalls } from './calls.js';
+import type { GrpcCalls } from './calls/calls.js';
 
 const AUTHORIZATION = 'authorization';
 

@@ -18,7 +18,7 @@ import { ServerLife } from '../server/ServerLife.js';
 import type { ServerLifeDependencies } from '../server/ServerLife.js';
 import { SocketSet } from '../server/SocketSet.js';
 import { ApiError, stopping } from '../view/ApiError.js';
-import type { GrpcCalls } from './calls.js';
+import type { GrpcCalls } from './calls/calls.js';
 import { Connections, MAX_CONNECTIONS } from './Connections.js';
 import type { ConnectionMetrics, Peer } from './Connections.js';
 import { GrpcGuard } from './GrpcGuard.js';

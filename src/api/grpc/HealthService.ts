@@ -2,7 +2,7 @@ import { WireWriter } from '../../flow/index.js';
 import type { RequestFields } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import { ApiError, stopping } from '../view/ApiError.js';
-import type { StreamCall, StreamSink, UnaryCall } from './calls.js';
+import type { StreamCall, StreamSink, UnaryCall } from './calls/calls.js';
 
 const HEALTH = '/grpc.health.v1.Health';
 /** Maximum open streams. */

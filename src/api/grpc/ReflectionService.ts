@@ -2,8 +2,8 @@ import { status } from '@grpc/grpc-js';
 import { WireWriter } from '../../flow/index.js';
 import type { DescriptorFile } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
-import { fieldsOf } from './calls.js';
-import type { Conversation } from './calls.js';
+import { fieldsOf } from './calls/calls.js';
+import type { Conversation } from './calls/calls.js';
 
 /** The service under both of its names, with identical messages. */
 const SERVICES = ['grpc.reflection.v1.ServerReflection', 'grpc.reflection.v1alpha.ServerReflection'];

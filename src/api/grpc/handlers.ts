@@ -6,8 +6,8 @@ import type {
 } from '@grpc/grpc-js';
 import type { Held, HeldBytes } from '../limits/HeldBytes.js';
 import { ApiError } from '../view/ApiError.js';
-import { fieldsOf } from './calls.js';
-import type { Conversation, StreamCall, UnaryCall } from './calls.js';
+import { fieldsOf } from './calls/calls.js';
+import type { Conversation, StreamCall, UnaryCall } from './calls/calls.js';
 import type { GrpcForwarding } from './GrpcForwarding.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';

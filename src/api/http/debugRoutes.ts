@@ -2,7 +2,7 @@ import { quoted } from '../../runtime/index.js';
 import { isLoopback } from '../server/listenError.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { single } from '../view/queryParameters.js';
-import { JSON_TYPE } from './ResponseWriter.js';
+import { JSON_TYPE } from './responses/ResponseWriter.js';
 import type { HttpRequest, HttpRoute } from './types.js';
 
 /** A thread of the daemon. */

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { packageRoot, quoted } from '../../runtime/index.js';
-import { entityTag } from '../http/cacheHeaders.js';
+import { entityTag } from '../http/responses/cacheHeaders.js';
 import type { HttpResponse } from '../http/types.js';
 import { ApiError } from '../view/ApiError.js';
 import { styleSheet } from './styleSheet.js';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readinessCodes } from '../../observability/index.js';
-import { entityTag } from '../http/cacheHeaders.js';
+import { entityTag } from '../http/responses/cacheHeaders.js';
 import type { HttpResponse } from '../http/types.js';
 import { Html, html, HTML_TYPE, pageHeaders } from './Html.js';
 import { FILES_PATH, libraries, MAIN_FILE, STYLE_FILE } from './PageFiles.js';

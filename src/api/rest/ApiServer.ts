@@ -3,7 +3,7 @@ import { TokenGuard } from '../guard/TokenGuard.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { HttpServer } from '../http/HttpServer.js';
 import type { HttpServerDependencies, HttpServerOptions } from '../http/HttpServer.js';
-import { RestForwarding } from '../http/RestForwarding.js';
+import { RestForwarding } from '../http/forwarding/RestForwarding.js';
 import { costOf } from '../http/types.js';
 import type { HttpRoute } from '../http/types.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';

@@ -1,5 +1,5 @@
 import type { IndexReader, IndexStore, StoredBlock } from '../../storage/index.js';
-import { entityTag } from '../http/cacheHeaders.js';
+import { entityTag } from '../http/responses/cacheHeaders.js';
 import type { HttpResponse } from '../http/types.js';
 import { blockSchema, payloadSchema, restBlock, restBlockPayload } from '../json/block.js';
 import {

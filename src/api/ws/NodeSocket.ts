@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
 import type { Clock } from '../../runtime/index.js';
-import { passedOn, viaOf } from '../http/forwardedHeaders.js';
-import { IdleTimeout } from '../http/IdleTimeout.js';
+import { passedOn, viaOf } from '../http/forwarding/forwardedHeaders.js';
+import { IdleTimeout } from '../http/forwarding/IdleTimeout.js';
 import { RefusedMessage } from './RefusedMessage.js';
 
 /** For the connection to the node, handshake included. */

@@ -7,13 +7,13 @@ import { readinessCodes } from '../../observability/index.js';
 import type { HealthMonitor, ProgressSource, Readiness } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
-import type { Backfill } from '../line/Backfill.js';
+import type { Backfill } from '../line/history/Backfill.js';
 import type { IndexingLine } from '../line/indexingLine.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
-import type { BackfillWatch } from './BackfillWatch.js';
-import type { Diagnosis } from './Diagnosis.js';
-import type { DiskWatch } from './DiskWatch.js';
-import type { LeaderWatch } from './LeaderWatch.js';
+import type { BackfillWatch } from './watches/BackfillWatch.js';
+import type { Diagnosis } from './causes/Diagnosis.js';
+import type { DiskWatch } from './watches/DiskWatch.js';
+import type { LeaderWatch } from './watches/LeaderWatch.js';
 
 /** How much of the daemon is up. */
 export type Phase = 'starting' | 'running' | 'stopping';

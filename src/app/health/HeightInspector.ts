@@ -10,7 +10,7 @@ import type {
 import type { HeightExplanation, MissingExplanation } from '../../collections/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { DaemonState } from './DaemonState.js';
-import type { StatusReport } from './StatusReport.js';
+import type { StatusReport } from './status/StatusReport.js';
 
 /** What the daemon can tell of the work on one height, read from the parts of the line at the moment of asking. */
 export class HeightInspector implements WorkSource {

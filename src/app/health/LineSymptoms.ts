@@ -1,10 +1,10 @@
 import type { ChainTrouble } from '../../finality/index.js';
 import { formatDuration } from '../../observability/index.js';
 import type { DaemonState } from './DaemonState.js';
-import { describeTroubles } from './describeTroubles.js';
-import type { Symptoms } from './Diagnosis.js';
-import type { HeldUp } from './heldUp.js';
-import { lineHeldUp } from './lineHeldUp.js';
+import { describeTroubles } from './causes/describeTroubles.js';
+import type { Symptoms } from './causes/Diagnosis.js';
+import type { HeldUp } from './causes/heldUp.js';
+import { lineHeldUp } from './causes/lineHeldUp.js';
 
 /** Most ids named in one message: a block may lack a thousand. */
 const UNRESOLVABLE_IDS_NAMED = 3;

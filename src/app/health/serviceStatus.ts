@@ -1,6 +1,6 @@
 import { formatCount, formatDuration, formatRate, readinessCodes } from '../../observability/index.js';
 import type { ProgressState, Readiness } from '../../observability/index.js';
-import { withoutIds } from './describeTroubles.js';
+import { withoutIds } from './causes/describeTroubles.js';
 
 /**
  * What the daemon is doing, in one line for its service manager: how high it is, how far behind, and what holds it up,

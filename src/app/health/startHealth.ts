@@ -8,17 +8,17 @@ import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import type { IndexingLine } from '../line/indexingLine.js';
 import type { IndexingParts } from '../line/indexingParts.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
-import { BackfillWatch } from './BackfillWatch.js';
-import { DatabaseWatch } from './DatabaseWatch.js';
+import { BackfillWatch } from './watches/BackfillWatch.js';
+import { DatabaseWatch } from './watches/DatabaseWatch.js';
 import { DaemonState } from './DaemonState.js';
-import { Diagnosis } from './Diagnosis.js';
-import { DiskWatch } from './DiskWatch.js';
+import { Diagnosis } from './causes/Diagnosis.js';
+import { DiskWatch } from './watches/DiskWatch.js';
 import { Gauges } from './Gauges.js';
 import { HeightInspector } from './HeightInspector.js';
-import { LeaderWatch } from './LeaderWatch.js';
+import { LeaderWatch } from './watches/LeaderWatch.js';
 import { LineSymptoms } from './LineSymptoms.js';
 import { serviceStatus } from './serviceStatus.js';
-import { StatusReport } from './StatusReport.js';
+import { StatusReport } from './status/StatusReport.js';
 
 /** What the daemon knows of its own state: for the servers, the metrics, the log and the progress line. */
 export interface Health {

@@ -3,8 +3,8 @@ import type { FinalizationListener } from '../../finality/index.js';
 import type { Leadership } from '../../ranges/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
-import type { Backfill } from './Backfill.js';
-import type { HistoryPace } from './HistoryPace.js';
+import type { Backfill } from './history/Backfill.js';
+import type { HistoryPace } from './history/HistoryPace.js';
 import type { IndexingLineParts } from './indexingLine.js';
 
 /** Everything that indexing needs: the live line, and those of the ranges beside it. */

@@ -1,12 +1,12 @@
 import { copyFile, link, mkdir, open, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
-import { MANIFEST_FILE } from './currentManifest.js';
-import { parseManifest } from './manifest.js';
-import type { Manifest } from './manifest.js';
+import { MANIFEST_FILE } from './format/currentManifest.js';
+import { parseManifest } from './format/manifest.js';
+import type { Manifest } from './format/manifest.js';
 import { SUSPECTS_FILE } from './suspects.js';
 import { syncDirectory } from './syncDirectory.js';
-import { tableName } from './tableFile.js';
+import { tableName } from './format/tableFile.js';
 
 const LOG_FILE = /^(\d+)\.log$/;
 const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;

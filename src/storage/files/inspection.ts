@@ -1,13 +1,13 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { storageErrorFrom } from '../StorageError.js';
-import { MANIFEST_FILE, readCurrentManifest, readManifest } from './currentManifest.js';
-import type { FoundManifest } from './currentManifest.js';
-import { checkLogs } from './logs.js';
-import type { LogDamage } from './logs.js';
-import type { KeySpan, Manifest } from './manifest.js';
-import { checkTable, describeDamage, tableName, UNREADABLE_TABLE, wrongSize } from './tableFile.js';
-import type { DescribedDamage, TableDamage } from './tableFile.js';
+import { MANIFEST_FILE, readCurrentManifest, readManifest } from './format/currentManifest.js';
+import type { FoundManifest } from './format/currentManifest.js';
+import { checkLogs } from './format/logs.js';
+import type { LogDamage } from './format/logs.js';
+import type { KeySpan, Manifest } from './format/manifest.js';
+import { checkTable, describeDamage, tableName, UNREADABLE_TABLE, wrongSize } from './format/tableFile.js';
+import type { DescribedDamage, TableDamage } from './format/tableFile.js';
 
 const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
 const LOG_FILE = /^(\d+)\.log$/;

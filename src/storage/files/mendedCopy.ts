@@ -2,8 +2,8 @@ import { link, open, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { storageErrorFrom } from '../StorageError.js';
 import type { Inspection } from './inspection.js';
-import { blankBlock, emptyTable, hasEntries } from './tableFile.js';
-import type { TableDamage } from './tableFile.js';
+import { blankBlock, emptyTable, hasEntries } from './format/tableFile.js';
+import type { TableDamage } from './format/tableFile.js';
 
 const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
 

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { messageOf, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { readCurrentManifest } from '../files/currentManifest.js';
+import { readCurrentManifest } from '../files/format/currentManifest.js';
 import { noteSuspect } from '../files/suspects.js';
-import { checkTableInSteps, describeDamage, tableName, wrongSize } from '../files/tableFile.js';
+import { checkTableInSteps, describeDamage, tableName, wrongSize } from '../files/format/tableFile.js';
 import { corruptFiles, hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 
 /** The shortest time between the beginnings of two passes, for small stores. */

@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inspectFiles } from '../files/inspection.js';
 import type { FileDamage } from '../files/inspection.js';
-import { newestValues } from '../files/newestValues.js';
+import { newestValues } from '../files/format/newestValues.js';
 import { readSuspects } from '../files/suspects.js';
 import type { BackfillPlan, HeightRange, StoreMeta } from '../IndexStore.js';
 import { decodeCoverage, decodeMeta, decodePlans, decodeProgress } from '../records/codecs.js';

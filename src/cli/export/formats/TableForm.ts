@@ -23,7 +23,11 @@ export class TableForm implements PartitionForm {
   readonly #wanted: Wanted;
   readonly #sinks: TableSinks;
   readonly #scripts = new ScriptMemory();
-  readonly #cells: { readonly [Table in TableName]: Cell[] } = { blocks: [], collections: [], transactions: [] };
+  readonly #cells: { readonly [Table in TableName]: Cell[] } = {
+    blocks: [],
+    collections: [],
+    transactions: [],
+  };
 
   constructor(
     { columns, wanted }: { readonly columns: TableColumns; readonly wanted: Wanted },

@@ -54,9 +54,9 @@ export class TransactionRow {
 
   /** Null where one of them is no text. */
   get argumentTexts(): readonly string[] | null {
-    return (this.#argumentTexts === undefined
+    return this.#argumentTexts === undefined
       ? (this.#argumentTexts = textsOf(this.arguments))
-      : this.#argumentTexts);
+      : this.#argumentTexts;
   }
 }
 

@@ -1,4 +1,4 @@
-import type { KeySpan } from '../../files/manifest.js';
+import type { KeySpan } from '../../files/format/manifest.js';
 import { parseBlockKey, parseBodyKey, Prefix } from '../../records/schema.js';
 
 /**

@@ -1,0 +1,215 @@
+import type { Clock } from '../../../runtime/index.js';
+import { namedRoot } from '../../transport/upstreamErrors.js';
+import type { AccessMethod, AccessNode, BlockHeader, NodeVersionInfo } from '../../types.js';
+import { UpstreamError } from '../../UpstreamError.js';
+import type { UpstreamErrorKind } from '../../UpstreamError.js';
+import { compareBlocks, outcomeOf } from './compareBlocks.js';
+import type { Expectation, NodeIdentity } from './nodeIdentity.js';
+
+/** Answers that mean "I have no such thing": they say nothing about the node's identity. */
+const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
+  'not_found',
+  'not_yet',
+  'below_root',
+  'invalid_argument',
+  'failed_precondition',
+  'unimplemented',
+]);
+
+/** Longest wait for one answer before the next question is sent. */
+const NEXT_ASKED_AFTER_MS = 500;
+
+/** What else to ask in the handshake, and how long to wait. */
+export interface Inquiry {
+  /** Deadline of each call. */
+  readonly timeoutMs: number;
+  /** It is known to have another block than ours: the highest common height was searched already. */
+  readonly isForeign: boolean;
+  /** Called for each question as it is sent. */
+  readonly onAsked: (method: AccessMethod) => void;
+  readonly clock: Clock;
+}
+
+/**
+ * Identifies a node in four calls or a few more. A node that lacks a call, or fails it, is served all the same: what it
+ * does not tell stays unknown. Only its chain is required, from its parameters or its latest header. The calls are sent
+ * one after the other, the header last: a call that breaks the connection breaks all calls under way on it. Expected
+ * errors: `UpstreamError` when the chain is not told; the signal's abort reason.
+ */
+export async function askIdentity(
+  node: AccessNode,
+  expectation: Expectation,
+  signal: AbortSignal,
+  inquiry: Inquiry,
+): Promise<NodeIdentity> {
+  const options = { signal, timeoutMs: inquiry.timeoutMs };
+  const known = expectation.watermark;
+  const next = inTurns(inquiry);
+  const [parameters, info, atWatermark, head] = await Promise.all([
+    next('GetNetworkParameters', () => node.getNetworkParameters(options)),
+    next('GetNodeVersionInfo', () => node.getNodeVersionInfo(options)),
+    known && next('GetBlockByHeight', () => node.getBlockByHeight(known.height, options)),
+    next('GetLatestBlockHeader', () => node.getLatestBlockHeader(false, options)),
+  ]);
+  const chainId = chainOf(parameters, head);
+  const roots = await askRoots(node, believable(node, info, head), signal, inquiry);
+  const version = info instanceof UpstreamError ? { semver: '', sporkId: '' } : info;
+  const { semver, sporkId } = version;
+  const headHeight = head instanceof UpstreamError ? undefined : head.height;
+  const comparison =
+    known === undefined
+      ? undefined
+      : await compareBlocks(node, { expectation, known, atWatermark, headHeight, ...inquiry }, options);
+  return { chainId, semver, sporkId, ...roots, comparison, head: headHeight };
+}
+
+type Ask = <T>(method: AccessMethod, ask: () => Promise<T>) => Promise<T | UpstreamError>;
+
+/** Sends one question after the other; the next one also when an answer is late. */
+function inTurns({ clock, onAsked }: Inquiry): Ask {
+  let turn = Promise.resolve();
+  return (method, ask) => {
+    const outcome = turn.then(() => {
+      onAsked(method);
+      return outcomeOf(ask());
+    });
+    turn = settledSoon(outcome, clock);
+    return outcome;
+  };
+}
+
+/** Resolves once it is settled, or after a while. */
+function settledSoon(outcome: Promise<unknown>, clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = clock.setTimer(NEXT_ASKED_AFTER_MS, resolve);
+    const settle = (): void => {
+      timer.cancel();
+      resolve();
+    };
+    outcome.then(settle, settle);
+  });
+}
+
+function chainOf(
+  parameters: { readonly chainId: string } | UpstreamError,
+  head: BlockHeader | UpstreamError,
+): string {
+  if (!(parameters instanceof UpstreamError)) return parameters.chainId;
+  if (!(head instanceof UpstreamError)) return head.chainId;
+  throw parameters.kind === 'unimplemented' ? head : parameters;
+}
+
+/** No chain begins above its own head: a node that says so is asked in another way where it begins. */
+function believable(
+  { name }: AccessNode,
+  info: NodeVersionInfo | UpstreamError,
+  head: BlockHeader | UpstreamError,
+): NodeVersionInfo | UpstreamError {
+  if (info instanceof UpstreamError || head instanceof UpstreamError) return info;
+  const root = Math.max(info.sporkRootHeight, info.nodeRootHeight);
+  if (root <= head.height) return info;
+  const method = 'GetNodeVersionInfo';
+  const said = `${method} at ${name}: says that its chain begins at ${root}, above its own head, ${head.height}`;
+  return new UpstreamError('malformed', { node: name, method }, said);
+}
+
+type Roots = Pick<
+  NodeIdentity,
+  'sporkRootHeight' | 'lowestHeight' | 'isRootOpen' | 'rootTrouble' | 'rootRefusal'
+>;
+
+/**
+ * Where the node and its spork begin. Zero may mean "not told" (older nodes lack the fields): then height 0 decides.
+ */
+async function askRoots(
+  node: AccessNode,
+  info: NodeVersionInfo | UpstreamError,
+  signal: AbortSignal,
+  inquiry: Inquiry,
+): Promise<Roots> {
+  const told = (height: number): number | undefined => (height === 0 ? undefined : height);
+  const isSilent = info instanceof UpstreamError;
+  const sporkRoot = isSilent ? undefined : told(info.sporkRootHeight);
+  const nodeRoot = isSilent ? undefined : told(info.nodeRootHeight);
+  const rootTrouble = isSilent && info.kind !== 'unimplemented' ? info : undefined;
+  if (sporkRoot !== undefined && nodeRoot !== undefined) {
+    const lowestHeight = Math.max(sporkRoot, nodeRoot);
+    const rootRefusal = undefined;
+    return { sporkRootHeight: sporkRoot, lowestHeight, isRootOpen: false, rootTrouble, rootRefusal };
+  }
+  const zero = await askZero(node, signal, inquiry);
+  // The spork's id is missing: id and root are recorded once the node tells the id.
+  const isOpen = rootTrouble !== undefined;
+  if (!(zero instanceof UpstreamError)) {
+    const root = sporkRoot ?? 0;
+    return {
+      sporkRootHeight: isOpen ? undefined : root,
+      lowestHeight: root,
+      isRootOpen: isOpen,
+      rootTrouble,
+      rootRefusal: undefined,
+    };
+  }
+  const root = namedRoot(zero.message);
+  // A node that lacks height 0 only because it joined later belongs to a spork that begins there.
+  const named = root?.of === 'spork' ? root.height : root?.of === 'node' ? 0 : undefined;
+  const sporkRootHeight = isOpen ? undefined : (sporkRoot ?? named);
+  const isAnswer = NOTHING_THERE.has(zero.kind);
+  return {
+    sporkRootHeight,
+    lowestHeight: nodeRoot ?? root?.height ?? sporkRoot,
+    isRootOpen: isOpen || (sporkRootHeight === undefined && root === undefined),
+    rootTrouble: rootTrouble ?? (isAnswer ? undefined : zero),
+    rootRefusal: root === undefined ? zero : undefined,
+  };
+}
+
+/**
+ * Requests block 0, and by stream if the call names no root, or is slow. Returns the answer, or the refusal that may
+ * name one.
+ */
+async function askZero(
+  node: AccessNode,
+  signal: AbortSignal,
+  { timeoutMs, clock, onAsked }: Inquiry,
+): Promise<'there' | UpstreamError> {
+  const limit = new AbortController();
+  const timer = clock.setTimer(timeoutMs, () => limit.abort());
+  try {
+    onAsked('GetBlockByHeight');
+    const call = outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs })).then((answer) =>
+      answer instanceof UpstreamError ? answer : 'there',
+    );
+    const early = call.then((answer) => (tellsRoot(answer) ? answer : undefined));
+    const isTold = await Promise.race([early, settledSoon(call, clock)]);
+    if (isTold !== undefined) return isTold;
+    const streamed = streamZero(node, AbortSignal.any([signal, limit.signal])).catch((error: unknown) => {
+      if (signal.aborted || !limit.signal.aborted) throw error;
+      return undefined;
+    });
+    const first = await Promise.race([early, streamed]);
+    return first ?? (await streamed) ?? (await call);
+  } finally {
+    timer.cancel();
+    limit.abort();
+  }
+}
+
+function tellsRoot(answer: 'there' | UpstreamError): boolean {
+  return answer === 'there' || answer.kind === 'below_root';
+}
+
+/** What the block stream tells about block 0, if anything. */
+async function streamZero(
+  node: AccessNode,
+  signal: AbortSignal,
+): Promise<'there' | UpstreamError | undefined> {
+  try {
+    for await (const { block } of node.subscribeBlocks(0, { signal }))
+      return block.height === 0 ? 'there' : undefined;
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof UpstreamError)) throw error;
+    return error.kind === 'below_root' ? error : undefined;
+  }
+}

@@ -1,0 +1,207 @@
+import type { Clock } from '../../../runtime/index.js';
+import { anchorOf, isUsable, RISES_KEPT } from '../poolMember.js';
+import type { PoolMember } from '../poolMember.js';
+
+/** A chain that has not grown for this long has ended. */
+const STANDSTILL_MS = 30_000;
+/** A node that has not reported a head for this long is not waited for. */
+const UNHEARD_MS = 60_000;
+
+/**
+ * `followed`: the spork ends the heights of earlier ones. `contradicted`: it does not, another node's chain goes on
+ * above its root. `undecided`: other nodes have yet to be heard.
+ */
+export type SporkVerdict = 'followed' | 'contradicted' | 'undecided';
+
+/** A spork that nodes claim and that is neither in the spork table nor configured. */
+interface Claim {
+  readonly rootHeight: number;
+  readonly toldAtMs: number;
+  verdict: SporkVerdict;
+  /** Blocks of its heights may be on their way into the store. */
+  wasFollowed: boolean;
+}
+
+/** An undecided spork, and which nodes could decide it. */
+export interface UndecidedSpork {
+  readonly rootHeight: number;
+  /** The nodes that claim it. */
+  readonly tellers: readonly string[];
+  /** The nodes of earlier sporks that neither contradict it nor have come to their end. */
+  readonly awaited: readonly string[];
+}
+
+export interface SporkVerifierDependencies {
+  readonly clock: Clock;
+  members(): readonly PoolMember[];
+  /** True for a root that the store has recorded. */
+  isStored(rootHeight: number): boolean;
+  /** True for a root above the first height of the store: its spork follows upon another one. */
+  isAboveFirst(rootHeight: number): boolean;
+}
+
+/**
+ * Decides which sporks are followed. Those of the spork table and the configuration are. A spork that only nodes claim
+ * is followed unless an honest node contradicts it; that its first block continues our chain is checked by the parent
+ * links.
+ *
+ * A claim says that the nodes of earlier sporks have nothing above its root. A lie would leave the liar alone with
+ * those heights. So each of those nodes is heard first: one whose chain goes on past the root contradicts. A block at
+ * the root alone is no contradiction: the spork may have discarded it. Bounded by the number of nodes: one claim each.
+ */
+export class SporkVerifier {
+  /** Where the sporks begin and end that are believed without a question. */
+  readonly known: readonly number[];
+  readonly #dependencies: SporkVerifierDependencies;
+  readonly #claims = new Map<number, Claim>();
+  /** Nodes whose claim was contradicted: their next claim holds up nothing. */
+  readonly #doubted = new Set<PoolMember>();
+
+  constructor(options: { readonly known: readonly number[] }, dependencies: SporkVerifierDependencies) {
+    this.known = options.known;
+    this.#dependencies = dependencies;
+  }
+
+  /**
+   * Call it after every handshake, successful or not: judges all claims again. Returns whether there is a new one, and
+   * those that are newly contradicted.
+   */
+  update(): { readonly isNews: boolean; readonly contradicted: readonly UndecidedSpork[] } {
+    const isNews = this.#collect();
+    const contradicted: UndecidedSpork[] = [];
+    for (const claim of this.#claims.values()) {
+      const before = claim.verdict;
+      claim.verdict = this.#judge(claim);
+      if (claim.verdict === 'followed') claim.wasFollowed = true;
+      if (claim.verdict !== 'contradicted') continue;
+      for (const teller of this.#tellers(claim)) this.#doubted.add(teller);
+      if (before !== 'contradicted') contradicted.push(this.#describe(claim));
+    }
+    return { isNews, contradicted };
+  }
+
+  verdict(rootHeight: number): SporkVerdict {
+    if (this.known.includes(rootHeight)) return 'followed';
+    // A claim of this very moment: it is entered with the answer.
+    return this.#claims.get(rootHeight)?.verdict ?? 'undecided';
+  }
+
+  /**
+   * True when a block of this height may be recorded as of this spork: it is followed, or was when its root was read,
+   * before another node appeared that has to be heard.
+   */
+  mayRecord(rootHeight: number, height: number): boolean {
+    const verdict = this.verdict(rootHeight);
+    if (verdict !== 'undecided') return verdict === 'followed';
+    return height === rootHeight && this.#claims.get(rootHeight)?.wasFollowed === true;
+  }
+
+  /** True while it is undecided whether a height belongs to a claimed spork: it is not requested meanwhile. */
+  isUndecided(height: number): boolean {
+    return this.#undecided(height) !== undefined;
+  }
+
+  /** The undecided spork that keeps the heights from this one on from being requested. */
+  undecidedAt(height: number): UndecidedSpork | undefined {
+    const claim = this.#undecided(height);
+    return claim && this.#describe(claim);
+  }
+
+  /** True for a node whose head may still change a verdict. */
+  isWitness(member: PoolMember): boolean {
+    return [...this.#claims.values()].some(
+      (claim) =>
+        claim.verdict !== 'contradicted' &&
+        !this.#dependencies.isStored(claim.rootHeight) &&
+        this.#witnesses(claim).includes(member),
+    );
+  }
+
+  forget(member: PoolMember): void {
+    this.#doubted.delete(member);
+    this.#collect();
+  }
+
+  /** Enters new claims, and drops those that nobody makes any more. True when there is a new one. */
+  #collect(): boolean {
+    const members = this.#dependencies.members().filter(isUsable);
+    const told = new Set(members.flatMap(({ identity }) => identity?.sporkRootHeight ?? []));
+    for (const known of this.known) told.delete(known);
+    for (const root of [...this.#claims.keys()]) if (!told.has(root)) this.#claims.delete(root);
+    const made = [...told].filter((root) => !this.#claims.has(root));
+    const toldAtMs = this.#dependencies.clock.monotonic();
+    for (const rootHeight of made)
+      this.#claims.set(rootHeight, { rootHeight, toldAtMs, verdict: 'undecided', wasFollowed: false });
+    return made.length > 0;
+  }
+
+  #judge(claim: Claim): SporkVerdict {
+    const witnesses = this.#witnesses(claim);
+    if (witnesses.some((witness) => goesOn(witness, claim))) return 'contradicted';
+    if (this.#dependencies.isStored(claim.rootHeight)) return 'followed';
+    return this.#awaited(claim).length > 0 ? 'undecided' : 'followed';
+  }
+
+  #undecided(height: number): Claim | undefined {
+    for (const claim of this.#claims.values()) {
+      if (claim.verdict !== 'undecided' || claim.rootHeight > height) continue;
+      if (this.#tellers(claim).some((teller) => !this.#doubted.has(teller))) return claim;
+    }
+    return undefined;
+  }
+
+  #tellers({ rootHeight }: Claim): readonly PoolMember[] {
+    return this.#dependencies
+      .members()
+      .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight);
+  }
+
+  /** Nodes of earlier sporks whose heights the claim would end: configured ones that did not end before. */
+  #witnesses({ rootHeight }: Claim): readonly PoolMember[] {
+    return this.#dependencies.members().filter((member) => {
+      if (member.origin !== 'configured' || !isUsable(member)) return false;
+      const anchor = anchorOf(member);
+      if (anchor === undefined || anchor >= rootHeight) return false;
+      return !this.known.some((root) => root > anchor && root <= rootHeight);
+    });
+  }
+
+  /** The nodes that have yet to be heard. */
+  #awaited(claim: Claim): readonly PoolMember[] {
+    const members = this.#dependencies.members();
+    const unknown = members.filter(
+      ({ identity, origin }) => origin === 'configured' && identity === undefined,
+    );
+    // A store without blocks below the root has nothing to lose.
+    const isWaitedFor = this.#dependencies.isAboveFirst(claim.rootHeight) && this.#isYoung(claim.toldAtMs);
+    const witnesses = this.#witnesses(claim).filter((witness) => this.#mayGoOn(witness, claim));
+    return [...unknown.filter(({ tried }) => !tried || isWaitedFor), ...witnesses];
+  }
+
+  /** It was not seen to stand still since the claim was made, and it has reported its head recently. */
+  #mayGoOn({ head, risesMs }: PoolMember, { toldAtMs }: Claim): boolean {
+    const heardAtMs = head?.atMs ?? -Infinity;
+    if (heardAtMs - Math.max(toldAtMs, risesMs.at(-1) ?? -Infinity) >= STANDSTILL_MS) return false;
+    return this.#isYoung(Math.max(toldAtMs, heardAtMs));
+  }
+
+  #isYoung(sinceMs: number): boolean {
+    return this.#dependencies.clock.monotonic() - sinceMs < UNHEARD_MS;
+  }
+
+  #describe(claim: Claim): UndecidedSpork {
+    const namesOf = (members: readonly PoolMember[]): string[] => members.map(({ node }) => node.name);
+    return {
+      rootHeight: claim.rootHeight,
+      tellers: namesOf(this.#tellers(claim)),
+      awaited: namesOf(this.#awaited(claim)),
+    };
+  }
+}
+
+function goesOn({ highestHead, risesMs }: PoolMember, { rootHeight, toldAtMs }: Claim): boolean {
+  const [first] = risesMs;
+  return (
+    risesMs.length === RISES_KEPT && first !== undefined && first >= toldAtMs && highestHead >= rootHeight
+  );
+}

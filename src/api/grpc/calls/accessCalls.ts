@@ -1,0 +1,127 @@
+import { identifierBytes, splitCollection, transactionId, WireWriter } from '../../../flow/index.js';
+import type { Identifier, RequestFields } from '../../../flow/index.js';
+import { IndexView } from '../../view/IndexView.js';
+import type { ReadableIndex } from '../../view/IndexView.js';
+import { nodeVersion } from '../../view/nodeVersion.js';
+import type { StatusSource } from '../../view/statusDocument.js';
+import { heightOf, idOf, refuseFullBlock } from './calls.js';
+import type { UnaryCall } from './calls.js';
+
+const NOTHING = Buffer.alloc(0);
+
+/** Field number of `full_block_response` in all three block requests. */
+const FULL_BLOCK_RESPONSE = 2;
+
+const FINALIZED = 1;
+const SEALED = 2;
+
+export interface AccessCallsOptions {
+  readonly chainId: string;
+  /** Of the program. */
+  readonly version: string;
+}
+
+export interface AccessCallsDependencies {
+  readonly store: ReadableIndex;
+  readonly status: Pick<StatusSource, 'range'>;
+}
+
+/** The index at the moment when a call arrived. */
+interface Moment {
+  readonly view: IndexView;
+  /** `flow.entities.Metadata`. */
+  readonly metadata: Buffer;
+}
+
+/** Serves a call from one view of the index. Expected errors: those of `UnaryCall`. */
+type ViewedCall = (request: RequestFields, moment: Moment) => Promise<Buffer>;
+
+/**
+ * The calls of `flow.access.AccessAPI` that an index can serve, by method. Blocks, collections and transactions are sent
+ * as stored, which is their wire form: nothing is decoded on the way.
+ */
+export function accessCalls(
+  options: AccessCallsOptions,
+  { store, status }: AccessCallsDependencies,
+): Readonly<Record<string, UnaryCall>> {
+  const viewed =
+    (call: ViewedCall): UnaryCall =>
+    (request) =>
+      call(request, { view: new IndexView(status.range(), { reader: store }), metadata: metadataOf(store) });
+  const light = (key: (request: RequestFields, view: IndexView) => Identifier | number): UnaryCall =>
+    viewed((request, moment) => {
+      refuseFullBlock(request.flag(FULL_BLOCK_RESPONSE));
+      return blockResponse(key(request, moment.view), moment);
+    });
+  return {
+    Ping: () => NOTHING,
+    GetNodeVersionInfo: () => versionResponse(nodeVersion(options.version, store.meta(), status.range())),
+    GetNetworkParameters: () => new WireWriter().text(1, options.chainId).finish(),
+    GetLatestBlock: light((request, view) => view.head(request.flag(1) ? 'sealed' : 'final')),
+    GetBlockByID: light((request) => idOf('block', request.bytes(1))),
+    GetBlockByHeight: light((request) => heightOf(request.number(1))),
+    GetCollectionByID: viewed(collectionResponse),
+    GetFullCollectionByID: viewed(async (request, { view, metadata }) =>
+      transactionsResponse([await view.collection(idOf('collection', request.bytes(1)))], metadata),
+    ),
+    GetTransaction: viewed(async (request, { view, metadata }) => {
+      const { encoded } = await view.transaction(idOf('transaction', request.bytes(1)));
+      return new WireWriter().element(1, encoded).element(2, metadata).finish();
+    }),
+    // Of the guaranteed collections only: system transactions are not indexed.
+    GetTransactionsByBlockID: viewed(async (request, { view, metadata }) => {
+      const { block } = await view.block(idOf('block', request.bytes(1)));
+      return transactionsResponse(await view.collectionsOf(block), metadata);
+    }),
+  };
+}
+
+/** `flow.entities.Metadata`: the newest block served here, as finalized and as indexed. There is no node id. */
+function metadataOf(store: Pick<ReadableIndex, 'latestBlock'>): Buffer {
+  const latest = store.latestBlock();
+  if (latest === undefined) return NOTHING;
+  const { id, height } = latest;
+  return new WireWriter().bytes(1, identifierBytes(id)).number(2, height).number(4, height).finish();
+}
+
+function versionResponse(node: ReturnType<typeof nodeVersion>): Buffer {
+  const { semver, sporkId, sporkRootHeight, firstHeight, readable } = node;
+  const info = new WireWriter()
+    .text(1, semver)
+    .bytes(3, Buffer.from(sporkId, 'hex'))
+    .number(5, sporkRootHeight)
+    .number(6, firstHeight);
+  if (readable !== undefined) {
+    info.element(7, new WireWriter().number(1, readable.start).number(2, readable.end).finish());
+  }
+  return new WireWriter().element(1, info.finish()).finish();
+}
+
+async function blockResponse(key: Identifier | number, { view, metadata }: Moment): Promise<Buffer> {
+  const { block } = await view.block(key);
+  return new WireWriter()
+    .element(1, block.encoded)
+    .number(2, view.isSealed(block.height) ? SEALED : FINALIZED)
+    .element(3, metadata)
+    .finish();
+}
+
+/** The transaction ids are recomputed: the index keeps them as keys only. */
+async function collectionResponse(request: RequestFields, { view, metadata }: Moment): Promise<Buffer> {
+  const id = idOf('collection', request.bytes(1));
+  const { encoded } = await view.collection(id);
+  const collection = new WireWriter()
+    .bytes(1, identifierBytes(id))
+    .elements(2, splitCollection(encoded).map(transactionId))
+    .finish();
+  return new WireWriter().element(1, collection).element(2, metadata).finish();
+}
+
+/** Stored collections are `repeated Transaction transactions = 1` already. */
+function transactionsResponse(
+  collections: readonly { readonly encoded: Uint8Array }[],
+  metadata: Buffer,
+): Buffer {
+  const transactions = collections.map(({ encoded }) => encoded);
+  return Buffer.concat([...transactions, new WireWriter().element(2, metadata).finish()]);
+}

@@ -1,0 +1,72 @@
+import { decodeBlock, identifierBytes, WireWriter } from '../../../flow/index.js';
+import type { RequestFields } from '../../../flow/index.js';
+import type { ChangeFeed, Following } from '../../feed/ChangeFeed.js';
+import { storedOf } from '../../feed/feedEvents.js';
+import type { FeedEvent } from '../../feed/feedEvents.js';
+import type { StartPoint } from '../../feed/feedStart.js';
+import { invalidArgument } from '../../view/ApiError.js';
+import { heightOf, idOf, refuseFullBlock } from './calls.js';
+import type { StreamCall } from './calls.js';
+import { feedStream, timestampMessage } from './feedStream.js';
+
+/** `flow.entities.BlockStatus`: the head that a request follows. */
+const heads: ReadonlyMap<bigint, Following['until']> = new Map([
+  [1n, 'indexed'],
+  [2n, 'sealed'],
+]);
+
+interface Start {
+  /** Field number of `block_status`; `full_block_response`, where there is one, is the next field. */
+  readonly statusField: number;
+  readonly point: (request: RequestFields) => StartPoint;
+}
+
+const starts: Readonly<Record<string, Start>> = {
+  FromStartBlockID: { statusField: 2, point: (request) => ({ blockId: idOf('block', request.bytes(1)) }) },
+  FromStartHeight: { statusField: 2, point: (request) => ({ height: heightOf(request.number(1)) }) },
+  // The latest sealed block even for streams of finalized ones, as on access nodes.
+  FromLatest: { statusField: 1, point: () => 'sealed' },
+};
+
+const messages = {
+  Blocks: { kind: 'blocks', encode: blockMessage },
+  BlockDigests: { kind: 'digests', encode: digestMessage },
+} as const;
+
+/** The `flow.access.AccessAPI` subscriptions to blocks and block digests, over the indexed chain. */
+export function blockStreams({ feed }: { readonly feed: ChangeFeed }): Readonly<Record<string, StreamCall>> {
+  return Object.fromEntries(
+    Object.entries(messages).flatMap(([what, { kind, encode }]) =>
+      Object.entries(starts).map(([from, { statusField, point }]) => [
+        `Subscribe${what}${from}`,
+        feedStream(feed, (request) => {
+          refuseFullBlock(kind === 'blocks' && request.flag(statusField + 1));
+          return { kind, encode, until: headOf(request.number(statusField)), start: point(request) };
+        }),
+      ]),
+    ),
+  );
+}
+
+/** Expected errors: ApiError (invalid_argument). */
+function headOf(status: bigint): Following['until'] {
+  const until = heads.get(status);
+  if (until !== undefined) return until;
+  throw invalidArgument(
+    'block_status must be BLOCK_FINALIZED or BLOCK_SEALED: it says which head the stream follows',
+  );
+}
+
+/** `SubscribeBlocksResponse`. */
+function blockMessage(event: FeedEvent): Buffer {
+  return new WireWriter().element(1, storedOf(event).block.encoded).finish();
+}
+
+/** `SubscribeBlockDigestsResponse`. */
+function digestMessage(event: FeedEvent): Buffer {
+  const { block } = storedOf(event);
+  const { timestamp } = decodeBlock(block.encoded);
+  const digest = new WireWriter().bytes(1, identifierBytes(block.id)).number(2, block.height);
+  if (timestamp !== undefined) digest.element(3, timestampMessage(timestamp));
+  return digest.finish();
+}

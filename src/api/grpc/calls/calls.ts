@@ -1,0 +1,73 @@
+import { RequestFields, toIdentifier, WireError, ZERO_ID } from '../../../flow/index.js';
+import type { Identifier } from '../../../flow/index.js';
+import { ApiError, invalidArgument } from '../../view/ApiError.js';
+
+const IDENTIFIER_BYTES = ZERO_ID.length / 2;
+
+/** Returns an encoded message. Throws ApiError or StorageError for what is expected; anything else it throws is a bug. */
+export type UnaryCall = (request: RequestFields) => Buffer | Promise<Buffer>;
+
+/** An open response stream. */
+export interface StreamSink {
+  /** False when the message was dropped because earlier ones are not taken yet. */
+  send(message: Buffer): boolean;
+  /** Sends a message, and calls back once the caller has granted the credit for it. */
+  write(message: Buffer, onTaken: () => void): void;
+  /** Ends the stream: everything was sent. */
+  finish(): void;
+  /** Ends the stream with this reason: an ApiError or StorageError; anything else is a bug. */
+  refuse(reason: unknown): void;
+}
+
+/** Begins a stream; returns a function to call when it is over. Expected errors: those of `UnaryCall`. */
+export type StreamCall = (request: RequestFields, sink: StreamSink) => (() => void) | Promise<() => void>;
+
+/** Responds to each message of an open call, in order. Expected errors: those of `UnaryCall`; they end the call. */
+export type Conversation = (request: Buffer) => Buffer;
+
+/** What is served, by path (`/package.Service/Method`). */
+export interface GrpcCalls {
+  readonly unary: Readonly<Record<string, UnaryCall>>;
+  readonly streams: Readonly<Record<string, StreamCall>>;
+  readonly conversations: Readonly<Record<string, Conversation>>;
+  /** Calls that the index does not serve, and why: forwarded, or refused before their first message is read. */
+  readonly refused: Readonly<Record<string, ApiError>>;
+  /** What needs no token. */
+  readonly open: ReadonlySet<string>;
+  /** Calls with one response that may be as large as a block, or take as much to make. */
+  readonly bulk: ReadonlySet<string>;
+}
+
+/** Expected errors: ApiError (bad_request). */
+export function fieldsOf(request: Buffer): RequestFields {
+  try {
+    return new RequestFields(request);
+  } catch (error) {
+    if (!(error instanceof WireError)) throw error;
+    throw new ApiError(400, 'bad_request', `the request cannot be read: ${error.message}`);
+  }
+}
+
+/** Expected errors: ApiError (malformed_id). */
+export function idOf(what: string, bytes: Uint8Array): Identifier {
+  if (bytes.length === IDENTIFIER_BYTES) return toIdentifier(bytes);
+  const message = `invalid ${what} ID: expected ${IDENTIFIER_BYTES} raw bytes, got ${bytes.length}`;
+  throw new ApiError(400, 'malformed_id', message);
+}
+
+/** Expected errors: ApiError (invalid_argument). */
+export function heightOf(height: bigint): number {
+  if (height <= Number.MAX_SAFE_INTEGER) return Number(height);
+  throw invalidArgument(`invalid height: expected a number up to ${Number.MAX_SAFE_INTEGER}, got ${height}`);
+}
+
+/**
+ * Refuses `full_block_response`, which requests headers, seals, receipts and results. An index does not keep them, and
+ * a light block in place of a full one would look like a block without any. Expected errors: ApiError (not_served).
+ */
+export function refuseFullBlock(isRequested: boolean): void {
+  if (!isRequested) return;
+  const message =
+    'full_block_response is not served: this index keeps blocks in their light form; leave it out, ask an access node, or have the daemon forward such calls (api.forward)';
+  throw new ApiError(404, 'not_served', message);
+}

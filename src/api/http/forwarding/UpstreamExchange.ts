@@ -1,0 +1,199 @@
+import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
+import { pipeline, Transform } from 'node:stream';
+import type { Clock, Timer } from '../../../runtime/index.js';
+import type { ForwardedOutcome } from '../../limits/ForwardingMetrics.js';
+import { ApiError } from '../../view/ApiError.js';
+import { passedOn, viaOf } from './forwardedHeaders.js';
+import { IdleTimeout } from './IdleTimeout.js';
+import { forwardedBodyTooLarge, MAX_FORWARDED_BODY_BYTES, writeRefusal } from '../refusals.js';
+import { variedBy } from '../responses/ResponseWriter.js';
+
+/** Limit of a response, which is streamed; a larger one is cut off. */
+const MAX_RESPONSE_BYTES = 256 * 1024 * 1024;
+/** For the connection to the node, encryption included. */
+const CONNECT_TIMEOUT_MS = 5_000;
+/** For a node that sends nothing and takes nothing. */
+const SILENCE_TIMEOUT_MS = 60_000;
+
+export interface UpstreamExchangeOptions {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** What the caller gets unless the node succeeds. */
+  readonly own: ApiError | undefined;
+  /** The connection to the node is encrypted. */
+  readonly isSecure: boolean;
+}
+
+export interface UpstreamExchangeDependencies {
+  readonly clock: Clock;
+  /** Begins a request to the node, over a kept connection unless it must be a new one. */
+  readonly open: (isOnNewConnection: boolean) => ClientRequest;
+  /** Called once. */
+  readonly onEnd: (outcome: ForwardedOutcome) => void;
+}
+
+/** One request on its way to a node, and the response on its way back. */
+export class UpstreamExchange {
+  readonly #options: UpstreamExchangeOptions;
+  readonly #dependencies: UpstreamExchangeDependencies;
+  readonly #silence: IdleTimeout;
+  #upstream: ClientRequest | undefined;
+  #connecting: Timer | undefined;
+  #isConnected = false;
+  #isOver = false;
+
+  constructor(options: UpstreamExchangeOptions, dependencies: UpstreamExchangeDependencies) {
+    this.#options = options;
+    this.#dependencies = dependencies;
+    this.#silence = new IdleTimeout(
+      { limitMs: SILENCE_TIMEOUT_MS },
+      {
+        clock: dependencies.clock,
+        // The server cuts callers that take nothing.
+        isExcused: () => options.response.writableNeedDrain,
+        onSilent: () => this.#refuse(silent(), 'overdue'),
+      },
+    );
+  }
+
+  begin(): void {
+    const { request, response } = this.#options;
+    // The caller left while the index was read.
+    if (request.socket.destroyed) {
+      this.#end('cancelled');
+      return;
+    }
+    // While the caller waits nothing moves on its connection; how long that may take is decided here.
+    response.on('timeout', () => undefined);
+    response.once('close', () => {
+      if (!response.writableFinished) this.#end('cancelled');
+      this.#upstream?.destroy();
+    });
+    // A POST must not be sent twice, so it does not go over a connection that the node may be closing.
+    this.#send({ isOnNewConnection: request.method === 'POST' });
+  }
+
+  /** Ends it from our side. */
+  cut(): void {
+    this.#refuse(this.#unreachable(), 'cancelled');
+  }
+
+  #send({ isOnNewConnection }: { readonly isOnNewConnection: boolean }): void {
+    const { request, isSecure } = this.#options;
+    const upstream = this.#dependencies.open(isOnNewConnection);
+    this.#upstream = upstream;
+    this.#isConnected = false;
+    this.#connecting = this.#dependencies.clock.setTimer(CONNECT_TIMEOUT_MS, () =>
+      this.#refuse(this.#unreachable(), 'unreachable'),
+    );
+    const onConnected = (): void => {
+      this.#connecting?.cancel();
+      this.#isConnected = true;
+      if (!this.#isOver) this.#silence.begin();
+    };
+    upstream.once('socket', (socket) => {
+      if (upstream.reusedSocket) onConnected();
+      else socket.once(isSecure ? 'secureConnect' : 'connect', onConnected);
+    });
+    let hasResponse = false;
+    upstream.on('error', () => {
+      // A response that has begun reports its own end.
+      if (hasResponse || this.#isOver || upstream !== this.#upstream) return;
+      // The node closed a kept connection just as it was used again: that proves nothing.
+      if (upstream.reusedSocket) this.#send({ isOnNewConnection: true });
+      else this.#refuse(this.#unreachable(), this.#isConnected ? 'lost' : 'unreachable');
+    });
+    upstream.once('response', (response) => {
+      hasResponse = true;
+      this.#silence.moved();
+      this.#pass(response);
+    });
+    if (request.method !== 'POST') {
+      upstream.end();
+      return;
+    }
+    const bounded = atMost(MAX_FORWARDED_BODY_BYTES, () => this.#silence.moved());
+    bounded.once('error', () => this.#refuse(forwardedBodyTooLarge(), 'refused'));
+    // No pipeline: it would hang up on the caller, who must be told what became of the request.
+    request.pipe(bounded).pipe(upstream);
+  }
+
+  #pass(from: IncomingMessage): void {
+    const { request, response, own } = this.#options;
+    const { statusCode = 502, headers } = from;
+    if (this.#isOver) return;
+    if (own !== undefined && statusCode >= 400) {
+      // Read to its end, so that the connection can be kept.
+      from.on('error', () => undefined).resume();
+      this.#tell(own);
+      this.#end('missed');
+      return;
+    }
+    // Which pages may read the response is our decision, not the node's.
+    const kept = Object.entries(passedOn(headers)).filter(([name]) => !name.startsWith('access-control-'));
+    const vary = variedBy(headers.vary, response.getHeader('vary'));
+    response.writeHead(statusCode, {
+      ...Object.fromEntries(kept),
+      via: viaOf(headers),
+      ...(vary === '' ? {} : { vary }),
+      // Nobody reads the rest of an unfinished request: its connection ends with the response.
+      ...(request.complete ? {} : { connection: 'close' }),
+    });
+    const bounded = atMost(MAX_RESPONSE_BYTES, () => this.#silence.moved());
+    from.once('error', () => this.#end('lost'));
+    bounded.once('error', () => this.#end('failed'));
+    pipeline(from, bounded, response, (error) => {
+      if (error instanceof Error) this.#end('cancelled');
+      else this.#end(statusCode < 400 ? 'answered' : 'failed');
+      this.#upstream?.destroy();
+    });
+  }
+
+  #refuse(error: ApiError, outcome: ForwardedOutcome): void {
+    if (this.#isOver) return;
+    this.#tell(this.#options.own ?? error);
+    this.#end(outcome);
+    this.#upstream?.destroy();
+  }
+
+  /** A response that has begun can only be cut off. */
+  #tell(error: ApiError): void {
+    const { request, response } = this.#options;
+    if (response.headersSent) response.destroy();
+    else writeRefusal(response, error, { isBodyUnread: !request.complete });
+  }
+
+  #end(outcome: ForwardedOutcome): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#connecting?.cancel();
+    this.#silence.end();
+    this.#dependencies.onEnd(outcome);
+  }
+
+  #unreachable(): ApiError {
+    const message =
+      this.#options.request.method === 'POST'
+        ? 'this request is forwarded, and the access node could not be reached or broke off: whether it accepted a transaction is unknown'
+        : 'this request is forwarded, but the access node cannot be reached now; indexed data is still served';
+    return new ApiError(503, 'upstream_unreachable', message);
+  }
+}
+
+/** Passes bytes on, and fails when there are more. */
+function atMost(maxBytes: number, onMoved: () => void): Transform {
+  let bytes = 0;
+  return new Transform({
+    transform: (chunk: Buffer, _encoding, done) => {
+      bytes += chunk.length;
+      onMoved();
+      if (bytes <= maxBytes) done(null, chunk);
+      else done(new Error('more bytes than are passed on'));
+    },
+  });
+}
+
+function silent(): ApiError {
+  const message = `the access node that this was forwarded to was silent for ${SILENCE_TIMEOUT_MS / 1_000} s`;
+  return new ApiError(504, 'overdue', message);
+}

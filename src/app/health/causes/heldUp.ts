@@ -1,0 +1,129 @@
+import type { NodeTrouble } from '../../../access/index.js';
+import type { HeightExplanation, HeldUpHeight } from '../../../collections/index.js';
+import type { HeldUpBlock } from '../../../finality/index.js';
+import { formatDuration } from '../../../observability/index.js';
+import type { ReadinessCode } from '../../../observability/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import { codeOf, describeTroubles, timeOf } from './describeTroubles.js';
+
+/** What the lowest missing height waits for, and what keeps that from coming. */
+export interface HeldUp {
+  readonly height: number;
+  /** What it waits for, and after a colon, as far as it is known, why that does not come. */
+  readonly message: string;
+  /** `undefined` while nothing is known to be wrong: it may just be early. */
+  readonly code: ReadinessCode | undefined;
+}
+
+/** What the parts of the indexing line know of the lowest missing height. */
+export interface HeldUpFacts {
+  /** The lowest height that is at or below the head and not durable. */
+  readonly height: number;
+  /** Monotonic milliseconds at which the batch in hand was given to the disk; `undefined` when none is. */
+  readonly commitStartedAtMs: number | undefined;
+  /** Why nothing is written now; `undefined` while there is room. */
+  readonly paused: string | undefined;
+  /** Where the height is. */
+  readonly stage: HeightExplanation['stage'];
+  /** The next block that has not come, and what stands in its way: where no node serves it, where each of them begins. */
+  readonly block: HeldUpBlock | undefined;
+  /** What the height lacks; `undefined` unless it is collecting. */
+  readonly collections: HeldUpHeight | undefined;
+  readonly executionData: {
+    /** Collections are not asked for. */
+    readonly isOnlySource: boolean;
+    /** Why it does not come, in one sentence; `undefined` while nothing is wrong with it. */
+    readonly trouble: string | undefined;
+    readonly troubles: readonly NodeTrouble[];
+  };
+  /** Why no peer gives it, in one sentence; `undefined` without peers, and while nothing is wrong. */
+  readonly peerTrouble: string | undefined;
+  readonly sealedHeight: number | undefined;
+  /** Monotonic milliseconds at which the sealed head moved last. */
+  readonly sealedAtMs: number | undefined;
+  readonly sealedTroubles: readonly NodeTrouble[];
+}
+
+/**
+ * What holds up the lowest missing height: the disk, its block, or its collections. This is the one place that
+ * decides it; `/readyz`, `/status`, `explain` and the log read it from here.
+ */
+export function heldUpBy(facts: HeldUpFacts, clock: Clock): HeldUp {
+  const { height, stage } = facts;
+  if (stage === 'committing' || stage === 'indexed') return heldUpByDisk(facts, clock);
+  if (stage === 'collecting') {
+    return facts.executionData.isOnlySource ? heldUpByFeed(facts, clock) : heldUpByCollections(facts, clock);
+  }
+  const { block } = facts;
+  if (block === undefined) return { height, message: `waiting for block ${height}`, code: undefined };
+  const what = `waiting for block ${block.height}`;
+  if (block.isUnserved) {
+    const none = `${what}: no access node serves that height`;
+    const { message, code = 'upstream_refusing' } = because(none, block.troubles, clock);
+    return { height, message, code };
+  }
+  return { height, ...because(what, block.troubles, clock) };
+}
+
+function heldUpByDisk({ height, commitStartedAtMs, paused }: HeldUpFacts, clock: Clock): HeldUp {
+  if (commitStartedAtMs === undefined && paused !== undefined)
+    return { height, message: `height ${height} is complete, and ${paused}`, code: 'disk_low' };
+  if (commitStartedAtMs === undefined)
+    return { height, message: `writing height ${height}`, code: undefined };
+  const seconds = Math.floor((clock.monotonic() - commitStartedAtMs) / 1000);
+  const message = `the disk has been at work on one batch for ${seconds} s; height ${height} waits for it`;
+  return { height, message, code: 'store_stalled' };
+}
+
+function heldUpByCollections(
+  { height, collections, executionData, peerTrouble }: HeldUpFacts,
+  clock: Clock,
+): HeldUp {
+  const { missing = 0, of = 0, troubles = [], heldBack = [], dispute } = collections ?? {};
+  const what = `waiting for ${missing} of ${of} collections of height ${height}`;
+  if (troubles.length === 0 && heldBack.length > 0) {
+    const limits = heldBack.map(
+      ({ node, untilMs }) => `rate-limited by ${node} until ${timeOf(untilMs, clock)}`,
+    );
+    return { height, message: `${what}: ${limits.join('; ')}`, code: 'upstream_refusing' };
+  }
+  const { message, code } = because(what, troubles, clock);
+  const besides = [dispute, executionData.trouble, peerTrouble].filter((words) => words !== undefined);
+  return { height, message: [message, ...besides].join('; '), code };
+}
+
+function heldUpByFeed(facts: HeldUpFacts, clock: Clock): HeldUp {
+  const { height, executionData, sealedHeight, sealedAtMs, collections, sealedTroubles } = facts;
+  if (sealedHeight === undefined || sealedHeight < height) {
+    const age =
+      sealedAtMs === undefined
+        ? ''
+        : `, has not moved for ${formatDuration((clock.monotonic() - sealedAtMs) / 1000)}`;
+    const sealed =
+      sealedHeight === undefined
+        ? 'no node has told its sealed head'
+        : `the sealed head, ${sealedHeight}${age}`;
+    const words = describeTroubles(sealedTroubles, clock);
+    const why = words === '' ? '' : `: ${words}`;
+    return {
+      height,
+      message: `waiting for height ${height} to be sealed; ${sealed}${why}`,
+      code: 'edi_unavailable',
+    };
+  }
+  const what = `waiting for the execution data of height ${height}`;
+  const { message } = because(what, executionData.troubles, clock);
+  const isKnown = executionData.troubles.length > 0 || executionData.trouble !== undefined;
+  const reason = executionData.troubles.length > 0 ? undefined : executionData.trouble;
+  const besides = [reason, collections?.dispute].filter((words) => words !== undefined);
+  return { height, message: [message, ...besides].join('; '), code: isKnown ? 'edi_unavailable' : undefined };
+}
+
+function because(
+  what: string,
+  troubles: readonly NodeTrouble[],
+  clock: Clock,
+): { readonly message: string; readonly code: ReadinessCode | undefined } {
+  if (troubles.length === 0) return { message: what, code: undefined };
+  return { message: `${what}: ${describeTroubles(troubles, clock)}`, code: codeOf(troubles) };
+}

@@ -1,0 +1,44 @@
+import type { AccessNetwork } from '../../../access/index.js';
+import type { FinalizationListener } from '../../../finality/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import type { IndexingLine } from '../../line/indexingLine.js';
+import { heldUpBy } from './heldUp.js';
+import type { HeldUp } from './heldUp.js';
+
+interface Surroundings {
+  readonly ediOnly: boolean;
+  readonly network: Pick<AccessNetwork, 'whyUnserved'>;
+  readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
+  readonly diskWatch: { pause(): { readonly message: string } | undefined };
+  readonly clock: Clock;
+}
+
+/** What the lowest missing height of a line waits for, of the live range as of any other. */
+export function lineHeldUp(
+  height: number,
+  line: IndexingLine,
+  { ediOnly, network, listener, diskWatch, clock }: Surroundings,
+): HeldUp {
+  const sealedAgeMs = listener.sealedAdvanceAgeMs();
+  const block = line.blocks.heldUpBy();
+  return heldUpBy(
+    {
+      height,
+      paused: diskWatch.pause()?.message,
+      stage: line.explainer.explain(height).stage,
+      commitStartedAtMs: line.indexer.commitStartedAtMs(),
+      block: block?.isUnserved === true ? { ...block, troubles: network.whyUnserved(block.height) } : block,
+      collections: line.explainer.heldUpBy(height),
+      executionData: {
+        isOnlySource: ediOnly,
+        trouble: line.edi?.trouble(),
+        troubles: line.edi?.troubles() ?? [],
+      },
+      peerTrouble: line.peer?.trouble(),
+      sealedHeight: listener.sealedHeight(),
+      sealedAtMs: sealedAgeMs === undefined ? undefined : clock.monotonic() - sealedAgeMs,
+      sealedTroubles: listener.sealedTroubles(),
+    },
+    clock,
+  );
+}

@@ -1,0 +1,180 @@
+import { coverageOf, lastReadable } from '../../../api/index.js';
+import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../../../api/index.js';
+import type { ExecutionDataIndexer, ExecutionDataStatus } from '../../../collections/index.js';
+import type { LastHour, ProgressMeter } from '../../../observability/index.js';
+import { programVersion } from '../../../runtime/index.js';
+import { activityReport } from './activityReport.js';
+import type { DaemonState } from '../DaemonState.js';
+import { endpointReport } from './endpointReport.js';
+import { lineHeldUp } from '../causes/lineHeldUp.js';
+import { windowCells } from './windowCells.js';
+
+/** The status document, read from the parts at the moment of asking. */
+export class StatusReport implements StatusSource {
+  readonly #state: DaemonState;
+  readonly #meter: ProgressMeter;
+  readonly #lastHour: LastHour;
+  readonly #startedAtMs: number;
+  readonly #version = programVersion();
+  /** Distinguishes this process from whoever listens at its address later. */
+  readonly instance: string;
+
+  constructor(
+    options: { readonly instance: string },
+    dependencies: {
+      readonly state: DaemonState;
+      readonly meter: ProgressMeter;
+      readonly lastHour: LastHour;
+    },
+  ) {
+    this.instance = options.instance;
+    this.#state = dependencies.state;
+    this.#meter = dependencies.meter;
+    this.#lastHour = dependencies.lastHour;
+    this.#startedAtMs = this.#state.parts.clock.monotonic();
+  }
+
+  range(): IndexedRange {
+    return this.#state.range();
+  }
+
+  status(): StatusDocument {
+    const { config, line, parts } = this.#state;
+    const range = this.#state.range();
+    const progress = this.#meter.state();
+    const readiness = this.#state.readiness();
+    const waitingFor = this.#waitingFor();
+    return {
+      network: config.network,
+      chainId: config.chainId,
+      version: this.#version,
+      instance: this.instance,
+      ...{ ...range, latestIndexed: lastReadable(range), coverage: coverageOf(range) },
+      lowestServed: parts.network.lowestHeight() ?? null,
+      lag: this.#state.lag() ?? null,
+      headAgeSeconds: seconds(parts.listener.lastAdvanceAgeMs()),
+      headConfirmedSeconds: seconds(parts.listener.lastAnswerAgeMs()),
+      rate: progress.ratePerSecond,
+      eta: progress.etaSeconds ?? null,
+      window: {
+        heights: config.window,
+        upperBound: line === undefined || range.head === null ? null : this.#state.parts.ends.upperBound(),
+        inFlight: line?.mcq.size ?? 0,
+        bytesInFlight: line?.budget.inFlightBytes ?? 0,
+        bytesLimit: config.maxInFlightBytes,
+        cells: windowCells(this.#state, waitingFor),
+      },
+      ...activityReport(this.#lastHour),
+      sources: {
+        requester: this.#requesterStatus(),
+        edi: this.#streamStatus(config.edi.enabled, line?.edi),
+        peer: this.#streamStatus(config.peers.length > 0, line?.peer),
+      },
+      endpoints: this.#endpoints(),
+      waitingFor,
+      oldestMissing: this.#oldestMissing(),
+      cluster: this.#cluster(),
+      accountIndex: this.#accountIndex(),
+      backfill: parts.backfillWatch.status(),
+      ready: readiness.ready,
+      reasons: readiness.reasons,
+      uptimeSeconds: (this.#state.parts.clock.monotonic() - this.#startedAtMs) / 1000,
+    };
+  }
+
+  #cluster(): StatusDocument['cluster'] {
+    const { config, parts } = this.#state;
+    const { shared } = parts.store;
+    if (shared === undefined) return null;
+    return {
+      roles: [...config.roles],
+      leads: shared.isLeading(),
+      leader: parts.leaderWatch.leader(),
+      workers: (parts.backfill.state().workers ?? []).map((worker) => ({
+        ...{ id: worker.id, host: worker.host, pid: worker.pid, version: worker.version },
+        ...{ roles: [...worker.roles], state: worker.state, alive: worker.isAlive, leads: worker.leads },
+        ...{ busyWith: [...worker.busyWith], ageSeconds: worker.beatAgeMs / 1_000 },
+      })),
+    };
+  }
+
+  #accountIndex(): StatusDocument['accountIndex'] {
+    const { state, coverage } = this.#state.parts.accountBuilder.progress();
+    const { from = null, missingHeights = null } = coverage ?? {};
+    return { state, coveredFrom: from, missingHeights };
+  }
+
+  #waitingFor(): StatusDocument['waitingFor'] {
+    const waiting = this.#state.diagnosis?.waitingFor();
+    if (waiting === undefined) return null;
+    const { height, message, sinceMs } = waiting;
+    return { height, message, ageSeconds: (this.#state.parts.clock.monotonic() - sinceMs) / 1000 };
+  }
+
+  /** What the line waits for at the lowest height that lacks collections. */
+  #oldestMissing(): StatusDocument['oldestMissing'] {
+    const { config, line, parts } = this.#state;
+    const oldest = line?.explainer.oldestMissing();
+    const [collectionId] = oldest?.missingIds ?? [];
+    if (line === undefined || oldest === undefined || collectionId === undefined) return null;
+    const { height, missingIds, ageSeconds } = oldest;
+    const { message: reason } = lineHeldUp(height, line, { ediOnly: config.ediOnly, ...parts });
+    return { height, missing: missingIds.length, collectionId, ageSeconds, reason };
+  }
+
+  #endpoints(): readonly EndpointStatus[] {
+    const { clock, network } = this.#state.parts;
+    const [now, hour] = [this.#lastHour.now(), this.#lastHour.hour()];
+    const known = { ...(now === undefined ? {} : { now }), ...(hour === undefined ? {} : { hour }) };
+    const nowMs = clock.monotonic();
+    return network.states().map((state) => endpointReport(state, { nowMs, ...known }));
+  }
+
+  #requesterStatus(): StatusDocument['sources']['requester'] {
+    const { line } = this.#state;
+    const inFlight = line?.requester?.inFlight() ?? 0;
+    const missing = line?.mcq.missingCollections ?? 0;
+    if (this.#state.config.ediOnly) return { state: 'off', inFlight, missing };
+    const idle = missing > 0 ? 'waiting' : 'idle';
+    return { state: inFlight > 0 ? 'asking' : idle, inFlight, missing };
+  }
+
+  #streamStatus(
+    isWanted: boolean,
+    stream: ExecutionDataIndexer | undefined,
+  ): StatusDocument['sources']['edi'] {
+    const none = { endpoint: null, height: null, ageSeconds: null, reason: null };
+    if (!isWanted) return { state: 'off', ...none };
+    const { shared } = this.#state.parts.store;
+    if (shared?.isLeading() === false) return { state: 'off', ...none, reason: 'this process does not lead' };
+    const status = stream?.status();
+    return {
+      state: this.#streamState(status),
+      endpoint: status?.node ?? null,
+      height: status?.lastHeight ?? null,
+      ageSeconds: seconds(status?.lastMessageAgeMs),
+      reason: stream?.trouble() ?? null,
+    };
+  }
+
+  #streamState(stream: ExecutionDataStatus | undefined): StatusDocument['sources']['edi']['state'] {
+    switch (stream?.state) {
+      case undefined:
+      case 'off':
+      case 'connecting':
+        return 'connecting';
+      case 'unavailable':
+        return 'unavailable';
+      case 'streaming':
+        return this.#state.isHeadConfirmed() ? 'following' : 'connecting';
+      case 'waiting_window':
+        if (stream.nextHeight <= (this.#state.target() ?? Infinity)) return 'paused';
+        // Up to date: it waits for the chain, not for us.
+        return this.#state.isHeadConfirmed() ? 'following' : 'connecting';
+    }
+  }
+}
+
+function seconds(milliseconds: number | undefined): number | null {
+  return milliseconds === undefined ? null : milliseconds / 1000;
+}

@@ -1,0 +1,68 @@
+import { MAX_WINDOW_CELLS, windowStates } from '../../../api/index.js';
+import type { StatusDocument, WindowCell, WindowState } from '../../../api/index.js';
+import type { IndexingLine } from '../../line/indexingLine.js';
+import type { DaemonState } from '../DaemonState.js';
+import { lineHeldUp } from '../causes/lineHeldUp.js';
+
+/** A height that has lacked collections for so long is told with its reason. */
+const REASON_AFTER_SECONDS = 2;
+/** Most reasons in one status, from the lowest height up: the others wait for the same, as a rule. */
+const MAX_REASONS = 32;
+/** Heights that were handed out together differ by less. */
+const SAME_AGE_SECONDS = 0.1;
+
+/** The heights between the watermark and the end of the window, as far as each has come. */
+export function windowCells(state: DaemonState, waitingFor: StatusDocument['waitingFor']): WindowCell[] {
+  const { line, parts } = state;
+  if (line === undefined) return [];
+  const first = state.latestIndexedHeight() + 1;
+  const last = parts.ends.upperBound();
+  const perCell = Math.max(1, Math.ceil((last - first + 1) / MAX_WINDOW_CELLS));
+  const nowMs = parts.clock.monotonic();
+  const cells: WindowCell[] = [];
+  let reasons = 0;
+  for (let from = first; from <= last; from += perCell) {
+    const cell = cellOf(line, from, Math.min(last, from + perCell - 1), nowMs);
+    const reason = from === first ? waitingFor?.message : undefined;
+    const isLate = cell.state === 'collecting' && (cell.ageSeconds ?? 0) >= REASON_AFTER_SECONDS;
+    if (isLate && reasons < MAX_REASONS) {
+      reasons += 1;
+      const surroundings = { ediOnly: state.config.ediOnly, ...parts };
+      cells.push({ ...cell, reason: reason ?? lineHeldUp(from, line, surroundings).message });
+    } else join(cells, { ...cell, reason: reason ?? null });
+  }
+  return cells;
+}
+
+/** Of several heights, what is told of the one that has come least far. */
+function cellOf(line: IndexingLine, from: number, to: number, nowMs: number): WindowCell {
+  let least = windowStates.length - 1;
+  let missing = 0;
+  let oldestMs: number | undefined;
+  for (let height = from; height <= to; height += 1) {
+    const record = line.mcq.known(height);
+    const nothing: WindowState = line.indexer.isIndexed(height) ? 'durable' : 'waiting';
+    least = Math.min(least, windowStates.indexOf(record?.status ?? nothing));
+    if (record?.isInHand !== true) continue;
+    missing += record.missingCount;
+    oldestMs = Math.max(oldestMs ?? 0, nowMs - record.queuedAtMs);
+  }
+  const ageSeconds = oldestMs === undefined ? null : oldestMs / 1_000;
+  return { from, to, state: windowStates[least] ?? 'waiting', missing, ageSeconds, reason: null };
+}
+
+/** Adds a cell, or lengthens the last one. */
+function join(cells: WindowCell[], cell: WindowCell): void {
+  const last = cells.at(-1);
+  const apart = Math.abs((last?.ageSeconds ?? 0) - (cell.ageSeconds ?? 0));
+  const isAlike =
+    last !== undefined &&
+    last.state === cell.state &&
+    last.missing === 0 &&
+    cell.missing === 0 &&
+    apart < SAME_AGE_SECONDS &&
+    last.reason === null &&
+    cell.reason === null;
+  if (isAlike) cells[cells.length - 1] = { ...last, to: cell.to };
+  else cells.push(cell);
+}

@@ -1,0 +1,255 @@
+import type { AccessNetwork } from '../../../access/index.js';
+import type { BackfillRangeStatus, BackfillStatus, PlannedHeight } from '../../../api/index.js';
+import type { FinalizationListener } from '../../../finality/index.js';
+import { EdgeLog, formatDuration, ProgressMeter } from '../../../observability/index.js';
+import type { Logger } from '../../../observability/index.js';
+import type { BackfillState, RangePhase, RangeState, RunningRange } from '../../../ranges/index.js';
+import { sleep, wasAborted } from '../../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import type { IndexStore } from '../../../storage/index.js';
+import type { Backfill } from '../../line/history/Backfill.js';
+import type { HistoryLine } from '../../line/history/rangeLine.js';
+import { withoutIds } from '../causes/describeTroubles.js';
+import type { HeldUp } from '../causes/heldUp.js';
+import type { DiskWatch } from './DiskWatch.js';
+import { lineHeldUp } from '../causes/lineHeldUp.js';
+
+/** How often the ranges are looked at. */
+const LOOK_EVERY_MS = 500;
+/** Between two lines of the log that tell how far history is. */
+const LOG_EVERY_MS = 10_000;
+/** A range that has not grown for so long is held up. */
+const HELD_UP_AFTER_MS = 5_000;
+
+interface Watched {
+  readonly running: RunningRange<HistoryLine>;
+  readonly meter: ProgressMeter;
+  watermark: number;
+  sinceMs: number;
+}
+
+interface BackfillWatchParts {
+  readonly backfill: Pick<Backfill, 'state' | 'running' | 'heldBack'>;
+  readonly store: Pick<IndexStore, 'coverage'>;
+  readonly network: Pick<AccessNetwork, 'whyUnserved'>;
+  readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
+  readonly diskWatch: Pick<DiskWatch, 'pause'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** What is told of history: how far it is, how fast it grows, and what holds it up. */
+export class BackfillWatch {
+  readonly #ediOnly: boolean;
+  readonly #parts: BackfillWatchParts;
+  /** What runs, by first height. */
+  readonly #watched = new Map<number, Watched>();
+  readonly #meter: ProgressMeter;
+  readonly #edge: EdgeLog;
+  /** Heights that became durable since the start. */
+  #filled = 0;
+  #isHeldUp = false;
+  #loggedAtMs: number;
+
+  constructor(options: { readonly ediOnly: boolean }, parts: BackfillWatchParts) {
+    const { backfill, clock } = parts;
+    this.#ediOnly = options.ediOnly;
+    this.#parts = parts;
+    this.#meter = new ProgressMeter({
+      clock,
+      source: {
+        latestIndexedHeight: () => this.#filled,
+        headHeight: () => this.#filled + backfill.state().missingHeights,
+      },
+    });
+    this.#edge = new EdgeLog(parts);
+    this.#loggedAtMs = clock.monotonic();
+  }
+
+  /** Looks at the ranges until `signal` aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    try {
+      for (;;) {
+        this.#look();
+        await sleep(this.#parts.clock, LOOK_EVERY_MS, signal);
+      }
+    } catch (error) {
+      if (!wasAborted(error, signal)) throw error;
+    }
+  }
+
+  status(): BackfillStatus {
+    const state = this.#parts.backfill.state();
+    const { ratePerSecond, etaSeconds } = this.#meter.state();
+    return {
+      ...documentOf(state, (range) => this.#rangeStatus(range)),
+      rate: ratePerSecond,
+      eta: state.missingHeights === 0 ? 0 : (etaSeconds ?? null),
+      heldBack: this.#parts.backfill.heldBack() ?? null,
+    };
+  }
+
+  /** The plan to fill a height in, if there is one. */
+  plannedAt(height: number): PlannedHeight | undefined {
+    return plannedAt(height, this.#parts.backfill.state(), (range) => this.#rangeStatus(range));
+  }
+
+  /** How many ranges are in each phase, and of those that run, how many are held up. */
+  counts(): { readonly phases: ReadonlyMap<RangePhase, number>; readonly heldUp: number } {
+    const phases = new Map<RangePhase, number>();
+    for (const { phase } of this.#parts.backfill.state().ranges)
+      phases.set(phase, (phases.get(phase) ?? 0) + 1);
+    return { phases, heldUp: this.#heldUp().length };
+  }
+
+  missingHeights(): number {
+    return this.#parts.backfill.state().missingHeights;
+  }
+
+  /** The share of its slots and windows that history uses; 1 where nothing holds it back. */
+  share(): number {
+    return this.#parts.backfill.heldBack()?.share ?? 1;
+  }
+
+  #rangeStatus(range: RangeState): BackfillRangeStatus {
+    const watched = this.#watched.get(range.from);
+    const progress = watched?.meter.state();
+    return {
+      ...rangeDocument(range),
+      rate: progress?.ratePerSecond ?? 0,
+      eta: progress?.etaSeconds ?? null,
+      waitingFor: watched === undefined ? null : this.#waitingFor(watched),
+    };
+  }
+
+  #waitingFor(watched: Watched): BackfillRangeStatus['waitingFor'] {
+    if (!this.#isStill(watched)) return null;
+    const { height, message } = this.#causeOf(watched);
+    const yields = this.#isYielding(watched) ? this.#parts.backfill.heldBack()?.message : undefined;
+    return {
+      height,
+      message: yields === undefined ? message : `${message}: ${yields}`,
+      ageSeconds: (this.#parts.clock.monotonic() - watched.sinceMs) / 1_000,
+    };
+  }
+
+  #causeOf({ running, watermark }: Watched): HeldUp {
+    return lineHeldUp(watermark + 1, running.line.indexing, { ediOnly: this.#ediOnly, ...this.#parts });
+  }
+
+  /** It makes way for the live range, and nothing is known to be wrong. */
+  #isYielding(watched: Watched): boolean {
+    return this.#parts.backfill.heldBack() !== undefined && this.#causeOf(watched).code === undefined;
+  }
+
+  /** Ranges that do not grow, other than for making way. */
+  #heldUp(): readonly Watched[] {
+    return [...this.#watched.values()].filter((range) => this.#isStill(range) && !this.#isYielding(range));
+  }
+
+  #isStill({ sinceMs }: Watched): boolean {
+    return this.#parts.clock.monotonic() - sinceMs >= HELD_UP_AFTER_MS;
+  }
+
+  #look(): void {
+    this.#follow();
+    for (const { meter } of this.#watched.values()) meter.state();
+    const progress = this.#meter.state();
+    this.#tellTrouble();
+    const nowMs = this.#parts.clock.monotonic();
+    if (nowMs - this.#loggedAtMs < LOG_EVERY_MS) return;
+    this.#loggedAtMs = nowMs;
+    if (this.#watched.size === 0) return;
+    const { ratePerSecond, etaSeconds } = progress;
+    const fields = {
+      missingHeights: this.#parts.backfill.state().missingHeights,
+      ranges: this.#watched.size,
+      rate: Math.round(ratePerSecond * 100) / 100,
+      eta: etaSeconds === undefined ? 'unknown' : formatDuration(etaSeconds),
+      heldBack: this.#parts.backfill.heldBack()?.message,
+    };
+    this.#parts.logger.info(fields, 'filling in history');
+  }
+
+  /** Which ranges run, and how far each has come. */
+  #follow(): void {
+    const { backfill, clock, store } = this.#parts;
+    const running = backfill.running();
+    for (const [from, { running: gone, watermark }] of this.#watched) {
+      if (running.includes(gone)) continue;
+      this.#watched.delete(from);
+      const { to } = gone.job.range;
+      if (store.coverage().some((range) => range.from <= to && to <= range.to))
+        this.#filled += to - watermark;
+    }
+    for (const one of running) {
+      const { range, store: run } = one.job;
+      const watermark = run.latestIndexedHeight();
+      const known = this.#watched.get(range.from);
+      if (known === undefined) {
+        const source = { latestIndexedHeight: () => run.latestIndexedHeight(), headHeight: () => range.to };
+        const meter = new ProgressMeter({ clock, source });
+        this.#watched.set(range.from, { running: one, meter, watermark, sinceMs: clock.monotonic() });
+      } else if (watermark > known.watermark) {
+        this.#filled += watermark - known.watermark;
+        known.watermark = watermark;
+        known.sinceMs = clock.monotonic();
+      }
+    }
+  }
+
+  /** One warning for all: what holds up one range often holds up the others. */
+  #tellTrouble(): void {
+    const heldUp = this.#heldUp();
+    const [first] = heldUp;
+    if ((first !== undefined) === this.#isHeldUp) return;
+    this.#isHeldUp = first !== undefined;
+    if (first === undefined) {
+      this.#edge.back({}, 'history goes on');
+      return;
+    }
+    const { from, to } = first.running.job.range;
+    const why = withoutIds(this.#waitingFor(first)?.message ?? '');
+    this.#edge.lost({ from, to, why, ranges: heldUp.length }, 'history is held up');
+  }
+}
+
+/** What a work source knows of its plans, as a document; without rates where nothing runs. */
+export function documentOf(
+  state: BackfillState,
+  ofRange: (range: RangeState) => BackfillRangeStatus = rangeAtRest,
+): BackfillStatus {
+  return {
+    missingHeights: state.missingHeights,
+    rate: 0,
+    ...{ eta: state.missingHeights === 0 ? 0 : null, heldBack: null },
+    plans: state.plans.map(({ id, from, to, order, isPaused, missingHeights, untakenVersion = null }) => ({
+      ...{ id, from, to, order, missingHeights, untakenVersion },
+      state: isPaused ? 'paused' : 'active',
+    })),
+    ranges: state.ranges.map(ofRange),
+    unserved: state.unserved,
+  };
+}
+
+/** The plan to fill a height in, if there is one. */
+export function plannedAt(
+  height: number,
+  state: BackfillState,
+  ofRange: (range: RangeState) => BackfillRangeStatus,
+): PlannedHeight | undefined {
+  const plans = state.plans.filter(({ from, to }) => from <= height && height <= to);
+  const plan = plans.find(({ isPaused }) => !isPaused) ?? plans[0];
+  if (plan === undefined) return undefined;
+  const range = state.ranges.find(({ from, to }) => from <= height && height <= to);
+  return { plan: plan.id, isPaused: plan.isPaused, range: range === undefined ? null : ofRange(range) };
+}
+
+/** A range that nobody fills now. */
+export function rangeAtRest(range: RangeState): BackfillRangeStatus {
+  return { ...rangeDocument(range), rate: 0, eta: null, waitingFor: null };
+}
+
+function rangeDocument({ from, to, next, phase, failures, reason }: RangeState) {
+  return { from, to, state: phase, next, failures, reason: reason ?? null };
+}

@@ -1,0 +1,157 @@
+import { readdir, stat, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isAbort, Listeners, sleep } from '../../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import type { WriteRoom } from '../../../storage/index.js';
+
+/** How often the free space is looked at: a cheap question, and a disk takes a hundred MiB a second. */
+const LOOK_MS = 1_000;
+/** How often the store is weighed, in looks: LevelDB keeps a file for every 4 MiB. */
+const LOOKS_PER_WEIGHING = 60;
+/** Writing goes on once this much more than the least is free, so that it does not stop again at once. */
+const RESUME_AT = 1.25;
+/** Files that are asked for their size at once. */
+const FILES_AT_ONCE = 32;
+
+export interface DiskState {
+  readonly freeBytes: number;
+  readonly sizeBytes: number;
+}
+
+const MIB = 1024 ** 2;
+
+/** Why nothing is written: the disk is nearly full. */
+export interface DiskPause {
+  /** As soon as this much is free, writing goes on. */
+  readonly neededBytes: number;
+  /** How much is free, how much is needed, and what to do. */
+  readonly message: string;
+}
+
+export interface DiskWatchOptions {
+  /** The folder of the store. */
+  readonly path: string;
+  /** With less than this free, nothing is written; 0: until the disk itself refuses. */
+  readonly minFreeBytes: number;
+}
+
+/**
+ * Free space of the disk that holds the store, and the weight of the store, as they were when last looked at. It holds
+ * writes up before the disk is full: LevelDB needs room to compact what it has, and a write that the disk refuses ends
+ * the daemon.
+ */
+export class DiskWatch implements WriteRoom {
+  readonly #path: string;
+  readonly #clock: Clock;
+  #minFreeBytes: number;
+  #disk: DiskState | undefined;
+  #storeBytes: number | undefined;
+  #isPaused = false;
+  readonly #waiting = new Listeners();
+
+  constructor(options: DiskWatchOptions, dependencies: { readonly clock: Clock }) {
+    this.#path = options.path;
+    this.#minFreeBytes = options.minFreeBytes;
+    this.#clock = dependencies.clock;
+  }
+
+  get minFreeBytes(): number {
+    return this.#minFreeBytes;
+  }
+
+  /** Takes effect at once. */
+  setMinFreeBytes(bytes: number): void {
+    this.#minFreeBytes = bytes;
+    this.#decide();
+  }
+
+  /** `undefined` while writing goes on. */
+  pause(): DiskPause | undefined {
+    if (!this.#isPaused) return undefined;
+    const neededBytes = this.#neededBytes();
+    const free = Math.floor((this.#disk?.freeBytes ?? 0) / MIB);
+    const message =
+      `indexing is paused: ${free} MiB are free on the disk of ${this.#path}, and ${Math.ceil(neededBytes / MIB)} MiB are needed ` +
+      'for it to go on; free some, or lower disk.minFreeBytes';
+    return { neededBytes, message };
+  }
+
+  whenRoom(signal: AbortSignal): Promise<void> | undefined {
+    if (!this.#isPaused || signal.aborted) return undefined;
+    return new Promise((resolve) => {
+      const goOn = (): void => {
+        forget();
+        signal.removeEventListener('abort', goOn);
+        resolve();
+      };
+      const forget = this.#waiting.add(goOn);
+      signal.addEventListener('abort', goOn, { once: true });
+    });
+  }
+
+  /** `undefined` until it was looked at, and where the file system does not tell. */
+  disk(): DiskState | undefined {
+    return this.#disk;
+  }
+
+  storeBytes(): number | undefined {
+    return this.#storeBytes;
+  }
+
+  /** Resolves when the signal aborts. No expected errors: what cannot be looked at is not known. */
+  async run(signal: AbortSignal): Promise<void> {
+    try {
+      for (let look = 0; ; look += 1) {
+        this.#disk = await diskOf(this.#path);
+        this.#decide();
+        if (look % LOOKS_PER_WEIGHING === 0) this.#storeBytes = await weightOf(this.#path, signal);
+        await sleep(this.#clock, LOOK_MS, signal);
+      }
+    } catch (error) {
+      if (!isAbort(error)) throw error;
+    }
+  }
+
+  #neededBytes(): number {
+    return Math.ceil(this.#minFreeBytes * RESUME_AT);
+  }
+
+  /** What cannot be looked at holds nothing up. */
+  #decide(): void {
+    const free = this.#disk?.freeBytes ?? Infinity;
+    const least = this.#isPaused ? this.#neededBytes() : this.#minFreeBytes;
+    this.#isPaused = free < least;
+    if (!this.#isPaused) this.#waiting.tell();
+  }
+}
+
+async function diskOf(path: string): Promise<DiskState | undefined> {
+  try {
+    const { bavail, blocks, bsize } = await statfs(path);
+    return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The sum of the sizes of its files; one that LevelDB deletes meanwhile weighs nothing. */
+async function weightOf(path: string, signal: AbortSignal): Promise<number | undefined> {
+  let names: string[];
+  try {
+    names = await readdir(path);
+  } catch {
+    return undefined;
+  }
+  let bytes = 0;
+  while (names.length > 0 && !signal.aborted) {
+    const sizes = names.splice(0, FILES_AT_ONCE).map(async (name) => {
+      try {
+        return (await stat(join(path, name))).size;
+      } catch {
+        return 0;
+      }
+    });
+    for (const size of await Promise.all(sizes)) bytes += size;
+  }
+  return bytes;
+}

@@ -1,0 +1,63 @@
+import type { Leadership } from '../../../ranges/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import type { IndexStore } from '../../../storage/index.js';
+
+/** Within so long another process takes over from a leader that is gone. */
+const LEADER_LOST_AFTER_MS = 12_000;
+
+/** Who leads, as far as this process knows. */
+interface KnownLeader {
+  readonly worker: string;
+  readonly host: string;
+  readonly ageSeconds: number;
+}
+
+export interface LeaderWatchDependencies {
+  readonly store: Pick<IndexStore, 'shared' | 'trouble'>;
+  readonly leadership: Pick<Leadership, 'leader'>;
+  readonly clock: Clock;
+}
+
+/** Watches that some process leads, of those that share the store. */
+export class LeaderWatch {
+  readonly #deps: LeaderWatchDependencies;
+  /** When a leader was heard of last, or it was known why none could be. */
+  #heardAtMs: number;
+
+  constructor(dependencies: LeaderWatchDependencies) {
+    this.#deps = dependencies;
+    this.#heardAtMs = dependencies.clock.monotonic();
+  }
+
+  leader(): KnownLeader | null {
+    const leader = this.#deps.leadership.leader();
+    if (leader === undefined) return null;
+    const { worker, host, beatAgeMs } = leader;
+    return { worker, host, ageSeconds: beatAgeMs / 1_000 };
+  }
+
+  leaderAgeSeconds(): number | undefined {
+    const { shared } = this.#deps.store;
+    if (shared === undefined) return undefined;
+    return shared.isLeading() ? 0 : this.leader()?.ageSeconds;
+  }
+
+  /** To be called every second or so. */
+  lost(): { readonly message: string } | undefined {
+    const { clock, store } = this.#deps;
+    const nowMs = clock.monotonic();
+    const leader = this.leader();
+    // While the database is away, nobody hears of anybody: that is what is wrong.
+    const isKnown = store.shared?.isLeading() !== false || store.trouble?.() !== undefined;
+    if (isKnown) this.#heardAtMs = nowMs;
+    else if (leader !== null) this.#heardAtMs = Math.max(this.#heardAtMs, nowMs - leader.ageSeconds * 1_000);
+    const forMs = nowMs - this.#heardAtMs;
+    if (forMs <= LEADER_LOST_AFTER_MS) return undefined;
+    const seconds = Math.floor(forMs / 1_000);
+    const who =
+      leader === null
+        ? `no process has led for ${seconds} s`
+        : `the process that leads, ${leader.worker} on ${leader.host}, has not been heard of for ${seconds} s`;
+    return { message: `${who}: nobody indexes new blocks; start a process with the role live` };
+  }
+}

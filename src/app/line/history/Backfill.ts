@@ -1,0 +1,154 @@
+import type { AccessNetwork } from '../../../access/index.js';
+import type { DaemonConfig, HeightsToFill } from '../../../config/index.js';
+import { WorkSignal } from '../../../jobqueue/index.js';
+import { LocalWorkSource, RangeRunner } from '../../../ranges/index.js';
+import type {
+  BackfillState,
+  BossWorkSource,
+  FillOrder,
+  RunningRange,
+  SharedQueue,
+  WorkSource,
+} from '../../../ranges/index.js';
+import { messageOf, OperatorError, wasAborted } from '../../../runtime/index.js';
+import { sharedRangesOf } from '../../../storage/index.js';
+import type { BackfillPlan, HeightRange } from '../../../storage/index.js';
+import { MAX_HEIGHT, readHeightsToFill } from '../../../config/index.js';
+import type { HeldBack } from './HistoryPace.js';
+import { heightsOf } from './plannedHeights.js';
+import { startRangeLine } from './rangeLine.js';
+import type { HistoryLine, HistoryParts } from './rangeLine.js';
+
+interface BackfillParts extends HistoryParts {
+  readonly network: AccessNetwork;
+  /** What other processes share with this one. Default: none has the store. */
+  readonly queue?: SharedQueue | undefined;
+}
+
+export interface BackfillOptions {
+  readonly config: DaemonConfig;
+  /** Heights of one range at most. Default: as many as the store takes. */
+  readonly maxRangeHeights?: number | undefined;
+}
+
+/** History, filled in below the live range while that follows the head. */
+export class Backfill {
+  readonly #config: DaemonConfig;
+  readonly #parts: BackfillParts;
+  readonly #local: LocalWorkSource | undefined;
+  readonly #shared: BossWorkSource | undefined;
+  readonly #source: WorkSource;
+  readonly #runner: RangeRunner<HistoryLine>;
+  readonly #begun = new WorkSignal();
+  readonly #listeners: (() => void)[] = [];
+  /** What the configuration asks for has been seen to. */
+  #isPlanned = false;
+
+  constructor(options: BackfillOptions, parts: BackfillParts) {
+    const { config, maxRangeHeights } = options;
+    const { clock, logger, network, queue, random, store } = parts;
+    this.#config = config;
+    this.#parts = parts;
+    const chain = { borders: () => network.sporkRoots(), served: () => servedBy(network) };
+    const book = sharedRangesOf(store);
+    if (queue !== undefined && book !== undefined) {
+      this.#shared = queue.source({ maxRangeHeights }, { book, chain });
+      this.#source = this.#shared;
+    } else {
+      this.#local = new LocalWorkSource({ maxRangeHeights }, { store, chain, clock, random, logger });
+      this.#source = this.#local;
+    }
+    this.#runner = new RangeRunner(config.backfill, {
+      source: this.#source,
+      onPublished: () => this.#tell(),
+      startLine: (job, signal) => startRangeLine(config, parts, job, signal),
+      logger,
+    });
+  }
+
+  /** Its plans, and what became of them. */
+  get source(): Pick<WorkSource, 'pause' | 'resume' | 'cancel' | 'redrive'> {
+    return this.#source;
+  }
+
+  state(): BackfillState {
+    return this.#source.status();
+  }
+
+  /** Why it is slower than it could be; `undefined` while it is not. */
+  heldBack(): HeldBack | undefined {
+    return this.#parts.pace.heldBack();
+  }
+
+  running(): readonly RunningRange<HistoryLine>[] {
+    return this.#runner.running();
+  }
+
+  /** True while something is planned and not paused. */
+  hasWork(): boolean {
+    const { store } = this.#parts;
+    const isWanted = this.#config.backfill.plan !== undefined && !this.#isPlanned;
+    return isWanted || store.ranges.plans().some(({ isPaused }) => !isPaused);
+  }
+
+  /** Expected errors: OperatorError `usage`. */
+  async plan(wanted: HeightsToFill, order: FillOrder): Promise<BackfillPlan> {
+    return this.#source.plan({ ...heightsOf(wanted, this.#parts.store, this.#parts), order });
+  }
+
+  /** The live range has grown. */
+  notify(): void {
+    this.#begun.notify();
+    // Only the first block of the live range matters: what is planned lies below it.
+    if (this.#parts.store.ranges.plans().length > 0) this.#local?.notify();
+  }
+
+  /** Takes no more ranges; `run` resolves when those in hand are done. False: there are none. */
+  finish(): boolean {
+    this.#shared?.drain();
+    return this.#shared !== undefined && this.running().length > 0;
+  }
+
+  /** Calls back when more history can be read. The callback must not throw. */
+  onPublished(callback: () => void): void {
+    this.#listeners.push(callback);
+  }
+
+  /** Fills what is planned until `signal` aborts; then resolves, with everything it ran closed. Rejects as the line. */
+  async run(signal: AbortSignal): Promise<void> {
+    try {
+      while (this.#parts.store.latestBlock() === undefined) await this.#begun.wait(signal);
+      await this.#planAsConfigured();
+      await this.#runner.run(signal);
+    } catch (error) {
+      if (!wasAborted(error, signal)) throw error;
+    }
+  }
+
+  /** What the configuration asks for, once: after a restart it is planned, or filled, already. */
+  async #planAsConfigured(): Promise<void> {
+    const wanted = this.#config.backfill.plan;
+    if (wanted !== undefined) {
+      const heights = readHeightsToFill(wanted);
+      try {
+        if (heights !== undefined) await this.plan(heights, 'newest');
+      } catch (error) {
+        if (!(error instanceof OperatorError)) throw error;
+        this.#parts.logger.info({ why: messageOf(error) }, 'nothing is planned by backfill.plan');
+      }
+    }
+    this.#isPlanned = true;
+    this.#tell();
+  }
+
+  #tell(): void {
+    for (const callback of this.#listeners) callback();
+  }
+}
+
+function servedBy(network: AccessNetwork): readonly HeightRange[] {
+  return network.servedRanges().map(({ lowest = 0, endExclusive }) => ({
+    from: lowest,
+    to: endExclusive === undefined ? MAX_HEIGHT : endExclusive - 1,
+  }));
+}

@@ -1,0 +1,104 @@
+import { Listeners, sleep } from '../../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
+
+/** History yields while whatever happens waits for longer than this for the event loop, in the mean. */
+const LATE_MS = 20;
+/** How often it is measured, how often the share is set anew, and how often it is looked whether there is need for either. */
+const MEASURE_EVERY_MS = 25;
+const SET_EVERY_MS = 250;
+const LOOK_EVERY_MS = 1_000;
+/** By how much the share goes back up each time that the event loop was in time: in four seconds, all of it. */
+const STEP_UP = 1 / 16;
+/** The smallest share: whoever goes by it leaves one slot, and the smallest window. */
+const LEAST_SHARE = 1 / 1024;
+
+export interface HistoryPaceDependencies {
+  /** True while history is filled in beside a live range that would suffer. */
+  readonly isBesideLive: () => boolean;
+  readonly clock: Clock;
+  /** How late the event loop came back to whoever slept until `dueMs`, monotonic. Default: what the clock says. */
+  readonly lateMs?: ((dueMs: number) => number) | undefined;
+}
+
+/** Why history is slower than it could be. */
+export interface HeldBack {
+  readonly share: number;
+  readonly message: string;
+}
+
+/**
+ * How much of its slots and windows history may use: all of it, but less, down to one slot, while the event loop that it
+ * shares with the live range is late. The share is halved as long as it is, and goes back up by small steps.
+ */
+export class HistoryPace {
+  readonly #deps: HistoryPaceDependencies;
+  readonly #listeners = new Listeners();
+  #share = 1;
+  /** Mean of the last time that the event loop was too late. */
+  #lateMs = 0;
+
+  constructor(dependencies: HistoryPaceDependencies) {
+    this.#deps = dependencies;
+  }
+
+  /** Above 0, up to 1. */
+  share(): number {
+    return this.#share;
+  }
+
+  /** `undefined`: it is not held back. */
+  heldBack(): HeldBack | undefined {
+    if (this.#share === 1) return undefined;
+    const percent = Math.max(1, Math.round(100 * this.#share));
+    const late = Math.round(this.#lateMs);
+    return {
+      share: this.#share,
+      message: `history takes ${percent} % of its slots and window: the event loop was ${late} ms late, and the live range comes first`,
+    };
+  }
+
+  /** Calls back when history may use more than before. The callback must not throw. Returns a function that ends it. */
+  onMore(callback: () => void): () => void {
+    return this.#listeners.add(callback);
+  }
+
+  /** Measures while there is need to, until `signal` aborts. Rejects with its reason. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, isBesideLive } = this.#deps;
+    for (;;) {
+      if (isBesideLive()) this.#set(await this.#meanLateMs(signal));
+      else {
+        this.#become(1);
+        await sleep(clock, LOOK_EVERY_MS, signal);
+      }
+    }
+  }
+
+  async #meanLateMs(signal: AbortSignal): Promise<number> {
+    const { clock } = this.#deps;
+    const { lateMs = (dueMs: number): number => clock.monotonic() - dueMs } = this.#deps;
+    const untilMs = clock.monotonic() + SET_EVERY_MS;
+    let sum = 0;
+    let count = 0;
+    do {
+      const dueMs = clock.monotonic() + MEASURE_EVERY_MS;
+      await sleep(clock, MEASURE_EVERY_MS, signal);
+      sum += Math.max(0, lateMs(dueMs));
+      count += 1;
+    } while (clock.monotonic() < untilMs);
+    return sum / count;
+  }
+
+  #set(lateMs: number): void {
+    if (lateMs > LATE_MS) {
+      this.#lateMs = lateMs;
+      this.#become(Math.max(LEAST_SHARE, this.#share / 2));
+    } else this.#become(Math.min(1, this.#share + STEP_UP));
+  }
+
+  #become(share: number): void {
+    const isMore = share > this.#share;
+    this.#share = share;
+    if (isMore) this.#listeners.tell();
+  }
+}

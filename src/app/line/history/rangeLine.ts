@@ -1,0 +1,179 @@
+import { HistoryNodes } from '../../../access/index.js';
+import { WindowEnds } from '../../../collections/index.js';
+import type { DaemonConfig } from '../../../config/index.js';
+import type { RootParent } from '../../../finality/index.js';
+import type { Logger } from '../../../observability/index.js';
+import type { RangeJob, RangeLine, RangeOutcome } from '../../../ranges/index.js';
+import type { Clock, Timer } from '../../../runtime/index.js';
+import { AbortError } from '../../../runtime/index.js';
+import { BorderError } from '../../../storage/index.js';
+import type { HeightRange, IndexStore } from '../../../storage/index.js';
+import { blockBelow } from '../blockBelow.js';
+import type { HistoryPace } from './HistoryPace.js';
+import { startIndexingLine } from '../indexingLine.js';
+import type { ChainHead, IndexingLine, IndexingLineParts } from '../indexingLine.js';
+import { vouchForRootAbove } from '../rootAbove.js';
+
+/** How often the nodes' blocks are compared with those indexed next to the range. */
+const LOOK_EVERY_MS = 1_000;
+/** A block that has not linked for this long, whichever node was asked, fails the run. */
+const MISFIT_FAILS_AFTER_MS = 5_000;
+/** A range gets at least this many bytes in flight. */
+const MIN_IN_FLIGHT_BYTES = 1024 ** 2;
+
+/** A range of history that is being filled. */
+export interface HistoryLine extends RangeLine {
+  readonly indexing: IndexingLine;
+}
+
+/** What ranges need from the daemon around them. */
+export interface HistoryParts extends Omit<IndexingLineParts, 'store' | 'nodes' | 'ends' | 'lifecycle'> {
+  readonly store: IndexStore;
+  readonly pace: HistoryPace;
+  readonly network: IndexingLineParts['network'] & IndexingLineParts['nodes'];
+}
+
+/**
+ * Fills one range by the same line that follows the head: bounded by the end of the range, with a window and a budget
+ * of its own, and behind the live range at every node. Expected errors: `StorageError`.
+ */
+export async function startRangeLine(
+  config: DaemonConfig,
+  parts: HistoryParts,
+  { range, store }: RangeJob,
+  signal: AbortSignal,
+): Promise<HistoryLine> {
+  const { clock, network } = parts;
+  const nodes = new HistoryNodes({ nodes: network });
+  const rootParents = await parentAbove(range, parts);
+  const isRoot = network.sporkAt(range.from)?.rootHeight === range.from;
+  const isBelowKnown = isRoot || store.latestBlock() !== undefined;
+  const below = isBelowKnown ? undefined : await blockBelow(range, { nodes, signal });
+  await vouchForRootAbove(range, store, parts);
+  let settle = (_outcome: RangeOutcome): void => undefined;
+  let giveUp = (_error: unknown): void => undefined;
+  const outcome = new Promise<RangeOutcome>((resolve, reject) => {
+    settle = resolve;
+    giveUp = reject;
+  });
+  const fail = (error: unknown): void => {
+    if (error instanceof BorderError) settle({ kind: 'failed', reason: error.message, startOver: true });
+    else giveUp(error);
+  };
+  const listener = headBeyond(parts);
+  const ends = new WindowEnds(
+    { windowHeights: config.backfill.window, stopHeight: range.to },
+    {
+      ...{ watermark: store, finalizedHeight: () => listener.finalizedHeight() },
+      share: () => parts.pace.share(),
+    },
+  );
+  const stopPacing = parts.pace.onMore(() => ends.moved());
+  ends.onMoved(() => {
+    if (store.latestIndexedHeight() === range.to) settle({ kind: 'published' });
+  });
+  const indexing = startIndexingLine(
+    rangeConfig(config, range),
+    {
+      ...parts,
+      store,
+      nodes,
+      ...{ listener, ends },
+      lifecycle: {
+        fail,
+        supervise: (running) => {
+          running.catch((error: unknown) => {
+            if (!(error instanceof AbortError)) fail(error);
+          });
+        },
+      },
+      logger: toldByTheRange(parts.logger, range),
+    },
+    { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, rootParents, below },
+  );
+  let isOutdated = false;
+  void indexing.outdated.then((reason) => {
+    isOutdated = true;
+    settle({ kind: 'failed', reason });
+  });
+  const misfits = watchMisfits(indexing, {
+    clock,
+    range,
+    onMisfit: (reason) => settle({ kind: 'failed', reason, startOver: true }),
+  });
+  let closing: Promise<void> | undefined;
+  const end = async (): Promise<void> => {
+    misfits.cancel();
+    stopPacing();
+    await indexing.close();
+    // Blocks above its watermark are only work saved, and one of them is a lie.
+    if (isOutdated) await store.rewind(store.latestIndexedHeight());
+  };
+  return { indexing, outcome, close: () => (closing ??= end()) };
+}
+
+function rangeConfig(config: DaemonConfig, { to }: HeightRange): DaemonConfig {
+  const { parallelRanges, window } = config.backfill;
+  return {
+    ...config,
+    window,
+    maxProcessing: Math.min(window, config.maxProcessing),
+    maxInFlightBytes: Math.max(MIN_IN_FLIGHT_BYTES, Math.floor(config.maxInFlightBytes / parallelRanges)),
+    stopHeight: to,
+  };
+}
+
+/** The chain is long past the range, whatever head is reported. */
+function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'>): ChainHead {
+  return {
+    finalizedHeight: () => Math.max(listener.finalizedHeight() ?? 0, store.latestIndexedHeight()),
+    sealedHeight: () => listener.sealedHeight(),
+    toldHead: (height) => listener.toldHead(height),
+    onAnswerAgain: (callback) => listener.onAnswerAgain(callback),
+  };
+}
+
+/** The block above, if indexed, says which block is the last of the range: no other is accepted. */
+async function parentAbove(
+  { to }: HeightRange,
+  { sporks, store }: Pick<HistoryParts, 'sporks' | 'store'>,
+): Promise<readonly RootParent[]> {
+  const rootHeight = to + 1;
+  // The root of a spork may name another parent; the table has what is known.
+  if (sporks.some((spork) => spork.rootHeight === rootHeight)) return [];
+  const above = await store.blockByHeight(rootHeight);
+  return above === undefined ? [] : [{ rootHeight, rootParentId: above.block.parentId }];
+}
+
+/** Reports once when the nodes have no blocks that link to those indexed below or above the range. */
+function watchMisfits(
+  { blocks }: IndexingLine,
+  {
+    clock,
+    range,
+    onMisfit,
+  }: { readonly clock: Clock; readonly range: HeightRange; readonly onMisfit: (reason: string) => void },
+): { cancel(): void } {
+  let timer: Timer;
+  const look = (): void => {
+    timer = clock.setTimer(LOOK_EVERY_MS, look);
+    const trouble = blocks.parentMismatch() ?? blocks.missingSporkEnd();
+    if (trouble === undefined || clock.monotonic() - trouble.sinceMs < MISFIT_FAILS_AFTER_MS) return;
+    const { height } = trouble;
+    const next = height === range.to ? height + 1 : height - 1;
+    onMisfit(
+      `whichever access node is asked, its block ${height} does not link to block ${next}, which is indexed`,
+    );
+  };
+  timer = clock.setTimer(LOOK_EVERY_MS, look);
+  return { cancel: () => timer.cancel() };
+}
+
+/**
+ * What holds up a range is reported for the range as a whole; what its parts log is meant for the live one, and goes to
+ * debug.
+ */
+function toldByTheRange(logger: Logger, { from, to }: HeightRange): Logger {
+  const quiet = (fields: object, message: string): void => logger.debug({ from, to, ...fields }, message);
+  return { debug: quiet, info: quiet, warn: quiet, error: quiet };
+}
