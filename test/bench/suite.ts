@@ -27,7 +27,7 @@ const BENCHES = [
   'ranges',
 ];
 /** Run when they are named, and kept nowhere. */
-const OTHERS = ['exports', 'copies'];
+const OTHERS = ['exports', 'copies', 'peer'];
 
 const RESULTS = join(ROOT, 'docs', 'performance.results.json');
 
